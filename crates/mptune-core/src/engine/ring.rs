@@ -1,0 +1,127 @@
+//! A FIFO in a power-of-two array, also addressable by an ever-growing sequence number.
+//!
+//! `RangeSet` and `VecDeque` serve where the access is not by sequence number; this serves the
+//! packets in flight on a link and the scoreboard of a sender, the two hottest structures.
+
+/// Elements `first..first + len`, numbered without wrap-around by the caller's sequence numbers.
+#[derive(Debug, Clone)]
+pub struct Ring<T> {
+    slots: Vec<T>,
+    first: u32,
+    len: u32,
+}
+
+impl<T: Copy + Default> Ring<T> {
+    /// An empty ring whose first element will have number 0.
+    pub fn new() -> Self {
+        Self { slots: vec![T::default(); 16], first: 0, len: 0 }
+    }
+
+    /// Number of elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// No elements.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline]
+    fn slot(&self, number: u32) -> usize {
+        number as usize & (self.slots.len() - 1)
+    }
+
+    /// Appends an element; its number is the former last one's plus 1.
+    #[inline]
+    pub fn push(&mut self, value: T) {
+        if self.len as usize == self.slots.len() {
+            self.grow();
+        }
+        let slot = self.slot(self.first.wrapping_add(self.len));
+        self.slots[slot] = value;
+        self.len += 1;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut slots = vec![T::default(); self.slots.len() * 2];
+        let mask = slots.len() - 1;
+        for offset in 0..self.len {
+            let number = self.first.wrapping_add(offset);
+            slots[number as usize & mask] = self.slots[self.slot(number)];
+        }
+        self.slots = slots;
+    }
+
+    /// The first element.
+    #[inline]
+    pub fn front(&self) -> Option<&T> {
+        (self.len > 0).then(|| &self.slots[self.slot(self.first)])
+    }
+
+    /// Removes and returns the first element.
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        if self.len == 0 {
+            return None;
+        }
+        let value = self.slots[self.slot(self.first)];
+        self.first = self.first.wrapping_add(1);
+        self.len -= 1;
+        Some(value)
+    }
+
+    /// The element with that number, which must be in the ring.
+    #[inline]
+    pub fn at(&self, number: u32) -> &T {
+        debug_assert!(number.wrapping_sub(self.first) < self.len);
+        &self.slots[self.slot(number)]
+    }
+
+    /// The element with that number, which must be in the ring.
+    #[inline]
+    pub fn at_mut(&mut self, number: u32) -> &mut T {
+        debug_assert!(number.wrapping_sub(self.first) < self.len);
+        let slot = self.slot(number);
+        &mut self.slots[slot]
+    }
+}
+
+impl<T: Copy + Default> Default for Ring<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_deque_with_numbers(pushes in prop::collection::vec(any::<bool>(), 0..500)) {
+            let mut ring = Ring::new();
+            let mut model = VecDeque::new();
+            let mut next = 0u32;
+            for push in pushes {
+                if push {
+                    ring.push(next);
+                    model.push_back(next);
+                    next += 1;
+                } else {
+                    prop_assert_eq!(ring.pop(), model.pop_front());
+                }
+                prop_assert_eq!(ring.len(), model.len());
+                prop_assert_eq!(ring.front(), model.front());
+                for &number in &model {
+                    prop_assert_eq!(*ring.at(number), number);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Payload bytes over time, in bins of equal width.
+
+use crate::units::{Bytes, MILLISECOND, Nanos};
+
+/// Width of a bin: 100 ms, the resolution of the papers' time series.
+pub const BIN: Nanos = 100 * MILLISECOND;
+
+/// Bytes per bin since the start of the connection.
+#[derive(Debug, Clone, Default)]
+pub struct Series {
+    bins: Vec<Bytes>,
+    current: Bytes,
+    bin_end: Nanos,
+    total: Bytes,
+}
+
+impl Series {
+    /// A series that starts at `start`.
+    pub fn new(start: Nanos) -> Self {
+        Self { bins: Vec::new(), current: 0, bin_end: start + BIN, total: 0 }
+    }
+
+    /// Bytes arrived at `now`, no earlier than any before.
+    #[inline]
+    pub fn add(&mut self, now: Nanos, bytes: Bytes) {
+        if now >= self.bin_end {
+            self.close_until(now);
+        }
+        self.current += bytes;
+        self.total += bytes;
+    }
+
+    fn close_until(&mut self, now: Nanos) {
+        while now >= self.bin_end {
+            self.bins.push(std::mem::take(&mut self.current));
+            self.bin_end += BIN;
+        }
+    }
+
+    /// All bytes so far.
+    #[inline]
+    pub fn total(&self) -> Bytes {
+        self.total
+    }
+
+    /// The bins up to `end`, the last one possibly shorter than the others.
+    pub fn finish(mut self, end: Nanos) -> Vec<Bytes> {
+        self.close_until(end);
+        if end + BIN > self.bin_end {
+            self.bins.push(self.current);
+        }
+        self.bins
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_fall_into_their_bin_and_gaps_are_zero() {
+        let mut series = Series::new(0);
+        series.add(99 * MILLISECOND, 1);
+        series.add(100 * MILLISECOND, 2);
+        series.add(350 * MILLISECOND, 4);
+        assert_eq!(series.total(), 7);
+        assert_eq!(series.clone().finish(400 * MILLISECOND), [1, 2, 0, 4]);
+        assert_eq!(series.finish(420 * MILLISECOND), [1, 2, 0, 4, 0]);
+    }
+}

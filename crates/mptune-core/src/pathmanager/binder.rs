@@ -1,0 +1,63 @@
+//! Gateway aggregation by loose source routes: L. Boccassi et al., "Binder: a system to aggregate
+//! multiple Internet gateways in community networks", LCDNet 2013 (path-management study,
+//! section II).
+//!
+//! As in the Linux MPTCP fork (`mptcp_binder.c`) every subflow connects the initial pair of
+//! addresses, and one per further gateway carries an LSRR option that routes it through a relay
+//! behind that gateway. A gateway is a local interface here, since each has its own ISP, and the
+//! destination stays the initial remote interface. Where the network ignores the option, as nearly
+//! all do, the same subflows share the initial path: the study saw the throughput of one path
+//! (section V-A).
+
+use super::{Command, Event, Options, PathManager, View};
+
+/// One subflow per local gateway towards the initial remote interface.
+#[derive(Debug, Clone)]
+pub struct Binder;
+
+impl PathManager for Binder {
+    fn new(_options: &Options) -> Self {
+        Self
+    }
+
+    fn on_event(&mut self, event: Event, view: View<'_>, commands: &mut Vec<Command>) {
+        if event != Event::Established {
+            return;
+        }
+        let initial = view.subflows[0].path;
+        let ends = view.paths[initial];
+        for (path, other) in view.paths.iter().enumerate() {
+            if other.remote == ends.remote && other.local != ends.local {
+                let path = if view.lsrr_honoured { path } else { initial };
+                commands.push(Command::Connect { path, backup: false });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pathmanager::testing::{World, connect};
+
+    #[test]
+    fn honoured_source_routes_spread_the_subflows_over_the_gateways() {
+        let mut world = World::<Binder>::new(3, 2, &Options::default());
+        world.lsrr_honoured = true;
+        // Paths 1, 3 and 5 end at remote interface 1.
+        assert_eq!(world.start(3), [1, 5].map(connect));
+    }
+
+    #[test]
+    fn ignored_source_routes_leave_all_subflows_on_the_initial_path() {
+        let mut world = World::<Binder>::new(3, 2, &Options::default());
+        assert_eq!(world.start(3), [3, 3].map(connect));
+    }
+
+    #[test]
+    fn a_single_gateway_stays_alone() {
+        let mut world = World::<Binder>::new(1, 2, &Options::default());
+        world.lsrr_honoured = true;
+        assert_eq!(world.start(0), []);
+    }
+}

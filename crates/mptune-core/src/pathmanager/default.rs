@@ -1,0 +1,28 @@
+//! The kernel's "default": opens nothing and accepts what the peer opens (path-management study,
+//! section II; Linux MPTCP fork, `mptcp_pm.c`, "default"). The initial path carries everything.
+
+use super::{Command, Event, Options, PathManager, View};
+
+/// Only the initial subflow.
+#[derive(Debug, Clone)]
+pub struct DefaultManager;
+
+impl PathManager for DefaultManager {
+    fn new(_options: &Options) -> Self {
+        Self
+    }
+
+    fn on_event(&mut self, _event: Event, _view: View<'_>, _commands: &mut Vec<Command>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pathmanager::testing::World;
+
+    #[test]
+    fn nothing_is_opened() {
+        let mut world = World::<DefaultManager>::new(2, 2, &Options::default());
+        assert_eq!(world.start(3), []);
+    }
+}

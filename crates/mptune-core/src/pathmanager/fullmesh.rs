@@ -1,0 +1,48 @@
+//! Every pair of interfaces: N x M subflows (path-management study, section II; Linux MPTCP fork,
+//! `mptcp_fullmesh.c`). All of them carry data; none is kept as backup.
+
+use super::{Command, Event, Options, PathManager, View};
+
+/// One subflow per path.
+#[derive(Debug, Clone)]
+pub struct Fullmesh;
+
+impl PathManager for Fullmesh {
+    fn new(_options: &Options) -> Self {
+        Self
+    }
+
+    fn on_event(&mut self, event: Event, view: View<'_>, commands: &mut Vec<Command>) {
+        if event == Event::Established {
+            let initial = view.subflows[0].path;
+            let others = (0..view.paths.len()).filter(|&path| path != initial);
+            commands.extend(others.map(|path| Command::Connect { path, backup: false }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pathmanager::testing::{World, connect};
+
+    #[test]
+    fn every_other_path_gets_a_subflow() {
+        let mut world = World::<Fullmesh>::new(2, 3, &Options::default());
+        assert_eq!(world.start(4), [0, 1, 2, 3, 5].map(connect));
+    }
+
+    #[test]
+    fn a_single_path_stays_alone() {
+        assert_eq!(World::<Fullmesh>::new(1, 1, &Options::default()).start(0), []);
+    }
+
+    #[test]
+    fn later_events_change_nothing() {
+        let mut world = World::<Fullmesh>::new(2, 1, &Options::default());
+        world.start(0);
+        assert_eq!(world.establish(1, 30), []);
+        assert_eq!(world.lose(0), []);
+        assert_eq!(world.restore(0), []);
+    }
+}

@@ -1,0 +1,366 @@
+//! PCDC, "path characteristic and data characteristic" (PCDC paper, section IV): of the paths that
+//! help, the optional set, as many carry data as the size of the transfer asks for.
+//!
+//! The optional set and the order of the others come from the impact factors, measured elsewhere
+//! ([`Options`]). Every path has an established subflow all the time, and a broken one that carries
+//! data is replaced by the best unused one (MPCOA, end of section 3).
+//!
+//! What the papers leave open, and what is done here:
+//!
+//! - RTT is the smoothed RTT when the choice is made anew, on every event. Equal ones keep the order
+//!   of creation, subflows whose RTT is not known yet come last.
+//! - When the size is not known, as with a saturated sender, the class is that of the bytes sent so
+//!   far: a stream starts in L1 and ends in L3.
+//! - With fewer optional subflows than the class wants, all of them carry data; an empty optional
+//!   set means all paths.
+//! - As long as no optional subflow was established, the initial one carries data.
+//! - "The best unused one" is an optional one that the class leaves out, then a standby one by the
+//!   given order, then any. It goes back when the lost one is restored.
+
+use super::{Command, Event, Options, PathEnds, PathId, PathManager, SubflowId, SubflowView, View};
+use crate::units::{Bytes, Nanos};
+
+/// Data-size classes; equation 2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    L1,
+    L2,
+    L3,
+}
+
+impl Class {
+    fn of(bytes: Bytes, (l1, l2): (Bytes, Bytes)) -> Self {
+        match bytes {
+            _ if bytes <= l1 => Self::L1,
+            _ if bytes <= l2 => Self::L2,
+            _ => Self::L3,
+        }
+    }
+
+    /// How many of the `optional` subflows carry data.
+    fn wants(self, optional: usize) -> usize {
+        match self {
+            Self::L1 => optional.min(1),
+            Self::L2 => optional.min(2),
+            Self::L3 => optional,
+        }
+    }
+}
+
+/// Smoothed RTT for sorting; not known comes last.
+fn rtt(subflow: &SubflowView) -> Nanos {
+    if subflow.min_rtt > 0 { subflow.min_rtt } else { Nanos::MAX }
+}
+
+/// PCDC with its options.
+#[derive(Debug, Clone)]
+pub struct Pcdc {
+    /// The optional set; empty means all paths.
+    optional: Vec<PathId>,
+    standby_order: Vec<PathId>,
+    class_bytes: (Bytes, Bytes),
+    class: Class,
+    lost: Vec<SubflowId>,
+}
+
+impl Pcdc {
+    fn is_optional(&self, path: PathId) -> bool {
+        self.optional.is_empty() || self.optional.contains(&path)
+    }
+
+    fn standby_rank(&self, path: PathId) -> usize {
+        let rank = self.standby_order.iter().position(|&standby| standby == path);
+        rank.unwrap_or(self.standby_order.len())
+    }
+
+    /// Opens a silent subflow on every other path; those all of which will be used carry data at
+    /// once.
+    fn connect_all(&self, view: View<'_>, commands: &mut Vec<Command>) {
+        for path in (0..view.paths.len()).filter(|&path| path != view.subflows[0].path) {
+            let backup = !self.is_optional(path) || self.class != Class::L3;
+            commands.push(Command::Connect { path, backup });
+        }
+    }
+
+    /// The class of a transfer whose size is not known, and when to look again.
+    fn classify_sent(&mut self, sent: Bytes, commands: &mut Vec<Command>) {
+        self.class = Class::of(sent + 1, self.class_bytes);
+        match self.class {
+            Class::L1 => commands.push(Command::NotifyAtBytes(self.class_bytes.0)),
+            Class::L2 => commands.push(Command::NotifyAtBytes(self.class_bytes.1)),
+            Class::L3 => {}
+        }
+    }
+
+    /// The subflows that should carry data.
+    fn chosen(&self, subflows: &[SubflowView]) -> Vec<SubflowId> {
+        let optional = |&id: &SubflowId| self.is_optional(subflows[id].path);
+        let (mut candidates, mut rest): (Vec<_>, Vec<_>) =
+            (0..subflows.len()).filter(|&id| subflows[id].alive).partition(optional);
+        let known = candidates.len() + self.lost.iter().copied().filter(optional).count();
+        if known == 0 && subflows[0].alive {
+            return vec![0];
+        }
+        candidates.sort_by_key(|&id| rtt(&subflows[id]));
+        rest.sort_by_key(|&id| self.standby_rank(subflows[id].path));
+        candidates.extend(rest);
+        candidates.truncate(self.class.wants(known).max(1));
+        candidates
+    }
+
+    /// Lets the chosen subflows carry data, then silences the others.
+    fn apply(&self, subflows: &[SubflowView], commands: &mut Vec<Command>) {
+        let chosen = self.chosen(subflows);
+        let wrong = |backup| {
+            let is_wrong =
+                move |id: &SubflowId| subflows[*id].alive && subflows[*id].backup != backup;
+            (0..subflows.len()).filter(is_wrong)
+        };
+        for (backup, set) in [(false, true), (true, false)] {
+            let ids = wrong(backup).filter(|id| chosen.contains(id) == set);
+            commands.extend(ids.map(|subflow| Command::SetBackup { subflow, backup }));
+        }
+    }
+}
+
+impl PathManager for Pcdc {
+    fn new(options: &Options) -> Self {
+        Self {
+            optional: options.active.clone().unwrap_or_default(),
+            standby_order: options.standby_order.clone(),
+            class_bytes: options.class_bytes,
+            class: Class::L3,
+            lost: Vec::new(),
+        }
+    }
+
+    fn initial_path(&self, paths: &[PathEnds], default: PathId) -> PathId {
+        let first = self.optional.iter().copied().find(|&path| path < paths.len());
+        if self.is_optional(default) { default } else { first.unwrap_or(default) }
+    }
+
+    fn on_event(&mut self, event: Event, view: View<'_>, commands: &mut Vec<Command>) {
+        match event {
+            Event::Established => {
+                match view.transfer_bytes {
+                    Some(bytes) => self.class = Class::of(bytes, self.class_bytes),
+                    None => self.classify_sent(0, commands),
+                }
+                self.connect_all(view, commands);
+            }
+            Event::SubflowEstablished(id) | Event::SubflowRestored(id) => {
+                self.lost.retain(|&lost| lost != id);
+            }
+            Event::SubflowLost(id) if !self.lost.contains(&id) => self.lost.push(id),
+            Event::SubflowLost(_) => {}
+            Event::BytesSent(sent) => self.classify_sent(sent, commands),
+        }
+        self.apply(view.subflows, commands);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pathmanager::testing::{World, activate, connect, connect_backup, silence};
+    use proptest::prelude::*;
+
+    const KIB: Bytes = 1024;
+
+    fn options(active: &[PathId], standby_order: &[PathId]) -> Options {
+        Options {
+            active: Some(active.to_vec()),
+            standby_order: standby_order.to_vec(),
+            ..Options::default()
+        }
+    }
+
+    /// 2 x 2 paths for a transfer of `bytes`, started on path 0, the others established on paths 1
+    /// to 3 as subflows 1 to 3 with these RTTs (that of path 0 is 50 ms).
+    fn established(options: &Options, bytes: Option<Bytes>, rtts_ms: [u64; 3]) -> World<Pcdc> {
+        let mut world = World::new(2, 2, options);
+        world.transfer_bytes = bytes;
+        world.start(0);
+        for (subflow, rtt_ms) in (1..).zip(rtts_ms) {
+            world.establish(subflow, rtt_ms);
+        }
+        world
+    }
+
+    #[test]
+    fn the_size_decides_how_many_of_the_fastest_carry_data() {
+        for (kib, active) in [
+            (1, vec![2]),
+            (512, vec![2]),
+            (513, vec![2, 3]),
+            (1024, vec![2, 3]),
+            (1025, vec![0, 1, 2, 3]),
+        ] {
+            let world = established(&Options::default(), Some(kib * KIB), [60, 20, 40]);
+            assert_eq!(world.active(), active, "{kib} KiB");
+        }
+    }
+
+    #[test]
+    fn the_limits_of_the_classes_are_options() {
+        let options = Options { class_bytes: (10, 20), ..Options::default() };
+        for (bytes, count) in [(10, 1), (11, 2), (21, 4)] {
+            assert_eq!(established(&options, Some(bytes), [60, 20, 40]).active().len(), count);
+        }
+    }
+
+    #[test]
+    fn only_the_optional_set_carries_data_and_all_paths_are_connected() {
+        let mut world = World::<Pcdc>::new(2, 2, &options(&[0, 2], &[3, 1]));
+        world.transfer_bytes = Some(100_000 * KIB);
+        assert_eq!(world.start(0), [connect_backup(1), connect(2), connect_backup(3)]);
+        for subflow in 1..4 {
+            assert_eq!(world.establish(subflow, 10), []);
+        }
+        assert_eq!(world.active(), [0, 2]);
+    }
+
+    #[test]
+    fn a_small_transfer_moves_to_a_faster_optional_subflow_only() {
+        let mut world = World::<Pcdc>::new(2, 2, &options(&[0, 1, 2], &[3]));
+        world.transfer_bytes = Some(100 * KIB);
+        assert_eq!(world.start(0), [1, 2, 3].map(connect_backup));
+        assert_eq!(world.establish(3, 5), []);
+        assert_eq!(world.establish(1, 60), []);
+        assert_eq!(world.establish(2, 20), [activate(2), silence(0)]);
+    }
+
+    #[test]
+    fn equal_and_unknown_rtts_keep_the_order_of_creation() {
+        let small = Some(100 * KIB);
+        assert_eq!(established(&Options::default(), small, [50, 50, 50]).active(), [0]);
+        assert_eq!(established(&Options::default(), small, [0, 0, 0]).active(), [0]);
+        assert_eq!(established(&Options::default(), small, [0, 40, 0]).active(), [2]);
+    }
+
+    #[test]
+    fn a_standby_initial_subflow_carries_data_until_an_optional_one_is_established() {
+        let mut world = World::<Pcdc>::new(2, 2, &options(&[2, 3], &[1, 0]));
+        world.transfer_bytes = Some(100_000 * KIB);
+        assert_eq!(world.start(0), [connect_backup(1), connect(2), connect(3)]);
+        assert_eq!(world.establish(1, 10), []);
+        assert_eq!(world.active(), [0]);
+        assert_eq!(world.establish(2, 90), [silence(0)]);
+        assert_eq!(world.establish(3, 80), []);
+        assert_eq!(world.active(), [2, 3]);
+    }
+
+    #[test]
+    fn a_stream_of_unknown_size_climbs_through_the_classes() {
+        let mut world = World::<Pcdc>::new(2, 2, &options(&[0, 1, 2], &[3]));
+        let notify = Command::NotifyAtBytes;
+        let started = world.start(0);
+        assert_eq!(started[0], notify(512 * KIB));
+        assert_eq!(started[1..], [1, 2, 3].map(connect_backup));
+        assert_eq!(world.establish(1, 40), [activate(1), silence(0)]);
+        assert_eq!(world.establish(2, 60), []);
+        assert_eq!(world.send(512 * KIB), [notify(1024 * KIB), activate(0)]);
+        assert_eq!(world.send(1024 * KIB), [activate(2)]);
+        assert_eq!(world.establish(3, 10), []);
+        assert_eq!(world.active(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_stream_may_pass_several_limits_at_once() {
+        let mut world = established(&Options::default(), None, [60, 20, 40]);
+        assert_eq!(world.send(3_000 * KIB), [0, 1, 3].map(activate));
+    }
+
+    #[test]
+    fn a_lost_subflow_is_replaced_by_the_best_unused_one_and_comes_back() {
+        // All optional ones are in use: the standby ones step in, in the order given.
+        let mut world = established(&options(&[0, 1], &[3, 2]), Some(9_999 * KIB), [60, 20, 40]);
+        assert_eq!(world.lose(1), [activate(3)]);
+        assert_eq!(world.lose(0), [activate(2)]);
+        assert_eq!(world.restore(1), [silence(2)]);
+        assert_eq!(world.restore(0), [silence(3)]);
+        assert_eq!(world.active(), [0, 1]);
+    }
+
+    #[test]
+    fn an_unused_optional_subflow_goes_before_a_standby_one() {
+        let mut world = established(&options(&[0, 1, 2], &[3]), Some(100 * KIB), [60, 20, 10]);
+        assert_eq!(world.active(), [2]);
+        assert_eq!(world.lose(2), [activate(0)]);
+        assert_eq!(world.lose(0), [activate(1)]);
+        assert_eq!(world.lose(1), [activate(3)]);
+        assert_eq!(world.restore(1), [silence(3)]);
+        assert_eq!(world.restore(2), [silence(1)]);
+    }
+
+    #[test]
+    fn without_an_order_any_living_subflow_steps_in() {
+        let mut world = established(&options(&[0], &[]), Some(9_999 * KIB), [60, 20, 40]);
+        assert_eq!(world.lose(0), [activate(1)]);
+        assert_eq!(world.lose(1), [activate(2)]);
+        assert_eq!(world.lose(2), [activate(3)]);
+        assert_eq!(world.lose(3), []);
+        assert_eq!(world.restore(2), []);
+        assert_eq!(world.active(), [2]);
+    }
+
+    #[test]
+    fn the_initial_path_is_optional() {
+        let initial = |active: &[PathId], default| {
+            World::<Pcdc>::new(2, 2, &options(active, &[])).initial_path(default)
+        };
+        assert_eq!(initial(&[3, 1], 1), 1);
+        assert_eq!(initial(&[3, 1], 0), 3);
+        assert_eq!(initial(&[], 2), 2);
+        assert_eq!(World::<Pcdc>::new(2, 2, &Options::default()).initial_path(2), 2);
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Establish(usize, u64),
+        Lose(usize),
+        Restore(usize),
+        Send(Bytes),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0..6usize, 0..400u64).prop_map(|(subflow, rtt)| Step::Establish(subflow, rtt)),
+            (0..6usize).prop_map(Step::Lose),
+            (0..6usize).prop_map(Step::Restore),
+            (0..2_000 * KIB).prop_map(Step::Send),
+        ]
+    }
+
+    proptest! {
+        /// The world refuses commands that change nothing; here, that data can always flow.
+        #[test]
+        fn a_living_subflow_carries_data_whatever_happens(
+            active in prop::collection::vec(0..6usize, 0..4),
+            bytes in prop::option::of(0..2_000 * KIB),
+            initial in 0..6usize,
+            steps in prop::collection::vec(step(), 0..60),
+        ) {
+            let mut world = World::<Pcdc>::new(2, 3, &options(&active, &[5, 4]));
+            world.transfer_bytes = bytes;
+            world.start(initial);
+            let mut established = [true, false, false, false, false, false];
+            for step in steps {
+                match step {
+                    Step::Establish(id, rtt) if !established[id] => {
+                        established[id] = true;
+                        world.establish(id, rtt);
+                    }
+                    Step::Lose(id) if world.subflows[id].alive => drop(world.lose(id)),
+                    Step::Restore(id) if established[id] && !world.subflows[id].alive => {
+                        world.restore(id);
+                    }
+                    Step::Send(bytes) => drop(world.send(bytes)),
+                    _ => {}
+                }
+                let alive = world.subflows.iter().any(|subflow| subflow.alive);
+                prop_assert_eq!(alive, !world.active().is_empty());
+            }
+        }
+    }
+}

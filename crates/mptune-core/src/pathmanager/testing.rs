@@ -1,0 +1,115 @@
+//! A world for the policies' tests: it carries commands out at once and reports what was asked for.
+//!
+//! Not a network: subflows are established, lost and restored when the test says so.
+
+use super::{Command, Event, Options, PathEnds, PathId, PathManager, SubflowId, SubflowView, View};
+use crate::units::{Bytes, MILLISECOND};
+
+/// The command for a further subflow that carries data.
+pub fn connect(path: PathId) -> Command {
+    Command::Connect { path, backup: false }
+}
+
+/// The command for a further subflow that stays silent.
+pub fn connect_backup(path: PathId) -> Command {
+    Command::Connect { path, backup: true }
+}
+
+/// The command that lets a subflow carry data.
+pub fn activate(subflow: SubflowId) -> Command {
+    Command::SetBackup { subflow, backup: false }
+}
+
+/// The command that silences a subflow.
+pub fn silence(subflow: SubflowId) -> Command {
+    Command::SetBackup { subflow, backup: true }
+}
+
+/// A connection whose policy is under test. Path `n` of M remote interfaces joins local interface
+/// `n / M` and remote interface `n % M`, as in a topology.
+pub struct World<P> {
+    policy: P,
+    paths: Vec<PathEnds>,
+    pub lsrr_honoured: bool,
+    pub transfer_bytes: Option<Bytes>,
+    pub subflows: Vec<SubflowView>,
+}
+
+impl<P: PathManager> World<P> {
+    pub fn new(locals: usize, remotes: usize, options: &Options) -> Self {
+        let ends = |n| PathEnds { local: n / remotes, remote: n % remotes };
+        Self {
+            policy: P::new(options),
+            paths: (0..locals * remotes).map(ends).collect(),
+            lsrr_honoured: false,
+            transfer_bytes: None,
+            subflows: Vec::new(),
+        }
+    }
+
+    /// The path the policy takes for the initial subflow.
+    pub fn initial_path(&self, default: PathId) -> PathId {
+        self.policy.initial_path(&self.paths, default)
+    }
+
+    /// The connection is established on `path`, with an RTT of 50 ms.
+    pub fn start(&mut self, path: PathId) -> Vec<Command> {
+        let min_rtt = 50 * MILLISECOND;
+        self.subflows.push(SubflowView { path, alive: true, backup: false, min_rtt });
+        self.tell(Event::Established)
+    }
+
+    pub fn establish(&mut self, subflow: SubflowId, min_rtt_ms: u64) -> Vec<Command> {
+        self.subflows[subflow].alive = true;
+        self.subflows[subflow].min_rtt = min_rtt_ms * MILLISECOND;
+        self.tell(Event::SubflowEstablished(subflow))
+    }
+
+    pub fn lose(&mut self, subflow: SubflowId) -> Vec<Command> {
+        self.subflows[subflow].alive = false;
+        self.tell(Event::SubflowLost(subflow))
+    }
+
+    pub fn restore(&mut self, subflow: SubflowId) -> Vec<Command> {
+        self.subflows[subflow].alive = true;
+        self.tell(Event::SubflowRestored(subflow))
+    }
+
+    pub fn send(&mut self, bytes: Bytes) -> Vec<Command> {
+        self.tell(Event::BytesSent(bytes))
+    }
+
+    /// The living subflows that carry data.
+    pub fn active(&self) -> Vec<SubflowId> {
+        let active = |&id: &SubflowId| self.subflows[id].alive && !self.subflows[id].backup;
+        (0..self.subflows.len()).filter(active).collect()
+    }
+
+    /// Tells the policy and carries out what it wants.
+    fn tell(&mut self, event: Event) -> Vec<Command> {
+        let view = View {
+            paths: &self.paths,
+            lsrr_honoured: self.lsrr_honoured,
+            subflows: &self.subflows,
+            transfer_bytes: self.transfer_bytes,
+        };
+        let mut commands = Vec::new();
+        self.policy.on_event(event, view, &mut commands);
+        for command in &commands {
+            match *command {
+                Command::Connect { path, backup } => {
+                    self.subflows.push(SubflowView { path, alive: false, backup, min_rtt: 0 });
+                }
+                Command::SetBackup { subflow, backup } => {
+                    assert_ne!(
+                        self.subflows[subflow].backup, backup,
+                        "{command:?} changes nothing"
+                    );
+                    self.subflows[subflow].backup = backup;
+                }
+                Command::NotifyAtBytes(_) => {}
+            }
+        }
+        commands
+    }
+}

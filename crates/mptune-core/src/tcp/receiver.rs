@@ -1,0 +1,252 @@
+//! The receiving half of a subflow: reassembly, and when to acknowledge (RFC 5681 section 4.2, RFC
+//! 2018, RFC 2883; timing as in Linux `net/ipv4/tcp_input.c`).
+//!
+//! Data goes to the connection in subflow order, as in Linux, where the subflow's socket reassembles
+//! its byte stream before MPTCP sees it.
+
+use super::{Acknowledgement, SackBlocks};
+use crate::engine::RangeSet;
+use crate::units::{MILLISECOND, NEVER, Nanos, Seq};
+
+/// Linux `TCP_DELACK_MIN`; RFC 5681 asks for at most 500 ms.
+pub const DELAYED_ACK: Nanos = 40 * MILLISECOND;
+/// Linux `TCP_MAX_QUICKACKS`: so many ACKs at the start are not delayed, so that slow start is not
+/// slowed down.
+pub const QUICK_ACKS: u32 = 16;
+
+/// What the receiver wants to answer to a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// Acknowledge at once.
+    Now {
+        /// The segment had been received before.
+        duplicate: bool,
+    },
+    /// Acknowledge with the next segment or when the delayed-ACK timer fires.
+    Later,
+}
+
+/// Reassembly and acknowledgement state.
+#[derive(Debug, Clone)]
+pub struct Receiver {
+    next: Seq,
+    held: RangeSet,
+    /// Data sequence numbers of held segments, by segment number modulo the length.
+    data: Vec<Seq>,
+    newest: Seq,
+    before_newest: Seq,
+    unacknowledged: u32,
+    quick: u32,
+    deadline: Nanos,
+}
+
+impl Receiver {
+    /// Nothing received yet.
+    pub fn new() -> Self {
+        Self {
+            next: 0,
+            held: RangeSet::default(),
+            data: Vec::new(),
+            newest: 0,
+            before_newest: 0,
+            unacknowledged: 0,
+            quick: QUICK_ACKS,
+            deadline: NEVER,
+        }
+    }
+
+    /// A segment arrived; `deliver` is called with the data sequence number of each segment that is
+    /// now in subflow order.
+    #[inline]
+    pub fn on_segment(
+        &mut self,
+        now: Nanos,
+        seq: Seq,
+        data: Seq,
+        mut deliver: impl FnMut(Seq),
+    ) -> Reply {
+        if seq == self.next {
+            self.next += 1;
+            deliver(data);
+            if self.held.is_empty() {
+                return self.in_order(now);
+            }
+            self.release(deliver);
+            return Reply::Now { duplicate: false };
+        }
+        if seq < self.next || self.held.containing(seq).is_some() {
+            return Reply::Now { duplicate: true };
+        }
+        self.hold(seq, data);
+        Reply::Now { duplicate: false }
+    }
+
+    /// RFC 5681 section 4.2: an ACK for at least every second segment, within the timer.
+    #[inline]
+    fn in_order(&mut self, now: Nanos) -> Reply {
+        self.unacknowledged += 1;
+        if self.unacknowledged >= 2 || self.quick > 0 {
+            self.quick = self.quick.saturating_sub(1);
+            return Reply::Now { duplicate: false };
+        }
+        self.deadline = now + DELAYED_ACK;
+        Reply::Later
+    }
+
+    /// The segment just received closed a gap (RFC 5681 section 4.2: acknowledge at once).
+    fn release(&mut self, mut deliver: impl FnMut(Seq)) {
+        if let Some(range) = self.held.first().filter(|range| range.start == self.next) {
+            for seq in range.clone() {
+                deliver(self.data[seq as usize & (self.data.len() - 1)]);
+            }
+            self.next = range.end;
+            self.held.remove_below(self.next);
+        }
+    }
+
+    fn hold(&mut self, seq: Seq, data: Seq) {
+        let distance = (seq - self.next) as usize + 1;
+        if distance > self.data.len() {
+            self.grow(distance.next_power_of_two().max(64));
+        }
+        let mask = self.data.len() - 1;
+        self.data[seq as usize & mask] = data;
+        let before = self.held.containing(self.newest);
+        self.held.insert(seq..seq + 1, |_| ());
+        let grew = before.is_some_and(|range| range.end == seq || range.start == seq + 1);
+        if !grew {
+            self.before_newest = self.newest;
+        }
+        self.newest = seq;
+    }
+
+    fn grow(&mut self, len: usize) {
+        let mut data = vec![0; len];
+        let end = self.held.end().unwrap_or(self.next);
+        for seq in self.next..end {
+            data[seq as usize & (len - 1)] = self.data[seq as usize & (self.data.len() - 1)];
+        }
+        self.data = data;
+    }
+
+    /// An acknowledgement is being sent: its content. Clears what was pending.
+    #[inline]
+    pub fn acknowledge(&mut self, duplicate: bool) -> Acknowledgement {
+        self.unacknowledged = 0;
+        self.deadline = NEVER;
+        let sack = if self.held.is_empty() { SackBlocks::default() } else { self.blocks() };
+        Acknowledgement { next: self.next, sack, duplicate }
+    }
+
+    /// RFC 2018 section 4: first the block with the most recent segment, then the one before.
+    fn blocks(&self) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        let first = self.held.containing(self.newest).or_else(|| self.held.first());
+        let second = self.held.containing(self.before_newest);
+        if let Some(first) = first {
+            blocks[0] = (first.start, first.end);
+            if let Some(second) = second.filter(|second| second.start != first.start) {
+                blocks[1] = (second.start, second.end);
+            }
+        }
+        blocks
+    }
+
+    /// When a delayed acknowledgement is due, or [`NEVER`].
+    #[inline]
+    pub fn deadline(&self) -> Nanos {
+        self.deadline
+    }
+
+    /// Segments received in subflow order.
+    pub fn next(&self) -> Seq {
+        self.next
+    }
+}
+
+impl Default for Receiver {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const AT_ONCE: Reply = Reply::Now { duplicate: false };
+
+    /// A receiver past its quick ACKs, expecting segment 16.
+    fn settled() -> Receiver {
+        let mut receiver = Receiver::new();
+        for seq in 0..16 {
+            assert_eq!(receiver.on_segment(0, seq, seq, |_| ()), AT_ONCE);
+            receiver.acknowledge(false);
+        }
+        receiver
+    }
+
+    #[test]
+    fn every_second_segment_is_acknowledged() {
+        // RFC 5681 section 4.2: "an ACK SHOULD be generated for at least every second full-sized
+        // segment, and MUST be generated within 500 ms".
+        let mut receiver = settled();
+        assert_eq!(receiver.on_segment(5, 16, 16, |_| ()), Reply::Later);
+        assert_eq!(receiver.deadline(), 5 + DELAYED_ACK);
+        assert_eq!(receiver.on_segment(6, 17, 17, |_| ()), AT_ONCE);
+        assert_eq!(receiver.acknowledge(false).next, 18);
+        assert_eq!(receiver.deadline(), NEVER);
+    }
+
+    #[test]
+    fn out_of_order_segments_are_acknowledged_at_once_with_the_newest_block_first() {
+        let mut receiver = settled();
+        assert_eq!(receiver.on_segment(0, 18, 18, |_| ()), AT_ONCE);
+        receiver.on_segment(0, 19, 19, |_| ());
+        assert_eq!(receiver.acknowledge(false).sack, [(18, 20), (0, 0)]);
+        receiver.on_segment(0, 22, 22, |_| ());
+        assert_eq!(receiver.acknowledge(false).sack, [(22, 23), (18, 20)]);
+        receiver.on_segment(0, 20, 20, |_| ());
+        assert_eq!(receiver.acknowledge(false).sack, [(18, 21), (22, 23)]);
+    }
+
+    #[test]
+    fn a_filled_gap_is_acknowledged_at_once_and_delivers_what_waited() {
+        let mut receiver = settled();
+        receiver.on_segment(0, 17, 170, |_| ());
+        let mut delivered = Vec::new();
+        assert_eq!(receiver.on_segment(0, 16, 160, |data| delivered.push(data)), AT_ONCE);
+        assert_eq!(delivered, [160, 170]);
+        assert_eq!(receiver.acknowledge(false), Acknowledgement { next: 18, ..Default::default() });
+    }
+
+    #[test]
+    fn a_segment_received_before_is_reported_as_duplicate() {
+        let mut receiver = settled();
+        receiver.on_segment(0, 18, 18, |_| ());
+        for seq in [3, 18] {
+            let reply = receiver.on_segment(0, seq, seq, |_| panic!("delivered twice"));
+            assert_eq!(reply, Reply::Now { duplicate: true });
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn delivers_every_segment_once_in_order(order in Just((0u32..200).collect::<Vec<_>>()).prop_shuffle(),
+                                                twice in prop::collection::vec(0usize..200, 0..50)) {
+            let mut arrivals = order.clone();
+            for at in twice {
+                arrivals.insert(at, order[at]);
+            }
+            let mut receiver = Receiver::new();
+            let mut delivered = Vec::new();
+            for seq in arrivals {
+                receiver.on_segment(0, seq, seq * 3, |data| delivered.push(data));
+                let ack = receiver.acknowledge(false);
+                prop_assert_eq!(ack.next as usize, delivered.len());
+            }
+            prop_assert_eq!(delivered, (0..200).map(|seq| seq * 3).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Networks and trials for the tests of whole connections, written the way one would draw them.
+
+#![allow(dead_code, reason = "each test file uses what it needs")]
+
+use mptune_core::congestion::Controller;
+use mptune_core::mptcp::{ConnectionOptions, Workload, scheduler};
+use mptune_core::network::{LinkSpec, NetworkSpec, PathSpec};
+use mptune_core::pathmanager;
+use mptune_core::trial::{Outcome, TrialSpec};
+use mptune_core::units::{MILLISECOND, Nanos, SECOND};
+
+/// Payload bytes of a full segment.
+pub const MSS: u32 = 1448;
+/// Share of a 1500-byte packet that is payload.
+pub const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
+/// One MiB.
+pub const MIB: u64 = 1 << 20;
+
+/// A unidirectional link.
+pub fn link(mbps: f64, delay_ms: f64) -> LinkSpec {
+    LinkSpec {
+        name: format!("{mbps} Mbit/s"),
+        rate_bps: Some((mbps * 1e6) as u64),
+        delay_ns: (delay_ms * 1e6) as Nanos,
+        jitter_ns: 0,
+        queue_bytes: None,
+        loss_ppb: 0,
+    }
+}
+
+/// The same link with a drop-tail queue of that many bandwidth-delay products of a round trip.
+pub fn queued(mut link: LinkSpec, rtt_ms: f64, products: f64) -> LinkSpec {
+    let rate = link.rate_bps.unwrap_or(0) as f64;
+    link.queue_bytes = Some((rate / 8.0 * rtt_ms / 1e3 * products).max(3000.0) as u64);
+    link
+}
+
+/// The same link losing packets at random.
+pub fn lossy(mut link: LinkSpec, probability: f64) -> LinkSpec {
+    link.loss_ppb = (probability * 1e9) as u64;
+    link
+}
+
+/// Disjoint paths from as many local interfaces to one remote interface: each its own link there
+/// and an uncongested one of the same delay back.
+pub fn disjoint(links: &[LinkSpec]) -> NetworkSpec {
+    let mut spec =
+        NetworkSpec { links: vec![], paths: vec![], initial_path: 0, lsrr_honoured: false };
+    for (number, forward) in links.iter().enumerate() {
+        let back = link(1000.0, forward.delay_ns as f64 / 1e6);
+        spec.links.extend([forward.clone(), back]);
+        spec.paths.push(path(number, 0, &[2 * number], &[2 * number + 1]));
+    }
+    spec
+}
+
+/// Two paths of different delay that share one bottleneck, and a third path for a competitor.
+pub fn shared_bottleneck(bottleneck: LinkSpec, access_ms: &[f64]) -> NetworkSpec {
+    let mut links = vec![bottleneck, link(1000.0, 0.0)];
+    let mut paths = vec![];
+    for (number, &delay) in access_ms.iter().enumerate() {
+        links.push(link(1000.0, delay));
+        paths.push(path(number, 0, &[2 + number, 0], &[1, 2 + number]));
+    }
+    NetworkSpec { links, paths, initial_path: 0, lsrr_honoured: false }
+}
+
+/// A path over the given links.
+pub fn path(local: usize, remote: usize, forward: &[usize], reverse: &[usize]) -> PathSpec {
+    let label = format!("{local}-{remote}");
+    PathSpec { label, local, remote, forward: forward.into(), reverse: reverse.into() }
+}
+
+/// A saturated trial with fullmesh and minRTT.
+pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) -> TrialSpec {
+    TrialSpec {
+        network,
+        pm: "fullmesh".into(),
+        cc: cc.into(),
+        scheduler: "minrtt".into(),
+        buffer_bytes,
+        mss: MSS,
+        seed: 1,
+        duration_ns: Some(seconds * SECOND),
+        transfer_bytes: None,
+        deadline_ns: 600 * SECOND,
+        initial_path: None,
+        active: None,
+        standby_order: vec![],
+        class_bytes: (512 * 1024, 1024 * 1024),
+        ndiffports: 2,
+        script: vec![],
+    }
+}
+
+/// The same trial as a transfer.
+pub fn transfer(mut trial: TrialSpec, bytes: u64) -> TrialSpec {
+    trial.duration_ns = None;
+    trial.transfer_bytes = Some(bytes);
+    trial
+}
+
+/// Runs a trial that must give a number.
+pub fn run(trial: &TrialSpec) -> Outcome {
+    let outcome = trial.run().expect("a valid trial");
+    assert_eq!(outcome.failed, None);
+    outcome
+}
+
+/// In-order payload of an outcome, Mbit/s.
+pub fn mbps(outcome: &Outcome) -> f64 {
+    outcome.in_order_bytes as f64 * 8e3 / outcome.duration_ns as f64
+}
+
+/// In-order payload between two times, Mbit/s; both multiples of 100 ms.
+pub fn mbps_between(outcome: &Outcome, from: Nanos, to: Nanos) -> f64 {
+    let bin = |at: Nanos| (at / (100 * MILLISECOND)) as usize;
+    let bytes: u64 = outcome.bins[bin(from)..bin(to)].iter().sum();
+    bytes as f64 * 8e3 / (to - from) as f64
+}
+
+/// A saturated connection for a simulation of several, on the given paths only.
+pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> ConnectionOptions {
+    let options = pathmanager::Options::default();
+    ConnectionOptions {
+        controller: Controller::new(cc).expect("known congestion control"),
+        scheduler: scheduler::Policy::new("minrtt").expect("known scheduler"),
+        path_manager: pathmanager::Policy::new(pm, &options).expect("known path manager"),
+        workload: Workload::Saturated,
+        send_buffer: 32 * MIB,
+        receive_buffer: 32 * MIB,
+        mss: MSS,
+        initial_path,
+        start,
+        script: vec![],
+    }
+}

@@ -1,0 +1,195 @@
+//! What makes a connection multipath: joins, shared buffers, head-of-line blocking, reinjection,
+//! withdrawal, standby subflows and take-over.
+
+mod common;
+
+use common::*;
+use mptune_core::network::NetworkSpec;
+use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};
+use mptune_core::units::{Nanos, SECOND};
+
+fn at(seconds: u64, path: usize, action: ScriptAction) -> ScriptSpec {
+    ScriptSpec { at_ns: seconds * SECOND, path, action }
+}
+
+/// 20 Mbit/s at 20 ms and 10 Mbit/s at 100 ms round trip, queues of one bandwidth-delay product.
+fn unlike_paths() -> NetworkSpec {
+    disjoint(&[queued(link(20.0, 10.0), 20.0, 1.0), queued(link(10.0, 50.0), 100.0, 1.0)])
+}
+
+fn first_bin(outcome: &Outcome, subflow: usize) -> usize {
+    outcome.subflows[subflow].bins.iter().position(|&bytes| bytes > 0).expect("it carried data")
+}
+
+#[test]
+fn a_join_carries_data_after_the_first_data_ack_and_two_round_trips_of_its_own() {
+    // Initial path 300 ms: SYN to DATA_ACK 600 ms. Join over 200 ms: two round trips and the way of
+    // the data, 500 ms. RFC 8684 sections 3.1 and 3.2.
+    let network = disjoint(&[link(10.0, 150.0), link(10.0, 100.0)]);
+    let outcome = run(&trial(network, "reno", 8 * MIB, 5));
+    assert_eq!(first_bin(&outcome, 0), 4, "SYN, SYN/ACK and the data's way: 450 ms");
+    assert_eq!(first_bin(&outcome, 1), 11, "600 + 400 + 100 ms and two serialisations");
+}
+
+#[test]
+fn the_initial_path_matters_for_a_short_transfer_but_hardly_for_a_long_one() {
+    let time = |initial: usize, bytes: u64| {
+        let mut spec = transfer(trial(unlike_paths(), "reno", 4 * MIB, 1), bytes);
+        spec.initial_path = Some(initial);
+        run(&spec).duration_ns as f64
+    };
+    assert!(time(1, 15_000) / time(0, 15_000) > 4.0, "five times the RTT");
+    assert!((time(1, 50_000_000) / time(0, 50_000_000) - 1.0).abs() < 0.1);
+}
+
+#[test]
+fn the_path_managers_differ_in_the_subflows_they_open() {
+    let network = unlike_paths();
+    let paths = |pm: &str, lsrr: bool| {
+        let mut spec = trial(network.clone(), "reno", MIB, 3);
+        spec.pm = pm.into();
+        spec.network.lsrr_honoured = lsrr;
+        run(&spec).subflows.iter().map(|subflow| subflow.path).collect::<Vec<_>>()
+    };
+    assert_eq!(paths("default", false), [0]);
+    assert_eq!(paths("fullmesh", false), [0, 1]);
+    assert_eq!(paths("ndiffports", false), [0, 0]);
+    assert_eq!(paths("binder", true), [0, 1]);
+    // Path-management study section V-A: ignored, LSRR leaves every packet on the initial path.
+    assert_eq!(paths("binder", false), [0, 0]);
+    assert_eq!(paths("pcdc", false), [0, 1]);
+}
+
+#[test]
+fn a_small_shared_buffer_blocks_on_the_slow_path_and_a_large_one_does_not() {
+    // Head-of-line blocking (buffer-size studies): with unlike paths and too small a buffer, two
+    // paths carry less than the better one alone; with a large one they add up.
+    let throughput = |pm: &str, buffer: u64| {
+        let network =
+            disjoint(&[queued(link(50.0, 5.0), 20.0, 1.0), queued(link(1.0, 200.0), 400.0, 1.0)]);
+        let mut spec = trial(network, "reno", buffer, 60);
+        spec.pm = pm.into();
+        mbps(&run(&spec))
+    };
+    assert!(throughput("fullmesh", MIB / 4) < throughput("default", MIB / 4));
+    assert!(throughput("fullmesh", 16 * MIB) > throughput("default", 16 * MIB));
+}
+
+#[test]
+fn throughput_does_not_fall_when_the_buffer_grows_on_clean_paths() {
+    let throughput = |segments: u64| {
+        let network = disjoint(&[link(20.0, 10.0), link(20.0, 15.0)]);
+        mbps(&run(&trial(network, "reno", segments * u64::from(MSS), 30)))
+    };
+    let rates: Vec<_> = [4, 16, 64, 256, 1024].map(throughput).into();
+    assert!(rates.windows(2).all(|pair| pair[0] <= pair[1] * 1.01), "{rates:?}");
+}
+
+#[test]
+fn a_withdrawn_subflow_falls_silent_and_returns() {
+    let mut spec = trial(unlike_paths(), "reno", 4 * MIB, 30);
+    spec.script = vec![at(10, 1, ScriptAction::Standby), at(20, 1, ScriptAction::Active)];
+    let outcome = run(&spec);
+    let share = |from: usize, to: usize| -> u64 { outcome.subflows[1].bins[from..to].iter().sum() };
+    assert!(share(50, 100) > 0);
+    assert_eq!(share(110, 200), 0, "what was in flight arrives within a second");
+    assert!(share(210, 300) > 0);
+    // Its share is exactly what is missing: the other path is full already.
+    let (all, without) = (
+        mbps_between(&outcome, 5 * SECOND, 10 * SECOND),
+        mbps_between(&outcome, 12 * SECOND, 20 * SECOND),
+    );
+    assert!((all - 30.0 * PAYLOAD_SHARE).abs() < 1.0, "{all}");
+    assert!((without - 20.0 * PAYLOAD_SHARE).abs() < 0.7, "{without}");
+}
+
+#[test]
+fn withdrawing_the_only_subflow_stops_the_connection() {
+    let mut spec = trial(disjoint(&[link(10.0, 10.0)]), "reno", MIB, 10);
+    spec.script = vec![at(5, 0, ScriptAction::Standby)];
+    assert_eq!(mbps_between(&run(&spec), 6 * SECOND, 10 * SECOND), 0.0);
+}
+
+#[test]
+fn a_cut_path_costs_no_byte_and_the_other_goes_on() {
+    let mut spec = transfer(trial(unlike_paths(), "reno", 4 * MIB, 1), 40_000_000);
+    spec.script = vec![at(5, 0, ScriptAction::Down)];
+    let outcome = run(&spec);
+    assert_eq!(outcome.in_order_bytes, 40_000_000);
+    assert!(outcome.reinjected > 0, "what the dead path carried went again over the other");
+    let alone = mbps_between(&outcome, 10 * SECOND, 20 * SECOND);
+    assert!((alone - 10.0 * PAYLOAD_SHARE).abs() < 0.5, "{alone}");
+}
+
+#[test]
+fn a_restored_path_is_used_again() {
+    let mut spec = trial(unlike_paths(), "reno", 4 * MIB, 60);
+    spec.script = vec![at(10, 0, ScriptAction::Down), at(15, 0, ScriptAction::Up)];
+    let outcome = run(&spec);
+    let again = mbps_between(&outcome, 40 * SECOND, 60 * SECOND);
+    assert!((again - 30.0 * PAYLOAD_SHARE).abs() < 1.5, "{again}");
+}
+
+#[test]
+fn a_transfer_whose_every_path_is_cut_is_reported_as_not_completed() {
+    let mut spec = transfer(trial(unlike_paths(), "reno", MIB, 1), 40_000_000);
+    spec.deadline_ns = 30 * SECOND;
+    spec.script = vec![at(3, 0, ScriptAction::Down), at(3, 1, ScriptAction::Down)];
+    let failed = spec.run().expect("a valid trial").failed;
+    assert!(failed.is_some_and(|reason| reason.contains("not completed within 30.000 s")));
+}
+
+/// Three equal paths; path 0 carries data, 1 and 2 stand by, 2 being the better one.
+fn standby_trial() -> TrialSpec {
+    let network = disjoint(&[
+        queued(link(20.0, 10.0), 20.0, 1.0),
+        queued(link(20.0, 20.0), 40.0, 1.0),
+        queued(link(20.0, 30.0), 60.0, 1.0),
+    ]);
+    let mut spec = trial(network, "reno", 4 * MIB, 60);
+    spec.pm = "pcdc".into();
+    spec.active = Some(vec![0]);
+    spec.standby_order = vec![2, 1];
+    spec
+}
+
+#[test]
+fn pcdc_keeps_standby_subflows_established_but_silent() {
+    let outcome = run(&standby_trial());
+    let mut subflows =
+        outcome.subflows.iter().map(|s| (s.path, s.active, s.bytes > 0, s.srtt_ns > 0));
+    assert_eq!(subflows.next(), Some((0, true, true, true)));
+    for standby in subflows {
+        assert!(matches!(standby, (1 | 2, false, false, true)), "{standby:?}");
+    }
+}
+
+#[test]
+fn the_best_standby_takes_over_from_a_dead_subflow_and_steps_back() {
+    let mut spec = standby_trial();
+    spec.script = vec![at(10, 0, ScriptAction::Down), at(30, 0, ScriptAction::Up)];
+    let outcome = run(&spec);
+    let by_path = |path: usize, from: Nanos, to: Nanos| -> u64 {
+        let subflow = outcome.subflows.iter().find(|s| s.path == path).expect("established");
+        subflow.bins[(from / 100_000_000) as usize..(to / 100_000_000) as usize].iter().sum()
+    };
+    let (second, end) = (SECOND, 60 * SECOND);
+    assert!(by_path(2, 15 * second, 30 * second) > 0, "the best standby carries");
+    assert_eq!(by_path(1, 15 * second, 30 * second), 0, "the other stays silent");
+    let during = mbps_between(&outcome, 15 * second, 30 * second);
+    assert!(during > 0.9 * 20.0 * PAYLOAD_SHARE, "{during}");
+    assert!(by_path(0, 50 * second, end) > 0, "the restored subflow carries again");
+    assert_eq!(by_path(2, 50 * second, end), 0, "and the standby is silent again");
+}
+
+#[test]
+fn pcdc_uses_as_many_subflows_as_the_data_size_class_asks_for() {
+    // PCDC section IV: up to 512 KiB the subflow of smallest RTT, up to 1024 KiB two, above all.
+    let carrying = |bytes: u64| {
+        let network = disjoint(&[link(5.0, 10.0), link(5.0, 11.0), link(5.0, 12.0)]);
+        let mut spec = transfer(trial(network, "reno", 4 * MIB, 1), bytes);
+        spec.pm = "pcdc".into();
+        run(&spec).subflows.iter().filter(|subflow| subflow.active).count()
+    };
+    assert_eq!([400, 900, 3000].map(|kib| carrying(kib * 1024)), [1, 2, 3]);
+}

@@ -1,0 +1,128 @@
+//! What holds on any network: conservation, no deadlock, no more than the links allow.
+
+mod common;
+
+use common::*;
+use mptune_core::congestion;
+use mptune_core::network::NetworkSpec;
+use mptune_core::pathmanager;
+use mptune_core::trial::{ScriptAction, ScriptSpec};
+use mptune_core::units::SECOND;
+use proptest::prelude::*;
+
+/// N x M paths over shared access links, as between two sites.
+fn sites(
+    rates: &[f64],
+    remotes: usize,
+    delay_ms: f64,
+    loss: f64,
+    queue_packets: u64,
+    jitter_ns: u64,
+) -> NetworkSpec {
+    let mut spec =
+        NetworkSpec { links: vec![], paths: vec![], initial_path: 0, lsrr_honoured: false };
+    let mut add = |mbps: f64, delay: f64| {
+        let mut link = lossy(link(mbps, delay), loss / 4.0);
+        link.queue_bytes = Some(queue_packets * 1500);
+        link.jitter_ns = jitter_ns;
+        spec.links.push(link);
+        spec.links.len() - 1
+    };
+    let up: Vec<_> = rates.iter().map(|&rate| (add(rate, delay_ms), add(rate, 1.0))).collect();
+    let down: Vec<_> =
+        (0..remotes).map(|i| (add(rates[0] * (i + 1) as f64, 2.0), add(rates[0], 1.0))).collect();
+    for (i, &(out, back_in)) in up.iter().enumerate() {
+        for (j, &(into, back_out)) in down.iter().enumerate() {
+            spec.paths.push(path(i, j, &[out, into], &[back_out, back_in]));
+        }
+    }
+    spec
+}
+
+prop_compose! {
+    fn any_network()(
+        rates in prop::collection::vec(0.2f64..50.0, 1..4),
+        remotes in 1usize..3,
+        delay_ms in 0.1f64..150.0,
+        loss in prop_oneof![Just(0.0), 0.0f64..0.05],
+        queue_packets in 2u64..300,
+        jitter_ns in prop_oneof![Just(0u64), 0u64..20_000_000],
+    ) -> NetworkSpec {
+        sites(&rates, remotes, delay_ms, loss, queue_packets, jitter_ns)
+    }
+}
+
+fn any_of(names: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
+    prop::sample::select(names)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Every byte is delivered once, with any buffer of at least one segment, and no path carries
+    /// more than its links allow.
+    #[test]
+    fn a_transfer_completes_with_every_byte(
+        network in any_network(),
+        cc in any_of(congestion::NAMES),
+        pm in any_of(pathmanager::NAMES),
+        segments in prop_oneof![1u64..8, 1u64..2000],
+        bytes in 1u64..400_000,
+        seed in any::<u64>(),
+    ) {
+        let capacity: f64 = network.links.iter().filter_map(|l| l.rate_bps).map(|r| r as f64).sum();
+        let mut spec = transfer(trial(network, cc, segments * u64::from(MSS), 1), bytes);
+        spec.pm = pm.into();
+        spec.seed = seed;
+        spec.deadline_ns = 3600 * SECOND;
+        let outcome = spec.run().expect("a valid trial");
+        prop_assert_eq!(outcome.failed, None);
+        prop_assert_eq!(outcome.in_order_bytes, bytes);
+        prop_assert_eq!(outcome.bins.iter().sum::<u64>(), bytes);
+        prop_assert_eq!(outcome.subflows.iter().map(|s| s.bytes).sum::<u64>(), bytes);
+        let seconds = outcome.duration_ns as f64 / 1e9;
+        prop_assert!(bytes as f64 * 8.0 <= capacity * seconds);
+    }
+
+    /// The in-order throughput of a saturated connection never exceeds the sender's access links,
+    /// and the same seed gives the same bytes.
+    #[test]
+    fn a_saturated_connection_stays_below_the_access_links(
+        network in any_network(),
+        cc in any_of(congestion::NAMES),
+        segments in 1u64..2000,
+        seed in any::<u64>(),
+    ) {
+        let uplinks: std::collections::BTreeSet<usize> = network.paths.iter().map(|p| p.forward[0]).collect();
+        let capacity: f64 = uplinks.iter().filter_map(|&l| network.links[l].rate_bps).map(|r| r as f64).sum();
+        let mut spec = trial(network, cc, segments * u64::from(MSS), 5);
+        spec.seed = seed;
+        let outcome = spec.run().expect("a valid trial");
+        prop_assert!(mbps(&outcome) * 1e6 <= capacity * PAYLOAD_SHARE * 1.0001);
+        prop_assert_eq!(outcome, spec.run().expect("a valid trial"));
+    }
+
+    /// Paths that go away and come back cost time, never a byte; one path stays up.
+    #[test]
+    fn outages_cost_no_byte(
+        network in any_network(),
+        pm in any_of(&["fullmesh", "pcdc"]),
+        outages in prop::collection::vec((1usize..6, 0u64..20, 1u64..20), 0..6),
+        seed in any::<u64>(),
+    ) {
+        let paths = network.paths.len();
+        let mut spec = transfer(trial(network, "reno", 200_000, 1), 1_000_000);
+        spec.pm = pm.into();
+        spec.seed = seed;
+        spec.deadline_ns = 3600 * SECOND;
+        for (path, from, length) in outages {
+            let path = path % paths;
+            let at = |seconds: u64, action| ScriptSpec { at_ns: seconds * SECOND / 4, path, action };
+            spec.script.push(at(from, ScriptAction::Down));
+            spec.script.push(at(from + length, ScriptAction::Up));
+        }
+        let outcome = spec.run().expect("a valid trial");
+        prop_assert_eq!(outcome.failed, None);
+        prop_assert_eq!(outcome.in_order_bytes, 1_000_000);
+    }
+}

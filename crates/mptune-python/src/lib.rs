@@ -1,0 +1,52 @@
+//! The Python module `mptune._core`: signature, call, map the error.
+//!
+//! Not a place for logic: whatever can be tested without an interpreter lives in `mptune-core`.
+//! The Python docs are in `python/mptune/_core.pyi`.
+
+use mptune_core::{congestion, mptcp::scheduler, pathmanager, trial::TrialSpec};
+use pyo3::create_exception;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+create_exception!(_core, SpecError, PyValueError, "A trial that cannot be run.");
+
+/// The version of the core, as in `Cargo.toml`.
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+#[pyfunction]
+fn congestion_controls() -> Vec<&'static str> {
+    congestion::NAMES.to_vec()
+}
+
+#[pyfunction]
+fn path_managers() -> Vec<&'static str> {
+    pathmanager::NAMES.to_vec()
+}
+
+#[pyfunction]
+fn schedulers() -> Vec<&'static str> {
+    scheduler::NAMES.to_vec()
+}
+
+#[pyfunction]
+fn simulate(py: Python<'_>, trial: &[u8]) -> PyResult<Vec<u8>> {
+    let spec: TrialSpec = serde_json::from_slice(trial)
+        .map_err(|error| SpecError::new_err(("", format!("a trial expected: {error}"))))?;
+    let outcome = py
+        .detach(|| spec.run())
+        .map_err(|error| SpecError::new_err((error.key, error.expected)))?;
+    serde_json::to_vec(&outcome).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("SpecError", module.py().get_type::<SpecError>())?;
+    module.add_function(wrap_pyfunction!(version, module)?)?;
+    module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;
+    module.add_function(wrap_pyfunction!(path_managers, module)?)?;
+    module.add_function(wrap_pyfunction!(schedulers, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate, module)?)
+}
