@@ -1,0 +1,121 @@
+"""The simulated testbed: trials in the packet-level core, in virtual time.
+
+This translates labels to path numbers and back; it measures and decides nothing.
+"""
+
+import msgspec
+
+from mptune import _core
+from mptune.errors import InputError
+from mptune.testbeds._base import Observation, SubflowObservation, Trial
+
+
+class _Subflow(msgspec.Struct):
+    path: int
+    active: bool
+    bytes: int
+    bins: list[int]
+    srtt_ns: int
+    min_rtt_ns: int
+    retransmitted: int
+    timeouts: int
+
+
+class _Outcome(msgspec.Struct):
+    duration_ns: int
+    in_order_bytes: int
+    bins: list[int]
+    completion_ns: int | None
+    failed: str | None
+    reinjected: int
+    largest_reordering_bytes: int
+    events: int
+    subflows: list[_Subflow]
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(_Outcome)
+
+
+class SimulatedTestbed:
+    """Runs trials in the core. Trials are independent: as many at once as there are cores."""
+
+    name = "simulated"
+    parallel: int | None = None
+
+    def run(self, trial: Trial) -> Observation:
+        """Run one trial; the same trial gives the same observation, on any machine.
+
+        Raises
+        ------
+        InputError : the trial is impossible.
+        """
+        try:
+            outcome = _DECODER.decode(_core.simulate(_ENCODER.encode(_spec(trial))))
+        except _core.SpecError as error:
+            key, expected = error.args
+            raise InputError(trial.topology.name, key, expected) from None
+        return _observation(trial, outcome)
+
+
+def _spec(trial: Trial) -> dict[str, object]:
+    """The core's `TrialSpec` of a trial."""
+    topology = trial.topology
+    numbers = {path.label: number for number, path in enumerate(topology.paths)}
+
+    def number(label: str, key: str) -> int:
+        topology.path(label, key)  # raises with the known labels
+        return numbers[label]
+
+    return {
+        "network": topology.network(),
+        "pm": trial.pm,
+        "cc": trial.cc,
+        "scheduler": trial.scheduler,
+        "buffer_bytes": trial.buffer_bytes,
+        "mss": trial.mss,
+        "seed": trial.seed,
+        "duration_ns": trial.duration_ns,
+        "transfer_bytes": trial.transfer_bytes,
+        "deadline_ns": trial.deadline_ns,
+        "initial_path": None if trial.initial_path is None else number(trial.initial_path, "initial path"),
+        "active": None if trial.active is None else [number(label, "active") for label in trial.active],
+        "standby_order": [number(label, "standby order") for label in trial.standby_order],
+        "class_bytes": trial.class_bytes,
+        "ndiffports": trial.ndiffports,
+        "script": [
+            {"at_ns": action.at_ns, "path": number(action.path, "script"), "action": action.action}
+            for action in trial.script
+        ],
+    }
+
+
+def _observation(trial: Trial, outcome: _Outcome) -> Observation:
+    labels = [path.label for path in trial.topology.paths]
+    subflows = [
+        SubflowObservation(
+            path=labels[subflow.path],
+            active=subflow.active,
+            bytes=subflow.bytes,
+            srtt_ns=subflow.srtt_ns,
+            min_rtt_ns=subflow.min_rtt_ns,
+            retransmitted=subflow.retransmitted,
+            timeouts=subflow.timeouts,
+            bins=subflow.bins,
+        )
+        for subflow in outcome.subflows
+    ]
+    return Observation(
+        testbed=SimulatedTestbed.name,
+        duration_ns=outcome.duration_ns,
+        in_order_bytes=outcome.in_order_bytes,
+        bins=outcome.bins,
+        subflows=subflows,
+        completion_ns=outcome.completion_ns,
+        failed=outcome.failed,
+        metadata={
+            "reinjected_segments": outcome.reinjected,
+            "largest_reordering_bytes": outcome.largest_reordering_bytes,
+            "events": outcome.events,
+        },
+    )

@@ -1,0 +1,108 @@
+"""The simulated testbed: what of a trial reaches the core, and what comes back."""
+
+import pytest
+
+from mptune.errors import InputError
+from mptune.testbeds import TESTBEDS, ScriptedAction, Trial, create, names
+from mptune.topology import Topology, load
+
+SECOND = 1_000_000_000
+
+
+def trial(topology: Topology, **changes) -> Trial:
+    settings = {
+        "topology": topology,
+        "pm": "fullmesh",
+        "cc": "reno",
+        "buffer_bytes": 4 << 20,
+        "seed": 1,
+        "duration_ns": 10 * SECOND,
+    }
+    return Trial(**{**settings, **changes})
+
+
+@pytest.fixture
+def testbed():
+    return create("simulated")
+
+
+@pytest.mark.parametrize("pm", names("path_managers"))
+@pytest.mark.parametrize("cc", names("congestion_controls"))
+def test_every_combination_delivers_and_its_subflows_add_up(testbed, network, cc, pm):
+    observation = testbed.run(trial(network, cc=cc, pm=pm))
+    assert observation.failed is None
+    assert len(observation.bins) == 100
+    assert sum(observation.bins) == observation.in_order_bytes > 0
+    # What is still held out of order has been delivered by a subflow, but not in order.
+    assert sum(subflow.bytes for subflow in observation.subflows) >= observation.in_order_bytes
+
+
+def test_the_same_trial_gives_the_same_observation(testbed, network):
+    assert testbed.run(trial(network)) == testbed.run(trial(network))
+
+
+def test_subflows_are_named_by_the_paths_of_the_topology(testbed, network):
+    observation = testbed.run(trial(network, initial_path="B-X"))
+    assert [subflow.path for subflow in observation.subflows] == ["B-X", "A-X", "C-X"]
+
+
+def test_only_the_active_subflows_carry_data(testbed, network):
+    chosen = {"pm": "pcdc", "active": ("A-X", "C-X"), "standby_order": ("B-X",)}
+    carrying = {s.path for s in testbed.run(trial(network, **chosen)).subflows if s.bytes}
+    assert carrying == {"A-X", "C-X"}
+
+
+def test_the_script_reaches_its_path_at_its_time(testbed, network):
+    script = (ScriptedAction(at_ns=5 * SECOND, path="B-X", action="standby"),)
+    subflows = {s.path: s for s in testbed.run(trial(network, script=script)).subflows}
+    assert sum(subflows["B-X"].bins[55:]) == 0
+    assert sum(subflows["A-X"].bins[55:]) > 0
+
+
+def test_a_transfer_is_measured_to_its_last_byte(testbed, network):
+    observation = testbed.run(trial(network, duration_ns=None, transfer_bytes=100_001))
+    assert observation.in_order_bytes == 100_001
+    assert observation.completion_ns == observation.duration_ns
+
+
+def test_an_impossible_transfer_fails_with_its_reason(testbed, network):
+    cut = ScriptedAction(at_ns=0, path="A-X", action="down")
+    observation = testbed.run(
+        trial(network, pm="default", duration_ns=None, transfer_bytes=10**9, deadline_ns=SECOND)
+    )
+    assert "not completed within 1.000 s" in observation.failed
+    assert testbed.run(trial(network, pm="default", script=(cut,))).failed == "no byte was delivered"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"buffer_bytes": 1447}, "at least one segment of 1448 bytes expected, found 1447"),
+        ({"cc": "tahoe"}, "cc: one of reno, cubic"),
+        ({"pm": "mesh"}, "pm: one of default, fullmesh"),
+        ({"scheduler": "fifo"}, "scheduler: one of minrtt"),
+        ({"duration_ns": 0}, "duration_ns: more than 0"),
+        ({"transfer_bytes": 1}, "either a duration or a transfer size expected"),
+        ({"initial_path": "Z-X"}, "initial path: expected a path of toy"),
+        ({"active": ("A-X", "Z-X"), "pm": "pcdc"}, "active: expected a path of toy"),
+    ],
+)
+def test_an_impossible_trial_is_refused_in_one_line(testbed, network, changes, says):
+    with pytest.raises(InputError) as refused:
+        testbed.run(trial(network, **changes))
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_unknown_testbed_is_refused_with_the_known_ones():
+    with pytest.raises(InputError, match=", ".join(TESTBEDS)):
+        create("moon")
+
+
+def test_trials_on_several_threads_disturb_each_other_as_little_as_on_one(testbed):
+    from concurrent.futures import ThreadPoolExecutor
+
+    trials = [trial(load("UNIS-HiN"), seed=seed, duration_ns=2 * SECOND) for seed in range(6)]
+    alone = [testbed.run(one) for one in trials]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(testbed.run, trials)) == alone
