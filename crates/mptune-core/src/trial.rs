@@ -198,7 +198,10 @@ impl TrialSpec {
             (None, Some(1..)) => self.deadline_ns,
             (None, Some(0)) => return wrong("transfer_bytes", "at least 1 byte expected".into()),
             _ => {
-                return wrong("duration_ns", "either a duration or a transfer size expected".into());
+                return wrong(
+                    "duration_ns",
+                    "either a duration or a transfer size expected".into(),
+                );
             }
         };
         if span == 0 || span >= NEVER / 2 {

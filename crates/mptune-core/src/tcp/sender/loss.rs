@@ -1,0 +1,103 @@
+//! Which segments are lost: RACK (RFC 8985 section 6, Linux `net/ipv4/tcp_recovery.c`), and what a
+//! timeout declares lost.
+
+use super::{AMBIGUOUS, LOST, RETRANSMITTED, SACKED, Sender, State, Timer};
+use crate::units::{NEVER, Nanos, Seq};
+
+/// RFC 8985 section 6.2 step 4: without reordering seen, three segments above a hole are enough.
+const DUPLICATE_THRESHOLD: u32 = 3;
+
+impl Sender {
+    /// RFC 8985 section 6.2 step 4, as Linux `tcp_rack_reo_wnd`.
+    pub(super) fn reordering_window(&self) -> Nanos {
+        if !self.rack.reordering_seen
+            && (self.state != State::Open || self.sacked_out >= DUPLICATE_THRESHOLD)
+        {
+            return 0;
+        }
+        (self.rtt.min / 4).min(self.rtt.srtt)
+    }
+
+    /// RFC 8985 section 6.2 step 5: marks what was sent long enough before the most recently
+    /// delivered segment. Returns whether a retransmission was found lost.
+    pub(super) fn detect_losses(&mut self, now: Nanos) -> bool {
+        let patience = self.rack.rtt + self.reordering_window();
+        let mut reorder_until = NEVER;
+        let mut retransmission_lost = false;
+        while let Some(&(seq, sent_at)) = self.retransmissions.front() {
+            if self.is_current_retransmission(seq, sent_at) {
+                if (sent_at, seq) >= (self.rack.sent_at, self.rack.end) {
+                    break;
+                }
+                if sent_at + patience > now {
+                    reorder_until = sent_at + patience;
+                    break;
+                }
+                self.board.at_mut(seq).flags &= !RETRANSMITTED;
+                self.retransmitted_out -= 1;
+                self.lost.push_back(seq);
+                retransmission_lost = true;
+            }
+            self.retransmissions.pop_front();
+        }
+        while self.rack_scan < self.next {
+            let segment = *self.board.at(self.rack_scan);
+            if segment.flags & !AMBIGUOUS == 0 {
+                if (segment.sent_at, self.rack_scan) >= (self.rack.sent_at, self.rack.end) {
+                    break;
+                }
+                if segment.sent_at + patience > now {
+                    reorder_until = reorder_until.min(segment.sent_at + patience);
+                    break;
+                }
+                self.mark_lost(self.rack_scan);
+            }
+            self.rack_scan += 1;
+        }
+        if reorder_until < NEVER {
+            self.timer = Timer::Reordering;
+            self.deadline = reorder_until;
+        }
+        retransmission_lost
+    }
+
+    fn is_current_retransmission(&self, seq: Seq, sent_at: Nanos) -> bool {
+        seq >= self.una && {
+            let segment = self.board.at(seq);
+            segment.flags & (RETRANSMITTED | SACKED) == RETRANSMITTED && segment.sent_at == sent_at
+        }
+    }
+
+    fn mark_lost(&mut self, seq: Seq) {
+        self.board.at_mut(seq).flags |= LOST;
+        self.lost_out += 1;
+        self.lost.push_back(seq);
+    }
+
+    /// Linux `tcp_timeout_mark_lost`: everything not selectively acknowledged, but for what RACK finds
+    /// too recent.
+    pub(super) fn mark_all_lost(&mut self, now: Nanos) {
+        let patience = self.rack.rtt + self.reordering_window();
+        self.lost.clear();
+        for seq in self.una..self.next {
+            let head = seq == self.una;
+            let segment = self.board.at_mut(seq);
+            let waits = segment.flags & (LOST | RETRANSMITTED) == LOST;
+            let recent = self.rack.sent_at > 0 && segment.sent_at + patience > now;
+            if segment.flags & SACKED != 0 || (recent && !head && !waits) {
+                continue;
+            }
+            self.retransmitted_out -= u32::from(segment.flags & RETRANSMITTED != 0);
+            self.lost_out += u32::from(segment.flags & LOST == 0);
+            segment.flags = LOST | (segment.flags & AMBIGUOUS);
+            self.lost.push_back(seq);
+        }
+        let mut retransmissions = std::mem::take(&mut self.retransmissions);
+        retransmissions.retain(|&(seq, sent_at)| self.is_current_retransmission(seq, sent_at));
+        self.retransmissions = retransmissions;
+        // What stays unmarked was sent too recently to be judged: RACK comes back to it.
+        let unmarked =
+            (self.una..self.next).find(|&seq| self.board.at(seq).flags & (SACKED | LOST) == 0);
+        self.rack_scan = unmarked.unwrap_or(self.next);
+    }
+}

@@ -1,0 +1,413 @@
+//! The sending half of a subflow: scoreboard, loss detection and recovery, timers.
+//!
+//! Loss detection is RACK-TLP (RFC 8985) over SACK, recovery is PRR, the timeout follows RFC 6298,
+//! each as Linux has it (`net/ipv4/tcp_input.c`, `tcp_recovery.c`, `tcp_output.c`). Growth and
+//! reduction of the window belong to the congestion control. Not here: undo of spurious recoveries,
+//! pacing, and which data goes on which subflow (`mptcp`).
+//!
+//! Everything is amortised constant per segment: original transmissions are in order of time, so
+//! RACK scans each once, and retransmissions wait in a queue that is in order of time as well.
+
+mod acknowledgement;
+mod loss;
+mod timer;
+
+use super::{Acknowledgement, Prr, RttEstimator, recovery::PrrInput};
+use crate::congestion::{Controller, Peer, Peers, Window};
+use crate::engine::{RangeSet, Ring};
+use crate::units::{NEVER, Nanos, Seq};
+use std::collections::VecDeque;
+
+/// Most doublings of the timeout (2^9 * 200 ms is past `RTO_MAX`).
+const MAX_BACKOFF: u32 = 10;
+
+const SACKED: u8 = 1;
+const LOST: u8 = 2;
+/// A retransmission of it is on its way.
+const RETRANSMITTED: u8 = 4;
+/// Sent more than once: no RTT sample (Karn's algorithm, RFC 6298 section 3).
+const AMBIGUOUS: u8 = 8;
+
+/// One sent, not cumulatively acknowledged segment.
+#[derive(Debug, Clone, Copy, Default)]
+struct Segment {
+    sent_at: Nanos,
+    data: Seq,
+    flags: u8,
+}
+
+/// What the sender is doing about losses (Linux `TCP_CA_Open`, `_Recovery`, `_Loss`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    Recovery,
+    Loss,
+}
+
+/// What the one timer of a subflow is armed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Timer {
+    Off,
+    /// RFC 6298.
+    Retransmission,
+    /// RFC 8985 section 7: tail loss probe.
+    Probe,
+    /// RFC 8985 section 6.2 step 5: the reordering window of a segment ends.
+    Reordering,
+}
+
+/// What the connection must do after a timer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimerAction {
+    /// Nothing was due; or send what the window now allows.
+    None,
+    /// Send the segment of [`Sender::probe`].
+    Probe,
+    /// The retransmission timer expired: everything outstanding may be lost.
+    Timeout,
+}
+
+/// What an acknowledgement did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// Segments newly delivered.
+    pub delivered: u32,
+    /// The cumulative acknowledgement moved.
+    pub advanced: bool,
+}
+
+/// RACK's view of the most recently sent delivered segment (RFC 8985 section 5.2).
+#[derive(Debug, Clone, Copy, Default)]
+struct Rack {
+    sent_at: Nanos,
+    end: Seq,
+    rtt: Nanos,
+    reordering_seen: bool,
+}
+
+/// The sender of one subflow.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    /// Window and slow-start threshold.
+    pub window: Window,
+    /// RTT statistics.
+    pub rtt: RttEstimator,
+    controller: Controller,
+    una: Seq,
+    next: Seq,
+    board: Ring<Segment>,
+    sacked: RangeSet,
+    sacked_out: u32,
+    lost_out: u32,
+    retransmitted_out: u32,
+    state: State,
+    /// A recovery ends when this segment is cumulatively acknowledged.
+    recovery_end: Seq,
+    prr: Prr,
+    rack: Rack,
+    /// First segment RACK has not judged since its first transmission.
+    rack_scan: Seq,
+    lost: VecDeque<Seq>,
+    retransmissions: VecDeque<(Seq, Nanos)>,
+    timer: Timer,
+    deadline: Nanos,
+    backoff: u32,
+    /// A tail loss probe is out; it ends when this is acknowledged.
+    probe_end: Option<Seq>,
+    /// Linux `is_cwnd_limited`, `max_packets_out`, `cwnd_usage_seq`: was the window used up lately?
+    window_limited: bool,
+    largest_flight: u32,
+    usage_round_end: Seq,
+    last_sent_at: Nanos,
+    acked_since_loss: u64,
+    acked_between_losses: u64,
+    retransmitted_total: u64,
+    timeouts_total: u64,
+}
+
+impl Sender {
+    /// A sender that has not sent anything.
+    pub fn new(controller: Controller) -> Self {
+        Self {
+            window: Window::new(),
+            rtt: RttEstimator::new(),
+            controller,
+            una: 0,
+            next: 0,
+            board: Ring::new(),
+            sacked: RangeSet::default(),
+            sacked_out: 0,
+            lost_out: 0,
+            retransmitted_out: 0,
+            state: State::Open,
+            recovery_end: 0,
+            prr: Prr::default(),
+            rack: Rack::default(),
+            rack_scan: 0,
+            lost: VecDeque::new(),
+            retransmissions: VecDeque::new(),
+            timer: Timer::Off,
+            deadline: NEVER,
+            backoff: 0,
+            probe_end: None,
+            window_limited: false,
+            largest_flight: 0,
+            usage_round_end: 0,
+            last_sent_at: 0,
+            acked_since_loss: 0,
+            acked_between_losses: 0,
+            retransmitted_total: 0,
+            timeouts_total: 0,
+        }
+    }
+
+    /// The handshake ended, with a round trip of `rtt` (none when its segments were repeated).
+    pub fn on_established(&mut self, now: Nanos, rtt: Option<Nanos>) {
+        if let Some(rtt) = rtt {
+            self.rtt.on_sample(rtt, self.una, self.next);
+        }
+        self.controller.on_established(&mut self.window, self.rtt.srtt, now);
+        self.last_sent_at = now;
+    }
+
+    /// Segments sent and neither delivered nor lost (RFC 6675 `pipe`).
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        (self.next - self.una) + self.retransmitted_out - self.sacked_out - self.lost_out
+    }
+
+    /// Segments not cumulatively acknowledged.
+    #[inline]
+    pub fn outstanding(&self) -> u32 {
+        self.next - self.una
+    }
+
+    /// The window in whole segments, at least one.
+    #[inline]
+    fn whole_window(&self) -> u32 {
+        // Saturates at u32::MAX; the window is never NaN.
+        (self.window.cwnd as u32).max(1)
+    }
+
+    /// The window has room for a segment.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.in_flight() < self.whole_window()
+    }
+
+    /// New data may be sent: there is room and no lost segment waits for its retransmission.
+    #[inline]
+    pub fn ready(&self) -> bool {
+        self.lost.is_empty() && self.has_room()
+    }
+
+    /// What a coupled congestion control may see of this subflow.
+    #[inline]
+    pub fn summary(&self, usable: bool) -> Peer {
+        let recovering = self.state == State::Recovery;
+        Peer {
+            usable: usable && self.rtt.srtt > 0,
+            cwnd: if recovering { self.window.ssthresh } else { self.window.cwnd },
+            srtt: self.rtt.srtt,
+            min_rtt: self.rtt.min,
+            acked_since_loss: self.acked_since_loss,
+            acked_between_losses: self.acked_between_losses,
+        }
+    }
+
+    /// Segments retransmitted so far.
+    pub fn retransmitted(&self) -> u64 {
+        self.retransmitted_total
+    }
+
+    /// Retransmission timeouts so far.
+    pub fn timeouts(&self) -> u64 {
+        self.timeouts_total
+    }
+
+    /// Timeouts in a row without progress in between.
+    pub fn consecutive_timeouts(&self) -> u32 {
+        self.backoff
+    }
+
+    /// Data sequence numbers of everything outstanding and not selectively acknowledged.
+    pub fn undelivered(&self) -> impl Iterator<Item = Seq> {
+        let segments = (self.una..self.next).map(|seq| self.board.at(seq));
+        segments.filter(|segment| segment.flags & SACKED == 0).map(|segment| segment.data)
+    }
+
+    /// When the timer fires, or [`NEVER`].
+    #[inline]
+    pub fn deadline(&self) -> Nanos {
+        self.deadline
+    }
+
+    /// A new segment carrying `data` is sent; returns its number.
+    #[inline]
+    pub fn send(&mut self, now: Nanos, data: Seq) -> Seq {
+        let seq = self.next;
+        self.board.push(Segment { sent_at: now, data, flags: 0 });
+        self.next += 1;
+        self.last_sent_at = now;
+        if self.state == State::Recovery {
+            self.prr.sent += 1;
+        }
+        let flight = self.in_flight();
+        self.note_window_use(flight);
+        // The second segment takes the delayed ACK out of the probe's wait; later ones would only
+        // move it by their distance, which every ACK does as well.
+        if self.timer == Timer::Off || self.outstanding() == 2 {
+            self.arm(now);
+        }
+        seq
+    }
+
+    /// Linux `tcp_cwnd_validate`: remembers over a round whether the window was used up.
+    #[inline]
+    fn note_window_use(&mut self, flight: u32) {
+        let limited = flight >= self.whole_window();
+        let grew = !self.window_limited && flight > self.largest_flight;
+        if limited || grew || self.una >= self.usage_round_end {
+            self.window_limited = limited;
+            self.largest_flight = flight;
+            self.usage_round_end = self.next;
+        }
+    }
+
+    /// Linux `tcp_is_cwnd_limited`: in slow start half the window is enough, so that it may double.
+    #[inline]
+    pub(super) fn is_window_limited(&self) -> bool {
+        self.window_limited
+            || (self.window.in_slow_start()
+                && self.window.cwnd < 2.0 * f64::from(self.largest_flight))
+    }
+
+    /// The next lost segment to retransmit if the window allows: its number and its data.
+    pub fn next_retransmission(&mut self, now: Nanos) -> Option<(Seq, Seq)> {
+        while let Some(&seq) = self.lost.front() {
+            let waits = seq >= self.una
+                && self.board.at(seq).flags & (LOST | SACKED | RETRANSMITTED) == LOST;
+            if waits {
+                return self.has_room().then(|| {
+                    self.lost.pop_front();
+                    (seq, self.retransmit(now, seq))
+                });
+            }
+            self.lost.pop_front();
+        }
+        None
+    }
+
+    fn retransmit(&mut self, now: Nanos, seq: Seq) -> Seq {
+        let segment = self.board.at_mut(seq);
+        segment.sent_at = now;
+        segment.flags |= RETRANSMITTED | AMBIGUOUS;
+        let data = segment.data;
+        self.retransmitted_out += 1;
+        self.retransmitted_total += 1;
+        self.retransmissions.push_back((seq, now));
+        self.last_sent_at = now;
+        if self.state == State::Recovery {
+            self.prr.sent += 1;
+        }
+        if self.timer == Timer::Off {
+            self.arm(now);
+        }
+        data
+    }
+
+    /// RFC 8985 section 7.3: the probe repeats the last segment sent; its number and its data. (New
+    /// data would do as well, but a subflow has none waiting: the scheduler assigns it when there is
+    /// room.) The copy is not counted in flight, the original still is.
+    pub fn probe(&mut self, now: Nanos) -> Option<(Seq, Seq)> {
+        self.probe_end = Some(self.next);
+        self.arm(now);
+        let last = self.next.checked_sub(1).filter(|&last| last >= self.una)?;
+        let segment = self.board.at_mut(last);
+        segment.flags |= AMBIGUOUS;
+        self.retransmitted_total += 1;
+        Some((last, segment.data))
+    }
+
+    /// Sending starts again after an idle time: RFC 5681 section 4.1, as Linux `tcp_cwnd_restart`
+    /// (the window halves for every RTO idle, down to the initial window).
+    pub fn restart_if_idle(&mut self, now: Nanos) {
+        let idle = now.saturating_sub(self.last_sent_at);
+        let rto = self.rtt.rto();
+        if self.outstanding() > 0 || idle <= rto {
+            return;
+        }
+        let before = self.window.cwnd;
+        let floor = crate::congestion::INITIAL_WINDOW.min(before);
+        let halvings = (idle / rto).min(32);
+        let mut cwnd = before;
+        for _ in 0..halvings {
+            cwnd /= 2.0;
+        }
+        self.window.ssthresh = self.window.ssthresh.max(0.75 * before);
+        self.window.cwnd = cwnd.max(floor);
+        self.last_sent_at = now;
+        self.controller.on_restart(&mut self.window, self.next, now);
+    }
+
+    pub(super) fn change_state(&mut self, now: Nanos, retransmission_lost: bool, peers: Peers<'_>) {
+        if self.state != State::Open && self.una >= self.recovery_end {
+            if self.state == State::Recovery && !self.controller.owns_window() {
+                self.window.cwnd = self.window.ssthresh;
+            }
+            self.state = State::Open;
+            self.controller.on_recovered(&mut self.window, self.next, now);
+        }
+        let begins = match self.state {
+            State::Open => self.lost_out > 0,
+            // A lost retransmission after a timeout is a congestion event of its own.
+            State::Loss => retransmission_lost,
+            State::Recovery => false,
+        };
+        if begins {
+            self.congestion_event(now, peers);
+            self.state = State::Recovery;
+            self.recovery_end = self.next;
+            self.prr = Prr::new(self.whole_window());
+            self.probe_end = None;
+        }
+    }
+
+    pub(super) fn congestion_event(&mut self, now: Nanos, peers: Peers<'_>) {
+        self.window.ssthresh = self.controller.on_congestion(&self.window, now, peers);
+        if self.acked_since_loss > 0 {
+            self.acked_between_losses = self.acked_since_loss;
+            self.acked_since_loss = 0;
+        }
+    }
+
+    pub(super) fn reduce(&mut self, delivered: u32, safe: bool) {
+        if self.controller.owns_window() {
+            return;
+        }
+        let in_flight = self.in_flight();
+        let ssthresh = self.window.ssthresh as u32;
+        let input = PrrInput { delivered, in_flight, ssthresh, safe };
+        self.window.cwnd = f64::from(self.prr.window(input));
+    }
+
+    /// RFC 8985 section 7.4: when the probe's copy was needed, a loss had happened and was repaired
+    /// by it, and congestion control must hear of it.
+    pub(super) fn end_probe(&mut self, now: Nanos, ack: &Acknowledgement, peers: Peers<'_>) {
+        let Some(end) = self.probe_end else { return };
+        if ack.duplicate && ack.next >= end {
+            // Both copies arrived: nothing had been lost.
+            self.probe_end = None;
+        } else if ack.next > end {
+            self.probe_end = None;
+            if self.state == State::Open {
+                self.congestion_event(now, peers);
+                self.window.cwnd = self.window.ssthresh;
+                self.controller.on_recovered(&mut self.window, self.next, now);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

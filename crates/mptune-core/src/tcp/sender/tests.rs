@@ -1,0 +1,274 @@
+//! The sender against the requirements it answers to, one test each. Time is in milliseconds, the
+//! path is the tests' own: an ACK comes when a test says so.
+
+use super::*;
+use crate::tcp::{Acknowledgement, SackBlocks};
+use crate::units::MILLISECOND;
+
+/// A sender after a handshake of 100 ms, with a window of ten segments.
+struct Subject {
+    sender: Sender,
+    peers: [Peer; 1],
+}
+
+impl Subject {
+    fn new(cc: &str) -> Self {
+        let mut sender = Sender::new(Controller::new(cc).expect("a known name"));
+        sender.on_established(0, Some(100 * MILLISECOND));
+        Self { sender, peers: [Peer::default()] }
+    }
+
+    /// Sends new segments, all at once.
+    fn send(&mut self, at_ms: u64, count: u32) {
+        for _ in 0..count {
+            let data = self.sender.next;
+            self.sender.send(at_ms * MILLISECOND, data);
+        }
+    }
+
+    /// An ACK for everything below `next` and the ranges above it.
+    fn ack(&mut self, at_ms: u64, next: Seq, sack: &[(Seq, Seq)]) -> Progress {
+        self.acknowledge(at_ms, next, sack, false)
+    }
+
+    fn acknowledge(
+        &mut self,
+        at_ms: u64,
+        next: Seq,
+        sack: &[(Seq, Seq)],
+        duplicate: bool,
+    ) -> Progress {
+        let mut blocks = SackBlocks::default();
+        blocks[..sack.len()].copy_from_slice(sack);
+        let ack = Acknowledgement { next, sack: blocks, duplicate };
+        self.sender.on_ack(at_ms * MILLISECOND, &ack, &self.peers, 0)
+    }
+
+    /// Everything the sender would retransmit now.
+    fn retransmissions(&mut self, at_ms: u64) -> Vec<Seq> {
+        let sender = &mut self.sender;
+        std::iter::from_fn(|| sender.next_retransmission(at_ms * MILLISECOND))
+            .map(|(seq, _)| seq)
+            .collect()
+    }
+
+    /// Lets the timer fire when it is due; returns when and what for.
+    fn fire(&mut self) -> (u64, TimerAction) {
+        let at = self.sender.deadline();
+        (at / MILLISECOND, self.sender.on_timer(at, &self.peers, 0))
+    }
+}
+
+#[test]
+fn three_segments_above_a_hole_make_it_lost_and_fewer_do_not() {
+    // RFC 8985 section 6.2 step 4: without reordering the window is zero once DupThresh segments
+    // are selectively acknowledged.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    subject.ack(100, 0, &[(1, 3)]);
+    assert_eq!(subject.retransmissions(100), [] as [Seq; 0]);
+    subject.ack(100, 0, &[(1, 4)]);
+    assert_eq!(subject.retransmissions(100), [0]);
+}
+
+#[test]
+fn with_fewer_the_reordering_window_of_a_quarter_rtt_decides() {
+    // RFC 8985 section 6.2 step 4: RACK.reo_wnd = RACK.min_RTT / 4, and step 5 arms the timer.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    subject.ack(100, 0, &[(1, 2)]);
+    assert_eq!(subject.fire(), (125, TimerAction::None));
+    assert_eq!(subject.retransmissions(125), [0]);
+}
+
+#[test]
+fn once_reordering_was_seen_three_segments_no_longer_suffice() {
+    // RFC 8985 section 6.2 step 3 and 4.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 3);
+    subject.send(1, 7);
+    subject.ack(101, 0, &[(3, 5)]);
+    subject.ack(102, 5, &[]);
+    subject.send(10, 5);
+    subject.ack(110, 5, &[(6, 14)]);
+    assert_eq!(subject.retransmissions(110), [] as [Seq; 0], "it may only be late");
+    assert_eq!(subject.fire(), (126, TimerAction::None));
+    assert_eq!(subject.retransmissions(126), [5], "a quarter of the RTT later it is not");
+}
+
+#[test]
+fn a_lost_retransmission_is_found_without_a_timeout() {
+    // RFC 8985 section 3: RACK detects lost retransmissions, which duplicate ACKs cannot.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    subject.ack(100, 0, &[(1, 6)]);
+    assert_eq!(subject.retransmissions(100), [0]);
+    subject.send(100, 1);
+    subject.ack(200, 0, &[(6, 11), (1, 6)]);
+    assert_eq!(subject.retransmissions(200), [0], "segment 10 left after it and arrived");
+}
+
+#[test]
+fn a_window_is_reduced_once_however_many_of_its_segments_are_lost() {
+    // RFC 5681 section 4.3: a loss of several segments of a window is one congestion indication.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    subject.ack(100, 0, &[(1, 2), (5, 8)]);
+    assert_eq!(subject.sender.window.ssthresh, 5.0);
+    subject.ack(101, 0, &[(9, 10)]);
+    assert_eq!(subject.sender.window.ssthresh, 5.0);
+    subject.ack(300, 10, &[]);
+    // Recovery ends at ssthresh (RFC 6937); the ACK that ends it lets the window grow already.
+    assert!((5.0..6.5).contains(&subject.sender.window.cwnd));
+}
+
+#[test]
+fn in_flight_counts_neither_the_delivered_nor_the_lost() {
+    // RFC 6675 section 4, `pipe`.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    assert_eq!(subject.sender.in_flight(), 10);
+    subject.ack(100, 0, &[(2, 6)]);
+    assert_eq!(subject.sender.in_flight(), 10 - 4 - 2);
+    let again = subject.retransmissions(100).len() as u32;
+    assert_eq!(subject.sender.in_flight(), 10 - 4 - 2 + again);
+    subject.ack(200, 10, &[]);
+    assert_eq!((subject.sender.in_flight(), subject.sender.outstanding()), (0, 0));
+}
+
+#[test]
+fn karn_retransmitted_segments_give_no_rtt_sample() {
+    // RFC 6298 section 3.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 1);
+    let (at, action) = subject.fire();
+    assert_eq!(action, TimerAction::Probe);
+    assert_eq!(subject.sender.probe(at * MILLISECOND), Some((0, 0)));
+    let before = subject.sender.rtt;
+    subject.ack(at + 5000, 1, &[]);
+    assert_eq!(subject.sender.rtt, before);
+}
+
+#[test]
+fn the_probe_comes_after_two_round_trips_and_for_a_lone_segment_after_the_delayed_ack() {
+    // RFC 8985 section 7.2: PTO = 2 * SRTT; FlightSize of one adds the worst-case delayed ACK.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 2);
+    assert_eq!(subject.fire(), (202, TimerAction::Probe));
+    let mut subject = Subject::new("reno");
+    subject.send(0, 1);
+    // RTO after one sample of 100 ms: 100 + 4 * 50; it bounds the probe.
+    assert_eq!(subject.fire(), (300, TimerAction::Probe));
+}
+
+#[test]
+fn the_probe_repeats_the_last_segment_and_is_followed_by_the_timeout() {
+    // RFC 8985 section 7.3.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 4);
+    let (at, _) = subject.fire();
+    assert_eq!(subject.sender.probe(at * MILLISECOND), Some((3, 3)));
+    assert_eq!(subject.fire(), (at + 300, TimerAction::Timeout));
+}
+
+#[test]
+fn a_probe_that_repaired_a_loss_counts_as_congestion_and_a_needless_one_does_not() {
+    // RFC 8985 section 7.4.2.
+    for duplicate in [false, true] {
+        let mut subject = Subject::new("reno");
+        subject.send(0, 10);
+        let (at, _) = subject.fire();
+        subject.sender.probe(at * MILLISECOND);
+        subject.acknowledge(at + 100, 10, &[], duplicate);
+        subject.send(at + 100, 1);
+        subject.ack(at + 200, 11, &[]);
+        let reduced = subject.sender.window.ssthresh < crate::congestion::INFINITE_SSTHRESH;
+        assert_eq!(reduced, !duplicate);
+    }
+}
+
+#[test]
+fn the_timeout_doubles_until_there_is_progress() {
+    // RFC 6298 (5.5), (5.7).
+    let mut subject = Subject::new("reno");
+    subject.send(0, 5);
+    let (at, _) = subject.fire();
+    subject.sender.probe(at * MILLISECOND);
+    let mut last = at;
+    for expected in [300, 600, 1200, 2400] {
+        let (at, action) = subject.fire();
+        assert_eq!((at - last, action), (expected, TimerAction::Timeout));
+        last = at;
+    }
+    subject.ack(last + 10, 5, &[]);
+    assert_eq!(subject.sender.consecutive_timeouts(), 0);
+}
+
+#[test]
+fn after_a_timeout_the_window_is_one_segment_and_everything_is_sent_again_in_slow_start() {
+    // RFC 5681 section 3.1: cwnd to the loss window of one segment, ssthresh to half the flight.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    let (at, _) = subject.fire();
+    subject.sender.probe(at * MILLISECOND);
+    let (at, _) = subject.fire();
+    assert_eq!((subject.sender.window.cwnd, subject.sender.window.ssthresh), (1.0, 5.0));
+    assert_eq!(subject.retransmissions(at), [0]);
+    subject.ack(at + 100, 1, &[]);
+    assert_eq!(subject.retransmissions(at + 100), [1, 2]);
+    subject.ack(at + 200, 3, &[]);
+    assert_eq!(subject.retransmissions(at + 200), [3, 4, 5, 6]);
+}
+
+#[test]
+fn repeated_timeouts_reduce_ssthresh_once() {
+    // RFC 5681 section 3.1: ssthresh is held when the same segment times out again.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    let (at, _) = subject.fire();
+    subject.sender.probe(at * MILLISECOND);
+    for _ in 0..3 {
+        let (at, _) = subject.fire();
+        subject.retransmissions(at);
+        assert_eq!(subject.sender.window.ssthresh, 5.0);
+    }
+}
+
+#[test]
+fn an_unused_window_does_not_grow() {
+    // RFC 9293 section 3.8.6, RFC 7661: no growth while the application or the peer limits.
+    let mut subject = Subject::new("reno");
+    for round in 0..20 {
+        subject.send(100 * round, 2);
+        subject.ack(100 * round + 100, 2 * round as u32 + 2, &[]);
+    }
+    assert_eq!(subject.sender.window.cwnd, 10.0);
+}
+
+#[test]
+fn a_used_window_doubles_each_round_trip_in_slow_start() {
+    // RFC 5681 section 3.1.
+    let mut subject = Subject::new("reno");
+    let mut next = 0;
+    for round in 0..4 {
+        let window = 10 << round;
+        assert_eq!(subject.sender.window.cwnd, f64::from(window));
+        subject.send(100 * round, window);
+        next += window;
+        subject.ack(100 * round + 100, next, &[]);
+    }
+}
+
+#[test]
+fn an_idle_time_halves_the_window_for_each_timeout_down_to_the_initial_one() {
+    // RFC 5681 section 4.1, Linux `tcp_cwnd_restart`.
+    let mut subject = Subject::new("reno");
+    subject.sender.window.cwnd = 80.0;
+    subject.send(0, 1);
+    subject.ack(100, 1, &[]);
+    let rto = subject.sender.rtt.rto();
+    subject.sender.restart_if_idle(2 * rto + MILLISECOND);
+    assert_eq!(subject.sender.window.cwnd, 20.0);
+    subject.sender.restart_if_idle(20 * rto);
+    assert_eq!(subject.sender.window.cwnd, 10.0);
+}
