@@ -1,0 +1,22 @@
+"""The `mptune` command. Each subcommand is one file beside this one; here is only their list.
+
+A command file has `register(app)`, which adds its function to the app. It imports what it works with
+(numpy, pandas, the core) inside that function, so that `mptune --help` stays quick.
+"""
+
+from mptune.cli import impact, optimise, paths, run
+from mptune.cli._common import program
+
+__all__ = ["app", "main"]
+
+#: In the order in which `mptune --help` lists them.
+_COMMANDS = (paths, run, impact, optimise)
+
+app = program()
+for _command in _COMMANDS:
+    _command.register(app)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()

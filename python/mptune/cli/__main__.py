@@ -1,0 +1,5 @@
+"""`python -m mptune.cli`: the same as the `mptune` command."""
+
+from mptune.cli import main
+
+main()

@@ -1,0 +1,141 @@
+"""What all commands share: global options, the way errors end, and the way results leave.
+
+Nothing here knows a command. The contract: results on stdout, one line per error on stderr, exit codes
+0 (done), 1 (could not be done), 2 (the input is wrong), 130 (interrupted).
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+from typer.core import TyperGroup
+
+from mptune.errors import MptuneError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+#: The TOPOLOGY argument, the same for every command.
+TopologyArgument = Annotated[
+    str, typer.Argument(metavar="TOPOLOGY", help="A topology file, or the name of a shipped scenario.")
+]
+#: The --json option, the same for every command.
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+#: Base of typer's own complaints (unknown option, missing argument). It has no public name: depending on
+#: the version it lives in click or in typer itself.
+_USAGE_ERROR: type[BaseException] = typer.BadParameter.__mro__[2]
+
+#: Columns of what is not written to a terminal: wide enough that nothing is wrapped or cut.
+_UNLIMITED = 1000
+
+
+class _Program(TyperGroup):
+    """Turns everything that goes wrong into one line and an exit code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        try:
+            code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        except _USAGE_ERROR as error:
+            _fail(_usage(error))
+            code = 2
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, typer.Abort, BrokenPipeError, _USAGE_ERROR):
+            raise
+        except KeyboardInterrupt:
+            typer.echo("mptune: interrupted", err=True)
+            raise typer.Exit(130) from None
+        except Exception as error:
+            if ctx.params["debug"]:
+                traceback.print_exc()
+            if isinstance(error, MptuneError):
+                _fail(str(error))
+                raise typer.Exit(error.exit_code) from None
+            _fail(f"unexpected {type(error).__name__}: {error} (mptune --debug ... shows where)")
+            raise typer.Exit(1) from None
+
+
+def program() -> typer.Typer:
+    """Build the app with its global options and no commands yet."""
+    app = typer.Typer(
+        cls=_Program,
+        name="mptune",
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    )
+    app.callback(
+        invoke_without_command=True, epilog=examples("mptune paths UNIS-HiN", "mptune paths --help")
+    )(_options)
+    return app
+
+
+def _options(
+    ctx: typer.Context,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Find the best Multipath TCP configuration for a multi-homed host."""
+    if version:
+        from mptune import __version__
+
+        typer.echo(f"mptune {__version__}")
+        raise typer.Exit
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+def examples(*lines: str) -> str:
+    """Epilog of a command's help: example command lines, kept as they are.
+
+    Parameters
+    ----------
+    lines : command lines, with what they show after a "#" where that helps.
+    """
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def emit_json(result: object) -> None:
+    """Print a result (anything msgspec can encode) as indented JSON; NaN becomes null."""
+    typer.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
+
+
+def console() -> Console:
+    """Console for tables and text on stdout: as wide as the terminal, unlimited into files and pipes."""
+    from rich.console import Console
+
+    terminal = Console(highlight=False)
+    return terminal if terminal.is_terminal else Console(highlight=False, width=_UNLIMITED)
+
+
+def _usage(error: BaseException) -> str:
+    message = str(getattr(error, "format_message", error.__str__)())
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "mptune"
+    return f"{message.rstrip('.')} ({command} --help)"
+
+
+def _fail(message: str) -> None:
+    typer.echo("mptune: error: " + " ".join(message.split()), err=True)

@@ -1,0 +1,134 @@
+"""`mptune paths`: what the paths of a topology are, and which of its numbers are published or assumed.
+
+It measures nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from mptune import units
+from mptune.cli._common import JsonOption, TopologyArgument, console, emit_json, examples
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mptune.topology import Path, Topology
+
+#: Significant digits in the table; `--json` and the lists below it have them all.
+_DIGITS = 4
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog=examples(
+            "mptune paths UNIS-HiN           # a shipped scenario",
+            "mptune paths my-sites.toml      # a file of your own",
+            "mptune paths UNIS-HiN --json",
+        )
+    )(paths)
+
+
+def paths(topology: TopologyArgument, as_json: JsonOption = False) -> None:
+    """Show the paths of a topology and where its numbers come from.
+
+    Lists the N x M paths with their rates, RTTs, losses, queues and bandwidth-delay products, then every
+    value of the file: which are published (and where) and which are assumed (and why).
+    """
+    from mptune.topology import load
+
+    loaded = load(topology)
+    if as_json:
+        emit_json(_result(loaded))
+        return
+    out = console()
+    _print_paths(out, loaded)
+    origins = loaded.provenance.items()
+    _print_origins(out, "Published", [(p.source, p.value, key) for key, p in origins if p.source])
+    for title, default in (("Assumed in the file", False), ("Assumed by default", True)):
+        chosen = [(p.assumed, p.value, key) for key, p in origins if p.assumed and p.default is default]
+        _print_origins(out, title, chosen)
+
+
+def _result(topology: Topology) -> dict[str, Any]:
+    """`--json`: rates in bit/s, sizes in bytes, loss as a fraction."""
+    origins = topology.provenance.items()
+    return {
+        "name": topology.name,
+        "description": topology.description,
+        "sender": topology.sender.abbr,
+        "receiver": topology.receiver.abbr,
+        "initial_path": topology.initial_path,
+        "lsrr_honoured": topology.lsrr_honoured,
+        "paths": [_path(path) for path in topology.paths],
+        "published": [{"key": key, "value": p.value, "source": p.source} for key, p in origins if p.source],
+        "assumed": [
+            {"key": key, "value": p.value, "reason": p.assumed, "default": p.default}
+            for key, p in origins
+            if p.assumed
+        ],
+    }
+
+
+def _path(path: Path) -> dict[str, Any]:
+    return {
+        "path": path.label,
+        "local": path.local.isp,
+        "remote": path.remote.isp,
+        "rate_bps": path.rate_bps,
+        "rtt_ms": path.base_rtt_ns / 1e6,
+        "loss": path.loss_ppb / 1e9,
+        "queue_bytes": path.queue_bytes,
+        "bdp_bytes": path.bdp_bytes,
+    }
+
+
+def _print_paths(out: Console, topology: Topology) -> None:
+    from rich.table import Table
+
+    sender, receiver = topology.sender, topology.receiver
+    out.print(f"{topology.name}: {topology.description}", style="bold")
+    out.print(f"{sender.name} ({sender.abbr}) -> {receiver.name} ({receiver.abbr})\n")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("path", "local", "remote"):
+        table.add_column(name, no_wrap=True)
+    for name in ("rate", "base RTT", "loss", "queue", "BDP"):
+        table.add_column(name, no_wrap=True, justify="right")
+    for path in topology.paths:
+        table.add_row(
+            path.label,
+            path.local.isp,
+            path.remote.isp,
+            units.format_rate(path.rate_bps, _DIGITS),
+            units.format_time(path.base_rtt_ns, _DIGITS),
+            units.format_fraction(path.loss_ppb, _DIGITS),
+            units.format_size(path.queue_bytes, _DIGITS),
+            units.format_size(path.bdp_bytes, _DIGITS),
+        )
+    out.print(table)
+    out.print("\nRate and queue are those of the slowest link data crosses, the loss that of all of them.")
+
+
+def _print_origins(out: Console, title: str, values: list[tuple[str, str, str]]) -> None:
+    """Values by where they come from: the origin, below it each value with the keys that have it."""
+    from rich.padding import Padding
+
+    groups: dict[str, dict[str, list[str]]] = {}
+    for origin, value, key in values:
+        groups.setdefault(origin, {}).setdefault(value, []).append(_short(key))
+    if groups:
+        out.print(f"\n{title}", style="bold")
+    for origin, keys_of in groups.items():
+        listed = "; ".join(f"{', '.join(keys)} = {value}" for value, keys in keys_of.items())
+        out.print(Padding(origin, (0, 0, 0, 2), expand=False), markup=False)
+        out.print(Padding(listed, (0, 0, 0, 6), expand=False), style="dim", markup=False)
+
+
+def _short(key: str) -> str:
+    """Key without the parts that only say where tables lie: "UNIS.U.up", "U-C.rtt"."""
+    for table in ("sites.", "interfaces.", "core.segments."):
+        key = key.replace(table, "", 1)
+    return key

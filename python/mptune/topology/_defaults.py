@@ -1,0 +1,73 @@
+"""What a topology file may leave out, and why the default is what it is.
+
+A default is an assumption like any other: its reason is shown next to it wherever values are listed.
+The evidence is Table II of the buffer-size study (AINA 2017), whose RTTs were taken under load.
+"""
+
+from typing import NamedTuple
+
+_TABLE2 = "(buffer-size study, Table II)"
+
+
+class Assumption(NamedTuple):
+    """A value nobody gave, and the reason for it."""
+
+    value: int
+    reason: str
+
+
+def access_delay(adsl: bool) -> Assumption:
+    """One-way delay of an access link, ns."""
+    if adsl:
+        return Assumption(
+            5_000_000, "no access delay given: 5 ms one way is usual for ADSL with interleaving"
+        )
+    return Assumption(500_000, "no access delay given: 0.5 ms one way is a fibre across a city")
+
+
+def access_queue(rate_bps: int, adsl: bool) -> Assumption:
+    """Drop-tail queue in front of an access link, bytes.
+
+    An ADSL modem holds a second of traffic, never less than 10 packets of 1500 bytes; anything else
+    30 ms within 64 KiB and 4 MiB.
+    """
+    if adsl:
+        reason = f"no queue given: 1 s at the line's rate, as the largest RTTs over ADSL lines show {_TABLE2}"
+        return Assumption(max(rate_bps // 8, 15_000), reason)
+    return Assumption(
+        min(max(rate_bps * 30 // 8_000, 64 * 1024), 4 * 1024**2),
+        "no queue given: 30 ms at the link's rate within 64 KiB and 4 MiB; over research networks the mean "
+        f"RTT is 15 to 31 ms above the smallest {_TABLE2}",
+    )
+
+
+def access_loss(adsl: bool) -> Assumption:
+    """Random loss of an access link, ppb."""
+    if adsl:
+        return Assumption(
+            1_000_000,
+            "no loss given: the windows seen over ADSL lines (throughput times mean RTT) need 0.02 to 0.8 % "
+            f"by TCP's response function {_TABLE2}",
+        )
+    return Assumption(0, "no loss given: a fibre loses nothing but what its queue drops")
+
+
+def core_loss() -> Assumption:
+    """Random loss of a core segment, ppb."""
+    return Assumption(0, "no loss given: nothing is lost between the access links")
+
+
+def core_jitter(core_rtt_ns: int) -> Assumption:
+    """Largest extra delay of a core segment one way, ns: 1 % of its one-way delay."""
+    reason = "no jitter given: 1 % of the core delay, enough that subflows do not move in lockstep"
+    return Assumption(core_rtt_ns // 200, reason)
+
+
+#: Why a core segment without a rate has none.
+NO_CAP = "no rate given: the access links are the bottlenecks"
+#: Why source routes are ignored unless the file says otherwise.
+NO_LSRR = "not given: routers on the Internet ignore loose source routes (path-management study, V-A)"
+#: Why the first path is the initial one unless the file says otherwise.
+FIRST_PATH = "not given: the first pair of interfaces; the papers try every initial path"
+#: Source of plain values in a file that names none.
+NO_SOURCE = "stated in the topology file"

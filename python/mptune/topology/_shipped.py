@@ -1,0 +1,39 @@
+"""The scenario files that come with mptune, and how a name on the command line becomes a file.
+
+In a clone they are `scenarios/` beside `python/`; in an installed wheel they are packed inside the
+package. What a scenario contains is none of this module's business.
+"""
+
+from pathlib import Path
+
+from mptune.errors import InputError
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_FOLDERS = (_PACKAGE / "scenarios", _PACKAGE.parents[1] / "scenarios")
+
+
+def shipped() -> list[str]:
+    """Names of the shipped scenarios, sorted; `mptune.topology.load` takes them as they are."""
+    return sorted(path.stem for path in _folder().glob("*.toml"))
+
+
+def find(name: str | Path) -> Path:
+    """File of a topology: an existing path, or the name of a shipped scenario.
+
+    Raises
+    ------
+    InputError : neither.
+    """
+    path = Path(name)
+    if path.exists():
+        return path
+    stem = str(name).removesuffix(".toml")
+    if stem in shipped():
+        return _folder() / f"{stem}.toml"
+    raise InputError(
+        str(name), "", f"expected a topology file or a shipped scenario ({', '.join(shipped())})"
+    )
+
+
+def _folder() -> Path:
+    return next((folder for folder in _FOLDERS if folder.is_dir()), _FOLDERS[0])

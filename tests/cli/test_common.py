@@ -1,0 +1,83 @@
+"""How commands end: exit codes, one line per error, no traceback unless asked for."""
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from mptune.cli import app
+from mptune.cli._common import emit_json, program
+from mptune.errors import InputError, TrialError
+
+runner = CliRunner()
+
+
+def failing(error: BaseException) -> typer.Typer:
+    """Build an app whose only command, `work`, ends with an error."""
+    failing_app = program()
+
+    def work() -> None:
+        raise error
+
+    failing_app.command()(work)
+    return failing_app
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (
+            InputError("a.toml", "core.rtt", "expected more"),
+            2,
+            "mptune: error: a.toml: core.rtt: expected more",
+        ),
+        (TrialError("it\nstalled"), 1, "mptune: error: it stalled"),
+        (KeyboardInterrupt(), 130, "mptune: interrupted"),
+        (ZeroDivisionError("oops"), 1, "mptune: error: unexpected ZeroDivisionError: oops (mptune --debug"),
+    ],
+)
+def test_an_error_is_one_line_on_stderr_and_an_exit_code(error: BaseException, code: int, line: str) -> None:
+    result = runner.invoke(failing(error), ["work"])
+    assert result.exit_code == code
+    assert result.stderr.startswith(line)
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+
+
+def test_debug_adds_the_traceback_and_keeps_the_code() -> None:
+    result = runner.invoke(failing(InputError("a.toml", "", "expected more")), ["--debug", "work"])
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+    assert result.stderr.endswith("mptune: error: a.toml: expected more\n")
+
+
+@pytest.mark.parametrize("arguments", [["--nonsense"], ["nonsense"], ["paths"], ["paths", "a", "b"]])
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str]) -> None:
+    result = runner.invoke(app, arguments)
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("mptune: error: ")
+    assert "--help" in result.stderr
+
+
+def test_version_and_help_end_well() -> None:
+    from mptune import __version__
+
+    version = runner.invoke(app, ["--version"])
+    assert (version.exit_code, version.stdout) == (0, f"mptune {__version__}\n")
+    bare, asked = runner.invoke(app, []), runner.invoke(app, ["--help"])
+    assert bare.exit_code == asked.exit_code == 0
+    assert bare.stdout == asked.stdout
+
+
+def test_every_command_shows_examples_of_itself_line_by_line() -> None:
+    for command in app.registered_commands:
+        name = str(command.name or getattr(command.callback, "__name__", ""))
+        shown = runner.invoke(app, [name, "--help"]).stdout
+        examples = shown[shown.index("Examples:") :].splitlines()[1:]
+        assert examples
+        assert all(line.strip().startswith(f"mptune {name} ") for line in examples)
+
+
+def test_json_has_no_not_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    emit_json({"a": float("nan"), "b": 1.5})
+    assert capsys.readouterr().out == '{\n  "a": null,\n  "b": 1.5\n}\n'
