@@ -38,8 +38,7 @@ $(UV_LOCAL):
 
 .PHONY: demo
 demo: setup  ## the main job on UNIS-HiN: 2 path managers x 6 congestion controls x 12 buffers; result in runs/demo
-	$(BIN)/mptune optimise scenarios/UNIS-HiN.toml --pm fullmesh --pm pcdc \
-	  --cc reno --cc cubic --cc hybla --cc scalable --cc vegas --cc olia \
+	$(BIN)/mptune optimise scenarios/UNIS-HiN.toml --pm fullmesh,pcdc --cc reno,cubic,hybla,scalable,vegas,olia \
 	  --buffers 2.5:30:2.5 --runs 3 --duration 30s --out runs/demo --force
 
 # Both suites run even if the first fails; their summaries are repeated at the end.
