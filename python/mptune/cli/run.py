@@ -64,11 +64,11 @@ def run(
     buffer_bytes = _value("--buffer", buffer, units.parse_size)
     if buffer_bytes < MSS:
         raise InputError("--buffer", "", f"expected at least one segment ({MSS} B), found {buffer}")
-    span = {}
+    duration_ns = transfer_bytes = None
     if transfer is None:
-        span["duration_ns"] = _positive("--duration", duration or "30s", units.parse_time)
+        duration_ns = _positive("--duration", duration or "30s", units.parse_time)
     else:
-        span["transfer_bytes"] = _positive("--transfer", transfer, units.parse_size)
+        transfer_bytes = _positive("--transfer", transfer, units.parse_size)
     loaded = load(topology)
     chosen = None if active is None else tuple(label.strip() for label in active.split(","))
     for label in chosen or ():
@@ -84,7 +84,8 @@ def run(
         seed=seed,
         initial_path=initial_path,
         active=chosen,
-        **span,
+        duration_ns=duration_ns,
+        transfer_bytes=transfer_bytes,
     )
     observation = create(testbed).run(trial)
     if as_json:

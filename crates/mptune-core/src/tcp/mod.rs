@@ -4,6 +4,7 @@
 //! clock or network: they are told the time and return what is to be sent. How subflows share data
 //! and buffers is `mptcp`'s business.
 
+mod rate;
 mod receiver;
 mod recovery;
 mod rtt;

@@ -33,6 +33,7 @@ impl Sender {
             self.update_rack(now, &round);
             self.backoff = 0;
         }
+        self.undo_if_spurious(now, ack.duplicate, &round, advanced);
         let retransmission_lost = if self.sacked_out > 0 || self.state != State::Open {
             self.detect_losses(now)
         } else {
@@ -119,6 +120,7 @@ impl Sender {
             round.note_ambiguous(segment.sent_at, seq);
             return;
         }
+        round.original_of_lost |= segment.flags & LOST != 0;
         // RFC 8985 section 6.2 step 3: delivered although something sent later was before.
         self.rack.reordering_seen |= segment.sent_at < self.rack.sent_at && seq < self.rack.end;
         round.note_unambiguous(segment.sent_at, seq);
@@ -146,10 +148,14 @@ impl Sender {
 
 /// What one ACK newly delivered.
 #[derive(Debug)]
-struct Round {
+pub(super) struct Round {
     now: Nanos,
     min_rtt: Nanos,
     delivered: u32,
+    /// A retransmitted segment was acknowledged sooner than any round trip: its original arrived.
+    pub(super) too_early: bool,
+    /// A segment counted as lost was delivered without having been sent again.
+    pub(super) original_of_lost: bool,
     /// Latest transmission among the delivered segments, and the segment's number plus 1.
     newest_sent_at: Nanos,
     newest_end: Seq,
@@ -160,8 +166,17 @@ struct Round {
 
 impl Round {
     fn new(now: Nanos, min_rtt: Nanos) -> Self {
-        let (newest_sent_at, newest_end, first_sent_at, last_sent_at) = (0, 0, None, 0);
-        Self { now, min_rtt, delivered: 0, newest_sent_at, newest_end, first_sent_at, last_sent_at }
+        Self {
+            now,
+            min_rtt,
+            delivered: 0,
+            too_early: false,
+            original_of_lost: false,
+            newest_sent_at: 0,
+            newest_end: 0,
+            first_sent_at: None,
+            last_sent_at: 0,
+        }
     }
 
     #[inline]
@@ -178,6 +193,8 @@ impl Round {
         self.delivered += 1;
         if self.now - sent_at >= self.min_rtt {
             self.note_newest(sent_at, seq);
+        } else {
+            self.too_early = true;
         }
     }
 

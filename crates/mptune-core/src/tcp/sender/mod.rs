@@ -2,8 +2,8 @@
 //!
 //! Loss detection is RACK-TLP (RFC 8985) over SACK, recovery is PRR, the timeout follows RFC 6298,
 //! each as Linux has it (`net/ipv4/tcp_input.c`, `tcp_recovery.c`, `tcp_output.c`). Growth and
-//! reduction of the window belong to the congestion control. Not here: undo of spurious recoveries,
-//! pacing, and which data goes on which subflow (`mptcp`).
+//! reduction of the window belong to the congestion control. Not here: which data goes on which
+//! subflow (`mptcp`).
 //!
 //! Everything is amortised constant per segment: original transmissions are in order of time, so
 //! RACK scans each once, and retransmissions wait in a queue that is in order of time as well.
@@ -11,6 +11,7 @@
 mod acknowledgement;
 mod loss;
 mod timer;
+mod undo;
 
 use super::{Acknowledgement, Prr, RttEstimator, recovery::PrrInput};
 use crate::congestion::{Controller, Peer, Peers, Window};
@@ -104,6 +105,7 @@ pub struct Sender {
     /// A recovery ends when this segment is cumulatively acknowledged.
     recovery_end: Seq,
     prr: Prr,
+    undo: Option<undo::Undo>,
     rack: Rack,
     /// First segment RACK has not judged since its first transmission.
     rack_scan: Seq,
@@ -142,6 +144,7 @@ impl Sender {
             state: State::Open,
             recovery_end: 0,
             prr: Prr::default(),
+            undo: None,
             rack: Rack::default(),
             rack_scan: 0,
             lost: VecDeque::new(),
@@ -306,6 +309,9 @@ impl Sender {
         self.retransmitted_out += 1;
         self.retransmitted_total += 1;
         self.retransmissions.push_back((seq, now));
+        if let Some(undo) = &mut self.undo {
+            undo.note_retransmission();
+        }
         self.last_sent_at = now;
         if self.state == State::Recovery {
             self.prr.sent += 1;
@@ -374,6 +380,7 @@ impl Sender {
     }
 
     pub(super) fn congestion_event(&mut self, now: Nanos, peers: Peers<'_>) {
+        self.undo = Some(undo::Undo::new(self.window));
         self.window.ssthresh = self.controller.on_congestion(&self.window, now, peers);
         if self.acked_since_loss > 0 {
             self.acked_between_losses = self.acked_since_loss;

@@ -272,3 +272,63 @@ fn an_idle_time_halves_the_window_for_each_timeout_down_to_the_initial_one() {
     subject.sender.restart_if_idle(20 * rto);
     assert_eq!(subject.sender.window.cwnd, 10.0);
 }
+
+/// Ten segments, a timeout, and the head sent again.
+fn timed_out() -> (Subject, u64) {
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    let (at, _) = subject.fire();
+    subject.sender.probe(at * MILLISECOND);
+    let (at, _) = subject.fire();
+    assert_eq!(subject.retransmissions(at), [0]);
+    (subject, at)
+}
+
+#[test]
+fn a_timeout_is_undone_when_an_original_arrives_after_all() {
+    // RFC 5682 section 2.1 step 3.b: an ACK for data that was not sent again shows that the timeout
+    // was spurious.
+    let (mut subject, at) = timed_out();
+    subject.ack(at + 150, 4, &[]);
+    assert!(subject.sender.window.cwnd >= 10.0);
+    assert!(!subject.sender.window.in_slow_start() || subject.sender.window.ssthresh > 10.0);
+    assert_eq!(subject.retransmissions(at + 150), [] as [Seq; 0], "nothing is lost any more");
+}
+
+#[test]
+fn a_timeout_stands_when_only_what_was_sent_again_arrives() {
+    let (mut subject, at) = timed_out();
+    subject.ack(at + 150, 1, &[]);
+    assert_eq!(subject.sender.window.ssthresh, 5.0);
+    assert_eq!(subject.retransmissions(at + 150), [1, 2]);
+}
+
+#[test]
+fn a_recovery_is_undone_when_the_ack_comes_too_soon_for_the_retransmission() {
+    // RFC 3522 section 3.2 (Eifel): the original, not the retransmission, was acknowledged.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    subject.ack(100, 0, &[(1, 4)]);
+    assert_eq!(subject.retransmissions(100), [0]);
+    assert_eq!(subject.sender.window.ssthresh, 5.0);
+    subject.ack(110, 4, &[]);
+    assert!(subject.sender.window.cwnd >= 10.0 && subject.sender.window.ssthresh > 10.0);
+}
+
+#[test]
+fn a_recovery_is_undone_when_every_retransmission_was_a_duplicate() {
+    // RFC 3708: the receiver reports each needless retransmission by D-SACK.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    subject.ack(100, 0, &[(2, 6)]);
+    let again = subject.retransmissions(100);
+    assert_eq!(again, [0]);
+    subject.ack(101, 0, &[(2, 7)]);
+    assert_eq!(subject.retransmissions(101), [1]);
+    subject.ack(205, 10, &[]);
+    assert!(subject.sender.window.ssthresh < 10.0);
+    subject.acknowledge(206, 10, &[], true);
+    assert!(subject.sender.window.ssthresh < 10.0, "one of two is explained");
+    subject.acknowledge(207, 10, &[], true);
+    assert!(subject.sender.window.ssthresh > 10.0);
+}

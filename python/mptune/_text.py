@@ -1,0 +1,13 @@
+"""Numbers in sentences and tables. Files and `--json` have all digits; this is for people."""
+
+
+def digits(value: float, count: int = 4, sign: str = "") -> str:
+    """Return a number with so many significant digits, trailing zeros kept and no exponent.
+
+    Parameters
+    ----------
+    sign : "+" to show the sign of positive numbers too.
+    """
+    rounded = float(f"{value:.{count - 1}e}")
+    exponent = int(f"{rounded:e}".partition("e")[2])
+    return f"{rounded:{sign}.{max(0, count - 1 - exponent)}f}"

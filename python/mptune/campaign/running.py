@@ -1,0 +1,108 @@
+"""Runs trials on all cores, in threads: a testbed spends its time outside the interpreter lock.
+
+It knows no purpose and no statistics: trials in, observations out, in the same order. What the trials
+are is `mptune.campaign.planning`; how progress looks is `mptune.campaign.progress`.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+from mptune.errors import InputError, TrialError
+from mptune.testbeds import Observation, Testbed, Trial
+
+T = TypeVar("T")
+
+#: Called after every finished trial with the number done and the total.
+Advance = Callable[[int, int], None]
+
+#: Longest wait of the main thread, seconds. A signal that arrives just before it begins to wait would
+#: otherwise not be noticed until the next trial ends.
+_LOOK_UP_S = 0.5
+
+
+def run_trials(
+    testbed: Testbed, trials: Sequence[Trial], *, workers: int | None = None, progress: Advance | None = None
+) -> list[Observation]:
+    """Run trials and return their observations in the same order.
+
+    A failed trial stays in its place as a failed observation; an error of the testbed becomes one, with
+    the error as its reason.
+
+    Parameters
+    ----------
+    workers : trials side by side; by default one per core. The testbed's own limit holds in any case.
+    progress : called in this thread after every finished trial.
+
+    Raises
+    ------
+    InputError : a trial is impossible. No further trial is started, running ones are let finish.
+    KeyboardInterrupt : Ctrl-C, handled likewise.
+    """
+    return reduce_trials(
+        testbed, trials, lambda _, observation: observation, workers=workers, progress=progress
+    )
+
+
+def reduce_trials(
+    testbed: Testbed,
+    trials: Sequence[Trial],
+    reduce: Callable[[int, Observation], T],
+    *,
+    workers: int | None = None,
+    progress: Advance | None = None,
+) -> list[T]:
+    """Like `run_trials`, but keep only what `reduce(index, observation)` makes of each observation.
+
+    A campaign of thousands of trials would otherwise hold all their time series in memory.
+    """
+
+    def one(index: int) -> T:
+        return reduce(index, _observe(testbed, trials[index]))
+
+    executor = ThreadPoolExecutor(max_workers=_workers(testbed, workers), thread_name_prefix="trial")
+    try:
+        futures = [executor.submit(one, index) for index in range(len(trials))]
+        _watch(futures, progress)
+        return [future.result() for future in futures]
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _observe(testbed: Testbed, trial: Trial) -> Observation:
+    """One observation, failed if the testbed could not carry the trial out."""
+    try:
+        return testbed.run(trial)
+    except InputError:
+        raise
+    except TrialError as error:
+        reason = str(error)
+    except Exception as error:  # whatever a testbed dies of must not end the campaign
+        reason = f"{type(error).__name__}: {error}"
+    return Observation(
+        testbed=testbed.name, duration_ns=0, in_order_bytes=0, bins=[], subflows=[], failed=reason
+    )
+
+
+def _watch(futures: Sequence[Future[T]], progress: Advance | None) -> None:
+    """Wait for all futures, tell the progress, and raise the first error as soon as it happens."""
+    finished: SimpleQueue[Future[T]] = SimpleQueue()
+    for future in futures:
+        future.add_done_callback(finished.put)
+    done = 0
+    while done < len(futures):
+        try:
+            finished.get(timeout=_LOOK_UP_S).result()
+        except Empty:
+            continue
+        done += 1
+        if progress is not None:
+            progress(done, len(futures))
+
+
+def _workers(testbed: Testbed, wanted: int | None) -> int:
+    """Threads to use: what was asked for, or one per core, within the testbed's limit."""
+    cores = len(os.sched_getaffinity(0))
+    return max(1, min(wanted or cores, testbed.parallel or wanted or cores))

@@ -1,0 +1,28 @@
+"""Seeds of trials: derived, so that a campaign is one number away from being repeated.
+
+A seed depends on the campaign's base seed, the purpose and the run, and on nothing else. The same run
+of different configurations therefore draws the same random numbers (common random numbers): what two
+configurations differ by is then the configurations, not their luck, and fewer runs tell them apart.
+Different purposes never share a seed, so a confirmation is measured afresh.
+"""
+
+from hashlib import blake2b
+
+#: Bytes of a seed: 48 bits are exact in a JSON number and in every database.
+_SEED_BYTES = 6
+
+#: What trials are done for.
+PURPOSES = ("impact", "sweep", "confirm")
+
+
+def seed_for(base_seed: int, purpose: str, run: int) -> int:
+    """Seed of one run, in [0, 2^48).
+
+    Parameters
+    ----------
+    base_seed : the campaign's seed.
+    purpose : one of `PURPOSES`.
+    run : index of the run, from 0.
+    """
+    text = f"{base_seed}/{purpose}/{run}".encode()
+    return int.from_bytes(blake2b(text, digest_size=_SEED_BYTES).digest(), "big")

@@ -1,0 +1,175 @@
+"""What a response model promises: throughput as a function of buffer, path manager, congestion control.
+
+MPCOA's f5 (Eq. 8) as a seam. A model is fitted to observations and answers four questions per
+(path manager, congestion control): what throughput at this buffer, with what uncertainty, where is
+the maximum, which is the smallest buffer for a wanted throughput. It chooses nothing: that is
+`mptune.selection`. A new model is one file beside this one and one line in `mptune.response`.
+
+Buffers are in MiB and throughputs in Mbit/s throughout, as in the papers' formulas.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+#: MPCOA's acceptance of a fit (section 3, step 6).
+MIN_R_SQUARED = 0.90
+MAX_P = 0.05
+
+
+class Combination(NamedTuple):
+    """A path manager with a congestion control: one response curve."""
+
+    pm: str
+    cc: str
+
+
+class Sample(NamedTuple):
+    """One observed throughput: the input of a fit. Failed trials never become one."""
+
+    combination: Combination
+    buffer_mib: float
+    throughput_mbps: float
+
+
+class FitQuality(msgspec.Struct, frozen=True, kw_only=True):
+    """How well the curves of one path manager follow its observations.
+
+    Attributes
+    ----------
+    r_squared : share of the variance explained; None when the observations do not vary at all.
+    p_values : term -> p-value; empty for models without terms, None where no degree of freedom is left.
+    n : number of observations.
+    """
+
+    pm: str
+    r_squared: float | None
+    p_values: dict[str, float | None]
+    n: int
+
+
+class Curve(ABC):
+    """Fitted throughput over buffer for one combination.
+
+    A subclass gives `predict`, `interval` and `formula`. Maximum and inverse are found by search
+    here, and overridden where a closed form exists.
+    """
+
+    #: Points of the search. Features of a curve narrower than a thousandth of the range are missed.
+    _POINTS = 1001
+
+    @abstractmethod
+    def predict(self, buffer_mib: float) -> float:
+        """Mean throughput at a buffer, Mbit/s."""
+
+    @abstractmethod
+    def interval(self, buffer_mib: float) -> tuple[float, float] | None:
+        """95 % interval of that mean, Mbit/s; None where the fit leaves no degree of freedom."""
+
+    @abstractmethod
+    def formula(self) -> str:
+        """The curve as text, `tp` in Mbit/s and `bs` in MiB."""
+
+    def maximum(self, low: float, high: float) -> tuple[float, float]:
+        """Buffer (MiB) and value (Mbit/s) of the maximum within [low, high]; the smallest such buffer."""
+        points = self._points(low, high)
+        best = max(range(len(points)), key=lambda i: (self.predict(points[i]), -i))
+        left, right = points[max(best - 1, 0)], points[min(best + 1, len(points) - 1)]
+        buffer = self._climb(left, right)
+        return max([(points[best], self.predict(points[best])), (buffer, self.predict(buffer))], key=_height)
+
+    def smallest_buffer(self, wanted: float, low: float, high: float) -> float | None:
+        """Smallest buffer within [low, high] that reaches a throughput, MiB; None if none does."""
+        previous = low
+        for point in sorted([*self._points(low, high), self.maximum(low, high)[0]]):
+            if self.predict(point) >= wanted:
+                return self._cross(previous, point, wanted)
+            previous = point
+        return None
+
+    def _points(self, low: float, high: float) -> list[float]:
+        """Search points from low to high, both ends included."""
+        step = (high - low) / (self._POINTS - 1)
+        return [low + i * step for i in range(self._POINTS - 1)] + [high]
+
+    def _climb(self, left: float, right: float) -> float:
+        """Argument of the maximum of a stretch with one peak, by ternary search."""
+        for _ in range(60):
+            third = (right - left) / 3
+            if self.predict(left + third) >= self.predict(right - third):
+                right -= third
+            else:
+                left += third
+        return left
+
+    def _cross(self, below: float, reached: float, wanted: float) -> float:
+        """Where the curve first reaches `wanted` between two buffers, by bisection."""
+        if self.predict(below) >= wanted:
+            return below
+        for _ in range(60):
+            middle = (below + reached) / 2
+            if self.predict(middle) >= wanted:
+                reached = middle
+            else:
+                below = middle
+        return reached
+
+
+def _height(point: tuple[float, float]) -> tuple[float, float]:
+    """Order of candidate maxima: the higher, then the smaller buffer."""
+    return point[1], -point[0]
+
+
+class Response(msgspec.Struct, frozen=True, kw_only=True):
+    """A fitted model: one curve per combination, and how far to trust them.
+
+    Attributes
+    ----------
+    r_squared : over all observations and path managers together; None as in `FitQuality`.
+    warnings : sentences for the user, empty when every acceptance threshold is met.
+    """
+
+    curves: dict[Combination, Curve]
+    qualities: tuple[FitQuality, ...]
+    r_squared: float | None
+    warnings: tuple[str, ...]
+
+
+def acceptance_warnings(quality: FitQuality) -> list[str]:
+    """Sentences for what misses MPCOA's acceptance (section 3, step 6); the fit is used all the same.
+
+    The paper demands both and then uses a fit with R-square 0.80 (errata E10): a miss is told, and
+    decides nothing.
+    """
+    warnings = []
+    if quality.r_squared is None:
+        warnings.append(f"{quality.pm}: the throughput does not vary at all, so R-square is undefined.")
+    elif quality.r_squared < MIN_R_SQUARED:
+        warnings.append(
+            f"{quality.pm}: R-square is {quality.r_squared:.2f}, below {MIN_R_SQUARED:.2f}: "
+            "the curve explains the observations only in part."
+        )
+    if any(p is None for p in quality.p_values.values()):
+        warnings.append(f"{quality.pm}: no p-values, the observations leave no scatter; use more runs.")
+    weak = [f"{term} (p = {p:.2g})" for term, p in quality.p_values.items() if p is not None and p > MAX_P]
+    if weak:
+        warnings.append(f"{quality.pm}: not significant at {MAX_P}: {', '.join(weak)}.")
+    return warnings
+
+
+class ResponseModel(Protocol):
+    """A kind of response curve that can be fitted."""
+
+    #: Distinct buffer sizes it needs at least.
+    min_buffers: int
+
+    def fit(self, samples: Sequence[Sample]) -> Response:
+        """Fit the model to observations.
+
+        Raises
+        ------
+        MptuneError : the observations cannot determine the model (which, and what is missing).
+        """
+        ...

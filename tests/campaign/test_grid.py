@@ -1,0 +1,54 @@
+"""Buffer grids: both ways to write one, and every way to get it wrong."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mptune.campaign.grid import MIB, parse_buffers
+from mptune.errors import InputError
+
+
+def test_the_grid_of_the_paper() -> None:
+    """MPCOA: 0.5 to 30 MiB in steps of 0.5, 60 points."""
+    sizes = parse_buffers("0.5:30:0.5")
+    assert (len(sizes), sizes[0], sizes[-1]) == (60, MIB // 2, 30 * MIB)
+    assert {b - a for a, b in itertools.pairwise(sizes)} == {MIB // 2}
+
+
+@given(st.integers(1, 20), st.integers(1, 300), st.sampled_from(["0.1", "0.3", "0.7"]))
+def test_the_high_end_is_included_whatever_the_step(low: int, count: int, step: str) -> None:
+    """Tenths do not add up in binary; they do here."""
+    high = low + count * int(step[-1]) / 10
+    assert len(parse_buffers(f"{low}:{high:.1f}:{step}")) == count + 1
+
+
+def test_a_list_is_sorted_and_distinct() -> None:
+    assert parse_buffers("4, 0.5,1,4") == (MIB // 2, MIB, 4 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "low:high:step"),
+        ("1:2", "low:high:step"),
+        ("1:2:3:4", "low:high:step"),
+        ("a:b:c", "low:high:step"),
+        ("1,,2", "low:high:step"),
+        ("nan", "low:high:step"),
+        ("1:inf:1", "low:high:step"),
+        ("2:1:0.5", "low <= high"),
+        ("1:2:0", "step above 0"),
+        ("1:2:-1", "step above 0"),
+        ("0:4:1", "at least one segment"),
+        ("-1", "at least one segment"),
+        ("0.001,4", "at least one segment"),
+        ("1e9", "at most 1048576 MiB"),
+        ("1:1e6:1e-9", "at most 10000 sizes"),
+    ],
+)
+def test_bad_grids_are_named_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        parse_buffers(text)
+    assert str(error.value).startswith("--buffers: ") and "\n" not in str(error.value)

@@ -1,0 +1,61 @@
+"""`mptune impact` in the simulator: its JSON, its table, and what it refuses."""
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mptune.cli import app
+
+
+def impact(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["impact", "UiT-HAW", "--duration", "10s", "--runs", "3", *arguments])
+
+
+def test_json_has_the_promised_shape() -> None:
+    result = json.loads(impact("--json", "--quiet").stdout)
+    assert result["cc"] == "cubic"
+    assert set(result["omega"]) == {"P-D", "T-D"}
+    for statistics in result["omega"].values():
+        assert set(statistics) >= {"mean", "median", "min", "max", "q10", "q90", "rtt_ms"}
+        assert statistics["min"] <= statistics["q10"] <= statistics["median"] <= statistics["max"]
+        assert statistics["rtt_ms"] > 0
+    assert sorted(result["optional"] + result["standby"]) == ["P-D", "T-D"]
+
+
+def test_both_access_lines_of_uit_haw_contribute() -> None:
+    """As MPCOA Table 2 has it: every subflow is optional, and the faster one contributes more."""
+    result = json.loads(impact("--json", "--quiet").stdout)
+    assert sorted(result["optional"]) == ["P-D", "T-D"]
+    assert result["omega"]["P-D"]["mean"] > result["omega"]["T-D"]["mean"] > 0.1
+
+
+def test_the_table_begins_with_the_answer_and_progress_stays_off_stdout() -> None:
+    shown = impact()
+    assert shown.stdout.splitlines()[0] == "UiT-HAW, cubic: send on P-D, T-D."
+    assert "trials/s" in shown.stderr and "trials/s" not in shown.stdout
+
+
+def test_quiet_leaves_stderr_empty() -> None:
+    assert impact("--quiet").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--cc", "turbo"], "--cc: expected one of"),
+        (["--runs", "0"], "--runs: expected 1 or more, found 0"),
+        (["--jobs", "0"], "--jobs: expected 1 or more, found 0"),
+        (["--duration", "10"], "--duration: expected a time"),
+        (["--duration", "0.05s"], "multiple of 0.1 s"),
+        (["--buffer", "1KiB"], "--buffer: expected at least one segment"),
+        (["--settle", "10s"], "--settle: expected less than T"),
+        (["--zero", "maybe"], "--zero: expected one of standby, optional"),
+        (["--testbed", "moon"], "--testbed"),
+    ],
+)
+def test_bad_options_are_one_line_and_exit_code_2(arguments: list[str], named: str) -> None:
+    shown = impact(*arguments, "--quiet")
+    assert shown.exit_code == 2
+    assert named in shown.stderr and shown.stderr.count("\n") == 1

@@ -1,0 +1,120 @@
+"""What every test shares: hypothesis without a clock, and the same examples in every CI run.
+
+And a testbed of formulas instead of packets, for tests of what is done with observations.
+"""
+
+import os
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import settings
+
+from mptune.testbeds import BIN_NS, Observation, SubflowObservation, Trial
+from mptune.topology import CoreSegment, Interface, Path, Site, Topology
+
+# No deadline: how long an example takes on a busy machine says nothing about the code.
+settings.register_profile("mptune", deadline=None, derandomize="CI" in os.environ, print_blob=True)
+settings.load_profile("mptune")
+
+
+class FakeTestbed:
+    """Throughput of an instant: the sum of what each carrying subflow gives, up to a knee of the buffer.
+
+    Attributes
+    ----------
+    gives : path -> Mbit/s it adds; negative for one that drags the others down.
+    knee_mib : congestion control -> buffer from which the throughput stays level (8 MiB if not named).
+    noise : standard deviation of a factor drawn from the trial's seed.
+    fails : reason for which a trial fails, or None.
+    trials : every trial it was given.
+    """
+
+    name = "fake"
+    parallel: int | None = None
+
+    def __init__(self) -> None:
+        self.gives = {"A-X": 80.0, "B-X": 20.0, "C-X": -10.0}
+        self.knee_mib: dict[str, float] = {}
+        self.noise = 0.01
+        self.fails: Callable[[Trial], str | None] = lambda trial: None
+        self.trials: list[Trial] = []
+
+    def run(self, trial: Trial) -> Observation:
+        self.trials.append(trial)
+        duration = trial.duration_ns or 0
+        active = set(self.gives if trial.active is None else trial.active)
+        level = min(1.0, trial.buffer_bytes / 2**20 / self.knee_mib.get(trial.cc, 8.0))
+        level *= 1 + random.Random(trial.seed).gauss(0, self.noise)
+        bins = []
+        for index in range(duration // BIN_NS):
+            active -= {action.path for action in trial.script if action.at_ns <= index * BIN_NS}
+            bins.append(round(max(0.0, level * sum(self.gives[path] for path in active)) * BIN_NS / 8e3))
+        return Observation(
+            testbed=self.name,
+            duration_ns=duration,
+            in_order_bytes=sum(bins),
+            bins=bins,
+            subflows=[self._subflow(path, path in active) for path in self.gives],
+            failed=self.fails(trial),
+        )
+
+    @staticmethod
+    def _subflow(path: str, active: bool) -> SubflowObservation:
+        return SubflowObservation(
+            path=path,
+            active=active,
+            bytes=1000,
+            srtt_ns=20_000_000,
+            min_rtt_ns=10_000_000,
+            retransmitted=0,
+            timeouts=0,
+            bins=[],
+        )
+
+
+@pytest.fixture
+def fake_testbed() -> FakeTestbed:
+    return FakeTestbed()
+
+
+@pytest.fixture
+def network() -> Topology:
+    """Three paths, A-X, B-X and C-X, over 100 Mbit/s links with an RTT of 20 ms."""
+    core = CoreSegment(forward_ns=8_000_000, reverse_ns=8_000_000, jitter_ns=0, loss_ppb=0)
+    senders = tuple(_interface(abbr) for abbr in "ABC")
+    receiver = _interface("X")
+    return Topology(
+        name="toy",
+        description="three paths",
+        sender=Site(abbr="S", name="sender", location="", interfaces=senders),
+        receiver=Site(abbr="R", name="receiver", location="", interfaces=(receiver,)),
+        paths=tuple(
+            Path(
+                label=f"{local.abbr}-X",
+                local_index=index,
+                remote_index=0,
+                local=local,
+                remote=receiver,
+                core=core,
+            )
+            for index, local in enumerate(senders)
+        ),
+        initial_path="A-X",
+        lsrr_honoured=False,
+        provenance={},
+        file="toy.toml",
+    )
+
+
+def _interface(abbr: str) -> Interface:
+    return Interface(
+        isp=abbr,
+        abbr=abbr,
+        up_bps=100_000_000,
+        down_bps=100_000_000,
+        delay_ns=1_000_000,
+        queue_up_bytes=100_000,
+        queue_down_bytes=100_000,
+        loss_ppb=0,
+    )
