@@ -193,3 +193,11 @@ fn pcdc_uses_as_many_subflows_as_the_data_size_class_asks_for() {
     };
     assert_eq!([400, 900, 3000].map(|kib| carrying(kib * 1024)), [1, 2, 3]);
 }
+
+#[test]
+fn an_unlimited_stream_uses_every_optional_subflow_from_the_start() {
+    // PCDC section VI: the large stream is unlimited, so of class L3.
+    let spec = trial(unlike_paths(), "reno", 4 * MIB, 10);
+    let pcdc = TrialSpec { pm: "pcdc".into(), ..spec.clone() };
+    assert_eq!(run(&pcdc).bins, run(&spec).bins);
+}

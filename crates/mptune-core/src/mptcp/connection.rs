@@ -654,14 +654,14 @@ impl Connection {
         });
         let subflows: Vec<_> = subflows.collect();
         let transfer_bytes = match self.workload {
-            Workload::Saturated => None,
-            Workload::Transfer(bytes) => Some(bytes),
+            Workload::Saturated => Bytes::MAX,
+            Workload::Transfer(bytes) => bytes,
         };
         let view = View {
             paths: io.paths,
             lsrr_honoured: io.lsrr_honoured,
             subflows: &subflows,
-            transfer_bytes,
+            transfer_bytes: Some(transfer_bytes),
         };
         let mut commands = Vec::new();
         self.path_manager.on_event(event, view, &mut commands);

@@ -39,7 +39,8 @@ pub struct View<'a> {
     pub lsrr_honoured: bool,
     /// Every subflow so far.
     pub subflows: &'a [SubflowView],
-    /// Payload bytes the transfer will have; none for a saturated sender or when not known.
+    /// Payload bytes the transfer will have, [`Bytes::MAX`] for a saturated sender; none when nobody
+    /// knows beforehand.
     pub transfer_bytes: Option<Bytes>,
 }
 

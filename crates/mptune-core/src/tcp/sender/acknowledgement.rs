@@ -33,7 +33,7 @@ impl Sender {
             self.update_rack(now, &round);
             self.backoff = 0;
         }
-        self.undo_if_spurious(now, ack.duplicate, &round, advanced);
+        self.undo_if_spurious(now, ack.duplicate, &round);
         let retransmission_lost = if self.sacked_out > 0 || self.state != State::Open {
             self.detect_losses(now)
         } else {
@@ -152,8 +152,6 @@ pub(super) struct Round {
     now: Nanos,
     min_rtt: Nanos,
     delivered: u32,
-    /// A retransmitted segment was acknowledged sooner than any round trip: its original arrived.
-    pub(super) too_early: bool,
     /// A segment counted as lost was delivered without having been sent again.
     pub(super) original_of_lost: bool,
     /// Latest transmission among the delivered segments, and the segment's number plus 1.
@@ -170,7 +168,6 @@ impl Round {
             now,
             min_rtt,
             delivered: 0,
-            too_early: false,
             original_of_lost: false,
             newest_sent_at: 0,
             newest_end: 0,
@@ -193,8 +190,6 @@ impl Round {
         self.delivered += 1;
         if self.now - sent_at >= self.min_rtt {
             self.note_newest(sent_at, seq);
-        } else {
-            self.too_early = true;
         }
     }
 

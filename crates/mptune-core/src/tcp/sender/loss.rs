@@ -33,9 +33,12 @@ impl Sender {
                     reorder_until = sent_at + patience;
                     break;
                 }
-                self.board.at_mut(seq).flags &= !RETRANSMITTED;
+                let segment = self.board.at_mut(seq);
+                // After an undo the segment does not count as lost any more.
+                self.lost_out += u32::from(segment.flags & LOST == 0);
+                segment.flags = (segment.flags & !RETRANSMITTED) | LOST;
                 self.retransmitted_out -= 1;
-                self.lost.push_back(seq);
+                self.lost_again.push_back(seq);
                 retransmission_lost = true;
             }
             self.retransmissions.pop_front();
@@ -79,6 +82,7 @@ impl Sender {
     pub(super) fn mark_all_lost(&mut self, now: Nanos) {
         let patience = self.rack.rtt + self.reordering_window();
         self.lost.clear();
+        self.lost_again.clear();
         for seq in self.una..self.next {
             let head = seq == self.una;
             let segment = self.board.at_mut(seq);

@@ -109,7 +109,9 @@ pub struct Sender {
     rack: Rack,
     /// First segment RACK has not judged since its first transmission.
     rack_scan: Seq,
+    /// Lost segments to be sent again, in order: originals, and retransmissions lost in turn.
     lost: VecDeque<Seq>,
+    lost_again: VecDeque<Seq>,
     retransmissions: VecDeque<(Seq, Nanos)>,
     timer: Timer,
     deadline: Nanos,
@@ -148,6 +150,7 @@ impl Sender {
             rack: Rack::default(),
             rack_scan: 0,
             lost: VecDeque::new(),
+            lost_again: VecDeque::new(),
             retransmissions: VecDeque::new(),
             timer: Timer::Off,
             deadline: NEVER,
@@ -201,7 +204,7 @@ impl Sender {
     /// New data may be sent: there is room and no lost segment waits for its retransmission.
     #[inline]
     pub fn ready(&self) -> bool {
-        self.lost.is_empty() && self.has_room()
+        self.lost.is_empty() && self.lost_again.is_empty() && self.has_room()
     }
 
     /// What a coupled congestion control may see of this subflow.
@@ -285,20 +288,29 @@ impl Sender {
                 && self.window.cwnd < 2.0 * f64::from(self.largest_flight))
     }
 
-    /// The next lost segment to retransmit if the window allows: its number and its data.
+    /// The next lost segment to retransmit if the window allows: its number and its data. The lowest
+    /// one goes first (Linux `tcp_verify_retransmit_hint`), so that the cumulative acknowledgement
+    /// can advance.
     pub fn next_retransmission(&mut self, now: Nanos) -> Option<(Seq, Seq)> {
-        while let Some(&seq) = self.lost.front() {
+        loop {
+            let again = match (self.lost.front(), self.lost_again.front()) {
+                (None, None) => return None,
+                (Some(first), Some(again)) => again < first,
+                (first, _) => first.is_none(),
+            };
+            let has_room = self.has_room();
+            let queue = if again { &mut self.lost_again } else { &mut self.lost };
+            let seq = *queue.front()?;
             let waits = seq >= self.una
                 && self.board.at(seq).flags & (LOST | SACKED | RETRANSMITTED) == LOST;
-            if waits {
-                return self.has_room().then(|| {
-                    self.lost.pop_front();
-                    (seq, self.retransmit(now, seq))
-                });
+            if waits && !has_room {
+                return None;
             }
-            self.lost.pop_front();
+            queue.pop_front();
+            if waits {
+                return Some((seq, self.retransmit(now, seq)));
+            }
         }
-        None
     }
 
     fn retransmit(&mut self, now: Nanos, seq: Seq) -> Seq {

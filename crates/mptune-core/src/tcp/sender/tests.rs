@@ -4,6 +4,8 @@
 use super::*;
 use crate::tcp::{Acknowledgement, SackBlocks};
 use crate::units::MILLISECOND;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 /// A sender after a handshake of 100 ms, with a window of ten segments.
 struct Subject {
@@ -304,18 +306,6 @@ fn a_timeout_stands_when_only_what_was_sent_again_arrives() {
 }
 
 #[test]
-fn a_recovery_is_undone_when_the_ack_comes_too_soon_for_the_retransmission() {
-    // RFC 3522 section 3.2 (Eifel): the original, not the retransmission, was acknowledged.
-    let mut subject = Subject::new("reno");
-    subject.send(0, 10);
-    subject.ack(100, 0, &[(1, 4)]);
-    assert_eq!(subject.retransmissions(100), [0]);
-    assert_eq!(subject.sender.window.ssthresh, 5.0);
-    subject.ack(110, 4, &[]);
-    assert!(subject.sender.window.cwnd >= 10.0 && subject.sender.window.ssthresh > 10.0);
-}
-
-#[test]
 fn a_recovery_is_undone_when_every_retransmission_was_a_duplicate() {
     // RFC 3708: the receiver reports each needless retransmission by D-SACK.
     let mut subject = Subject::new("reno");
@@ -331,4 +321,98 @@ fn a_recovery_is_undone_when_every_retransmission_was_a_duplicate() {
     assert!(subject.sender.window.ssthresh < 10.0, "one of two is explained");
     subject.acknowledge(207, 10, &[], true);
     assert!(subject.sender.window.ssthresh > 10.0);
+}
+
+#[test]
+fn lost_retransmissions_go_first_so_that_the_cumulative_acknowledgement_advances() {
+    // Linux `tcp_verify_retransmit_hint`: the lowest lost segment is always the next one.
+    let mut subject = Subject::new("reno");
+    subject.sender.window.cwnd = 100.0;
+    subject.send(0, 100);
+    subject.ack(100, 0, &[(96, 100)]);
+    let first = subject.retransmissions(100);
+    assert_eq!(first.first(), Some(&0));
+    // All of them but the last arrive: that the first is lost again shows at once.
+    let (second, last) = (first[1], first[first.len() - 1]);
+    subject.ack(200, 0, &[(second, last + 1), (96, 100)]);
+    assert_eq!(subject.retransmissions(200).first(), Some(&0));
+}
+
+/// What the counters and queues of a sender must say about its segments.
+fn check(sender: &Sender) {
+    let flags: Vec<(Seq, u8)> =
+        (sender.una..sender.next).map(|seq| (seq, sender.board.at(seq).flags)).collect();
+    let count = |flag: u8| flags.iter().filter(|(_, f)| f & flag != 0).count() as u32;
+    assert_eq!(count(SACKED), sender.sacked_out);
+    assert_eq!(count(LOST), sender.lost_out);
+    assert_eq!(count(RETRANSMITTED), sender.retransmitted_out);
+    for (seq, flags) in flags {
+        let queued = sender.lost.contains(&seq) || sender.lost_again.contains(&seq);
+        if flags & (LOST | RETRANSMITTED) == LOST {
+            assert!(queued, "segment {seq} is lost but will not be sent again");
+        }
+        if flags & RETRANSMITTED != 0 {
+            let sent_at = sender.board.at(seq).sent_at;
+            assert!(sender.retransmissions.contains(&(seq, sent_at)), "{seq} is not watched");
+        }
+        if flags & !AMBIGUOUS == 0 {
+            assert!(seq >= sender.rack_scan, "segment {seq} was forgotten");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Over a path that loses, delays and duplicates whatever it likes, every segment arrives and
+    /// the books balance after every event.
+    #[test]
+    fn no_segment_is_forgotten(
+        cc in prop::sample::select(vec!["reno", "cubic", "hybla"]),
+        fates in prop::collection::vec((0u8..100, 0u64..80), 400),
+        loss in 0u8..60,
+        reordering in any::<bool>(),
+    ) {
+        let mut subject = Subject::new(cc);
+        let mut receiver = crate::tcp::Receiver::new();
+        let mut fates = fates.into_iter().chain(std::iter::repeat((99, 0)));
+        let mut arrivals: BTreeMap<(u64, u32), Seq> = BTreeMap::new();
+        let (mut now, mut number, total) = (0, 0, 300);
+        while receiver.next() < total {
+            // Send what may be sent.
+            let mut sent = subject.retransmissions(now);
+            while subject.sender.ready() && subject.sender.next < total {
+                sent.push(subject.sender.next);
+                subject.send(now, 1);
+            }
+            for seq in sent {
+                let (fate, delay) = fates.next().expect("endless");
+                if fate >= loss {
+                    number += 1;
+                    arrivals.insert((now + 50 + if reordering { delay } else { 0 }, number), seq);
+                }
+            }
+            check(&subject.sender);
+            // The next arrival or the timer, whichever comes first.
+            let due = subject.sender.deadline() / MILLISECOND;
+            match arrivals.first_key_value().filter(|((at, _), _)| *at <= due).map(|(&key, _)| key) {
+                Some(key) => {
+                    let seq = arrivals.remove(&key).expect("present");
+                    now = now.max(key.0);
+                    let reply = receiver.on_segment(now, seq, seq, |_| ());
+                    let duplicate = reply == crate::tcp::Reply::Now { duplicate: true };
+                    let ack = receiver.acknowledge(duplicate);
+                    subject.sender.on_ack(now * MILLISECOND, &ack, &subject.peers, 0);
+                }
+                None => {
+                    now = now.max(due);
+                    if subject.fire().1 == TimerAction::Probe {
+                        let probe = subject.sender.probe(now * MILLISECOND);
+                        arrivals.extend(probe.map(|(seq, _)| ((now + 50, 0), seq)));
+                    }
+                }
+            }
+            check(&subject.sender);
+        }
+    }
 }

@@ -2,10 +2,10 @@
 //! lost (Linux `net/ipv4/tcp_input.c`, `tcp_try_undo_recovery`, `tcp_try_undo_loss`,
 //! `tcp_try_undo_dsack`).
 //!
-//! Three signs, as in Linux with timestamps and SACK: every retransmission was reported as duplicate
-//! (D-SACK, RFC 3708); an ACK comes too soon to be for a retransmission (Eifel, RFC 3522: with
-//! timestamps it names the original); after a timeout, an original that was never sent again is
-//! delivered (F-RTO, RFC 5682 step 3.b).
+//! Two signs: every retransmission was reported as duplicate (D-SACK, RFC 3708), or after a timeout
+//! an original that was never sent again is delivered (F-RTO, RFC 5682 step 3.b). Linux has a third,
+//! the echo of a timestamp from before the retransmission (Eifel, RFC 3522), which shows the same a
+//! round trip earlier than D-SACK; segments carry no timestamps here.
 
 use super::acknowledgement::Round;
 use super::{LOST, Sender, State};
@@ -34,26 +34,14 @@ impl Undo {
 
 impl Sender {
     /// Takes the reduction back if the ACK just processed shows that nothing had been lost.
-    pub(super) fn undo_if_spurious(
-        &mut self,
-        now: Nanos,
-        duplicate: bool,
-        round: &Round,
-        advanced: bool,
-    ) {
+    pub(super) fn undo_if_spurious(&mut self, now: Nanos, duplicate: bool, round: &Round) {
         let Some(undo) = &mut self.undo else { return };
         // The duplicate of a tail loss probe explains no retransmission.
         if duplicate && self.probe_end.is_none() {
             undo.unexplained = undo.unexplained.saturating_sub(1);
         }
         let all_duplicates = undo.retransmitted && undo.unexplained == 0;
-        let original = advanced && round.too_early;
-        let spurious = match self.state {
-            State::Open => all_duplicates,
-            State::Recovery => all_duplicates || original,
-            State::Loss => all_duplicates || original || round.original_of_lost,
-        };
-        if spurious {
+        if all_duplicates || (self.state == State::Loss && round.original_of_lost) {
             self.undo_reduction(now);
         }
     }
@@ -67,6 +55,7 @@ impl Sender {
         }
         self.lost_out = 0;
         self.lost.clear();
+        self.lost_again.clear();
         self.rack_scan = self.una;
         if self.state != State::Open {
             self.state = State::Open;
