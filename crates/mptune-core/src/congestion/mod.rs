@@ -72,7 +72,7 @@ pub struct RateSample {
     pub delivered: u32,
     /// The longer of the send and the ACK interval.
     pub interval: Nanos,
-    /// `delivered` of the connection when the sampled segment left.
+    /// [`Ack::delivered`] as it was when the sampled segment left.
     pub prior_delivered: u64,
     /// The sample was limited by the application or the MPTCP window, not by the network.
     pub app_limited: bool,
@@ -98,12 +98,19 @@ pub struct Ack {
     pub next: u32,
     /// Segments in flight before this ACK.
     pub prior_in_flight: u32,
+    /// Segments in flight after it.
+    pub in_flight: u32,
+    /// Segments it showed to be lost.
+    pub lost: u32,
+    /// Segments delivered on this subflow so far, this ACK's included.
+    pub delivered: u64,
     /// The window limited sending (Linux `tcp_is_cwnd_limited`): only then may it grow
     /// (RFC 9293 section 3.8.6, RFC 7661).
     pub cwnd_limited: bool,
     /// The subflow is in neither fast recovery nor loss recovery.
     pub open: bool,
-    /// The ACK carried an ECN echo.
+    /// The ACK carried an ECN echo (RFC 3168 ECE); with DCTCP, that the segments it acknowledges were
+    /// marked (RFC 8257 section 3.2).
     pub ecn_echo: bool,
     /// Delivery rate, when the controller asked for samples.
     pub rate: Option<RateSample>,
@@ -152,8 +159,12 @@ impl<'a> Peers<'a> {
 pub trait CongestionControl {
     /// The sender takes delivery-rate samples for this controller.
     const RATE_SAMPLES: bool = false;
-    /// The controller sets the window in every state; the sender then leaves it alone in recovery.
+    /// The controller sets the window in every state (Linux `cong_control`); the sender then leaves
+    /// it alone in recovery, after a tail loss probe and after an idle time.
     const OWNS_WINDOW: bool = false;
+    /// Packets are always sent ECN-capable and the receiver echoes the mark of each (RFC 8257
+    /// section 3.2), instead of echoing until it hears of a reduction (RFC 3168 section 6.1.3).
+    const EXACT_ECN: bool = false;
 
     /// The subflow is established and has its first RTT sample, the handshake's.
     fn on_established(&mut self, _window: &mut Window, _srtt: Nanos, _now: Nanos) {}
@@ -166,9 +177,15 @@ pub trait CongestionControl {
     /// Implementations return early unless `ack.cwnd_limited`. (Linux `cong_avoid`.)
     fn on_ack(&mut self, window: &mut Window, ack: &Ack, peers: Peers<'_>);
 
-    /// A congestion event began: a loss was detected or ECN reported one. Returns the new
-    /// `ssthresh`; the sender reduces the window towards it. (Linux `ssthresh`.)
+    /// A congestion event began: a loss was detected. Returns the new `ssthresh`; the sender reduces
+    /// the window towards it. (Linux `ssthresh`.)
     fn on_congestion(&mut self, window: &Window, now: Nanos, peers: Peers<'_>) -> f64;
+
+    /// A congestion event began that ECN reported, once per window. Returns the new `ssthresh`: by
+    /// default that of a loss (RFC 3168 section 6.1.2).
+    fn on_ecn(&mut self, window: &Window, now: Nanos, peers: Peers<'_>) -> f64 {
+        self.on_congestion(window, now, peers)
+    }
 
     /// The retransmission timer expired; the window is already 1 segment and `ssthresh` is what
     /// [`Self::on_congestion`] gave.
@@ -180,8 +197,14 @@ pub trait CongestionControl {
     /// Sending restarted after an idle time longer than the RTO.
     fn on_restart(&mut self, _window: &mut Window, _next: u32, _now: Nanos) {}
 
-    /// Rate at which to pace, bytes/s; none sends whatever the window allows at once.
-    fn pacing_rate(&self) -> Option<u64> {
+    /// A segment is about to be sent with nothing in flight, after however short a time;
+    /// `app_limited` as samples taken now would be (Linux `tp->app_limited`). (Linux
+    /// `CA_EVENT_TX_START`.)
+    fn on_start(&mut self, _window: &mut Window, _app_limited: bool, _now: Nanos) {}
+
+    /// Rate at which to pace, segments per second, asked for after each ACK; none sends whatever the
+    /// window allows at once.
+    fn pacing_rate(&self) -> Option<f64> {
         None
     }
 }
@@ -217,6 +240,11 @@ macro_rules! controllers {
                 match self { $(Self::$variant(_) => <$type as CongestionControl>::RATE_SAMPLES),+ }
             }
 
+            /// [`CongestionControl::EXACT_ECN`].
+            pub fn exact_ecn(&self) -> bool {
+                match self { $(Self::$variant(_) => <$type as CongestionControl>::EXACT_ECN),+ }
+            }
+
             controllers!(@forward [$($variant)+]
                 fn on_established(window: &mut Window, srtt: Nanos, now: Nanos) (window, srtt, now);
                 fn on_delivered(window: &mut Window, ack: &Ack, peers: Peers<'_>) (window, ack, peers);
@@ -224,6 +252,8 @@ macro_rules! controllers {
                 fn on_timeout(window: &mut Window, now: Nanos) (window, now);
                 fn on_recovered(window: &mut Window, next: u32, now: Nanos) (window, next, now);
                 fn on_restart(window: &mut Window, next: u32, now: Nanos) (window, next, now);
+                fn on_start(window: &mut Window, app_limited: bool, now: Nanos)
+                    (window, app_limited, now);
             );
 
             /// [`CongestionControl::on_congestion`].
@@ -231,8 +261,13 @@ macro_rules! controllers {
                 match self { $(Self::$variant(cc) => cc.on_congestion(window, now, peers)),+ }
             }
 
+            /// [`CongestionControl::on_ecn`].
+            pub fn on_ecn(&mut self, window: &Window, now: Nanos, peers: Peers<'_>) -> f64 {
+                match self { $(Self::$variant(cc) => cc.on_ecn(window, now, peers)),+ }
+            }
+
             /// [`CongestionControl::pacing_rate`].
-            pub fn pacing_rate(&self) -> Option<u64> {
+            pub fn pacing_rate(&self) -> Option<f64> {
                 match self { $(Self::$variant(cc) => cc.pacing_rate()),+ }
             }
         }

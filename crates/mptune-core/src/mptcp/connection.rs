@@ -298,7 +298,7 @@ impl Connection {
                 for subflow in self.subflows.iter_mut().filter(|s| s.path == action.path) {
                     subflow.withdrawn = withdrawn;
                 }
-                self.update_roles();
+                self.update_roles(io.now);
                 self.pump(io);
             }
         }
@@ -327,7 +327,7 @@ impl Connection {
     fn ask(&mut self, io: &mut Io<'_>, id: SubflowId, kind: Kind) {
         let subflow = &mut self.subflows[id];
         subflow.note_asked(io.now);
-        io.queue.set(subflow.timer, subflow.deadline());
+        io.queue.set(subflow.timer, subflow.deadline(io.now));
         let packet = Packet { flow: subflow.flow, kind, ..Packet::default() };
         io.send(forward(subflow.path), SYN_SIZE, packet);
     }
@@ -363,7 +363,7 @@ impl Connection {
 
     fn on_established(&mut self, io: &mut Io<'_>, id: SubflowId) {
         self.subflows[id].phase = Phase::Established;
-        self.update_roles();
+        self.update_roles(io.now);
         if self.fully_established {
             self.tell_path_manager(io, Event::SubflowEstablished(id));
         }
@@ -459,16 +459,16 @@ impl Connection {
     #[inline]
     fn send_from(&mut self, io: &mut Io<'_>, id: SubflowId) {
         self.retransmit(io, id);
-        self.refresh(id);
+        self.refresh(io.now, id);
         self.pump(io);
         let subflow = &self.subflows[id];
-        io.queue.set_no_later(subflow.timer, subflow.deadline());
+        io.queue.set_no_later(subflow.timer, subflow.deadline(io.now));
     }
 
     fn on_progress_again(&mut self, io: &mut Io<'_>, id: SubflowId) {
         self.subflows[id].failing = false;
         let was_lost = std::mem::take(&mut self.subflows[id].lost);
-        self.update_roles();
+        self.update_roles(io.now);
         if was_lost {
             self.tell_path_manager(io, Event::SubflowRestored(id));
         }
@@ -476,33 +476,35 @@ impl Connection {
 
     fn on_subflow_timer(&mut self, io: &mut Io<'_>, id: SubflowId) {
         let subflow = &mut self.subflows[id];
-        if subflow.deadline() > io.now {
-            io.queue.set(subflow.timer, subflow.deadline());
-            return;
-        }
         match subflow.phase {
-            Phase::SynSent | Phase::JoinAckSent => {
-                let syn = subflow.phase == Phase::SynSent;
-                if subflow.gives_up() {
-                    subflow.phase = Phase::Refused;
-                } else {
-                    self.ask(io, id, if syn { Kind::Syn } else { Kind::JoinAck });
+            Phase::SynSent | Phase::JoinAckSent => self.on_handshake_timer(io, id),
+            Phase::Refused => {}
+            Phase::Established => {
+                match subflow.sender.on_timer(io.now, &self.peers, id) {
+                    TimerAction::None => {}
+                    TimerAction::Probe => {
+                        if let Some((seq, data)) = subflow.sender.probe(io.now) {
+                            self.transmit(io, id, seq, data);
+                        }
+                    }
+                    TimerAction::Timeout => self.on_timeout(io, id),
                 }
-                return;
+                self.send_from(io, id);
             }
-            Phase::Refused => return,
-            Phase::Established => {}
         }
-        match subflow.sender.on_timer(io.now, &self.peers, id) {
-            TimerAction::None => {}
-            TimerAction::Probe => {
-                if let Some((seq, data)) = subflow.sender.probe(io.now) {
-                    self.transmit(io, id, seq, data);
-                }
-            }
-            TimerAction::Timeout => self.on_timeout(io, id),
+    }
+
+    fn on_handshake_timer(&mut self, io: &mut Io<'_>, id: SubflowId) {
+        let subflow = &mut self.subflows[id];
+        let deadline = subflow.deadline(io.now);
+        if deadline > io.now {
+            io.queue.set(subflow.timer, deadline);
+        } else if subflow.gives_up() {
+            subflow.phase = Phase::Refused;
+        } else {
+            let syn = subflow.phase == Phase::SynSent;
+            self.ask(io, id, if syn { Kind::Syn } else { Kind::JoinAck });
         }
-        self.send_from(io, id);
     }
 
     /// A subflow timed out: what it carries may be lost for long, so other subflows carry it too.
@@ -512,7 +514,7 @@ impl Connection {
             subflow.failing = true;
             let una = self.data_una;
             self.reinjections.extend(subflow.sender.undelivered().filter(|&data| data >= una));
-            self.update_roles();
+            self.update_roles(io.now);
         }
         let subflow = &mut self.subflows[id];
         if !subflow.lost && subflow.sender.consecutive_timeouts() >= LOST_AFTER_TIMEOUTS {
@@ -555,6 +557,7 @@ impl Connection {
             let limit = self.window_edge.min(self.data_una.saturating_add(self.send_window));
             let limit = limit.min(self.segments);
             if self.data_next >= limit {
+                self.note_app_limited(ready);
                 return;
             }
             let Some(id) = self.select(ready, limit - self.data_next) else { return };
@@ -566,6 +569,16 @@ impl Connection {
                 self.notify_at = Seq::MAX;
                 let bytes = u64::from(self.data_next) * u64::from(self.mss);
                 self.tell_path_manager(io, Event::BytesSent(bytes));
+            }
+        }
+    }
+
+    /// There was room on these subflows and nothing the buffers allowed to be sent.
+    #[inline]
+    fn note_app_limited(&mut self, ready: u64) {
+        if self.controller.rate_samples() {
+            for id in scheduler::bits(ready) {
+                self.subflows[id].sender.note_app_limited();
             }
         }
     }
@@ -598,31 +611,29 @@ impl Connection {
     /// A segment goes out on a subflow for the first time there.
     #[inline]
     fn assign(&mut self, io: &mut Io<'_>, id: SubflowId, data: Seq) {
-        let subflow = &mut self.subflows[id];
-        if subflow.sender.outstanding() == 0 {
-            subflow.carried_data = true;
-            subflow.sender.restart_if_idle(io.now);
-            let seq = subflow.sender.send(io.now, data);
-            io.queue.set_no_later(subflow.timer, subflow.sender.deadline());
-            self.transmit(io, id, seq, data);
-        } else {
-            let seq = subflow.sender.send(io.now, data);
-            self.transmit(io, id, seq, data);
+        let sender = &mut self.subflows[id].sender;
+        if sender.outstanding() == 0 {
+            sender.restart_if_idle(io.now);
         }
-        if !self.subflows[id].sender.has_room() {
+        let seq = sender.send(io.now, data);
+        self.transmit(io, id, seq, data);
+        let subflow = &mut self.subflows[id];
+        subflow.carried_data = true;
+        if !subflow.sender.ready(io.now) {
             self.room &= !(1 << id);
         }
+        io.queue.set_no_later(subflow.timer, subflow.sender.deadline(io.now));
     }
 
     // ---- roles and path management ------------------------------------------------------------
 
     /// Brings what schedulers and coupled controllers see of a subflow up to date.
     #[inline]
-    fn refresh(&mut self, id: SubflowId) {
+    fn refresh(&mut self, now: Nanos, id: SubflowId) {
         let sender = &self.subflows[id].sender;
         self.peers[id] = sender.summary(self.usable >> id & 1 == 1);
         let bit = 1 << id;
-        if sender.ready() {
+        if sender.ready(now) {
             self.room |= bit;
         } else {
             self.room &= !bit;
@@ -631,7 +642,7 @@ impl Connection {
 
     /// Which subflows may carry data: the active ones, or without a living active one the backup
     /// subflows (RFC 8684 section 3.3.8).
-    fn update_roles(&mut self) {
+    fn update_roles(&mut self, now: Nanos) {
         let set = |backup: bool| {
             let chosen = self.subflows.iter().enumerate().filter(|(_, subflow)| {
                 subflow.alive() && !subflow.withdrawn && subflow.backup == backup
@@ -641,7 +652,7 @@ impl Connection {
         let (active, backup): (u64, u64) = (set(false), set(true));
         self.usable = if active != 0 { active } else { backup };
         for id in 0..self.subflows.len() {
-            self.refresh(id);
+            self.refresh(now, id);
         }
     }
 
@@ -674,6 +685,6 @@ impl Connection {
                 }
             }
         }
-        self.update_roles();
+        self.update_roles(io.now);
     }
 }

@@ -114,9 +114,9 @@ impl Subflow {
 
     /// When the subflow's timer is due.
     #[inline]
-    pub fn deadline(&self) -> Nanos {
+    pub fn deadline(&self, now: Nanos) -> Nanos {
         match self.phase {
-            Phase::Established => self.sender.deadline(),
+            Phase::Established => self.sender.deadline(now),
             Phase::SynSent | Phase::JoinAckSent => self.deadline,
             Phase::Refused => NEVER,
         }

@@ -94,11 +94,6 @@ impl RateEstimator {
     pub fn note_app_limited(&mut self, in_flight: u32) {
         self.app_limited_until = (self.delivered + u64::from(in_flight)).max(1);
     }
-
-    /// Segments delivered so far.
-    pub fn delivered(&self) -> u64 {
-        self.delivered
-    }
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ impl Sender {
         let rtt = self.take_rtt_sample(now, &round);
         if round.delivered > 0 {
             self.acked_since_loss += u64::from(round.delivered);
+            self.delivered += u64::from(round.delivered);
             self.update_rack(now, &round);
             self.backoff = 0;
         }
@@ -51,10 +52,13 @@ impl Sender {
                 una: self.una,
                 next: self.next,
                 prior_in_flight,
+                in_flight: self.in_flight(),
+                lost: self.lost_out.saturating_sub(lost_before),
+                delivered: self.delivered,
                 cwnd_limited: self.is_window_limited(),
                 open: self.state == State::Open,
                 ecn_echo: false,
-                rate: None,
+                rate: self.rate.as_mut().and_then(|rate| rate.take_sample(self.rtt.min)),
             };
             self.controller.on_delivered(&mut self.window, &facts, peers);
             if self.state != State::Recovery {
@@ -65,6 +69,7 @@ impl Sender {
             if self.state == State::Recovery {
                 self.reduce(round.delivered, advanced && self.lost_out <= lost_before);
             }
+            self.update_pacing();
             self.arm(now);
         }
         Progress { delivered: round.delivered, advanced }
@@ -77,6 +82,12 @@ impl Sender {
             let Some(segment) = self.board.pop() else { break };
             let seq = self.una;
             self.una += 1;
+            if let Some(rate) = &mut self.rate {
+                if segment.flags & SACKED == 0 {
+                    rate.on_delivered(round.now, seq);
+                }
+                rate.pop();
+            }
             if segment.flags == 0 && self.sacked_out == 0 {
                 round.note_unambiguous(segment.sent_at, seq);
                 continue;
@@ -102,6 +113,9 @@ impl Sender {
                 self.uncount(segment.flags);
                 self.board.at_mut(seq).flags = SACKED | (segment.flags & AMBIGUOUS);
                 self.sacked_out += 1;
+                if let Some(rate) = &mut self.rate {
+                    rate.on_delivered(round.now, seq);
+                }
                 self.note_delivery(segment, seq, round);
             }
         });

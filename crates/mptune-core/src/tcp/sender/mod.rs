@@ -13,7 +13,7 @@ mod loss;
 mod timer;
 mod undo;
 
-use super::{Acknowledgement, Prr, RttEstimator, recovery::PrrInput};
+use super::{Acknowledgement, Prr, RttEstimator, rate::RateEstimator, recovery::PrrInput};
 use crate::congestion::{Controller, Peer, Peers, Window};
 use crate::engine::{RangeSet, Ring};
 use crate::units::{NEVER, Nanos, Seq};
@@ -123,6 +123,12 @@ pub struct Sender {
     largest_flight: u32,
     usage_round_end: Seq,
     last_sent_at: Nanos,
+    delivered: u64,
+    /// Delivery-rate samples, for a controller that asks for them.
+    rate: Option<Box<RateEstimator>>,
+    /// Time between two segments when paced, 0 otherwise, and when the next may leave.
+    pacing_gap: Nanos,
+    paced_until: Nanos,
     acked_since_loss: u64,
     acked_between_losses: u64,
     retransmitted_total: u64,
@@ -132,6 +138,7 @@ pub struct Sender {
 impl Sender {
     /// A sender that has not sent anything.
     pub fn new(controller: Controller) -> Self {
+        let rate = controller.rate_samples().then(Box::default);
         Self {
             window: Window::new(),
             rtt: RttEstimator::new(),
@@ -160,6 +167,10 @@ impl Sender {
             largest_flight: 0,
             usage_round_end: 0,
             last_sent_at: 0,
+            delivered: 0,
+            rate,
+            pacing_gap: 0,
+            paced_until: 0,
             acked_since_loss: 0,
             acked_between_losses: 0,
             retransmitted_total: 0,
@@ -174,6 +185,7 @@ impl Sender {
         }
         self.controller.on_established(&mut self.window, self.rtt.srtt, now);
         self.last_sent_at = now;
+        self.update_pacing();
     }
 
     /// Segments sent and neither delivered nor lost (RFC 6675 `pipe`).
@@ -201,10 +213,14 @@ impl Sender {
         self.in_flight() < self.whole_window()
     }
 
-    /// New data may be sent: there is room and no lost segment waits for its retransmission.
+    /// New data may be sent: there is room, the pace allows it, and no lost segment waits for its
+    /// retransmission.
     #[inline]
-    pub fn ready(&self) -> bool {
-        self.lost.is_empty() && self.lost_again.is_empty() && self.has_room()
+    pub fn ready(&self, now: Nanos) -> bool {
+        now >= self.paced_until
+            && self.lost.is_empty()
+            && self.lost_again.is_empty()
+            && self.has_room()
     }
 
     /// What a coupled congestion control may see of this subflow.
@@ -242,9 +258,13 @@ impl Sender {
         segments.filter(|segment| segment.flags & SACKED == 0).map(|segment| segment.data)
     }
 
-    /// When the timer fires, or [`NEVER`].
+    /// When [`Self::on_timer`] wants to be called: the timer fires, or the pace lets the next segment
+    /// go; [`NEVER`] for neither.
     #[inline]
-    pub fn deadline(&self) -> Nanos {
+    pub fn deadline(&self, now: Nanos) -> Nanos {
+        if self.paced_until > now && self.has_room() {
+            return self.deadline.min(self.paced_until);
+        }
         self.deadline
     }
 
@@ -252,9 +272,12 @@ impl Sender {
     #[inline]
     pub fn send(&mut self, now: Nanos, data: Seq) -> Seq {
         let seq = self.next;
+        if let Some(rate) = &mut self.rate {
+            rate.on_send(now, self.next - self.una);
+        }
         self.board.push(Segment { sent_at: now, data, flags: 0 });
         self.next += 1;
-        self.last_sent_at = now;
+        self.note_departure(now);
         if self.state == State::Recovery {
             self.prr.sent += 1;
         }
@@ -266,6 +289,29 @@ impl Sender {
             self.arm(now);
         }
         seq
+    }
+
+    #[inline]
+    fn note_departure(&mut self, now: Nanos) {
+        self.last_sent_at = now;
+        if self.pacing_gap > 0 {
+            self.paced_until = self.paced_until.max(now) + self.pacing_gap;
+        }
+    }
+
+    /// Takes over the pace that the controller now asks for.
+    #[inline]
+    pub(super) fn update_pacing(&mut self) {
+        let rate = self.controller.pacing_rate();
+        self.pacing_gap = rate.map_or(0, |rate| (1e9 / rate.max(1e-3)) as Nanos);
+    }
+
+    /// The scheduler had nothing for this subflow although it was ready.
+    pub fn note_app_limited(&mut self) {
+        let in_flight = self.in_flight();
+        if let Some(rate) = &mut self.rate {
+            rate.note_app_limited(in_flight);
+        }
     }
 
     /// Linux `tcp_cwnd_validate`: remembers over a round whether the window was used up.
@@ -298,7 +344,7 @@ impl Sender {
                 (Some(first), Some(again)) => again < first,
                 (first, _) => first.is_none(),
             };
-            let has_room = self.has_room();
+            let has_room = self.has_room() && now >= self.paced_until;
             let queue = if again { &mut self.lost_again } else { &mut self.lost };
             let seq = *queue.front()?;
             let waits = seq >= self.una
@@ -321,10 +367,13 @@ impl Sender {
         self.retransmitted_out += 1;
         self.retransmitted_total += 1;
         self.retransmissions.push_back((seq, now));
+        if let Some(rate) = &mut self.rate {
+            rate.on_resend(now, seq);
+        }
         if let Some(undo) = &mut self.undo {
             undo.note_retransmission();
         }
-        self.last_sent_at = now;
+        self.note_departure(now);
         if self.state == State::Recovery {
             self.prr.sent += 1;
         }

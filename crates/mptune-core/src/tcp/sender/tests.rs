@@ -56,7 +56,7 @@ impl Subject {
 
     /// Lets the timer fire when it is due; returns when and what for.
     fn fire(&mut self) -> (u64, TimerAction) {
-        let at = self.sender.deadline();
+        let at = self.sender.deadline(0);
         (at / MILLISECOND, self.sender.on_timer(at, &self.peers, 0))
     }
 }
@@ -381,7 +381,7 @@ proptest! {
         while receiver.next() < total {
             // Send what may be sent.
             let mut sent = subject.retransmissions(now);
-            while subject.sender.ready() && subject.sender.next < total {
+            while subject.sender.ready(now * MILLISECOND) && subject.sender.next < total {
                 sent.push(subject.sender.next);
                 subject.send(now, 1);
             }
@@ -394,7 +394,7 @@ proptest! {
             }
             check(&subject.sender);
             // The next arrival or the timer, whichever comes first.
-            let due = subject.sender.deadline() / MILLISECOND;
+            let due = subject.sender.deadline(0) / MILLISECOND;
             match arrivals.first_key_value().filter(|((at, _), _)| *at <= due).map(|(&key, _)| key) {
                 Some(key) => {
                     let seq = arrivals.remove(&key).expect("present");
