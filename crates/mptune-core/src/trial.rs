@@ -24,6 +24,9 @@ pub struct TrialSpec {
     pub cc: String,
     /// Scheduler.
     pub scheduler: String,
+    /// Opportunistic retransmission and penalisation, as in the v0.9x kernels.
+    #[serde(default)]
+    pub opportunistic: bool,
     /// Connection-level send and receive buffer, payload bytes each.
     pub buffer_bytes: Bytes,
     /// Payload bytes of a full segment.
@@ -164,6 +167,7 @@ impl TrialSpec {
         Ok(ConnectionOptions {
             controller,
             scheduler,
+            opportunistic: self.opportunistic,
             workload: self.transfer_bytes.map_or(Workload::Saturated, Workload::Transfer),
             send_buffer: self.buffer_bytes,
             receive_buffer: self.buffer_bytes,

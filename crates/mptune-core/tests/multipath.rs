@@ -201,3 +201,70 @@ fn an_unlimited_stream_uses_every_optional_subflow_from_the_start() {
     let pcdc = TrialSpec { pm: "pcdc".into(), ..spec.clone() };
     assert_eq!(run(&pcdc).bins, run(&spec).bins);
 }
+
+/// A fast path and one of a tenth of its rate and ten times its RTT, with a small shared buffer.
+fn blocking_trial(scheduler: &str) -> TrialSpec {
+    let network =
+        disjoint(&[queued(link(50.0, 5.0), 20.0, 1.0), queued(link(5.0, 100.0), 200.0, 1.0)]);
+    let spec = trial(network, "reno", MIB / 4, 60);
+    TrialSpec { scheduler: scheduler.into(), ..spec }
+}
+
+#[test]
+fn blest_and_ecf_avoid_the_blocking_that_minrtt_runs_into() {
+    let rate = |scheduler: &str| mbps(&run(&blocking_trial(scheduler)));
+    let minrtt = rate("minrtt");
+    for scheduler in ["blest", "ecf"] {
+        assert!(rate(scheduler) > 1.2 * minrtt, "{scheduler}: {} to {minrtt}", rate(scheduler));
+    }
+}
+
+#[test]
+fn opportunistic_retransmission_and_penalisation_relieve_blocking() {
+    // Raiciu et al., NSDI 2012, section 4.2.
+    let plain = blocking_trial("minrtt");
+    let relieved = TrialSpec { opportunistic: true, ..plain.clone() };
+    let (plain, relieved) = (run(&plain), run(&relieved));
+    assert!(mbps(&relieved) > 1.2 * mbps(&plain), "{} to {}", mbps(&relieved), mbps(&plain));
+    assert!(relieved.reinjected > 0);
+}
+
+#[test]
+fn redundant_subflows_survive_a_loss_rate_that_one_does_not() {
+    // Every segment goes over both paths: what one loses the other delivers, at once.
+    let lossy_paths = || disjoint(&[lossy(link(5.0, 20.0), 0.02), lossy(link(5.0, 20.0), 0.02)]);
+    let time = |scheduler: &str, pm: &str| -> f64 {
+        let times = (1..=20).map(|seed| {
+            let mut spec = transfer(trial(lossy_paths(), "reno", MIB, 1), 200_000);
+            (spec.scheduler, spec.pm, spec.seed) = (scheduler.into(), pm.into(), seed);
+            run(&spec).duration_ns as f64 / 1e9
+        });
+        times.sum::<f64>() / 20.0
+    };
+    assert!(time("redundant", "fullmesh") < time("minrtt", "default"));
+    let outcome = run(&TrialSpec {
+        scheduler: "redundant".into(),
+        ..trial(disjoint(&[link(5.0, 20.0), link(20.0, 20.0)]), "reno", 8 * MIB, 20)
+    });
+    assert!(mbps(&outcome) < 20.0, "the capacities do not add up");
+}
+
+#[test]
+fn round_robin_shares_equally_between_like_paths() {
+    let spec = TrialSpec {
+        scheduler: "roundrobin".into(),
+        ..trial(disjoint(&[link(10.0, 10.0), link(10.0, 10.0)]), "reno", MIB / 8, 20)
+    };
+    let outcome = run(&spec);
+    let [first, second] = [0, 1].map(|i| outcome.subflows[i].bytes as f64);
+    assert!((first / second - 1.0).abs() < 0.05, "{first} and {second}");
+}
+
+#[test]
+fn the_kernels_scheduler_fills_both_paths_given_a_large_buffer() {
+    let network =
+        disjoint(&[queued(link(100.0, 10.0), 20.0, 1.0), queued(link(50.0, 20.0), 40.0, 1.0)]);
+    let spec = trial(network, "reno", 4 * MIB, 30);
+    let outcome = run(&TrialSpec { scheduler: "kernel".into(), ..spec });
+    assert!(mbps(&outcome) > 0.95 * 150.0 * PAYLOAD_SHARE, "{}", mbps(&outcome));
+}

@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use mptune_core::congestion;
+use mptune_core::mptcp::scheduler;
 use mptune_core::network::NetworkSpec;
 use mptune_core::pathmanager;
 use mptune_core::trial::{ScriptAction, ScriptSpec};
@@ -66,6 +67,8 @@ proptest! {
         network in any_network(),
         cc in any_of(congestion::NAMES),
         pm in any_of(pathmanager::NAMES),
+        scheduler in any_of(scheduler::NAMES),
+        opportunistic in any::<bool>(),
         segments in prop_oneof![1u64..8, 1u64..2000],
         bytes in 1u64..400_000,
         seed in any::<u64>(),
@@ -73,6 +76,8 @@ proptest! {
         let capacity: f64 = network.links.iter().filter_map(|l| l.rate_bps).map(|r| r as f64).sum();
         let mut spec = transfer(trial(network, cc, segments * u64::from(MSS), 1), bytes);
         spec.pm = pm.into();
+        spec.scheduler = scheduler.into();
+        spec.opportunistic = opportunistic;
         spec.seed = seed;
         spec.deadline_ns = 3600 * SECOND;
         let outcome = spec.run().expect("a valid trial");
@@ -107,12 +112,14 @@ proptest! {
     fn outages_cost_no_byte(
         network in any_network(),
         pm in any_of(&["fullmesh", "pcdc"]),
+        scheduler in any_of(scheduler::NAMES),
         outages in prop::collection::vec((1usize..6, 0u64..20, 1u64..20), 0..6),
         seed in any::<u64>(),
     ) {
         let paths = network.paths.len();
         let mut spec = transfer(trial(network, "reno", 200_000, 1), 1_000_000);
         spec.pm = pm.into();
+        spec.scheduler = scheduler.into();
         spec.seed = seed;
         spec.deadline_ns = 3600 * SECOND;
         for (path, from, length) in outages {

@@ -45,6 +45,12 @@ def run(
     testbed: Annotated[str, typer.Option(help="Where to measure.")] = "simulated",
     initial_path: Annotated[str | None, typer.Option(help="Path of the first handshake.")] = None,
     scheduler: Annotated[str, typer.Option(help=f"Scheduler: {', '.join(_core.schedulers())}.")] = "minrtt",
+    opportunistic: Annotated[
+        bool,
+        typer.Option(
+            "--opportunistic", help="Opportunistic retransmission and penalisation (v0.9x kernels)."
+        ),
+    ] = False,
     active: Annotated[
         str | None, typer.Option(help="Subflows that carry data (pcdc), separated by commas.")
     ] = None,
@@ -80,6 +86,7 @@ def run(
         pm=pm,
         cc=cc,
         scheduler=scheduler,
+        opportunistic=opportunistic,
         buffer_bytes=buffer_bytes,
         seed=seed,
         initial_path=initial_path,

@@ -38,6 +38,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     topology : the network between the two sites.
     pm, cc, scheduler : names from the core's lists.
+    opportunistic : opportunistic retransmission and penalisation, as the v0.9x kernels do when the
+        shared window is full (Raiciu et al., NSDI 2012, section 4.2).
     buffer_bytes : connection-level send buffer and receive buffer, payload bytes each.
     duration_ns : saturated sender for so long, counted from the first SYN.
     transfer_bytes : transfer of so many payload bytes, measured to its last byte in order.
@@ -60,6 +62,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     transfer_bytes: int | None = None
     deadline_ns: int = 600_000_000_000
     scheduler: str = "minrtt"
+    opportunistic: bool = False
     initial_path: str | None = None
     active: tuple[str, ...] | None = None
     standby_order: tuple[str, ...] = ()

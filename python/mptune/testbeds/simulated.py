@@ -72,6 +72,7 @@ def _spec(trial: Trial) -> dict[str, object]:
         "pm": trial.pm,
         "cc": trial.cc,
         "scheduler": trial.scheduler,
+        "opportunistic": trial.opportunistic,
         "buffer_bytes": trial.buffer_bytes,
         "mss": trial.mss,
         "seed": trial.seed,

@@ -116,7 +116,7 @@ pub struct Ack {
     pub rate: Option<RateSample>,
 }
 
-/// What a coupled controller may see of a subflow of its connection (itself included).
+/// What a coupled controller and a scheduler may see of a subflow of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Peer {
     /// Established, able to send and with an RTT sample: only such subflows count in a coupling.
@@ -131,6 +131,12 @@ pub struct Peer {
     pub acked_since_loss: u64,
     /// Segments acknowledged between the last two congestion events.
     pub acked_between_losses: u64,
+    /// Slow-start threshold, segments.
+    pub ssthresh: f64,
+    /// Segments sent and not cumulatively acknowledged.
+    pub outstanding: u32,
+    /// Variation of the RTT (RFC 6298 `RTTVAR`), ns.
+    pub rtt_variation: Nanos,
 }
 
 /// The subflows of a connection as a controller sees them: `all[me]` is its own.

@@ -136,6 +136,7 @@ mod tests {
             min_rtt: rtt_ms * MILLISECOND,
             acked_since_loss: since_loss,
             acked_between_losses: between_losses,
+            ..Peer::default()
         }
     }
 

@@ -63,6 +63,9 @@ pub fn alone() -> Peers<'static> {
         min_rtt: 100 * MILLISECOND,
         acked_since_loss: 0,
         acked_between_losses: 0,
+        ssthresh: 10.0,
+        outstanding: 0,
+        rtt_variation: 0,
     }];
     Peers { all: &ONE, me: 0 }
 }

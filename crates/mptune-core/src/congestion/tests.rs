@@ -31,6 +31,7 @@ fn sibling() -> impl Strategy<Value = Peer> {
             min_rtt: srtt,
             acked_since_loss,
             acked_between_losses,
+            ..Peer::default()
         },
     )
 }

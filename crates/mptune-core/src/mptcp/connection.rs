@@ -9,7 +9,7 @@
 
 use super::packet::{DATA_HEADER, Kind, Packet, SYN_SIZE, ack_size};
 use super::reassembly::Reassembly;
-use super::scheduler::{self, Choice};
+use super::scheduler::{self, Choice, Style};
 use super::series::Series;
 use super::subflow::{Phase, Subflow};
 use crate::congestion::{Controller, Peer};
@@ -79,6 +79,8 @@ pub struct ConnectionOptions {
     pub mss: u32,
     /// Path of the MP_CAPABLE handshake.
     pub initial_path: PathId,
+    /// Opportunistic retransmission and penalisation, as in the v0.9x kernels.
+    pub opportunistic: bool,
     /// When the first SYN is sent.
     pub start: Nanos,
     /// Scripted events, in any order.
@@ -135,6 +137,7 @@ pub struct Connection {
     pub subflows: Vec<Subflow>,
     controller: Controller,
     scheduler: scheduler::Policy,
+    opportunistic: bool,
     path_manager: pathmanager::Policy,
     workload: Workload,
     mss: u32,
@@ -187,6 +190,7 @@ impl Connection {
             subflows: Vec::new(),
             controller: options.controller,
             scheduler: options.scheduler,
+            opportunistic: options.opportunistic,
             path_manager: options.path_manager,
             workload: options.workload,
             mss: options.mss,
@@ -543,9 +547,27 @@ impl Connection {
         io.send(forward(subflow.path), payload + DATA_HEADER, packet);
     }
 
-    /// Sends while some subflow has room and there is something the buffers allow to be sent.
+    /// Sends what the windows, the buffers and the scheduler allow.
     #[inline]
     fn pump(&mut self, io: &mut Io<'_>) {
+        match self.scheduler.style() {
+            Style::Pull => self.pull(io),
+            Style::Push => self.push(io),
+            Style::Copy => self.copy(io),
+        }
+    }
+
+    /// The first segment that may not be sent: the receiver's window, the send buffer or the end of
+    /// the transfer.
+    #[inline]
+    fn limit(&self) -> Seq {
+        let buffers = self.window_edge.min(self.data_una.saturating_add(self.send_window));
+        buffers.min(self.segments)
+    }
+
+    /// Each segment goes to a subflow whose window has room for it.
+    #[inline]
+    fn pull(&mut self, io: &mut Io<'_>) {
         loop {
             let ready = self.usable & self.room;
             if ready == 0 {
@@ -554,23 +576,125 @@ impl Connection {
             if !self.reinjections.is_empty() && self.reinject(io, ready) {
                 continue;
             }
-            let limit = self.window_edge.min(self.data_una.saturating_add(self.send_window));
-            let limit = limit.min(self.segments);
+            let limit = self.limit();
             if self.data_next >= limit {
                 self.note_app_limited(ready);
+                if self.opportunistic && limit < self.segments {
+                    self.unblock(io, ready);
+                }
                 return;
             }
-            let Some(id) = self.select(ready, limit - self.data_next) else { return };
-            let data = self.data_next;
-            self.data_next += 1;
-            self.carried_by.push(1 << id);
+            let Some(id) = self.select(io.now, ready, limit - self.data_next) else { return };
+            let data = self.take_next(id);
             self.assign(io, id, data);
-            if self.data_next >= self.notify_at {
-                self.notify_at = Seq::MAX;
-                let bytes = u64::from(self.data_next) * u64::from(self.mss);
-                self.tell_path_manager(io, Event::BytesSent(bytes));
+            self.notify_bytes_sent(io);
+        }
+    }
+
+    /// Segments are handed to subflows whose send queue has room, and leave it when the window has.
+    fn push(&mut self, io: &mut Io<'_>) {
+        loop {
+            let limit = self.limit();
+            if self.data_next >= limit {
+                break;
+            }
+            let open = scheduler::bits(self.usable)
+                .filter(|&id| self.peers[id].outstanding < self.send_window)
+                .fold(0, |set, id| set | 1 << id);
+            let Some(id) = self.select(io.now, open, limit - self.data_next) else { break };
+            let data = self.take_next(id);
+            self.subflows[id].queue.push_back(data);
+            self.peers[id].outstanding += 1;
+            self.notify_bytes_sent(io);
+        }
+        while !self.reinjections.is_empty() && self.reinject(io, self.usable & self.room) {}
+        for id in scheduler::bits(self.usable & self.room) {
+            while self.room >> id & 1 == 1 {
+                let Some(data) = self.subflows[id].queue.pop_front() else { break };
+                self.assign(io, id, data);
             }
         }
+    }
+
+    /// Every subflow sends every segment that is not acknowledged when its turn comes.
+    fn copy(&mut self, io: &mut Io<'_>) {
+        self.reinjections.clear();
+        for id in scheduler::bits(self.usable & self.room) {
+            while self.room >> id & 1 == 1 {
+                let data = self.subflows[id].position.max(self.data_una);
+                if data >= self.limit() {
+                    break;
+                }
+                if data == self.data_next {
+                    self.take_next(id);
+                } else {
+                    *self.carried_by.at_mut(data) |= 1 << id;
+                }
+                self.subflows[id].position = data + 1;
+                self.assign(io, id, data);
+            }
+        }
+        self.notify_bytes_sent(io);
+    }
+
+    /// The next segment of the data sequence space, now carried by a subflow.
+    #[inline]
+    fn take_next(&mut self, id: SubflowId) -> Seq {
+        let data = self.data_next;
+        self.data_next += 1;
+        self.carried_by.push(1 << id);
+        data
+    }
+
+    #[inline]
+    fn notify_bytes_sent(&mut self, io: &mut Io<'_>) {
+        if self.data_next >= self.notify_at {
+            self.notify_at = Seq::MAX;
+            let bytes = u64::from(self.data_next) * u64::from(self.mss);
+            self.tell_path_manager(io, Event::BytesSent(bytes));
+        }
+    }
+
+    /// The shared window is full although a subflow has room: the v0.9x kernels' opportunistic
+    /// retransmission and penalisation (`net/mptcp/mptcp_sched.c`, `mptcp_rcv_buf_optimization`;
+    /// Raiciu et al., NSDI 2012, section 4.2). The slower subflows that hold the first missing
+    /// segment are slowed down, once each round trip, and if they are much slower the segment is
+    /// sent again on the faster one.
+    fn unblock(&mut self, io: &mut Io<'_>, ready: u64) {
+        if self.data_una == self.data_next {
+            return;
+        }
+        let Some(id) = self.select(io.now, ready, 1) else { return };
+        let carriers = *self.carried_by.at(self.data_una);
+        let mine = self.peers[id];
+        if io.now - self.subflows[id].penalised_at >= mine.srtt {
+            for other in scheduler::bits(carriers & !(1 << id)) {
+                if mine.srtt < self.peers[other].srtt && self.subflows[other].sender.penalise() {
+                    self.subflows[id].penalised_at = io.now;
+                    self.refresh(io.now, other);
+                }
+            }
+        }
+        if carriers >> id & 1 == 0 && self.much_slower(carriers, mine.srtt) {
+            *self.carried_by.at_mut(self.data_una) |= 1 << id;
+            self.reinjected += 1;
+            self.assign(io, id, self.data_una);
+        }
+    }
+
+    /// Every carrier is more than four times slower, or one hardly has a window.
+    fn much_slower(&self, carriers: u64, srtt: Nanos) -> bool {
+        let mut slower = false;
+        for peer in scheduler::bits(carriers).map(|other| &self.peers[other]) {
+            if peer.cwnd <= 4.0 {
+                return true;
+            }
+            if 4 * srtt >= peer.srtt {
+                return false;
+            }
+            slower = true;
+        }
+        slower
     }
 
     /// There was room on these subflows and nothing the buffers allowed to be sent.
@@ -584,9 +708,15 @@ impl Connection {
     }
 
     #[inline]
-    fn select(&mut self, ready: u64, window: Seq) -> Option<SubflowId> {
-        let subflows = &self.peers;
-        self.scheduler.select(Choice { subflows, ready, usable: self.usable, window })
+    fn select(&mut self, now: Nanos, ready: u64, window: Seq) -> Option<SubflowId> {
+        self.scheduler.select(Choice {
+            subflows: &self.peers,
+            ready,
+            usable: self.usable,
+            window,
+            whole_window: self.send_window.min(self.receive_window),
+            now,
+        })
     }
 
     /// Sends the first segment waiting for reinjection on a subflow that has not carried it yet;
@@ -600,7 +730,9 @@ impl Connection {
         if fresh == 0 {
             return false;
         }
-        let Some(id) = self.select(fresh, 1) else { return false };
+        let Some(id) = scheduler::bits(fresh).min_by_key(|&id| self.peers[id].srtt) else {
+            return false;
+        };
         self.reinjections.pop_front();
         *self.carried_by.at_mut(data) |= 1 << id;
         self.reinjected += 1;
@@ -632,6 +764,7 @@ impl Connection {
     fn refresh(&mut self, now: Nanos, id: SubflowId) {
         let sender = &self.subflows[id].sender;
         self.peers[id] = sender.summary(self.usable >> id & 1 == 1);
+        self.peers[id].outstanding += self.subflows[id].queue.len() as u32;
         let bit = 1 << id;
         if sender.ready(now) {
             self.room |= bit;
@@ -651,8 +784,21 @@ impl Connection {
         };
         let (active, backup): (u64, u64) = (set(false), set(true));
         self.usable = if active != 0 { active } else { backup };
+        self.recall_queues();
         for id in 0..self.subflows.len() {
             self.refresh(now, id);
+        }
+    }
+
+    /// What waits in the send queue of a subflow that carries no data any more goes to others.
+    fn recall_queues(&mut self) {
+        let usable = self.usable;
+        let silent = self.subflows.iter_mut().enumerate();
+        for (id, subflow) in silent.filter(|(id, _)| usable >> id & 1 == 0) {
+            for data in subflow.queue.drain(..).filter(|&data| data >= self.data_una) {
+                *self.carried_by.at_mut(data) &= !(1 << id);
+                self.reinjections.push_back(data);
+            }
         }
     }
 

@@ -3,7 +3,8 @@
 use super::series::Series;
 use crate::engine::Source;
 use crate::tcp::{Receiver, Sender};
-use crate::units::{NEVER, Nanos, SECOND};
+use crate::units::{NEVER, Nanos, SECOND, Seq};
+use std::collections::VecDeque;
 
 /// RFC 6298 (2.1) and Linux `TCP_TIMEOUT_INIT`: first wait for an answer to a handshake packet.
 const HANDSHAKE_TIMEOUT: Nanos = SECOND;
@@ -47,6 +48,12 @@ pub struct Subflow {
     pub lost: bool,
     /// It carried data at some time.
     pub carried_data: bool,
+    /// Segments handed to it that its window has not let go yet.
+    pub queue: VecDeque<Seq>,
+    /// Next segment it sends when every subflow sends everything.
+    pub position: Seq,
+    /// When it last made a slower subflow slow down.
+    pub penalised_at: Nanos,
     /// Payload bytes it was the first to deliver.
     pub series: Series,
     /// Event source of the sender's and the handshake's timer.
@@ -72,6 +79,9 @@ impl Subflow {
             failing: false,
             lost: false,
             carried_data: false,
+            queue: VecDeque::new(),
+            position: 0,
+            penalised_at: 0,
             series: Series::new(start),
             timer: timers[0],
             ack_timer: timers[1],

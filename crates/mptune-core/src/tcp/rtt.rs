@@ -76,6 +76,11 @@ impl RttEstimator {
         }
     }
 
+    /// `RTTVAR`, at least a quarter of [`RTO_MIN`] after the first sample.
+    pub fn variation(&self) -> Nanos {
+        self.variation
+    }
+
     /// The retransmission timeout, without back-off.
     #[inline]
     pub fn rto(&self) -> Nanos {

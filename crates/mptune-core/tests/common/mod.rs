@@ -78,6 +78,7 @@ pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) ->
         pm: "fullmesh".into(),
         cc: cc.into(),
         scheduler: "minrtt".into(),
+        opportunistic: false,
         buffer_bytes,
         mss: MSS,
         seed: 1,
@@ -125,6 +126,7 @@ pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> Conn
     ConnectionOptions {
         controller: Controller::new(cc).expect("known congestion control"),
         scheduler: scheduler::Policy::new("minrtt").expect("known scheduler"),
+        opportunistic: false,
         path_manager: pathmanager::Policy::new(pm, &options).expect("known path manager"),
         workload: Workload::Saturated,
         send_buffer: 32 * MIB,

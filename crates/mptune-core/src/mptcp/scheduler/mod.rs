@@ -4,9 +4,14 @@
 //! To add one, write `<name>.rs` beside this file and one line in the `schedulers!` list.
 
 use crate::congestion::Peer;
-use crate::units::Seq;
+use crate::units::{Nanos, Seq};
 
+pub mod blest;
+pub mod ecf;
+pub mod kernel;
 pub mod minrtt;
+pub mod redundant;
+pub mod roundrobin;
 
 /// What a scheduler chooses from.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +24,27 @@ pub struct Choice<'a> {
     pub usable: u64,
     /// Segments the shared buffers still have room for.
     pub window: Seq,
+    /// Segments the shared buffers hold in all.
+    pub whole_window: Seq,
+    /// The current time.
+    pub now: Nanos,
+}
+
+impl Choice<'_> {
+    /// The usable subflow with the smallest smoothed RTT, ready or not.
+    pub fn fastest(&self) -> Option<usize> {
+        bits(self.usable).min_by_key(|&i| self.subflows[i].srtt)
+    }
+
+    /// The ready subflow with the smallest smoothed RTT.
+    #[inline]
+    pub fn fastest_ready(&self) -> Option<usize> {
+        // One ready subflow is the common case: the one whose ACK just arrived.
+        if self.ready.is_power_of_two() {
+            return Some(self.ready.trailing_zeros() as usize);
+        }
+        bits(self.ready).min_by_key(|&i| self.subflows[i].srtt)
+    }
 }
 
 /// The numbers of the bits that are set, ascending.
@@ -30,10 +56,25 @@ pub fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     })
 }
 
+/// How a scheduler's choices reach the subflows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// One subflow takes the next segment when its window has room for it.
+    Pull,
+    /// One subflow is handed the next segment whether or not its window has room: what does not go
+    /// out at once waits in the subflow's send queue.
+    Push,
+    /// Every subflow sends everything.
+    Copy,
+}
+
 /// A scheduling policy.
 pub trait Scheduler {
+    /// How its choices reach the subflows.
+    const STYLE: Style = Style::Pull;
+
     /// The subflow that takes the next segment, one of `choice.ready`; none waits for a better one
-    /// to become ready.
+    /// to become ready. (Ready are, for [`Style::Push`], subflows whose send queue has room.)
     fn select(&mut self, choice: Choice<'_>) -> Option<usize>;
 }
 
@@ -58,6 +99,12 @@ macro_rules! schedulers {
                 }
             }
 
+            /// [`Scheduler::STYLE`].
+            #[inline]
+            pub fn style(&self) -> Style {
+                match self { $(Self::$variant(_) => <$type as Scheduler>::STYLE),+ }
+            }
+
             /// [`Scheduler::select`].
             #[inline]
             pub fn select(&mut self, choice: Choice<'_>) -> Option<usize> {
@@ -69,4 +116,44 @@ macro_rules! schedulers {
 
 schedulers! {
     "minrtt" => MinRtt(minrtt::MinRtt),
+    "roundrobin" => RoundRobin(roundrobin::RoundRobin),
+    "redundant" => Redundant(redundant::Redundant),
+    "blest" => Blest(blest::Blest),
+    "ecf" => Ecf(ecf::Ecf),
+    "kernel" => Kernel(kernel::Kernel),
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! A choice among subflows written as a table.
+
+    use super::Choice;
+    use crate::congestion::{INFINITE_SSTHRESH, Peer};
+    use crate::units::MILLISECOND;
+
+    /// A subflow in congestion avoidance with that RTT, window and flight.
+    pub fn subflow(rtt_ms: u64, cwnd: u32, outstanding: u32) -> Peer {
+        Peer {
+            usable: true,
+            cwnd: f64::from(cwnd),
+            ssthresh: f64::from(cwnd),
+            srtt: rtt_ms * MILLISECOND,
+            min_rtt: rtt_ms * MILLISECOND,
+            outstanding,
+            ..Peer::default()
+        }
+    }
+
+    /// The same in its first slow start.
+    pub fn starting(rtt_ms: u64, cwnd: u32, outstanding: u32) -> Peer {
+        Peer { ssthresh: INFINITE_SSTHRESH, ..subflow(rtt_ms, cwnd, outstanding) }
+    }
+
+    /// All subflows are usable; those whose flight is below their window are ready.
+    pub fn choice(subflows: &[Peer], window: u32, whole_window: u32) -> Choice<'_> {
+        let ready = subflows.iter().enumerate().filter(|(_, s)| f64::from(s.outstanding) < s.cwnd);
+        let ready = ready.fold(0, |set, (i, _)| set | 1 << i);
+        let usable = (1 << subflows.len()) - 1;
+        Choice { subflows, ready, usable, window, whole_window, now: 0 }
+    }
 }

@@ -234,6 +234,9 @@ impl Sender {
             min_rtt: self.rtt.min,
             acked_since_loss: self.acked_since_loss,
             acked_between_losses: self.acked_between_losses,
+            ssthresh: self.window.ssthresh,
+            outstanding: self.outstanding(),
+            rtt_variation: self.rtt.variation(),
         }
     }
 
@@ -394,6 +397,20 @@ impl Sender {
         segment.flags |= AMBIGUOUS;
         self.retransmitted_total += 1;
         Some((last, segment.data))
+    }
+
+    /// A faster subflow waits for what this one carries: halves the window unless a recovery is
+    /// under way, and `ssthresh` unless in slow start (v0.9x kernels `mptcp_rcv_buf_optimization`).
+    /// Whether it did.
+    pub fn penalise(&mut self) -> bool {
+        if self.state != State::Open {
+            return false;
+        }
+        if !self.window.in_slow_start() {
+            self.window.ssthresh = (self.window.ssthresh / 2.0).max(2.0);
+        }
+        self.window.cwnd = (self.window.cwnd / 2.0).max(1.0);
+        true
     }
 
     /// Sending starts again after an idle time: RFC 5681 section 4.1, as Linux `tcp_cwnd_restart`
