@@ -27,6 +27,9 @@ pub struct TrialSpec {
     /// Opportunistic retransmission and penalisation, as in the v0.9x kernels.
     #[serde(default)]
     pub opportunistic: bool,
+    /// Data is ECN-capable (RFC 3168); on unless said otherwise, as in the papers.
+    #[serde(default = "yes")]
+    pub ecn: bool,
     /// Connection-level send and receive buffer, payload bytes each.
     pub buffer_bytes: Bytes,
     /// Payload bytes of a full segment.
@@ -129,6 +132,10 @@ pub struct SubflowOutcome {
     pub timeouts: u64,
 }
 
+fn yes() -> bool {
+    true
+}
+
 impl TrialSpec {
     /// Runs the trial.
     ///
@@ -168,6 +175,7 @@ impl TrialSpec {
             controller,
             scheduler,
             opportunistic: self.opportunistic,
+            ecn: self.ecn,
             workload: self.transfer_bytes.map_or(Workload::Saturated, Workload::Transfer),
             send_buffer: self.buffer_bytes,
             receive_buffer: self.buffer_bytes,

@@ -172,6 +172,10 @@ pub trait CongestionControl {
     /// section 3.2), instead of echoing until it hears of a reduction (RFC 3168 section 6.1.3).
     const EXACT_ECN: bool = false;
 
+    /// The receiver echoes ECN marks segment by segment (DCTCP, RFC 8257 section 3.2) instead of once
+    /// a window (RFC 3168).
+    const ECN_PER_SEGMENT: bool = false;
+
     /// The subflow is established and has its first RTT sample, the handshake's.
     fn on_established(&mut self, _window: &mut Window, _srtt: Nanos, _now: Nanos) {}
 
@@ -239,6 +243,11 @@ macro_rules! controllers {
             /// [`CongestionControl::OWNS_WINDOW`].
             pub fn owns_window(&self) -> bool {
                 match self { $(Self::$variant(_) => <$type as CongestionControl>::OWNS_WINDOW),+ }
+            }
+
+            /// [`CongestionControl::ECN_PER_SEGMENT`].
+            pub fn ecn_per_segment(&self) -> bool {
+                match self { $(Self::$variant(_) => <$type as CongestionControl>::ECN_PER_SEGMENT),+ }
             }
 
             /// [`CongestionControl::RATE_SAMPLES`].

@@ -81,6 +81,8 @@ pub struct ConnectionOptions {
     pub initial_path: PathId,
     /// Opportunistic retransmission and penalisation, as in the v0.9x kernels.
     pub opportunistic: bool,
+    /// Data is ECN-capable (RFC 3168).
+    pub ecn: bool,
     /// When the first SYN is sent.
     pub start: Nanos,
     /// Scripted events, in any order.
@@ -138,6 +140,7 @@ pub struct Connection {
     controller: Controller,
     scheduler: scheduler::Policy,
     opportunistic: bool,
+    ecn: bool,
     path_manager: pathmanager::Policy,
     workload: Workload,
     mss: u32,
@@ -191,6 +194,7 @@ impl Connection {
             controller: options.controller,
             scheduler: options.scheduler,
             opportunistic: options.opportunistic,
+            ecn: options.ecn,
             path_manager: options.path_manager,
             workload: options.workload,
             mss: options.mss,
@@ -383,6 +387,10 @@ impl Connection {
         let mut first_delivered: u32 = 0;
         let mut last_payload_short = false;
         let last = self.segments - 1;
+        if self.subflows[id].receiver.on_ecn(packet.congestion_experienced, packet.ecn_signal) {
+            self.acknowledge(io, id, false);
+        }
+        self.subflows[id].receiver.set_ecn_state(packet.congestion_experienced);
         let (subflow, reassembly) = (&mut self.subflows[id], &mut self.reassembly);
         let reply = subflow.receiver.on_segment(now, packet.seq, packet.data, |data| {
             if reassembly.on_segment(data).is_some() {
@@ -431,6 +439,8 @@ impl Connection {
             data,
             window_edge: data.saturating_add(self.receive_window),
             sack: ack.sack,
+            ecn_signal: ack.ecn_echo,
+            ..Packet::default()
         };
         io.send(reverse(subflow.path), ack_size(&ack.sack), packet);
     }
@@ -445,8 +455,12 @@ impl Connection {
         }
         self.window_edge = self.window_edge.max(packet.window_edge);
         let subflow = &mut self.subflows[id];
-        let ack =
-            Acknowledgement { next: packet.seq, sack: packet.sack, duplicate: packet.duplicate };
+        let ack = Acknowledgement {
+            next: packet.seq,
+            sack: packet.sack,
+            duplicate: packet.duplicate,
+            ecn_echo: packet.ecn_signal,
+        };
         let progress = subflow.sender.on_ack(io.now, &ack, &self.peers, id);
         if progress.delivered > 0 && subflow.failing {
             self.on_progress_again(io, id);
@@ -487,8 +501,8 @@ impl Connection {
                 match subflow.sender.on_timer(io.now, &self.peers, id) {
                     TimerAction::None => {}
                     TimerAction::Probe => {
-                        if let Some((seq, data)) = subflow.sender.probe(io.now) {
-                            self.transmit(io, id, seq, data);
+                        if let Some(segment) = subflow.sender.probe(io.now) {
+                            self.transmit(io, id, segment, false);
                         }
                     }
                     TimerAction::Timeout => self.on_timeout(io, id),
@@ -529,21 +543,29 @@ impl Connection {
 
     #[inline]
     fn retransmit(&mut self, io: &mut Io<'_>, id: SubflowId) {
-        while let Some((seq, data)) = self.subflows[id].sender.next_retransmission(io.now) {
-            self.transmit(io, id, seq, data);
+        while let Some(segment) = self.subflows[id].sender.next_retransmission(io.now) {
+            self.transmit(io, id, segment, false);
         }
     }
 
     #[inline]
-    fn transmit(&mut self, io: &mut Io<'_>, id: SubflowId, seq: Seq, data: Seq) {
+    fn transmit(&mut self, io: &mut Io<'_>, id: SubflowId, (seq, data): (Seq, Seq), new: bool) {
         let payload = if data == self.segments - 1 {
             self.payload(data, self.segments) as u32
         } else {
             self.mss
         };
-        let subflow = &self.subflows[id];
-        let packet =
-            Packet { flow: subflow.flow, kind: Kind::Data, seq, data, ..Packet::default() };
+        let subflow = &mut self.subflows[id];
+        let packet = Packet {
+            flow: subflow.flow,
+            kind: Kind::Data,
+            seq,
+            data,
+            // RFC 3168 section 6.1.5: retransmissions are not ECN-capable.
+            ecn_capable: new && self.ecn,
+            ecn_signal: new && subflow.sender.take_ecn_signal(),
+            ..Packet::default()
+        };
         io.send(forward(subflow.path), payload + DATA_HEADER, packet);
     }
 
@@ -748,7 +770,7 @@ impl Connection {
             sender.restart_if_idle(io.now);
         }
         let seq = sender.send(io.now, data);
-        self.transmit(io, id, seq, data);
+        self.transmit(io, id, (seq, data), true);
         let subflow = &mut self.subflows[id];
         subflow.carried_data = true;
         if !subflow.sender.ready(io.now) {

@@ -42,6 +42,12 @@ pub struct Packet {
     pub kind: Kind,
     /// Ack: a segment received twice caused it (D-SACK).
     pub duplicate: bool,
+    /// Data: the network may mark it instead of dropping it (ECT, RFC 3168 section 5).
+    pub ecn_capable: bool,
+    /// Data: the network did (CE).
+    pub congestion_experienced: bool,
+    /// Ack: a mark is echoed (ECE, RFC 3168 section 6.1). Data: the echo was obeyed (CWR).
+    pub ecn_signal: bool,
     /// Data: subflow sequence number. Ack: next one expected.
     pub seq: Seq,
     /// Data: data sequence number. Ack: DATA_ACK.

@@ -71,8 +71,8 @@ impl Subflow {
         Self {
             path,
             flow,
+            receiver: Receiver::new(sender.ecn_per_segment()),
             sender,
-            receiver: Receiver::new(),
             phase: Phase::SynSent,
             backup: false,
             withdrawn: false,

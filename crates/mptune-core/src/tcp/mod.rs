@@ -35,4 +35,6 @@ pub struct Acknowledgement {
     pub sack: SackBlocks,
     /// The segment that triggered this ACK had been received before (D-SACK, RFC 2883).
     pub duplicate: bool,
+    /// A congestion mark is echoed (ECE, RFC 3168 section 6.1).
+    pub ecn_echo: bool,
 }

@@ -38,11 +38,13 @@ pub struct Receiver {
     unacknowledged: u32,
     quick: u32,
     deadline: Nanos,
+    ecn_per_segment: bool,
+    ecn_echo: bool,
 }
 
 impl Receiver {
-    /// Nothing received yet.
-    pub fn new() -> Self {
+    /// Nothing received yet. `ecn_per_segment` echoes marks as DCTCP wants them.
+    pub fn new(ecn_per_segment: bool) -> Self {
         Self {
             next: 0,
             held: RangeSet::default(),
@@ -52,6 +54,30 @@ impl Receiver {
             unacknowledged: 0,
             quick: QUICK_ACKS,
             deadline: NEVER,
+            ecn_per_segment,
+            ecn_echo: false,
+        }
+    }
+
+    /// A segment with that mark (CE) and that sign of a reduction (CWR) arrived; to be called before
+    /// [`Self::on_segment`]. Whether what is pending must be acknowledged first.
+    ///
+    /// RFC 3168 section 6.1.3: the echo is repeated until the sender says that it obeyed. RFC 8257
+    /// section 3.2: with DCTCP it says of exactly the acknowledged segments whether they were marked.
+    #[inline]
+    pub fn on_ecn(&mut self, marked: bool, reduced: bool) -> bool {
+        if self.ecn_per_segment {
+            return marked != self.ecn_echo && self.unacknowledged > 0;
+        }
+        self.ecn_echo = marked || (self.ecn_echo && !reduced);
+        false
+    }
+
+    /// DCTCP: from now on acknowledged segments are marked ones, or are not.
+    #[inline]
+    pub fn set_ecn_state(&mut self, marked: bool) {
+        if self.ecn_per_segment {
+            self.ecn_echo = marked;
         }
     }
 
@@ -135,7 +161,7 @@ impl Receiver {
         self.unacknowledged = 0;
         self.deadline = NEVER;
         let sack = if self.held.is_empty() { SackBlocks::default() } else { self.blocks() };
-        Acknowledgement { next: self.next, sack, duplicate }
+        Acknowledgement { next: self.next, sack, duplicate, ecn_echo: self.ecn_echo }
     }
 
     /// RFC 2018 section 4: first the block with the most recent segment, then the one before.
@@ -164,12 +190,6 @@ impl Receiver {
     }
 }
 
-impl Default for Receiver {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,7 +199,7 @@ mod tests {
 
     /// A receiver past its quick ACKs, expecting segment 16.
     fn settled() -> Receiver {
-        let mut receiver = Receiver::new();
+        let mut receiver = Receiver::new(false);
         for seq in 0..16 {
             assert_eq!(receiver.on_segment(0, seq, seq, |_| ()), AT_ONCE);
             receiver.acknowledge(false);
@@ -231,6 +251,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_mark_is_echoed_until_the_sender_says_that_it_obeyed() {
+        // RFC 3168 section 6.1.3.
+        let mut receiver = settled();
+        let mut receive = |seq, marked, reduced| {
+            assert!(!receiver.on_ecn(marked, reduced));
+            receiver.on_segment(0, seq, seq, |_| ());
+            receiver.acknowledge(false).ecn_echo
+        };
+        let echoes = [(false, false), (true, false), (false, false), (false, true), (false, false)];
+        let echoes: Vec<_> = (16..).zip(echoes).map(|(seq, (m, r))| receive(seq, m, r)).collect();
+        assert_eq!(echoes, [false, true, true, false, false]);
+    }
+
+    #[test]
+    fn dctcp_acknowledges_before_the_mark_changes() {
+        // RFC 8257 section 3.2, figure 1.
+        let mut receiver = Receiver::new(true);
+        receiver.quick = 0;
+        assert!(!receiver.on_ecn(false, false));
+        receiver.on_segment(0, 0, 0, |_| ());
+        assert!(receiver.on_ecn(true, false), "segment 0 was not marked, 1 is");
+        assert!(!receiver.acknowledge(false).ecn_echo);
+        receiver.set_ecn_state(true);
+        receiver.on_segment(0, 1, 1, |_| ());
+        assert!(receiver.acknowledge(false).ecn_echo);
+    }
+
     proptest! {
         #[test]
         fn delivers_every_segment_once_in_order(order in Just((0u32..200).collect::<Vec<_>>()).prop_shuffle(),
@@ -239,7 +287,7 @@ mod tests {
             for at in twice {
                 arrivals.insert(at, order[at]);
             }
-            let mut receiver = Receiver::new();
+            let mut receiver = Receiver::new(false);
             let mut delivered = Vec::new();
             for seq in arrivals {
                 receiver.on_segment(0, seq, seq * 3, |data| delivered.push(data));

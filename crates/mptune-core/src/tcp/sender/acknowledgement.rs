@@ -42,6 +42,9 @@ impl Sender {
         };
         self.end_probe(now, ack, peers);
         self.change_state(now, retransmission_lost, peers);
+        if ack.ecn_echo {
+            self.on_ecn_echo(now, peers);
+        }
         if round.delivered > 0 {
             let facts = Ack {
                 now,
@@ -57,7 +60,7 @@ impl Sender {
                 delivered: self.delivered,
                 cwnd_limited: self.is_window_limited(),
                 open: self.state == State::Open,
-                ecn_echo: false,
+                ecn_echo: ack.ecn_echo,
                 rate: self.rate.as_mut().and_then(|rate| rate.take_sample(self.rtt.min)),
             };
             self.controller.on_delivered(&mut self.window, &facts, peers);

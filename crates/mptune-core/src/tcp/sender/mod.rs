@@ -123,6 +123,7 @@ pub struct Sender {
     largest_flight: u32,
     usage_round_end: Seq,
     last_sent_at: Nanos,
+    ecn_signal: bool,
     delivered: u64,
     /// Delivery-rate samples, for a controller that asks for them.
     rate: Option<Box<RateEstimator>>,
@@ -167,6 +168,7 @@ impl Sender {
             largest_flight: 0,
             usage_round_end: 0,
             last_sent_at: 0,
+            ecn_signal: false,
             delivered: 0,
             rate,
             pacing_gap: 0,
@@ -186,6 +188,17 @@ impl Sender {
         self.controller.on_established(&mut self.window, self.rtt.srtt, now);
         self.last_sent_at = now;
         self.update_pacing();
+    }
+
+    /// The receiver must echo ECN marks segment by segment.
+    pub fn ecn_per_segment(&self) -> bool {
+        self.controller.ecn_per_segment()
+    }
+
+    /// The next new segment tells the receiver that its echo was obeyed (CWR); asking clears it.
+    #[inline]
+    pub fn take_ecn_signal(&mut self) -> bool {
+        std::mem::take(&mut self.ecn_signal)
     }
 
     /// Segments sent and neither delivered nor lost (RFC 6675 `pipe`).
@@ -454,6 +467,20 @@ impl Sender {
             self.recovery_end = self.next;
             self.prr = Prr::new(self.whole_window());
             self.probe_end = None;
+        }
+    }
+
+    /// RFC 3168 section 6.1.2: an echo is a congestion indication, once a window. The reduction ends
+    /// when something sent after it is acknowledged, so that the signal has reached the receiver
+    /// (Linux `tcp_fastretrans_alert`, `TCP_CA_CWR`).
+    pub(super) fn on_ecn_echo(&mut self, now: Nanos, peers: Peers<'_>) {
+        if self.state == State::Open {
+            self.congestion_event(now, peers);
+            self.undo = None;
+            self.state = State::Recovery;
+            self.recovery_end = self.next + 1;
+            self.prr = Prr::new(self.whole_window());
+            self.ecn_signal = true;
         }
     }
 

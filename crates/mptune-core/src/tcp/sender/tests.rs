@@ -42,7 +42,7 @@ impl Subject {
     ) -> Progress {
         let mut blocks = SackBlocks::default();
         blocks[..sack.len()].copy_from_slice(sack);
-        let ack = Acknowledgement { next, sack: blocks, duplicate };
+        let ack = Acknowledgement { next, sack: blocks, duplicate, ecn_echo: false };
         self.sender.on_ack(at_ms * MILLISECOND, &ack, &self.peers, 0)
     }
 
@@ -338,6 +338,25 @@ fn lost_retransmissions_go_first_so_that_the_cumulative_acknowledgement_advances
     assert_eq!(subject.retransmissions(200).first(), Some(&0));
 }
 
+#[test]
+fn an_ecn_echo_reduces_the_window_once_a_window_and_is_answered() {
+    // RFC 3168 section 6.1.2.
+    let mut subject = Subject::new("reno");
+    subject.send(0, 10);
+    let mut echo = |at_ms: u64, next: Seq| {
+        let ack = Acknowledgement { next, ecn_echo: true, ..Acknowledgement::default() };
+        subject.sender.on_ack(at_ms * MILLISECOND, &ack, &subject.peers, 0);
+        (subject.sender.window.ssthresh, subject.sender.take_ecn_signal())
+    };
+    assert_eq!(echo(100, 2), (5.0, true));
+    assert_eq!(echo(101, 4), (5.0, false));
+    assert_eq!(echo(102, 10), (5.0, false), "the signal is still on its way");
+    subject.send(102, 5);
+    subject.ack(202, 15, &[]);
+    assert!(subject.sender.window.cwnd >= 5.0);
+    assert_eq!(subject.retransmissions(202), [] as [Seq; 0], "nothing was lost");
+}
+
 /// What the counters and queues of a sender must say about its segments.
 fn check(sender: &Sender) {
     let flags: Vec<(Seq, u8)> =
@@ -374,7 +393,7 @@ proptest! {
         reordering in any::<bool>(),
     ) {
         let mut subject = Subject::new(cc);
-        let mut receiver = crate::tcp::Receiver::new();
+        let mut receiver = crate::tcp::Receiver::new(false);
         let mut fates = fates.into_iter().chain(std::iter::repeat((99, 0)));
         let mut arrivals: BTreeMap<(u64, u32), Seq> = BTreeMap::new();
         let (mut now, mut number, total) = (0, 0, 300);
