@@ -62,6 +62,15 @@ test-python: | $(RESULTS)
 $(RESULTS):
 	@mkdir -p $@
 
+# Random networks, algorithms, buffers and outages until the time is over; a finding ends it and is kept as a test case.
+FUZZ_MINUTES := 20
+.PHONY: fuzz
+fuzz:  ## random trials of the simulator for FUZZ_MINUTES (20)
+	@end=$$((SECONDS + 60 * $(FUZZ_MINUTES))); rounds=0; \
+	while [ $$SECONDS -lt $$end ]; do \
+	  PROPTEST_CASES=20000 cargo test --release --locked --quiet -p mptune-core --test properties; rounds=$$((rounds + 1)); \
+	done; echo "$$rounds rounds of 20000 random trials of each property, no finding"
+
 .PHONY: lint
 lint: setup  ## formatting, lints and types of both languages, changing nothing
 	@$(MAKE) --keep-going lint-python lint-types lint-rust-format lint-rust

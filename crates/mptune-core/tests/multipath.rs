@@ -268,3 +268,22 @@ fn the_kernels_scheduler_fills_both_paths_given_a_large_buffer() {
     let outcome = run(&TrialSpec { scheduler: "kernel".into(), ..spec });
     assert!(mbps(&outcome) > 0.95 * 150.0 * PAYLOAD_SHARE, "{}", mbps(&outcome));
 }
+
+#[test]
+fn what_waits_in_the_send_queue_of_a_failing_subflow_is_sent_elsewhere() {
+    // The upstream scheduler hands data to subflows ahead of their windows.
+    let network = disjoint(&[
+        queued(link(0.75, 0.1), 40.0, 1.0),
+        queued(link(0.75, 0.1), 40.0, 1.0),
+        queued(link(20.0, 50.0), 100.0, 1.0),
+    ]);
+    for cut in 2..12 {
+        let mut spec = transfer(trial(network.clone(), "reno", 200_000, 1), 1_000_000);
+        spec.scheduler = "kernel".into();
+        spec.script = vec![
+            ScriptSpec { at_ns: cut * SECOND / 8, path: 0, action: ScriptAction::Down },
+            ScriptSpec { at_ns: cut * SECOND / 8 + SECOND / 4, path: 0, action: ScriptAction::Up },
+        ];
+        assert_eq!(run(&spec).in_order_bytes, 1_000_000);
+    }
+}

@@ -53,12 +53,19 @@ prop_compose! {
     }
 }
 
+/// 300 random trials of each property; `PROPTEST_CASES` asks for more (see `make fuzz`).
+fn config() -> ProptestConfig {
+    let asked = std::env::var_os("PROPTEST_CASES").is_some();
+    let default = ProptestConfig::default();
+    ProptestConfig { cases: if asked { default.cases } else { 300 }, ..default }
+}
+
 fn any_of(names: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
     prop::sample::select(names)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     /// Every byte is delivered once, with any buffer of at least one segment, and no path carries
     /// more than its links allow.

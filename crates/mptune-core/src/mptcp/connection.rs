@@ -812,14 +812,15 @@ impl Connection {
         }
     }
 
-    /// What waits in the send queue of a subflow that carries no data any more goes to others.
+    /// What waits in the send queue of a subflow that carries no data any more goes to others, before
+    /// anything that was already sent once: nobody else would ever send it.
     fn recall_queues(&mut self) {
         let usable = self.usable;
         let silent = self.subflows.iter_mut().enumerate();
         for (id, subflow) in silent.filter(|(id, _)| usable >> id & 1 == 0) {
-            for data in subflow.queue.drain(..).filter(|&data| data >= self.data_una) {
+            for data in subflow.queue.drain(..).rev().filter(|&data| data >= self.data_una) {
                 *self.carried_by.at_mut(data) &= !(1 << id);
-                self.reinjections.push_back(data);
+                self.reinjections.push_front(data);
             }
         }
     }
