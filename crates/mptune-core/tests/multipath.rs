@@ -271,19 +271,23 @@ fn the_kernels_scheduler_fills_both_paths_given_a_large_buffer() {
 
 #[test]
 fn what_waits_in_the_send_queue_of_a_failing_subflow_is_sent_elsewhere() {
-    // The upstream scheduler hands data to subflows ahead of their windows.
-    let network = disjoint(&[
-        queued(link(0.75, 0.1), 40.0, 1.0),
-        queued(link(0.75, 0.1), 40.0, 1.0),
-        queued(link(20.0, 50.0), 100.0, 1.0),
-    ]);
-    for cut in 2..12 {
+    // The upstream scheduler hands data to subflows ahead of their windows. Two paths share an up
+    // link; one is cut for a quarter of a second.
+    let one = |mbps: f64, delay_ms: f64| {
+        let mut link = link(mbps, delay_ms);
+        (link.queue_bytes, link.jitter_ns) = (Some(27_000), 13_000_000);
+        link
+    };
+    let links = vec![one(0.75, 0.1), one(0.75, 1.0), one(0.75, 2.0), one(1.5, 2.0)];
+    let paths = vec![path(0, 0, &[0, 2], &[1]), path(0, 1, &[0, 3], &[1])];
+    let network = NetworkSpec { links, paths, initial_path: 0, lsrr_honoured: false };
+    for seed in 0..100 {
         let mut spec = transfer(trial(network.clone(), "reno", 200_000, 1), 1_000_000);
         spec.scheduler = "kernel".into();
-        spec.script = vec![
-            ScriptSpec { at_ns: cut * SECOND / 8, path: 0, action: ScriptAction::Down },
-            ScriptSpec { at_ns: cut * SECOND / 8 + SECOND / 4, path: 0, action: ScriptAction::Up },
-        ];
+        spec.seed = seed;
+        let at =
+            |quarters: u64, action| ScriptSpec { at_ns: quarters * SECOND / 4, path: 0, action };
+        spec.script = vec![at(6, ScriptAction::Down), at(7, ScriptAction::Up)];
         assert_eq!(run(&spec).in_order_bytes, 1_000_000);
     }
 }

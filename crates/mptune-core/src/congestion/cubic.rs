@@ -1,7 +1,7 @@
-//! CUBIC: RFC 9438.
+//! CUBIC: RFC 9438, with HyStart ([`super::hystart`]) as in Linux.
 //!
-//! Not the slow start HyStart, not the undoing of spurious events (section 4.9), not the shape of
-//! a recovery (PRR, in the sender). `Figure n` is the RFC's numbering.
+//! Not the undoing of spurious events (section 4.9), not the shape of a recovery (PRR, in the
+//! sender). `Figure n` is the RFC's numbering.
 //!
 //! Compared with Linux `net/ipv4/tcp_cubic.c`:
 //!
@@ -24,6 +24,7 @@
 //! - `ssthresh` follows from the window, not from the flight size (section 4.6 allows it where the
 //!   window does not grow unless it limits sending; Linux `cubictcp_recalc_ssthresh`).
 
+use super::hystart::HyStart;
 use super::{Ack, CongestionControl, Peers, Window};
 use crate::units::{Nanos, seconds};
 
@@ -111,6 +112,7 @@ pub struct Cubic {
     last_limited: Nanos,
     /// It did not since then.
     paused: bool,
+    hystart: HyStart,
 }
 
 impl Cubic {
@@ -152,6 +154,11 @@ impl Cubic {
 }
 
 impl CongestionControl for Cubic {
+    #[inline]
+    fn on_delivered(&mut self, window: &mut Window, ack: &Ack, _peers: Peers<'_>) {
+        self.hystart.on_delivered(window, ack);
+    }
+
     fn on_ack(&mut self, window: &mut Window, ack: &Ack, _peers: Peers<'_>) {
         if !ack.cwnd_limited {
             self.paused = true;
@@ -178,6 +185,7 @@ impl CongestionControl for Cubic {
     fn on_timeout(&mut self, _window: &mut Window, _now: Nanos) {
         self.w_max = None;
         self.stage = None;
+        self.hystart.on_timeout();
     }
 
     fn on_restart(&mut self, _window: &mut Window, _next: u32, _now: Nanos) {
@@ -319,6 +327,23 @@ mod tests {
         assert_close(flow.window.cwnd, 105.0, 0.005);
         flow.run(20 * SECOND);
         assert!(flow.window.cwnd > 1_000.0, "no plateau at the old maximum");
+    }
+
+    #[test]
+    fn slow_start_ends_before_a_loss_when_acks_take_longer() {
+        let mut flow = Flow::new(Cubic::default(), Window { cwnd: 100.0, ..Window::new() }, RTT);
+        // Too far apart for a train.
+        let facts = |number: Nanos| {
+            let late = ack(1).at(number * 3 * MILLISECOND).rtt(RTT + RTT / 4);
+            Ack { min_rtt: RTT, ..late.sequence(1, 100) }
+        };
+        for number in 0..9 {
+            assert!(flow.window.in_slow_start());
+            flow.cc.on_delivered(&mut flow.window, &facts(number), alone());
+            flow.cc.on_ack(&mut flow.window, &facts(number), alone());
+        }
+        assert_eq!(flow.window.ssthresh, 108.0);
+        assert!(!flow.window.in_slow_start());
     }
 
     #[test]

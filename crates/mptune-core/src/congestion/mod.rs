@@ -10,8 +10,13 @@
 
 use crate::units::Nanos;
 
+pub mod balia;
+mod coupling;
 pub mod cubic;
+pub mod dctcp;
 pub mod hybla;
+mod hystart;
+pub mod lia;
 pub mod olia;
 pub mod reno;
 pub mod scalable;
@@ -20,6 +25,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 pub mod vegas;
+pub mod wvegas;
 
 /// RFC 6928 section 2: initial window, segments.
 pub const INITIAL_WINDOW: f64 = 10.0;
@@ -168,10 +174,6 @@ pub trait CongestionControl {
     /// The controller sets the window in every state (Linux `cong_control`); the sender then leaves
     /// it alone in recovery, after a tail loss probe and after an idle time.
     const OWNS_WINDOW: bool = false;
-    /// Packets are always sent ECN-capable and the receiver echoes the mark of each (RFC 8257
-    /// section 3.2), instead of echoing until it hears of a reduction (RFC 3168 section 6.1.3).
-    const EXACT_ECN: bool = false;
-
     /// The receiver echoes ECN marks segment by segment (DCTCP, RFC 8257 section 3.2) instead of once
     /// a window (RFC 3168).
     const ECN_PER_SEGMENT: bool = false;
@@ -255,11 +257,6 @@ macro_rules! controllers {
                 match self { $(Self::$variant(_) => <$type as CongestionControl>::RATE_SAMPLES),+ }
             }
 
-            /// [`CongestionControl::EXACT_ECN`].
-            pub fn exact_ecn(&self) -> bool {
-                match self { $(Self::$variant(_) => <$type as CongestionControl>::EXACT_ECN),+ }
-            }
-
             controllers!(@forward [$($variant)+]
                 fn on_established(window: &mut Window, srtt: Nanos, now: Nanos) (window, srtt, now);
                 fn on_delivered(window: &mut Window, ack: &Ack, peers: Peers<'_>) (window, ack, peers);
@@ -307,4 +304,8 @@ controllers! {
     "scalable" => Scalable(scalable::Scalable),
     "vegas" => Vegas(vegas::Vegas),
     "olia" => Olia(olia::Olia),
+    "lia" => Lia(lia::Lia),
+    "balia" => Balia(balia::Balia),
+    "wvegas" => Wvegas(wvegas::Wvegas),
+    "dctcp" => Dctcp(dctcp::Dctcp),
 }

@@ -22,18 +22,12 @@
 //! - `ssthresh` is at least 1 segment with several subflows (draft), 2 in the fork
 //!   (`tcp_reno_ssthresh`).
 
+use super::coupling::{MIN_SSTHRESH_COUPLED, coupled};
 use super::{Ack, CongestionControl, Peer, Peers, Window, reno};
 use crate::units::Nanos;
 
-/// Smallest `ssthresh` with several subflows, segments.
-const MIN_SSTHRESH_COUPLED: f64 = 1.0;
 /// Smallest window; alpha may shrink one.
 const MIN_WINDOW: f64 = 1.0;
-
-/// Several subflows share the growth, the own one among them.
-fn coupled(peers: Peers<'_>) -> bool {
-    peers.mine().usable && peers.usable().nth(1).is_some()
-}
 
 /// The window in whole segments.
 #[inline]
@@ -123,8 +117,7 @@ impl CongestionControl for Olia {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::congestion::reno::Reno;
-    use crate::congestion::testing::{ack, alone, assert_close, avoiding};
+    use crate::congestion::testing::{ack, assert_close, assert_same_as_reno, avoiding};
     use crate::units::MILLISECOND;
 
     /// A usable subflow.
@@ -227,21 +220,7 @@ mod tests {
 
     #[test]
     fn on_one_path_it_is_reno() {
-        let standby = Peer { usable: false, ..peer(10.0, 20, 0, 0) };
-        let all = [peer(10.0, 50, 700, 100), standby];
-        let peers = Peers { all: &all, me: 0 };
-        let (mut olia, mut reno) = (Window::new(), Window::new());
-        for i in 0..1_000 {
-            if i % 170 == 100 {
-                let halved = Olia.on_congestion(&olia, 0, peers);
-                assert_eq!(halved, Reno.on_congestion(&reno, 0, alone()));
-                olia = Window { cwnd: halved, ssthresh: halved };
-                reno = olia;
-            }
-            Olia.on_ack(&mut olia, &ack(1 + i % 3), peers);
-            Reno.on_ack(&mut reno, &ack(1 + i % 3), alone());
-            assert_eq!(olia, reno);
-        }
+        assert_same_as_reno(Olia);
     }
 
     /// Equal paths that lose one segment in N: the sum of their mean windows is Reno's mean window

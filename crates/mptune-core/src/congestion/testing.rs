@@ -2,8 +2,10 @@
 //!
 //! Not a network: nothing is queued or lost unless the test says so.
 
+use super::reno::Reno;
 use super::{Ack, CongestionControl, Peer, Peers, Window};
 use crate::units::{MILLISECOND, Nanos, seconds};
+use std::sync::LazyLock;
 
 /// An ACK of `acked` segments on an open, window-limited subflow with an RTT of 100 ms.
 pub fn ack(acked: u32) -> Ack {
@@ -56,18 +58,14 @@ impl Ack {
 
 /// A connection with one subflow.
 pub fn alone() -> Peers<'static> {
-    const ONE: [Peer; 1] = [Peer {
-        usable: true,
-        cwnd: 10.0,
-        srtt: 100 * MILLISECOND,
-        min_rtt: 100 * MILLISECOND,
-        acked_since_loss: 0,
-        acked_between_losses: 0,
-        ssthresh: 10.0,
-        outstanding: 0,
-        rtt_variation: 0,
-    }];
-    Peers { all: &ONE, me: 0 }
+    static ONE: LazyLock<[Peer; 1]> = LazyLock::new(|| [peer(10.0, 100)]);
+    Peers { all: &*ONE, me: 0 }
+}
+
+/// A usable subflow.
+pub fn peer(cwnd: f64, rtt_ms: u64) -> Peer {
+    let rtt = rtt_ms * MILLISECOND;
+    Peer { usable: true, cwnd, srtt: rtt, min_rtt: rtt, ..Peer::default() }
 }
 
 /// A subflow in congestion avoidance.
@@ -138,6 +136,48 @@ impl<C: CongestionControl> Flow<C> {
         }
         f64::from(segments * cycles) * seconds(self.rtt) / seconds(self.now - start)
     }
+}
+
+/// Fails unless a coupled controller is Reno on a connection's only usable subflow: bit by bit, over
+/// growth, losses and timeouts.
+#[track_caller]
+pub fn assert_same_as_reno(mut cc: impl CongestionControl) {
+    let all = [peer(10.0, 50), Peer { usable: false, ..peer(10.0, 20) }];
+    let peers = Peers { all: &all, me: 0 };
+    let (mut window, mut reno) = (Window::new(), Window::new());
+    for i in 0..1_000 {
+        if i % 170 == 100 {
+            let ssthresh = cc.on_congestion(&window, 0, peers);
+            assert_eq!(ssthresh, Reno.on_congestion(&reno, 0, alone()));
+            let cwnd = if i == 440 { 1.0 } else { ssthresh };
+            window = Window { cwnd, ssthresh };
+            reno = window;
+        }
+        cc.on_ack(&mut window, &ack(1 + i % 3), peers);
+        Reno.on_ack(&mut reno, &ack(1 + i % 3), alone());
+        assert_eq!(window, reno);
+    }
+}
+
+/// Where the windows of two subflows with equal RTTs settle that lose those shares of their
+/// segments, when the chance of a loss takes away its share of a reduction with every ACK: the fluid
+/// model of the algorithm.
+pub fn equilibrium<C: CongestionControl + Clone>(cc: C, losses: [f64; 2]) -> [f64; 2] {
+    let mut windows = losses.map(|loss: f64| 0.5 / loss.sqrt());
+    for _ in 0..40_000 {
+        let all = windows.map(|cwnd| peer(cwnd, 100));
+        for me in 0..2 {
+            let (mut cc, peers) = (cc.clone(), Peers { all: &all, me });
+            let before = avoiding(windows[me]);
+            let mut window = before;
+            cc.on_ack(&mut window, &ack(1), peers);
+            let growth = window.cwnd - before.cwnd;
+            let reduction = before.cwnd - cc.on_congestion(&before, 0, peers);
+            // A tenth of an RTT's ACKs per step.
+            windows[me] += 0.1 * before.cwnd * (growth - losses[me] * reduction);
+        }
+    }
+    windows
 }
 
 /// Fails unless `found` is within a share of `expected`.

@@ -1,0 +1,65 @@
+//! What coupled controllers share: when several subflows share the growth, and sums over the
+//! subflows that are worth keeping for a window. Not the growth itself, which each controller has
+//! its own law for.
+
+use super::{Ack, Peers};
+use crate::units::Seq;
+
+/// Smallest `ssthresh` with several subflows, segments: so that together they can be as slow as one
+/// (drafts of OLIA and BALIA, fork).
+pub const MIN_SSTHRESH_COUPLED: f64 = 1.0;
+
+/// Several subflows share the growth, the own one among them.
+#[inline]
+pub fn coupled(peers: Peers<'_>) -> bool {
+    peers.mine().usable && peers.usable().nth(1).is_some()
+}
+
+/// A value computed from all subflows, anew once per window of the own one: per-ACK cost does not
+/// grow with the number of subflows, and nothing in it is older than an RTT.
+#[derive(Debug, Clone, Default)]
+pub struct PerWindow {
+    value: f64,
+    /// The window ends when everything below is acknowledged.
+    end: Seq,
+}
+
+impl PerWindow {
+    /// The value for this ACK.
+    #[inline]
+    pub fn get(&mut self, ack: &Ack, compute: impl FnOnce() -> f64) -> f64 {
+        if ack.una >= self.end {
+            self.end = ack.next;
+            self.value = compute();
+        }
+        self.value
+    }
+
+    /// The window changed otherwise than by growth: the next ACK computes anew.
+    pub fn expire(&mut self) {
+        self.end = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::testing::ack;
+
+    #[test]
+    fn the_value_is_computed_once_per_window_and_after_an_event() {
+        let mut value = PerWindow::default();
+        let mut computed = 0;
+        let mut acknowledge = |value: &mut PerWindow, una: Seq| {
+            value.get(&ack(1).sequence(una, una + 10), || {
+                computed += 1;
+                f64::from(computed)
+            })
+        };
+        let found: Vec<_> = (1..=25).map(|una| acknowledge(&mut value, una)).collect();
+        let expected: Vec<_> = (0..25).map(|number| f64::from(number / 10 + 1)).collect();
+        assert_eq!(found, expected);
+        value.expire();
+        assert_eq!(acknowledge(&mut value, 26), 4.0);
+    }
+}
