@@ -62,6 +62,10 @@ test-python: | $(RESULTS)
 $(RESULTS):
 	@mkdir -p $@
 
+.PHONY: conformance
+conformance: setup  ## every test that answers to an RFC, a draft or a kernel file, and its result
+	@$(BIN)/python benchmarks/conformance.py
+
 # Random networks, algorithms, buffers and outages until the time is over; a finding ends it and is kept as a test case.
 FUZZ_MINUTES := 20
 .PHONY: fuzz

@@ -94,9 +94,7 @@ def main() -> None:
     console = Console(width=120)
     about = machine()
     console.print(", ".join(f"{key} {value}" for key, value in about.items()), highlight=False)
-    console.print(
-        f"one saturated connection, fullmesh, minrtt, 16 MiB of buffer; median (range) of {RUNS}"
-    )
+    console.print(f"one saturated connection, fullmesh, minrtt, 16 MiB of buffer; median (range) of {RUNS}")
     table = Table("case", "million packets/s", "simulated s/s", "events/packet", "wall s", "MiB of the trial")
     results = []
     for name, topology, cc, seconds in CASES:

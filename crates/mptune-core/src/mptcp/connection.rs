@@ -47,6 +47,8 @@ pub enum ScriptedEvent {
     Cut,
     /// The path is restored.
     Restore,
+    /// The application has no more to send; the path does not matter.
+    Finish,
 }
 
 /// A scripted event with its time and path.
@@ -301,6 +303,7 @@ impl Connection {
         match action.event {
             ScriptedEvent::Cut => io.network.set_path_up(action.path, false),
             ScriptedEvent::Restore => io.network.set_path_up(action.path, true),
+            ScriptedEvent::Finish => self.segments = self.segments.min(self.data_next),
             ScriptedEvent::Withdraw | ScriptedEvent::Readmit => {
                 let withdrawn = action.event == ScriptedEvent::Withdraw;
                 for subflow in self.subflows.iter_mut().filter(|s| s.path == action.path) {
