@@ -10,7 +10,7 @@ from mptune.cli import app
 
 
 def impact(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["impact", "UiT-HAW", "--duration", "10s", "--runs", "3", *arguments])
+    return CliRunner().invoke(app, ["impact", "UiT-HAW", "--duration", "30s", "--runs", "3", *arguments])
 
 
 def test_json_has_the_promised_shape() -> None:
