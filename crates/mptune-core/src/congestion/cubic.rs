@@ -1,4 +1,4 @@
-//! CUBIC: RFC 9438, with HyStart ([`super::hystart`]) as in Linux.
+//! CUBIC: RFC 9438, with HyStart (`hystart`) as in Linux.
 //!
 //! Not the undoing of spurious events (section 4.9), not the shape of a recovery (PRR, in the
 //! sender). `Figure n` is the RFC's numbering.

@@ -11,7 +11,7 @@
 //! - A window of observation ends when a segment sent after it began is acknowledged (section 3.3);
 //!   in Linux already when everything sent before is. The segments of the ACK that ends it belong to
 //!   it (section 3.3); in Linux to the next.
-//! - As in Linux, alpha begins at 1 (`dctcp_alpha_on_init`, section 4.2), segments rather than bytes
+//! - As in Linux, alpha begins at 1 (`dctcp_alpha_on_init`), segments rather than bytes
 //!   are counted, every loss halves the window (section 3.5) and growth is Reno's.
 //! - Linux without ECN on the path falls back to Reno; here there are no marks then, and growth and
 //!   reaction to loss are Reno's anyway.
@@ -19,7 +19,7 @@
 use super::{Ack, CongestionControl, Peers, Window, reno};
 use crate::units::{Nanos, Seq};
 
-/// Section 4.2: weight of the newest window in alpha (`dctcp_shift_g` 4).
+/// Weight of the newest window in alpha, as the RFC recommends (`dctcp_shift_g` 4).
 const G: f64 = 1.0 / 16.0;
 
 /// DCTCP.
@@ -43,7 +43,7 @@ impl Default for Dctcp {
 impl CongestionControl for Dctcp {
     const ECN_PER_SEGMENT: bool = true;
 
-    /// Section 3.3, steps 1 to 8.
+    /// Section 3.3: the share of marked segments, once per window.
     fn on_delivered(&mut self, _window: &mut Window, ack: &Ack, _peers: Peers<'_>) {
         self.acked += ack.acked;
         if ack.ecn_echo {
@@ -69,7 +69,7 @@ impl CongestionControl for Dctcp {
         reno::halved(window)
     }
 
-    /// Section 3.3, step 9.
+    /// Section 3.3: the reduction.
     fn on_ecn(&mut self, window: &Window, _now: Nanos, _peers: Peers<'_>) -> f64 {
         (window.cwnd * (1.0 - self.alpha / 2.0)).max(reno::MIN_SSTHRESH)
     }

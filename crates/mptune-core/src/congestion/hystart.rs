@@ -1,11 +1,12 @@
 //! HyStart: slow start ends before it overflows the queue. S. Ha, I. Rhee, "Taming the elephants: new
 //! TCP slow start", Computer Networks 55(9), 2011, as Linux has it in `net/ipv4/tcp_cubic.c`
-//! (`hystart_update`, on by default) and RFC 9438 section 4.10 recommends for CUBIC.
+//! (`hystart_update`, on by default).
 //!
-//! Not HyStart++ (RFC 9406), which has no train of ACKs and after a rise of the delay goes on with a
-//! quarter of the growth for up to 5 rounds, and with slow start if the delay falls again: here, as
-//! in Linux, the first sign ends slow start for good. Its thresholds are the same: an eighth of the
-//! smallest RTT within 4 to 16 ms, after 8 samples.
+//! Not HyStart++ (RFC 9406), which RFC 9438 section 4.10 prefers for CUBIC and Linux does not have: it
+//! watches no train of ACKs, and after a rise of the delay goes on with a quarter of the growth for
+//! up to 5 rounds, and with slow start if the delay falls again. Here, as in Linux, the first sign
+//! ends slow start for good. The thresholds of the delay are the same: an eighth of the smallest
+//! RTT within 4 to 16 ms, after 8 samples.
 //!
 //! Compared with Linux:
 //!

@@ -13,7 +13,7 @@
 //! - alpha is computed once per window and after every congestion event of the subflow; the fork
 //!   keeps one for the connection and computes it when any window has grown by a segment. With n
 //!   equal subflows each grows by a segment in n^2 RTTs, so here it is no older.
-//! - The window of a subflow in fast recovery counts as its `ssthresh` (a SHOULD of section 3); the
+//! - The window of a subflow in fast recovery counts as its `ssthresh` (section 3); the
 //!   fork takes the window PRR shrinks.
 //! - alpha / cwnd_total is one expression, max(w / rtt^2) / (sum of w / rtt)^2: cwnd_total cancels.
 

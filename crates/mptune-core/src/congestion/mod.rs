@@ -11,6 +11,9 @@
 use crate::units::Nanos;
 
 pub mod balia;
+pub mod bbr;
+#[cfg(test)]
+mod bottleneck;
 mod coupling;
 pub mod cubic;
 pub mod dctcp;
@@ -307,5 +310,6 @@ controllers! {
     "lia" => Lia(lia::Lia),
     "balia" => Balia(balia::Balia),
     "wvegas" => Wvegas(wvegas::Wvegas),
+    "bbr" => Bbr(bbr::Bbr),
     "dctcp" => Dctcp(dctcp::Dctcp),
 }

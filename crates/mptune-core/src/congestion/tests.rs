@@ -2,17 +2,31 @@
 
 use super::testing::ack;
 use super::*;
+use crate::units::MICROSECOND;
 use proptest::prelude::*;
 
 /// What the sender may tell a controller.
 #[derive(Debug, Clone)]
 enum Fact {
-    Acked { segments: u32, rtt_us: u64, limited: bool },
+    Acked(Acked),
     Lost,
+    Marked,
     TimedOut,
     Recovered,
     Restarted,
+    Started { app_limited: bool },
     SiblingChanged(Peer),
+}
+
+/// What is free in an ACK.
+#[derive(Debug, Clone)]
+struct Acked {
+    segments: u32,
+    rtt: Nanos,
+    limited: bool,
+    lost: u32,
+    marked: bool,
+    sampled: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,14 +50,29 @@ fn sibling() -> impl Strategy<Value = Peer> {
     )
 }
 
+fn acked() -> impl Strategy<Value = Acked> {
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    (1..200u32, 1..2_000_000u64, 0..20u32, flags).prop_map(
+        |(segments, rtt_us, lost, (limited, marked, sampled))| Acked {
+            segments,
+            rtt: rtt_us * MICROSECOND,
+            limited,
+            lost,
+            marked,
+            sampled,
+        },
+    )
+}
+
 fn fact() -> impl Strategy<Value = Fact> {
     prop_oneof![
-        20 => (1..200u32, 1..2_000_000u64, any::<bool>())
-            .prop_map(|(segments, rtt_us, limited)| Fact::Acked { segments, rtt_us, limited }),
+        20 => acked().prop_map(Fact::Acked),
         2 => Just(Fact::Lost),
+        1 => Just(Fact::Marked),
         1 => Just(Fact::TimedOut),
         3 => Just(Fact::Recovered),
         1 => Just(Fact::Restarted),
+        1 => any::<bool>().prop_map(|app_limited| Fact::Started { app_limited }),
         2 => sibling().prop_map(Fact::SiblingChanged),
     ]
 }
@@ -68,22 +97,38 @@ impl Sender {
     }
 
     /// Lets the controller choose `ssthresh`.
-    fn reduce(&mut self) -> Result<(), TestCaseError> {
+    fn reduce(&mut self, marked: bool) -> Result<(), TestCaseError> {
         let peers = Peers { all: &self.all, me: 0 };
-        let ssthresh = self.cc.on_congestion(&self.window, self.now, peers);
+        let ssthresh = if marked {
+            self.cc.on_ecn(&self.window, self.now, peers)
+        } else {
+            self.cc.on_congestion(&self.window, self.now, peers)
+        };
         prop_assert!(ssthresh >= 1.0 && ssthresh <= self.window.cwnd.max(2.0), "{ssthresh}");
         self.window.ssthresh = ssthresh;
         Ok(())
     }
 
-    fn acked(&mut self, segments: u32, rtt: Nanos, limited: bool) {
-        self.now += rtt / 4;
-        self.una += segments;
-        let mut facts = ack(segments).at(self.now).rtt(rtt).sequence(self.una, self.una + 10);
-        facts.cwnd_limited = limited;
+    fn acked(&mut self, acked: &Acked) {
+        let prior_delivered = u64::from(self.una);
+        self.now += acked.rtt / 4;
+        self.una += acked.segments;
+        let sequence = (self.una, self.una + 10);
+        let mut facts =
+            ack(acked.segments).at(self.now).rtt(acked.rtt).sequence(sequence.0, sequence.1);
+        facts.cwnd_limited = acked.limited;
         facts.open = self.state == State::Open;
-        self.all[0].srtt = rtt;
-        self.all[0].acked_since_loss += u64::from(segments);
+        facts.lost = acked.lost;
+        facts.ecn_echo = acked.marked;
+        facts.delivered = u64::from(self.una);
+        facts.rate = acked.sampled.then_some(RateSample {
+            delivered: acked.segments,
+            interval: acked.rtt,
+            prior_delivered,
+            app_limited: !acked.limited,
+        });
+        self.all[0].srtt = acked.rtt;
+        self.all[0].acked_since_loss += u64::from(acked.segments);
         let peers = Peers { all: &self.all, me: 0 };
         self.cc.on_delivered(&mut self.window, &facts, peers);
         if self.state != State::Recovery {
@@ -93,16 +138,14 @@ impl Sender {
 
     fn tell(&mut self, fact: &Fact) -> Result<(), TestCaseError> {
         match (fact, self.state) {
-            (Fact::Acked { segments, rtt_us, limited }, _) => {
-                self.acked(*segments, rtt_us * 1_000, *limited);
-            }
-            (Fact::Lost, State::Open) => {
-                self.reduce()?;
+            (Fact::Acked(acked), _) => self.acked(acked),
+            (Fact::Lost | Fact::Marked, State::Open) => {
+                self.reduce(matches!(fact, Fact::Marked))?;
                 self.state = State::Recovery;
             }
             (Fact::TimedOut, state) => {
                 if state != State::Loss {
-                    self.reduce()?;
+                    self.reduce(false)?;
                 }
                 self.state = State::Loss;
                 self.window.cwnd = 1.0;
@@ -118,6 +161,9 @@ impl Sender {
             (Fact::Restarted, State::Open) => {
                 self.now += 1_000_000_000;
                 self.cc.on_restart(&mut self.window, self.una, self.now);
+            }
+            (Fact::Started { app_limited }, State::Open) => {
+                self.cc.on_start(&mut self.window, *app_limited, self.now);
             }
             (Fact::SiblingChanged(peer), _) => self.all[1] = *peer,
             _ => {}
@@ -139,6 +185,8 @@ proptest! {
                 let Window { cwnd, ssthresh } = sender.window;
                 prop_assert!(cwnd.is_finite() && cwnd >= 1.0, "{name}: cwnd {cwnd}");
                 prop_assert!(ssthresh.is_finite() && ssthresh >= 1.0, "{name}: {ssthresh}");
+                let pace = sender.cc.pacing_rate();
+                prop_assert!(pace.is_none_or(|rate| rate.is_finite() && rate > 0.0), "{pace:?}");
             }
         }
     }

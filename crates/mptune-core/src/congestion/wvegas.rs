@@ -14,9 +14,11 @@
 //! subflow is not open it grows as Reno, afterwards everything but the base RTT begins anew, and
 //! after an idle time the base RTT too.
 //!
-//! A consequence of the drain, in the fork too: a queue that builds up from nothing doubles at its
-//! second segment, so without other traffic the subflows swing between draining and a nearly empty
-//! queue, and reach their shares only from a queue of more than half of them.
+//! A consequence of the drain, in the fork too: the burst with which slow start brings a drained window
+//! back doubles the delay again, and a queue that builds up from nothing doubles at its second
+//! segment. Without other traffic the subflows swing between draining and a nearly empty queue, get
+//! a fifth to a half of the path, and reach their shares only from a queue of more than half of
+//! them.
 //!
 //! Differences:
 //!

@@ -565,7 +565,7 @@ impl Connection {
             seq,
             data,
             // RFC 3168 section 6.1.5: retransmissions are not ECN-capable.
-            ecn_capable: new && self.ecn,
+            ecn_capable: new && (self.ecn || subflow.sender.ecn_per_segment()),
             ecn_signal: new && subflow.sender.take_ecn_signal(),
             ..Packet::default()
         };
@@ -770,7 +770,7 @@ impl Connection {
     fn assign(&mut self, io: &mut Io<'_>, id: SubflowId, data: Seq) {
         let sender = &mut self.subflows[id].sender;
         if sender.outstanding() == 0 {
-            sender.restart_if_idle(io.now);
+            sender.on_start(io.now);
         }
         let seq = sender.send(io.now, data);
         self.transmit(io, id, (seq, data), true);

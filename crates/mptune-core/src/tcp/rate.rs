@@ -90,6 +90,11 @@ impl RateEstimator {
         })
     }
 
+    /// Samples of segments that leave now count as limited by the application.
+    pub fn is_app_limited(&self) -> bool {
+        self.app_limited_until > 0
+    }
+
     /// The application or the MPTCP window left room unused (draft section 3.4).
     pub fn note_app_limited(&mut self, in_flight: u32) {
         self.app_limited_until = (self.delivered + u64::from(in_flight)).max(1);

@@ -16,7 +16,7 @@ impl Sender {
     ) -> Progress {
         let peers = Peers { all, me };
         let prior_in_flight = self.in_flight();
-        let lost_before = self.lost_out;
+        let lost_before = self.lost_total;
         let mut round = Round::new(now, self.rtt.min);
         let advanced = ack.next > self.una;
         if advanced {
@@ -42,9 +42,6 @@ impl Sender {
         };
         self.end_probe(now, ack, peers);
         self.change_state(now, retransmission_lost, peers);
-        if ack.ecn_echo {
-            self.on_ecn_echo(now, peers);
-        }
         if round.delivered > 0 {
             let facts = Ack {
                 now,
@@ -56,7 +53,7 @@ impl Sender {
                 next: self.next,
                 prior_in_flight,
                 in_flight: self.in_flight(),
-                lost: self.lost_out.saturating_sub(lost_before),
+                lost: (self.lost_total - lost_before) as u32,
                 delivered: self.delivered,
                 cwnd_limited: self.is_window_limited(),
                 open: self.state == State::Open,
@@ -64,13 +61,17 @@ impl Sender {
                 rate: self.rate.as_mut().and_then(|rate| rate.take_sample(self.rtt.min)),
             };
             self.controller.on_delivered(&mut self.window, &facts, peers);
+            // After the controller counted the marks (RFC 8257 section 3.3).
+            if ack.ecn_echo {
+                self.on_ecn_echo(now, peers);
+            }
             if self.state != State::Recovery {
                 self.controller.on_ack(&mut self.window, &facts, peers);
             }
         }
         if round.delivered > 0 {
             if self.state == State::Recovery {
-                self.reduce(round.delivered, advanced && self.lost_out <= lost_before);
+                self.reduce(round.delivered, advanced && self.lost_total == lost_before);
             }
             self.update_pacing();
             self.arm(now);

@@ -38,6 +38,7 @@ impl Sender {
                 self.lost_out += u32::from(segment.flags & LOST == 0);
                 segment.flags = (segment.flags & !RETRANSMITTED) | LOST;
                 self.retransmitted_out -= 1;
+                self.lost_total += 1;
                 self.lost_again.push_back(seq);
                 retransmission_lost = true;
             }
@@ -74,6 +75,7 @@ impl Sender {
     fn mark_lost(&mut self, seq: Seq) {
         self.board.at_mut(seq).flags |= LOST;
         self.lost_out += 1;
+        self.lost_total += 1;
         self.lost.push_back(seq);
     }
 

@@ -132,6 +132,8 @@ pub struct Sender {
     paced_until: Nanos,
     acked_since_loss: u64,
     acked_between_losses: u64,
+    /// Segments and retransmissions found lost by acknowledgements.
+    lost_total: u64,
     retransmitted_total: u64,
     timeouts_total: u64,
 }
@@ -175,6 +177,7 @@ impl Sender {
             paced_until: 0,
             acked_since_loss: 0,
             acked_between_losses: 0,
+            lost_total: 0,
             retransmitted_total: 0,
             timeouts_total: 0,
         }
@@ -426,12 +429,15 @@ impl Sender {
         true
     }
 
-    /// Sending starts again after an idle time: RFC 5681 section 4.1, as Linux `tcp_cwnd_restart`
-    /// (the window halves for every RTO idle, down to the initial window).
-    pub fn restart_if_idle(&mut self, now: Nanos) {
+    /// A segment is about to be sent with nothing outstanding. After an idle time the window is
+    /// validated: RFC 5681 section 4.1, as Linux `tcp_cwnd_restart` (it halves for every RTO idle, down
+    /// to the initial window).
+    pub fn on_start(&mut self, now: Nanos) {
+        let app_limited = self.rate.as_ref().is_some_and(|rate| rate.is_app_limited());
+        self.controller.on_start(&mut self.window, app_limited, now);
         let idle = now.saturating_sub(self.last_sent_at);
         let rto = self.rtt.rto();
-        if self.outstanding() > 0 || idle <= rto {
+        if idle <= rto || self.controller.owns_window() {
             return;
         }
         let before = self.window.cwnd;
@@ -475,7 +481,8 @@ impl Sender {
     /// (Linux `tcp_fastretrans_alert`, `TCP_CA_CWR`).
     pub(super) fn on_ecn_echo(&mut self, now: Nanos, peers: Peers<'_>) {
         if self.state == State::Open {
-            self.congestion_event(now, peers);
+            self.window.ssthresh = self.controller.on_ecn(&self.window, now, peers);
+            self.note_loss_interval();
             self.undo = None;
             self.state = State::Recovery;
             self.recovery_end = self.next + 1;
@@ -487,6 +494,10 @@ impl Sender {
     pub(super) fn congestion_event(&mut self, now: Nanos, peers: Peers<'_>) {
         self.undo = Some(undo::Undo::new(self.window));
         self.window.ssthresh = self.controller.on_congestion(&self.window, now, peers);
+        self.note_loss_interval();
+    }
+
+    fn note_loss_interval(&mut self) {
         if self.acked_since_loss > 0 {
             self.acked_between_losses = self.acked_since_loss;
             self.acked_since_loss = 0;
@@ -514,7 +525,9 @@ impl Sender {
             self.probe_end = None;
             if self.state == State::Open {
                 self.congestion_event(now, peers);
-                self.window.cwnd = self.window.ssthresh;
+                if !self.controller.owns_window() {
+                    self.window.cwnd = self.window.ssthresh;
+                }
                 self.controller.on_recovered(&mut self.window, self.next, now);
             }
         }

@@ -1,0 +1,190 @@
+//! Whole connections against the laws of their congestion controls: throughput under random loss,
+//! equilibrium of coupled subflows, queues of delay-based controls.
+//!
+//! Reno's square-root law is in `transport.rs`. Loss is independent from packet to packet, where the
+//! closed forms mostly assume one loss in every 1/p packets: constants are a little larger here.
+
+mod common;
+
+use common::*;
+use mptune_core::units::{MILLISECOND, SECOND};
+
+/// Mean window, segments, of one subflow that only random losses limit, without its first fifth.
+fn mean_window(cc: &str, loss: f64, rtt_ms: f64, seconds: u64) -> f64 {
+    let network = disjoint(&[lossy(link(100_000.0, rtt_ms / 2.0), loss)]);
+    let outcome = run(&trial(network, cc, 1024 * MIB, seconds));
+    let losses = outcome.subflows[0].retransmitted;
+    assert!(losses > 120, "only {losses} losses to average over");
+    let rate = mbps_between(&outcome, seconds / 5 * SECOND, seconds * SECOND);
+    rate * 1e6 / 8.0 / f64::from(MSS) * rtt_ms / 1e3
+}
+
+#[track_caller]
+fn assert_within(found: f64, range: std::ops::Range<f64>, what: &str) {
+    assert!(range.contains(&found), "{what}: {found} is not in {range:?}");
+}
+
+/// RFC 9438 section 5: (C (3 + beta) / (4 (1 - beta)))^(1/4) (RTT / p)^(3/4), with 0.4 and 0.7. The
+/// target lies an RTT ahead of the function, which counts where an RTT is a tenth of the cycle.
+#[test]
+fn cubic_follows_its_response_function() {
+    let factor = (0.4 * 3.7 / 1.2_f64).powf(0.25);
+    let law = |loss: f64, rtt: f64| factor * (rtt / loss).powf(0.75);
+    for (loss, rtt_ms, seconds) in [(1e-3, 400.0, 700), (1e-3, 200.0, 600), (2e-4, 200.0, 800)] {
+        let found = mean_window("cubic", loss, rtt_ms, seconds) / law(loss, rtt_ms / 1e3);
+        assert_within(found, 0.95..1.25, &format!("p {loss}, RTT {rtt_ms} ms"));
+    }
+}
+
+/// RFC 9438 section 4.3: where Reno would be faster, CUBIC has Reno's mean window.
+#[test]
+fn cubic_is_reno_friendly_at_small_windows() {
+    for (loss, rtt_ms, seconds) in [(1e-2, 10.0, 60), (1e-3, 10.0, 90), (1e-3, 30.0, 250)] {
+        let [cubic, reno] = ["cubic", "reno"].map(|cc| mean_window(cc, loss, rtt_ms, seconds));
+        assert_within(cubic / reno, 0.9..1.15, &format!("p {loss}, RTT {rtt_ms} ms"));
+    }
+}
+
+/// Kelly 2003: every ACK adds a = 0.01, every loss takes b = 1/8 of the window, so the window is
+/// a / (b p) whatever the RTT; a little less, for a recovery adds nothing and happens every dozen RTTs.
+#[test]
+fn scalable_carries_eight_hundredths_over_p() {
+    for (loss, rtt_ms, seconds) in [(1e-4, 20.0, 40), (2e-4, 20.0, 60), (2e-4, 80.0, 200)] {
+        let found = mean_window("scalable", loss, rtt_ms, seconds) * loss / 0.08;
+        assert_within(found, 0.75..1.0, &format!("p {loss}, RTT {rtt_ms} ms"));
+    }
+}
+
+/// Caini, Firrincieli 2004: the rate is that of a Reno flow with an RTT of 25 ms. Growth counts ACKs
+/// (`hybla`), so with delayed ACKs the constant is Reno's 1.31 over the square root of 2. Where losses
+/// come every few RTTs, several are one event, and longer RTTs gain.
+#[test]
+fn hyblas_rate_does_not_depend_on_the_rtt() {
+    let loss: f64 = 4e-4;
+    for (rtt_ms, seconds) in [(25.0, 250), (50.0, 250), (100.0, 250), (200.0, 250)] {
+        let rate = mean_window("hybla", loss, rtt_ms, seconds) / rtt_ms * 25.0;
+        let expected = 1.31 / 2.0_f64.sqrt() / loss.sqrt();
+        assert_within(rate / expected, 0.85..1.1, &format!("RTT {rtt_ms} ms"));
+    }
+}
+
+/// Mean windows of two subflows with an RTT of 40 ms that lose those shares, and that of one alone on
+/// the first path.
+fn coupled_windows(cc: &str, losses: [f64; 2]) -> ([f64; 2], f64) {
+    const SECONDS: u64 = 500;
+    let links = losses.map(|loss| lossy(link(1000.0, 20.0), loss));
+    let window = |bytes: u64| bytes as f64 / f64::from(MSS) * 0.04 / SECONDS as f64;
+    let together = run(&trial(disjoint(&links), cc, 64 * MIB, SECONDS));
+    let alone = run(&trial(disjoint(&links[..1]), cc, 64 * MIB, SECONDS));
+    let both = [0, 1].map(|number: usize| window(together.subflows[number].bytes));
+    (both, window(alone.in_order_bytes))
+}
+
+/// RFC 6356: with equal RTTs windows are in inverse proportion to loss, and add up to that of one flow
+/// on the better path.
+#[test]
+fn lia_balances_windows_by_loss_and_takes_what_the_best_path_would_give() {
+    for losses in [[1e-3, 1e-3], [1e-3, 2e-3], [5e-4, 4e-3]] {
+        let ([better, worse], alone) = coupled_windows("lia", losses);
+        let ratio = better / worse / (losses[1] / losses[0]);
+        assert_within(ratio, 0.8..1.25, &format!("{losses:?}: ratio of the windows"));
+        assert_within((better + worse) / alone, 0.9..1.15, &format!("{losses:?}: sum"));
+    }
+}
+
+/// BALIA's fixed point with equal RTTs: the better path has alpha 1; on the worse growth and reduction
+/// balance where (1 + alpha) (4 + alpha) / 15 = q / p, and alpha is the ratio of the windows. Where
+/// the worse window is a few segments it is cut to no less than one.
+#[test]
+fn balia_settles_at_its_fixed_point() {
+    for losses in [[1e-3, 2e-3], [3e-4, 1.2e-3]] {
+        let ([better, worse], alone) = coupled_windows("balia", losses);
+        let quotient = losses[1] / losses[0];
+        let alpha = (-5.0 + (9.0 + 60.0 * quotient).sqrt()) / 2.0;
+        assert_within(better / worse / alpha, 0.8..1.25, &format!("{losses:?}: alpha"));
+        assert_within((better + worse) / alone, 0.9..1.1, &format!("{losses:?}: sum"));
+    }
+    let ([one, other], alone) = coupled_windows("balia", [1e-3; 2]);
+    assert_within((one + other) / alone, 0.9..1.15, "equal paths: sum");
+}
+
+/// Khalili et al. 2012: only the best paths are used, but for the smallest window that probes others;
+/// LIA would leave the worse one an eighth of the better one's window here.
+#[test]
+fn olia_uses_the_best_paths_only() {
+    let ([better, worse], alone) = coupled_windows("olia", [5e-4, 4e-3]);
+    assert!(worse < 2.5, "{worse} segments on the worse path");
+    assert_within((better + worse) / alone, 0.9..1.1, "sum");
+    let ([one, other], alone) = coupled_windows("olia", [1e-3; 2]);
+    assert_within((one + other) / alone, 0.9..1.1, "equal paths: sum");
+}
+
+/// Segments in the queue of a link at the end of a minute, and its utilisation.
+fn queue_of(cc: &str, rate: f64, rtt_ms: f64) -> (f64, f64) {
+    let network = disjoint(&[queued(link(rate, rtt_ms / 2.0), rtt_ms, 4.0)]);
+    let outcome = run(&trial(network, cc, 64 * MIB, 60));
+    let subflow = &outcome.subflows[0];
+    let queueing = (subflow.srtt_ns - subflow.min_rtt_ns) as f64 / 1e9;
+    (queueing * rate * 1e6 / 8.0 / 1500.0, mbps(&outcome) / rate / PAYLOAD_SHARE)
+}
+
+/// Vegas keeps 2 to 4 segments queued, Reno fills whatever queue there is. The ACK of two segments
+/// samples the later one, which waits for the other.
+#[test]
+fn vegas_keeps_a_few_segments_queued() {
+    for (rate, rtt_ms) in [(20.0, 40.0), (100.0, 20.0)] {
+        let (queue, utilisation) = queue_of("vegas", rate, rtt_ms);
+        assert!(queue < 10.0 && utilisation > 0.98, "{queue} segments, {utilisation}");
+        let (queue, _) = queue_of("reno", rate, rtt_ms);
+        assert!(queue > 100.0, "{queue} segments of Reno");
+    }
+}
+
+/// wVegas keeps at most 10 segments queued, and drains the queue whenever its delay has doubled: at
+/// the cost of half the path, as `wvegas` says.
+#[test]
+fn wvegas_keeps_queues_short_at_the_cost_of_throughput() {
+    let (queue, utilisation) = queue_of("wvegas", 20.0, 40.0);
+    assert!(queue < 16.0, "{queue} segments");
+    assert_within(utilisation, 0.4..0.95, "utilisation");
+}
+
+/// Cardwell et al. 2016, figure 8: random loss well below the probing gain costs BBR only the lost
+/// packets, where it leaves loss-based controls a fraction of the path.
+#[test]
+fn bbr_uses_a_path_with_random_loss() {
+    for (rate, rtt_ms, loss) in [(100.0, 20.0, 0.01), (100.0, 40.0, 0.01), (10.0, 20.0, 0.05)] {
+        let network = disjoint(&[queued(lossy(link(rate, rtt_ms / 2.0), loss), rtt_ms, 1.0)]);
+        let found = mbps(&run(&trial(network.clone(), "bbr", 16 * MIB, 15)));
+        let share = found / rate / PAYLOAD_SHARE;
+        assert!(share > 0.9, "{rate} Mbit/s, {rtt_ms} ms, loss {loss}: {share}");
+        let cubic = mbps(&run(&trial(network, "cubic", 16 * MIB, 15)));
+        assert!(found > 1.5 * cubic, "CUBIC {cubic}, BBR {found}");
+    }
+}
+
+/// BBR keeps the queue near empty: the RTT stays close to the smallest although the buffer would hold
+/// four products.
+#[test]
+fn bbr_keeps_queues_short() {
+    let (queue, utilisation) = queue_of("bbr", 50.0, 40.0);
+    let product = 50e6 * 0.04 / 8.0 / 1500.0;
+    assert!(queue < 0.6 * product && utilisation > 0.95, "{queue} of {product}, {utilisation}");
+}
+
+/// HyStart ends slow start before the queue of one product overflows; Reno's slow start loses about a
+/// product.
+#[test]
+fn hystart_spares_the_losses_of_slow_start() {
+    for (rate, rtt_ms) in [(100.0, 40.0), (50.0, 100.0)] {
+        let network = disjoint(&[queued(link(rate, rtt_ms / 2.0), rtt_ms, 1.0)]);
+        let span = 20 * rtt_ms as u64 * MILLISECOND;
+        let lost = |cc| {
+            let mut short = trial(network.clone(), cc, 16 * MIB, 1);
+            short.duration_ns = Some(span.min(2 * SECOND));
+            run(&short).subflows[0].retransmitted
+        };
+        assert_eq!(lost("cubic"), 0, "{rate} Mbit/s, {rtt_ms} ms");
+        assert!(lost("reno") > 100, "{rate} Mbit/s, {rtt_ms} ms");
+    }
+}
