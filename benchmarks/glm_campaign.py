@@ -1,0 +1,98 @@
+"""The campaign of the GLM study in the simulator, and the study's procedure on what it gives.
+
+UiO-UiT, FullMesh: 40 buffer sizes x 6 congestion controls x 9 initial paths, 60 s each (IAEAC 2018,
+section IV), and 10 other buffer sizes for the validation (section VI). Writes data.csv and fresh.csv in
+the form `mptune fit` reads, prints what the procedure finds, and writes that as JSON. Each trial has a
+seed of its own: the procedure takes observations for independent.
+
+It shows whether the simulator and the procedure lead to the study's conclusions; it is no measure of speed.
+"""
+
+import argparse
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from _measure import RESULTS, write
+from mptune.campaign.progress import Reporter
+from mptune.campaign.running import run_trials
+from mptune.campaign.seeds import seed_for
+from mptune.cli import _fit_answer
+from mptune.cli._common import console
+from mptune.glm.analysis import AnalysisOptions, analyse
+from mptune.measurements import read_measurements
+from mptune.report.fit_document import fit_document
+from mptune.testbeds import Trial, create
+from mptune.topology import Topology, load
+
+KIB = 1024
+CCS = ("cubic", "hybla", "olia", "reno", "scalable", "vegas")
+
+#: 40 settings up to the 10,000 KiB that the domain of Eq. 4 suggests (a ninth of its upper end); the
+#: first is the one of Table II. The study does not list them.
+BUFFERS = tuple(250 * KIB * i for i in range(1, 41))
+
+#: 10 settings equally spaced in a ninth of the 6 to 66 MB of section VI, none of them in BUFFERS.
+FRESH_BUFFERS = tuple(round((6e6 + i * 60e6 / 9) / 9) for i in range(10))
+
+#: The throughput that section VI asks a buffer for, Mbit/s.
+TARGET_MBPS = 20.0
+
+
+def trials(
+    topology: Topology, buffers: Sequence[int], runs: int, duration_s: float, seed: int, name: str
+) -> list[Trial]:
+    """Every buffer with every congestion control and initial path."""
+    labels = [path.label for path in topology.paths]
+    settings = [
+        (buffer, cc, label) for buffer in buffers for cc in CCS for label in labels for _ in range(runs)
+    ]
+    return [
+        Trial(
+            topology=topology,
+            pm="fullmesh",
+            cc=cc,
+            buffer_bytes=buffer,
+            initial_path=label,
+            duration_ns=round(duration_s * 1e9),
+            seed=seed_for(seed, name, number),
+        )
+        for number, (buffer, cc, label) in enumerate(settings)
+    ]
+
+
+def measure(path: Path, planned: Sequence[Trial]) -> None:
+    """Run trials and write a row for each."""
+    with Reporter().phase(path.stem) as progress:
+        observations = run_trials(create("simulated"), planned, progress=progress)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["throughput_mbps", "buffer_bytes", "cc", "pm", "initial_path", "failed"])
+        for trial, observation in zip(planned, observations, strict=True):
+            throughput = "" if observation.failed else observation.throughput_bps / 1e6
+            writer.writerow(
+                [throughput, trial.buffer_bytes, trial.cc, trial.pm, trial.initial_path, observation.failed]
+            )
+
+
+def main() -> None:
+    """Measure, analyse, tell."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", nargs="?", type=Path, default=RESULTS / "glm_campaign")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--duration", type=float, default=60.0, help="seconds per trial")
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    asked.directory.mkdir(parents=True, exist_ok=True)
+    topology = load("UiO-UiT")
+    files = {name: asked.directory / f"{name}.csv" for name in ("data", "fresh")}
+    for name, buffers in (("data", BUFFERS), ("fresh", FRESH_BUFFERS)):
+        measure(files[name], trials(topology, buffers, asked.runs, asked.duration, asked.seed, name))
+    data, fresh = (read_measurements(str(files[name])) for name in ("data", "fresh"))
+    analysis = analyse(data, AnalysisOptions(target_mbps=TARGET_MBPS), fresh)
+    _fit_answer.show(console(), analysis)
+    write("glm_campaign", fit_document(analysis))
+
+
+if __name__ == "__main__":
+    main()
