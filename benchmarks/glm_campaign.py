@@ -25,15 +25,13 @@ from mptune.report.fit_document import fit_document
 from mptune.testbeds import Trial, create
 from mptune.topology import Topology, load
 
-KIB = 1024
 CCS = ("cubic", "hybla", "olia", "reno", "scalable", "vegas")
 
-#: 40 settings up to the 10,000 KiB that the domain of Eq. 4 suggests (a ninth of its upper end); the
-#: first is the one of Table II. The study does not list them.
-BUFFERS = tuple(250 * KIB * i for i in range(1, 41))
+#: Domain of Eq. 4, bytes, and the number of settings; the study does not list them.
+DOMAIN, SETTINGS = (1_843_200, 92_160_000), 40
 
-#: 10 settings equally spaced in a ninth of the 6 to 66 MB of section VI, none of them in BUFFERS.
-FRESH_BUFFERS = tuple(round((6e6 + i * 60e6 / 9) / 9) for i in range(10))
+#: Interval and number of the settings of the validation (section VI).
+FRESH_DOMAIN, FRESH_SETTINGS = (6_000_000, 66_000_000), 10
 
 #: The throughput that section VI asks a buffer for, Mbit/s.
 TARGET_MBPS = 20.0
@@ -61,6 +59,12 @@ def trials(
     ]
 
 
+def spaced(ends: tuple[int, int], count: int, divisor: int) -> list[int]:
+    """Equally spaced buffers, bytes."""
+    low, high = ends
+    return [round((low + i * (high - low) / (count - 1)) / divisor) for i in range(count)]
+
+
 def measure(path: Path, planned: Sequence[Trial]) -> None:
     """Run trials and write a row for each."""
     with Reporter().phase(path.stem) as progress:
@@ -82,11 +86,18 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--duration", type=float, default=60.0, help="seconds per trial")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--divisor",
+        type=int,
+        default=1,
+        help="of the printed buffers; 9 if they are meant for all nine subflows together (errata E34)",
+    )
     asked = parser.parse_args()
     asked.directory.mkdir(parents=True, exist_ok=True)
     topology = load("UiO-UiT")
     files = {name: asked.directory / f"{name}.csv" for name in ("data", "fresh")}
-    for name, buffers in (("data", BUFFERS), ("fresh", FRESH_BUFFERS)):
+    for name, ends, count in (("data", DOMAIN, SETTINGS), ("fresh", FRESH_DOMAIN, FRESH_SETTINGS)):
+        buffers = spaced(ends, count, asked.divisor)
         measure(files[name], trials(topology, buffers, asked.runs, asked.duration, asked.seed, name))
     data, fresh = (read_measurements(str(files[name])) for name in ("data", "fresh"))
     analysis = analyse(data, AnalysisOptions(target_mbps=TARGET_MBPS), fresh)

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from mptune import theory
+from mptune.confirm import Confirmation
 from mptune.errors import InputError, MptuneError
 from mptune.impact import ImpactOptions
-from mptune.optimise import OptimiseOptions, optimise
+from mptune.optimise import OptimiseOptions, Result, optimise
 from mptune.report.documents import result_document
 from mptune.testbeds import Trial
 from mptune.topology import Topology
@@ -26,6 +27,12 @@ OPTIONS = OptimiseOptions(
 )
 
 
+def confirmed_of(result: Result) -> Confirmation:
+    """The confirmation, which is there whenever something was measured."""
+    assert result.confirmation is not None
+    return result.confirmation
+
+
 def changed(**changes: Any) -> OptimiseOptions:
     return msgspec.structs.replace(OPTIONS, **changes)
 
@@ -38,7 +45,7 @@ def test_the_answer_of_a_network_with_a_harmful_subflow(network: Topology, fake_
     result = optimise(network, fake_testbed, OPTIONS)
     assert result.optimum.pm == "pcdc"
     assert result.subflows == ("A-X", "B-X")
-    assert result.confirmation.recommended.standby_order == ("C-X",)
+    assert confirmed_of(result).recommended.standby_order == ("C-X",)
     assert result.optimum.buffer_mib == pytest.approx(0.93 * 8, rel=0.02)
     assert result.optimum.throughput_mbps == pytest.approx(93, rel=0.03)
     confirmed, baseline, gain = (getattr(result.confirmation, n) for n in ("confirmed", "baseline", "gain"))
@@ -84,7 +91,8 @@ def test_the_confirmed_buffer_is_whole_kib_and_no_smaller_than_obs(
     network: Topology, fake_testbed: Any
 ) -> None:
     result = optimise(network, fake_testbed, OPTIONS)
-    size, obs = result.confirmation.recommended.buffer_bytes, result.optimum.buffer_mib * MIB
+    assert result.buffer_bytes == confirmed_of(result).recommended.buffer_bytes
+    size, obs = result.buffer_bytes, result.optimum.buffer_mib * MIB
     assert size % 1024 == 0 and obs <= size + 0.01 and size < obs + 1024
 
 
@@ -113,7 +121,7 @@ def test_without_pcdc_no_impact_factor_is_measured(network: Topology, fake_testb
 def test_throughput_that_levels_off_is_called_out(network: Topology, fake_testbed: Any) -> None:
     """Level from 2 MiB on: the parabola wants more than the 2 MiB at which the sweep is there already."""
     fake_testbed.knee_mib = {"cubic": 2.0, "reno": 2.0}
-    result = optimise(network, fake_testbed, OPTIONS)
+    result = optimise(network, fake_testbed, changed(model="quadratic"))
     assert result.optimum.buffer_mib > 2
     (warning,) = [text for text in result.warnings if "In the sweep" in text]
     assert "with 2 MiB already" in warning
@@ -135,6 +143,35 @@ def test_a_prediction_that_fresh_trials_contradict_is_called_out(
     assert any("misses its target" in text for text in result.warnings)
 
 
+def test_throughput_that_falls_again_behind_the_optimum_is_called_out(
+    network: Topology, fake_testbed: Any
+) -> None:
+    """From 5 MiB on a subflow drags the others down: the answer is before the cliff, and says so."""
+    run = fake_testbed.run
+
+    def falling(trial: Trial) -> Any:
+        fake_testbed.gives = {
+            "A-X": 80.0,
+            "B-X": 20.0,
+            "C-X": -10.0 if trial.buffer_bytes < 5 * MIB else -80.0,
+        }
+        return run(trial)
+
+    fake_testbed.run = falling
+    fake_testbed.knee_mib = {"cubic": 3.0, "reno": 3.0}
+    result = optimise(network, fake_testbed, changed(pms=("fullmesh",)), workers=1)
+    assert result.optimum.buffer_mib < 5
+    (warning,) = [text for text in result.warnings if "More buffer makes" in text]
+    assert "from 5 MiB on" in warning
+
+
+def test_the_model_of_the_paper_is_there_by_name(network: Topology, fake_testbed: Any) -> None:
+    result = optimise(network, fake_testbed, changed(model="quadratic"))
+    assert result.response.model == "quadratic" and not result.response.comparison
+    document = result_document(result)
+    assert document["model"] == "quadratic" and "bs^2" in document["models"][0]["formula"]
+
+
 def test_a_good_prediction_is_left_alone(network: Topology, fake_testbed: Any) -> None:
     warnings = " ".join(optimise(network, fake_testbed, OPTIONS).warnings)
     assert "believe" not in warnings and "misses" not in warnings and "In the sweep" not in warnings
@@ -153,7 +190,7 @@ def test_failed_trials_are_left_out_and_told(network: Topology, fake_testbed: An
 def test_a_confirmation_that_fails_is_no_number(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.fails = lambda t: "cut" if len(fake_testbed.trials) > 2 * 2 * 8 * 3 + 2 * 3 * 2 else None
     result = optimise(network, fake_testbed, OPTIONS, workers=1)
-    assert result.confirmation.confirmed is None and result.confirmation.gain is None
+    assert confirmed_of(result).confirmed is None and confirmed_of(result).gain is None
     assert any("No trial of the recommended configuration succeeded" in text for text in result.warnings)
     assert result_document(result)["confirmed"]["mean"] is None
 

@@ -84,7 +84,7 @@ def confirm(
 def verdict(
     points: Sequence[SweepPoint],
     optimum: Optimum,
-    confirmation: Confirmation,
+    confirmation: Confirmation | None,
     *,
     sacrifice: float,
     reading: str,
@@ -94,31 +94,32 @@ def verdict(
     Parameters
     ----------
     points : the sweep the optimum was selected from.
+    confirmation : None where nothing can be measured afresh.
     sacrifice, reading : as in `mptune.selection.select`. The target is what the selection promised: the
         sacrifice below the best mean of all, or in the literal reading of the chosen combination.
     """
     if reading == "literal":
         points = [point for point in points if point.combination == (optimum.pm, optimum.cc)]
     target = (1 - sacrifice) * max(point.throughput.mean for point in points)
-    confirmed = confirmation.confirmed
+    sentences = []
+    if confirmation is not None:
+        sentences = [*_against_trials(optimum, target, confirmation), *_against_default(confirmation.gain)]
+    return [*sentences, *_against_sweep(points, optimum, target), *_falls_again(points, optimum, target)]
+
+
+def _against_trials(optimum: Optimum, target_mbps: float, confirmation: Confirmation) -> list[str]:
+    """Whether fresh trials agree with the prediction and reach the target."""
+    predicted_mbps, confirmed = optimum.throughput_mbps, confirmation.confirmed
     if confirmed is None:
         reason = confirmation.records[0].failed
-        sentences = [f"No trial of the recommended configuration succeeded (first reason: {reason})."]
-    else:
-        sentences = _against_trials(optimum.throughput_mbps, target, confirmed)
-    return [*sentences, *_against_default(confirmation.gain), *_against_sweep(points, optimum, target)]
-
-
-def _against_trials(predicted_mbps: float, target_mbps: float, confirmed: Summary) -> list[str]:
-    """Whether fresh trials agree with the prediction and reach the target."""
+        return [f"No trial of the recommended configuration succeeded (first reason: {reason})."]
     low, high = (confirmed.mean if end is None else end for end in (confirmed.low, confirmed.high))
     sentences = []
     outside = not low <= predicted_mbps <= high
     if outside and abs(predicted_mbps - confirmed.mean) > DISAGREEMENT * confirmed.mean:
         sentences.append(
             f"The model predicts {digits(predicted_mbps)} Mbit/s, fresh trials gave {digits(confirmed.mean)} "
-            f"({digits(low)} to {digits(high)}): believe the trials. A parabola misfits throughput that "
-            "rises and then stays level."
+            f"({digits(low)} to {digits(high)}): believe the trials."
         )
     if high < target_mbps:
         sentences.append(
@@ -157,6 +158,28 @@ def _against_sweep(points: Sequence[SweepPoint], optimum: Optimum, target_mbps: 
         f"In the sweep {pm} with {cc} reached {digits(least.throughput.mean)} Mbit/s with "
         f"{least.buffer_mib:.4g} MiB already, and {digits(target_mbps)} is the best mean less the sacrifice: "
         "the model asks for more buffer than the observations do."
+    ]
+
+
+def _falls_again(points: Sequence[SweepPoint], optimum: Optimum, target_mbps: float) -> list[str]:
+    """Whether the recommended combination missed the target with more buffer than is recommended.
+
+    A point counts with the upper end of its interval, so that it must miss it for sure.
+    """
+    missed = [
+        point
+        for point in points
+        if point.combination == (optimum.pm, optimum.cc)
+        and point.buffer_mib > optimum.buffer_mib
+        and (point.throughput.mean if point.throughput.high is None else point.throughput.high) < target_mbps
+    ]
+    if not missed:
+        return []
+    least = min(missed, key=lambda point: point.throughput.mean)
+    return [
+        f"More buffer makes {optimum.pm} with {optimum.cc} slower: from {missed[0].buffer_mib:.4g} MiB on it "
+        f"missed the target, down to {digits(least.throughput.mean)} Mbit/s with {least.buffer_mib:.4g} MiB. "
+        "Set the recommended buffer and no more."
     ]
 
 

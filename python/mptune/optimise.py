@@ -1,9 +1,10 @@
 """The main job: from a topology to the best configuration, with the evidence (MPCOA, all steps).
 
-    impact factors -> optional sets -> sweep -> response model -> selection -> confirmation
+    impact factors -> optional sets -> sweep -> decision (response model, selection) -> confirmation
 
-Each step is a module of its own; this one puts them in a row. It prints nothing and writes no file:
-see `mptune.cli.optimise` and `mptune.campaign.directory`.
+Each step is a module of its own; this one puts them in a row. It prints nothing and writes no file: see
+`mptune.cli.optimise` and `mptune.report.documents`. With measurements of others in place of the first
+three steps it is `mptune.optimise_from`.
 """
 
 import itertools
@@ -19,10 +20,11 @@ from mptune.campaign.planning import Configuration, plan
 from mptune.campaign.progress import Reporter
 from mptune.campaign.records import Record, measure
 from mptune.confirm import Confirmation, confirm, verdict
+from mptune.decision import Decision, DecisionOptions, check_decision, decide
 from mptune.errors import InputError
 from mptune.impact import Impact, ImpactOptions, SubflowSets, measure_impact
-from mptune.response import MODELS, Combination, Response
-from mptune.selection import READINGS, BufferRange, Optimum, select
+from mptune.response import Combination, Response, Sample
+from mptune.selection import Optimum
 from mptune.sweep import SweepPoint, sweep_points, sweep_samples
 from mptune.testbeds import Testbed
 from mptune.topology import Topology
@@ -34,15 +36,12 @@ BUFFER_STEP = 1024
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
 
 
-class OptimiseOptions(msgspec.Struct, frozen=True, kw_only=True):
+class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     """What to sweep, how often, and how to decide.
 
     Attributes
     ----------
     buffers : bytes, ascending.
-    sacrifice : delta of MPCOA Eq. 10, in [0, 1).
-    selection, model : names in `mptune.selection.READINGS` and `mptune.response.MODELS`.
-    on_grid : restrict the answer to the swept buffers.
     impact : its `buffer_bytes` is the buffer of the withdrawal trials.
     """
 
@@ -53,11 +52,6 @@ class OptimiseOptions(msgspec.Struct, frozen=True, kw_only=True):
     duration_ns: int
     impact: ImpactOptions
     confirm_runs: int
-    sacrifice: float = 0.07
-    selection: str = "global"
-    model: str = "quadratic"
-    on_grid: bool = False
-    seed: int = 1
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,27 +59,45 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
+    name : of the topology, or of the file of measurements.
+    decision : its optimum is as the model predicts it; the buffer to use is `buffer_bytes`.
+    buffer_bytes : OBS, rounded up to whole KiB.
+    topology : None where only measurements were given.
     impacts : by congestion control; empty when PCDC was not asked for.
-    optimum : as the model predicts it; the buffer in use is that of `confirmation.recommended`.
-    subflows : labels of the subflows that carry data.
-    predicted : 95 % interval of the model's mean at the optimum, Mbit/s; None without one.
-    traditional : formula -> bytes (`mptune.theory.traditional`).
+    subflows : labels of the subflows that carry data; empty where nothing is known of them.
+    confirmation : None for measurements of others, which cannot be repeated here.
+    traditional : formula -> bytes (`mptune.theory.traditional`); empty without a topology.
     warnings : sentences for the user.
     records : every trial, in the order of measurement.
     """
 
-    topology: Topology
-    options: OptimiseOptions
-    impacts: tuple[Impact, ...]
+    name: str
+    decision: Decision
+    buffer_bytes: int
     points: tuple[SweepPoint, ...]
-    response: Response
-    optimum: Optimum
-    subflows: tuple[str, ...]
-    predicted: tuple[float, float] | None
-    confirmation: Confirmation
-    traditional: dict[str, int]
     warnings: tuple[str, ...]
-    records: tuple[Record, ...]
+    topology: Topology | None = None
+    impacts: tuple[Impact, ...] = ()
+    subflows: tuple[str, ...] = ()
+    confirmation: Confirmation | None = None
+    traditional: dict[str, int] = {}
+    records: tuple[Record, ...] = ()
+
+    @property
+    def optimum(self) -> Optimum:
+        """The optimum as the model predicts it."""
+        return self.decision.optimum
+
+    @property
+    def response(self) -> Response:
+        """The fitted model."""
+        return self.decision.response
+
+    @property
+    def predicted(self) -> tuple[float, float] | None:
+        """95 % interval of the model's mean at the optimum, Mbit/s; None without one."""
+        curve = self.response.curves[Combination(self.optimum.pm, self.optimum.cc)]
+        return curve.interval(self.optimum.buffer_mib)
 
 
 def optimise(
@@ -108,27 +120,26 @@ def optimise(
     impacts, impact_records = job.impacts()
     sets = {impact.cc: impact.sets for impact in impacts}
     swept = job.sweep(sets)
-    points = sweep_points(swept)
-    response = MODELS[options.model].fit(sweep_samples(swept))
-    optimum = job.select(response, sets)
-    confirmation = job.confirm(optimum, sets)
+    samples = sweep_samples(swept)
+    homogeneous = {cc for cc, one in sets.items() if len(one.optional) == len(topology.paths)}
+    decision = decide(samples, options, homogeneous=homogeneous, reporter=job.reporter)
+    confirmation = job.confirm(decision.optimum, sets)
     return Result(
+        name=topology.name,
+        decision=decision,
+        buffer_bytes=confirmation.recommended.buffer_bytes,
+        points=sweep_points(samples),
         topology=topology,
-        options=options,
         impacts=tuple(impacts),
-        points=points,
-        response=response,
-        optimum=optimum,
         subflows=_subflows(topology, confirmation),
-        predicted=response.curves[Combination(optimum.pm, optimum.cc)].interval(optimum.buffer_mib),
         confirmation=confirmation,
         traditional=theory.traditional(topology),
         warnings=(
             *(text for impact in impacts for text in impact.warnings),
             *_failures(swept, "sweep"),
-            *response.warnings,
+            *decision.response.warnings,
             *_failures(confirmation.records, "confirmation"),
-            *verdict(points, optimum, confirmation, sacrifice=options.sacrifice, reading=options.selection),
+            *judge(samples, decision, confirmation),
         ),
         records=(*impact_records, *swept, *confirmation.records),
     )
@@ -174,18 +185,6 @@ class _Job(NamedTuple):
         with self.reporter.phase("sweep") as progress:
             return measure(self.testbed, planned, workers=self.workers, progress=progress)
 
-    def select(self, response: Response, sets: Mapping[str, SubflowSets]) -> Optimum:
-        """MPCOA's decision on the fitted curves."""
-        return select(
-            response.curves,
-            BufferRange(
-                grid=tuple(size / MIB for size in self.options.buffers), on_grid=self.options.on_grid
-            ),
-            sacrifice=self.options.sacrifice,
-            reading=self.options.selection,
-            homogeneous={cc for cc, one in sets.items() if len(one.optional) == len(self.topology.paths)},
-        )
-
     def confirm(self, optimum: Optimum, sets: Mapping[str, SubflowSets]) -> Confirmation:
         """Fresh trials of the optimum and of the default."""
         options = self.options
@@ -193,7 +192,7 @@ class _Job(NamedTuple):
             return confirm(
                 self.topology,
                 self.testbed,
-                _configuration(optimum.pm, optimum.cc, _whole_buffer(optimum.buffer_mib), sets),
+                _configuration(optimum.pm, optimum.cc, whole_buffer(optimum.buffer_mib), sets),
                 _configuration(DEFAULT_PM, DEFAULT_CC, options.buffers[-1], sets),
                 runs=options.confirm_runs,
                 duration_ns=options.duration_ns,
@@ -212,17 +211,7 @@ def check_options(options: OptimiseOptions) -> None:
     """
     _check_names("--pm", options.pms, testbeds.names("path_managers"))
     _check_names("--cc", options.ccs, testbeds.names("congestion_controls"))
-    _check_names("--selection", [options.selection], READINGS)
-    _check_names("--model", [options.model], MODELS)
-    needed = MODELS[options.model].min_buffers
-    if len(options.buffers) < needed:
-        raise InputError(
-            "--buffers",
-            "",
-            f"expected {needed} sizes at least for the {options.model} model, found {len(options.buffers)}",
-        )
-    if not 0 <= options.sacrifice < 1:
-        raise InputError("--sacrifice", "", f"expected a share in [0, 1), found {options.sacrifice}")
+    check_decision(options, len(options.buffers), "--buffers")
     for option, number in (
         ("--runs", options.runs),
         ("--impact-runs", options.impact.runs),
@@ -249,9 +238,20 @@ def _configuration(pm: str, cc: str, size: int, sets: Mapping[str, SubflowSets])
     )
 
 
-def _whole_buffer(mib: float) -> int:
+def whole_buffer(mib: float) -> int:
     """Bytes of a buffer, rounded up to whole `BUFFER_STEP`s (a millionth of a step is rounding error)."""
     return BUFFER_STEP * math.ceil(mib * MIB / BUFFER_STEP - 1e-6)
+
+
+def judge(samples: Sequence[Sample], decision: Decision, confirmation: Confirmation | None) -> list[str]:
+    """What the observations do not bear out of a decision."""
+    return verdict(
+        sweep_points(samples),
+        decision.optimum,
+        confirmation,
+        sacrifice=decision.options.sacrifice,
+        reading=decision.options.selection,
+    )
 
 
 def _failures(records: Sequence[Record], name: str) -> list[str]:

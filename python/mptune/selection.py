@@ -51,6 +51,20 @@ class BufferRange(msgspec.Struct, frozen=True, kw_only=True):
     grid: tuple[float, ...]
     on_grid: bool = False
 
+    def within(self, limits: tuple[float, float] | None) -> "BufferRange":
+        """Give the part of the range within limits, MiB; all of it without limits.
+
+        Raises
+        ------
+        MptuneError : nothing is left.
+        """
+        if limits is None:
+            return self
+        grid = tuple(bs for bs in self.grid if limits[0] <= bs <= limits[1])
+        if not grid:
+            raise MptuneError(f"no buffer of the grid is within {limits[0]:.6g} to {limits[1]:.6g} MiB")
+        return BufferRange(grid=grid, on_grid=self.on_grid)
+
     def maximum(self, curve: Curve) -> float:
         """Largest throughput of a curve, Mbit/s."""
         if self.on_grid:
@@ -92,6 +106,68 @@ READINGS: dict[str, Targets] = {
 }
 
 
+class Candidates:
+    """Curves that may be chosen, with the maximum of each: ask `best` for as many sacrifices as needed.
+
+    Where the optional set of a congestion control holds every subflow, PCDC does what FullMesh does,
+    and MPCOA chooses FullMesh (sections 5.3 and 5.4): PCDC is then not a candidate.
+
+    Parameters
+    ----------
+    curves : the fitted curve of every combination.
+    homogeneous : congestion controls whose optional set holds every subflow.
+    measured : smallest and largest buffer with a usable observation, MiB, where that is less than the
+        range: beyond it a curve is a guess, and no answer.
+
+    Raises
+    ------
+    MptuneError : no curve predicts any throughput.
+    """
+
+    def __init__(
+        self,
+        curves: Mapping[Combination, Curve],
+        buffers: BufferRange,
+        *,
+        homogeneous: Collection[str] = (),
+        measured: Mapping[Combination, tuple[float, float]] | None = None,
+    ) -> None:
+        limits = measured or {}
+        self._curves = {
+            c: curve for c, curve in curves.items() if not _is_fullmesh_again(c, curves, homogeneous)
+        }
+        self._ranges = {c: buffers.within(limits.get(c)) for c in self._curves}
+        maxima = {c: self._ranges[c].maximum(curve) for c, curve in self._curves.items()}
+        self.maxima = {combination: maximum for combination, maximum in maxima.items() if maximum > 0}
+        if not self.maxima:
+            raise MptuneError("the response model predicts no throughput for any combination")
+
+    def best(self, sacrifice: float = 0.07, reading: str = "global") -> Optimum:
+        """Choose the combination with the smallest sufficient buffer.
+
+        Of candidates equal in buffer the faster wins, and of those equal in both the simpler path manager.
+
+        Parameters
+        ----------
+        sacrifice : delta of Eq. 10, the share of the maximum given up for a smaller buffer, in [0, 1).
+        reading : name in `READINGS`.
+        """
+        found = []
+        for combination, wanted in READINGS[reading](self.maxima, sacrifice).items():
+            curve = self._curves[combination]
+            buffer = self._ranges[combination].smallest(curve, wanted)
+            if buffer is not None:
+                found.append(
+                    Optimum(
+                        pm=combination.pm,
+                        cc=combination.cc,
+                        buffer_mib=buffer,
+                        throughput_mbps=curve.predict(buffer),
+                    )
+                )
+        return _smallest(found)
+
+
 def select(
     curves: Mapping[Combination, Curve],
     buffers: BufferRange,
@@ -100,42 +176,13 @@ def select(
     reading: str = "global",
     homogeneous: Collection[str] = (),
 ) -> Optimum:
-    """Choose the combination with the smallest sufficient buffer.
-
-    Where the optional set of a congestion control holds every subflow, PCDC does what FullMesh does,
-    and MPCOA chooses FullMesh (sections 5.3 and 5.4): PCDC is then not a candidate. Of candidates equal
-    in buffer the faster wins, and of those equal in both the simpler path manager.
-
-    Parameters
-    ----------
-    curves : the fitted curve of every combination.
-    sacrifice : delta of Eq. 10, the share of the maximum given up for a smaller buffer, in [0, 1).
-    reading : name in `READINGS`.
-    homogeneous : congestion controls whose optional set holds every subflow.
+    """Choose once among fitted curves; parameters as in `Candidates` and its `best`.
 
     Raises
     ------
     MptuneError : no curve predicts any throughput.
     """
-    candidates = {c: curve for c, curve in curves.items() if not _is_fullmesh_again(c, curves, homogeneous)}
-    maxima = {combination: buffers.maximum(curve) for combination, curve in candidates.items()}
-    maxima = {combination: maximum for combination, maximum in maxima.items() if maximum > 0}
-    if not maxima:
-        raise MptuneError("the response model predicts no throughput for any combination")
-    found = []
-    for combination, wanted in READINGS[reading](maxima, sacrifice).items():
-        curve = candidates[combination]
-        buffer = buffers.smallest(curve, wanted)
-        if buffer is not None:
-            found.append(
-                Optimum(
-                    pm=combination.pm,
-                    cc=combination.cc,
-                    buffer_mib=buffer,
-                    throughput_mbps=curve.predict(buffer),
-                )
-            )
-    return _best(found)
+    return Candidates(curves, buffers, homogeneous=homogeneous).best(sacrifice, reading)
 
 
 def _is_fullmesh_again(
@@ -146,7 +193,7 @@ def _is_fullmesh_again(
     return pm == "pcdc" and cc in homogeneous and Combination("fullmesh", cc) in curves
 
 
-def _best(found: Sequence[Optimum]) -> Optimum:
+def _smallest(found: Sequence[Optimum]) -> Optimum:
     """Smallest buffer; among equal ones the fastest; among those the simplest path manager."""
     least = min(optimum.buffer_mib for optimum in found)
     small = [optimum for optimum in found if optimum.buffer_mib <= least + BUFFER_TIE_MIB]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from mptune.campaign.grid import MIB
-from mptune.campaign.records import Record, throughputs
+from mptune.campaign.records import Record
 from mptune.errors import MptuneError
 from mptune.response import Combination, Sample
 from mptune.statistics import Summary, summarise
@@ -22,30 +22,30 @@ class SweepPoint(msgspec.Struct, frozen=True, kw_only=True):
     throughput: Summary
 
 
-def sweep_points(records: Sequence[Record]) -> tuple[SweepPoint, ...]:
-    """Summaries of the configurations that have at least one usable trial, in the order measured.
+def sweep_points(samples: Sequence[Sample]) -> tuple[SweepPoint, ...]:
+    """Summaries of the configurations, in the order of their first observation."""
+    by_configuration: dict[tuple[Combination, float], list[float]] = {}
+    for sample in samples:
+        key = sample.combination, sample.buffer_mib
+        by_configuration.setdefault(key, []).append(sample.throughput_mbps)
+    return tuple(
+        SweepPoint(combination=combination, buffer_mib=buffer, throughput=summarise(values))
+        for (combination, buffer), values in by_configuration.items()
+    )
+
+
+def sweep_samples(records: Sequence[Record]) -> list[Sample]:
+    """Every usable observation, not the means: see `mptune.response.quadratic`.
 
     Raises
     ------
     MptuneError : there is none at all.
     """
-    by_configuration: dict[tuple[Combination, int], list[Record]] = {}
-    for one in records:
-        by_configuration.setdefault((Combination(one.pm, one.cc), one.buffer_bytes), []).append(one)
-    points = tuple(
-        SweepPoint(combination=combination, buffer_mib=size / MIB, throughput=summarise(values))
-        for (combination, size), runs in by_configuration.items()
-        if (values := throughputs(runs))
-    )
-    if not points:
-        raise MptuneError(f"every trial of the sweep failed (first reason: {records[0].failed})")
-    return points
-
-
-def sweep_samples(records: Sequence[Record]) -> list[Sample]:
-    """Every usable observation, not the means: see `mptune.response.quadratic`."""
-    return [
-        Sample(Combination(one.pm, one.cc), one.buffer_bytes / MIB, one.throughput_mbps)
+    samples = [
+        Sample(Combination(one.pm, one.cc), one.buffer_bytes / MIB, one.throughput_mbps, one.run)
         for one in records
         if one.throughput_mbps is not None
     ]
+    if not samples:
+        raise MptuneError(f"every trial of the sweep failed (first reason: {records[0].failed})")
+    return samples

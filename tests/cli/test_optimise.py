@@ -20,9 +20,14 @@ FILES = {
     "config.json",
     "impact.json",
     "observations.csv",
+    "pareto.csv",
     "result.json",
     "subflows.csv",
-    *(f"throughput_{name}.{ending}" for name in ("bars", "over_buffer") for ending in ("png", "svg")),
+    *(
+        f"{name}.{ending}"
+        for name in ("pareto", "throughput_bars", "throughput_over_buffer")
+        for ending in ("png", "svg")
+    ),
 }
 
 
@@ -43,12 +48,27 @@ def test_json_has_the_promised_shape(done: tuple[Path, Any]) -> None:
     _, result = done
     assert set(result) >= {
         *("opm", "occ", "obs_mib", "otp_mbps", "subflows", "predicted", "confirmed", "models", "r_squared"),
-        *("traditional_mib", "share_of_traditional"),
+        *("traditional_mib", "share_of_traditional", "uncertainty", "pareto", "comparison", "model"),
     }
     for key in ("predicted", "confirmed"):
         assert set(result[key]) >= {"mean", "low", "high"}
     assert set(result["models"][0]) >= {"pm", "cc", "formula", "max_mbps", "buffer_at_max_mib"}
     assert 0.02 <= result["obs_mib"] <= 0.5
+    told = result["uncertainty"]
+    assert 0.02 <= told["obs_mib"]["low"] <= result["obs_mib"] <= told["obs_mib"]["high"] <= 0.5
+    assert told["otp_mbps"]["low"] <= told["otp_mbps"]["high"]
+    assert sum(one["share"] for one in told["wins"]) == pytest.approx(1.0)
+    assert result["model"] in {one["model"] for one in result["comparison"]}
+
+
+def test_the_trade_off_is_in_the_table(done: tuple[Path, Any]) -> None:
+    out, result = done
+    with (out / "pareto.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [float(row["buffer_mib"]) for row in table] == [row["buffer_mib"] for row in result["pareto"]]
+    (answer,) = [row for row in table if float(row["sacrifice"]) == result["sacrifice"]]
+    assert (answer["pm"], answer["cc"]) == (result["opm"], result["occ"])
+    assert float(answer["throughput_mbps"]) == pytest.approx(result["otp_mbps"])
 
 
 def test_the_run_directory_is_complete(done: tuple[Path, Any]) -> None:
@@ -75,7 +95,7 @@ def test_every_trial_is_in_the_table(done: tuple[Path, Any]) -> None:
 def test_the_same_seed_gives_the_same_bytes(done: tuple[Path, Any], tmp_path: Path) -> None:
     out, _ = done
     assert optimise(tmp_path / "again", "--quiet", "--jobs", "1").exit_code == 0
-    for name in ("observations.csv", "subflows.csv", "impact.json", "result.json"):
+    for name in ("observations.csv", "subflows.csv", "impact.json", "result.json", "pareto.csv"):
         assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes(), name
 
 
@@ -111,6 +131,8 @@ def test_the_answer_comes_first_and_an_earlier_run_is_kept_unless_forced(tmp_pat
         (["--testbed", "moon"], "--testbed"),
         (["--jobs", "0"], "--jobs"),
         (["--impact-duration", "1ms"], "multiple of 0.1 s"),
+        (["--resamples", "-1"], "--resamples: expected 0 (none) to"),
+        (["--buffer-unit", "MiB"], "--buffer-unit: expected it not to be given without --from"),
     ],
 )
 def test_bad_options_leave_nothing_behind(arguments: list[str], named: str, tmp_path: Path) -> None:
@@ -130,3 +152,74 @@ def test_an_interrupted_run_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatc
     shown = optimise(tmp_path / "out", "--quiet")
     assert shown.exit_code == 130
     assert not list(tmp_path.iterdir())
+
+
+def test_the_observations_of_a_run_give_its_answer_again(done: tuple[Path, Any], tmp_path: Path) -> None:
+    out, result = done
+    again = tmp_path / "again"
+    shown = CliRunner().invoke(
+        app, ["optimise", "--from", str(out / "observations.csv"), "--out", str(again), "--quiet", "--json"]
+    )
+    assert shown.exit_code == 0, shown.stderr
+    answer = json.loads(shown.stdout)
+    for key in ("occ", "otp_mbps", "obs_bytes", "model"):
+        # Sets of subflows are not in the file, and with them the rule for PCDC in a homogeneous network.
+        assert answer[key] == result[key] or answer["opm"] == "pcdc", key
+    assert answer["confirmed"]["runs"] == 0 and answer["topology"] is None
+    assert {path.name for path in again.iterdir()} == FILES - {
+        "impact.json",
+        "observations.csv",
+        "subflows.csv",
+    }
+    options = json.loads((again / "config.json").read_text())["options"]
+    assert options["from"].endswith("observations.csv") and len(options["sha256"]) == 64
+
+
+def test_a_decision_on_foreign_data_says_what_it_lacks(tmp_path: Path) -> None:
+    data = tmp_path / "mine.csv"
+    rows = [f"{min(b, 4) * 10 + w},{b},cubic" for b in range(1, 9) for w in (-0.1, 0.1)]
+    data.write_text("\n".join(["rate,buffer,cc", *rows]) + "\n")
+    how = ["--column", "throughput=rate", "--throughput-unit", "Mbit/s", "--buffer-unit", "MiB"]
+    command = [
+        "optimise",
+        "--from",
+        str(data),
+        *how,
+        "--pm",
+        "fullmesh",
+        "--out",
+        str(tmp_path / "out"),
+        "--quiet",
+    ]
+    shown = CliRunner().invoke(app, [*command, "UiT-HAW"])
+    assert shown.exit_code == 0, shown.stderr
+    first, second, third, *_ = shown.stdout.splitlines()
+    assert first.startswith("mine: use path manager fullmesh with cubic and set the buffer to 3.7")
+    assert second.endswith("nothing confirms it.")
+    assert third.startswith("95 % intervals from 200 resamples of the runs: buffer ")
+    assert "traditional buffer" in shown.stdout and "nothing was measured afresh" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], "TOPOLOGY: expected a topology, or measurements by --from, found neither"),
+        (["--from", "none.csv"], "none.csv: expected a CSV file, found No such file"),
+        (["--from", "DATA", "--runs", "3"], "--runs: expected it not to be given with --from"),
+        (["--from", "DATA", "--impact-runs", "3"], "--impact-runs: expected it not to be given with --from"),
+        (["--from", "DATA", "--pm", "pcdc,fullmesh"], "--pm: expected one path manager"),
+        (["--from", "DATA", "--cc", "turbo"], "--cc: expected names that occur in"),
+        (["--from", "DATA", "--column", "cc"], "--column: expected ROLE=HEADER"),
+        (["--from", "DATA", "--model", "magic"], "--model"),
+        (["--from", "DATA", "moon"], "moon"),
+    ],
+)
+def test_bad_sources_leave_nothing_behind(arguments: list[str], named: str, tmp_path: Path) -> None:
+    data = tmp_path / "data.csv"
+    data.write_text("throughput_mbps,buffer_mib,cc\n1,1,a\n2,2,a\n3,3,a\n")
+    out = tmp_path / "out"
+    given = [str(data) if argument == "DATA" else argument for argument in arguments]
+    shown = CliRunner().invoke(app, ["optimise", *given, "--out", str(out), "--quiet"])
+    assert shown.exit_code == 2
+    assert named in shown.stderr and shown.stderr.count("\n") == 1
+    assert not out.exists()

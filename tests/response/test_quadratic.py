@@ -129,7 +129,8 @@ def test_nothing_reaches_more_than_the_maximum(c: tuple[float, float, float]) ->
     assert curve.smallest_buffer(top + 1.0, LOW, HIGH) is None
 
 
-@given(coefficients, st.floats(0, 0.99))
+# Not exactly what the lowest buffer gives: there the last digit decides between it and the next crossing.
+@given(coefficients, st.floats(0.01, 0.99))
 def test_closed_form_and_search_agree(c: tuple[float, float, float], share: float) -> None:
     closed, searched = Parabola(c), Searched(c)
     (_, top), (_, top_searched) = closed.maximum(LOW, HIGH), searched.maximum(LOW, HIGH)

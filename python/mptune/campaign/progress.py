@@ -49,24 +49,24 @@ class Reporter:
         self._clock = clock
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[Advance | None]:
-        """Give the callback for `run_trials` that shows one phase under this name."""
+    def phase(self, name: str, unit: str = "trials") -> Iterator[Advance | None]:
+        """Give the callback for `run_trials` (or another count of units) that shows one phase by name."""
         if self._quiet:
             yield None
         elif self._stream.isatty():
-            with self._bar() as bar:
+            with self._bar(unit) as bar:
                 task = bar.add_task(name, total=None)
                 yield lambda done, total: bar.update(task, completed=done, total=total)
         else:
-            yield _PlainLines(name, self._stream, self._clock)
+            yield _PlainLines(name, unit, self._stream, self._clock)
 
-    def _bar(self) -> Progress:
+    def _bar(self, unit: str) -> Progress:
         """Give the bar of a terminal."""
         return Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            _RateColumn(),
+            _RateColumn(unit),
             TimeRemainingColumn(),
             TextColumn("left"),
             console=Console(file=self._stream),
@@ -74,17 +74,21 @@ class Reporter:
 
 
 class _RateColumn(ProgressColumn):
-    """Trials per second of the bar."""
+    """Units per second of the bar."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
 
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:.1f} trials/s" if task.speed else "- trials/s")
+        return Text(f"{task.speed:.1f} {self._unit}/s" if task.speed else f"- {self._unit}/s")
 
 
 class _PlainLines:
     """A line every `PLAIN_INTERVAL_S` and one at the end."""
 
-    def __init__(self, name: str, stream: TextIO, clock: Callable[[], float]) -> None:
-        self._name, self._stream, self._clock = name, stream, clock
+    def __init__(self, name: str, unit: str, stream: TextIO, clock: Callable[[], float]) -> None:
+        self._name, self._unit, self._stream, self._clock = name, unit, stream, clock
         self._start = self._last = clock()
 
     def __call__(self, done: int, total: int) -> None:
@@ -95,5 +99,5 @@ class _PlainLines:
         self._last = now
         rate = done / max(now - self._start, 1e-9)
         left = f", {(total - done) / rate:.0f} s left" if done < total else ""
-        self._stream.write(f"{self._name}: {done}/{total} trials, {rate:.1f} trials/s{left}\n")
+        self._stream.write(f"{self._name}: {done}/{total} {self._unit}, {rate:.1f} {self._unit}/s{left}\n")
         self._stream.flush()

@@ -1,20 +1,21 @@
 """How `mptune optimise` tells its result: the answer in a sentence, then what it rests on.
 
-It formats a `Result` and computes nothing.
+It formats a `Result` and computes nothing. Tables of the decision itself are in `_decision_answer`.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from mptune._text import digits
 from mptune.campaign.grid import MIB
+from mptune.cli import _decision_answer
+from mptune.cli._decision_answer import ends
+from mptune.cli._tables import section, table
 from mptune.confirm import Confirmation
 from mptune.impact import Impact
 from mptune.optimise import Result
-from mptune.response import Response
 from mptune.statistics import Summary
 
 
@@ -22,39 +23,48 @@ def show(out: Console, result: Result, directory: Path) -> None:
     """Print the answer, the evidence, what to be wary of, and where the files are."""
     out.print(_sentence(result), style="bold", markup=False)
     out.print(_expectation(result), markup=False)
-    _confirmation(out, result.confirmation)
-    _traditional(out, result)
+    for sentence in _decision_answer.sureness(result.decision.uncertainty):
+        out.print(sentence, markup=False)
+    if result.confirmation is not None:
+        _confirmation(out, result.confirmation)
+    if result.traditional:
+        _traditional(out, result)
     if result.impacts:
         _impacts(out, result.impacts)
-    _models(out, result)
+    _decision_answer.show(out, result.decision)
     if result.warnings:
         out.print("\nTake into account", style="bold")
         for warning in result.warnings:
             out.print(f"! {warning}", markup=False)
-    out.print(f"\nObservations, result and figures: {directory}", markup=False)
+    held = "Observations, result and figures" if result.records else "Result and figures"
+    out.print(f"\n{held}: {directory}", markup=False)
 
 
 def _sentence(result: Result) -> str:
     """What to set."""
-    recommended = result.confirmation.recommended
-    size = recommended.buffer_bytes
-    standby = f" (standby: {', '.join(recommended.standby_order)})" if recommended.standby_order else ""
+    optimum, size = result.optimum, result.buffer_bytes
+    order = () if result.confirmation is None else result.confirmation.recommended.standby_order
+    standby = f" (standby: {', '.join(order)})" if order else ""
+    send = f", send on {', '.join(result.subflows)}{standby}," if result.subflows else ""
     return (
-        f"{result.topology.name}: use path manager {recommended.pm} with {recommended.cc}, send on "
-        f"{', '.join(result.subflows)}{standby}, and set the buffer to {size / MIB:.2f} MiB "
-        f"({size // 1024} KiB)."
+        f"{result.name}: use path manager {optimum.pm} with {optimum.cc}{send} and set the buffer to "
+        f"{size / MIB:.2f} MiB ({size // 1024} KiB)."
     )
 
 
 def _expectation(result: Result) -> str:
     """What to expect from it, from fresh trials if there are any."""
-    confirmed, predicted = result.confirmation.confirmed, result.optimum.throughput_mbps
+    predicted = result.optimum.throughput_mbps
+    interval = "" if result.predicted is None else f" ({ends(*result.predicted)})"
+    confirmation, model = result.confirmation, result.response.model
+    if confirmation is None:
+        return f"The {model} model predicts {digits(predicted)} Mbit/s{interval}; nothing confirms it."
+    confirmed = confirmation.confirmed
     if confirmed is None:
-        return f"The model predicts {digits(predicted)} Mbit/s; no confirmation trial succeeded."
-    interval = "" if result.predicted is None else f" ({_ends(*result.predicted)})"
+        return f"The {model} model predicts {digits(predicted)} Mbit/s; no confirmation trial succeeded."
     return (
         f"Expect {digits(confirmed.mean)} Mbit/s{_range(confirmed)}, the mean of {confirmed.n} fresh runs; "
-        f"the model predicts {digits(predicted)}{interval}.{_comparison(result.confirmation)}"
+        f"the {model} model predicts {digits(predicted)}{interval}.{_comparison(confirmation)}"
     )
 
 
@@ -74,12 +84,12 @@ def _comparison(confirmation: Confirmation) -> str:
 
 def _confirmation(out: Console, confirmation: Confirmation) -> None:
     """Both configurations side by side."""
-    table = _table("", "path manager", "CC", "| buffer (MiB)", "| mean (Mbit/s)", "95 % interval", "| runs")
+    shown = table("", "path manager", "CC", "| buffer (MiB)", "| mean (Mbit/s)", "95 % interval", "| runs")
     for name, configuration, summary in (
         ("recommended", confirmation.recommended, confirmation.confirmed),
         ("default", confirmation.default, confirmation.baseline),
     ):
-        table.add_row(
+        shown.add_row(
             name,
             configuration.pm,
             configuration.cc,
@@ -88,7 +98,7 @@ def _confirmation(out: Console, confirmation: Confirmation) -> None:
             "-" if summary is None else _range(summary).strip(" ()") or "-",
             "0" if summary is None else str(summary.n),
         )
-    _section(out, "Measured afresh", table)
+    section(out, "Measured afresh", shown)
 
 
 def _traditional(out: Console, result: Result) -> None:
@@ -99,66 +109,28 @@ def _traditional(out: Console, result: Result) -> None:
         "eq3": "with a timer retransmission (Eq. 3)",
         "table5": "3 (max RTT + max RTO) * sum of access rates (MPCOA Table 5)",
     }
-    size = result.confirmation.recommended.buffer_bytes
-    table = _table("traditional buffer", "| MiB", "| recommended is")
+    size = result.buffer_bytes
+    shown = table("traditional buffer", "| MiB", "| recommended is")
     for name, traditional in result.traditional.items():
-        table.add_row(names[name], digits(traditional / MIB), f"{digits(100 * size / traditional, 3)} %")
-    _section(out, "Theory", table)
+        shown.add_row(names[name], digits(traditional / MIB), f"{digits(100 * size / traditional, 3)} %")
+    section(out, "Theory", shown)
 
 
 def _impacts(out: Console, impacts: Sequence[Impact]) -> None:
     """Mean impact factors, a star at those in the optional set."""
-    table = _table("path", *(f"| {impact.cc}" for impact in impacts))
+    shown = table("path", *(f"| {impact.cc}" for impact in impacts))
     for index, first in enumerate(impacts[0].paths):
         cells = []
         for impact in impacts:
             omega = impact.paths[index].omega
             star = "*" if first.path in impact.sets.optional else " "
             cells.append(f"{'-' if omega is None else f'{omega.mean:.3f}'}{star}")
-        table.add_row(first.path, *cells)
-    _section(out, "Impact factors (mean; * carries data under pcdc)", table)
-
-
-def _models(out: Console, result: Result) -> None:
-    """Curves with their maxima, then how well they fit."""
-    table = _table("path manager", "CC", "model (bs in MiB)", "| max (Mbit/s)", "| at (MiB)")
-    low, high = result.options.buffers[0] / MIB, result.options.buffers[-1] / MIB
-    for combination, curve in result.response.curves.items():
-        buffer, maximum = curve.maximum(low, high)
-        table.add_row(*combination, curve.formula(), digits(maximum), f"{buffer:.2f}")
-    _section(out, f"Response model ({result.options.model}); {_r_squares(result.response)}", table)
-
-
-def _r_squares(response: Response) -> str:
-    """R-square of each fit."""
-    each = [
-        f"{one.pm} {'-' if one.r_squared is None else f'{one.r_squared:.3f}'}" for one in response.qualities
-    ]
-    return f"R-square: {', '.join(each)}"
-
-
-def _table(*columns: str) -> Table:
-    """Plain table; a column whose name begins with "|" holds numbers."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in columns:
-        numbers = column.startswith("| ")
-        table.add_column(column.removeprefix("| "), no_wrap=True, justify="right" if numbers else "left")
-    return table
-
-
-def _section(out: Console, title: str, table: Table) -> None:
-    """Table under its title."""
-    out.print(f"\n{title}", style="bold", markup=False)
-    out.print(table)
+        shown.add_row(first.path, *cells)
+    section(out, "Impact factors (mean; * carries data under pcdc)", shown)
 
 
 def _range(summary: Summary, count: int = 4, sign: str = "") -> str:
     """95 % interval in brackets; nothing for a single run."""
     if summary.low is None or summary.high is None:
         return ""
-    return f" ({_ends(summary.low, summary.high, count, sign)})"
-
-
-def _ends(low: float, high: float, count: int = 4, sign: str = "") -> str:
-    """Ends of an interval."""
-    return f"{digits(low, count, sign)} to {digits(high, count, sign)}"
+    return f" ({ends(summary.low, summary.high, count, sign)})"

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mptune.cli import _options
-from mptune.cli._common import JsonOption, TopologyArgument, console, emit_json, examples
+from mptune.cli._common import JsonOption, console, emit_json, examples
+from mptune.cli._reading import BufferUnitOption, ColumnOption, ThroughputUnitOption, reading
+from mptune.errors import InputError
 
 if TYPE_CHECKING:
-    from mptune.optimise import OptimiseOptions
+    from mptune.measurements import Measurements
 
 #: The papers' path managers and congestion controls (MPCOA section 3).
 _PMS = ["fullmesh", "pcdc"]
 _CCS = ["cubic", "olia", "hybla", "reno", "scalable", "vegas"]
+
+#: Options that say how to measure, and those that say how to read: one kind excludes the other.
+_MEASURING = (
+    *("buffers", "runs", "duration", "impact_runs", "impact_duration", "settle", "zero", "confirm_runs"),
+    *("testbed", "jobs"),
+)
+_READING = ("throughput_unit", "buffer_unit", "column")
 
 
 def register(app: typer.Typer) -> None:
@@ -24,15 +34,31 @@ def register(app: typer.Typer) -> None:
             "mptune optimise UNIS-HiN                                          # as the paper: 6480 trials",
             "mptune optimise UNIS-HiN --buffers 0.5:30:2.5 --runs 3            # coarser, and soon done",
             "mptune optimise my-sites.toml --cc cubic,olia --sacrifice 2% --out runs/mine",
+            "mptune optimise SRL-HU --model quadratic                          # the paper's model",
+            "mptune optimise --from data.csv --sacrifice 10%                   # measured elsewhere",
             "mptune optimise UiT-HAW --selection literal --json --quiet",
         )
     )(optimise)
 
 
 def optimise(
-    topology: TopologyArgument,
-    cc: Annotated[list[str], typer.Option(help="Congestion controls; repeat, or use commas.")] = _CCS,
-    pm: Annotated[list[str], typer.Option(help="Path managers; repeat, or use commas.")] = _PMS,
+    ctx: typer.Context,
+    topology: Annotated[
+        str | None,
+        typer.Argument(metavar="[TOPOLOGY]", help="A topology file, or the name of a shipped scenario."),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option("--from", metavar="DATA.csv", help="Decide from these measurements; measure nothing."),
+    ] = None,
+    cc: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Congestion controls; repeat, or use commas.  [default: {','.join(_CCS)}]"),
+    ] = None,
+    pm: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Path managers; repeat, or use commas.  [default: {','.join(_PMS)}]"),
+    ] = None,
     buffers: Annotated[str, typer.Option(help="MiB, as low:high:step or a,b,c.")] = "0.5:30:0.5",
     runs: Annotated[int, typer.Option(help="Runs of each configuration of the sweep.")] = 9,
     duration: Annotated[str, typer.Option(help="Of each trial of sweep and confirmation.")] = "30s",
@@ -41,8 +67,18 @@ def optimise(
         str,
         typer.Option(help="global: within the sacrifice of the best of all; literal: of its own maximum."),
     ] = "global",
-    on_grid: Annotated[bool, typer.Option("--on-grid", help="Recommend a swept buffer size only.")] = False,
-    model: Annotated[str, typer.Option(help="Response model.")] = "quadratic",
+    on_grid: Annotated[
+        bool, typer.Option("--on-grid", help="Recommend a measured buffer size only.")
+    ] = False,
+    model: Annotated[
+        str,
+        typer.Option(
+            help="quadratic (the paper's), saturating, monotone, smooth; auto: the one that predicts best."
+        ),
+    ] = "auto",
+    resamples: Annotated[
+        int, typer.Option(help="Resamples of the runs for the intervals of the answer; 0: none.")
+    ] = 200,
     impact_runs: Annotated[int, typer.Option(help="Runs per subflow for its impact factor.")] = 10,
     impact_duration: Annotated[str, typer.Option(help="T of the impact factors.")] = "30s",
     settle: Annotated[str, typer.Option(help="Leave out so much at the start of T (see impact).")] = "0s",
@@ -50,7 +86,10 @@ def optimise(
         str, typer.Option(help="Set of a subflow at exactly 0: standby or optional.")
     ] = "standby",
     confirm_runs: Annotated[int, typer.Option(help="Fresh runs of the answer and of the default.")] = 9,
-    out: Annotated[str | None, typer.Option(help="Run directory; runs/<topology>-<time> by default.")] = None,
+    throughput_unit: ThroughputUnitOption = None,
+    buffer_unit: BufferUnitOption = None,
+    column: ColumnOption = None,
+    out: Annotated[str | None, typer.Option(help="Run directory; runs/<name>-<time> by default.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in --out.")] = False,
     seed: Annotated[int, typer.Option(help="Base of all seeds; the same one gives the same files.")] = 1,
     testbed: Annotated[str, typer.Option(help="Where to measure.")] = "simulated",
@@ -61,65 +100,114 @@ def optimise(
     """Find the best configuration: subflows, congestion control, smallest buffer, throughput.
 
     Measures the impact factor of every subflow, sweeps path managers, congestion controls and buffers,
-    fits a response model, selects the smallest buffer within the sacrifice of the best throughput, and
-    measures that configuration and the plain default (fullmesh, cubic, largest buffer) afresh. All
-    observations, the result and the figures are written to the run directory.
+    fits a response model, selects the smallest buffer within the sacrifice of the best throughput, tells
+    how sure that is, and measures that configuration and the plain default (fullmesh, cubic, largest
+    buffer) afresh. All observations, the result and the figures are written to the run directory.
+
+    With --from the measurements come from a CSV file (columns and units as for mptune fit). Nothing is
+    measured then: no impact factors, no confirmation; a topology adds the traditional buffers.
     """
     from datetime import datetime
-    from pathlib import Path
 
     from mptune import testbeds
     from mptune.campaign.directory import check_writable, default_directory
     from mptune.campaign.grid import parse_buffers
     from mptune.campaign.progress import Reporter
     from mptune.cli import _answer
+    from mptune.decision import DecisionOptions
     from mptune.impact import ImpactOptions
+    from mptune.measurements import read_measurements
     from mptune.optimise import OptimiseOptions
     from mptune.optimise import optimise as run
+    from mptune.optimise_from import optimise_from
     from mptune.report.documents import result_document, write_run
     from mptune.topology import load
 
-    loaded = load(topology)
-    sizes = parse_buffers(buffers)
-    options = OptimiseOptions(
-        pms=_options.names(pm),
-        ccs=_options.names(cc),
-        buffers=sizes,
-        runs=runs,
-        duration_ns=_options.duration_ns("--duration", duration),
-        impact=ImpactOptions(
-            runs=impact_runs,
-            window_ns=_options.duration_ns("--impact-duration", impact_duration),
-            buffer_bytes=sizes[-1],
-            settle_ns=_options.duration_ns("--settle", settle),
-            zero=zero,
-            seed=seed,
-        ),
-        confirm_runs=confirm_runs,
-        sacrifice=_options.share("--sacrifice", sacrifice),
-        selection=selection,
-        model=model,
-        on_grid=on_grid,
-        seed=seed,
-    )
+    _check_source(ctx, topology, data)
+    loaded = None if topology is None else load(topology)
+    deciding: dict[str, Any] = {
+        "sacrifice": _options.share("--sacrifice", sacrifice),
+        "selection": selection,
+        "model": model,
+        "on_grid": on_grid,
+        "resamples": resamples,
+        "seed": seed,
+    }
+    reporter = Reporter(quiet=quiet)
     now = datetime.now().astimezone()
-    directory = Path(out) if out is not None else default_directory(loaded.name, now)
+    name = Path(data or "").stem if loaded is None else loaded.name
+    directory = Path(out) if out is not None else default_directory(name, now)
     check_writable(directory, force=force)
-    result = run(
-        loaded,
-        testbeds.create(testbed),
-        options,
-        workers=_options.jobs(jobs),
-        reporter=Reporter(quiet=quiet),
-    )
-    write_run(directory, result, {"testbed": testbed, **_asked(options)}, now, force=force)
+    if data is not None:
+        ccs, pms = _options.names(cc or ()), _options.names(pm or ())
+        how = reading(throughput_unit, buffer_unit, column, None, ccs=ccs, pms=pms)
+        measured = read_measurements(data, how)
+        decision = DecisionOptions(**deciding)
+        result = optimise_from(
+            measured, decision, topology=loaded, reporter=reporter, **_stated_pm(measured, pms)
+        )
+        asked = {"from": data, "sha256": _digest(data), **_asked(how), **_asked(decision)}
+    else:
+        assert loaded is not None  # one of them is given
+        sizes = parse_buffers(buffers)
+        options = OptimiseOptions(
+            pms=_options.names(pm or _PMS),
+            ccs=_options.names(cc or _CCS),
+            buffers=sizes,
+            runs=runs,
+            duration_ns=_options.duration_ns("--duration", duration),
+            impact=ImpactOptions(
+                runs=impact_runs,
+                window_ns=_options.duration_ns("--impact-duration", impact_duration),
+                buffer_bytes=sizes[-1],
+                settle_ns=_options.duration_ns("--settle", settle),
+                zero=zero,
+                seed=seed,
+            ),
+            confirm_runs=confirm_runs,
+            **deciding,
+        )
+        workers = _options.jobs(jobs)
+        result = run(loaded, testbeds.create(testbed), options, workers=workers, reporter=reporter)
+        asked = {"testbed": testbed, **_asked(options)}
+    write_run(directory, result, asked, now, force=force)
     if as_json:
         emit_json({**result_document(result), "directory": str(directory)})
     else:
         _answer.show(console(), result, directory)
 
 
-def _asked(options: OptimiseOptions) -> dict[str, Any]:
+def _check_source(ctx: typer.Context, topology: str | None, data: str | None) -> None:
+    """Measure or read: what the one needs, the other refuses."""
+    if topology is None and data is None:
+        raise InputError("TOPOLOGY", "", "expected a topology, or measurements by --from, found neither")
+    needless, why = (_READING, "without") if data is None else (_MEASURING, "with")
+    for name in needless:
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = "--" + name.replace("_", "-")
+            raise InputError(option, "", f"expected it not to be given {why} --from")
+
+
+def _stated_pm(measured: Measurements, pms: tuple[str, ...]) -> dict[str, str]:
+    """Path manager of a file that has no such column, if --pm says it."""
+    if "pm" in measured.factors or not pms:
+        return {}
+    if len(pms) > 1:
+        raise InputError(
+            "--pm", "", f"expected one path manager, as {measured.path} has no such column, found {len(pms)}"
+        )
+    return {"pm": pms[0]}
+
+
+def _digest(data: str) -> str:
+    """SHA-256 of the file the decision came from."""
+    from hashlib import sha256
+
+    return sha256(Path(data).read_bytes()).hexdigest()
+
+
+def _asked(options: object) -> dict[str, Any]:
     """Options as `config.json` keeps them."""
     import msgspec
 

@@ -1,6 +1,6 @@
 """The papers' published numbers, one CSV file per table (sources and caveats: README.md beside this file).
 
-It only reads them. Recomputing them is what the tests under `tests/published` do.
+It only reads them. `mptune.reproduce` computes again what follows from what.
 """
 
 import csv

@@ -3,6 +3,7 @@
 The documents are what `--json` prints and what lies in the run directory: one shape, made here.
 """
 
+import csv
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -13,10 +14,13 @@ import msgspec
 from mptune.campaign.directory import run_directory, write_config, write_json, write_observations
 from mptune.campaign.grid import MIB
 from mptune.confirm import Confirmation
+from mptune.decision import Decision
 from mptune.impact import Impact
 from mptune.optimise import Result
 from mptune.report import figures
+from mptune.report.front_figure import front_figure
 from mptune.statistics import Summary
+from mptune.uncertainty import Uncertainty
 
 #: Significant digits of a number in a document: enough for any use, and few enough that the last bits
 #: of linear algebra, which differ between processors, never show.
@@ -25,7 +29,7 @@ _DIGITS = 9
 
 def impact_document(impact: Impact) -> dict[str, Any]:
     """Impact factors and sets of one congestion control; RTTs in ms, `mean` null if every run failed."""
-    return _document(
+    return document(
         {
             "cc": impact.cc,
             "omega": {
@@ -41,38 +45,38 @@ def impact_document(impact: Impact) -> dict[str, Any]:
 
 
 def result_document(result: Result) -> dict[str, Any]:
-    """The answer of `mptune optimise`: MiB, Mbit/s, intervals of 95 %."""
-    optimum, confirmation = result.optimum, result.confirmation
+    """The answer of `mptune optimise`: MiB, Mbit/s, intervals of 95 %.
+
+    What measurements made elsewhere cannot tell is null or empty.
+    """
+    decision, optimum, confirmation = result.decision, result.optimum, result.confirmation
     low, high = result.predicted or (None, None)
-    obs = confirmation.recommended.buffer_bytes
-    return _document(
+    options = decision.options
+    return document(
         {
-            "topology": result.topology.name,
+            "topology": None if result.topology is None else result.topology.name,
             "opm": optimum.pm,
             "occ": optimum.cc,
             "obs_mib": optimum.buffer_mib,
             "otp_mbps": optimum.throughput_mbps,
             "subflows": list(result.subflows),
-            "standby": list(confirmation.recommended.standby_order),
-            "obs_bytes": obs,
+            "standby": [] if confirmation is None else list(confirmation.recommended.standby_order),
+            "obs_bytes": result.buffer_bytes,
             "predicted": {"mean": optimum.throughput_mbps, "low": low, "high": high},
-            "confirmed": _interval(confirmation.confirmed),
-            "default": _default(confirmation),
-            "gain": _gain(confirmation),
-            "models": _models(result),
-            "r_squared": result.response.r_squared,
-            "fits": [
-                {"pm": one.pm, "r_squared": one.r_squared, "n": one.n, "p_values": one.p_values}
-                for one in result.response.qualities
-            ],
-            "traditional_mib": result.traditional["eq3"] / MIB,
-            "share_of_traditional": obs / result.traditional["eq3"],
-            "traditional": {
-                name: {"mib": size / MIB, "share": obs / size} for name, size in result.traditional.items()
-            },
-            "sacrifice": result.options.sacrifice,
-            "selection": result.options.selection,
-            "model": result.options.model,
+            "confirmed": _interval(None if confirmation is None else confirmation.confirmed),
+            "default": None if confirmation is None else _default(confirmation),
+            "gain": None if confirmation is None else _gain(confirmation),
+            "uncertainty": _uncertainty(decision.uncertainty),
+            "models": _models(decision),
+            "r_squared": decision.response.r_squared,
+            "fits": [msgspec.to_builtins(one) for one in decision.response.qualities],
+            "comparison": [msgspec.to_builtins(one) for one in decision.response.comparison],
+            "pareto": pareto_rows(decision),
+            **_traditional(result),
+            "sacrifice": options.sacrifice,
+            "selection": options.selection,
+            "model": decision.response.model,
+            "model_asked": options.model,
             "trials": {
                 "run": len(result.records),
                 "failed": sum(one.failed is not None for one in result.records),
@@ -80,6 +84,27 @@ def result_document(result: Result) -> dict[str, Any]:
             "warnings": list(result.warnings),
         }
     )
+
+
+def pareto_rows(decision: Decision) -> list[dict[str, Any]]:
+    """The front of throughput and buffer as rows: MiB, Mbit/s; intervals null without resampling."""
+    rows = []
+    for point in decision.front:
+        buffer, throughput = point.buffer_interval, point.throughput_interval
+        rows.append(
+            {
+                "sacrifice": point.sacrifice,
+                "pm": point.optimum.pm,
+                "cc": point.optimum.cc,
+                "buffer_mib": point.optimum.buffer_mib,
+                "buffer_mib_low": None if buffer is None else buffer[0],
+                "buffer_mib_high": None if buffer is None else buffer[1],
+                "throughput_mbps": point.optimum.throughput_mbps,
+                "throughput_mbps_low": None if throughput is None else throughput[0],
+                "throughput_mbps_high": None if throughput is None else throughput[1],
+            }
+        )
+    return rows
 
 
 def write_run(
@@ -96,31 +121,67 @@ def write_run(
     ------
     InputError : the directory cannot be written (`mptune.campaign.directory`).
     """
+    decision = result.decision
     with run_directory(path, force=force) as directory:
         write_config(directory, options, _topology(result), now)
-        write_observations(directory, result.records)
+        if result.records:
+            write_observations(directory, result.records)
         if result.impacts:
             write_json(
                 directory / "impact.json", {"impact": [impact_document(one) for one in result.impacts]}
             )
-        write_json(directory / "result.json", result_document(result))
-        response = figures.response_figure(result.points, result.response.curves, result.optimum)
+        answer = result_document(result)
+        write_json(directory / "result.json", answer)
+        _write_pareto(directory / "pareto.csv", answer["pareto"])
+        response = figures.response_figure(result.points, decision.response.curves, result.optimum)
         figures.save(response, directory / "throughput_over_buffer")
         figures.save(figures.bars_figure(result.points), directory / "throughput_bars")
+        figures.save(front_figure(decision.front, result.optimum), directory / "pareto")
+
+
+def _write_pareto(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write the front as CSV; an empty field means that there is no value."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def _topology(result: Result) -> dict[str, Any]:
-    """The topology as it was used: its network and where each value comes from."""
-    built: dict[str, Any] = msgspec.to_builtins(result.topology)
+    """The topology as it was used: its network and where each value comes from; empty if there is none."""
+    built: dict[str, Any] = {} if result.topology is None else msgspec.to_builtins(result.topology)
     return built
 
 
-def _models(result: Result) -> list[dict[str, Any]]:
-    """Formula and maximum of every curve within the swept range (MPCOA Table 4)."""
-    low, high = result.options.buffers[0] / MIB, result.options.buffers[-1] / MIB
+def _traditional(result: Result) -> dict[str, Any]:
+    """Traditional buffers, and the recommended one as a share of each; null and empty without a topology."""
+    sizes, obs = result.traditional, result.buffer_bytes
+    eq3 = sizes.get("eq3")
+    return {
+        "traditional_mib": None if eq3 is None else eq3 / MIB,
+        "share_of_traditional": None if eq3 is None else obs / eq3,
+        "traditional": {name: {"mib": size / MIB, "share": obs / size} for name, size in sizes.items()},
+    }
+
+
+def _uncertainty(uncertainty: Uncertainty | None) -> dict[str, Any] | None:
+    """Intervals of the optimum, and who wins how often."""
+    if uncertainty is None:
+        return None
+    return {
+        "resamples": uncertainty.resamples,
+        "single_runs": uncertainty.single_runs,
+        "obs_mib": dict(zip(("low", "high"), uncertainty.obs_mib, strict=True)),
+        "otp_mbps": dict(zip(("low", "high"), uncertainty.otp_mbps, strict=True)),
+        "wins": [{"pm": pm, "cc": cc, "share": share} for (pm, cc), share in uncertainty.wins.items()],
+    }
+
+
+def _models(decision: Decision) -> list[dict[str, Any]]:
+    """Formula and maximum of every curve within the measured range (MPCOA Table 4)."""
     models = []
-    for combination, curve in result.response.curves.items():
-        buffer, maximum = curve.maximum(low, high)
+    for combination, curve in decision.response.curves.items():
+        buffer, maximum = curve.maximum(decision.buffers[0], decision.buffers[-1])
         models.append(
             {
                 "pm": combination.pm,
@@ -166,7 +227,7 @@ def _gain(confirmation: Confirmation) -> dict[str, Any]:
     return {**_interval(gain), "share": share}
 
 
-def _document(content: dict[str, Any]) -> dict[str, Any]:
+def document(content: dict[str, Any]) -> dict[str, Any]:
     """Finish a document: no number has more digits than it should."""
     return {key: _rounded(value) for key, value in content.items()}
 

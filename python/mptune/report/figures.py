@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 #: Okabe and Ito (2008) without black, which the marks of statistics use; the pale yellow comes last.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
-_INK = "#333333"
+INK = "#333333"
 
 #: Drawn points of a fitted curve.
 _CURVE_POINTS = 120
 
 #: Size of one panel, pixels before scaling; PNGs have twice as many in each direction.
-_WIDTH, _HEIGHT = 460, 340
+WIDTH, HEIGHT = 460, 340
 _PNG_SCALE = 2
 
 
@@ -42,13 +42,13 @@ def response_figure(
     """
     import altair as alt
 
-    ccs = _distinct(point.combination.cc for point in points)
+    ccs = distinct(point.combination.cc for point in points)
     top = max(point.throughput.max for point in points)
     panels = [
         _response_panel(pm, [p for p in points if p.combination.pm == pm], curves, optimum, ccs, top)
-        for pm in _distinct(point.combination.pm for point in points)
+        for pm in distinct(point.combination.pm for point in points)
     ]
-    chart: alt.HConcatChart = _styled(alt.hconcat(*panels).resolve_scale(color="shared", shape="shared"))
+    chart: alt.HConcatChart = styled(alt.hconcat(*panels).resolve_scale(color="shared", shape="shared"))
     return chart
 
 
@@ -61,11 +61,11 @@ def bars_figure(points: Sequence[SweepPoint]) -> "alt.LayerChart":
 
     largest = max(point.buffer_mib for point in points)
     at_largest = [point for point in points if point.buffer_mib == largest]
-    pms = _distinct(point.combination.pm for point in at_largest)
+    pms = distinct(point.combination.pm for point in at_largest)
     x = alt.X(
         "cc:N",
         title="congestion control",
-        sort=_distinct(point.combination.cc for point in at_largest),
+        sort=distinct(point.combination.cc for point in at_largest),
         axis=alt.Axis(labelAngle=0),
     )
     offset = alt.XOffset("pm:N", sort=pms)
@@ -74,21 +74,21 @@ def bars_figure(points: Sequence[SweepPoint]) -> "alt.LayerChart":
         x=x,
         xOffset=offset,
         y=alt.Y("mean:Q", title="throughput (Mbit/s)"),
-        color=alt.Color("pm:N", title="path manager", sort=pms, scale=_colours(pms)),
+        color=alt.Color("pm:N", title="path manager", sort=pms, scale=colours(pms)),
     )
-    thin = base.mark_rule(color=_INK, strokeWidth=1).encode(x=x, xOffset=offset, y="min:Q", y2="max:Q")
-    thick = base.mark_rule(color=_INK, strokeWidth=4).encode(x=x, xOffset=offset, y="q10:Q", y2="q90:Q")
-    numbers = base.mark_text(dy=-8, fontSize=10, color=_INK).encode(
+    thin = base.mark_rule(color=INK, strokeWidth=1).encode(x=x, xOffset=offset, y="min:Q", y2="max:Q")
+    thick = base.mark_rule(color=INK, strokeWidth=4).encode(x=x, xOffset=offset, y="q10:Q", y2="q90:Q")
+    numbers = base.mark_text(dy=-8, fontSize=10, color=INK).encode(
         x=x, xOffset=offset, y="max:Q", text="label:N"
     )
     runs = max(point.throughput.n for point in at_largest)
-    title = _title(
+    about = heading(
         f"Throughput with {largest:g} MiB of buffer",
         f"mean of {runs} runs; thin bar: minimum to maximum, thick bar: 10 % to 90 % quantile",
     )
-    layers = alt.layer(bars, thin, thick, numbers, title=title)
-    width = max(_WIDTH, 45 * len(at_largest))
-    chart: alt.LayerChart = _styled(layers.properties(width=width, height=_HEIGHT))
+    layers = alt.layer(bars, thin, thick, numbers, title=about)
+    width = max(WIDTH, 45 * len(at_largest))
+    chart: alt.LayerChart = styled(layers.properties(width=width, height=HEIGHT))
     return chart
 
 
@@ -114,7 +114,7 @@ def _response_panel(
     x = alt.X("buffer:Q", title="buffer (MiB)", scale=alt.Scale(domainMin=0, nice=False))
     y_scale = alt.Scale(domain=[0, 1.05 * top], nice=True)
     legend = alt.Legend(title="congestion control", symbolOpacity=1.0)
-    colour = alt.Color("cc:N", scale=_colours(ccs), legend=legend)
+    colour = alt.Color("cc:N", scale=colours(ccs), legend=legend)
     shape = alt.Shape("cc:N", scale=alt.Scale(domain=list(ccs)), legend=legend)
     base = alt.Chart(alt.Data(values=[_values(point) for point in points]))
     spread = base.mark_rule(opacity=0.35).encode(
@@ -132,8 +132,8 @@ def _response_panel(
     if optimum is not None and optimum.pm == pm:
         far_right = optimum.buffer_mib > 0.6 * max(point.buffer_mib for point in points)
         layers += _optimum_layers(optimum, x, y_scale, align="right" if far_right else "left")
-    title = _title(pm, "marks: mean of the runs, minimum to maximum; lines: fitted curves")
-    return alt.layer(*layers, title=title).properties(width=_WIDTH, height=_HEIGHT)
+    about = heading(pm, "marks: mean of the runs, minimum to maximum; lines: fitted curves")
+    return alt.layer(*layers, title=about).properties(width=WIDTH, height=HEIGHT)
 
 
 def _optimum_layers(optimum: Optimum, x: Any, y_scale: Any, align: Literal["left", "right"]) -> list[Any]:
@@ -185,21 +185,21 @@ def _curve_values(
     ]
 
 
-def _colours(names: Sequence[str]) -> Any:
+def colours(names: Sequence[str]) -> Any:
     """Colour scale: a colour per name, in order."""
     import altair as alt
 
     return alt.Scale(domain=list(names), range=[PALETTE[i % len(PALETTE)] for i in range(len(names))])
 
 
-def _title(text: str, subtitle: str) -> Any:
+def heading(text: str, subtitle: str) -> Any:
     """Title with a smaller line that explains the marks."""
     import altair as alt
 
     return alt.TitleParams(text, subtitle=subtitle, subtitleColor="#666666", anchor="start")
 
 
-def _styled(chart: Any) -> Any:
+def styled(chart: Any) -> Any:
     """Common look."""
     return (
         chart.configure_view(strokeOpacity=0)
@@ -209,6 +209,6 @@ def _styled(chart: Any) -> Any:
     )
 
 
-def _distinct(names: Any) -> list[str]:
+def distinct(names: Any) -> list[str]:
     """Names without repetition, in order of appearance."""
     return list(dict.fromkeys(names))

@@ -8,11 +8,14 @@ the maximum, which is the smallest buffer for a wanted throughput. It chooses no
 Buffers are in MiB and throughputs in Mbit/s throughout, as in the papers' formulas.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
+
+from mptune.statistics import CONFIDENCE
 
 #: MPCOA's acceptance of a fit (section 3, step 6).
 MIN_R_SQUARED = 0.90
@@ -27,11 +30,47 @@ class Combination(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One observed throughput: the input of a fit. Failed trials never become one."""
+    """One observed throughput: the input of a fit. Failed trials never become one.
+
+    Attributes
+    ----------
+    run : number of the run; those of the same number were measured under like conditions (the same
+        seed, the same hour). It decides nothing in a fit, and keeps runs together in a comparison.
+    """
 
     combination: Combination
     buffer_mib: float
     throughput_mbps: float
+    run: int = 0
+
+
+class Mean(NamedTuple):
+    """A configuration over its runs: all that least squares needs to know of it.
+
+    Attributes
+    ----------
+    n : number of runs.
+    squares : sum of the squared deviations of the runs from their mean, (Mbit/s)^2.
+    """
+
+    combination: Combination
+    buffer_mib: float
+    throughput_mbps: float
+    n: int
+    squares: float
+
+
+def means(samples: Sequence[Sample]) -> list[Mean]:
+    """Configurations in the order of their first sample."""
+    grouped: dict[tuple[Combination, float], list[float]] = {}
+    for sample in samples:
+        grouped.setdefault((sample.combination, sample.buffer_mib), []).append(sample.throughput_mbps)
+    found = []
+    for (combination, buffer), values in grouped.items():
+        mean = math.fsum(values) / len(values)
+        squares = math.fsum((value - mean) ** 2 for value in values)
+        found.append(Mean(combination, buffer, mean, len(values), squares))
+    return found
 
 
 class FitQuality(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,14 +166,33 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
+    model : name of the model in `mptune.response.MODELS` that the curves are of.
+    comparison : the models that were compared to choose it; empty when it was asked for by name.
     r_squared : over all observations and path managers together; None as in `FitQuality`.
     warnings : sentences for the user, empty when every acceptance threshold is met.
     """
 
+    model: str
     curves: dict[Combination, Curve]
     qualities: tuple[FitQuality, ...]
     r_squared: float | None
     warnings: tuple[str, ...]
+    comparison: tuple["ModelError", ...] = ()
+
+
+class ModelError(msgspec.Struct, frozen=True, kw_only=True):
+    """How well a model predicts what it was not fitted to.
+
+    Attributes
+    ----------
+    rms_mbps : root mean squared error of the held-out observations, Mbit/s; None where the model could
+        not be fitted without them.
+    by_pm : path manager -> the same for its observations alone.
+    """
+
+    model: str
+    rms_mbps: float | None
+    by_pm: dict[str, float]
 
 
 def acceptance_warnings(quality: FitQuality) -> list[str]:
@@ -162,6 +220,8 @@ def acceptance_warnings(quality: FitQuality) -> list[str]:
 class ResponseModel(Protocol):
     """A kind of response curve that can be fitted."""
 
+    #: Its key in `mptune.response.MODELS`.
+    name: str
     #: Distinct buffer sizes it needs at least.
     min_buffers: int
 
@@ -173,3 +233,28 @@ class ResponseModel(Protocol):
         MptuneError : the observations cannot determine the model (which, and what is missing).
         """
         ...
+
+    def curves(self, configurations: Sequence[Mean]) -> dict[Combination, Curve]:
+        """Give the curves of `fit` alone, without intervals: fast enough to be repeated hundreds of times.
+
+        Raises
+        ------
+        MptuneError : as `fit`.
+        """
+        ...
+
+
+def r_squared(squared_residuals: float, observed: Sequence[float]) -> float | None:
+    """Share of the variance explained; None when there is no variance."""
+    mean = math.fsum(observed) / len(observed)
+    total = math.fsum((value - mean) ** 2 for value in observed)
+    if min(observed) == max(observed) or not total:
+        return None
+    return 1.0 - squared_residuals / total
+
+
+def t_value(degrees: float) -> float:
+    """Two-sided 95 % quantile of Student's t."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, 0.5 + CONFIDENCE / 2))

@@ -1,0 +1,19 @@
+"""Tables as every answer prints them: plain columns under a bold title."""
+
+from rich.console import Console
+from rich.table import Table
+
+
+def table(*columns: str) -> Table:
+    """Plain table; a column whose name begins with "|" holds numbers."""
+    plain = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        numbers = column.startswith("| ")
+        plain.add_column(column.removeprefix("| "), no_wrap=True, justify="right" if numbers else "left")
+    return plain
+
+
+def section(out: Console, title: str, content: Table) -> None:
+    """Table under its title."""
+    out.print(f"\n{title}", style="bold", markup=False)
+    out.print(content)

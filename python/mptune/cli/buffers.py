@@ -1,0 +1,166 @@
+"""`mptune buffers`: what the formulas ask for, per path and for MPTCP, beside a recommendation.
+
+Here the options become paths, and a run directory a recommendation; what is made of them is in `_buffers`.
+It measures nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from mptune import units
+from mptune.cli import _options
+from mptune.cli._buffers import Case, Recommendation, document, show
+from mptune.cli._common import JsonOption, console, emit_json, examples
+from mptune.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mptune.topology import Path as NetworkPath
+
+#: RTT statistics of a topology: key -> what it is.
+_RTTS = {
+    "base": "RTTs with empty queues",
+    "loaded": "RTTs with the queue of the slowest link full",
+}
+
+_PATH_SYNTAX = 'expected RATE,RTT or RATE,RTT,RTO such as "100Mbit/s,10ms,1s"'
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog=examples(
+            "mptune buffers --path 100Mbit/s,10ms --path 1Mbit/s,200ms    # fibre and ADSL of the paper",
+            "mptune buffers UNIS-HiN",
+            "mptune buffers UNIS-HiN --rtt loaded --rto 2s --connections 1000",
+            "mptune buffers UNIS-HiN --run runs/demo --json               # beside what was measured best",
+        )
+    )(buffers)
+
+
+def buffers(
+    topology: Annotated[
+        str | None, typer.Argument(metavar="TOPOLOGY", help="A topology file or a shipped scenario.")
+    ] = None,
+    path: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RATE,RTT[,RTO]", help="A path instead of a topology; repeat for more."),
+    ] = None,
+    rtt: Annotated[
+        str | None,
+        typer.Option(help="Of a topology. base: empty queues; loaded: base + queue/rate.  [default: base]"),
+    ] = None,
+    rto: Annotated[
+        str, typer.Option(help="Retransmission timeout; RFC 6298 asks for 1s or more, Linux allows 200ms.")
+    ] = "1s",
+    run: Annotated[str | None, typer.Option(help="Run directory whose recommendation to compare.")] = None,
+    connections: Annotated[int, typer.Option(help="Memory for so many connections.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the theoretical buffer sizes of paths and of MPTCP over all of them.
+
+    A buffer must hold what is under way until it is acknowledged: for one RTT if all goes well, two with
+    a fast retransmission, three and an RTO with one by timer. MPTCP shares it among all subflows, so that the
+    largest RTT and RTO count, and the sum of the rates. As in the papers, a link that several paths share
+    is counted once for each. For one direction: the sender's send buffer, the receiver's receive buffer.
+    """
+    rto_ns = _positive("--rto", _options.duration_ns("--rto", rto))
+    case = _case(topology, path or [], rtt, rto_ns)
+    count = _options.at_least_one("--connections", connections)
+    recommendation = None if run is None else _recommendation(run)
+    if as_json:
+        emit_json(document(case, count, recommendation))
+    else:
+        show(console(), case, count, recommendation)
+
+
+def _case(topology: str | None, paths: Sequence[str], rtt: str | None, rto_ns: int) -> Case:
+    """Paths of a topology or of the command line.
+
+    Raises
+    ------
+    InputError : both or neither are given, or an option does not go with them.
+    """
+    if (topology is None) == (not paths):
+        found = "neither" if topology is None else "both"
+        raise InputError("TOPOLOGY, --path", "", f"expected one of the two, found {found}")
+    if topology is None:
+        if rtt is not None:
+            raise InputError("--rtt", "", "expected with a TOPOLOGY only: a --path brings its own RTT")
+        return _given(paths, rto_ns)
+    from mptune.theory import Subflow
+    from mptune.topology import load
+
+    statistic = rtt or "base"
+    _options.check_choice("--rtt", statistic, list(_RTTS))
+    loaded = load(topology)
+    subflows = {
+        one.label: Subflow(rate_bps=one.rate_bps, rtt_ns=_rtt_ns(one, statistic), rto_ns=rto_ns)
+        for one in loaded.paths
+    }
+    return Case(loaded.name, _RTTS[statistic], subflows)
+
+
+def _rtt_ns(path: NetworkPath, statistic: str) -> int:
+    """RTT of a path; loaded, a packet waits behind a full queue of the slowest link, rounded up."""
+    if statistic == "base":
+        return path.base_rtt_ns
+    return path.base_rtt_ns - (-path.queue_bytes * 8 * 10**9 // path.rate_bps)
+
+
+def _given(texts: Sequence[str], rto_ns: int) -> Case:
+    """Paths of the command line, numbered."""
+    from mptune.theory import Subflow
+
+    subflows = {}
+    for index, text in enumerate(texts, start=1):
+        parts = text.split(",")
+        if len(parts) not in (2, 3):
+            raise InputError("--path", text, f"{_PATH_SYNTAX}, found {len(parts)} value(s)")
+        values = []
+        for part, parse in zip(parts, (units.parse_rate, units.parse_time, units.parse_time), strict=False):
+            try:
+                values.append(_positive(f"--path: {text}", parse(part)))
+            except ValueError as error:
+                raise InputError("--path", text, str(error)) from None
+        rate_bps, rtt_ns, *own = values
+        subflows[f"path {index}"] = Subflow(
+            rate_bps=rate_bps, rtt_ns=rtt_ns, rto_ns=own[0] if own else rto_ns
+        )
+    return Case("paths as given", "RTTs as given", subflows)
+
+
+def _positive(where: str, value: int) -> int:
+    """Rate or time that is there at all.
+
+    Raises
+    ------
+    InputError : it is zero.
+    """
+    if value <= 0:
+        raise InputError(where, "", "expected more than 0, found 0")
+    return value
+
+
+def _recommendation(run: str) -> Recommendation:
+    """Answer of a run directory.
+
+    Raises
+    ------
+    InputError : there is none, or it is no result.
+    """
+    file = Path(run) / "result.json"
+    try:
+        found = msgspec.json.decode(file.read_bytes(), type=Recommendation)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("--run", str(file), f"expected the result of a run, found: {reason}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError("--run", str(file), f"expected the result of a run, found: {error}") from None
+    return found

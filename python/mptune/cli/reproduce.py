@@ -1,0 +1,182 @@
+"""`mptune reproduce`: the papers' derived numbers beside what mptune computes from the same inputs.
+
+It shows; what follows from what is in `mptune.reproduce`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mptune.cli import _options
+from mptune.cli._common import JsonOption, console, emit_json, examples
+from mptune.errors import MptuneError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from mptune.reproduce import Check, Reproduction
+
+#: Digits shown of a recomputed number: two behind the last printed one, and at least four in all.
+_MORE_DIGITS = 2
+_LEAST_DIGITS = 4
+
+#: Columns that the names of the quantities keep on a narrow terminal.
+_QUANTITY_WIDTH = 24
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog=examples(
+            "mptune reproduce                            # all five papers",
+            "mptune reproduce glm pcdc",
+            "mptune reproduce --only contradicts         # and why",
+            'mptune reproduce mpcoa --only "within rounding" --json',
+        )
+    )(reproduce)
+
+
+def reproduce(
+    papers: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="mpcoa|buffersizes|pcdc|pathmgmt|glm", help="Papers; all by default."),
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Show one verdict: agrees, within rounding, or contradicts.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Recompute every derived number of the papers.
+
+    A number agrees when it has the printed digits; it is within rounding when the rounding of the
+    printed inputs allows the printed digits; otherwise it contradicts them, and the erratum is told. The
+    exit code is 0 when exactly the documented contradictions occur, and 1 otherwise.
+    """
+    from mptune.reproduce import PAPERS, VERDICTS
+    from mptune.reproduce import reproduce as recompute
+
+    chosen = list(dict.fromkeys(papers or PAPERS))
+    for paper in chosen:
+        _options.check_choice("PAPERS", paper, list(PAPERS))
+    if only is not None:
+        _options.check_choice("--only", only, VERDICTS)
+    result = recompute(chosen)
+    shown = [check for check in result.checks if only in (None, check.verdict)]
+    if as_json:
+        emit_json(_document(chosen, result, shown))
+    else:
+        _show(console(), chosen, result, shown)
+    if not result.as_documented:
+        raise MptuneError(_fault(result))
+
+
+def _document(papers: Sequence[str], result: Reproduction, shown: Sequence[Check]) -> dict[str, Any]:
+    """`--json`: counts of everything, the numbers asked for, and what is not as documented."""
+    return {
+        "papers": papers,
+        "counts": {**{paper: result.counts(paper) for paper in papers}, "total": result.counts()},
+        "checks": shown,
+        "undocumented": result.undocumented,
+        "absent": result.absent,
+    }
+
+
+def _fault(result: Reproduction) -> str:
+    """One line that names what is not as documented."""
+    parts = []
+    by_key = {check.key: check for check in result.checks}
+    for key in result.undocumented:
+        check = by_key[key]
+        parts.append(f"{key} contradicts ({check.published} published, {check.recomputed} recomputed)")
+    parts += [f"{key} is documented to contradict and does not" for key in result.absent]
+    return f"not as documented: {'; '.join(parts)}"
+
+
+def _show(out: Console, papers: Sequence[str], result: Reproduction, shown: Sequence[Check]) -> None:
+    """A table per paper, the errata behind the contradictions, and the totals."""
+    from mptune.reproduce import PAPERS
+
+    for paper in papers:
+        out.print(f"{PAPERS[paper].title}: {_counted(result.counts(paper))}", style="bold", markup=False)
+        rows = [check for check in shown if check.paper == paper]
+        if rows:
+            out.print(_table(rows))
+        out.print()
+    _show_explanations(out, shown)
+    out.print(f"Total: {_counted(result.counts())}", style="bold", markup=False)
+
+
+def _table(checks: Sequence[Check]) -> Table:
+    """One row per number."""
+    from mptune.cli._tables import table
+
+    plain = table("verdict", "where", "quantity", "| published", "| recomputed", "unit", "rounding allows")
+    for column in plain.columns[2:]:
+        column.no_wrap = False
+    plain.columns[2].min_width = _QUANTITY_WIDTH
+    for check in checks:
+        plain.add_row(
+            check.verdict,
+            check.where,
+            check.quantity,
+            check.published,
+            _shown(check.recomputed, check.published),
+            check.unit,
+            _allowed(check),
+        )
+    return plain
+
+
+def _show_explanations(out: Console, checks: Sequence[Check]) -> None:
+    """What lies behind the numbers shown that are not the printed ones."""
+    from mptune.reproduce import DOCUMENTED
+
+    rounding = [f"{one.quantity}: {one.explanation}" for one in checks if one.verdict == "within rounding"]
+    contradicting = {check.key for check in checks if check.verdict == "contradicts"}
+    errata = [(one, len(contradicting.intersection(one.keys))) for one in DOCUMENTED]
+    contradictions = [
+        f"{one.erratum}: {one.explanation} ({'1 number' if count == 1 else f'{count} numbers'})"
+        for one, count in errata
+        if count
+    ]
+    for title, lines in (("Within rounding", rounding), ("Contradictions", contradictions)):
+        if lines:
+            out.print(title, style="bold")
+            out.print("\n".join(lines), markup=False)
+            out.print()
+
+
+def _counted(counts: dict[Any, int]) -> str:
+    """Counts as a sentence."""
+    agree, rounding, contradict = counts.values()
+    total = sum(counts.values())
+    return f"{total} numbers, {agree} agree, {rounding} within rounding, {contradict} contradict"
+
+
+def _shown(value: float | str, published: str) -> str:
+    """Recomputed number, finer than the printed one it stands beside."""
+    if isinstance(value, str):
+        return value
+    digits = re.search(r"(?:\.(\d+))?(e[+-]?\d+)?$", published)
+    assert digits is not None, "the pattern matches the empty string"
+    if digits[2]:
+        return f"{value:.{len(digits[1] or '') + _MORE_DIGITS}e}"
+    least = len(digits[1] or "")
+    magnitude = int(f"{value:e}".partition("e")[2])
+    text = f"{value:.{max(least + _MORE_DIGITS, _LEAST_DIGITS - 1 - magnitude)}f}"
+    whole, _, decimals = text.partition(".")
+    decimals = decimals[:least] + decimals[least:].rstrip("0")
+    return f"{whole}.{decimals}" if decimals else whole
+
+
+def _allowed(check: Check) -> str:
+    """What the rounding of the inputs allows, where it moves the number and matters."""
+    if check.verdict == "agrees" or check.low is None or check.high is None or check.low == check.high:
+        return ""
+    return f"{_shown(check.low, check.published)} to {_shown(check.high, check.published)}"

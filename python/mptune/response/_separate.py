@@ -1,0 +1,128 @@
+"""Models that fit each combination by itself, whatever the others do.
+
+Common to them: cutting the observations into combinations, and the quality of all curves of a path
+manager together. A model adds how one curve follows from one combination.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from mptune.errors import MptuneError
+from mptune.response._base import (
+    Combination,
+    Curve,
+    FitQuality,
+    Mean,
+    Response,
+    Sample,
+    acceptance_warnings,
+    means,
+    r_squared,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+
+class Data(NamedTuple):
+    """One combination: its configurations by ascending buffer.
+
+    Attributes
+    ----------
+    buffers, values : MiB and mean throughput, Mbit/s.
+    counts : runs of each configuration.
+    squares : squared deviations within all configurations together, (Mbit/s)^2.
+    """
+
+    buffers: tuple[float, ...]
+    values: "Array"
+    counts: tuple[int, ...]
+    squares: float
+
+    @property
+    def n(self) -> int:
+        """Number of observations."""
+        return sum(self.counts)
+
+    def residual_squares(self, fitted: "Array") -> float:
+        """Squared residuals of all observations about a curve's values at the buffers."""
+        import numpy as np
+
+        return float(np.array(self.counts) @ (self.values - fitted) ** 2) + self.squares
+
+
+class SeparateModel(ABC):
+    """A model whose curves do not depend on one another."""
+
+    name: str
+    min_buffers: int
+
+    @abstractmethod
+    def curve(self, data: Data, *, with_errors: bool) -> Curve:
+        """Fit one combination; with intervals only where they are wanted."""
+
+    def curves(self, configurations: Sequence[Mean]) -> dict[Combination, Curve]:
+        """Curve of every combination, without intervals.
+
+        Raises
+        ------
+        MptuneError : a combination has too few buffer sizes.
+        """
+        return self._curves(configurations, with_errors=False)
+
+    def fit(self, samples: Sequence[Sample]) -> Response:
+        """Fit every combination by itself.
+
+        Raises
+        ------
+        MptuneError : a combination has too few buffer sizes.
+        """
+        configurations = means(samples)
+        curves = self._curves(configurations, with_errors=True)
+        squares = dict.fromkeys((s.combination.pm for s in samples), 0.0)
+        for one in configurations:
+            residual = one.throughput_mbps - curves[one.combination].predict(one.buffer_mib)
+            squares[one.combination.pm] += one.n * residual**2 + one.squares
+        observed = {pm: [s.throughput_mbps for s in samples if s.combination.pm == pm] for pm in squares}
+        qualities = tuple(
+            FitQuality(pm=pm, r_squared=r_squared(squares[pm], ys), p_values={}, n=len(ys))
+            for pm, ys in observed.items()
+        )
+        return Response(
+            model=self.name,
+            curves=curves,
+            qualities=qualities,
+            r_squared=r_squared(math.fsum(squares.values()), [s.throughput_mbps for s in samples]),
+            warnings=tuple(text for quality in qualities for text in acceptance_warnings(quality)),
+        )
+
+    def _curves(self, configurations: Sequence[Mean], *, with_errors: bool) -> dict[Combination, Curve]:
+        grouped: dict[Combination, list[Mean]] = {}
+        for one in configurations:
+            grouped.setdefault(one.combination, []).append(one)
+        return {
+            combination: self.curve(self._data(combination, ones), with_errors=with_errors)
+            for combination, ones in grouped.items()
+        }
+
+    def _data(self, combination: Combination, configurations: Sequence[Mean]) -> Data:
+        import numpy as np
+
+        if len(configurations) < self.min_buffers:
+            pm, cc = combination
+            raise MptuneError(
+                f"{pm}, {cc}: {len(configurations)} buffer sizes with usable observations do not determine "
+                f"the {self.name} model; it needs {self.min_buffers}"
+            )
+        ordered = sorted(configurations, key=lambda one: one.buffer_mib)
+        return Data(
+            buffers=tuple(one.buffer_mib for one in ordered),
+            values=np.array([one.throughput_mbps for one in ordered]),
+            counts=tuple(one.n for one in ordered),
+            squares=math.fsum(one.squares for one in ordered),
+        )

@@ -1,0 +1,113 @@
+"""The model that predicts best what it has not seen: chosen by cross-validation among the others.
+
+Observations are held out by buffer *and* by run: a fold leaves out some buffers and some runs, the
+models are fitted to the other buffers of the other runs, and are judged by the left-out runs at the
+left-out buffers.
+
+- By buffer, because between the swept buffers is where an optimum lies. Were only runs held out, a
+  curve through every mean would win, whatever it does between them.
+- By run too, because the runs of one number share their seed in all configurations: with one of them in
+  the fit, a model could seem to predict what it has only seen at the neighbouring buffer.
+- The smallest and the largest buffer are never held out: no answer lies beyond them, and how a
+  model extrapolates should not decide.
+
+One model is chosen for all combinations, by the squared error over all of them in Mbit/s: they are
+compared with one another on the same scale afterwards.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from mptune.errors import MptuneError
+from mptune.response._base import Combination, Curve, Mean, ModelError, Response, ResponseModel, Sample, means
+
+#: Folds by buffer and by run; fewer where there are fewer.
+BUFFER_FOLDS = 5
+RUN_FOLDS = 3
+
+
+class Auto:
+    """Fits the candidate with the smallest cross-validated error.
+
+    Parameters
+    ----------
+    candidates : name -> model, the simplest first; of equal ones the first is chosen.
+    """
+
+    name = "auto"
+    #: Two ends, and one to hold out.
+    min_buffers = 3
+
+    def __init__(self, candidates: Mapping[str, ResponseModel]) -> None:
+        self.candidates = candidates
+
+    def fit(self, samples: Sequence[Sample]) -> Response:
+        """Compare the candidates and fit the best to all observations.
+
+        Raises
+        ------
+        MptuneError : the observations determine none of them.
+        """
+        errors = tuple(cross_validate(model, samples) for model in self.candidates.values())
+        judged = [error for error in errors if error.rms_mbps is not None]
+        if not judged:
+            raise MptuneError(
+                "no response model can be judged by these observations: some combination has fewer than "
+                f"{self.min_buffers} buffer sizes with usable ones"
+            )
+        best = min(judged, key=lambda error: error.rms_mbps or 0.0)
+        return msgspec.structs.replace(self.candidates[best.model].fit(samples), comparison=errors)
+
+    def curves(self, configurations: Sequence[Mean]) -> dict[Combination, Curve]:
+        """Refuse: the choice needs runs, which means do not have.
+
+        Raises
+        ------
+        TypeError : always. Ask the model that `fit` has chosen.
+        """
+        raise TypeError("auto has no curves of its own")
+
+
+def cross_validate(model: ResponseModel, samples: Sequence[Sample]) -> ModelError:
+    """Error of a model at held-out buffers and runs."""
+    squares: dict[str, list[float]] = {}
+    try:
+        for train, test in _folds(samples):
+            curves = model.curves(means(train))
+            for sample in test:
+                residual = sample.throughput_mbps - curves[sample.combination].predict(sample.buffer_mib)
+                squares.setdefault(sample.combination.pm, []).append(residual**2)
+    except (MptuneError, KeyError):
+        squares = {}
+    every = [square for ones in squares.values() for square in ones]
+    return ModelError(
+        model=model.name,
+        rms_mbps=_rms(every) if every else None,
+        by_pm={pm: _rms(ones) for pm, ones in squares.items()},
+    )
+
+
+def _folds(samples: Sequence[Sample]) -> Iterator[tuple[list[Sample], list[Sample]]]:
+    """Training and test observations of every fold that has both."""
+    inner = sorted({sample.buffer_mib for sample in samples})[1:-1]
+    runs = sorted({sample.run for sample in samples})
+    buffer_fold = {buffer: i % BUFFER_FOLDS for i, buffer in enumerate(inner)}
+    run_fold = {run: i % RUN_FOLDS for i, run in enumerate(runs)}
+    for b in sorted(set(buffer_fold.values())):
+        for r in sorted(set(run_fold.values())):
+            test = [s for s in samples if buffer_fold.get(s.buffer_mib) == b and run_fold[s.run] == r]
+            # A single run cannot be held out: nothing would be left to fit.
+            train = [
+                s
+                for s in samples
+                if buffer_fold.get(s.buffer_mib) != b and (len(runs) == 1 or run_fold[s.run] != r)
+            ]
+            if train and test:
+                yield train, test
+
+
+def _rms(squares: Sequence[float]) -> float:
+    """Root of the mean."""
+    return math.sqrt(math.fsum(squares) / len(squares))

@@ -1,0 +1,207 @@
+"""`mptune buffers`: the papers' example, topologies, runs, and how the sizes depend on the paths."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from mptune import theory
+from mptune.cli import app
+from mptune.topology import load
+
+runner = CliRunner()
+
+FIBRE_AND_ADSL = ["--path", "100Mbit/s,10ms", "--path", "1Mbit/s,200ms"]
+RESULT = {"topology": "UNIS-HiN", "opm": "pcdc", "occ": "cubic", "obs_bytes": 4_194_304, "otp_mbps": 266.6}
+
+
+def shown(*arguments: str) -> dict:
+    """Give what `--json` prints."""
+    result = runner.invoke(app, ["buffers", *arguments, "--json"])
+    assert result.exit_code == 0, result.stderr
+    document: dict = json.loads(result.stdout)
+    return document
+
+
+def run_directory(folder: Path, **changes: object) -> str:
+    (folder / "result.json").write_text(json.dumps({**RESULT, **changes}), encoding="utf-8")
+    return str(folder)
+
+
+def test_the_first_example_of_the_help_is_the_papers() -> None:
+    """Buffer-size study, section III: 2466, 4932 and 19727 KiB."""
+    lines = runner.invoke(app, ["buffers", "--help"]).stdout.splitlines()
+    example = next(line for line in lines if "fibre and ADSL" in line)
+    result = runner.invoke(app, shlex.split(example, comments=True)[1:])
+    assert result.exit_code == 0
+    sizes = [line.split() for line in result.stdout.splitlines() if "(Eq. " in line]
+    assert [row[-3] for row in sizes] == ["2466", "4932", "19727"]
+    assert [row[-1] for row in sizes] == ["2525000", "5050000", "20200000"]
+
+
+@pytest.mark.parametrize("name", ["UNIS-HiN", "SRL-HU", "UiT-HAW"])
+def test_a_topology_gives_the_sizes_that_optimise_compares_with(name: str) -> None:
+    topology = load(name)
+    traditional = theory.traditional(topology)
+    document = shown(name)
+    assert document["mptcp"]["bytes"] == {
+        "first": traditional["eq1"],
+        "fast": traditional["eq2"],
+        "timer": traditional["eq3"],
+    }
+    assert [one["path"] for one in document["paths"]] == [path.label for path in topology.paths]
+    assert [one["bytes"]["first"] for one in document["paths"]] == [p.bdp_bytes for p in topology.paths]
+
+
+def test_loaded_rtts_add_the_time_a_full_queue_takes() -> None:
+    topology = load("UNIS-HiN")
+    document = shown("UNIS-HiN", "--rtt", "loaded")
+    for one, path in zip(document["paths"], topology.paths, strict=True):
+        waiting_ms = 8000 * path.queue_bytes / path.rate_bps
+        assert one["rtt_ms"] == pytest.approx(path.base_rtt_ns / 1e6 + waiting_ms, abs=1e-6)
+    assert "full" in document["rtt"]
+    assert "empty" in shown("UNIS-HiN")["rtt"]
+
+
+def test_the_rto_of_a_path_goes_before_the_option() -> None:
+    document = shown("--path", "8Mbit/s,100ms,3s", "--path", "8Mbit/s,100ms", "--rto", "2s")
+    assert [one["rto_ms"] for one in document["paths"]] == [3000, 2000]
+    # (3 * 0.1 s + RTO) * 1 MB/s, and for both with the larger RTO.
+    assert [one["bytes"]["timer"] for one in document["paths"]] == [3_300_000, 2_300_000]
+    assert document["mptcp"]["bytes"]["timer"] == 6_600_000
+
+
+def test_memory_for_many_connections() -> None:
+    document = shown(*FIBRE_AND_ADSL, "--connections", "1000")
+    assert document["memory_bytes"]["timer"] == 20_200_000_000
+    assert document["memory_linux_bytes"]["timer"] == 40_400_000_000
+    text = runner.invoke(app, ["buffers", *FIBRE_AND_ADSL, "--connections", "1000"]).stdout
+    assert "1000 connections" in text
+    assert "18.81 GiB" in text
+    assert "37.63 GiB" in text
+    assert "1 connections" not in runner.invoke(app, ["buffers", *FIBRE_AND_ADSL]).stdout
+
+
+def test_a_recommendation_stands_beside_the_formulas(tmp_path: Path) -> None:
+    directory = run_directory(tmp_path)
+    document = shown("UNIS-HiN", "--run", directory, "--connections", "10")
+    recommendation, sizes = document["recommendation"], document["mptcp"]["bytes"]
+    assert (recommendation["opm"], recommendation["occ"]) == ("pcdc", "cubic")
+    assert recommendation["memory_bytes"] == 10 * 4_194_304
+    assert recommendation["share_of"]["timer"] == pytest.approx(4_194_304 / sizes["timer"])
+    assert document["warnings"] == []
+    text = runner.invoke(app, ["buffers", "UNIS-HiN", "--run", directory]).stdout
+    row = next(line for line in text.splitlines() if line.startswith("recommended "))
+    assert row.split()[1:] == ["4096", "4.00", "4194304", "100", "%"]
+    assert "The run (UNIS-HiN) recommends pcdc with cubic, and predicts 266.6 Mbit/s." in text.splitlines()
+
+
+def test_a_run_of_other_sites_and_an_impossible_rto_are_told(tmp_path: Path) -> None:
+    directory = run_directory(tmp_path)
+    assert shown("UiT-HAW", "--run", directory)["warnings"] == ["The run is of UNIS-HiN, not of UiT-HAW."]
+    assert shown("UNIS-HiN", "--run", run_directory(tmp_path, topology=None))["warnings"] == []
+    (warning,) = shown("--path", "1Mbit/s,500ms,400ms")["warnings"]
+    assert "400 ms" in warning
+    assert "RFC 6298" in warning
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ([], "TOPOLOGY, --path: expected one of the two, found neither"),
+        (["UNIS-HiN", "--path", "1Mbit/s,3ms"], "TOPOLOGY, --path: expected one of the two, found both"),
+        (["--path", "1Mbit/s"], "--path: 1Mbit/s: expected RATE,RTT or RATE,RTT,RTO such as"),
+        (["--path", "1Mbit/s,1ms,1s,1s"], "--path: 1Mbit/s,1ms,1s,1s: expected RATE,RTT or"),
+        (["--path", "1Mbit/s,soon"], "--path: 1Mbit/s,soon: expected a time such as"),
+        (["--path", "1,3ms"], "--path: 1,3ms: expected a rate such as"),
+        (["--path", "0Mbit/s,3ms"], "--path: 0Mbit/s,3ms: expected more than 0, found 0"),
+        (["--path", "1Mbit/s,0ms"], "--path: 1Mbit/s,0ms: expected more than 0, found 0"),
+        (["--path", "1Mbit/s,3ms", "--rtt", "base"], "--rtt: expected with a TOPOLOGY only"),
+        (["UNIS-HiN", "--rtt", "worst"], "--rtt: expected one of base, loaded, found 'worst'"),
+        (["UNIS-HiN", "--rto", "0s"], "--rto: expected more than 0, found 0"),
+        (["UNIS-HiN", "--rto", "1"], "--rto: expected a time such as"),
+        (["UNIS-HiN", "--connections", "0"], "--connections: expected 1 or more, found 0"),
+        (["no-such-site"], "no-such-site: expected a topology file or a shipped scenario"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], line: str) -> None:
+    result = runner.invoke(app, ["buffers", *arguments])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"mptune: error: {line}")
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "No such file"),
+        (b"{", "truncated"),
+        (b"[1]", "Expected `object`"),
+        (b'{"opm": "pcdc"}', "missing required field `occ`"),
+        (json.dumps({**RESULT, "obs_bytes": -1}).encode(), "Expected `int` >= 1"),
+        (b'{"opm": "\xff"}', "invalid"),
+    ],
+)
+def test_a_run_directory_without_a_result(tmp_path: Path, content: bytes | None, reason: str) -> None:
+    file = tmp_path / "result.json"
+    if content is not None:
+        file.write_bytes(content)
+    result = runner.invoke(app, ["buffers", "UNIS-HiN", "--run", str(tmp_path)])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"mptune: error: --run: {file}: expected the result of a run, found: ")
+    assert reason in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+Given = tuple[int, int, int]
+paths = st.lists(
+    st.tuples(st.integers(1, 10**10), st.integers(1, 10**10), st.integers(1, 10**10)), min_size=1, max_size=5
+)
+
+
+def sizes(given_paths: list[Given]) -> dict[str, int]:
+    """Bytes of each formula for MPTCP over paths of (bit/s, RTT in ns, RTO in ns)."""
+    arguments = [part for bps, rtt, rto in given_paths for part in ("--path", f"{bps}bit/s,{rtt}ns,{rto}ns")]
+    found: dict[str, int] = shown(*arguments)["mptcp"]["bytes"]
+    return found
+
+
+@settings(max_examples=25)
+@given(paths, st.tuples(st.integers(1, 10**10), st.integers(1, 10**10), st.integers(1, 10**10)))
+def test_another_path_never_makes_a_buffer_smaller(some: list[Given], another: Given) -> None:
+    before, after = sizes(some), sizes([*some, another])
+    assert all(after[key] >= before[key] for key in before)
+
+
+@settings(max_examples=25)
+@given(paths, st.integers(0, 4), st.integers(0, 2), st.integers(1, 10**10))
+def test_more_of_anything_never_makes_a_buffer_smaller(
+    some: list[Given], index: int, part: int, more: int
+) -> None:
+    at = index % len(some)
+    grown = [value + more * (i == part) for i, value in enumerate(some[at])]
+    before, after = sizes(some), sizes([*some[:at], (grown[0], grown[1], grown[2]), *some[at + 1 :]])
+    assert all(after[key] >= before[key] for key in before)
+
+
+@settings(max_examples=25)
+@given(paths, st.integers(2, 1000))
+def test_sizes_scale_with_the_rates(some: list[Given], factor: int) -> None:
+    """Exactly, but for rounding up to whole bytes once and not a number of times."""
+    before, after = sizes(some), sizes([(bps * factor, rtt, rto) for bps, rtt, rto in some])
+    assert all(factor * (before[key] - 1) < after[key] <= factor * before[key] for key in before)
+
+
+@settings(max_examples=25)
+@given(paths)
+def test_mptcp_needs_at_least_what_its_paths_need_together(some: list[Given]) -> None:
+    """Its buffer is sized by the worst RTT and RTO for all of them, up to a byte of rounding each."""
+    alone = [sizes([one]) for one in some]
+    together = sizes(some)
+    assert all(together[key] > sum(one[key] - 1 for one in alone) for key in together)
+    assert together["fast"] in (2 * together["first"], 2 * together["first"] - 1)
