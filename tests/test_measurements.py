@@ -60,7 +60,7 @@ def test_units_may_be_given_instead(
     tmp_path_factory: pytest.TempPathFactory, rate: str, size: str, value: float
 ) -> None:
     path = tmp_path_factory.mktemp("units") / "data.csv"
-    path.write_text(f"throughput,buffer,cc\n{value!r},{value!r},a\n1,1e-2,a\n")
+    path.write_text(f"throughput,buffer,cc\n{value!r},{value!r},a\n1,{value / 2!r},a\n")
     found = read_measurements(str(path), ReadOptions(throughput_unit=rate, buffer_unit=size))
     assert found.rows[0].throughput_mbps == pytest.approx(value * RATES[rate] / 1e6)
     assert found.rows[0].buffer_mib == pytest.approx(value * SIZES[size] / 2**20)

@@ -176,10 +176,11 @@ def _falls_again(points: Sequence[SweepPoint], optimum: Optimum, target_mbps: fl
     if not missed:
         return []
     least = min(missed, key=lambda point: point.throughput.mean)
+    first, last = (end(point.buffer_mib for point in missed) for end in (min, max))
+    where = f"with {first:.4g} MiB" if first == last else f"between {first:.4g} and {last:.4g} MiB"
     return [
-        f"More buffer makes {optimum.pm} with {optimum.cc} slower: from {missed[0].buffer_mib:.4g} MiB on it "
-        f"missed the target, down to {digits(least.throughput.mean)} Mbit/s with {least.buffer_mib:.4g} MiB. "
-        "Set the recommended buffer and no more."
+        f"More buffer may make {optimum.pm} with {optimum.cc} slower: {where} it missed the target, down to "
+        f"{digits(least.throughput.mean)} Mbit/s. Set the recommended buffer and no more."
     ]
 
 

@@ -40,6 +40,6 @@ def simulate(
     return Measurements(path="data.csv", rows=tuple(rows), factors=("cc", "initial_path"))
 
 
-@pytest.fixture(name="simulate")
+@pytest.fixture(name="simulate", scope="session")
 def _simulate() -> Callable[..., Measurements]:
     return simulate

@@ -4,6 +4,8 @@ import math
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from mptune.errors import InputError
@@ -28,6 +30,37 @@ def test_the_form_the_data_were_made_by_is_chosen(simulate, form: str) -> None:
     analysis = analyse(simulate(FORMS[form], noise=1.0, seed=1), AnalysisOptions(alpha=0.001))
     assert analysis.best.form == form or {term.power for term in analysis.best.terms} == {1}
     assert verdict(analysis, "cc").in_model and verdict(analysis, "buffer").in_model
+
+
+@settings(max_examples=30)
+@given(
+    intercept=st.floats(0, 50),
+    slope=st.floats(3, 8),
+    curvature=st.floats(-0.12, -0.04),
+    gap=st.floats(0.5, 2),
+    noise=st.floats(0.1, 2),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_whatever_the_coefficients_they_are_recovered(
+    simulate, intercept: float, slope: float, curvature: float, gap: float, noise: float, seed: int
+) -> None:
+    """Within six standard errors, in a model of the shape of Eq. 4: slopes differ, intercepts do not."""
+    gaps = {"cubic": gap, "olia": 2 * gap, "vegas": 0.0}
+    data = simulate(
+        lambda b, cc, path: intercept + (slope + gaps[cc]) * b + curvature * b**2, noise=noise, seed=seed
+    )
+    options = AnalysisOptions(forms=("quadratic",), alpha=1e-6)
+    estimates = {one.name: one for one in analyse(data, options).best.estimates()}
+    truth = {
+        "intercept": intercept,
+        "B": slope,
+        "B^2": curvature,
+        "B * cc=cubic": gap,
+        "B * cc=olia": 2 * gap,
+    }
+    assert set(estimates) == set(truth)
+    for name, value in truth.items():
+        assert abs(estimates[name].value - value) <= 6 * (estimates[name].error or 0.0)
 
 
 def test_the_initial_path_does_not_matter_as_in_the_study(simulate) -> None:

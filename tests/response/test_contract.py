@@ -70,7 +70,7 @@ def test_the_inverse_is_the_smallest_buffer_that_reaches(
     points = [LOW + i * (HIGH - LOW) / 400 for i in range(401)]
     _, top = one.maximum(LOW, HIGH)
     floor = min(one.predict(bs) for bs in points)
-    wanted = floor + share * (top - floor)
+    wanted = min(floor + share * (top - floor), top)
     found = one.smallest_buffer(wanted, LOW, HIGH)
     assert found is not None and LOW <= found <= HIGH
     assert one.predict(found) >= wanted - 1e-6

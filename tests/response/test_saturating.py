@@ -110,7 +110,7 @@ def test_closed_forms_and_search_agree(curve: Growth, share: float) -> None:
     searched = Searched(curve)
     (_, top), (_, top_searched) = curve.maximum(0.5, 30.0), searched.maximum(0.5, 30.0)
     assert top == pytest.approx(top_searched, rel=1e-6, abs=1e-6)
-    wanted = curve.predict(0.5) + share * (top - curve.predict(0.5))
+    wanted = min(curve.predict(0.5) + share * (top - curve.predict(0.5)), top)
     found, other = curve.smallest_buffer(wanted, 0.5, 30.0), searched.smallest_buffer(wanted, 0.5, 30.0)
     assert found is not None
     assert curve.predict(found) >= wanted - 1e-6 * (1 + abs(wanted))

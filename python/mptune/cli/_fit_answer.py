@@ -130,7 +130,13 @@ def _steps(out: Console, analysis: Analysis) -> None:
     shown = table("| step", "term", "| F", "| df", "| p")
     for number, step in enumerate(analysis.best.steps, start=1):
         names = ", ".join(term.label(regressor) for term in step.terms)
-        shown.add_row(str(number), names, _digits(step.test.f), str(step.test.df), _p(step.test.p))
+        shown.add_row(
+            str(number),
+            f"{names} removed" if step.removed else names,
+            _digits(step.test.f),
+            str(step.test.df),
+            _p(step.test.p),
+        )
     section(out, f"Forward inclusion, {analysis.best.form} form, alpha {analysis.options.alpha:g}", shown)
 
 

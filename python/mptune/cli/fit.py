@@ -36,8 +36,8 @@ def fit(
     validate: Annotated[str | None, typer.Option(help="Measurements to predict; same columns.")] = None,
     target: Annotated[str | None, typer.Option(help="Throughput to find the buffer for.")] = None,
     cc: Annotated[
-        list[str], typer.Option(help="These congestion controls only; repeat, or use commas.")
-    ] = [],  # noqa: B006 - typer copies it
+        list[str] | None, typer.Option(help="These congestion controls only; repeat, or use commas.")
+    ] = None,
     forms: Annotated[
         list[str] | None, typer.Option(help="linear, quadratic, logarithmic, square-root.  [default: all]")
     ] = None,
@@ -66,7 +66,7 @@ def fit(
     from mptune.measurements import read_measurements
     from mptune.report.fit_document import fit_document
 
-    how = reading(throughput_unit, buffer_unit, column, factor, ccs=_options.names(cc))
+    how = reading(throughput_unit, buffer_unit, column, factor, ccs=_options.names(cc or []))
     options = AnalysisOptions(
         forms=_options.names(forms or list(FORMS)),
         alpha=alpha,

@@ -45,7 +45,7 @@ def optimise(
     ctx: typer.Context,
     topology: Annotated[
         str | None,
-        typer.Argument(metavar="[TOPOLOGY]", help="A topology file, or the name of a shipped scenario."),
+        typer.Argument(metavar="TOPOLOGY", help="A topology file, or the name of a shipped scenario."),
     ] = None,
     data: Annotated[
         str | None,

@@ -6,6 +6,7 @@ SAS (Vegas in the study's Table IV). Buffers in MiB, throughputs in Mbit/s. Noth
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from mptune.errors import InputError
@@ -141,6 +142,18 @@ class Design:
         product: Array = power * self._dummies[term.factor]
         return product
 
+    @cached_property
+    def condensed(self) -> "Condensed":
+        """The same design in as many rows as it has columns."""
+        import numpy as np
+
+        terms = [term for family in self.coding.families(self.form).values() for term in family]
+        blocks = [np.ones((len(self.y), 1)), *(self.columns(term) for term in terms), self.y[:, None]]
+        triangle = np.linalg.qr(np.hstack(blocks), mode="r")
+        ends = np.cumsum([block.shape[1] for block in blocks])
+        intercept, *columns, y = np.split(triangle, ends[:-1], axis=1)
+        return Condensed(intercept, dict(zip(terms, columns, strict=True)), y[:, 0])
+
     def matrix(self, terms: Iterable[Term]) -> "Array":
         """Intercept and the columns of the terms, in their order."""
         import numpy as np
@@ -150,6 +163,24 @@ class Design:
     def labels(self, terms: Iterable[Term]) -> list[str]:
         """Names of the columns of `matrix`."""
         return ["intercept", *(label for term in terms for label in self.coding.labels(term, self.form))]
+
+
+class Condensed(NamedTuple):
+    """Columns of all terms of a form and y after one rotation that leaves few rows (QR decomposition).
+
+    A rotation changes no length and no angle: whatever is fitted, its sums of squares are those of the
+    observations. Selecting terms tries hundreds of fits, and needs nothing but these sums.
+    """
+
+    intercept: "Array"
+    columns: dict[Term, "Array"]
+    y: "Array"
+
+    def matrix(self, terms: Iterable[Term]) -> "Array":
+        """Intercept and the columns of the terms, in their order."""
+        import numpy as np
+
+        return np.hstack([self.intercept, *(self.columns[term] for term in terms)])
 
 
 def check_design(measurements: Measurements, coding: Coding) -> None:

@@ -298,13 +298,18 @@ def mean_relative_error(fit: FormFit, measurements: Measurements) -> float:
 
 
 def _hc3(result: Any) -> "Array | None":
-    """HC3 covariance; None where an observation has full leverage."""
+    """HC3 covariance; None where an observation has full leverage.
+
+    From a QR decomposition: statsmodels' own takes a matrix of observations by observations.
+    """
     import numpy as np
 
-    leverage = (np.linalg.qr(result.model.exog)[0] ** 2).sum(axis=1)
+    q, r = np.linalg.qr(result.model.exog)
+    leverage = (q**2).sum(axis=1)
     if leverage.max() > _FULL_LEVERAGE:
         return None
-    covariance: Array = result.get_robustcov_results("HC3").cov_params()
+    scaled = (result.resid / (1 - leverage))[:, None] * q
+    covariance: Array = np.linalg.solve(r, np.linalg.solve(r, scaled.T @ scaled).T)
     return covariance
 
 

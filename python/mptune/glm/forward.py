@@ -10,7 +10,11 @@ powers) or a factor (its main effect and its product with the buffer). At each s
 
 Step 1 keeps the chance to admit a factor that does nothing at alpha, however many terms it has. A
 square of the buffer waits for the buffer. A slope of a factor waits for it too, unless the buffer has
-no effect on the average; then it enters with it. Terms once admitted stay.
+no effect on the average; then it enters with it.
+
+When nothing more enters, a term that the later ones have made superfluous is removed again, the one with
+the largest p first: two congestion controls with different slopes differ in their means too, and the
+main effect often enters before the slope that explains it (Eq. 4 of the study has slopes alone).
 """
 
 from collections.abc import Sequence
@@ -40,10 +44,11 @@ class FTest(NamedTuple):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What entered at one step, and how significantly."""
+    """What entered (or was removed) at one step, and its partial F test at that moment."""
 
     terms: tuple[Term, ...]
     test: FTest
+    removed: bool = False
 
 
 def forward_inclusion(design: Design, alpha: float) -> tuple[list[Term], list[Step]]:
@@ -52,6 +57,9 @@ def forward_inclusion(design: Design, alpha: float) -> tuple[list[Term], list[St
     steps: list[Step] = []
     while (step := _next(design, chosen, alpha)) is not None:
         chosen += step.terms
+        steps.append(step)
+    while (step := _superfluous(design, chosen, alpha)) is not None:
+        chosen = [term for term in chosen if term not in step.terms]
         steps.append(step)
     order = [term for family in design.coding.families(design.form).values() for term in family]
     return sorted(chosen, key=lambda t: (t.factor is not None, t.power, order.index(t))), steps
@@ -77,6 +85,18 @@ def _next(design: Design, chosen: Sequence[Term], alpha: float) -> Step | None:
         candidates += _candidates(design, chosen, [t for t in missing if with_slopes or not t.power], alpha)
     # Several p are below the smallest number there is: the larger F is then the smaller p, nearly.
     return min([*found, *candidates], key=lambda step: (step.test.p, -step.test.f), default=None)
+
+
+def _superfluous(design: Design, chosen: Sequence[Term], alpha: float) -> Step | None:
+    """Least significant term that nothing builds upon; None when all are significant."""
+    built_upon = any(_waits(term, []) for term in chosen)
+    tests = [
+        Step(terms=(term,), test=f_test(design, [t for t in chosen if t != term], [term]), removed=True)
+        for term in chosen
+        if not (term == _FIRST and built_upon)
+    ]
+    worst = max(tests, key=lambda step: step.test.p, default=None)
+    return None if worst is None or worst.test.p <= alpha else worst
 
 
 def _candidates(design: Design, chosen: Sequence[Term], missing: Sequence[Term], alpha: float) -> list[Step]:
@@ -105,8 +125,9 @@ def _project(design: Design, terms: Sequence[Term]) -> "tuple[Array, Array]":
     """Orthonormal basis of the terms' columns, and what of y they leave."""
     import numpy as np
 
-    basis = np.linalg.qr(design.matrix(terms))[0]
-    return basis, design.y - basis @ (basis.T @ design.y)
+    y = design.condensed.y
+    basis = np.linalg.qr(design.condensed.matrix(terms))[0]
+    return basis, y - basis @ (basis.T @ y)
 
 
 def _f_test(design: Design, basis: "Array", residuals: "Array", added: Sequence[Term]) -> FTest:
@@ -114,11 +135,12 @@ def _f_test(design: Design, basis: "Array", residuals: "Array", added: Sequence[
     import numpy as np
     from scipy.special import fdtrc
 
-    columns = np.hstack([design.columns(term) for term in added])
+    columns = np.hstack([design.condensed.columns[term] for term in added])
     columns = columns - basis @ (basis.T @ columns)
     further = np.linalg.qr(columns)[0]
-    explained = float(((further.T @ residuals) ** 2).sum())
-    left = float(residuals @ residuals) - explained
+    shares = further.T @ residuals
+    rest = residuals - further @ shares
+    explained, left = float(shares @ shares), float(rest @ rest)
     df, df_resid = columns.shape[1], len(design.y) - basis.shape[1] - columns.shape[1]
     if df_resid < 1:
         return FTest(f=0.0, df=df, df_resid=0, p=1.0)

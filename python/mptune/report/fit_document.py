@@ -57,7 +57,11 @@ def _form(fit: FormFit, analysis: Analysis) -> dict[str, Any]:
         **msgspec.to_builtins(fit.quality()),
         "validation_error": None if analysis.validation is None else analysis.validation.errors[fit.form],
         "steps": [
-            {"terms": [term.label(regressor) for term in step.terms], **_test(step.test)}
+            {
+                "terms": [term.label(regressor) for term in step.terms],
+                "removed": step.removed,
+                **_test(step.test),
+            }
             for step in fit.steps
         ],
     }
