@@ -280,7 +280,7 @@ fn what_waits_in_the_send_queue_of_a_failing_subflow_is_sent_elsewhere() {
     };
     let links = vec![one(0.75, 0.1), one(0.75, 1.0), one(0.75, 2.0), one(1.5, 2.0)];
     let paths = vec![path(0, 0, &[0, 2], &[1]), path(0, 1, &[0, 3], &[1])];
-    let network = NetworkSpec { links, paths, initial_path: 0, lsrr_honoured: false };
+    let network = NetworkSpec { links, paths, ..NetworkSpec::default() };
     for seed in 0..100 {
         let mut spec = transfer(trial(network.clone(), "reno", 200_000, 1), 1_000_000);
         spec.scheduler = "kernel".into();

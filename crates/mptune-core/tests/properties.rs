@@ -20,8 +20,7 @@ fn sites(
     queue_packets: u64,
     jitter_ns: u64,
 ) -> NetworkSpec {
-    let mut spec =
-        NetworkSpec { links: vec![], paths: vec![], initial_path: 0, lsrr_honoured: false };
+    let mut spec = NetworkSpec::default();
     let mut add = |mbps: f64, delay: f64| {
         let mut link = lossy(link(mbps, delay), loss / 4.0);
         link.queue_bytes = Some(queue_packets * 1500);

@@ -1,5 +1,6 @@
 //! What the two ends of a connection exchange, and how large it is on the wire.
 
+use crate::network::Carried;
 use crate::tcp::SackBlocks;
 use crate::units::Seq;
 
@@ -56,6 +57,23 @@ pub struct Packet {
     pub window_edge: Seq,
     /// Ack: selectively acknowledged ranges.
     pub sack: SackBlocks,
+}
+
+impl Carried for Packet {
+    #[inline]
+    fn flow(&self) -> u32 {
+        u32::from(self.flow)
+    }
+
+    #[inline]
+    fn is_ect(&self) -> bool {
+        self.ecn_capable
+    }
+
+    #[inline]
+    fn mark_ce(&mut self) {
+        self.congestion_experienced = true;
+    }
 }
 
 /// Bytes of a pure ACK on the wire.

@@ -1,85 +1,115 @@
-//! One FIFO link. Its queue is a number: the time at which it will have sent what it has.
+//! A link: the plain one of fixed rate, delay, jitter, drop-tail queue and random loss, which nearly
+//! all packets cross, or one composed of anything else ([`CompositeLink`]).
 
+use super::chance::Chance;
+use super::composite::CompositeLink;
+use super::rate::Fifo;
 use super::spec::LinkSpec;
-use crate::engine::Random;
+use super::stream::Streams;
+use crate::engine::{Random, Source};
 use crate::units::Nanos;
 
-/// Fraction bits of the fixed-point nanoseconds per byte.
-const FRACTION: u32 = 32;
-
-/// What a link did so far.
+/// What a link did so far. Every packet that entered is in exactly one of `forwarded`, `dropped`,
+/// `lost`, `stuck` or an active queue; the copies made on the way are in `forwarded` too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkCounters {
-    /// Packets that left it towards the next hop.
+    /// Packets that left it towards the next hop, or for good if they were background traffic.
     pub forwarded: u64,
-    /// Packets dropped because the queue was full.
+    /// Packets dropped because the queue was full or its management wanted it.
     pub dropped: u64,
     /// Packets lost on the wire.
     pub lost: u64,
+    /// Packets marked instead of dropped (ECN).
+    pub marked: u64,
+    /// Copies made on the wire.
+    pub duplicated: u64,
+    /// Packets that wait for ever, because the rate fell to zero and stays there.
+    pub stuck: u64,
+    /// Packets of background traffic that entered.
+    pub background: u64,
 }
 
-/// Rate, delay, jitter, drop-tail queue and Bernoulli loss of one direction.
-#[derive(Debug, Clone)]
-pub struct Link {
-    /// Nanoseconds per byte, with [`FRACTION`] bits after the point, rounded up so that a packet's
-    /// whole nanoseconds come out exact; 0 is infinitely fast. At the
-    /// lowest rate of 100 bit/s it is 8 * 10^7 * 2^32 (below 2^59), so it fits 64 bits.
-    ns_per_byte: u64,
-    /// The queue limit as the time it takes to send that many bytes.
-    queue_ns: Nanos,
-    delay: Nanos,
-    jitter: Nanos,
-    /// A packet is lost when a uniform 64-bit number is below this.
-    loss: u64,
-    /// When everything accepted so far will have been sent.
-    busy_until: Nanos,
-    last_exit: Nanos,
-    random: Random,
-    counters: LinkCounters,
+/// One direction of a connection between two places.
+#[derive(Debug)]
+pub(super) enum Link<P> {
+    Plain(PlainLink),
+    Composite(Box<CompositeLink<P>>),
 }
 
-impl Link {
-    /// An idle link.
-    pub fn new(spec: &LinkSpec, random: Random) -> Self {
-        let ns_per_byte = spec
-            .rate_bps
-            .map_or(0, |rate| (8_000_000_000_u128 << FRACTION).div_ceil(u128::from(rate)) as u64);
-        let time = |bytes: u64| ((u128::from(bytes) * u128::from(ns_per_byte)) >> FRACTION) as u64;
-        Self {
-            ns_per_byte,
-            queue_ns: spec.queue_bytes.map_or(Nanos::MAX, time),
-            delay: spec.delay_ns,
-            jitter: spec.jitter_ns,
-            loss: ((u128::from(spec.loss_ppb) << 64) / 1_000_000_000) as u64,
-            busy_until: 0,
-            last_exit: 0,
-            random,
-            counters: LinkCounters::default(),
+impl<P: super::Carried> Link<P> {
+    /// An idle link. `source` is where the event of an active queue will be.
+    pub fn new(spec: &LinkSpec, streams: Streams, source: Option<Source>) -> Self {
+        if spec.is_plain() {
+            return Self::Plain(PlainLink::new(spec, streams.wire()));
         }
+        Self::Composite(Box::new(CompositeLink::new(spec, streams, source)))
     }
 
     /// What the link did so far.
-    pub fn counters(&self) -> &LinkCounters {
-        &self.counters
+    pub fn counters(&self) -> LinkCounters {
+        match self {
+            Self::Plain(link) => link.counters(),
+            Self::Composite(link) => link.counters(),
+        }
+    }
+
+    /// Packets in its active queue. Where departures are known on arrival, nothing waits.
+    pub fn queued(&self) -> usize {
+        match self {
+            Self::Plain(_) => 0,
+            Self::Composite(link) => link.queued(),
+        }
+    }
+}
+
+/// Fixed rate and delay, jitter, drop-tail queue and Bernoulli loss.
+#[derive(Debug, Clone)]
+pub(super) struct PlainLink {
+    fifo: Fifo,
+    delay: Nanos,
+    jitter: Nanos,
+    loss: Chance,
+    last_exit: Nanos,
+    random: Random,
+    forwarded: u64,
+    dropped: u64,
+    lost: u64,
+}
+
+impl PlainLink {
+    fn new(spec: &LinkSpec, random: Random) -> Self {
+        Self {
+            fifo: Fifo::new(spec.rate_bps, spec.queue_bytes),
+            delay: spec.delay_ns,
+            jitter: spec.jitter_ns,
+            loss: Chance::ppb(spec.loss_ppb),
+            last_exit: 0,
+            random,
+            forwarded: 0,
+            dropped: 0,
+            lost: 0,
+        }
+    }
+
+    fn counters(&self) -> LinkCounters {
+        let Self { forwarded, dropped, lost, .. } = *self;
+        LinkCounters { forwarded, dropped, lost, ..LinkCounters::default() }
     }
 
     /// A packet enters at `at`, no earlier than any before it: when it reaches the far end, or none
-    /// when it was dropped or lost. Lindley's recursion: it is sent once everything before it is.
+    /// when it was dropped or lost.
     #[inline]
     pub fn traverse(&mut self, at: Nanos, size: u32) -> Option<Nanos> {
-        let sending = ((u128::from(size) * u128::from(self.ns_per_byte)) >> FRACTION) as Nanos;
-        let waiting = self.busy_until.saturating_sub(at);
-        if waiting > 0 && waiting + sending > self.queue_ns {
-            self.counters.dropped += 1;
+        let Some(sent) = self.fifo.accept(at, size) else {
+            self.dropped += 1;
+            return None;
+        };
+        if self.loss.happens(&mut self.random) {
+            self.lost += 1;
             return None;
         }
-        self.busy_until = at + waiting + sending;
-        if self.loss > 0 && self.random.hits(self.loss) {
-            self.counters.lost += 1;
-            return None;
-        }
-        self.counters.forwarded += 1;
-        let mut exit = self.busy_until + self.delay;
+        self.forwarded += 1;
+        let mut exit = sent + self.delay;
         if self.jitter > 0 {
             exit = (exit + self.random.up_to(self.jitter)).max(self.last_exit);
             self.last_exit = exit;

@@ -1,20 +1,62 @@
-//! The network model: FIFO links with rate, delay, jitter, a drop-tail queue and random loss, put
-//! together to routes that may share links.
+//! The network model: links with rate, delay, jitter, queue and random loss, put together to routes
+//! that may share links; and whatever else a link can do to packets, one file per effect.
 //!
 //! One model with two drivers: the simulator calls it with a virtual clock, an emulator with the
 //! real one. It carries an opaque payload and knows no protocol. What makes it fast: a packet's way
 //! through a FIFO is known the moment it enters, so a packet costs one event at the end of its route
 //! plus one for each link on the way that packets enter from more than one upstream link; packets
-//! in flight wait in one ring per such place.
+//! in flight wait in one ring per such place. Only what cannot be known in advance costs more: an
+//! event per packet at a queue that decides when packets leave (CoDel), a heap behind a link that
+//! reorders.
 
+mod active;
+mod aqm;
+mod bucket;
+mod carried;
+mod chains;
+mod chance;
+mod codel;
+mod composite;
+mod fq_codel;
+mod gilbert;
 mod link;
+mod passive;
+mod place;
+mod rate;
+mod red;
+mod reorder;
+mod route;
+mod schedule;
+mod server;
 mod spec;
+mod step;
+mod stream;
+mod trace;
+mod udp;
+mod wire;
 
-pub use link::{Link, LinkCounters};
-pub use spec::{LinkSpec, NetworkSpec, PathSpec, SpecError};
+pub use aqm::AqmSpec;
+pub use bucket::BucketSpec;
+pub use carried::Carried;
+pub use codel::CodelSpec;
+pub use fq_codel::FqCodelSpec;
+pub use gilbert::GilbertElliottSpec;
+pub use link::LinkCounters;
+pub use red::RedSpec;
+pub use reorder::ReorderSpec;
+pub use schedule::{ScheduleSpec, StepSpec};
+pub use spec::{BackgroundSpec, LinkSpec, NetworkSpec, PathSpec, SpecError};
+pub use step::StepMarkingSpec;
+pub use udp::{Lengths, OnOffSpec, UdpSpec};
 
-use crate::engine::{EventQueue, Random, Ring, Source};
+use crate::engine::{EventQueue, Ring, Source};
 use crate::units::{NEVER, Nanos};
+use link::Link;
+use place::{BACKGROUND, InFlight, Ordered};
+use route::{Map, Next, Route};
+use stream::Streams;
+use udp::UdpSource;
+use wire::Exit;
 
 /// A direction of a path: `2 * path` from the data sender to the receiver, `2 * path + 1` back.
 pub type RouteId = usize;
@@ -31,69 +73,98 @@ pub fn reverse(path: usize) -> RouteId {
     2 * path + 1
 }
 
-/// A packet on its way, in a ring.
-#[derive(Debug, Clone, Copy, Default)]
-struct InFlight<P> {
-    at: Nanos,
-    route: u32,
-    hop: u16,
-    size: u16,
-    payload: P,
-}
-
-/// Where packets leaving a link on some route go next.
+/// What an event source is that is not a ring.
 #[derive(Debug, Clone, Copy)]
-enum Next {
-    /// Straight into the route's next link: nothing else can enter it in between.
-    Link,
-    /// Into a ring, to be taken out at the time of arrival: at a link where routes merge, or at the
-    /// end of the route.
-    Ring(usize),
+enum Role {
+    /// The time of the first packet of a heap has come.
+    Ordered(usize),
+    /// The line behind a link's active queue is free.
+    Queue(usize),
+    /// A background source sends.
+    Udp(usize),
 }
 
-#[derive(Debug, Clone)]
-struct Hop {
+/// Packets behind a link that reorders, until their time has come; then they enter a ring.
+#[derive(Debug)]
+struct Heap<P> {
+    packets: Ordered<P>,
+    ring: usize,
+}
+
+/// Background traffic of a link.
+#[derive(Debug)]
+struct Udp {
     link: usize,
-    next: Next,
-}
-
-#[derive(Debug, Clone)]
-struct Route {
-    hops: Vec<Hop>,
-    up: bool,
+    traffic: UdpSource,
+    /// For queues that keep flows apart.
+    flow: u32,
 }
 
 /// All links and routes with the packets on them.
 #[derive(Debug)]
 pub struct Network<P> {
-    links: Vec<Link>,
+    links: Vec<Link<P>>,
     routes: Vec<Route>,
     rings: Vec<Ring<InFlight<P>>>,
     first_source: Source,
+    /// The sources after those of the rings: first the heaps.
+    roles: Vec<Role>,
+    ordered: Vec<Heap<P>>,
+    udp: Vec<Udp>,
 }
 
-impl<P: Copy + Default> Network<P> {
-    /// Builds the network; its rings become sources of `queue`. The specification must be valid
-    /// ([`NetworkSpec::validate`]).
+impl<P: Carried> Network<P> {
+    /// Builds the network; what can happen on it becomes sources of `queue`. The specification must
+    /// be valid ([`NetworkSpec::validate`]).
     pub fn new(spec: &NetworkSpec, seed: u64, queue: &mut EventQueue) -> Self {
-        let links = spec.links.iter().enumerate();
-        let links = links.map(|(i, link)| Link::new(link, Random::new(seed, i as u64))).collect();
-        let ways = spec.paths.iter().flat_map(|path| [&path.forward, &path.reverse]);
-        let ways: Vec<&Vec<usize>> = ways.collect();
-        let mut ring_of = Vec::new();
-        let routes = ways.iter().map(|way| route(way, &ways, &mut ring_of)).collect();
-        let sources: Vec<Source> = ring_of.iter().map(|_| queue.add_source()).collect();
-        Self {
-            links,
+        let Map { routes, rings, ordered } = Map::new(spec);
+        let sources: Vec<Source> = rings.iter().map(|_| queue.add_source()).collect();
+        let heaps = ordered.iter().map(|&ring| Heap { packets: Ordered::new(), ring });
+        let mut network = Self {
+            links: Vec::new(),
             routes,
-            rings: ring_of.iter().map(|_| Ring::new()).collect(),
+            rings: rings.iter().map(|_| Ring::new()).collect(),
             first_source: sources.first().copied().unwrap_or(0),
+            roles: Vec::new(),
+            ordered: heaps.collect(),
+            udp: Vec::new(),
+        };
+        for heap in 0..ordered.len() {
+            network.add_role(queue, Role::Ordered(heap));
+        }
+        for (number, link) in spec.links.iter().enumerate() {
+            network.add_link(queue, number, link, Streams::new(seed, number));
+        }
+        network
+    }
+
+    fn add_role(&mut self, queue: &mut EventQueue, role: Role) -> Source {
+        self.roles.push(role);
+        queue.add_source()
+    }
+
+    fn add_link(
+        &mut self,
+        queue: &mut EventQueue,
+        number: usize,
+        spec: &LinkSpec,
+        streams: Streams,
+    ) {
+        let source = spec.is_active().then(|| self.add_role(queue, Role::Queue(number)));
+        self.links.push(Link::new(spec, streams, source));
+        for (i, udp) in spec.udp.iter().enumerate() {
+            let source = self.add_role(queue, Role::Udp(self.udp.len()));
+            let traffic = UdpSource::new(udp, streams.udp(i));
+            queue.set(source, traffic.next_at());
+            // From the upper end, where no flow of a simulation is.
+            let flow = u32::MAX - self.udp.len() as u32;
+            self.udp.push(Udp { link: number, traffic, flow });
         }
     }
 
     /// The number of its event sources, which are consecutive.
     pub fn sources(&self) -> usize {
-        self.rings.len()
+        self.rings.len() + self.roles.len()
     }
 
     /// A packet of `size` bytes enters a route. It is dropped silently where a queue is full, where
@@ -102,41 +173,118 @@ impl<P: Copy + Default> Network<P> {
     pub fn send(&mut self, queue: &mut EventQueue, now: Nanos, to: RouteId, size: u32, payload: P) {
         debug_assert!(size <= u32::from(u16::MAX));
         if self.routes[to].up {
-            let packet = InFlight { at: now, route: to as u32, hop: 0, size: size as u16, payload };
+            let packet = InFlight { at: now, route: to as u8, hop: 0, size: size as u16, payload };
             self.traverse(queue, packet);
         }
     }
 
-    /// The event of a ring is due: its first packet goes on, and is returned with its route when
-    /// that was the end of it.
+    /// An event is due. Of a ring, its first packet goes on, and is returned with its route when that
+    /// was the end of it.
     #[inline]
     pub fn advance(&mut self, queue: &mut EventQueue, source: Source) -> Option<(RouteId, P)> {
-        let ring = &mut self.rings[source - self.first_source];
-        let packet = ring.pop()?;
+        let Some(ring) = self.rings.get_mut(source - self.first_source) else {
+            self.advance_other(queue, source);
+            return None;
+        };
+        // Copied before it is taken out: as one value the optional packet would be copied in parts.
+        let packet = *ring.front()?;
+        ring.pop();
         queue.set(source, ring.front().map_or(NEVER, |next| next.at));
-        if usize::from(packet.hop) == self.routes[packet.route as usize].hops.len() {
-            return Some((packet.route as usize, packet.payload));
+        if usize::from(packet.hop) == self.routes[usize::from(packet.route)].hops.len() {
+            return Some((RouteId::from(packet.route), packet.payload));
         }
         self.traverse(queue, packet);
         None
     }
 
+    #[inline(never)]
+    fn advance_other(&mut self, queue: &mut EventQueue, source: Source) {
+        match self.roles[source - self.first_source - self.rings.len()] {
+            Role::Ordered(number) => {
+                let Heap { packets, ring } = &mut self.ordered[number];
+                let Some(packet) = packets.pop() else { return };
+                queue.set(source, packets.next_at().unwrap_or(NEVER));
+                let ring = *ring;
+                self.wait(queue, ring, packet);
+            }
+            Role::Queue(link) => {
+                let now = queue.time_of(source);
+                let Link::Composite(composite) = &mut self.links[link] else { return };
+                let left = composite.serve(now);
+                self.settle(queue, link, left);
+            }
+            Role::Udp(number) => {
+                let udp = &mut self.udp[number];
+                let at = udp.traffic.next_at();
+                let size = udp.traffic.send() as u16;
+                queue.set(source, udp.traffic.next_at());
+                let payload = P::default();
+                let packet = InFlight { at, route: BACKGROUND, hop: 0, size, payload };
+                let (link, flow) = (udp.link, udp.flow);
+                let Link::Composite(composite) = &mut self.links[link] else { return };
+                let left = composite.arrive(packet, flow);
+                self.settle(queue, link, left);
+            }
+        }
+    }
+
+    /// Takes a packet as far as its way is known: to the next place where it must wait.
     #[inline]
     fn traverse(&mut self, queue: &mut EventQueue, mut packet: InFlight<P>) {
-        let route = &self.routes[packet.route as usize];
+        let route = &self.routes[usize::from(packet.route)];
         loop {
             let hop = &route.hops[usize::from(packet.hop)];
-            let Some(at) = self.links[hop.link].traverse(packet.at, u32::from(packet.size)) else {
-                return;
+            let Link::Plain(link) = &mut self.links[hop.link] else {
+                return self.enter_composite(queue, &packet);
             };
+            let Some(at) = link.traverse(packet.at, u32::from(packet.size)) else { return };
             packet.at = at;
             packet.hop += 1;
             if let Next::Ring(ring) = hop.next {
-                if self.rings[ring].is_empty() {
-                    queue.set(self.first_source + ring, at);
+                return self.wait(queue, ring, packet);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn wait(&mut self, queue: &mut EventQueue, ring: usize, packet: InFlight<P>) {
+        if self.rings[ring].is_empty() {
+            queue.set(self.first_source + ring, packet.at);
+        }
+        self.rings[ring].push(packet);
+    }
+
+    #[inline(never)]
+    fn enter_composite(&mut self, queue: &mut EventQueue, packet: &InFlight<P>) {
+        let link = self.routes[usize::from(packet.route)].hops[usize::from(packet.hop)].link;
+        if let Link::Composite(composite) = &mut self.links[link] {
+            let left = composite.arrive(*packet, packet.payload.flow());
+            self.settle(queue, link, left);
+        }
+    }
+
+    /// After a packet entered or left a composite link's queue: sets the queue's event, and takes on
+    /// the packet that left the link.
+    fn settle(&mut self, queue: &mut EventQueue, link: usize, left: Option<(InFlight<P>, Exit)>) {
+        if let Link::Composite(composite) = &self.links[link] {
+            if let Some((source, at)) = composite.event() {
+                queue.set(source, at);
+            }
+        }
+        let Some((mut packet, exit)) = left else { return };
+        let next = self.routes[usize::from(packet.route)].hops[usize::from(packet.hop)].next;
+        packet.at = exit.at;
+        packet.hop += 1;
+        for _ in 0..exit.copies {
+            match next {
+                Next::Link => self.traverse(queue, packet),
+                Next::Ring(ring) => self.wait(queue, ring, packet),
+                Next::Ordered(heap) => {
+                    let packets = &mut self.ordered[heap].packets;
+                    packets.push(packet);
+                    let at = packets.next_at().unwrap_or(NEVER);
+                    queue.set(self.first_source + self.rings.len() + heap, at);
                 }
-                self.rings[ring].push(packet);
-                return;
             }
         }
     }
@@ -148,37 +296,14 @@ impl<P: Copy + Default> Network<P> {
     }
 
     /// What happened on each link so far, in the order of the specification.
-    pub fn counters(&self) -> impl Iterator<Item = &LinkCounters> {
+    pub fn counters(&self) -> impl Iterator<Item = LinkCounters> {
         self.links.iter().map(Link::counters)
     }
-}
 
-/// The hops of a route. A ring belongs to a pair (link, next link or end): packets leave a FIFO in
-/// order, so a ring's packets are in order of time whatever route they are on.
-fn route(way: &[usize], all: &[&Vec<usize>], rings: &mut Vec<(usize, Option<usize>)>) -> Route {
-    let hops = way.iter().enumerate().map(|(i, &link)| {
-        let next = way.get(i + 1).copied();
-        if next.is_some_and(|next| !merges(next, all)) {
-            return Hop { link, next: Next::Link };
-        }
-        let place = (link, next);
-        let ring = rings.iter().position(|&known| known == place).unwrap_or_else(|| {
-            rings.push(place);
-            rings.len() - 1
-        });
-        Hop { link, next: Next::Ring(ring) }
-    });
-    Route { hops: hops.collect(), up: true }
-}
-
-/// Packets enter the link from more than one place (an upstream link, or an end host).
-fn merges(link: usize, ways: &[&Vec<usize>]) -> bool {
-    let mut upstream = ways.iter().flat_map(|way| {
-        let places = way.iter().enumerate().filter(move |&(_, &l)| l == link);
-        places.map(|(i, _)| i.checked_sub(1).map(|before| way[before]))
-    });
-    let first = upstream.next();
-    upstream.any(|other| Some(other) != first)
+    /// Packets in each link's queue, as far as their departure is not decided yet.
+    pub fn queued(&self) -> impl Iterator<Item = usize> {
+        self.links.iter().map(Link::queued)
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,24 @@
 //! The network as the outside describes it: plain integers, with validation.
 
-use crate::units::{BitsPerSecond, Bytes, Nanos, SECOND};
+use super::aqm::AqmSpec;
+use super::bucket::BucketSpec;
+use super::chance::{BILLION, check};
+use super::gilbert::GilbertElliottSpec;
+use super::reorder::ReorderSpec;
+use super::schedule::ScheduleSpec;
+use super::trace;
+use super::udp::UdpSpec;
+use crate::units::{BitsPerSecond, Bytes, NEVER, Nanos, SECOND};
 use serde::Deserialize;
 
-/// Parts per billion in a whole.
-const BILLION: u64 = 1_000_000_000;
 /// Below this a byte's serialisation time would not fit the fixed-point arithmetic of a link.
 const MIN_RATE: BitsPerSecond = 100;
+/// Longest delay, jitter or lateness.
+pub(super) const MAX_DELAY: Nanos = 100 * SECOND;
+/// Links in one direction of a path: a packet counts them in 8 bits.
+const MAX_HOPS: usize = 255;
+/// Places where packets can wait for an event. The event queue has room for these and the timers.
+const MAX_PLACES: usize = 2048;
 /// The largest packet the model carries in full: a 1500-byte IP packet.
 pub const FULL_PACKET: Bytes = 1500;
 /// Paths a network may have: one bit each in a 64-bit set.
@@ -36,13 +48,14 @@ impl std::fmt::Display for SpecError {
 
 impl std::error::Error for SpecError {}
 
-/// A unidirectional FIFO link.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// A unidirectional link: a FIFO unless its queue management or reordering makes it another.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
     /// Name for counters and errors.
     pub name: String,
-    /// Rate; none is infinitely fast and then has no queue.
+    /// Rate; without it, a trace or a token bucket the link is infinitely fast and has no queue.
+    #[serde(default)]
     pub rate_bps: Option<BitsPerSecond>,
     /// One-way propagation delay.
     pub delay_ns: Nanos,
@@ -55,6 +68,47 @@ pub struct LinkSpec {
     /// Probability that a packet is lost on the wire, parts per billion.
     #[serde(default)]
     pub loss_ppb: u64,
+    /// Instead of a rate, a trace in mahimahi's format: the milliseconds at which 1500 bytes can
+    /// leave, never decreasing. It repeats; its last time, which is above 0, is the period.
+    #[serde(default)]
+    pub trace_ms: Option<Vec<u32>>,
+    /// Rate, delay and loss that change over time.
+    #[serde(default)]
+    pub schedule: Option<ScheduleSpec>,
+    /// A token bucket in front; what waits for tokens counts for the queue.
+    #[serde(default)]
+    pub bucket: Option<BucketSpec>,
+    /// Active queue management; none is drop-tail.
+    #[serde(default)]
+    pub aqm: Option<AqmSpec>,
+    /// Losses in bursts, independent of and in addition to `loss_ppb`.
+    #[serde(default)]
+    pub gilbert_elliott: Option<GilbertElliottSpec>,
+    /// Packets that are late and overtaken.
+    #[serde(default)]
+    pub reorder: Option<ReorderSpec>,
+    /// Probability that a packet arrives twice, parts per billion.
+    #[serde(default)]
+    pub duplicate_ppb: u64,
+    /// Background datagrams that cross this link and no other.
+    #[serde(default)]
+    pub udp: Vec<UdpSpec>,
+}
+
+/// A TCP connection in the background, saturated between two times.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackgroundSpec {
+    /// The path of its only subflow.
+    pub path: usize,
+    /// Its congestion control.
+    pub cc: String,
+    /// When its SYN is sent.
+    #[serde(default)]
+    pub start_ns: Nanos,
+    /// When it stops; none never does.
+    #[serde(default)]
+    pub stop_ns: Option<Nanos>,
 }
 
 /// A pair of interfaces with the links between them.
@@ -74,7 +128,7 @@ pub struct PathSpec {
 }
 
 /// The whole network between two sites.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkSpec {
     /// All links.
@@ -87,6 +141,17 @@ pub struct NetworkSpec {
     /// Routers obey loose source routes (RFC 791).
     #[serde(default)]
     pub lsrr_honoured: bool,
+    /// TCP connections that share it.
+    #[serde(default)]
+    pub background: Vec<BackgroundSpec>,
+}
+
+/// Checks that a rate is one a link can have.
+pub(super) fn check_rate(key: &str, rate: BitsPerSecond) -> Result<(), SpecError> {
+    if rate >= MIN_RATE {
+        return Ok(());
+    }
+    Err(SpecError::new(key, format!("at least {MIN_RATE} bit/s expected, found {rate}")))
 }
 
 impl NetworkSpec {
@@ -106,13 +171,16 @@ impl NetworkSpec {
                 format!("1 to {MAX_PATHS} expected, found {found}"),
             ));
         }
-        for (i, path) in self.paths.iter().enumerate() {
-            for (key, way) in [("forward", &path.forward), ("reverse", &path.reverse)] {
-                let known = way.iter().all(|&link| link < self.links.len());
-                if way.is_empty() || !known {
-                    let expected = "a non-empty list of link numbers expected";
-                    return Err(SpecError::new(format!("paths[{i}].{key}"), expected));
-                }
+        self.check_ways()?;
+        for (i, flow) in self.background.iter().enumerate() {
+            let key = |name: &str| format!("background[{i}].{name}");
+            if flow.path >= self.paths.len() {
+                return Err(SpecError::new(key("path"), "the number of a path expected"));
+            }
+            let ends = flow.stop_ns.is_none_or(|stop| stop > flow.start_ns);
+            if flow.start_ns >= NEVER / 2 || !ends {
+                let expected = "more than start_ns, itself below 26 days, expected";
+                return Err(SpecError::new(key("stop_ns"), expected));
             }
         }
         if self.initial_path >= self.paths.len() {
@@ -120,27 +188,111 @@ impl NetworkSpec {
         }
         Ok(())
     }
+
+    fn check_ways(&self) -> Result<(), SpecError> {
+        // What needs an event of its own at most: hops, heaps, queues and background sources.
+        let mut places: usize = self.links.iter().map(|link| 1 + link.udp.len()).sum();
+        for (i, path) in self.paths.iter().enumerate() {
+            for (key, way) in [("forward", &path.forward), ("reverse", &path.reverse)] {
+                let known = way.iter().all(|&link| link < self.links.len());
+                if way.is_empty() || way.len() > MAX_HOPS || !known {
+                    let expected = format!("a list of 1 to {MAX_HOPS} link numbers expected");
+                    return Err(SpecError::new(format!("paths[{i}].{key}"), expected));
+                }
+                let place = |&link: &usize| 1 + usize::from(self.links[link].reorder.is_some());
+                places += way.iter().map(place).sum::<usize>();
+            }
+        }
+        if places > MAX_PLACES {
+            let expected = format!(
+                "at most {MAX_PLACES} links, links on paths and background sources expected, \
+                 found {places}"
+            );
+            return Err(SpecError::new("links", expected));
+        }
+        Ok(())
+    }
 }
 
 impl LinkSpec {
+    /// Fixed rate and drop-tail, with at most jitter and independent loss on the wire.
+    pub(super) fn is_plain(&self) -> bool {
+        let wire =
+            self.gilbert_elliott.is_some() || self.reorder.is_some() || self.duplicate_ppb > 0;
+        self.has_plain_queue() && !wire && self.schedule.is_none() && self.udp.is_empty()
+    }
+
+    /// Fixed rate and drop-tail.
+    pub(super) fn has_plain_queue(&self) -> bool {
+        let changes = |s: &ScheduleSpec| s.steps.iter().any(|step| step.rate_bps.is_some());
+        let varying = self.trace_ms.is_some() || self.schedule.as_ref().is_some_and(changes);
+        !varying && self.bucket.is_none() && self.aqm.is_none()
+    }
+
+    /// Something bounds its rate, so that packets can wait.
+    fn is_limited(&self) -> bool {
+        self.rate_bps.is_some() || self.trace_ms.is_some() || self.bucket.is_some()
+    }
+
+    /// It decides when a packet leaves its queue, so packets must arrive in the order of events.
+    pub(super) fn is_active(&self) -> bool {
+        self.aqm.as_ref().is_some_and(AqmSpec::is_active)
+    }
+
     fn validate(&self) -> Result<(), SpecError> {
-        if let Some(rate) = self.rate_bps.filter(|&rate| rate < MIN_RATE) {
-            let expected = format!("at least {MIN_RATE} bit/s expected, found {rate}");
-            return Err(SpecError::new("rate_bps", expected));
+        if let Some(rate) = self.rate_bps {
+            check_rate("rate_bps", rate)?;
         }
         if let Some(queue) = self.queue_bytes.filter(|&queue| queue < FULL_PACKET) {
             let expected =
                 format!("room for one packet of {FULL_PACKET} bytes expected, found {queue}");
             return Err(SpecError::new("queue_bytes", expected));
         }
-        if self.delay_ns > 100 * SECOND || self.jitter_ns > 100 * SECOND {
+        if self.delay_ns > MAX_DELAY || self.jitter_ns > MAX_DELAY {
             return Err(SpecError::new("delay_ns", "delay and jitter of at most 100 s expected"));
         }
-        if self.loss_ppb >= BILLION {
-            let expected =
-                format!("below {BILLION} parts per billion expected, found {}", self.loss_ppb);
-            return Err(SpecError::new("loss_ppb", expected));
+        check("loss_ppb", self.loss_ppb, BILLION - 1)?;
+        self.check_queue()?;
+        self.check_wire()
+    }
+
+    fn check_queue(&self) -> Result<(), SpecError> {
+        let wrong = |key: &str, expected: &str| Err(SpecError::new(key, expected));
+        if let Some(times) = &self.trace_ms {
+            if self.rate_bps.is_some() {
+                return wrong("trace_ms", "either a rate or a trace expected, found both");
+            }
+            trace::validate(times)?;
+        }
+        if let Some(bucket) = &self.bucket {
+            bucket.validate()?;
+        }
+        if let Some(aqm) = &self.aqm {
+            if !self.is_limited() {
+                return wrong("aqm", "a rate, a trace or a token bucket beside it expected");
+            }
+            aqm.validate(self.queue_bytes)?;
+        }
+        if !self.udp.is_empty() && (!self.is_limited() || self.queue_bytes.is_none()) {
+            return wrong("udp", "a rate and a queue limit beside it expected");
+        }
+        for (i, udp) in self.udp.iter().enumerate() {
+            let inside = |e: SpecError| SpecError::new(format!("udp[{i}].{}", e.key), e.expected);
+            udp.validate().map_err(inside)?;
         }
         Ok(())
+    }
+
+    fn check_wire(&self) -> Result<(), SpecError> {
+        if let Some(schedule) = &self.schedule {
+            schedule.validate(self.rate_bps.is_some())?;
+        }
+        if let Some(bursts) = &self.gilbert_elliott {
+            bursts.validate()?;
+        }
+        if let Some(reorder) = &self.reorder {
+            reorder.validate()?;
+        }
+        check("duplicate_ppb", self.duplicate_ppb, BILLION)
     }
 }

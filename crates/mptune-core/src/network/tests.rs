@@ -5,15 +5,35 @@ use super::*;
 use crate::units::{MILLISECOND, SECOND};
 use proptest::prelude::*;
 
-fn link(rate_bps: u64, delay_ms: u64, queue_bytes: Option<u64>) -> LinkSpec {
-    LinkSpec {
-        name: String::new(),
-        rate_bps: Some(rate_bps),
-        delay_ns: delay_ms * MILLISECOND,
-        jitter_ns: 0,
-        queue_bytes,
-        loss_ppb: 0,
+mod effects;
+mod properties;
+
+/// A payload that remembers who it is, and whether it was marked.
+#[derive(Debug, Clone, Copy, Default)]
+struct Probe {
+    number: u32,
+    flow: u32,
+    ect: bool,
+    marked: bool,
+}
+
+impl Carried for Probe {
+    fn flow(&self) -> u32 {
+        self.flow
     }
+
+    fn is_ect(&self) -> bool {
+        self.ect
+    }
+
+    fn mark_ce(&mut self) {
+        self.marked = true;
+    }
+}
+
+fn link(rate_bps: u64, delay_ms: u64, queue_bytes: Option<u64>) -> LinkSpec {
+    let delay_ns = delay_ms * MILLISECOND;
+    LinkSpec { rate_bps: Some(rate_bps), delay_ns, queue_bytes, ..LinkSpec::default() }
 }
 
 fn path(forward: &[usize], reverse: &[usize]) -> PathSpec {
@@ -22,29 +42,59 @@ fn path(forward: &[usize], reverse: &[usize]) -> PathSpec {
 }
 
 fn network(links: Vec<LinkSpec>, paths: Vec<PathSpec>) -> NetworkSpec {
-    let spec = NetworkSpec { links, paths, initial_path: 0, lsrr_honoured: false };
+    let spec = NetworkSpec { links, paths, ..NetworkSpec::default() };
     spec.validate().expect("valid");
     spec
 }
 
-/// Sends packets `(time, route, size)`, numbered in order; returns `(arrival, route, number)`.
-fn run(spec: &NetworkSpec, packets: &[(Nanos, RouteId, u32)]) -> Vec<(Nanos, RouteId, u32)> {
-    let mut queue = EventQueue::new();
-    let mut network = Network::new(spec, 1, &mut queue);
-    let mut arrivals = Vec::new();
-    let mut drain = |network: &mut Network<u32>, queue: &mut EventQueue, until: Nanos| {
-        while let Some((at, source)) = queue.earliest().filter(|&(at, _)| at <= until) {
-            if let Some((route, number)) = network.advance(queue, source) {
-                arrivals.push((at, route, number));
+/// A network with its clock, and everything that arrived: when, on which route, what.
+struct Bench {
+    queue: EventQueue,
+    network: Network<Probe>,
+    now: Nanos,
+    sent: u32,
+    arrivals: Vec<(Nanos, RouteId, Probe)>,
+}
+
+impl Bench {
+    fn new(spec: &NetworkSpec, seed: u64) -> Self {
+        let mut queue = EventQueue::new();
+        let network = Network::new(spec, seed, &mut queue);
+        Self { queue, network, now: 0, sent: 0, arrivals: Vec::new() }
+    }
+
+    /// Handles every event up to and including `until`.
+    fn run(&mut self, until: Nanos) {
+        while let Some((at, source)) = self.queue.earliest().filter(|&(at, _)| at <= until) {
+            assert!(at >= self.now, "time goes backwards");
+            self.now = at;
+            if let Some((route, probe)) = self.network.advance(&mut self.queue, source) {
+                self.arrivals.push((at, route, probe));
             }
         }
-    };
-    for (number, &(at, route, size)) in packets.iter().enumerate() {
-        drain(&mut network, &mut queue, at);
-        network.send(&mut queue, at, route, size, number as u32);
     }
-    drain(&mut network, &mut queue, NEVER);
-    arrivals
+
+    /// Sends the next probe at a time no earlier than the last.
+    fn send(&mut self, at: Nanos, route: RouteId, size: u32, flow: u32, ect: bool) {
+        self.run(at);
+        let probe = Probe { number: self.sent, flow, ect, marked: false };
+        self.network.send(&mut self.queue, at, route, size, probe);
+        self.sent += 1;
+    }
+
+    fn counters(&self, link: usize) -> LinkCounters {
+        self.network.counters().nth(link).expect("a link of the network")
+    }
+}
+
+/// Sends packets `(time, route, size)`, numbered in order; returns `(arrival, route, number)`.
+fn run(spec: &NetworkSpec, packets: &[(Nanos, RouteId, u32)]) -> Vec<(Nanos, RouteId, u32)> {
+    let mut bench = Bench::new(spec, 1);
+    for &(at, route, size) in packets {
+        bench.send(at, route, size, 0, false);
+    }
+    bench.run(NEVER);
+    bench.arrivals.iter().map(|&(at, route, probe)| (at, route, probe.number)).collect()
 }
 
 #[test]
@@ -109,14 +159,13 @@ fn random_loss_has_the_asked_probability_and_repeats_with_the_seed() {
 #[test]
 fn a_path_that_is_down_swallows_packets_until_it_is_up_again() {
     let spec = network(vec![link(12_000_000, 1, None)], vec![path(&[0], &[0])]);
-    let mut queue = EventQueue::new();
-    let mut network: Network<u32> = Network::new(&spec, 1, &mut queue);
-    network.set_path_up(0, false);
-    network.send(&mut queue, 0, forward(0), 1500, 1);
-    assert_eq!(queue.earliest(), None);
-    network.set_path_up(0, true);
-    network.send(&mut queue, 0, forward(0), 1500, 2);
-    assert!(queue.earliest().is_some());
+    let mut bench = Bench::new(&spec, 1);
+    bench.network.set_path_up(0, false);
+    bench.send(0, forward(0), 1500, 0, false);
+    assert_eq!(bench.queue.earliest(), None);
+    bench.network.set_path_up(0, true);
+    bench.send(0, forward(0), 1500, 0, false);
+    assert!(bench.queue.earliest().is_some());
 }
 
 proptest! {

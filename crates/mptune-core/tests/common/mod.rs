@@ -22,9 +22,7 @@ pub fn link(mbps: f64, delay_ms: f64) -> LinkSpec {
         name: format!("{mbps} Mbit/s"),
         rate_bps: Some((mbps * 1e6) as u64),
         delay_ns: (delay_ms * 1e6) as Nanos,
-        jitter_ns: 0,
-        queue_bytes: None,
-        loss_ppb: 0,
+        ..LinkSpec::default()
     }
 }
 
@@ -44,8 +42,7 @@ pub fn lossy(mut link: LinkSpec, probability: f64) -> LinkSpec {
 /// Disjoint paths from as many local interfaces to one remote interface: each its own link there
 /// and an uncongested one of the same delay back.
 pub fn disjoint(links: &[LinkSpec]) -> NetworkSpec {
-    let mut spec =
-        NetworkSpec { links: vec![], paths: vec![], initial_path: 0, lsrr_honoured: false };
+    let mut spec = NetworkSpec::default();
     for (number, forward) in links.iter().enumerate() {
         let back = link(1000.0, forward.delay_ns as f64 / 1e6);
         spec.links.extend([forward.clone(), back]);
@@ -62,7 +59,7 @@ pub fn shared_bottleneck(bottleneck: LinkSpec, access_ms: &[f64]) -> NetworkSpec
         links.push(link(1000.0, delay));
         paths.push(path(number, 0, &[2 + number, 0], &[1, 2 + number]));
     }
-    NetworkSpec { links, paths, initial_path: 0, lsrr_honoured: false }
+    NetworkSpec { links, paths, ..NetworkSpec::default() }
 }
 
 /// A path over the given links.

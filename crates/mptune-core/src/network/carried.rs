@@ -1,0 +1,11 @@
+//! What the network needs to know of what it carries: no more than a router reads of an IP packet.
+
+/// The payload of a packet. Its default is carried by background traffic and must not be ECN-capable.
+pub trait Carried: Copy + Default {
+    /// The flow it belongs to, for queues that keep flows apart.
+    fn flow(&self) -> u32;
+    /// It may be marked instead of dropped (ECT, RFC 3168 section 5).
+    fn is_ect(&self) -> bool;
+    /// Marks it (CE).
+    fn mark_ce(&mut self);
+}

@@ -1,0 +1,204 @@
+//! Controlled delay (RFC 8289): drops or marks at the head of the queue once the time that packets
+//! spend in it has stayed above a target for an interval.
+
+use super::carried::Carried;
+use super::link::LinkCounters;
+use super::place::InFlight;
+use super::spec::{FULL_PACKET, SpecError};
+use crate::engine::Ring;
+use crate::units::{Bytes, Nanos, SECOND};
+use serde::Deserialize;
+
+/// Target and interval; RFC 8289 sections 4.2 and 4.3 recommend 5 and 100 ms.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CodelSpec {
+    /// Acceptable time in the queue.
+    pub target_ns: Nanos,
+    /// For so long it must be exceeded: about the RTT of the flows.
+    pub interval_ns: Nanos,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+}
+
+impl CodelSpec {
+    pub(super) fn validate(&self) -> Result<(), SpecError> {
+        let Self { target_ns, interval_ns, .. } = *self;
+        if 0 < target_ns && target_ns < interval_ns && interval_ns <= 100 * SECOND {
+            return Ok(());
+        }
+        let expected = "more than target_ns, itself more than 0, and at most 100 s expected";
+        Err(SpecError::new("aqm.interval_ns", expected))
+    }
+}
+
+/// A queue from whose head packets are taken.
+pub(super) trait Waiting<P> {
+    fn pop(&mut self) -> Option<InFlight<P>>;
+    /// Bytes in it.
+    fn bytes(&self) -> Bytes;
+}
+
+/// The state machine of section 5. Times of its variables are as named there.
+#[derive(Debug, Clone)]
+pub(super) struct Codel {
+    target: Nanos,
+    interval: Nanos,
+    ecn: bool,
+    /// When the time in the queue will have been above the target for an interval; 0 while it is not.
+    first_above: Nanos,
+    drop_next: Nanos,
+    count: u64,
+    last_count: u64,
+    dropping: bool,
+}
+
+impl Codel {
+    pub fn new(spec: &CodelSpec) -> Self {
+        Self {
+            target: spec.target_ns,
+            interval: spec.interval_ns,
+            ecn: spec.ecn,
+            first_above: 0,
+            drop_next: 0,
+            count: 0,
+            last_count: 0,
+            dropping: false,
+        }
+    }
+
+    /// The next packet to send at `now`, after dropping or marking what is due.
+    pub fn next<P: Carried>(
+        &mut self,
+        now: Nanos,
+        queue: &mut impl Waiting<P>,
+        counters: &mut LinkCounters,
+    ) -> Option<InFlight<P>> {
+        let (mut head, mut above) = self.look(now, queue)?;
+        if self.dropping {
+            self.dropping = above;
+            while self.dropping && now >= self.drop_next {
+                self.count += 1;
+                let marked = self.signal(&mut head, counters);
+                if !marked {
+                    (head, above) = self.look(now, queue)?;
+                    self.dropping = above;
+                }
+                if self.dropping {
+                    self.drop_next = self.later(self.drop_next);
+                }
+                if marked {
+                    break;
+                }
+            }
+        } else if above {
+            let marked = self.signal(&mut head, counters);
+            self.start(now);
+            if !marked {
+                (head, _) = self.look(now, queue)?;
+            }
+        }
+        Some(head)
+    }
+
+    /// The head of the queue, and whether the time in the queue has been above the target for an
+    /// interval; a full packet or less behind it is no standing queue. An empty queue ends dropping.
+    fn look<P: Carried>(
+        &mut self,
+        now: Nanos,
+        queue: &mut impl Waiting<P>,
+    ) -> Option<(InFlight<P>, bool)> {
+        let Some(head) = queue.pop() else {
+            self.first_above = 0;
+            self.dropping = false;
+            return None;
+        };
+        if now - head.at < self.target || queue.bytes() <= FULL_PACKET {
+            self.first_above = 0;
+            return Some((head, false));
+        }
+        if self.first_above == 0 {
+            self.first_above = now + self.interval;
+            return Some((head, false));
+        }
+        Some((head, now >= self.first_above))
+    }
+
+    /// Tells a packet of congestion; true if by a mark, else it is dropped.
+    fn signal<P: Carried>(&self, head: &mut InFlight<P>, counters: &mut LinkCounters) -> bool {
+        if self.ecn && head.payload.is_ect() {
+            head.payload.mark_ce();
+            counters.marked += 1;
+            return true;
+        }
+        counters.dropped += 1;
+        false
+    }
+
+    /// Enters the dropping state: where it left off if that was a short time ago (section 5.4).
+    fn start(&mut self, now: Nanos) {
+        self.dropping = true;
+        let dropped = self.count - self.last_count;
+        let recent = now.saturating_sub(self.drop_next) < 16 * self.interval;
+        self.count = if dropped > 1 && recent { dropped } else { 1 };
+        self.last_count = self.count;
+        self.drop_next = self.later(now);
+    }
+
+    /// The control law: signals come at a rate that grows with the square root of their number.
+    fn later(&self, from: Nanos) -> Nanos {
+        from + (self.interval as f64 / libm::sqrt(self.count as f64)) as Nanos
+    }
+}
+
+/// One queue under controlled delay.
+#[derive(Debug)]
+pub(super) struct CodelQueue<P> {
+    codel: Codel,
+    fifo: BytesFifo<P>,
+}
+
+/// Packets in order of arrival.
+#[derive(Debug)]
+struct BytesFifo<P> {
+    packets: Ring<InFlight<P>>,
+    bytes: Bytes,
+}
+
+impl<P: Carried> Waiting<P> for BytesFifo<P> {
+    fn pop(&mut self) -> Option<InFlight<P>> {
+        let packet = self.packets.pop()?;
+        self.bytes -= Bytes::from(packet.size);
+        Some(packet)
+    }
+
+    fn bytes(&self) -> Bytes {
+        self.bytes
+    }
+}
+
+impl<P: Carried> CodelQueue<P> {
+    pub fn new(spec: &CodelSpec) -> Self {
+        Self { codel: Codel::new(spec), fifo: BytesFifo { packets: Ring::new(), bytes: 0 } }
+    }
+
+    pub fn len(&self) -> usize {
+        self.fifo.packets.len()
+    }
+
+    /// Appends a packet unless that makes more than `limit` bytes; one packet always fits.
+    pub fn push(&mut self, packet: InFlight<P>, limit: Bytes, counters: &mut LinkCounters) {
+        let bytes = self.fifo.bytes + Bytes::from(packet.size);
+        if self.fifo.bytes > 0 && bytes > limit {
+            counters.dropped += 1;
+            return;
+        }
+        self.fifo.packets.push(packet);
+        self.fifo.bytes = bytes;
+    }
+
+    /// The next packet to send at `now`.
+    pub fn next(&mut self, now: Nanos, counters: &mut LinkCounters) -> Option<InFlight<P>> {
+        self.codel.next(now, &mut self.fifo, counters)
+    }
+}

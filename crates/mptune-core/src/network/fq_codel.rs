@@ -1,0 +1,192 @@
+//! FQ-CoDel (RFC 8290): a controlled delay for each flow, flows taking turns by bytes, new ones first.
+
+use super::carried::Carried;
+use super::chains::{Chain, Slots};
+use super::codel::{Codel, CodelSpec, Waiting};
+use super::link::LinkCounters;
+use super::place::InFlight;
+use super::spec::SpecError;
+use crate::engine::Random;
+use crate::units::{Bytes, Nanos};
+use serde::Deserialize;
+use std::collections::VecDeque;
+
+/// Section 5.2 recommends 1024 queues and a quantum of 1514 bytes, besides CoDel's own parameters.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FqCodelSpec {
+    /// CoDel: acceptable time in a queue.
+    pub target_ns: Nanos,
+    /// CoDel: for so long it must be exceeded.
+    pub interval_ns: Nanos,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+    /// Queues that flows are hashed to.
+    pub queues: u32,
+    /// Bytes of a turn.
+    pub quantum_bytes: u32,
+}
+
+impl FqCodelSpec {
+    fn codel(&self) -> CodelSpec {
+        let Self { target_ns, interval_ns, ecn, .. } = *self;
+        CodelSpec { target_ns, interval_ns, ecn }
+    }
+
+    pub(super) fn validate(&self) -> Result<(), SpecError> {
+        self.codel().validate()?;
+        let bounds = [
+            ("aqm.queues", self.queues, 1, 65_536),
+            ("aqm.quantum_bytes", self.quantum_bytes, 256, 65_536),
+        ];
+        for (key, found, least, most) in bounds {
+            if !(least..=most).contains(&found) {
+                return Err(SpecError::new(
+                    key,
+                    format!("{least} to {most} expected, found {found}"),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A queue: its packets, its turn and its controlled delay.
+#[derive(Debug, Clone)]
+struct Queue {
+    packets: Chain,
+    /// Bytes it may still send in this turn.
+    deficit: i64,
+    /// It is in one of the two lists.
+    listed: bool,
+    codel: Codel,
+}
+
+/// A queue together with where its packets are kept.
+struct Contents<'a, P> {
+    slots: &'a mut Slots<P>,
+    chain: &'a mut Chain,
+}
+
+impl<P: Carried> Waiting<P> for Contents<'_, P> {
+    fn pop(&mut self) -> Option<InFlight<P>> {
+        self.slots.pop(self.chain)
+    }
+
+    fn bytes(&self) -> Bytes {
+        self.chain.bytes()
+    }
+}
+
+/// The queues and whose turn it is.
+#[derive(Debug)]
+pub(super) struct FqCodel<P> {
+    slots: Slots<P>,
+    queues: Vec<Queue>,
+    new: VecDeque<u32>,
+    old: VecDeque<u32>,
+    quantum: i64,
+    salt: u64,
+    len: usize,
+    bytes: Bytes,
+}
+
+impl<P: Carried> FqCodel<P> {
+    /// `random` gives the salt of the hash: which flows share a queue differs from seed to seed.
+    pub fn new(spec: &FqCodelSpec, mut random: Random) -> Self {
+        let codel = Codel::new(&spec.codel());
+        let queue = Queue { packets: Chain::new(), deficit: 0, listed: false, codel };
+        Self {
+            slots: Slots::new(),
+            queues: vec![queue; spec.queues as usize],
+            new: VecDeque::new(),
+            old: VecDeque::new(),
+            quantum: i64::from(spec.quantum_bytes),
+            salt: random.up_to(u64::MAX),
+            len: 0,
+            bytes: 0,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Appends a packet to its flow's queue. While there are more than `limit` bytes, the longest
+    /// queue loses its first packet (section 4.1); one packet always fits.
+    pub fn push(
+        &mut self,
+        packet: InFlight<P>,
+        flow: u32,
+        limit: Bytes,
+        counters: &mut LinkCounters,
+    ) {
+        let number = self.queue_of(flow);
+        let queue = &mut self.queues[number as usize];
+        self.slots.push(&mut queue.packets, packet);
+        if !queue.listed {
+            queue.listed = true;
+            queue.deficit = self.quantum;
+            self.new.push_back(number);
+        }
+        self.len += 1;
+        self.bytes += Bytes::from(packet.size);
+        while self.bytes > limit && self.len > 1 {
+            self.drop_from_longest();
+            counters.dropped += 1;
+        }
+    }
+
+    /// The finaliser of SplitMix64 mixes all bits, so the upper ones are as good as any.
+    fn queue_of(&self, flow: u32) -> u32 {
+        let mut hash = self.salt ^ u64::from(flow);
+        hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        hash ^= hash >> 31;
+        ((u128::from(hash) * self.queues.len() as u128) >> 64) as u32
+    }
+
+    fn drop_from_longest(&mut self) {
+        let listed = self.new.iter().chain(&self.old);
+        let longest = listed.max_by_key(|&&number| self.queues[number as usize].packets.bytes());
+        if let Some(&number) = longest {
+            let chain = &mut self.queues[number as usize].packets;
+            if let Some(packet) = self.slots.pop(chain) {
+                self.len -= 1;
+                self.bytes -= Bytes::from(packet.size);
+            }
+        }
+    }
+
+    /// The next packet to send at `now` (section 4.2).
+    pub fn next(&mut self, now: Nanos, counters: &mut LinkCounters) -> Option<InFlight<P>> {
+        loop {
+            let is_new = !self.new.is_empty();
+            let number = if is_new { self.new.pop_front()? } else { self.old.pop_front()? };
+            let queue = &mut self.queues[number as usize];
+            if queue.deficit <= 0 {
+                queue.deficit += self.quantum;
+                self.old.push_back(number);
+                continue;
+            }
+            let (before, dropped) = (queue.packets.bytes(), counters.dropped);
+            let mut contents = Contents { slots: &mut self.slots, chain: &mut queue.packets };
+            let packet = queue.codel.next(now, &mut contents, counters);
+            self.bytes -= before - queue.packets.bytes();
+            self.len -= (counters.dropped - dropped) as usize + usize::from(packet.is_some());
+            if let Some(packet) = packet {
+                queue.deficit -= i64::from(packet.size);
+                let list = if is_new { &mut self.new } else { &mut self.old };
+                list.push_front(number);
+                return Some(packet);
+            }
+            // An emptied new queue waits for one turn of the old ones: else a flow that sends a packet
+            // now and then would always be new, and those that always send would starve.
+            if is_new && !self.old.is_empty() {
+                self.old.push_back(number);
+            } else {
+                queue.listed = false;
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A queue that decides when a packet arrives: its departure is known at once, whatever serves it.
+//!
+//! Unlike [`super::rate::Fifo`] it remembers the departures of what it holds, because with a server of
+//! varying rate a time does not tell how many bytes wait. A packet being sent counts in full.
+
+use super::aqm::{AqmSpec, Verdict};
+use super::link::LinkCounters;
+use super::red::Red;
+use super::server::Server;
+use super::spec::LinkSpec;
+use super::step::StepMarkingSpec;
+use super::stream::Streams;
+use crate::engine::Ring;
+use crate::units::{Bytes, Nanos};
+
+#[derive(Debug, Clone)]
+enum Marking {
+    None,
+    Red(Box<Red>),
+    Step(StepMarkingSpec),
+}
+
+/// The queue with its server.
+#[derive(Debug, Clone)]
+pub(super) struct PassiveQueue {
+    server: Server,
+    limit: Bytes,
+    marking: Marking,
+    /// Departure and size of each packet that is queued or being sent.
+    departures: Ring<(Nanos, u32)>,
+    bytes: Bytes,
+    /// When it was empty last.
+    idle_since: Nanos,
+}
+
+impl PassiveQueue {
+    pub fn new(spec: &LinkSpec, streams: Streams) -> Self {
+        let marking = match &spec.aqm {
+            Some(AqmSpec::Red(red)) => Marking::Red(Box::new(Red::new(red, streams.queue()))),
+            Some(AqmSpec::Step(step)) => Marking::Step(step.clone()),
+            _ => Marking::None,
+        };
+        Self {
+            server: Server::new(spec),
+            limit: spec.queue_bytes.unwrap_or(Bytes::MAX),
+            marking,
+            departures: Ring::new(),
+            bytes: 0,
+            idle_since: 0,
+        }
+    }
+
+    /// A packet arrives at `at`, no earlier than any before it: when it will have been sent
+    /// ([`crate::units::NEVER`]: never), and whether it is marked; none if it is dropped.
+    pub fn accept(
+        &mut self,
+        at: Nanos,
+        size: u32,
+        ect: bool,
+        counters: &mut LinkCounters,
+    ) -> Option<(Nanos, bool)> {
+        self.forget_departed(at);
+        let full = self.bytes > 0 && self.bytes.saturating_add(Bytes::from(size)) > self.limit;
+        let verdict = if full { Verdict::Drop } else { self.judge(at, ect) };
+        if verdict == Verdict::Drop {
+            counters.dropped += 1;
+            return None;
+        }
+        let departure = self.server.send(at, size);
+        self.departures.push((departure, size));
+        self.bytes += Bytes::from(size);
+        Some((departure, verdict == Verdict::Mark))
+    }
+
+    fn forget_departed(&mut self, now: Nanos) {
+        while let Some(&(departure, size)) = self.departures.front().filter(|d| d.0 <= now) {
+            self.departures.pop();
+            self.bytes -= Bytes::from(size);
+            self.idle_since = departure;
+        }
+    }
+
+    fn judge(&mut self, now: Nanos, ect: bool) -> Verdict {
+        match &mut self.marking {
+            Marking::None => Verdict::Take,
+            Marking::Step(step) => step.judge(self.bytes, ect),
+            Marking::Red(red) => {
+                let idle = now - self.idle_since;
+                red.judge(self.bytes, idle, self.server.packet_time(now), ect)
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Reordering: some packets take longer, and those behind them do not wait.
+
+use super::chance::{BILLION, Chance, check};
+use super::spec::{MAX_DELAY, SpecError};
+use crate::engine::Random;
+use crate::units::Nanos;
+use serde::Deserialize;
+
+/// Which packets are late, and by how much.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReorderSpec {
+    /// Probability that a packet is late, parts per billion.
+    pub probability_ppb: u64,
+    /// How much later than in order it arrives. What has left the link by then overtakes it.
+    pub delay_ns: Nanos,
+}
+
+impl ReorderSpec {
+    pub(super) fn validate(&self) -> Result<(), SpecError> {
+        check("reorder.probability_ppb", self.probability_ppb, BILLION)?;
+        if self.delay_ns == 0 || self.delay_ns > MAX_DELAY {
+            let expected = "an extra delay above 0 and at most 100 s expected";
+            return Err(SpecError::new("reorder.delay_ns", expected));
+        }
+        Ok(())
+    }
+}
+
+/// Draws which packets are late.
+#[derive(Debug, Clone)]
+pub(super) struct Reorder {
+    late: Chance,
+    delay: Nanos,
+    random: Random,
+}
+
+impl Reorder {
+    pub fn new(spec: &ReorderSpec, random: Random) -> Self {
+        Self { late: Chance::ppb(spec.probability_ppb), delay: spec.delay_ns, random }
+    }
+
+    /// The extra delay of the next packet, if it is late.
+    pub fn lateness(&mut self) -> Option<Nanos> {
+        self.late.happens(&mut self.random).then_some(self.delay)
+    }
+}

@@ -1,0 +1,31 @@
+//! Marking above a threshold of the instantaneous queue: the switch side of DCTCP.
+
+use super::aqm::Verdict;
+use super::spec::SpecError;
+use crate::units::Bytes;
+use serde::Deserialize;
+
+/// The threshold K of RFC 8257 section 3.1. Packets that cannot be marked are left alone: the queue's
+/// limit drops them. (RED with equal thresholds, which the section suggests for hardware, would drop
+/// them at K.)
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepMarkingSpec {
+    /// Bytes that may wait before arriving packets are marked.
+    pub mark_bytes: Bytes,
+}
+
+impl StepMarkingSpec {
+    pub(super) fn validate(&self, queue: Option<Bytes>) -> Result<(), SpecError> {
+        if queue.is_none_or(|queue| self.mark_bytes < queue) {
+            return Ok(());
+        }
+        let expected = format!("less than the queue's limit expected, found {}", self.mark_bytes);
+        Err(SpecError::new("aqm.mark_bytes", expected))
+    }
+
+    /// An ECN-capable packet finds `queued` bytes.
+    pub(super) fn judge(&self, queued: Bytes, ect: bool) -> Verdict {
+        if ect && queued > self.mark_bytes { Verdict::Mark } else { Verdict::Take }
+    }
+}

@@ -1,0 +1,53 @@
+//! Which random numbers are whose: each effect of each link has a stream of its own, so that adding an
+//! effect or a link never changes what another one draws.
+
+use crate::engine::Random;
+
+/// The streams of one link.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Streams {
+    seed: u64,
+    link: u64,
+}
+
+impl Streams {
+    /// Of the link with that number.
+    pub fn new(seed: u64, link: usize) -> Self {
+        Self { seed, link: link as u64 }
+    }
+
+    /// Links are numbered below 2^32, purposes above.
+    fn of(self, purpose: u64) -> Random {
+        Random::new(self.seed, purpose << 32 | self.link)
+    }
+
+    /// Independent loss and jitter.
+    pub fn wire(self) -> Random {
+        self.of(0)
+    }
+
+    /// Active queue management.
+    pub fn queue(self) -> Random {
+        self.of(1)
+    }
+
+    /// Bursts of losses.
+    pub fn bursts(self) -> Random {
+        self.of(2)
+    }
+
+    /// Reordering.
+    pub fn reordering(self) -> Random {
+        self.of(3)
+    }
+
+    /// Duplication.
+    pub fn duplication(self) -> Random {
+        self.of(4)
+    }
+
+    /// The background source with that number.
+    pub fn udp(self, source: usize) -> Random {
+        self.of(16 + source as u64)
+    }
+}

@@ -1,0 +1,159 @@
+//! What happens to a packet once it was sent: independent and bursty losses, delay, jitter,
+//! reordering, duplication. Delay and loss may change over time.
+
+use super::chance::Chance;
+use super::gilbert::GilbertElliott;
+use super::link::LinkCounters;
+use super::reorder::Reorder;
+use super::schedule::{StepSpec, Timeline};
+use super::spec::LinkSpec;
+use super::stream::Streams;
+use crate::engine::Random;
+use crate::units::Nanos;
+
+/// When a packet reaches the far end, and in how many copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Exit {
+    pub at: Nanos,
+    pub copies: u8,
+}
+
+/// The wire of a composite link. Losses and jitter are drawn from the same stream, in the same order,
+/// as those of a plain link.
+#[derive(Debug, Clone)]
+pub(super) struct Wire {
+    delay: Timeline<Nanos>,
+    loss: Timeline<Chance>,
+    jitter: Nanos,
+    bursts: Option<GilbertElliott>,
+    reorder: Option<Reorder>,
+    duplication: Chance,
+    /// When the last packet in order reaches the far end.
+    last_exit: Nanos,
+    random: Random,
+    copier: Random,
+}
+
+impl Wire {
+    pub fn new(spec: &LinkSpec, streams: Streams) -> Self {
+        let bursts = spec.gilbert_elliott.as_ref();
+        let reorder = spec.reorder.as_ref();
+        Self {
+            delay: timeline(spec, spec.delay_ns, |step| step.delay_ns),
+            loss: timeline(spec, Chance::ppb(spec.loss_ppb), |step| step.loss_ppb.map(Chance::ppb)),
+            jitter: spec.jitter_ns,
+            bursts: bursts.map(|bursts| GilbertElliott::new(bursts, streams.bursts())),
+            reorder: reorder.map(|reorder| Reorder::new(reorder, streams.reordering())),
+            duplication: Chance::ppb(spec.duplicate_ppb),
+            last_exit: 0,
+            random: streams.wire(),
+            copier: streams.duplication(),
+        }
+    }
+
+    /// A packet was sent at `sent`, no earlier than any before it; none if it is lost.
+    pub fn cross(&mut self, sent: Nanos, counters: &mut LinkCounters) -> Option<Exit> {
+        let lost = self.loss.at(sent).happens(&mut self.random);
+        // Both chains take their step, so that one kind of loss does not shift the other.
+        if self.bursts.as_mut().is_some_and(GilbertElliott::loses) || lost {
+            counters.lost += 1;
+            return None;
+        }
+        let mut at = sent + self.delay.at(sent);
+        if self.jitter > 0 {
+            at += self.random.up_to(self.jitter);
+        }
+        at = at.max(self.last_exit);
+        match self.reorder.as_mut().and_then(Reorder::lateness) {
+            Some(late) => at += late,
+            None => self.last_exit = at,
+        }
+        let twice = self.duplication.happens(&mut self.copier);
+        counters.duplicated += u64::from(twice);
+        counters.forwarded += 1 + u64::from(twice);
+        Some(Exit { at, copies: 1 + u8::from(twice) })
+    }
+}
+
+/// How one of a link's values runs: as its schedule says, or for ever as it is.
+pub(super) fn timeline<T: Copy>(
+    spec: &LinkSpec,
+    base: T,
+    value: impl Fn(&StepSpec) -> Option<T>,
+) -> Timeline<T> {
+    spec.schedule
+        .as_ref()
+        .map_or(Timeline::constant(base), |schedule| schedule.timeline(base, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::reorder::ReorderSpec;
+    use crate::network::schedule::ScheduleSpec;
+    use crate::units::MILLISECOND;
+
+    const MS: Nanos = MILLISECOND;
+
+    fn exits(
+        spec: &LinkSpec,
+        sent: impl Iterator<Item = Nanos>,
+    ) -> (Vec<Option<Exit>>, LinkCounters) {
+        let mut wire = Wire::new(spec, Streams::new(7, 0));
+        let mut counters = LinkCounters::default();
+        (sent.map(|at| wire.cross(at, &mut counters)).collect(), counters)
+    }
+
+    #[test]
+    fn a_falling_delay_keeps_the_order() {
+        let step = StepSpec { at_ns: 10 * MS, delay_ns: Some(5 * MS), ..StepSpec::default() };
+        let schedule = ScheduleSpec { steps: vec![step], period_ns: None };
+        let spec = LinkSpec { delay_ns: 30 * MS, schedule: Some(schedule), ..LinkSpec::default() };
+        let (exits, _) = exits(&spec, [9, 10, 30, 36].map(|at| at * MS).into_iter());
+        let at: Vec<_> = exits.iter().flatten().map(|exit| exit.at / MS).collect();
+        assert_eq!(at, [39, 39, 39, 41]);
+    }
+
+    #[test]
+    fn a_scheduled_loss_holds_while_it_holds() {
+        let step = |at_ns, loss| StepSpec { at_ns, loss_ppb: Some(loss), ..StepSpec::default() };
+        let steps = vec![step(10, 1_000_000_000), step(20, 0)];
+        let schedule = Some(ScheduleSpec { steps, period_ns: None });
+        let (exits, counters) = exits(&LinkSpec { schedule, ..LinkSpec::default() }, 0..30);
+        let lost: Vec<_> = (0..30).filter(|&at| exits[at].is_none()).collect();
+        assert_eq!(lost, (10..20).collect::<Vec<_>>());
+        assert_eq!((counters.lost, counters.forwarded), (10, 20));
+    }
+
+    #[test]
+    fn late_packets_are_as_many_and_as_late_as_asked_and_the_others_do_not_wait() {
+        let reorder = Some(ReorderSpec { probability_ppb: 100_000_000, delay_ns: 50 });
+        let (exits, _) =
+            exits(&LinkSpec { delay_ns: 7, reorder, ..LinkSpec::default() }, 0..20_000);
+        let extra: Vec<_> =
+            exits.iter().flatten().zip(0..).map(|(exit, sent)| exit.at - sent - 7).collect();
+        let late = extra.iter().filter(|&&extra| extra == 50).count();
+        assert_eq!(late + extra.iter().filter(|&&extra| extra == 0).count(), 20_000);
+        // Binomial(20000, 0.1): mean 2000, standard deviation 42.4; five of them.
+        assert!((1788..=2212).contains(&late), "{late}");
+    }
+
+    #[test]
+    fn copies_are_as_many_as_asked_and_come_with_the_original() {
+        let spec = LinkSpec { duplicate_ppb: 50_000_000, ..LinkSpec::default() };
+        let (exits, counters) = exits(&spec, 0..20_000);
+        let copies: u64 = exits.iter().flatten().map(|exit| u64::from(exit.copies) - 1).sum();
+        // Binomial(20000, 0.05): mean 1000, standard deviation 30.8; five of them.
+        assert!((846..=1154).contains(&copies), "{copies}");
+        assert_eq!((counters.duplicated, counters.forwarded), (copies, 20_000 + copies));
+    }
+
+    #[test]
+    fn an_effect_does_not_change_what_another_draws() {
+        let plain = LinkSpec { loss_ppb: 100_000_000, jitter_ns: 5, ..LinkSpec::default() };
+        let copied = LinkSpec { duplicate_ppb: 300_000_000, ..plain.clone() };
+        let at =
+            |spec| exits(spec, 0..1000).0.into_iter().map(|e| e.map(|e| e.at)).collect::<Vec<_>>();
+        assert_eq!(at(&plain), at(&copied));
+    }
+}
