@@ -9,7 +9,7 @@ use crate::engine::Ring;
 use crate::units::{Bytes, Nanos, SECOND};
 use serde::Deserialize;
 
-/// Target and interval; RFC 8289 sections 4.2 and 4.3 recommend 5 and 100 ms.
+/// Target and interval; RFC 8289 section 4 recommends 5 and 100 ms.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CodelSpec {
@@ -135,7 +135,7 @@ impl Codel {
         false
     }
 
-    /// Enters the dropping state: where it left off if that was a short time ago (section 5.4).
+    /// Enters the dropping state: where it left off if that was a short time ago (section 5).
     fn start(&mut self, now: Nanos) {
         self.dropping = true;
         let dropped = self.count - self.last_count;

@@ -246,6 +246,7 @@ impl<P: Carried> Network<P> {
         }
     }
 
+    // Else it is a call in the hottest loop, because it is called from elsewhere too.
     #[inline(always)]
     fn wait(&mut self, queue: &mut EventQueue, ring: usize, packet: InFlight<P>) {
         if self.rings[ring].is_empty() {

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 /// Instead of a route: the packet is background traffic and leaves after the link it is on.
 pub(super) const BACKGROUND: u8 = u8::MAX;
 
-/// A packet on its way. Small integers keep it within a cache line: 128 routes, 255 hops, 64 KiB.
+/// A packet on its way. Small integers keep it within a cache line: 128 routes, 16 hops, 64 KiB.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct InFlight<P> {
     /// When it arrives where it is going; in an active queue, when it arrived there.

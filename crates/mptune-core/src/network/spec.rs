@@ -15,8 +15,8 @@ use serde::Deserialize;
 const MIN_RATE: BitsPerSecond = 100;
 /// Longest delay, jitter or lateness.
 pub(super) const MAX_DELAY: Nanos = 100 * SECOND;
-/// Links in one direction of a path: a packet counts them in 8 bits.
-const MAX_HOPS: usize = 255;
+/// Links in one direction of a path: if each of them duplicates every packet, 2^16 arrive.
+const MAX_HOPS: usize = 16;
 /// Places where packets can wait for an event. The event queue has room for these and the timers.
 const MAX_PLACES: usize = 2048;
 /// The largest packet the model carries in full: a 1500-byte IP packet.
