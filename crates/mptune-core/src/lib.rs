@@ -7,6 +7,8 @@
 //! Not here: Python (see `mptune-python`), topology files, statistics, decisions (see `python/mptune`).
 //! Start reading at [`trial`], what a run is asked and answers, and [`simulation`], which drives it.
 
+#![forbid(unsafe_code)]
+
 pub mod congestion;
 pub mod engine;
 pub mod mptcp;

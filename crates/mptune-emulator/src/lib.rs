@@ -1,0 +1,1 @@
+//! The network model of `mptune-core` in real time, between TUN devices.

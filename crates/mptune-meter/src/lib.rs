@@ -1,0 +1,1 @@
+//! Saturated and fixed-size traffic over MPTCP sockets, measured.
