@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from mptune import theory
+from mptune.campaign.bench import Bench
 from mptune.confirm import Confirmation
 from mptune.errors import InputError, MptuneError
 from mptune.impact import ImpactOptions
@@ -42,7 +43,7 @@ def test_the_answer_of_a_network_with_a_harmful_subflow(network: Topology, fake_
 
     So 93 % of the maximum needs 93 % of 8 MiB.
     """
-    result = optimise(network, fake_testbed, OPTIONS)
+    result = optimise(network, Bench(fake_testbed), OPTIONS)
     assert result.optimum.pm == "pcdc"
     assert result.subflows == ("A-X", "B-X")
     assert confirmed_of(result).recommended.standby_order == ("C-X",)
@@ -55,7 +56,7 @@ def test_the_answer_of_a_network_with_a_harmful_subflow(network: Topology, fake_
 
 def test_pairing_by_seed_makes_the_gain_sharper_than_its_parts(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.noise = 0.05
-    confirmation = optimise(network, fake_testbed, OPTIONS).confirmation
+    confirmation = optimise(network, Bench(fake_testbed), OPTIONS).confirmation
     widths = {
         name: getattr(confirmation, name).high - getattr(confirmation, name).low
         for name in ("confirmed", "baseline", "gain")
@@ -64,7 +65,7 @@ def test_pairing_by_seed_makes_the_gain_sharper_than_its_parts(network: Topology
 
 
 def test_what_is_measured_in_which_step(network: Topology, fake_testbed: Any) -> None:
-    result = optimise(network, fake_testbed, OPTIONS, workers=1)
+    result = optimise(network, Bench(fake_testbed, 1), OPTIONS)
     purposes = [one.purpose for one in result.records]
     counts = {"impact": 2 * 3 * 2, "sweep": 2 * 2 * 8 * 3, "confirm": 2 * 4}
     assert {purpose: purposes.count(purpose) for purpose in counts} == counts
@@ -81,7 +82,7 @@ def test_what_is_measured_in_which_step(network: Topology, fake_testbed: Any) ->
 
 
 def test_pcdc_trials_carry_the_sets_of_their_congestion_control(network: Topology, fake_testbed: Any) -> None:
-    optimise(network, fake_testbed, OPTIONS)
+    optimise(network, Bench(fake_testbed), OPTIONS)
     pcdc = [trial for trial in fake_testbed.trials if trial.pm == "pcdc"]
     assert pcdc and all(trial.active == ("A-X", "B-X") for trial in pcdc)
     assert all(trial.standby_order == ("C-X",) for trial in pcdc)
@@ -90,7 +91,7 @@ def test_pcdc_trials_carry_the_sets_of_their_congestion_control(network: Topolog
 def test_the_confirmed_buffer_is_whole_kib_and_no_smaller_than_obs(
     network: Topology, fake_testbed: Any
 ) -> None:
-    result = optimise(network, fake_testbed, OPTIONS)
+    result = optimise(network, Bench(fake_testbed), OPTIONS)
     assert result.buffer_bytes == confirmed_of(result).recommended.buffer_bytes
     size, obs = result.buffer_bytes, result.optimum.buffer_mib * MIB
     assert size % 1024 == 0 and obs <= size + 0.01 and size < obs + 1024
@@ -98,7 +99,7 @@ def test_the_confirmed_buffer_is_whole_kib_and_no_smaller_than_obs(
 
 def test_same_seed_same_result_and_another_seed_another(network: Topology, fake_testbed: Any) -> None:
     def run(seed: int) -> tuple[bytes, Any]:
-        result = optimise(network, fake_testbed, changed(seed=seed), workers=3)
+        result = optimise(network, Bench(fake_testbed, 3), changed(seed=seed))
         return msgspec.json.encode(result_document(result)), result.records
 
     assert run(1) == run(1)
@@ -107,13 +108,13 @@ def test_same_seed_same_result_and_another_seed_another(network: Topology, fake_
 
 def test_a_homogeneous_network_gets_fullmesh(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.gives = {"A-X": 40.0, "B-X": 30.0, "C-X": 30.0}
-    result = optimise(network, fake_testbed, OPTIONS)
+    result = optimise(network, Bench(fake_testbed), OPTIONS)
     assert result.optimum.pm == "fullmesh"
     assert result.subflows == ("A-X", "B-X", "C-X")
 
 
 def test_without_pcdc_no_impact_factor_is_measured(network: Topology, fake_testbed: Any) -> None:
-    result = optimise(network, fake_testbed, changed(pms=("fullmesh",)))
+    result = optimise(network, Bench(fake_testbed), changed(pms=("fullmesh",)))
     assert not result.impacts
     assert not any(trial.script for trial in fake_testbed.trials)
 
@@ -121,7 +122,7 @@ def test_without_pcdc_no_impact_factor_is_measured(network: Topology, fake_testb
 def test_throughput_that_levels_off_is_called_out(network: Topology, fake_testbed: Any) -> None:
     """Level from 2 MiB on: the parabola wants more than the 2 MiB at which the sweep is there already."""
     fake_testbed.knee_mib = {"cubic": 2.0, "reno": 2.0}
-    result = optimise(network, fake_testbed, changed(model="quadratic"))
+    result = optimise(network, Bench(fake_testbed), changed(model="quadratic"))
     assert result.optimum.buffer_mib > 2
     (warning,) = [text for text in result.warnings if "In the sweep" in text]
     assert "with 2 MiB already" in warning
@@ -138,7 +139,7 @@ def test_a_prediction_that_fresh_trials_contradict_is_called_out(
             fake_testbed.gives = {"A-X": 40.0, "B-X": 10.0, "C-X": -5.0}
 
     fake_testbed.fails = slower
-    result = optimise(network, fake_testbed, OPTIONS, workers=1)
+    result = optimise(network, Bench(fake_testbed, 1), OPTIONS)
     assert any("believe the trials" in text for text in result.warnings)
     assert any("misses its target" in text for text in result.warnings)
 
@@ -159,29 +160,29 @@ def test_throughput_that_falls_again_behind_the_optimum_is_called_out(
 
     fake_testbed.run = falling
     fake_testbed.knee_mib = {"cubic": 3.0, "reno": 3.0}
-    result = optimise(network, fake_testbed, changed(pms=("fullmesh",)), workers=1)
+    result = optimise(network, Bench(fake_testbed, 1), changed(pms=("fullmesh",)))
     assert result.optimum.buffer_mib < 5
     (warning,) = [text for text in result.warnings if "More buffer may make" in text]
     assert "between 5 and 8 MiB" in warning
 
 
 def test_the_model_of_the_paper_is_there_by_name(network: Topology, fake_testbed: Any) -> None:
-    result = optimise(network, fake_testbed, changed(model="quadratic"))
+    result = optimise(network, Bench(fake_testbed), changed(model="quadratic"))
     assert result.response.model == "quadratic" and not result.response.comparison
     document = result_document(result)
     assert document["model"] == "quadratic" and "bs^2" in document["models"][0]["formula"]
 
 
 def test_a_good_prediction_is_left_alone(network: Topology, fake_testbed: Any) -> None:
-    warnings = " ".join(optimise(network, fake_testbed, OPTIONS).warnings)
+    warnings = " ".join(optimise(network, Bench(fake_testbed), OPTIONS).warnings)
     assert "believe" not in warnings and "misses" not in warnings and "In the sweep" not in warnings
 
 
 def test_failed_trials_are_left_out_and_told(network: Topology, fake_testbed: Any) -> None:
     """Every trial of reno with 1 MiB stalls; a number made of them would pull the fit down."""
-    whole = optimise(network, fake_testbed, OPTIONS)
+    whole = optimise(network, Bench(fake_testbed), OPTIONS)
     fake_testbed.fails = lambda t: "stalled" if (t.cc, t.buffer_bytes) == ("reno", MIB) else None
-    result = optimise(network, fake_testbed, OPTIONS)
+    result = optimise(network, Bench(fake_testbed), OPTIONS)
     assert any("6 of 96 sweep trials failed" in text and "stalled" in text for text in result.warnings)
     assert len(result.points) == len(whole.points) - 2
     assert result.optimum.buffer_mib == pytest.approx(whole.optimum.buffer_mib, rel=0.02)
@@ -189,7 +190,7 @@ def test_failed_trials_are_left_out_and_told(network: Topology, fake_testbed: An
 
 def test_a_confirmation_that_fails_is_no_number(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.fails = lambda t: "cut" if len(fake_testbed.trials) > 2 * 2 * 8 * 3 + 2 * 3 * 2 else None
-    result = optimise(network, fake_testbed, OPTIONS, workers=1)
+    result = optimise(network, Bench(fake_testbed, 1), OPTIONS)
     assert confirmed_of(result).confirmed is None and confirmed_of(result).gain is None
     assert any("No trial of the recommended configuration succeeded" in text for text in result.warnings)
     assert result_document(result)["confirmed"]["mean"] is None
@@ -198,11 +199,11 @@ def test_a_confirmation_that_fails_is_no_number(network: Topology, fake_testbed:
 def test_nothing_to_fit_is_an_error_with_its_reason(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.fails = lambda trial: "no route"
     with pytest.raises(MptuneError, match="no route"):
-        optimise(network, fake_testbed, OPTIONS)
+        optimise(network, Bench(fake_testbed), OPTIONS)
 
 
 def test_the_document_has_the_promised_shape(network: Topology, fake_testbed: Any) -> None:
-    result = optimise(network, fake_testbed, OPTIONS)
+    result = optimise(network, Bench(fake_testbed), OPTIONS)
     document = result_document(result)
     for key in ("opm", "occ", "obs_mib", "otp_mbps", "subflows", "r_squared", "traditional_mib"):
         assert document[key] is not None
@@ -236,5 +237,5 @@ def test_impossible_options_are_refused_before_anything_runs(
     changes: dict[str, Any], message: str, network: Topology, fake_testbed: Any
 ) -> None:
     with pytest.raises(InputError, match=message):
-        optimise(network, fake_testbed, changed(**changes))
+        optimise(network, Bench(fake_testbed), changed(**changes))
     assert not fake_testbed.trials

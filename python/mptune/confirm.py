@@ -9,13 +9,13 @@ from collections.abc import Sequence
 import msgspec
 
 from mptune._text import digits
+from mptune.campaign.bench import Bench
 from mptune.campaign.planning import Configuration, plan
-from mptune.campaign.records import Record, measure, throughputs
+from mptune.campaign.records import Record, throughputs
 from mptune.campaign.running import Advance
 from mptune.selection import Optimum
 from mptune.statistics import Summary, summarise
 from mptune.sweep import SweepPoint
-from mptune.testbeds import Testbed
 from mptune.topology import Topology
 
 #: Prediction and confirmation disagree when they differ by more than this share of the confirmed
@@ -45,14 +45,13 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 
 def confirm(
     topology: Topology,
-    testbed: Testbed,
+    bench: Bench,
     recommended: Configuration,
     default: Configuration,
     *,
     runs: int,
     duration_ns: int,
     base_seed: int,
-    workers: int | None = None,
     progress: Advance | None = None,
 ) -> Confirmation:
     """Measure both configurations with seeds that nothing else uses; errors as `run_trials`."""
@@ -64,7 +63,7 @@ def confirm(
         duration_ns=duration_ns,
         base_seed=base_seed,
     )
-    records = measure(testbed, planned, workers=workers, progress=progress)
+    records = bench.measure(planned, progress=progress)
     ours, theirs = records[:runs], records[runs:]
     gains = [
         one.throughput_mbps - other.throughput_mbps

@@ -20,12 +20,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from mptune.campaign.bench import Bench
 from mptune.campaign.records import PlannedTrial, Record, record
-from mptune.campaign.running import Advance, reduce_trials
+from mptune.campaign.running import Advance
 from mptune.campaign.seeds import seed_for
 from mptune.errors import InputError, TrialError
 from mptune.statistics import Summary, summarise
-from mptune.testbeds import BIN_NS, MSS, Observation, ScriptedAction, Testbed, Trial
+from mptune.testbeds import BIN_NS, MSS, Observation, ScriptedAction, Trial
 from mptune.topology import Topology
 
 #: A sum of the impact factors above this means that they do not measure shares of the throughput.
@@ -129,11 +130,10 @@ def partition(means: Mapping[str, float | None], zero: str = "standby") -> Subfl
 
 def measure_impact(
     topology: Topology,
-    testbed: Testbed,
+    bench: Bench,
     ccs: Sequence[str],
     options: ImpactOptions,
     *,
-    workers: int | None = None,
     progress: Advance | None = None,
 ) -> tuple[list[Impact], list[Record]]:
     """Impact factors under each congestion control, and the trials they come from.
@@ -143,13 +143,11 @@ def measure_impact(
     InputError : an option that cannot be, such as a window that is no multiple of the sampling step.
     """
     _check(options)
-    planned = _plan(topology, ccs, options)
 
-    def reduce(index: int, observation: Observation) -> Record:
-        return _record(planned[index], observation, options)
+    def reduce(one: PlannedTrial, observation: Observation) -> Record:
+        return _record(one, observation, options)
 
-    trials = [one.trial for one in planned]
-    records = reduce_trials(testbed, trials, reduce, workers=workers, progress=progress)
+    records = bench.measure(_plan(topology, ccs, options), reduce=reduce, progress=progress)
     by_cc = {cc: [one for one in records if one.cc == cc] for cc in ccs}
     return [_impact(topology, cc, by_cc[cc], options.zero) for cc in ccs], records
 

@@ -15,10 +15,11 @@ from typing import NamedTuple
 import msgspec
 
 from mptune import testbeds, theory
+from mptune.campaign.bench import Bench
 from mptune.campaign.grid import MIB
 from mptune.campaign.planning import Configuration, plan
 from mptune.campaign.progress import Reporter
-from mptune.campaign.records import Record, measure
+from mptune.campaign.records import Record
 from mptune.confirm import Confirmation, confirm, verdict
 from mptune.decision import Decision, DecisionOptions, check_decision, decide
 from mptune.errors import InputError
@@ -26,7 +27,6 @@ from mptune.impact import Impact, ImpactOptions, SubflowSets, measure_impact
 from mptune.response import Combination, Response, Sample
 from mptune.selection import Optimum
 from mptune.sweep import SweepPoint, sweep_points, sweep_samples
-from mptune.testbeds import Testbed
 from mptune.topology import Topology
 
 #: OBS is rounded up to whole multiples of this before it is confirmed: nobody sets single bytes.
@@ -102,10 +102,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 def optimise(
     topology: Topology,
-    testbed: Testbed,
+    bench: Bench,
     options: OptimiseOptions,
     *,
-    workers: int | None = None,
     reporter: Reporter | None = None,
 ) -> Result:
     """Find the best configuration for a topology.
@@ -116,7 +115,7 @@ def optimise(
     MptuneError : so many trials failed that there is no answer.
     """
     check_options(options)
-    job = _Job(topology, testbed, options, workers, reporter or Reporter(quiet=True))
+    job = _Job(topology, bench, options, reporter or Reporter(quiet=True))
     impacts, impact_records = job.impacts()
     sets = {impact.cc: impact.sets for impact in impacts}
     swept = job.sweep(sets)
@@ -149,9 +148,8 @@ class _Job(NamedTuple):
     """The steps that measure or decide, with what all of them need."""
 
     topology: Topology
-    testbed: Testbed
+    bench: Bench
     options: OptimiseOptions
-    workers: int | None
     reporter: Reporter
 
     def impacts(self) -> tuple[list[Impact], list[Record]]:
@@ -161,10 +159,9 @@ class _Job(NamedTuple):
         with self.reporter.phase("impact factors") as progress:
             return measure_impact(
                 self.topology,
-                self.testbed,
+                self.bench,
                 self.options.ccs,
                 self.options.impact,
-                workers=self.workers,
                 progress=progress,
             )
 
@@ -183,7 +180,7 @@ class _Job(NamedTuple):
             base_seed=options.seed,
         )
         with self.reporter.phase("sweep") as progress:
-            return measure(self.testbed, planned, workers=self.workers, progress=progress)
+            return self.bench.measure(planned, progress=progress)
 
     def confirm(self, optimum: Optimum, sets: Mapping[str, SubflowSets]) -> Confirmation:
         """Fresh trials of the optimum and of the default."""
@@ -191,13 +188,12 @@ class _Job(NamedTuple):
         with self.reporter.phase("confirmation") as progress:
             return confirm(
                 self.topology,
-                self.testbed,
+                self.bench,
                 _configuration(optimum.pm, optimum.cc, whole_buffer(optimum.buffer_mib), sets),
                 _configuration(DEFAULT_PM, DEFAULT_CC, options.buffers[-1], sets),
                 runs=options.confirm_runs,
                 duration_ns=options.duration_ns,
                 base_seed=options.seed,
-                workers=self.workers,
                 progress=progress,
             )
 

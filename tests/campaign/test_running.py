@@ -131,5 +131,5 @@ def test_progress_counts_every_trial(network: Topology) -> None:
 
 
 def test_only_what_is_asked_for_is_kept(network: Topology) -> None:
-    got = reduce_trials(Scripted(), trials(network, 3), lambda index, one: (index, one.in_order_bytes))
+    got = reduce_trials(Scripted(), trials(network, 3), lambda index, _, one: (index, one.in_order_bytes))
     assert got == [(0, 0), (1, 1), (2, 2)]

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mptune.campaign.running import Advance, reduce_trials
-from mptune.testbeds import Observation, Testbed, Trial
+from mptune.testbeds import Observation, Trial
 
 
 class PlannedTrial(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,11 +16,13 @@ class PlannedTrial(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     purpose, run : what its seed was derived from (`mptune.campaign.seeds`).
+    round : of a campaign that is repeated over time.
     withdrawn : path whose subflow is put to standby half way, for an impact factor.
     """
 
     purpose: str
     run: int
+    round: int = 0
     trial: Trial
     withdrawn: str | None = None
 
@@ -87,19 +88,6 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
             )
             for subflow in observation.subflows
         ),
-    )
-
-
-def measure(
-    testbed: Testbed, planned: Sequence[PlannedTrial], *, workers: int | None, progress: Advance | None
-) -> list[Record]:
-    """Run planned trials; errors as `mptune.campaign.running.run_trials`."""
-    return reduce_trials(
-        testbed,
-        [one.trial for one in planned],
-        lambda index, observation: record(planned[index], observation),
-        workers=workers,
-        progress=progress,
     )
 
 

@@ -5,6 +5,7 @@ are is `mptune.campaign.planning`; how progress looks is `mptune.campaign.progre
 """
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
@@ -42,25 +43,27 @@ def run_trials(
     KeyboardInterrupt : Ctrl-C, handled likewise.
     """
     return reduce_trials(
-        testbed, trials, lambda _, observation: observation, workers=workers, progress=progress
+        testbed, trials, lambda _, __, observation: observation, workers=workers, progress=progress
     )
 
 
 def reduce_trials(
     testbed: Testbed,
     trials: Sequence[Trial],
-    reduce: Callable[[int, Observation], T],
+    reduce: Callable[[int, float, Observation], T],
     *,
     workers: int | None = None,
     progress: Advance | None = None,
 ) -> list[T]:
-    """Like `run_trials`, but keep only what `reduce(index, observation)` makes of each observation.
+    """Like `run_trials`, but keep only what `reduce(index, started, observation)` makes of each observation.
 
+    `started` is when the trial began, seconds since 1970.
     A campaign of thousands of trials would otherwise hold all their time series in memory.
     """
 
     def one(index: int) -> T:
-        return reduce(index, _observe(testbed, trials[index]))
+        started = time.time()
+        return reduce(index, started, _observe(testbed, trials[index]))
 
     executor = ThreadPoolExecutor(max_workers=_workers(testbed, workers), thread_name_prefix="trial")
     try:

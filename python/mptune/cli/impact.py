@@ -51,6 +51,7 @@ def impact(
     --settle.
     """
     from mptune import testbeds
+    from mptune.campaign.bench import Bench
     from mptune.campaign.progress import Reporter
     from mptune.impact import ImpactOptions, measure_impact
     from mptune.report.documents import impact_document
@@ -69,10 +70,9 @@ def impact(
     with Reporter(quiet=quiet).phase("impact factors") as progress:
         (measured,), _ = measure_impact(
             loaded,
-            testbeds.create(testbed),
+            Bench(testbeds.create(testbed), _options.jobs(jobs)),
             [cc],
             options,
-            workers=_options.jobs(jobs),
             progress=progress,
         )
     if as_json:

@@ -110,6 +110,7 @@ def optimise(
     from datetime import datetime
 
     from mptune import testbeds
+    from mptune.campaign.bench import Bench
     from mptune.campaign.directory import check_writable, default_directory
     from mptune.campaign.grid import parse_buffers
     from mptune.campaign.progress import Reporter
@@ -167,8 +168,8 @@ def optimise(
             confirm_runs=confirm_runs,
             **deciding,
         )
-        workers = _options.jobs(jobs)
-        result = run(loaded, testbeds.create(testbed), options, workers=workers, reporter=reporter)
+        bench = Bench(testbeds.create(testbed), _options.jobs(jobs))
+        result = run(loaded, bench, options, reporter=reporter)
         asked = {"testbed": testbed, **_asked(options)}
     write_run(directory, result, asked, now, force=force)
     if as_json:

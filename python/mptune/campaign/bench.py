@@ -1,0 +1,83 @@
+"""The bench: a testbed, how many trials at once, and the store that remembers what was measured.
+
+Everything that measures asks the bench, so that any of it survives an interruption: with a store, only
+what it does not have yet is run. It knows no purpose and no statistics.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from mptune.campaign.records import PlannedTrial, Record, record
+from mptune.campaign.running import Advance, reduce_trials
+from mptune.campaign.store import Store
+from mptune.testbeds import Observation, Testbed
+
+#: What is kept of a planned trial.
+Reduce = Callable[[PlannedTrial, Observation], Record]
+
+
+class Bench(NamedTuple):
+    """Where trials are run.
+
+    Attributes
+    ----------
+    workers : trials side by side; None is one per core. The testbed's own limit holds in any case.
+    store : keeps every observation, and knows those of an interrupted run; None keeps nothing.
+    """
+
+    testbed: Testbed
+    workers: int | None = None
+    store: Store | None = None
+
+    def measure(
+        self, planned: Sequence[PlannedTrial], *, reduce: Reduce = record, progress: Advance | None = None
+    ) -> list[Record]:
+        """Records of planned trials, in their order; errors as `mptune.campaign.running.run_trials`.
+
+        Parameters
+        ----------
+        reduce : what is kept of a trial. A store keeps that too, so it must be the same when resumed.
+
+        Raises
+        ------
+        MptuneError : the store cannot be written.
+        """
+        if self.store is None:
+            return reduce_trials(
+                self.testbed,
+                [one.trial for one in planned],
+                lambda index, _, observation: reduce(planned[index], observation),
+                workers=self.workers,
+                progress=progress,
+            )
+        return self._resume(self.store, planned, reduce, progress)
+
+    def _resume(
+        self, store: Store, planned: Sequence[PlannedTrial], reduce: Reduce, progress: Advance | None
+    ) -> list[Record]:
+        """Run what the store does not have. Two planned trials that are the same are one."""
+        keys = [store.key(self.testbed.name, one) for one in planned]
+        known = store.finished()
+        missing = {key: one for key, one in zip(keys, planned, strict=True) if key not in known}
+        unlike = len(set(keys))
+        for purpose, number in {(one.purpose, one.round) for one in planned}:
+            store.expect(purpose, number, unlike)
+        order = list(missing.items())
+
+        def keep(index: int, started: float, observation: Observation) -> Record:
+            key, one = order[index]
+            kept = reduce(one, observation)
+            store.finish(key, one, observation, kept, testbed=self.testbed.name, started=started)
+            return kept
+
+        def advance(done: int, total: int) -> None:
+            if progress is not None:
+                progress(unlike - total + done, unlike)
+
+        fresh = reduce_trials(
+            self.testbed, [one.trial for _, one in order], keep, workers=self.workers, progress=advance
+        )
+        store.flush()
+        records = store.records(key for key in keys if key in known)
+        records.update(zip(missing, fresh, strict=True))
+        return [records[key] for key in keys]
