@@ -142,7 +142,7 @@ def measure_impact(
     ------
     InputError : an option that cannot be, such as a window that is no multiple of the sampling step.
     """
-    _check(options)
+    check_impact(options)
 
     def reduce(one: PlannedTrial, observation: Observation) -> Record:
         return _record(one, observation, options)
@@ -152,7 +152,7 @@ def measure_impact(
     return [_impact(topology, cc, by_cc[cc], options.zero) for cc in ccs], records
 
 
-def _check(options: ImpactOptions) -> None:
+def check_impact(options: ImpactOptions) -> None:
     """Windows must be whole bins, and something must be left of them; a segment must fit the buffer."""
     if options.window_ns <= 0 or options.window_ns % BIN_NS:
         raise InputError(

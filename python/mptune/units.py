@@ -14,6 +14,7 @@ from decimal import Context, Decimal
 RATES = {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9}
 #: Unit -> ns. "µs" may be spelled with either of the two Unicode letters.
 TIMES = {"ns": 1, "us": 10**3, "\u00b5s": 10**3, "\u03bcs": 10**3, "ms": 10**6, "s": 10**9}
+TIMES |= {"min": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
 #: Unit -> bytes. KiB, MiB, GiB are powers of two (the papers' buffers), kB and MB powers of ten.
 SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6}
 #: Unit -> ppb; the empty unit is the plain fraction.
@@ -38,7 +39,7 @@ def parse_rate(text: str) -> int:
 
 
 def parse_time(text: str) -> int:
-    """Nanoseconds of "12.4 ms" (ns, us, µs, ms, s).
+    """Nanoseconds of "12.4 ms" (ns, us, µs, ms, s, min, h, d).
 
     Raises
     ------

@@ -155,10 +155,12 @@ def test_a_full_store_ends_the_campaign_and_keeps_what_was_committed(
     class Filling:
         """Its observations cannot be compressed, so that each takes its pages."""
 
-        name, parallel = "fake", None
+        name = "fake"
+        parallel: int | None = None
 
         def run(self, trial: Trial) -> Observation:
-            return msgspec.structs.replace(fake_testbed.run(trial), bins=list(os.urandom(2000)))
+            seen: Observation = fake_testbed.run(trial)
+            return msgspec.structs.replace(seen, bins=list(os.urandom(2000)))
 
     def campaign() -> None:
         with create(path, CAMPAIGN) as store:

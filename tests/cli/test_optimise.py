@@ -17,6 +17,8 @@ COARSE = (
     *("--impact-runs", "2", "--impact-duration", "5s", "--confirm-runs", "3"),
 )
 FILES = {
+    "campaign.sqlite",
+    "campaign.sqlite.lock",
     "config.json",
     "impact.json",
     "observations.csv",
@@ -142,7 +144,7 @@ def test_bad_options_leave_nothing_behind(arguments: list[str], named: str, tmp_
     assert not list(tmp_path.iterdir())
 
 
-def test_an_interrupted_run_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_interrupted_run_tells_how_to_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def interrupt(trial: testbeds.Trial) -> testbeds.Observation:
         raise KeyboardInterrupt
 
@@ -151,7 +153,11 @@ def test_an_interrupted_run_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(testbeds, "create", lambda name: testbed)
     shown = optimise(tmp_path / "out", "--quiet")
     assert shown.exit_code == 130
-    assert not list(tmp_path.iterdir())
+    out = tmp_path / "out"
+    assert f"0 finished trials are kept; mptune campaign resume {out} goes on" in shown.stderr
+    assert {file.name for file in out.iterdir()} == {"campaign.sqlite", "campaign.sqlite.lock"}
+    refused = optimise(out, "--quiet")
+    assert refused.exit_code == 2 and "unfinished campaign" in refused.stderr
 
 
 def test_the_observations_of_a_run_give_its_answer_again(done: tuple[Path, Any], tmp_path: Path) -> None:
@@ -167,6 +173,8 @@ def test_the_observations_of_a_run_give_its_answer_again(done: tuple[Path, Any],
         assert answer[key] == result[key] or answer["opm"] == "pcdc", key
     assert answer["confirmed"]["runs"] == 0 and answer["topology"] is None
     assert {path.name for path in again.iterdir()} == FILES - {
+        "campaign.sqlite",
+        "campaign.sqlite.lock",
         "impact.json",
         "observations.csv",
         "subflows.csv",

@@ -1,7 +1,8 @@
-"""The run directory: one campaign, written down whole or not at all.
+"""The run directory: one campaign, its results written down whole or not at all.
 
-Files are written into a hidden sibling, which is renamed when it is complete; an error or Ctrl-C
-removes it. What goes into the files is the caller's; the two tables of observations are written here.
+A campaign that measures has its store there from the beginning, and results when it is complete. Without a
+store everything is written into a hidden sibling, which is renamed at the end. What goes into the files
+is the caller's; the two tables of observations are written here.
 """
 
 import csv
@@ -25,6 +26,12 @@ from mptune.errors import InputError
 CONFIG = "config.json"
 _KIND = "mptune run"
 
+#: The campaign store in a run directory, which is there from the first trial on.
+STORE = "campaign.sqlite"
+
+#: Prefix of results that are not complete.
+_UNPUBLISHED = ".new-"
+
 _LIBRARIES = ("numpy", "scipy", "statsmodels", "altair")
 
 
@@ -41,9 +48,17 @@ def check_writable(path: Path, *, force: bool, where: str = "--out") -> None:
     InputError : it holds something else; it holds a run and `force` is not set; it cannot be created.
     """
     if path.is_dir() and any(path.iterdir()):
-        if not _is_run(path):
+        if is_unfinished(path):
+            if not force:
+                raise InputError(
+                    where,
+                    "",
+                    f"expected a new directory, found an unfinished campaign in {path} "
+                    "(mptune campaign resume goes on with it, --force replaces it)",
+                )
+        elif not _is_run(path):
             raise InputError(where, "", f"expected a new or empty directory, found other files in {path}")
-        if not force:
+        elif not force:
             raise InputError(
                 where, "", f"expected a new directory, found an earlier run in {path} (see --force)"
             )
@@ -76,6 +91,44 @@ def run_directory(path: Path, *, force: bool = False) -> Iterator[Path]:
         if earlier.exists() and not path.exists():
             earlier.rename(path)
         shutil.rmtree(work, ignore_errors=True)
+
+
+def start_directory(path: Path, *, force: bool = False) -> None:
+    """Make the directory of a campaign that fills it while it runs; an earlier one is replaced by force.
+
+    Raises
+    ------
+    InputError : as `check_writable`.
+    """
+    check_writable(path, force=force)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir() and any(path.iterdir()):
+        earlier = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        path.rename(earlier / "earlier")
+        shutil.rmtree(earlier)
+    path.mkdir(exist_ok=True)
+
+
+@contextmanager
+def publish(path: Path) -> Iterator[Path]:
+    """Give a directory to write results into; at the end of the block its files move into `path`.
+
+    The file that makes `path` a finished run moves last. What an interrupted attempt left goes away.
+    """
+    for left in path.glob(f"{_UNPUBLISHED}*"):
+        shutil.rmtree(left)
+    work = Path(tempfile.mkdtemp(dir=path, prefix=_UNPUBLISHED))
+    try:
+        yield work
+        for file in sorted(work.iterdir(), key=lambda file: file.name == CONFIG):
+            file.replace(path / file.name)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether a directory holds a campaign that has no result yet."""
+    return (path / STORE).is_file() and not (path / CONFIG).exists()
 
 
 def write_config(

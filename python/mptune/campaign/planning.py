@@ -14,11 +14,13 @@ from mptune.topology import Topology
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """What MPCOA varies: path manager, congestion control, buffer, and the subflows that go with them.
+    """What a campaign varies: path manager, congestion control, buffer, and the subflows that go with them.
 
     Attributes
     ----------
     active, standby_order : as in `Trial`; None and empty leave it to the path manager.
+    initial_path, scheduler : as in `Trial`.
+    transfer_bytes : a transfer of so many bytes; None is a saturated sender.
     """
 
     pm: str
@@ -26,6 +28,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     buffer_bytes: int
     active: tuple[str, ...] | None = None
     standby_order: tuple[str, ...] = ()
+    initial_path: str | None = None
+    scheduler: str = "minrtt"
+    transfer_bytes: int | None = None
 
 
 def plan(
@@ -36,18 +41,21 @@ def plan(
     runs: int,
     duration_ns: int,
     base_seed: int,
+    round_: int = 0,
 ) -> list[PlannedTrial]:
-    """Trials of a saturated sender: configuration by configuration, run by run.
+    """Trials: configuration by configuration, run by run.
 
     Parameters
     ----------
     purpose : one of `mptune.campaign.seeds.PURPOSES`.
-    duration_ns : of each trial, nanoseconds.
+    duration_ns : of each trial of a saturated sender, nanoseconds.
+    round_ : of a campaign that is repeated over time; each has seeds of its own.
     """
     return [
         PlannedTrial(
             purpose=purpose,
             run=run,
+            round=round_,
             trial=Trial(
                 topology=topology,
                 pm=configuration.pm,
@@ -55,8 +63,11 @@ def plan(
                 buffer_bytes=configuration.buffer_bytes,
                 active=configuration.active,
                 standby_order=configuration.standby_order,
-                duration_ns=duration_ns,
-                seed=seed_for(base_seed, purpose, run),
+                initial_path=configuration.initial_path,
+                scheduler=configuration.scheduler,
+                duration_ns=duration_ns if configuration.transfer_bytes is None else None,
+                transfer_bytes=configuration.transfer_bytes,
+                seed=seed_for(base_seed, purpose, run, round_),
             ),
         )
         for configuration in configurations

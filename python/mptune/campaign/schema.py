@@ -74,6 +74,36 @@ CREATE TABLE subflow (
 ) STRICT, WITHOUT ROWID;
 """
 
+_COLUMNS = (
+    "key, topology, testbed, purpose, round, run, pm, cc, buffer_bytes, seed, withdrawn, settings, status, "
+    "failed, started, finished, duration_ns, completion_ns, throughput_mbps, omega, observation"
+)
+
+#: Adds what the attached database `other` has and this one does not. Campaigns are the same when the same was
+#: asked for: then their trials belong together.
+MERGE = f"""
+BEGIN IMMEDIATE;
+INSERT OR IGNORE INTO topology SELECT * FROM other.topology;
+INSERT INTO campaign (uuid, name, created, settings, environment)
+    SELECT uuid, name, created, settings, environment FROM other.campaign o WHERE NOT EXISTS (
+        SELECT 1 FROM campaign c WHERE c.settings = o.settings OR c.uuid = o.uuid);
+INSERT OR IGNORE INTO phase
+    SELECT c.id, p.purpose, p.round, p.planned FROM other.phase p
+    JOIN other.campaign o ON o.id = p.campaign JOIN campaign c ON c.settings = o.settings OR c.uuid = o.uuid;
+CREATE TEMP TABLE added AS
+    SELECT t.id AS theirs, t.key FROM other.trial t
+    WHERE t.status <> 'running' AND t.key NOT IN (SELECT key FROM trial);
+INSERT INTO trial (campaign, {_COLUMNS})
+    SELECT c.id, {", ".join(f"t.{name.strip()}" for name in _COLUMNS.split(","))} FROM other.trial t
+    JOIN added a ON a.theirs = t.id JOIN other.campaign o ON o.id = t.campaign
+    JOIN campaign c ON c.settings = o.settings OR c.uuid = o.uuid;
+INSERT INTO subflow
+    SELECT t.id, s.number, s.path, s.active, s.throughput_mbps, s.rtt_ms, s.retransmitted FROM other.subflow s
+    JOIN added a ON a.theirs = s.trial JOIN trial t ON t.key = a.key;
+DROP TABLE added;
+COMMIT;
+"""
+
 MIGRATIONS: tuple[str, ...] = (_VERSION_1,)
 
 

@@ -15,7 +15,7 @@ _SEED_BYTES = 6
 PURPOSES = ("impact", "sweep", "confirm")
 
 
-def seed_for(base_seed: int, purpose: str, run: int) -> int:
+def seed_for(base_seed: int, purpose: str, run: int, round_: int = 0) -> int:
     """Seed of one run, in [0, 2^48).
 
     Parameters
@@ -23,6 +23,7 @@ def seed_for(base_seed: int, purpose: str, run: int) -> int:
     base_seed : the campaign's seed.
     purpose : one of `PURPOSES`.
     run : index of the run, from 0.
+    round_ : of a campaign that is repeated over time, from 0.
     """
-    text = f"{base_seed}/{purpose}/{run}".encode()
-    return int.from_bytes(blake2b(text, digest_size=_SEED_BYTES).digest(), "big")
+    text = f"{base_seed}/{purpose}/{run}" + (f"/{round_}" if round_ else "")
+    return int.from_bytes(blake2b(text.encode(), digest_size=_SEED_BYTES).digest(), "big")

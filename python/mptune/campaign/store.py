@@ -320,6 +320,47 @@ class Store:
             )
         ]
 
+    def failures(self) -> list[tuple[str, int]]:
+        """Reasons of failed trials with their number, the most frequent first."""
+        query = (
+            "SELECT failed, count(*) FROM trial WHERE status = 'failed' GROUP BY failed ORDER BY 2 DESC, 1"
+        )
+        return [(reason, number) for reason, number in self._read(query)]
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        """Rows of a query of our own, by column."""
+        with self._database:
+            cursor = self._connection.execute(query)
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    def merge(self, other: Path) -> int:
+        """Add the trials of another store that this one does not have; return how many.
+
+        Raises
+        ------
+        InputError : there is no store, or it is this one.
+        MptuneError : a file cannot be read or written.
+        """
+        if not other.is_file():
+            raise InputError(str(other), "", "expected a campaign store, found none")
+        if other.samefile(self.path):
+            raise InputError(str(other), "", "expected another store than the one to import into")
+        with _connected(other):
+            pass  # it is a store, of the present version
+        self.flush()
+        before = len(self.finished())
+        with self._database:
+            try:
+                self._connection.execute("ATTACH DATABASE ? AS other", (str(other),))
+                try:
+                    self._connection.executescript(schema.MERGE)
+                finally:
+                    self._connection.execute("DETACH DATABASE other")
+            except sqlite3.Error as error:
+                raise _explained(self.path, error) from None
+        return len(self.finished()) - before
+
     def campaign(self) -> Campaign:
         """The campaign that this process writes."""
         ((name, settings, environment, created, uuid),) = self._read(

@@ -11,13 +11,10 @@ from mptune.cli import _options
 from mptune.cli._common import JsonOption, console, emit_json, examples
 from mptune.cli._reading import BufferUnitOption, ColumnOption, ThroughputUnitOption, reading
 from mptune.errors import InputError
+from mptune.papers import CCS, PMS
 
 if TYPE_CHECKING:
     from mptune.measurements import Measurements
-
-#: The papers' path managers and congestion controls (MPCOA section 3).
-_PMS = ["fullmesh", "pcdc"]
-_CCS = ["cubic", "olia", "hybla", "reno", "scalable", "vegas"]
 
 #: Options that say how to measure, and those that say how to read: one kind excludes the other.
 _MEASURING = (
@@ -53,11 +50,11 @@ def optimise(
     ] = None,
     cc: Annotated[
         list[str] | None,
-        typer.Option(help=f"Congestion controls; repeat, or use commas.  [default: {','.join(_CCS)}]"),
+        typer.Option(help=f"Congestion controls; repeat, or use commas.  [default: {','.join(CCS)}]"),
     ] = None,
     pm: Annotated[
         list[str] | None,
-        typer.Option(help=f"Path managers; repeat, or use commas.  [default: {','.join(_PMS)}]"),
+        typer.Option(help=f"Path managers; repeat, or use commas.  [default: {','.join(PMS)}]"),
     ] = None,
     buffers: Annotated[str, typer.Option(help="MiB, as low:high:step or a,b,c.")] = "0.5:30:0.5",
     runs: Annotated[int, typer.Option(help="Runs of each configuration of the sweep.")] = 9,
@@ -102,26 +99,27 @@ def optimise(
     Measures the impact factor of every subflow, sweeps path managers, congestion controls and buffers,
     fits a response model, selects the smallest buffer within the sacrifice of the best throughput, tells
     how sure that is, and measures that configuration and the plain default (fullmesh, cubic, largest
-    buffer) afresh. All observations, the result and the figures are written to the run directory.
+    buffer) afresh. All observations, the result and the figures are written to the run directory; a run
+    that was interrupted goes on with mptune campaign resume.
 
     With --from the measurements come from a CSV file (columns and units as for mptune fit). Nothing is
     measured then: no impact factors, no confirmation; a topology adds the traditional buffers.
     """
     from datetime import datetime
 
-    from mptune import testbeds
-    from mptune.campaign.bench import Bench
-    from mptune.campaign.directory import check_writable, default_directory
+    from mptune.campaign.directory import check_writable, default_directory, run_directory
     from mptune.campaign.grid import parse_buffers
     from mptune.campaign.progress import Reporter
     from mptune.cli import _answer
+    from mptune.cli._campaign import keeping
     from mptune.decision import DecisionOptions
+    from mptune.definition import Definition
+    from mptune.execution import start
     from mptune.impact import ImpactOptions
     from mptune.measurements import read_measurements
     from mptune.optimise import OptimiseOptions
-    from mptune.optimise import optimise as run
     from mptune.optimise_from import optimise_from
-    from mptune.report.documents import result_document, write_run
+    from mptune.report.documents import result_document, write_result
     from mptune.topology import load
 
     _check_source(ctx, topology, data)
@@ -148,12 +146,14 @@ def optimise(
             measured, decision, topology=loaded, reporter=reporter, **_stated_pm(measured, pms)
         )
         asked = {"from": data, "sha256": _digest(data), **_asked(how), **_asked(decision)}
+        with run_directory(directory, force=force) as files:
+            write_result(files, result, asked, now)
     else:
         assert loaded is not None  # one of them is given
         sizes = parse_buffers(buffers)
         options = OptimiseOptions(
-            pms=_options.names(pm or _PMS),
-            ccs=_options.names(cc or _CCS),
+            pms=_options.names(pm or PMS),
+            ccs=_options.names(cc or CCS),
             buffers=sizes,
             runs=runs,
             duration_ns=_options.duration_ns("--duration", duration),
@@ -168,10 +168,12 @@ def optimise(
             confirm_runs=confirm_runs,
             **deciding,
         )
-        bench = Bench(testbeds.create(testbed), _options.jobs(jobs))
-        result = run(loaded, bench, options, reporter=reporter)
-        asked = {"testbed": testbed, **_asked(options)}
-    write_run(directory, result, asked, now, force=force)
+        definition = Definition(name=loaded.name, topology=loaded, testbed=testbed, options=options)
+        workers = _options.jobs(jobs)
+        with keeping(directory):
+            found = start(definition, directory, force=force, workers=workers, reporter=reporter)
+        assert found is not None  # the main job has a result
+        result = found
     if as_json:
         emit_json({**result_document(result), "directory": str(directory)})
     else:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from mptune.campaign.directory import run_directory, write_config, write_json, write_observations
+from mptune.campaign.directory import write_config, write_json, write_observations
 from mptune.campaign.grid import MIB
 from mptune.confirm import Confirmation
 from mptune.decision import Decision
@@ -107,36 +107,27 @@ def pareto_rows(decision: Decision) -> list[dict[str, Any]]:
     return rows
 
 
-def write_run(
-    path: Path, result: Result, options: Mapping[str, Any], now: datetime, *, force: bool = False
-) -> None:
-    """Write a run directory: config, observations, impact factors, result and figures, or nothing.
+def write_result(directory: Path, result: Result, options: Mapping[str, Any], now: datetime) -> None:
+    """Write config, observations, impact factors, result and figures into a directory.
 
     Parameters
     ----------
     options : what the run was asked for, as the user would repeat it.
     now : time of the run; it stands in `config.json` alone.
-
-    Raises
-    ------
-    InputError : the directory cannot be written (`mptune.campaign.directory`).
     """
     decision = result.decision
-    with run_directory(path, force=force) as directory:
-        write_config(directory, options, _topology(result), now)
-        if result.records:
-            write_observations(directory, result.records)
-        if result.impacts:
-            write_json(
-                directory / "impact.json", {"impact": [impact_document(one) for one in result.impacts]}
-            )
-        answer = result_document(result)
-        write_json(directory / "result.json", answer)
-        _write_pareto(directory / "pareto.csv", answer["pareto"])
-        response = figures.response_figure(result.points, decision.response.curves, result.optimum)
-        figures.save(response, directory / "throughput_over_buffer")
-        figures.save(figures.bars_figure(result.points), directory / "throughput_bars")
-        figures.save(front_figure(decision.front, result.optimum), directory / "pareto")
+    write_config(directory, options, _topology(result), now)
+    if result.records:
+        write_observations(directory, result.records)
+    if result.impacts:
+        write_json(directory / "impact.json", {"impact": [impact_document(one) for one in result.impacts]})
+    answer = result_document(result)
+    write_json(directory / "result.json", answer)
+    _write_pareto(directory / "pareto.csv", answer["pareto"])
+    response = figures.response_figure(result.points, decision.response.curves, result.optimum)
+    figures.save(response, directory / "throughput_over_buffer")
+    figures.save(figures.bars_figure(result.points), directory / "throughput_bars")
+    figures.save(front_figure(decision.front, result.optimum), directory / "pareto")
 
 
 def _write_pareto(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -123,7 +123,7 @@ def convert(raw: object, table: type[Table], where: str, key: str) -> Table:
     """
     if not isinstance(raw, dict):
         raise InputError(where, key, f"expected a table, found {_word(type(raw).__name__)}")
-    known = table.__struct_fields__
+    known = table.__struct_encode_fields__
     for name in raw:
         if name not in known:
             raise InputError(where, inside(key, name), f"unknown key, expected one of {', '.join(known)}")
