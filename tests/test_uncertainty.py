@@ -92,7 +92,7 @@ def test_the_same_seed_gives_the_same_resamples_and_another_seed_others() -> Non
 def test_progress_counts_resamples() -> None:
     samples, seen = observations(3.0, 3, seed=1), []
     resampler = Resampler(samples, MODELS["smooth"].fit(samples), MODELS["smooth"])
-    list(resampler.curves(3, 1, lambda done, total: seen.append((done, total))))
+    list(resampler.curves(3, 1, lambda done, total, note="": seen.append((done, total))))
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 

@@ -125,7 +125,9 @@ def test_ctrl_c_lets_running_trials_finish_and_starts_no_more(
 
 def test_progress_counts_every_trial(network: Topology) -> None:
     seen: list[tuple[int, int]] = []
-    run_trials(Scripted(), trials(network, 10), progress=lambda done, total: seen.append((done, total)))
+    run_trials(
+        Scripted(), trials(network, 10), progress=lambda done, total, note="": seen.append((done, total))
+    )
     assert seen[-1] == (10, 10)
     assert seen == sorted(set(seen))
 

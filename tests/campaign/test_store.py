@@ -38,7 +38,11 @@ def test_an_interrupted_campaign_runs_only_what_is_missing(
         Bench(fake_testbed, 2, store).measure(trials[:17])
     with open_store(path) as store:
         counts: list[tuple[int, int]] = []
-        resumed = Bench(fake_testbed, 2, store).measure(trials, progress=lambda *count: counts.append(count))
+
+        def advance(done: int, total: int, note: str = "") -> None:
+            counts.append((done, total))
+
+        resumed = Bench(fake_testbed, 2, store).measure(trials, progress=advance)
     assert resumed == undisturbed
     assert len(fake_testbed.trials) == len(trials)
     assert counts == [(done, len(trials)) for done in range(18, len(trials) + 1)]

@@ -4,16 +4,46 @@ Everything that measures asks the bench, so that any of it survives an interrupt
 what it does not have yet is run. It knows no purpose and no statistics.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from mptune._text import digits
 from mptune.campaign.records import PlannedTrial, Record, record
 from mptune.campaign.running import Advance, reduce_trials
 from mptune.campaign.store import Store
 from mptune.testbeds import Observation, Testbed
+from mptune.units import format_size
 
 #: What is kept of a planned trial.
 Reduce = Callable[[PlannedTrial, Observation], Record]
+
+
+class Tally:
+    """The best trial so far and the number of failures, for whoever watches."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._best: Record | None = None
+        self._failed = 0
+
+    def add(self, one: Record) -> None:
+        """Count a finished trial."""
+        with self._lock:
+            if one.throughput_mbps is None:
+                self._failed += 1
+            elif self._best is None or one.throughput_mbps > (self._best.throughput_mbps or 0.0):
+                self._best = one
+
+    def note(self) -> str:
+        """Path manager, congestion control and buffer of the best trial, and how many failed."""
+        best, parts = self._best, []
+        if best is not None and best.throughput_mbps is not None:
+            size = format_size(best.buffer_bytes, 3)
+            parts.append(f"best {digits(best.throughput_mbps)} Mbit/s ({best.pm}, {best.cc}, {size})")
+        if self._failed:
+            parts.append(f"{self._failed} failed")
+        return ", ".join(parts)
 
 
 class Bench(NamedTuple):
@@ -42,18 +72,35 @@ class Bench(NamedTuple):
         ------
         MptuneError : the store cannot be written.
         """
-        if self.store is None:
-            return reduce_trials(
-                self.testbed,
-                [one.trial for one in planned],
-                lambda index, _, observation: reduce(planned[index], observation),
-                workers=self.workers,
-                progress=progress,
-            )
-        return self._resume(self.store, planned, reduce, progress)
+        tally = Tally()
+
+        def keep(one: PlannedTrial, observation: Observation) -> Record:
+            kept = reduce(one, observation)
+            tally.add(kept)
+            return kept
+
+        if self.store is not None:
+            return self._resume(self.store, planned, keep, tally, progress)
+
+        def advance(done: int, total: int, note: str = "") -> None:
+            if progress is not None:
+                progress(done, total, tally.note())
+
+        return reduce_trials(
+            self.testbed,
+            [one.trial for one in planned],
+            lambda index, _, observation: keep(planned[index], observation),
+            workers=self.workers,
+            progress=advance,
+        )
 
     def _resume(
-        self, store: Store, planned: Sequence[PlannedTrial], reduce: Reduce, progress: Advance | None
+        self,
+        store: Store,
+        planned: Sequence[PlannedTrial],
+        reduce: Reduce,
+        tally: "Tally",
+        progress: Advance | None,
     ) -> list[Record]:
         """Run what the store does not have. Two planned trials that are the same are one."""
         keys = [store.key(self.testbed.name, one) for one in planned]
@@ -70,9 +117,9 @@ class Bench(NamedTuple):
             store.finish(key, one, observation, kept, testbed=self.testbed.name, started=started)
             return kept
 
-        def advance(done: int, total: int) -> None:
+        def advance(done: int, total: int, note: str = "") -> None:
             if progress is not None:
-                progress(unlike - total + done, unlike)
+                progress(unlike - total + done, unlike, tally.note())
 
         fresh = reduce_trials(
             self.testbed, [one.trial for _, one in order], keep, workers=self.workers, progress=advance

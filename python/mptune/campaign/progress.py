@@ -55,8 +55,12 @@ class Reporter:
             yield None
         elif self._stream.isatty():
             with self._bar(unit) as bar:
-                task = bar.add_task(name, total=None)
-                yield lambda done, total: bar.update(task, completed=done, total=total)
+                task = bar.add_task(name, total=None, note="")
+
+                def advance(done: int, total: int, note: str = "") -> None:
+                    bar.update(task, completed=done, total=total, note=note)
+
+                yield advance
         else:
             yield _PlainLines(name, unit, self._stream, self._clock)
 
@@ -69,6 +73,7 @@ class Reporter:
             _RateColumn(unit),
             TimeRemainingColumn(),
             TextColumn("left"),
+            TextColumn("{task.fields[note]}", markup=False),
             console=Console(file=self._stream),
         )
 
@@ -91,7 +96,7 @@ class _PlainLines:
         self._name, self._unit, self._stream, self._clock = name, unit, stream, clock
         self._start = self._last = clock()
 
-    def __call__(self, done: int, total: int) -> None:
+    def __call__(self, done: int, total: int, note: str = "") -> None:
         """Count, and print when it is time."""
         now = self._clock()
         if done < total and now - self._last < PLAIN_INTERVAL_S:
@@ -99,5 +104,8 @@ class _PlainLines:
         self._last = now
         rate = done / max(now - self._start, 1e-9)
         left = f", {(total - done) / rate:.0f} s left" if done < total else ""
-        self._stream.write(f"{self._name}: {done}/{total} {self._unit}, {rate:.1f} {self._unit}/s{left}\n")
+        said = f"; {note}" if note else ""
+        self._stream.write(
+            f"{self._name}: {done}/{total} {self._unit}, {rate:.1f} {self._unit}/s{left}{said}\n"
+        )
         self._stream.flush()

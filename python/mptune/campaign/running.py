@@ -9,15 +9,21 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from mptune.errors import InputError, TrialError
 from mptune.testbeds import Observation, Testbed, Trial
 
 T = TypeVar("T")
 
-#: Called after every finished trial with the number done and the total.
-Advance = Callable[[int, int], None]
+
+class Advance(Protocol):
+    """Called after every finished trial with the number done, the total, and what else there is to say."""
+
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        """Take the news."""
+        ...
+
 
 #: Longest wait of the main thread, seconds. A signal that arrives just before it begins to wait would
 #: otherwise not be noticed until the next trial ends.
