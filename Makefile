@@ -75,6 +75,11 @@ fuzz:  ## random trials of the simulator for FUZZ_MINUTES (20)
 	  PROPTEST_CASES=20000 cargo test --release --locked --quiet -p mptune-core --test properties; rounds=$$((rounds + 1)); \
 	done; echo "$$rounds rounds of 20000 random trials of each property, no finding"
 
+# The short form of this test, 6 kills, is among the tests.
+.PHONY: kill-test
+kill-test: setup  ## a campaign killed 60 times at random moments; no finished trial lost or doubled
+	MPTUNE_KILLS=60 $(BIN)/pytest tests/cli/test_campaign.py -k killed
+
 .PHONY: lint
 lint: setup  ## formatting, lints and types of both languages, changing nothing
 	@$(MAKE) --keep-going lint-python lint-types lint-rust-format lint-rust

@@ -1,0 +1,124 @@
+"""What the campaign store costs: observations per second while simulating, and how soon a campaign resumes.
+
+Short trials (UiT-HAW, 8 subflow-seconds of series each), so that the store is asked for as much as it can
+ever be; measured with and without it in turns. Then a store of many finished trials is opened and the time
+to the first missing trial is taken.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from _measure import machine, spread, write
+from mptune.campaign.bench import Bench
+from mptune.campaign.planning import Configuration, plan
+from mptune.campaign.records import PlannedTrial
+from mptune.campaign.store import Campaign, Store, create, open_store
+from mptune.testbeds import Observation, Testbed, Trial
+from mptune.testbeds import create as testbed
+from mptune.topology import load
+
+CAMPAIGN = Campaign(name="benchmark", settings={}, environment={})
+SECOND = 10**9
+
+
+class _Remembered:
+    """A testbed that gives the same observation for every trial, to fill a store quickly."""
+
+    name = "simulated"
+    parallel: int | None = None
+
+    def __init__(self, observation: Observation) -> None:
+        self.observation, self.first_at = observation, 0.0
+
+    def run(self, trial: Trial) -> Observation:
+        self.first_at = self.first_at or time.perf_counter()
+        return self.observation
+
+
+def trials(count: int, runs: int) -> list[PlannedTrial]:
+    """A sweep of short trials."""
+    configurations = [
+        Configuration(pm="fullmesh", cc="reno", buffer_bytes=100_000 + size) for size in range(count // runs)
+    ]
+    return plan(
+        load("UiT-HAW"), configurations, purpose="sweep", runs=runs, duration_ns=2 * SECOND, base_seed=1
+    )
+
+
+@contextmanager
+def fresh_store() -> Iterator[Store]:
+    """A store that is thrown away."""
+    with tempfile.TemporaryDirectory() as folder, create(Path(folder) / "store", CAMPAIGN) as store:
+        yield store
+
+
+def rate(bed: Testbed, planned: Sequence[PlannedTrial], store: Store | None) -> float:
+    """Trials per second."""
+    begin = time.perf_counter()
+    Bench(bed, None, store).measure(planned)
+    return len(planned) / (time.perf_counter() - begin)
+
+
+def resume_s(finished: int) -> tuple[float, float]:
+    """Seconds from opening a store of so many trials to the first missing one, and the store's bytes each."""
+    planned = trials(finished + 50, 50)
+    observation = testbed("simulated").run(planned[0].trial)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store"
+        with create(path, CAMPAIGN) as store:
+            Bench(_Remembered(observation), None, store).measure(planned[:finished])
+        size = path.stat().st_size / finished
+        waiting = _Remembered(observation)
+        begin = time.perf_counter()
+        with open_store(path) as store:
+            Bench(waiting, None, store).measure(planned)
+        return waiting.first_at - begin, size
+
+
+def main() -> None:
+    """Print the table and write it as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=4000)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--finished", type=int, default=100_000)
+    asked = parser.parse_args()
+    planned = trials(asked.trials, 50)
+    simulated = testbed("simulated")
+    plain, stored, alone = [], [], []
+    for _ in range(asked.repeat):
+        plain.append(rate(simulated, planned, None))
+        with fresh_store() as store:
+            stored.append(rate(simulated, planned, store))
+        with fresh_store() as store:
+            alone.append(rate(_Remembered(simulated.run(planned[0].trial)), planned, store))
+    resumed = [resume_s(asked.finished) for _ in range(min(3, asked.repeat))]
+    print(", ".join(f"{name} {value}" for name, value in machine().items()))
+    table = Table("what", "median (range)")
+    table.add_row("simulating without a store, trials/s", spread(plain, 0))
+    table.add_row("simulating with the store, trials/s", spread(stored, 0))
+    table.add_row("the store alone, observations/s", spread(alone, 0))
+    table.add_row(f"resume of {asked.finished} trials, s", spread([one for one, _ in resumed]))
+    table.add_row("size of an observation, bytes", f"{resumed[0][1]:.0f}")
+    Console(width=140).print(table)
+    write(
+        "store",
+        {
+            "without": statistics.median(plain),
+            "with": statistics.median(stored),
+            "alone": statistics.median(alone),
+            "resume_s": statistics.median(one for one, _ in resumed),
+            "finished": asked.finished,
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
