@@ -20,6 +20,7 @@ FILES = {
     "campaign.sqlite",
     "campaign.sqlite.lock",
     "config.json",
+    "curves.csv",
     "impact.json",
     "observations.csv",
     "pareto.csv",

@@ -8,14 +8,11 @@ from rich.console import Console
 from mptune._text import digits
 from mptune.cli._tables import section, table
 from mptune.decision import Decision
+from mptune.report.wording import ends
 from mptune.response import Response
-from mptune.uncertainty import Uncertainty
 
 #: Sacrifices of the front that are printed, if they are on it; pareto.csv has all of them.
 _PRINTED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
-
-#: Combinations named in the sentence about who wins.
-_NAMED = 4
 
 
 def show(out: Console, decision: Decision) -> None:
@@ -24,25 +21,6 @@ def show(out: Console, decision: Decision) -> None:
         _comparison(out, decision.response)
     _models(out, decision)
     _front(out, decision)
-
-
-def sureness(uncertainty: Uncertainty | None) -> list[str]:
-    """How much the choice depends on the luck of the runs, as sentences."""
-    if uncertainty is None:
-        return []
-    wins = [f"{pm} with {cc} {100 * share:.0f} %" for (pm, cc), share in uncertainty.wins.items()]
-    more = f", {len(wins) - _NAMED} others" if len(wins) > _NAMED else ""
-    of = "residuals" if uncertainty.single_runs else "runs"
-    return [
-        f"95 % intervals from {uncertainty.resamples} resamples of the {of}: buffer "
-        f"{ends(*uncertainty.obs_mib, 3)} MiB, throughput {ends(*uncertainty.otp_mbps)} Mbit/s.",
-        f"Chosen in the resamples: {', '.join(wins[:_NAMED])}{more}.",
-    ]
-
-
-def ends(low: float, high: float, count: int = 4, sign: str = "") -> str:
-    """Ends of an interval."""
-    return f"{digits(low, count, sign)} to {digits(high, count, sign)}"
 
 
 def _comparison(out: Console, response: Response) -> None:

@@ -17,7 +17,7 @@ from mptune.confirm import Confirmation
 from mptune.decision import Decision
 from mptune.impact import Impact
 from mptune.optimise import Result
-from mptune.report import figures
+from mptune.report import figures, wording
 from mptune.report.front_figure import front_figure
 from mptune.statistics import Summary
 from mptune.uncertainty import Uncertainty
@@ -25,6 +25,9 @@ from mptune.uncertainty import Uncertainty
 #: Significant digits of a number in a document: enough for any use, and few enough that the last bits
 #: of linear algebra, which differ between processors, never show.
 _DIGITS = 9
+
+#: Points of a fitted curve in a table.
+_CURVE_POINTS = 120
 
 
 def impact_document(impact: Impact) -> dict[str, Any]:
@@ -81,6 +84,7 @@ def result_document(result: Result) -> dict[str, Any]:
                 "run": len(result.records),
                 "failed": sum(one.failed is not None for one in result.records),
             },
+            "answer": wording.answer(result),
             "warnings": list(result.warnings),
         }
     )
@@ -123,15 +127,39 @@ def write_result(directory: Path, result: Result, options: Mapping[str, Any], no
         write_json(directory / "impact.json", {"impact": [impact_document(one) for one in result.impacts]})
     answer = result_document(result)
     write_json(directory / "result.json", answer)
-    _write_pareto(directory / "pareto.csv", answer["pareto"])
+    _write_table(directory / "pareto.csv", answer["pareto"])
+    _write_table(directory / "curves.csv", curve_rows(decision))
     response = figures.response_figure(result.points, decision.response.curves, result.optimum)
     figures.save(response, directory / "throughput_over_buffer")
     figures.save(figures.bars_figure(result.points), directory / "throughput_bars")
     figures.save(front_figure(decision.front, result.optimum), directory / "pareto")
 
 
-def _write_pareto(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write the front as CSV; an empty field means that there is no value."""
+def curve_rows(decision: Decision) -> list[dict[str, Any]]:
+    """Every fitted curve over the measured buffers, MiB and Mbit/s; intervals of 95 % where there are any."""
+    low, high = decision.buffers[0], decision.buffers[-1]
+    buffers = [low + i * (high - low) / (_CURVE_POINTS - 1) for i in range(_CURVE_POINTS)]
+    rows = []
+    for (pm, cc), curve in decision.response.curves.items():
+        for size in buffers:
+            interval = curve.interval(size) or (None, None)
+            rows.append(
+                document(
+                    {
+                        "pm": pm,
+                        "cc": cc,
+                        "buffer_mib": size,
+                        "predicted_mbps": curve.predict(size),
+                        "low_mbps": interval[0],
+                        "high_mbps": interval[1],
+                    }
+                )
+            )
+    return rows
+
+
+def _write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as CSV; an empty field means that there is no value."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
