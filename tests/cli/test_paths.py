@@ -68,3 +68,87 @@ def test_bad_file_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
 def test_importing_the_cli_leaves_the_heavy_modules_alone(module: str) -> None:
     code = f"import sys, mptune.cli; sys.exit({module!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_what_links_do_and_others_send_is_shown_where_there_is_any() -> None:
+    lines = runner.invoke(app, ["paths", "CLOUD-HOME.hybrid"]).stdout.splitlines()
+    at = lines.index("Links that do more")
+    assert lines[at + 1] == "  HOME M down: rate trace, 6.271 Mbit/s on average, repeating every 60 s"
+    at = lines.index("Background traffic")
+    assert lines[at + 1] == "  UDP on HOME D down, 1.2 Mbit/s in packets of 1200 bytes"
+    assert lines[at + 2] == "  TCP on T-D, cubic, from 10 s, until 20 s"
+    plain = runner.invoke(app, ["paths", "UNIS-HiN"]).stdout
+    assert "Links that do more" not in plain and "Background" not in plain and "long run" not in plain
+
+
+def test_json_lists_effects_and_background() -> None:
+    shown = json.loads(runner.invoke(app, ["paths", "HOME-CLOUD.fq_codel", "--json"]).stdout)
+    assert list(shown["effects"]) == ["HOME D up"]
+    assert shown["effects"]["HOME D up"][0].startswith("FQ-CoDel, 12 ms in 120 ms")
+    assert len(shown["background"]) == 1
+    plain = json.loads(runner.invoke(app, ["paths", "UNIS-HiN", "--json"]).stdout)
+    assert (plain["effects"], plain["background"]) == ({}, [])
+
+
+def test_every_effect_has_its_words(tmp_path: Path) -> None:
+    (tmp_path / "lte.trace").write_text("1\n", encoding="ascii")
+    file = tmp_path / "all.toml"
+    file.write_text(
+        """
+name = "all"
+sender = "A"
+receiver = "B"
+core = { delay = "5 ms", rate = "9 Mbit/s", discipline = { kind = "step", mark = "9 kB" } }
+
+[sites.A]
+name = "A"
+interfaces = [{ isp = "a", abbr = "a", up = "1 Mbit/s", down = "1 Mbit/s" }]
+
+[sites.B]
+name = "B"
+
+[[sites.B.interfaces]]
+isp = "b"
+abbr = "b"
+up = "1 Mbit/s"
+trace_down = "lte.trace"
+bucket_up = { rate = "0.5 Mbit/s", burst = "3 kB" }
+discipline_up = { kind = "red", min = "10 kB", max = "30 kB", ecn = true }
+discipline_down = "codel"
+gilbert_elliott_down = { enter = "1 %", leave = "24 %", bad_loss = "50 %" }
+reorder_up = { probability = "1 %", delay = "2 ms" }
+duplicate_up = "0.5 %"
+schedule = [{ at = "1 s", up = "2 Mbit/s" }, { at = "2 s", up = "3 Mbit/s" }]
+schedule_period = "3 s"
+
+[[background]]
+kind = "udp"
+link = "B b up"
+rate = "1 Mbit/s"
+on = "1 s"
+off = "2 s"
+""",
+        encoding="utf-8",
+    )
+    lines = runner.invoke(app, ["paths", str(file)]).stdout.splitlines()
+    assert "  a-b forward, a-b back: ECN marks above 8.789 KiB" in lines
+    shown = json.loads(runner.invoke(app, ["paths", str(file), "--json"]).stdout)
+    assert shown["effects"] == {
+        "B b up": [
+            "schedule of 2 steps repeating every 3 s, 2.667 Mbit/s in the long run",
+            "token bucket, 500 kbit/s and 2.93 KiB",
+            "RED, 9.766 KiB to 29.3 KiB, marks ECN",
+            "1 % of the packets 2 ms late",
+            "0.5 % of the packets twice",
+        ],
+        "B b down": [
+            "rate trace, 12 Mbit/s on average, repeating every 1 ms",
+            "CoDel, 5 ms in 100 ms, drops",
+            "Gilbert-Elliott losses, 2 % on average, bad for 4.17 packets at a time",
+        ],
+        "a-b forward": ["ECN marks above 8.789 KiB"],
+        "a-b back": ["ECN marks above 8.789 KiB"],
+    }
+    assert shown["background"] == [
+        "UDP on B b up, 1 Mbit/s in packets of 1500 bytes, 1 s on, 2 s off on average"
+    ]

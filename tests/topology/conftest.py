@@ -56,6 +56,23 @@ rate = "10 Mbit/s"
 """
 
 
+#: Where keys of the receiver's interface, of [core] and of path 1-3's segment go.
+INTERFACE, CORE, SEGMENT = 'isp = "Three"', "[core]", 'path = "1-3"'
+
+
+@pytest.fixture
+def given(changed: Callable[..., Topology]) -> Callable[..., Topology]:
+    """Load the small file with keys added to one of its tables, by default interface 3 of site B.
+
+    `without` are lines to be taken out.
+    """
+
+    def load_given(keys: str, place: str = INTERFACE, *without: str) -> Topology:
+        return changed((place, f"{place}\n{keys}"), *((line, "") for line in without))
+
+    return load_given
+
+
 @pytest.fixture
 def small() -> str:
     """Text of the small file."""

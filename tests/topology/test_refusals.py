@@ -65,7 +65,12 @@ CORE = '[[core.segments]]\npath = "1-3"'
         ('delay = "7 ms"', 'delay = "7 ms"\nrtt = "20 ms"', "core.segments.1-3", "either rtt or delay"),
         ('rtt = "100 ms"', "", "core.segments.2-3.rtt", "missing"),
         ('rtt = "100 ms"', 'rtt = "10.9 ms"', "core.rtt", "at least the 11 ms"),
-        ('rate = "10 Mbit/s"', 'queue = "1 MiB"', "core.segments.1-3.queue", "a rate beside it"),
+        (
+            'rate = "10 Mbit/s"',
+            'queue = "1 MiB"',
+            "core.segments.1-3.queue",
+            "a rate, a trace or a bucket beside it",
+        ),
         ('sender = "A"', 'sender = "A"\nlsrr = "maybe"', "lsrr", "one of honoured, ignored, found 'maybe'"),
         ('sender = "A"', 'sender = "A"\nlsrr = true', "lsrr", 'text such as "honoured"'),
         ('sender = "A"', 'sender = "A"\ninitial_path = "3-1"', "initial_path", "one of 1-3, 2-3"),

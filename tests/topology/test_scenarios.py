@@ -1,4 +1,4 @@
-"""The shipped scenarios: all pairs of the five papers, and every number published or argued for."""
+"""The shipped scenarios: all pairs of the five papers, and others; every number published or argued for."""
 
 import re
 from functools import cache
@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from mptune import published
-from mptune.topology import Interface, Provenance, Topology, calibration, load, shipped
+from mptune.topology import Interface, Provenance, Topology, calibration, cellular, load, shipped
 from mptune.units import format_rate, parse_rate, parse_time
 
 # Site pairs of the papers with their numbers of paths (MPCOA section 5; PCDC section VI; buffer sizes section
@@ -30,6 +30,8 @@ PATHS = {
     "NTNU-HiN.pathmgmt": 6,
     "UiO-UiT": 9,
 }
+# Those of no paper, with their numbers of paths.
+OTHERS = {"CLOUD-HOME.hybrid": 2, "HOME-CLOUD.droptail": 2, "HOME-CLOUD.fq_codel": 2}
 MPCOA = ("SRL-HU", "UNIS-HiN", "UiT-HAW")
 # Table II's scenario -> the file with its RTTs.
 TABLE2 = {
@@ -59,14 +61,14 @@ cached = cache(load)
 
 
 def test_every_pair_of_the_papers_is_shipped() -> None:
-    assert set(shipped()) == set(PATHS)
+    assert set(shipped()) == set(PATHS) | set(OTHERS)
 
 
-@pytest.mark.parametrize("name", PATHS)
-def test_loads_with_all_its_paths(name: str) -> None:
+@pytest.mark.parametrize(("name", "paths"), (PATHS | OTHERS).items())
+def test_loads_with_all_its_paths(name: str, paths: int) -> None:
     topology = cached(name)
     assert (topology.name, topology.file) == (name, f"{name}.toml")
-    assert len(topology.paths) == PATHS[name]
+    assert len(topology.paths) == paths
     assert f"{topology.sender.abbr}-{topology.receiver.abbr}" == name.split(".")[0]
 
 
@@ -77,6 +79,35 @@ def test_every_value_has_a_source_in_a_paper_or_a_reason(name: str) -> None:
         assert (origin.source is None) != (origin.assumed is None), key
         assert origin.source is None or paper.match(origin.source), (key, origin.source)
         assert origin.assumed is None or len(origin.assumed.split()) > 4, (key, origin.assumed)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_nobody_measured_says_so(name: str) -> None:
+    for key, origin in cached(name).provenance.items():
+        assert origin.source is None, key
+        assert len((origin.assumed or "").split()) > 4, (key, origin.assumed)
+
+
+def test_the_twins_differ_in_the_queue_of_the_modem_only() -> None:
+    droptail, fq_codel = (cached(f"HOME-CLOUD.{name}").network() for name in ("droptail", "fq_codel"))
+    changed = [
+        (ours, theirs)
+        for ours, theirs in zip(droptail["links"], fq_codel["links"], strict=True)
+        if ours != theirs
+    ]
+    [(plain, managed)] = changed
+    assert plain["name"] == "HOME D up"
+    assert managed == plain | {"aqm": managed["aqm"]}
+    assert droptail["paths"] == fq_codel["paths"]
+
+
+def test_the_cellular_trace_is_the_one_its_file_says() -> None:
+    topology = cached("CLOUD-HOME.hybrid")
+    reason = topology.provenance["sites.HOME.interfaces.M.trace_down"].assumed or ""
+    call = re.search(r"cellular\.trace_ms\(([\d_]+), seed=(\d+)\)", reason)
+    assert call, reason
+    drawn = cellular.trace_ms(int(call[1]), seed=int(call[2]))
+    assert list(topology.receiver.interfaces[1].down_effects.trace_ms or ()) == drawn
 
 
 @pytest.mark.parametrize("name", MPCOA)
@@ -142,7 +173,7 @@ def test_losses_from_the_response_function_agree_with_it(name: str) -> None:
         assert path.rate_bps >= calibration.link_rate_bps(throughput), format_rate(path.rate_bps)
 
 
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize("name", PATHS | OTHERS)
 def test_nothing_travels_faster_than_light_in_fibre(name: str) -> None:
     for path in cached(name).paths:
         assert path.core.forward_ns > 0, path.label

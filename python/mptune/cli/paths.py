@@ -15,7 +15,7 @@ from mptune.cli._common import JsonOption, TopologyArgument, console, emit_json,
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mptune.topology import Path, Topology
+    from mptune.topology import Link, Path, Topology
 
 #: Significant digits in the table; `--json` and the lists below it have them all.
 _DIGITS = 4
@@ -35,8 +35,9 @@ def register(app: typer.Typer) -> None:
 def paths(topology: TopologyArgument, as_json: JsonOption = False) -> None:
     """Show the paths of a topology and where its numbers come from.
 
-    Lists the N x M paths with their rates, RTTs, losses, queues and bandwidth-delay products, then every
-    value of the file: which are published (and where) and which are assumed (and why).
+    Lists the N x M paths with their rates, RTTs, losses, queues and bandwidth-delay products; what links
+    do to packets beyond that, and the traffic of others, if there is any; then every value of the file:
+    which are published (and where) and which are assumed (and why).
     """
     from mptune.topology import load
 
@@ -46,6 +47,7 @@ def paths(topology: TopologyArgument, as_json: JsonOption = False) -> None:
         return
     out = console()
     _print_paths(out, loaded)
+    _print_more(out, loaded)
     origins = loaded.provenance.items()
     _print_origins(out, "Published", [(p.source, p.value, key) for key, p in origins if p.source])
     for title, default in (("Assumed in the file", False), ("Assumed by default", True)):
@@ -54,7 +56,9 @@ def paths(topology: TopologyArgument, as_json: JsonOption = False) -> None:
 
 
 def _result(topology: Topology) -> dict[str, Any]:
-    """`--json`: rates in bit/s, sizes in bytes, loss as a fraction."""
+    """`--json`: rates in bit/s, sizes in bytes, loss as a fraction; effects are links with what they do."""
+    from mptune.topology import background_in_words, effects_in_words
+
     origins = topology.provenance.items()
     return {
         "name": topology.name,
@@ -64,6 +68,8 @@ def _result(topology: Topology) -> dict[str, Any]:
         "initial_path": topology.initial_path,
         "lsrr_honoured": topology.lsrr_honoured,
         "paths": [_path(path) for path in topology.paths],
+        "effects": {link.name: found for link in topology.links if (found := effects_in_words(link))},
+        "background": [background_in_words(flow) for flow in topology.background],
         "published": [{"key": key, "value": p.value, "source": p.source} for key, p in origins if p.source],
         "assumed": [
             {"key": key, "value": p.value, "reason": p.assumed, "default": p.default}
@@ -110,6 +116,29 @@ def _print_paths(out: Console, topology: Topology) -> None:
         )
     out.print(table)
     out.print("\nRate and queue are those of the slowest link data crosses, the loss that of all of them.")
+    if any(_varies(link) for link in topology.links):
+        out.print("Rates and losses that change over time are shown by their mean in the long run.")
+
+
+def _varies(link: Link) -> bool:
+    return link.effects.trace_ms is not None or link.effects.schedule is not None
+
+
+def _print_more(out: Console, topology: Topology) -> None:
+    """Links that do more than the table tells, and the traffic of others."""
+    from mptune.topology import background_in_words, effects_in_words
+
+    alike: dict[str, list[str]] = {}
+    for link in topology.links:
+        if found := effects_in_words(link):
+            alike.setdefault("; ".join(found), []).append(link.name)
+    more = [f"{', '.join(names)}: {found}" for found, names in alike.items()]
+    others = [background_in_words(flow) for flow in topology.background]
+    for title, lines in (("Links that do more", more), ("Background traffic", others)):
+        if lines:
+            out.print(f"\n{title}", style="bold")
+        for line in lines:
+            out.print(f"  {line}", markup=False)
 
 
 def _print_origins(out: Console, title: str, values: list[tuple[str, str, str]]) -> None:

@@ -1,22 +1,26 @@
-"""What a topology file may leave out, and why the default is what it is.
+"""What a topology file may leave out of its links, and why the default is what it is.
 
 A default is an assumption like any other: its reason is shown next to it wherever values are listed.
-The evidence is Table II of the buffer-size study (AINA 2017), whose RTTs were taken under load.
+Effects that a file does not mention are not there; the parameters of those it does are in
+`_effect_defaults`. The evidence is Table II of the buffer-size study (AINA 2017), whose RTTs were taken
+under load.
 """
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 _TABLE2 = "(buffer-size study, Table II)"
 
 
-class Assumption(NamedTuple):
+class Assumption(NamedTuple, Generic[T]):
     """A value nobody gave, and the reason for it."""
 
-    value: int
+    value: T
     reason: str
 
 
-def access_delay(adsl: bool) -> Assumption:
+def access_delay(adsl: bool) -> Assumption[int]:
     """One-way delay of an access link, ns."""
     if adsl:
         return Assumption(
@@ -25,7 +29,7 @@ def access_delay(adsl: bool) -> Assumption:
     return Assumption(500_000, "no access delay given: 0.5 ms one way is a fibre across a city")
 
 
-def access_queue(rate_bps: int, adsl: bool) -> Assumption:
+def access_queue(rate_bps: int, adsl: bool) -> Assumption[int]:
     """Drop-tail queue in front of an access link, bytes.
 
     An ADSL modem holds a second of traffic, never less than 10 packets of 1500 bytes; anything else
@@ -41,7 +45,7 @@ def access_queue(rate_bps: int, adsl: bool) -> Assumption:
     )
 
 
-def access_loss(adsl: bool) -> Assumption:
+def access_loss(adsl: bool) -> Assumption[int]:
     """Random loss of an access link, ppb."""
     if adsl:
         return Assumption(
@@ -52,12 +56,12 @@ def access_loss(adsl: bool) -> Assumption:
     return Assumption(0, "no loss given: a fibre loses nothing but what its queue drops")
 
 
-def core_loss() -> Assumption:
+def core_loss() -> Assumption[int]:
     """Random loss of a core segment, ppb."""
     return Assumption(0, "no loss given: nothing is lost between the access links")
 
 
-def core_jitter(core_rtt_ns: int) -> Assumption:
+def core_jitter(core_rtt_ns: int) -> Assumption[int]:
     """Largest extra delay of a core segment one way, ns: 1 % of its one-way delay."""
     reason = "no jitter given: 1 % of the core delay, enough that subflows do not move in lockstep"
     return Assumption(core_rtt_ns // 200, reason)

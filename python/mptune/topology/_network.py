@@ -2,27 +2,88 @@
 
 Each interface has one up and one down link, shared by all its paths; each path has a core link of its
 own each way. Data crosses sender up, core forward, receiver down; ACKs receiver up, core back, sender
-down. Rates null are not rate limiting, and such links have no queue.
+down. Rates null are not rate limiting, unless a trace takes their place; such links have no queue unless
+a token bucket needs one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from mptune.topology._effects import Background, Effects, TcpBackground, UdpBackground
 
 if TYPE_CHECKING:
     from mptune.topology._model import Path, Site, Topology
 
 
+class Link(NamedTuple):
+    """A link in one direction; `rate_bps` of a trace is its mean."""
+
+    name: str
+    rate_bps: int | None
+    delay_ns: int
+    jitter_ns: int
+    queue_bytes: int | None
+    loss_ppb: int
+    effects: Effects
+
+
+def links(sender: Site, receiver: Site, paths: Sequence[Path]) -> list[Link]:
+    """Every link: up and down of each interface, sender's first; then forward and back of each path."""
+    access = [link for site in (sender, receiver) for link in _access(site)]
+    return access + [link for path in paths for link in _core(path)]
+
+
 def describe(topology: Topology) -> dict[str, Any]:
     """Return the core's `NetworkSpec` as JSON types."""
-    sites = (topology.sender, topology.receiver)
-    links = [link for site in sites for link in _access(site)]
+    labels = [path.label for path in topology.paths]
+    network: dict[str, Any] = {
+        "links": [_described(link, topology.background) for link in topology.links],
+        "paths": _routes(topology),
+        "initial_path": labels.index(topology.initial_path),
+        "lsrr_honoured": topology.lsrr_honoured,
+    }
+    if flows := [flow for flow in topology.background if isinstance(flow, TcpBackground)]:
+        network["background"] = [_without_place(flow) | {"path": labels.index(flow.path)} for flow in flows]
+    return network
+
+
+def _access(site: Site) -> list[Link]:
+    """Up and down link of each interface, in that order."""
+    found = []
+    for interface in site.interfaces:
+        name = f"{site.abbr} {interface.abbr}"
+        delay, jitter, loss = interface.delay_ns, interface.jitter_ns, interface.loss_ppb
+        up, down = interface.queue_up_bytes, interface.queue_down_bytes
+        found += [
+            Link(f"{name} up", interface.up_bps, delay, jitter, up, loss, interface.up_effects),
+            Link(f"{name} down", interface.down_bps, delay, jitter, down, loss, interface.down_effects),
+        ]
+    return found
+
+
+def _core(path: Path) -> list[Link]:
+    """Core link of the data direction (with the segment's loss) and of the ACK direction (without)."""
+    core = path.core
+    rate, queue, jitter = core.rate_bps, core.queue_bytes, core.jitter_ns
+    there, back = f"{path.label} forward", f"{path.label} back"
+    return [
+        Link(there, rate, core.forward_ns, jitter, queue, core.loss_ppb, core.forward_effects),
+        Link(back, rate, core.reverse_ns, jitter, queue, 0, core.back_effects),
+    ]
+
+
+def _routes(topology: Topology) -> list[dict[str, Any]]:
     receiver_base = 2 * len(topology.sender.interfaces)
-    paths = []
-    for path in topology.paths:
-        local, remote, core = 2 * path.local_index, receiver_base + 2 * path.remote_index, len(links)
-        links += _core(path)
-        paths.append(
+    core_base = receiver_base + 2 * len(topology.receiver.interfaces)
+    routes = []
+    for number, path in enumerate(topology.paths):
+        local, remote = 2 * path.local_index, receiver_base + 2 * path.remote_index
+        core = core_base + 2 * number
+        routes.append(
             {
                 "label": path.label,
                 "local": path.local_index,
@@ -31,50 +92,27 @@ def describe(topology: Topology) -> dict[str, Any]:
                 "reverse": [remote, core + 1, local + 1],
             }
         )
-    return {
-        "links": links,
-        "paths": paths,
-        "initial_path": [path.label for path in topology.paths].index(topology.initial_path),
-        "lsrr_honoured": topology.lsrr_honoured,
-    }
+    return routes
 
 
-def _access(site: Site) -> list[dict[str, Any]]:
-    """Up and down link of each interface, in that order."""
-    links = []
-    for interface in site.interfaces:
-        name = f"{site.abbr} {interface.abbr}"
-        common = {"delay_ns": interface.delay_ns, "loss_ppb": interface.loss_ppb}
-        links.append(_link(f"{name} up", interface.up_bps, interface.queue_up_bytes, **common))
-        links.append(_link(f"{name} down", interface.down_bps, interface.queue_down_bytes, **common))
-    return links
+def _described(link: Link, background: Sequence[Background]) -> dict[str, Any]:
+    """Description of a link; effects it does not have are not in it."""
+    described: dict[str, Any] = link._asdict() | _plain(link.effects)
+    del described["effects"]
+    if link.effects.trace_ms is not None:
+        described["rate_bps"] = None
+    sources = [flow for flow in background if isinstance(flow, UdpBackground) and flow.link == link.name]
+    if sources:
+        described["udp"] = [_without_place(source) for source in sources]
+    return described
 
 
-def _core(path: Path) -> list[dict[str, Any]]:
-    """Core link of the data direction (with the segment's loss) and of the ACK direction (without)."""
-    core = path.core
-    rate, queue, jitter = core.rate_bps, core.queue_bytes, core.jitter_ns
-    there, back = f"{path.label} forward", f"{path.label} back"
-    return [
-        _link(there, rate, queue, delay_ns=core.forward_ns, jitter_ns=jitter, loss_ppb=core.loss_ppb),
-        _link(back, rate, queue, delay_ns=core.reverse_ns, jitter_ns=jitter),
-    ]
+def _without_place(flow: Background) -> dict[str, Any]:
+    """Description of a flow without what tells its kind and its place."""
+    return {key: value for key, value in _plain(flow).items() if key not in ("kind", "link", "path")}
 
 
-def _link(
-    name: str,
-    rate_bps: int | None,
-    queue_bytes: int | None,
-    *,
-    delay_ns: int,
-    jitter_ns: int = 0,
-    loss_ppb: int = 0,
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "rate_bps": rate_bps,
-        "delay_ns": delay_ns,
-        "jitter_ns": jitter_ns,
-        "queue_bytes": queue_bytes,
-        "loss_ppb": loss_ppb,
-    }
+def _plain(record: Effects | Background) -> dict[str, Any]:
+    """JSON types of a record."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record))
+    return plain

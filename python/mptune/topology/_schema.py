@@ -1,18 +1,27 @@
 """The tables of a topology file as they are written, before any value is understood.
 
-    name, description, source, sender, receiver, initial_path, lsrr = "honoured" | "ignored"
-    [sites.<abbreviation>]                  name, location, source
-    [[sites.<abbreviation>.interfaces]]     isp, abbr, adsl, up, down, delay, queue or queue_up and
-                                            queue_down, loss, ipv4, ipv6, source
-    [core]                                  what segments leave out: rtt or delay, jitter, loss, rate, queue
-    [[core.segments]]                       path = "U-C" and any of the keys of [core], source
+    name, description, sender, receiver, initial_path, lsrr = "honoured" | "ignored"
+    [sites.<abbreviation>]                  name, location
+    [[sites.<abbreviation>.interfaces]]     isp, abbr, adsl, up or trace_up, down or trace_down, bucket_up,
+                                            bucket_down, delay, jitter, loss, queue*, discipline*,
+                                            gilbert_elliott*, reorder*, duplicate*, schedule,
+                                            schedule_period, ipv4, ipv6
+    [core]                                  what segments leave out: rtt or delay, jitter, loss, rate or
+                                            trace, bucket, queue, discipline, gilbert_elliott, reorder,
+                                            duplicate, schedule, schedule_period
+    [[core.segments]]                       path = "U-C" and any of the keys of [core]
+    [[background]]                          kind = "tcp": path, cc, start, stop
+                                            kind = "udp": link, rate, packet, on, off, lengths, start, stop
+
+A key with * is for both links of an interface, or with `_up` or `_down` after it for one of them.
+`docs/reference/topology.md` has every key with its unit, its default and what it does to packets.
 
 A value is text with its unit, or a table `{ value = "286 Mbit/s", assumed = "reason" }`, or
 `{ value = ..., source = "where it is published" }`; `up.value = ...` and `up.assumed = ...` on two lines
-are the same. Plain text counts as published; the nearest `source` (its own table's, its site's, the
-file's) says where. `delay` is one way; a segment's `rtt` is that of the whole path, access links
-included; its `loss` is that of the data direction. Only tables and types are checked here; values are
-`_values`' job.
+are the same. Any table may have `source` or `assumed` for its plain values; the nearest counts, and
+without any they are published in the file itself. `delay` is one way; a segment's `rtt` is that of the
+whole path, access links included; what it loses, delays or doubles (`loss` and the like) is data, not ACKs.
+Only tables and types are checked here; values are `_values`' job.
 """
 
 import re
@@ -23,7 +32,14 @@ import msgspec
 from mptune.errors import InputError
 
 
-class FileTable(msgspec.Struct, kw_only=True):
+class SourcedTable(msgspec.Struct, kw_only=True):
+    """Any table: where its plain values are published, or why they are assumed."""
+
+    source: str | None = None
+    assumed: str | None = None
+
+
+class FileTable(SourcedTable, kw_only=True):
     """The file itself."""
 
     name: str
@@ -31,71 +47,202 @@ class FileTable(msgspec.Struct, kw_only=True):
     receiver: str
     sites: dict[str, Any]
     core: dict[str, Any] = {}
+    background: list[Any] = []
     description: str = ""
-    source: str | None = None
     initial_path: Any = None
     lsrr: Any = None
 
 
-class SiteTable(msgspec.Struct, kw_only=True):
+class SiteTable(SourcedTable, kw_only=True):
     """`[sites.X]`."""
 
     name: str
     interfaces: list[Any]
     location: str = ""
-    source: str | None = None
 
 
-class InterfaceTable(msgspec.Struct, kw_only=True):
+class InterfaceTable(SourcedTable, kw_only=True):
     """`[[sites.X.interfaces]]`."""
 
     isp: str
     abbr: str
-    up: Any
-    down: Any
+    up: Any = None
+    down: Any = None
+    trace_up: Any = None
+    trace_down: Any = None
+    bucket_up: Any = None
+    bucket_down: Any = None
     delay: Any = None
+    jitter: Any = None
     queue: Any = None
     queue_up: Any = None
     queue_down: Any = None
+    discipline: Any = None
+    discipline_up: Any = None
+    discipline_down: Any = None
     loss: Any = None
+    gilbert_elliott: Any = None
+    gilbert_elliott_up: Any = None
+    gilbert_elliott_down: Any = None
+    reorder: Any = None
+    reorder_up: Any = None
+    reorder_down: Any = None
+    duplicate: Any = None
+    duplicate_up: Any = None
+    duplicate_down: Any = None
+    schedule: list[Any] | None = None
+    schedule_period: Any = None
     adsl: bool = False
     ipv4: str | None = None
     ipv6: str | None = None
-    source: str | None = None
 
 
-class CoreTable(msgspec.Struct, kw_only=True):
+class CoreValues(SourcedTable, kw_only=True):
+    """What `[core]` and its segments have in common."""
+
+    rtt: Any = None
+    delay: Any = None
+    jitter: Any = None
+    loss: Any = None
+    rate: Any = None
+    trace: Any = None
+    bucket: Any = None
+    queue: Any = None
+    discipline: Any = None
+    gilbert_elliott: Any = None
+    reorder: Any = None
+    duplicate: Any = None
+    schedule: list[Any] | None = None
+    schedule_period: Any = None
+
+
+class CoreTable(CoreValues, kw_only=True):
     """`[core]`."""
 
     segments: list[Any] = []
-    rtt: Any = None
-    delay: Any = None
-    jitter: Any = None
-    loss: Any = None
-    rate: Any = None
-    queue: Any = None
-    source: str | None = None
 
 
-class SegmentTable(msgspec.Struct, kw_only=True):
+class SegmentTable(CoreValues, kw_only=True):
     """`[[core.segments]]`."""
 
     path: str
-    rtt: Any = None
+
+
+class InterfaceStepTable(SourcedTable, kw_only=True):
+    """A step of an interface's `schedule`."""
+
+    at: Any
+    up: Any = None
+    down: Any = None
     delay: Any = None
-    jitter: Any = None
     loss: Any = None
+
+
+class SegmentStepTable(SourcedTable, kw_only=True):
+    """A step of a core segment's `schedule`."""
+
+    at: Any
     rate: Any = None
-    queue: Any = None
-    source: str | None = None
+    delay: Any = None
+    loss: Any = None
 
 
-class ValueTable(msgspec.Struct, kw_only=True):
+class BucketTable(SourcedTable, kw_only=True):
+    """`bucket`."""
+
+    rate: Any
+    burst: Any
+
+
+class GilbertElliottTable(SourcedTable, kw_only=True):
+    """`gilbert_elliott`."""
+
+    enter: Any
+    leave: Any
+    good_loss: Any = None
+    bad_loss: Any = None
+
+
+class ReorderTable(SourcedTable, kw_only=True):
+    """`reorder`."""
+
+    probability: Any
+    delay: Any
+
+
+class DropTailTable(SourcedTable, kw_only=True):
+    """`discipline` with kind = "droptail"."""
+
+    kind: Any
+
+
+class RedTable(SourcedTable, kw_only=True):
+    """`discipline` with kind = "red"."""
+
+    kind: Any
+    min: Any = None
+    max: Any = None
+    probability: Any = None
+    weight: Any = None
+    gentle: Any = None
+    ecn: Any = None
+
+
+class StepMarkingTable(SourcedTable, kw_only=True):
+    """`discipline` with kind = "step"."""
+
+    kind: Any
+    mark: Any = None
+
+
+class CodelTable(SourcedTable, kw_only=True):
+    """`discipline` with kind = "codel"."""
+
+    kind: Any
+    target: Any = None
+    interval: Any = None
+    ecn: Any = None
+
+
+class FqCodelTable(SourcedTable, kw_only=True):
+    """`discipline` with kind = "fq_codel"."""
+
+    kind: Any
+    target: Any = None
+    interval: Any = None
+    ecn: Any = None
+    queues: Any = None
+    quantum: Any = None
+
+
+class TcpTable(SourcedTable, kw_only=True):
+    """`[[background]]` with kind = "tcp"."""
+
+    kind: Any
+    path: Any
+    cc: Any = None
+    start: Any = None
+    stop: Any = None
+
+
+class UdpTable(SourcedTable, kw_only=True):
+    """`[[background]]` with kind = "udp"."""
+
+    kind: Any
+    link: Any
+    rate: Any
+    packet: Any = None
+    on: Any = None
+    off: Any = None
+    lengths: Any = None
+    start: Any = None
+    stop: Any = None
+
+
+class ValueTable(SourcedTable, kw_only=True):
     """A value with its reason or its source."""
 
-    value: str
-    assumed: str | None = None
-    source: str | None = None
+    value: Any
 
 
 Table = TypeVar("Table", bound=msgspec.Struct)
@@ -126,7 +273,9 @@ def convert(raw: object, table: type[Table], where: str, key: str) -> Table:
     known = table.__struct_encode_fields__
     for name in raw:
         if name not in known:
-            raise InputError(where, inside(key, name), f"unknown key, expected one of {', '.join(known)}")
+            # What every table may have stands last.
+            listed = sorted(known, key=lambda field: field in SourcedTable.__struct_fields__)
+            raise InputError(where, inside(key, name), f"unknown key, expected one of {', '.join(listed)}")
     try:
         return msgspec.convert(raw, table)
     except msgspec.ValidationError as error:

@@ -1,29 +1,40 @@
 """The N x M paths of a topology file: interface pairs, and the core segment of each.
 
-A segment takes each value from its own table, else from `[core]`, else from the defaults. Files, sites
-and interfaces are `_load`'s.
+A segment takes each value from its own table, else from `[core]`, else from the defaults. Sites are
+`_load`'s, interfaces `_interfaces`'.
 """
+
+from __future__ import annotations
+
+from pathlib import Path as Folder
+from typing import NamedTuple
 
 from mptune import units
 from mptune.errors import InputError
 from mptune.topology import _defaults as defaults
+from mptune.topology._disciplines import Ahead
+from mptune.topology._effects import Aqm, Effects, Schedule, TokenBucket
+from mptune.topology._link_effects import EffectsReader, Found, bounded
 from mptune.topology._model import CoreSegment, Path, Site
-from mptune.topology._schema import CoreTable, SegmentTable, convert, inside
-from mptune.topology._values import LOSS, QUEUE, RATE, TIME, Kind, Ledger
+from mptune.topology._schedules import Steps, read_steps
+from mptune.topology._schema import CoreTable, CoreValues, SegmentTable, convert, inside
+from mptune.topology._trace import Trace, trace_in
+from mptune.topology._values import LOSS, RATE, TIME, Kind, Ledger, Origin
 
 #: Paths the core can carry.
 _MAX_PATHS = 64
 
 
 def read_paths(
-    sender: Site, receiver: Site, core_table: object, ledger: Ledger, source: str
+    sender: Site, receiver: Site, core_table: object, ledger: Ledger, origin: Origin, folder: Folder
 ) -> tuple[Path, ...]:
     """All paths, local interface by local interface.
 
     Parameters
     ----------
     core_table : the file's `[core]` as it is written.
-    source : where plain values are published unless a nearer table says otherwise.
+    origin : of plain values unless a nearer table says otherwise.
+    folder : what the names of trace files are relative to.
 
     Raises
     ------
@@ -41,7 +52,7 @@ def read_paths(
     for i, local in enumerate(sender.interfaces):
         for j, remote in enumerate(receiver.interfaces):
             label = f"{local.abbr}-{remote.abbr}"
-            reader = _SegmentReader(label, segments.get(label), core, ledger, source)
+            reader = _SegmentReader(label, segments.get(label), core, ledger, origin, folder)
             segment = reader.segment(2 * (local.delay_ns + remote.delay_ns))
             paths.append(
                 Path(label=label, local_index=i, remote_index=j, local=local, remote=remote, core=segment)
@@ -65,66 +76,146 @@ def _segments(core: CoreTable, labels: list[str], where: str) -> dict[str, Segme
     return segments
 
 
+class _Level(NamedTuple):
+    """A table that may have a value of the segment."""
+
+    key: str
+    table: CoreValues
+    origin: Origin
+
+
+class _Cap(NamedTuple):
+    """What limits a segment's rate, bit/s (of a trace its mean), and the queue in front of it, bytes."""
+
+    rate_bps: int | None = None
+    trace: Trace | None = None
+    bucket: TokenBucket | None = None
+    queue_bytes: int | None = None
+    aqm: Aqm | None = None
+
+
 class _SegmentReader:
     """Values of one path's core segment: its own, else those of `[core]`, else the defaults."""
 
     def __init__(
-        self, label: str, segment: SegmentTable | None, core: CoreTable, ledger: Ledger, source: str
+        self,
+        label: str,
+        segment: SegmentTable | None,
+        core: CoreTable,
+        ledger: Ledger,
+        origin: Origin,
+        folder: Folder,
     ) -> None:
-        self.key = f"core.segments.{label}"
-        self.ledger = ledger
-        core_source = core.source or source
-        self.levels: list[tuple[str, SegmentTable | CoreTable, str]] = [("core", core, core_source)]
+        self._key, self._ledger = f"core.segments.{label}", ledger
+        self._trace = trace_in(folder)
+        core_origin = ledger.origin("core", core, origin)
+        self._levels = [_Level("core", core, core_origin)]
         if segment is not None:
-            self.levels.insert(0, (self.key, segment, segment.source or core_source))
+            own = ledger.origin(self._key, segment, core_origin)
+            self._levels.insert(0, _Level(self._key, segment, own))
+        self._reader = EffectsReader(ledger, self._find)
 
     def segment(self, access_ns: int) -> CoreSegment:
         """Build the segment; `access_ns` is what the access links take of the path's RTT."""
         core_rtt = self._core_rtt(access_ns)
-        rate, queue = self._cap()
+        cap = self._cap()
+        forward, back = self._effects(cap)
         return CoreSegment(
             forward_ns=core_rtt // 2,
             reverse_ns=core_rtt - core_rtt // 2,
             jitter_ns=self._given("jitter", TIME, defaults.core_jitter(core_rtt)),
             loss_ppb=self._given("loss", LOSS, defaults.core_loss()),
-            rate_bps=rate,
-            queue_bytes=queue,
+            rate_bps=cap.rate_bps,
+            queue_bytes=cap.queue_bytes,
+            forward_effects=forward,
+            back_effects=back,
         )
 
     def _core_rtt(self, access_ns: int) -> int:
         """Core's share of the RTT, ns: what the access links leave of `rtt`, or twice `delay`."""
-        for key, table, source in self.levels:
-            if table.rtt is not None and table.delay is not None:
-                raise InputError(self.ledger.where, key, "expected either rtt or delay, found both")
-            if table.delay is not None:
-                return 2 * self.ledger.read(inside(key, "delay"), table.delay, TIME, source)
-            if table.rtt is not None:
-                rtt = self.ledger.read(inside(key, "rtt"), table.rtt, TIME, source)
-                if rtt < access_ns:
-                    least, found = units.format_time(access_ns), units.format_time(rtt)
-                    expected = f"expected at least the {least} of the path's access links, found {found}"
-                    raise InputError(self.ledger.where, inside(key, "rtt"), expected)
-                return rtt - access_ns
-        raise InputError(self.ledger.where, f"{self.key}.rtt", "expected, here or in [core], but missing")
-
-    def _cap(self) -> tuple[int | None, int | None]:
-        found = self._find("rate")
+        found = self._either("rtt", "delay")
         if found is None:
-            if (queue := self._find("queue")) is not None:
-                raise InputError(self.ledger.where, queue[0], "expected a rate beside it, but missing")
-            self.ledger.assume(f"{self.key}.rate", "unlimited", str, defaults.NO_CAP)
-            return None, None
-        rate = self.ledger.read(found[0], found[1], RATE, found[2])
-        return rate, self._given("queue", QUEUE, defaults.access_queue(rate, adsl=False))
+            key = f"{self._key}.rtt"
+            raise InputError(self._ledger.where, key, "expected, here or in [core], but missing")
+        name, value = found
+        time = self._ledger.read(value.key, value.raw, TIME, value.origin)
+        if name == "delay":
+            return 2 * time
+        if time < access_ns:
+            least = units.format_time(access_ns)
+            expected = f"expected at least the {least} of the path's access links"
+            raise InputError(self._ledger.where, value.key, f"{expected}, found {units.format_time(time)}")
+        return time - access_ns
 
-    def _given(self, name: str, kind: Kind[int], assumption: defaults.Assumption) -> int:
+    def _cap(self) -> _Cap:
+        bucket, found = self._reader.bucket(), self._either("rate", "trace")
+        if found is None and bucket is None:
+            for name in ("queue", "discipline"):
+                if (lone := self._find(name)) is not None:
+                    expected = "expected a rate, a trace or a bucket beside it, but missing"
+                    raise InputError(self._ledger.where, lone.key, expected)
+            self._ledger.assume(f"{self._key}.rate", "unlimited", str, defaults.NO_CAP)
+            return _Cap()
+        rate, trace = (None, None) if found is None else self._line(*found)
+        bound = bounded(rate, bucket)
+        queue = self._reader.queue(bound, f"{self._key}.queue", adsl=False)
+        return _Cap(rate, trace, bucket, queue, self._reader.discipline(Ahead(queue, bound)))
+
+    def _line(self, name: str, found: Found) -> tuple[int, Trace | None]:
+        if name == "rate":
+            return self._ledger.read(found.key, found.raw, RATE, found.origin), None
+        trace = self._ledger.read(found.key, found.raw, self._trace, found.origin)
+        return trace.mean_bps, trace
+
+    def _effects(self, cap: _Cap) -> tuple[Effects, Effects]:
+        """Of both directions: what limits the rate either way, and what happens to data on the wire."""
+        steps = self._steps(cap)
+        base = None if cap.trace else cap.rate_bps
+        times = None if cap.trace is None else cap.trace.times_ms
+
+        def schedule(*, lossy: bool) -> Schedule | None:
+            return None if steps is None else steps.of_link("rate", base, lossy=lossy)
+
+        back = Effects(trace_ms=times, schedule=schedule(lossy=False), bucket=cap.bucket, aqm=cap.aqm)
+        forward = Effects(
+            trace_ms=times,
+            schedule=schedule(lossy=True),
+            bucket=cap.bucket,
+            aqm=cap.aqm,
+            gilbert_elliott=self._reader.gilbert_elliott(),
+            reorder=self._reader.reorder(),
+            duplicate_ppb=self._reader.duplicate(),
+        )
+        return forward, back
+
+    def _steps(self, cap: _Cap) -> Steps | None:
+        fixed = {"rate": cap.rate_bps is not None and cap.trace is None}
+        for level in self._levels:
+            steps = read_steps(self._ledger, level.key, level.table, level.origin, fixed)
+            if steps is not None:
+                return steps
+        return None
+
+    def _given(self, name: str, kind: Kind[int], default: defaults.Assumption[int]) -> int:
         if (found := self._find(name)) is None:
-            return self.ledger.assume(f"{self.key}.{name}", assumption.value, kind.show, assumption.reason)
-        return self.ledger.read(found[0], found[1], kind, found[2])
+            return self._ledger.assume(f"{self._key}.{name}", default.value, kind.show, default.reason)
+        return self._ledger.read(found.key, found.raw, kind, found.origin)
 
-    def _find(self, name: str) -> tuple[str, object, str] | None:
-        """Key, raw value and source of the nearest table that has `name`."""
-        for key, table, source in self.levels:
-            if (raw := getattr(table, name)) is not None:
-                return inside(key, name), raw, source
+    def _find(self, name: str) -> Found | None:
+        """Value in the nearest table that has it."""
+        for level in self._levels:
+            if (raw := getattr(level.table, name)) is not None:
+                return Found(inside(level.key, name), raw, level.origin, f"{self._key}.{name}")
+        return None
+
+    def _either(self, one: str, other: str) -> tuple[str, Found] | None:
+        """One of two values that exclude each other, with its name, in the nearest table that has it."""
+        for level in self._levels:
+            names = [name for name in (one, other) if getattr(level.table, name) is not None]
+            if len(names) == 2:
+                expected = f"expected either {one} or {other}, found both"
+                raise InputError(self._ledger.where, level.key, expected)
+            for name in names:
+                raw = getattr(level.table, name)
+                return name, Found(inside(level.key, name), raw, level.origin, f"{self._key}.{name}")
         return None

@@ -4,27 +4,44 @@ The bounds are what the core can carry (`crates/mptune-core/src/network/spec.rs`
 too, because only here the file and the key are known.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from mptune import units
 from mptune.errors import InputError
 from mptune.topology._model import Provenance
-from mptune.topology._schema import ValueTable, convert
+from mptune.topology._schema import SourcedTable, ValueTable, convert, inside
 
 T = TypeVar("T")
 
 _MIN_RATE = 100
 _MAX_TIME = 100 * 10**9
+_MAX_MOMENT = 10**6 * 10**9
 _FULL_PACKET = 1500
+#: IPv4 (20) and UDP (8) headers.
+_SMALLEST_PACKET = 28
+_SIZES = (256, 65_536)
+_MAX_COUNT = 65_536
+_WHOLE = units.FRACTIONS[""]
 
 
 class Kind(NamedTuple, Generic[T]):
-    """How one kind of value is read (ValueError with a sentence if it cannot be) and shown."""
+    """How one kind of value is read (ValueError with a sentence if it cannot be) and shown.
 
-    parse: Callable[[str], T]
+    `plain` is what it is in TOML: text, but for switches and counts.
+    """
+
+    parse: Callable[[Any], T]
     show: Callable[[T], str]
     example: str
+    plain: type = str
+
+    @property
+    def wanted(self) -> str:
+        """What is expected, for messages."""
+        return f'text such as "{self.example}"' if self.plain is str else self.example
 
 
 def _rate(text: str) -> int:
@@ -34,10 +51,31 @@ def _rate(text: str) -> int:
     return value
 
 
+def _rate_or_none(text: str) -> int:
+    return 0 if units.parse_rate(text) == 0 else _rate(text)
+
+
 def _time(text: str) -> int:
-    value = units.parse_time(text)
-    if value > _MAX_TIME:
-        raise ValueError(f"expected at most {units.format_time(_MAX_TIME)}, found {text!r}")
+    return _at_most(units.parse_time(text), _MAX_TIME, text)
+
+
+def _some_time(text: str) -> int:
+    return _above_zero(_time(text), text)
+
+
+def _moment(text: str) -> int:
+    return _at_most(units.parse_time(text), _MAX_MOMENT, text)
+
+
+def _at_most(value: int, most: int, text: str) -> int:
+    if value > most:
+        raise ValueError(f"expected at most {units.format_time(most)}, found {text!r}")
+    return value
+
+
+def _above_zero(value: int, text: str) -> int:
+    if value == 0:
+        raise ValueError(f"expected more than 0, found {text!r}")
     return value
 
 
@@ -48,10 +86,30 @@ def _queue(text: str) -> int:
     return value
 
 
+def _between(least: int, most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = units.parse_size(text)
+        if not least <= value <= most:
+            raise ValueError(f"expected {least} to {most} bytes, found {text!r}")
+        return value
+
+    return parse
+
+
 def _loss(text: str) -> int:
     value = units.parse_fraction(text)
-    if value == units.FRACTIONS[""]:
+    if value == _WHOLE:
         raise ValueError(f"expected a loss below 100 %, found {text!r}")
+    return value
+
+
+def _some_chance(text: str) -> int:
+    return _above_zero(units.parse_fraction(text), text)
+
+
+def _count(value: int) -> int:
+    if not 1 <= value <= _MAX_COUNT:
+        raise ValueError(f"expected 1 to {_MAX_COUNT}, found {value}")
     return value
 
 
@@ -68,9 +126,30 @@ def choice(options: dict[str, T]) -> Kind[T]:
 
 
 RATE = Kind(_rate, units.format_rate, "100 Mbit/s")
+#: A rate that may be 0 for a while.
+STEP_RATE = Kind(_rate_or_none, units.format_rate, "100 Mbit/s")
 TIME = Kind(_time, units.format_time, "12.4 ms")
+SOME_TIME = Kind(_some_time, units.format_time, "12.4 ms")
+#: A point in time of a trial, or a period of it.
+MOMENT = Kind(_moment, units.format_time, "10 s")
+PERIOD = Kind(lambda text: _above_zero(_moment(text), text), units.format_time, "10 s")
 QUEUE = Kind(_queue, units.format_size, "256 KiB")
+SIZE = Kind(units.parse_size, units.format_size, "30 kB")
+PACKET = Kind(_between(_SMALLEST_PACKET, _FULL_PACKET), units.format_size, "1500 B")
+QUANTUM = Kind(_between(*_SIZES), units.format_size, "1514 B")
+#: A loss that leaves something over.
 LOSS = Kind(_loss, units.format_fraction, "0.1 %")
+CHANCE = Kind(units.parse_fraction, units.format_fraction, "0.1 %")
+SOME_CHANCE = Kind(_some_chance, units.format_fraction, "0.1 %")
+SWITCH = Kind[bool](bool, lambda on: "true" if on else "false", "true or false", bool)
+COUNT = Kind[int](_count, str, "a whole number such as 1024", int)
+
+
+class Origin(NamedTuple):
+    """Where the plain values of a table come from: assumed for a reason, or else published in a source."""
+
+    source: str
+    assumed: str | None = None
 
 
 class Ledger:
@@ -80,30 +159,40 @@ class Ledger:
         self.where = where
         self.provenance: dict[str, Provenance] = {}
 
-    def read(self, key: str, raw: object, kind: Kind[T], source: str) -> T:
-        """Value at `key`; plain text counts as published in `source`.
+    def origin(self, key: str, table: SourcedTable, outer: Origin) -> Origin:
+        """Origin of the plain values of the table at `key`: its own, else that of the tables around it.
+
+        Raises
+        ------
+        InputError : it has both a source and a reason, or an empty reason.
+        """
+        if table.assumed is None:
+            return outer if table.source is None else Origin(table.source)
+        if table.source is not None:
+            raise InputError(self.where, key, "expected either assumed or source, found both")
+        if table.assumed == "":
+            raise InputError(self.where, inside(key, "assumed"), "expected the reason, found empty text")
+        return Origin(outer.source, table.assumed)
+
+    def read(self, key: str, raw: object, kind: Kind[T], origin: Origin) -> T:
+        """Value at `key`; one that is not a value table of its own is of the origin given.
 
         Raises
         ------
         InputError : neither text nor a value table, or the text is not such a value.
         """
-        assumed = None
         if isinstance(raw, dict):
             table = convert(raw, ValueTable, self.where, key)
-            if table.assumed is not None and table.source is not None:
-                raise InputError(self.where, key, "expected either assumed or source, found both")
-            if table.assumed == "":
-                raise InputError(self.where, f"{key}.assumed", "expected the reason, found empty text")
-            raw, assumed, source = table.value, table.assumed, table.source or source
-        if not isinstance(raw, str):
-            expected = f'expected text such as "{kind.example}" or a table with value and assumed'
+            raw, origin = table.value, self.origin(key, table, origin)
+        if type(raw) is not kind.plain:
+            expected = f"expected {kind.wanted} or a table with value and assumed"
             raise InputError(self.where, key, f"{expected}, found {raw!r}")
         try:
             value = kind.parse(raw)
         except ValueError as error:
             raise InputError(self.where, key, str(error)) from None
-        published = None if assumed is not None else source
-        self.provenance[key] = Provenance(value=kind.show(value), source=published, assumed=assumed)
+        source = origin.source if origin.assumed is None else None
+        self.provenance[key] = Provenance(value=kind.show(value), source=source, assumed=origin.assumed)
         return value
 
     def assume(self, key: str, value: T, show: Callable[[T], str], reason: str) -> T:

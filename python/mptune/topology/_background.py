@@ -1,0 +1,133 @@
+"""Traffic of others in a topology file: TCP connections on a path, datagrams on one link.
+
+What it does to the network is the core's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mptune import _core, units
+from mptune.errors import InputError
+from mptune.topology import _effect_defaults as defaults
+from mptune.topology._effects import Background, OnOff, TcpBackground, UdpBackground
+from mptune.topology._groups import Group
+from mptune.topology._model import Path, Site
+from mptune.topology._network import Link, links
+from mptune.topology._schema import TcpTable, UdpTable, inside
+from mptune.topology._values import MOMENT, PACKET, PERIOD, RATE, Kind, Ledger, Origin, choice
+
+#: Sources and connections; the core's event queue has room for more.
+_MAX_FLOWS = 256
+#: 1 Tbit/s: a full packet still takes some nanoseconds.
+_MAX_UDP_BPS = 10**12
+_BIT_NS_PER_BYTE = 8 * 10**9
+_KINDS = ("tcp", "udp")
+
+
+def read_background(
+    rows: list[object],
+    sender: Site,
+    receiver: Site,
+    paths: Sequence[Path],
+    ledger: Ledger,
+    origin: Origin,
+) -> tuple[Background, ...]:
+    """All of `[[background]]`, in the order of the file.
+
+    Raises
+    ------
+    InputError : anything that is not as expected.
+    """
+    if len(rows) > _MAX_FLOWS:
+        expected = f"expected at most {_MAX_FLOWS} flows, found {len(rows)}"
+        raise InputError(ledger.where, "background", expected)
+    known = {link.name: link for link in links(sender, receiver, paths)}
+    labels = [path.label for path in paths]
+    flows: list[Background] = []
+    for number, raw in enumerate(rows):
+        key = f"background[{number}]"
+        if _kind(ledger.where, key, raw) == "tcp":
+            flows.append(_tcp(Group(ledger, key, raw, TcpTable, origin), labels))
+        else:
+            flows.append(_udp(Group(ledger, key, raw, UdpTable, origin), known))
+    return tuple(flows)
+
+
+def _kind(where: str, key: str, raw: object) -> str:
+    if not isinstance(raw, dict):
+        raise InputError(where, key, f"expected a table, found {raw!r}")
+    if "kind" not in raw:
+        raise InputError(where, inside(key, "kind"), "expected, but missing")
+    kind = raw["kind"]
+    if kind not in _KINDS:
+        expected = f"expected one of {', '.join(_KINDS)}, found {kind!r}"
+        raise InputError(where, inside(key, "kind"), expected)
+    return str(kind)
+
+
+def _tcp(group: Group, labels: list[str]) -> TcpBackground:
+    names = _words(_core.congestion_controls())
+    path = group.value("path", _words(labels))
+    cc = group.given("cc", names, defaults.BACKGROUND_CC)
+    start, stop = _times(group)
+    return TcpBackground(path=path, cc=cc, start_ns=start, stop_ns=stop)
+
+
+def _udp(group: Group, known: dict[str, Link]) -> UdpBackground:
+    name = group.value("link", _link_in(known))
+    link = known[name]
+    rate = group.value("rate", RATE)
+    if rate > _MAX_UDP_BPS:
+        found = units.format_rate(rate)
+        raise group.refuse("rate", f"expected at most {units.format_rate(_MAX_UDP_BPS)}, found {found}")
+    if link.queue_bytes is None:
+        expected = "expected a link that limits the rate (a core segment without a rate does not)"
+        raise group.refuse("link", f"{expected}, found {name!r}")
+    packet = group.given("packet", PACKET, defaults.UDP_PACKET)
+    on_off = _on_off(group, packet, rate)
+    start, stop = _times(group)
+    return UdpBackground(
+        link=name, rate_bps=rate, packet_bytes=packet, on_off=on_off, start_ns=start, stop_ns=stop
+    )
+
+
+def _on_off(group: Group, packet_bytes: int, rate_bps: int) -> OnOff | None:
+    given = [name for name in ("on", "off", "lengths") if group.has(name)]
+    if not given:
+        return None
+    for name in ("on", "off"):
+        if not group.has(name):
+            raise group.refuse(name, f"expected beside {given[0]}, but missing")
+    on, off = group.value("on", PERIOD), group.value("off", MOMENT)
+    gap = max(1, packet_bytes * _BIT_NS_PER_BYTE // rate_bps)
+    if on < gap:
+        expected = f"expected at least the {units.format_time(gap)} of one packet"
+        raise group.refuse("on", f"{expected}, found {units.format_time(on)}")
+    lengths = group.given("lengths", _words(["fixed", "exponential"]), defaults.UDP_LENGTHS)
+    return OnOff(on_ns=on, off_ns=off, lengths=lengths)
+
+
+def _times(group: Group) -> tuple[int, int | None]:
+    start = group.given("start", MOMENT, defaults.BACKGROUND_START)
+    stop = group.optional("stop", MOMENT)
+    if stop is not None and stop <= start:
+        expected = f"expected more than the start at {units.format_time(start)}"
+        raise group.refuse("stop", f"{expected}, found {units.format_time(stop)}")
+    return start, stop
+
+
+def _words(options: Sequence[str]) -> Kind[str]:
+    return choice({word: word for word in options})
+
+
+def _link_in(known: dict[str, Link]) -> Kind[str]:
+    """Kind of a link's name. They are too many to list: an access link and a core link each way."""
+    examples = '"{}", "{}", "{}" or "{}"'.format(*list(known)[:2], *list(known)[-2:])
+
+    def parse(text: str) -> str:
+        if text not in known:
+            raise ValueError(f"expected the name of a link such as {examples}, found {text!r}")
+        return text
+
+    return Kind(parse, str, next(iter(known)))
