@@ -47,7 +47,7 @@ def test_the_same_observations_give_the_same_decision(
     """One's own sweep, written down and read again."""
     own = optimise(
         network,
-        fake_testbed,
+        Bench(fake_testbed),
         OptimiseOptions(
             pms=("fullmesh",),
             ccs=("cubic", "reno"),
