@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mptune import theory
+from mptune.campaign.bench import Bench
 from mptune.campaign.directory import write_observations
 from mptune.decision import DecisionOptions
 from mptune.errors import InputError
