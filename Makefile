@@ -29,8 +29,12 @@ help:  ## this list
 
 # uv sees a changed source, not a deleted library: hence the second half.
 .PHONY: setup
-setup: $(filter-out uv,$(UV))  ## locked dependencies and the compiled core into .venv (rebuilt when Rust sources changed)
+setup: $(filter-out uv,$(UV)) bpf  ## locked dependencies and the compiled core into .venv (rebuilt when Rust sources changed)
 	@$(UV) sync --locked $(if $(wildcard python/mptune/_core.*.so),,--reinstall-package mptune)
+
+.PHONY: bpf
+bpf:  ## the congestion controls that kernels lack, as BPF objects; needs clang and libbpf's headers
+	@$(MAKE) --silent -C bpf
 
 $(UV_LOCAL):
 	python3 -m venv .tools/uv-$(UV_PINNED)
@@ -63,8 +67,8 @@ $(RESULTS):
 	@mkdir -p $@
 
 .PHONY: conformance
-conformance: setup  ## every test that answers to an RFC, a draft or a kernel file, and its result
-	@$(BIN)/python benchmarks/conformance.py
+conformance: setup  ## every test that answers to a document, and what each congestion control does about the multipath rules
+	@$(BIN)/python benchmarks/conformance.py $(OPTIONS)
 
 # Random networks, algorithms, buffers and outages until the time is over; a finding ends it and is kept as a test case.
 FUZZ_MINUTES := 20
@@ -108,5 +112,6 @@ bench: setup  ## every benchmark in benchmarks/: a table each, and JSON beside i
 
 .PHONY: clean
 clean:  ## remove what was built and installed here; runs/ stays
-	rm -rf .venv .tools target dist .pytest_cache .mypy_cache .ruff_cache .hypothesis python/mptune/_core.*.so
+	rm -rf .venv .tools target dist .pytest_cache .mypy_cache .ruff_cache .hypothesis python/mptune/_core.*.so \
+	  python/mptune/bpf_objects
 	find python tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,72 +1,200 @@
-"""The conformance table: every test of the core that answers to a document, run, with its result.
+"""The conformance table and the rules table: every requirement with its result, every control with its rules.
 
-A test names the document it answers to in its first comment (`// RFC 8985 section 6.2 step 4: ...`), or
-stands in a file whose module comment names the specification it implements; its own name is the requirement.
-This reads the sources for both, runs the tests, and prints one line each.
+A test answers to the documents that its comment names (`RFC 8985 section 6.2 step 4: ...`) or, as a test of a
+congestion control, to the one that its module's comment opens with; its own name is the requirement. This
+reads the sources for both, runs the tests, and prints one line each. What every control does about the rules
+of multipath congestion control is measured, not required; see `_rules`.
 """
 
+import argparse
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+import _rules
 from _measure import write
+from _rules import CORE
 
-CORE = Path(__file__).parent.parent / "crates" / "mptune-core"
+DOCS = CORE.parent.parent / "docs" / "reference" / "conformance.md"
 
-#: A document with the part that is meant, at the beginning of a comment.
+#: A document with the part that is meant.
 _DOCUMENT = re.compile(
     r"(RFCs? \d+(?:(?:, | and )(?:RFC )?\d+)*(?: sections? [\d.]+(?:(?:,| and| to) [\d.]+)*)?"
     r"(?: step \d+(?:\.\w)?)?(?: \(\d+\.\d+\)(?:, \(\d+\.\d+\))*)?(?: (?:equation|figure) \d+)?"
-    r"|Linux `\w+`|draft-[\w-]+(?: section [\d.]+)?"
+    r"|Linux `[\w./]+`|draft-[\w-]+(?: section [\d.]+)?"
     r"|(?:PCDC|MPCOA) section [\w.]+|Path-management study section [\w.-]+"
-    r"|Raiciu et al\., NSDI 2012, section [\d.]+|Altman, Avrachenkov, Barakat 2005)"
+    r"|Raiciu et al\., NSDI 2012, section [\d.]+"
+    r"|[A-Z]\w+(?:, [A-Z]\w+)*(?: et al\.)? (?:19|20)\d\d(?:, (?:section|figure) [\d.]+)?)"
 )
-_TEST = re.compile(r"#\[test\]\s+fn (\w+)\(\) \{\n((?:\s*//[^\n]*\n)*)")
+#: A part of the document that the module is about.
+_PART = re.compile(r"(?:^|draft )[Ss]ection(s? [\d.]+(?:(?:,| and| to) [\d.]+)*)|^Draft section(s? [\d.]+)")
+_TEST = re.compile(r"((?:[ \t]*///[^\n]*\n)*)[ \t]*#\[test\]\s+fn (\w+)\([^\n]*\n((?:\s*//[^\n]*\n)*)")
+#: Of the folder of congestion controls: the seam and what only helps.
+_NO_CONTROL = {"mod.rs", "coupling.rs", "testing.rs", "bottleneck.rs"}
 
 
-def documents(comment: str) -> str:
-    """Documents that a comment names, in its order, without repetition."""
-    text = " ".join(line.strip().lstrip("/! ") for line in comment.splitlines())
-    return "; ".join(dict.fromkeys(document.rstrip(".") for document in _DOCUMENT.findall(text)))
+@dataclass(frozen=True, order=True)
+class Requirement:
+    """A test that answers to a document.
+
+    Attributes
+    ----------
+    document : the document and its part.
+    text : where it is tested and what is required.
+    target : cargo's name of the test binary.
+    test : the test's path in it.
+    """
+
+    document: str
+    text: str
+    target: str
+    test: str
 
 
-def requirements() -> list[tuple[str, str, str]]:
-    """Document, requirement and test name of every test that answers to a document."""
+def _plain(comment: str) -> str:
+    return " ".join(line.strip().lstrip("/!").strip() for line in comment.splitlines()).strip()
+
+
+def _documents(text: str) -> str:
+    found = (document.rstrip(".") for document in _DOCUMENT.findall(text))
+    return "; ".join(dict.fromkeys(found))
+
+
+def _of_module(file: Path) -> str:
+    """What the first paragraph of a module's comment names first, or else its kernel counterpart."""
+    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("//!")]
+    comment = "\n".join(lines)
+    opening = _plain(comment.split("\n//!\n")[0])
+    if named := _DOCUMENT.search(opening):
+        return named.group().rstrip(".")
+    if file.parent.name == "bbr" and file.name != "mod.rs":
+        return _part_of(_of_module(file.with_name("mod.rs")), opening)
+    kernel = re.search(r"Linux `net/[\w./]+`", _plain(comment))
+    return kernel.group() if kernel else ""
+
+
+def _part_of(module: str, comment: str) -> str:
+    """The module's document, with the part that a comment names."""
+    part = _PART.search(comment)
+    return f"{module} section{part.group(1) or part.group(2)}".rstrip(".") if part else module
+
+
+def _is_control(file: Path) -> bool:
+    inside = file.parent.name in {"congestion", "bbr"} and file.name not in _NO_CONTROL
+    return inside and file.relative_to(CORE).parts[-2:] != ("congestion", "tests.rs")
+
+
+def _place(file: Path) -> tuple[str, str]:
+    """Cargo's test binary and the module of a source file."""
+    parts = file.relative_to(CORE).with_suffix("").parts
+    if parts[0] == "tests":
+        return f"tests/{file.name}", ""
+    return "src/lib.rs", "::".join(part for part in parts[1:] if part != "mod")
+
+
+def requirements() -> list[Requirement]:
+    """Every test that answers to a document, in order of documents."""
     found = []
     for file in sorted([*CORE.glob("src/**/*.rs"), *CORE.glob("tests/*.rs")]):
-        source = file.read_text(encoding="utf-8")
-        module = documents("\n".join(line for line in source.splitlines() if line.startswith("//!")))
-        controller = file.parent.name in {"congestion", "bbr"} and file.name not in {"mod.rs", "tests.rs"}
-        for name, comment in _TEST.findall(source):
-            document = documents(comment) or (module if controller else "")
+        target, module = _place(file)
+        own = _of_module(file) if _is_control(file) else ""
+        where = file.parent.name if file.stem in {"mod", "tests"} else file.stem
+        for outside, name, inside in _TEST.findall(file.read_text(encoding="utf-8")):
+            comment = _plain(outside + inside)
+            document = _documents(comment) or (_part_of(own, comment) if own else "")
             if document:
-                found.append((document, f"{file.stem}: {name.replace('_', ' ')}", name))
-    return found
+                inner = module if module.endswith("tests") or not module else f"{module}::tests"
+                test = f"{inner}::{name}" if inner else name
+                text = f"{where}: {name.replace('_', ' ')}"
+                found.append(Requirement(document, text, target, test))
+    return sorted(found)
 
 
-def results() -> dict[str, bool]:
-    """Test name -> passed, from one run of the core's tests."""
+def results() -> dict[tuple[str, str], bool]:
+    """(test binary, test) -> passed, from one run of the core's tests."""
     command = ["cargo", "test", "--locked", "-p", "mptune-core", "--no-fail-fast"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=CORE)
-    lines = re.findall(r"^test (?:[\w:]+::)?(\w+) \.\.\. (ok|FAILED)$", done.stdout, flags=re.MULTILINE)
-    return {name: outcome == "ok" for name, outcome in lines}
+    done = subprocess.run(
+        command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=CORE
+    )
+    passed = {}
+    target = ""
+    for line in done.stdout.splitlines():
+        if running := re.match(r"\s+Running (?:unittests )?(\S+) \(", line):
+            target = running.group(1)
+        elif outcome := re.match(r"test (\S+)(?: - should panic)? \.\.\. (ok|FAILED)$", line):
+            passed[target, outcome.group(1)] = outcome.group(2) == "ok"
+    if not passed:
+        print(done.stdout, file=sys.stderr)
+    return passed
+
+
+def _replaced(page: str, name: str, content: str) -> str:
+    """The page with a new part between its markers."""
+    begin, end = f"<!-- {name}: written by the command -->", f"<!-- end of {name} -->"
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise SystemExit(f"{DOCS}: one {begin!r} and one {end!r} expected")
+    head, rest = page.split(begin)
+    return f"{head}{begin}\n{content}\n{end}{rest.split(end)[1]}"
+
+
+def _rows(wanted: list[Requirement]) -> list[str]:
+    return [f"| {r.document} | {r.text} |" for r in wanted]
+
+
+def write_docs(wanted: list[Requirement], rules: str) -> None:
+    """Put both tables into the page of the docs."""
+    page = DOCS.read_text(encoding="utf-8")
+    table = "\n".join(["| document | requirement |", "|---|---|", *_rows(wanted)])
+    page = _replaced(_replaced(page, "rules", rules), "requirements", table)
+    DOCS.write_text(page, encoding="utf-8")
+
+
+def check_docs() -> int:
+    """Say which requirements the page of the docs lacks or has too many; 1 if there are any."""
+    page = DOCS.read_text(encoding="utf-8").splitlines()
+    rows = set(_rows(requirements()))
+    listed = {line for line in page if line in rows or re.match(r"\| .+ \| \w+: .+ \|$", line)}
+    for row in sorted(rows - listed):
+        print(f"{DOCS.name} lacks: {row}")
+    for row in sorted(listed - rows):
+        print(f"{DOCS.name} has what is not tested: {row}")
+    if rows != listed:
+        print("make conformance OPTIONS=--write-docs brings it up to date")
+    return int(rows != listed)
 
 
 def main() -> int:
-    """Print the table; the exit status says whether everything passed."""
+    """Print both tables; the exit status says whether every requirement is met."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--write-docs", action="store_true", help="put both tables into the docs too")
+    parser.add_argument(
+        "--check-docs", action="store_true", help="only compare the docs' requirements with the tests"
+    )
+    options = parser.parse_args()
+    if options.check_docs:
+        return check_docs()
+    console = Console(width=200)
+    wanted = requirements()
     passed = results()
-    rows = [(document, text, passed.get(name, False)) for document, text, name in requirements()]
     table = Table("document", "requirement", "", title="Conformance", title_justify="left")
-    for document, text, ok in sorted(rows):
-        table.add_row(document, text, "ok" if ok else "FAILED")
-    Console(width=200).print(table)
-    good = sum(ok for *_, ok in rows)
+    rows = [(r, passed.get((r.target, r.test), False)) for r in wanted]
+    for requirement, met in rows:
+        table.add_row(requirement.document, requirement.text, "ok" if met else "FAILED")
+    console.print(table)
+    good = sum(met for _, met in rows)
     print(f"{good} of {len(rows)} requirements met")
-    write("conformance", [{"document": d, "requirement": t, "met": ok} for d, t, ok in rows])
+    write("conformance", [{"document": r.document, "requirement": r.text, "met": met} for r, met in rows])
+    rules = _rules.measure()
+    _rules.show(rules, console)
+    write("rules", rules)
+    if options.write_docs:
+        write_docs(wanted, _rules.markdown(rules))
+        print(f"written to {DOCS}")
     return 0 if good == len(rows) else 1
 
 

@@ -45,6 +45,19 @@ fn cubic_is_reno_friendly_at_small_windows() {
     }
 }
 
+/// Controls that add a segment per RTT and halve at a loss have Reno's window where there is no queue
+/// to see and no mark: RFC 8257 sections 3.4 and 3.5; Brakmo, Peterson 1995.
+#[test]
+fn dctcp_and_vegas_have_renos_window_under_random_loss() {
+    for (loss, rtt_ms, seconds) in [(1e-3, 40.0, 250), (1e-2, 20.0, 60)] {
+        let reno = mean_window("reno", loss, rtt_ms, seconds);
+        for cc in ["dctcp", "vegas"] {
+            let found = mean_window(cc, loss, rtt_ms, seconds) / reno;
+            assert_within(found, 0.85..1.1, &format!("{cc}, p {loss}, RTT {rtt_ms} ms"));
+        }
+    }
+}
+
 /// Kelly 2003: every ACK adds a = 0.01, every loss takes b = 1/8 of the window, so the window is
 /// a / (b p) whatever the RTT; a little less, for a recovery adds nothing and happens every dozen RTTs.
 #[test]
@@ -68,54 +81,76 @@ fn hyblas_rate_does_not_depend_on_the_rtt() {
     }
 }
 
-/// Mean windows of two subflows with an RTT of 40 ms that lose those shares, and that of one alone on
-/// the first path.
-fn coupled_windows(cc: &str, losses: [f64; 2]) -> ([f64; 2], f64) {
+/// Mean rates, segments/s, of two subflows on paths of those losses and RTTs, and that of one alone on
+/// the first.
+fn coupled_rates(cc: &str, losses: [f64; 2], rtts_ms: [f64; 2]) -> ([f64; 2], f64) {
     const SECONDS: u64 = 500;
-    let links = losses.map(|loss| lossy(link(1000.0, 20.0), loss));
-    let window = |bytes: u64| bytes as f64 / f64::from(MSS) * 0.04 / SECONDS as f64;
+    let path = |n: usize| lossy(link(1000.0, rtts_ms[n] / 2.0), losses[n]);
+    let links = [path(0), path(1)];
+    let rate = |bytes: u64| bytes as f64 / f64::from(MSS) / SECONDS as f64;
     let together = run(&trial(disjoint(&links), cc, 64 * MIB, SECONDS));
     let alone = run(&trial(disjoint(&links[..1]), cc, 64 * MIB, SECONDS));
-    let both = [0, 1].map(|number: usize| window(together.subflows[number].bytes));
-    (both, window(alone.in_order_bytes))
+    let both = [0, 1].map(|number: usize| rate(together.subflows[number].bytes));
+    (both, rate(alone.in_order_bytes))
 }
 
-/// RFC 6356: with equal RTTs windows are in inverse proportion to loss, and add up to that of one flow
-/// on the better path.
+/// Losses and RTTs, ms, of two paths of which a single flow is faster on the first.
+const TWO_PATHS: [([f64; 2], [f64; 2]); 4] = [
+    ([1e-3, 2e-3], [40.0, 40.0]),
+    ([5e-4, 4e-3], [40.0, 40.0]),
+    ([1e-3, 1e-3], [20.0, 40.0]),
+    ([5e-4, 2.5e-4], [20.0, 60.0]),
+];
+
+/// RFC 6356 section 5: windows are in inverse proportion to loss, whatever the RTTs; section 3: together
+/// the subflows are as fast as one flow on the better path.
 #[test]
 fn lia_balances_windows_by_loss_and_takes_what_the_best_path_would_give() {
-    for losses in [[1e-3, 1e-3], [1e-3, 2e-3], [5e-4, 4e-3]] {
-        let ([better, worse], alone) = coupled_windows("lia", losses);
-        let ratio = better / worse / (losses[1] / losses[0]);
-        assert_within(ratio, 0.8..1.25, &format!("{losses:?}: ratio of the windows"));
+    for (losses, rtts_ms) in
+        [TWO_PATHS[0], TWO_PATHS[1], TWO_PATHS[2], TWO_PATHS[3], ([1e-3; 2], [40.0; 2])]
+    {
+        let ([better, worse], alone) = coupled_rates("lia", losses, rtts_ms);
+        let ratio = better * rtts_ms[0] / (worse * rtts_ms[1]) * losses[0] / losses[1];
+        assert_within(ratio, 0.8..1.25, &format!("{losses:?}, {rtts_ms:?}: ratio of the windows"));
         assert_within((better + worse) / alone, 0.9..1.15, &format!("{losses:?}: sum"));
     }
 }
 
-/// BALIA's fixed point with equal RTTs: the better path has alpha 1; on the worse growth and reduction
-/// balance where (1 + alpha) (4 + alpha) / 15 = q / p, and alpha is the ratio of the windows. Where
-/// the worse window is a few segments it is cut to no less than one.
+/// draft-walid-mptcp-congestion-control-04, fixed point: the better path has alpha 1; on the other, growth
+/// and reduction balance where (1 + alpha) (4 + alpha) / 15 = q s^2 / (p r^2) with losses p, q and RTTs
+/// r, s, and alpha is the ratio of the rates. Where the worse window is a few segments it is cut to no less than one.
 #[test]
 fn balia_settles_at_its_fixed_point() {
-    for losses in [[1e-3, 2e-3], [3e-4, 1.2e-3]] {
-        let ([better, worse], alone) = coupled_windows("balia", losses);
-        let quotient = losses[1] / losses[0];
+    for (losses, rtts_ms) in [TWO_PATHS[0], TWO_PATHS[2], TWO_PATHS[3], ([3e-4, 1.2e-3], [40.0; 2])]
+    {
+        let ([better, worse], alone) = coupled_rates("balia", losses, rtts_ms);
+        let quotient = losses[1] / losses[0] * (rtts_ms[1] / rtts_ms[0]).powi(2);
         let alpha = (-5.0 + (9.0 + 60.0 * quotient).sqrt()) / 2.0;
-        assert_within(better / worse / alpha, 0.8..1.25, &format!("{losses:?}: alpha"));
+        assert_within(
+            better / worse / alpha,
+            0.8..1.25,
+            &format!("{losses:?}, {rtts_ms:?}: alpha"),
+        );
         assert_within((better + worse) / alone, 0.9..1.1, &format!("{losses:?}: sum"));
     }
-    let ([one, other], alone) = coupled_windows("balia", [1e-3; 2]);
+    let ([one, other], alone) = coupled_rates("balia", [1e-3; 2], [40.0; 2]);
     assert_within((one + other) / alone, 0.9..1.15, "equal paths: sum");
 }
 
-/// Khalili et al. 2012: only the best paths are used, but for the smallest window that probes others;
-/// LIA would leave the worse one an eighth of the better one's window here.
+/// Khalili et al. 2012: only the best paths are used, those with the largest sqrt(2 / p) / rtt, but for
+/// windows that probe others. What a path loses is estimated from its last two losses, so that a path
+/// four times worse is at times taken for the better one; it carries far less than LIA would send.
 #[test]
 fn olia_uses_the_best_paths_only() {
-    let ([better, worse], alone) = coupled_windows("olia", [5e-4, 4e-3]);
-    assert!(worse < 2.5, "{worse} segments on the worse path");
-    assert_within((better + worse) / alone, 0.9..1.1, "sum");
-    let ([one, other], alone) = coupled_windows("olia", [1e-3; 2]);
+    for (losses, rtts_ms) in [TWO_PATHS[1], TWO_PATHS[2], TWO_PATHS[3]] {
+        let ([better, worse], alone) = coupled_rates("olia", losses, rtts_ms);
+        let lia = losses[0] * rtts_ms[0] / (losses[1] * rtts_ms[1]);
+        assert!(worse / better < 0.25 * lia, "{losses:?}, {rtts_ms:?}: {better} and {worse}");
+        assert_within((better + worse) / alone, 0.9..1.1, &format!("{losses:?}: sum"));
+    }
+    let ([_, worse], _) = coupled_rates("olia", TWO_PATHS[1].0, TWO_PATHS[1].1);
+    assert!(worse * 0.04 < 2.5, "{worse} segments/s on a path that loses eight times as much");
+    let ([one, other], alone) = coupled_rates("olia", [1e-3; 2], [40.0; 2]);
     assert_within((one + other) / alone, 0.9..1.1, "equal paths: sum");
 }
 

@@ -95,7 +95,7 @@ fn a_short_transfer_takes_its_handshake_and_its_slow_start_rounds() {
 
 #[test]
 fn a_lost_tail_is_repaired_by_a_probe_before_the_timeout() {
-    // RFC 8985 section 7.1: a loss at the tail has nothing behind it to reveal it. The last segment
+    // RFC 8985 section 7.3: a loss at the tail has nothing behind it to reveal it. The last segment
     // is lost in about 1 of 20 runs; the probe repairs it after about 2 RTT + 200 ms.
     let mut probed = 0;
     for seed in 0..200 {

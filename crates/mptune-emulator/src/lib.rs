@@ -1,1 +1,27 @@
-//! The network model of `mptune-core` in real time, between TUN devices.
+//! The network model of `mptune-core` in real time: one TUN device per interface of two sites, and
+//! every packet between them delayed, queued, dropped or marked as the model says.
+//!
+//! Not a second model: links, queues and losses are those of the simulator, so only the transport
+//! differs between the two testbeds. Not a router either: it knows pairs of addresses, each of which
+//! is a path, and carries nothing else.
+//!
+//! Start reading at [`run`], the process from its configuration to its report, and [`relay`], a
+//! packet's way from one device to the other. What needs the operating system is in `sys` (system
+//! calls, the only unsafe code), `device`, `control` and `run`; the rest are plain functions of time.
+
+#![cfg(target_os = "linux")]
+
+mod clock;
+mod config;
+mod control;
+mod device;
+mod header;
+mod lateness;
+mod relay;
+mod report;
+mod routes;
+mod run;
+mod slab;
+mod sys;
+
+pub use run::main;

@@ -8,6 +8,8 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+mod path_manager;
+
 create_exception!(_core, SpecError, PyValueError, "A trial that cannot be run.");
 
 /// The version of the core, as in `Cargo.toml`.
@@ -41,9 +43,26 @@ fn simulate(py: Python<'_>, trial: &[u8]) -> PyResult<Vec<u8>> {
     serde_json::to_vec(&outcome).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
+#[cfg(target_os = "linux")]
+#[pyfunction]
+fn emulator_main(py: Python<'_>) -> i32 {
+    py.detach(mptune_emulator::main)
+}
+
+#[cfg(target_os = "linux")]
+#[pyfunction]
+fn meter_main(py: Python<'_>) -> i32 {
+    py.detach(mptune_meter::main)
+}
+
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SpecError", module.py().get_type::<SpecError>())?;
+    module.add_class::<path_manager::PathManager>()?;
+    #[cfg(target_os = "linux")]
+    module.add_function(wrap_pyfunction!(emulator_main, module)?)?;
+    #[cfg(target_os = "linux")]
+    module.add_function(wrap_pyfunction!(meter_main, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;
     module.add_function(wrap_pyfunction!(path_managers, module)?)?;

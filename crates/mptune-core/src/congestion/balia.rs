@@ -16,6 +16,12 @@
 //!   computes growth and reduction when its window has grown by a segment. The reduction follows
 //!   from the rates when it happens.
 //! - `ssthresh` is at least 1 segment with several subflows, as in the fork.
+//!
+//! The draft's formulas have an unstable fixed point where paths are equal: near alpha 1 the growth
+//! has a factor (1 + alpha) (4 + alpha) / 10 and the reduction alpha, which rises faster, so that the
+//! smaller window shrinks on until alpha is past 1.5, at 1.65. Losses at random make the windows
+//! change places, and on average they are equal. In the fork alpha is 1 up to 2 in the reduction, and
+//! equal windows are stable.
 
 use super::coupling::{MIN_SSTHRESH_COUPLED, PerWindow, coupled};
 use super::{Ack, CongestionControl, Peer, Peers, Window, reno};
@@ -149,6 +155,14 @@ mod tests {
         }
         let [one, other] = equilibrium(Balia::default(), [1e-3; 2]);
         assert_close(one + other, 2000.0_f64.sqrt(), 0.01);
+    }
+
+    /// Hardly unequal losses: the windows do not stay near each other, but settle where
+    /// (1 + alpha) (4 + alpha) / 15 is 1.
+    #[test]
+    fn almost_equal_paths_get_unequal_windows() {
+        let [better, worse] = equilibrium(Balia::default(), [1e-3, 1.001e-3]);
+        assert_close(better / worse, (69.0_f64.sqrt() - 5.0) / 2.0, 0.01);
     }
 
     #[test]

@@ -12,14 +12,16 @@
 //!   in Linux already when everything sent before is. The segments of the ACK that ends it belong to
 //!   it (section 3.3); in Linux to the next.
 //! - As in Linux, alpha begins at 1 (`dctcp_alpha_on_init`), segments rather than bytes
-//!   are counted, every loss halves the window (section 3.5) and growth is Reno's.
+//!   are counted, those acknowledged selectively when they are (section 3.3 counts what is
+//!   acknowledged cumulatively), every loss halves the window (section 3.5) and growth is Reno's
+//!   (section 3.4).
 //! - Linux without ECN on the path falls back to Reno; here there are no marks then, and growth and
 //!   reaction to loss are Reno's anyway.
 
 use super::{Ack, CongestionControl, Peers, Window, reno};
 use crate::units::{Nanos, Seq};
 
-/// Weight of the newest window in alpha, as the RFC recommends (`dctcp_shift_g` 4).
+/// Weight of the newest window in alpha: section 4.2 names it as in use (`dctcp_shift_g` 4).
 const G: f64 = 1.0 / 16.0;
 
 /// DCTCP.
@@ -133,8 +135,8 @@ mod tests {
         assert_close(dctcp.alpha, 15.0 / 16.0 + 0.75 / 16.0, 1e-12);
     }
 
-    /// M. Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, section 3.3: N flows with a
-    /// window of W* = (C RTT + K) / N at the threshold oscillate by D = W* alpha / 2 with
+    /// DCTCP 2010, section 3.3 (M. Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM): N flows with
+    /// a window of W* = (C RTT + K) / N at the threshold oscillate by D = W* alpha / 2 with
     /// alpha^2 (1 - alpha / 4) = (2 W* + 1) / (W* + 1)^2, roughly sqrt(2 / W*); here one flow.
     #[test]
     fn the_window_oscillates_as_the_fluid_model_says() {

@@ -1,12 +1,12 @@
 //! HyStart: slow start ends before it overflows the queue. S. Ha, I. Rhee, "Taming the elephants: new
-//! TCP slow start", Computer Networks 55(9), 2011, as Linux has it in `net/ipv4/tcp_cubic.c`
-//! (`hystart_update`, on by default).
+//! TCP slow start", Computer Networks 55(9), 2011, as Linux `hystart_update` (`net/ipv4/tcp_cubic.c`, on
+//! by default) has it.
 //!
 //! Not HyStart++ (RFC 9406), which RFC 9438 section 4.10 prefers for CUBIC and Linux does not have: it
 //! watches no train of ACKs, and after a rise of the delay goes on with a quarter of the growth for
 //! up to 5 rounds, and with slow start if the delay falls again. Here, as in Linux, the first sign
-//! ends slow start for good. The thresholds of the delay are the same: an eighth of the smallest
-//! RTT within 4 to 16 ms, after 8 samples.
+//! ends slow start for good. The rise is an eighth of an RTT within 4 to 16 ms, seen in 8 samples, for
+//! both; of the smallest RTT of all in Linux, of that of the round before in RFC 9406 section 4.2.
 //!
 //! Compared with Linux:
 //!

@@ -10,11 +10,12 @@
 //!   whole segments.
 //! - Growth is per acknowledged segment (the RFC's bytes_acked); the fork's is per ACK, half as fast
 //!   with delayed ACKs.
-//! - alpha is computed once per window and after every congestion event of the subflow; the fork
-//!   keeps one for the connection and computes it when any window has grown by a segment. With n
-//!   equal subflows each grows by a segment in n^2 RTTs, so here it is no older.
+//! - alpha is computed once per window and after every congestion event of the subflow, as section
+//!   4.1 proposes; the fork keeps one for the connection and computes it when any window has grown by
+//!   a segment. With n equal subflows each grows by a segment in n^2 RTTs, so here it is no older.
 //! - The window of a subflow in fast recovery counts as its `ssthresh` (section 3); the
-//!   fork takes the window PRR shrinks.
+//!   fork takes the window PRR shrinks. Neither takes the flight size where the application sends less
+//!   than the window allows (section 3).
 //! - alpha / cwnd_total is one expression, max(w / rtt^2) / (sum of w / rtt)^2: cwnd_total cancels.
 
 use super::coupling::{PerWindow, coupled};
@@ -167,7 +168,7 @@ mod tests {
     }
 
     proptest! {
-        /// Section 2, goal 1 and 2: together the subflows gain rate (windows per RTT per RTT) no
+        /// Section 1, goals 1 and 2: together the subflows gain rate (windows per RTT per RTT) no
         /// faster than a single flow would on the best path, where rate growth is 1 / rtt^2.
         #[test]
         fn together_they_gain_no_more_rate_than_one_flow_on_the_best_path(all in subflows()) {

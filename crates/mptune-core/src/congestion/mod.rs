@@ -114,7 +114,7 @@ pub struct Ack {
     /// Segments delivered on this subflow so far, this ACK's included.
     pub delivered: u64,
     /// The window limited sending (Linux `tcp_is_cwnd_limited`): only then may it grow
-    /// (RFC 9293 section 3.8.6, RFC 7661).
+    /// (RFC 7661 sections 4.4 and 4.5.3).
     pub cwnd_limited: bool,
     /// The subflow is in neither fast recovery nor loss recovery.
     pub open: bool,

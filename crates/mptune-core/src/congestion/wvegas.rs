@@ -18,7 +18,10 @@
 //! back doubles the delay again, and a queue that builds up from nothing doubles at its second
 //! segment. Without other traffic the subflows swing between draining and a nearly empty queue, get
 //! a fifth to a half of the path, and reach their shares only from a queue of more than half of
-//! them.
+//! them. Jitter longer than a segment's time hides small queues, and then it is two thirds and more.
+//! This is the algorithm's arithmetic: the fork's integers, calculated apart from this code for one
+//! subflow and a FIFO, give 0.53, 0.43 and 0.23 of 20, 50 and 100 Mbit/s at 40 ms where this gives 0.50,
+//! 0.42 and 0.22, and with 2 ms of jitter 0.96 and 0.69 of the latter two where this gives 0.97 and 0.68.
 //!
 //! Differences:
 //!

@@ -74,6 +74,11 @@ impl<T: Copy + Default> Ring<T> {
         Some(value)
     }
 
+    /// All elements, first to last.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..self.len).map(|offset| &self.slots[self.slot(self.first.wrapping_add(offset))])
+    }
+
     /// The element with that number, which must be in the ring.
     #[inline]
     pub fn at(&self, number: u32) -> &T {
@@ -118,6 +123,7 @@ mod tests {
                 }
                 prop_assert_eq!(ring.len(), model.len());
                 prop_assert_eq!(ring.front(), model.front());
+                prop_assert!(ring.iter().eq(&model));
                 for &number in &model {
                     prop_assert_eq!(*ring.at(number), number);
                 }

@@ -49,6 +49,13 @@ impl<P: Carried> ActiveQueue<P> {
         }
     }
 
+    pub fn for_each(&self, visit: impl FnMut(&InFlight<P>)) {
+        match &self.discipline {
+            Discipline::Codel(queue) => queue.iter().for_each(visit),
+            Discipline::FqCodel(queue) => queue.iter().for_each(visit),
+        }
+    }
+
     /// A packet arrives now (`packet.at`). If the line is free, it is sent: the result is a packet and
     /// when it will have been sent, as of [`Self::serve`].
     pub fn arrive(

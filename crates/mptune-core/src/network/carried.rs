@@ -8,4 +8,6 @@ pub trait Carried: Copy + Default {
     fn is_ect(&self) -> bool;
     /// Marks it (CE).
     fn mark_ce(&mut self);
+    /// A link is about to copy it: what it knows from now on, its copy knows too.
+    fn duplicate(&mut self) {}
 }

@@ -79,4 +79,11 @@ impl<P: Carried> Slots<P> {
         chain.bytes -= Bytes::from(packet.size);
         Some(packet)
     }
+
+    /// The packets of a queue.
+    pub fn iter(&self, chain: &Chain) -> impl Iterator<Item = &InFlight<P>> {
+        let slot = |index: u32| self.slots.get(index as usize);
+        std::iter::successors(slot(chain.first), move |last| slot(last.next))
+            .map(|slot| &slot.packet)
+    }
 }

@@ -201,4 +201,9 @@ impl<P: Carried> CodelQueue<P> {
     pub fn next(&mut self, now: Nanos, counters: &mut LinkCounters) -> Option<InFlight<P>> {
         self.codel.next(now, &mut self.fifo, counters)
     }
+
+    /// All packets in it.
+    pub fn iter(&self) -> impl Iterator<Item = &InFlight<P>> {
+        self.fifo.packets.iter()
+    }
 }

@@ -50,6 +50,12 @@ impl<P: Carried> CompositeLink<P> {
         if let Queue::Active(queue) = &self.queue { queue.len() } else { 0 }
     }
 
+    pub fn for_each_queued(&self, visit: impl FnMut(&InFlight<P>)) {
+        if let Queue::Active(queue) = &self.queue {
+            queue.for_each(visit);
+        }
+    }
+
     /// The event of its queue, to be set after every [`Self::arrive`] and [`Self::serve`].
     pub fn event(&self) -> Option<(Source, Nanos)> {
         if let Queue::Active(queue) = &self.queue { Some(queue.event()) } else { None }

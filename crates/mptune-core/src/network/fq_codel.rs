@@ -158,6 +158,11 @@ impl<P: Carried> FqCodel<P> {
         }
     }
 
+    /// All packets in it, queue by queue.
+    pub fn iter(&self) -> impl Iterator<Item = &InFlight<P>> {
+        self.queues.iter().flat_map(|queue| self.slots.iter(&queue.packets))
+    }
+
     /// The next packet to send at `now` (section 4.2).
     pub fn next(&mut self, now: Nanos, counters: &mut LinkCounters) -> Option<InFlight<P>> {
         loop {

@@ -3,6 +3,7 @@
 
 use super::chance::Chance;
 use super::composite::CompositeLink;
+use super::place::InFlight;
 use super::rate::Fifo;
 use super::spec::LinkSpec;
 use super::stream::Streams;
@@ -58,6 +59,13 @@ impl<P: super::Carried> Link<P> {
         match self {
             Self::Plain(_) => 0,
             Self::Composite(link) => link.queued(),
+        }
+    }
+
+    /// Those packets.
+    pub fn for_each_queued(&self, visit: impl FnMut(&InFlight<P>)) {
+        if let Self::Composite(link) = self {
+            link.for_each_queued(visit);
         }
     }
 }

@@ -276,6 +276,9 @@ impl<P: Carried> Network<P> {
         let next = self.routes[usize::from(packet.route)].hops[usize::from(packet.hop)].next;
         packet.at = exit.at;
         packet.hop += 1;
+        if exit.copies > 1 {
+            packet.payload.duplicate();
+        }
         for _ in 0..exit.copies {
             match next {
                 Next::Link => self.traverse(queue, packet),
@@ -288,6 +291,28 @@ impl<P: Carried> Network<P> {
                 }
             }
         }
+    }
+
+    /// No packet arrives before this time unless another is sent; [`NEVER`] if none is on its way.
+    /// Background traffic is left out: it is enough to catch up with it later.
+    pub fn next_at(&self, queue: &EventQueue) -> Nanos {
+        if self.udp.is_empty() {
+            return queue.earliest().map_or(NEVER, |(at, _)| at);
+        }
+        let roles = self.roles.iter().map(|role| !matches!(role, Role::Udp(_)));
+        let carries = std::iter::repeat_n(true, self.rings.len()).chain(roles);
+        let sources = (self.first_source..).zip(carries).filter(|source| source.1);
+        sources.map(|(source, _)| queue.time_of(source)).min().unwrap_or(NEVER)
+    }
+
+    /// Shows the payload of every packet that is on the network: a driver that keeps more of a packet
+    /// than its payload learns so which it need not keep any longer, because packets are dropped
+    /// silently.
+    pub fn for_each_payload(&self, mut visit: impl FnMut(&P)) {
+        let mut visit = |packet: &InFlight<P>| visit(&packet.payload);
+        self.rings.iter().flat_map(Ring::iter).for_each(&mut visit);
+        self.ordered.iter().flat_map(|heap| heap.packets.iter()).for_each(&mut visit);
+        self.links.iter().for_each(|link| link.for_each_queued(&mut visit));
     }
 
     /// Cuts or restores both directions of a path. Packets already on it arrive.

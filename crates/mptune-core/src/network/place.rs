@@ -67,6 +67,11 @@ impl<P> Ordered<P> {
         self.heap.pop().map(|entry| entry.packet)
     }
 
+    /// All packets, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &InFlight<P>> {
+        self.heap.iter().map(|entry| &entry.packet)
+    }
+
     /// When the first packet leaves.
     pub fn next_at(&self) -> Option<Nanos> {
         self.heap.peek().map(|entry| entry.packet.at)

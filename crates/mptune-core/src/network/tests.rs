@@ -15,6 +15,7 @@ struct Probe {
     flow: u32,
     ect: bool,
     marked: bool,
+    copied: bool,
 }
 
 impl Carried for Probe {
@@ -28,6 +29,10 @@ impl Carried for Probe {
 
     fn mark_ce(&mut self) {
         self.marked = true;
+    }
+
+    fn duplicate(&mut self) {
+        self.copied = true;
     }
 }
 
@@ -77,7 +82,7 @@ impl Bench {
     /// Sends the next probe at a time no earlier than the last.
     fn send(&mut self, at: Nanos, route: RouteId, size: u32, flow: u32, ect: bool) {
         self.run(at);
-        let probe = Probe { number: self.sent, flow, ect, marked: false };
+        let probe = Probe { number: self.sent, flow, ect, ..Probe::default() };
         self.network.send(&mut self.queue, at, route, size, probe);
         self.sent += 1;
     }

@@ -7,9 +7,11 @@
 //! Paths are numbered as in the topology: all pairs of a local and a remote interface.
 
 use crate::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
 
 pub mod binder;
 pub mod default;
+pub mod driven;
 pub mod fullmesh;
 pub mod ndiffports;
 pub mod pcdc;
@@ -22,7 +24,8 @@ pub type PathId = usize;
 pub type SubflowId = usize;
 
 /// A pair of interfaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PathEnds {
     /// Number of the local interface.
     pub local: usize,
@@ -45,7 +48,8 @@ pub struct View<'a> {
 }
 
 /// A subflow as a policy sees it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SubflowView {
     /// The path it runs on.
     pub path: PathId,
@@ -59,7 +63,8 @@ pub struct SubflowView {
 }
 
 /// What happened. Facts in the past tense.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Event {
     /// The connection is fully established (first DATA_ACK received, RFC 8684 section 3.1) and the
     /// peer's other addresses are known (ADD_ADDR, section 3.4.1). `View::subflows[0]` is the
@@ -76,7 +81,8 @@ pub enum Event {
 }
 
 /// What a policy wants done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Command {
     /// Open a subflow on a path.
     Connect {
@@ -97,7 +103,8 @@ pub enum Command {
 }
 
 /// Options of the policies; each reads what concerns it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// pcdc: the optional set, the paths whose subflows carry data; none means all of them.
     pub active: Option<Vec<PathId>>,

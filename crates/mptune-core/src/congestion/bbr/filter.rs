@@ -1,7 +1,9 @@
-//! The largest value of the last rounds. (Linux `lib/win_minmax.c` keeps the three best candidates
-//! instead of one value per round; this is exact.)
+//! The largest value of the last rounds (draft section 4.1.1.2).
+//!
+//! Linux `lib/win_minmax.c` keeps the three best candidates instead of one value per round; this is
+//! exact.
 
-/// Rounds a value counts: one gain cycle and two (draft section 4.1.1.3, `bbr_bw_rtts`).
+/// Rounds a value counts: one gain cycle and two (`bbr_bw_rtts`).
 const SPAN: u32 = 10;
 
 /// The filter. Time stands still between values: without new ones none expires.

@@ -128,7 +128,7 @@ impl Model {
         })
     }
 
-    /// Draft section 4.1.1: rounds are counted by deliveries.
+    /// Draft sections 4.1.1.3 to 4.1.1.5: rounds are counted by deliveries.
     fn update_bandwidth(&mut self, ack: &Ack, limited: bool) {
         self.round_start = false;
         let Some(sample) = ack.rate.filter(|sample| sample.interval > 0) else { return };

@@ -1,5 +1,5 @@
-//! Long-term sampling: is there a token-bucket policer on the path? (Linux `bbr_lt_bw_sampling`; the
-//! draft mentions it without detail.) Two intervals in a row with heavy losses and the same rate mean
+//! Long-term sampling: is there a token-bucket policer on the path? (Linux `bbr_lt_bw_sampling`; not
+//! in the draft.) Two intervals in a row with heavy losses and the same rate mean
 //! yes, and that rate is then taken instead of the largest of the last rounds.
 
 use crate::units::{MILLISECOND, Nanos, seconds};

@@ -214,6 +214,59 @@ proptest! {
     }
 
     #[test]
+    fn what_is_shown_to_be_on_the_network_is_what_can_still_arrive(
+        spec in any_network(true), packets in packets(), seed: u64, later in 0u64..100_000_000,
+    ) {
+        let mut bench = Bench::new(&ending(spec), seed);
+        let mut at = 0;
+        for &(gap, route, size, flow, ect) in &packets {
+            at += gap;
+            bench.send(at, route, size, flow, ect);
+        }
+        bench.run(at + later);
+        let gone = |bench: &Bench| -> u64 {
+            let counters = bench.network.counters();
+            counters.map(|c| c.dropped + c.lost + c.stuck).sum::<u64>() + bench.arrivals.len() as u64
+        };
+        let copies = |bench: &Bench| bench.network.counters().map(|c| c.duplicated).sum::<u64>();
+        let before = (gone(&bench), copies(&bench), bench.arrivals.len());
+        let mut shown = Vec::new();
+        bench.network.for_each_payload(|probe| shown.push(probe.number));
+        bench.run(NEVER);
+        let queued: usize = bench.network.queued().sum();
+        for (_, _, probe) in &bench.arrivals[before.2..] {
+            prop_assert!(shown.contains(&probe.number), "{probe:?}");
+        }
+        if bench.network.counters().all(|c| c.background == 0) {
+            let left = gone(&bench) - before.0 + queued as u64;
+            prop_assert_eq!(shown.len() as u64 + copies(&bench) - before.1, left);
+        }
+    }
+
+    #[test]
+    fn nothing_arrives_before_it_is_announced_and_copies_know_that_they_are(
+        spec in any_network(true), packets in packets(), seed: u64,
+    ) {
+        let mut bench = Bench::new(&ending(spec), seed);
+        let mut at = 0;
+        for &(gap, route, size, flow, ect) in &packets {
+            at += gap;
+            bench.send(at, route, size, flow, ect);
+            let next = bench.network.next_at(&bench.queue);
+            let before = bench.arrivals.len();
+            bench.run(next.min(at + 5_000_000) - 1);
+            prop_assert_eq!(before, bench.arrivals.len());
+            at = at.max(bench.now);
+        }
+        bench.run(60 * SECOND);
+        let mut seen = vec![0; bench.sent as usize];
+        bench.arrivals.iter().for_each(|arrival| seen[arrival.2.number as usize] += 1);
+        for (_, _, probe) in &bench.arrivals {
+            prop_assert!(probe.copied || seen[probe.number as usize] == 1);
+        }
+    }
+
+    #[test]
     fn the_same_seed_gives_the_same_arrivals(
         spec in any_network(true), packets in packets(), seed: u64,
     ) {

@@ -191,7 +191,7 @@ fn a_probe_that_repaired_a_loss_counts_as_congestion_and_a_needless_one_does_not
 
 #[test]
 fn the_timeout_doubles_until_there_is_progress() {
-    // RFC 6298 (5.5), (5.7).
+    // RFC 6298 section 5 (5.5).
     let mut subject = Subject::new("reno");
     subject.send(0, 5);
     let (at, _) = subject.fire();
@@ -238,7 +238,7 @@ fn repeated_timeouts_reduce_ssthresh_once() {
 
 #[test]
 fn an_unused_window_does_not_grow() {
-    // RFC 9293 section 3.8.6, RFC 7661: no growth while the application or the peer limits.
+    // RFC 7661 sections 4.4 and 4.5.3: no growth while the application or the peer limits.
     let mut subject = Subject::new("reno");
     for round in 0..20 {
         subject.send(100 * round, 2);

@@ -1,0 +1,83 @@
+"""What an ACK costs the BPF congestion controls: run time of their hooks, as the kernel counts it.
+
+Each algorithm sends over networks of two, four and six paths on the namespaces testbed while the kernel keeps statistics
+of BPF programs (switched off again afterwards, also after a kill). A time includes the two readings of the
+clock that the statistics take, which is most of the cheapest hook. The traffic is real, so caches are as warm as
+real traffic leaves them. Prints a table and writes JSON. Needs root, and what `mptune doctor` asks for.
+"""
+
+import argparse
+import os
+import statistics
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from _measure import machine, spread, write
+from mptune.linux import bpf, bpf_libbpf
+from mptune.testbeds import Trial
+from mptune.testbeds import create as testbed
+from mptune.topology import load
+
+NETWORKS = Path(__file__).parent / "networks"
+CASES = (("two-alike", 2), ("four-shared", 4), ("six-mixed", 6))
+BUFFER_BYTES = 4 * 2**20
+
+
+def measure(cc: str, network: str, duration_ns: int, seed: int) -> dict[str, Any]:
+    """Calls and ns per call of each hook in one trial, by the hook's name (cut by the kernel to 15 letters)."""
+    trial = Trial(
+        topology=load(NETWORKS / f"{network}.toml"),
+        pm="fullmesh",
+        cc=cc,
+        buffer_bytes=BUFFER_BYTES,
+        seed=seed,
+        duration_ns=duration_ns,
+    )
+    statistics_on = bpf_libbpf.statistics()
+    try:
+        with bpf.loaded([cc]) as names:
+            observation = testbed("namespaces").run(trial)
+            (link,) = [one for one in bpf_libbpf.registered() if one.name == names[cc]]
+            hooks = [one for one in bpf_libbpf.programs() if one.btf == link.btf and one.calls]
+    finally:
+        os.close(statistics_on)
+    return {
+        "mbit_s": observation.throughput_bps / 1e6,
+        "hooks": {
+            one.name.removeprefix(f"{cc}_"): {"calls": one.calls, "ns": one.ns / one.calls} for one in hooks
+        },
+        "total_ns": sum(one.ns for one in hooks),
+        "acks": max(one.calls for one in hooks),
+    }
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--duration", type=float, default=5.0, help="of a trial, seconds")
+    asked = parser.parse_args()
+    print(", ".join(f"{name} {value}" for name, value in machine().items()))
+    table = Table("CC", "subflows", "calls", "cong_avoid (ns)", "all hooks (ns per ACK)")
+    found = []
+    for cc in bpf.programs():
+        for network, subflows in CASES:
+            runs = [measure(cc, network, round(asked.duration * 1e9), seed) for seed in range(asked.runs)]
+            growth = [
+                hook["ns"] for run in runs for name, hook in run["hooks"].items() if name.startswith("cong")
+            ]
+            whole = [run["total_ns"] / run["acks"] for run in runs]
+            calls = statistics.median(run["acks"] for run in runs)
+            table.add_row(cc, str(subflows), f"{calls:.0f}", spread(growth, 0), spread(whole, 0))
+            found.append({"cc": cc, "subflows": subflows, "runs": runs})
+    Console(width=110).print(table)
+    write("ack_cost", found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""How far the simulator is from the Linux kernel: the same trials on both, over eight networks.
+
+Every network of `networks/` x reno, cubic x 5 buffers (multiples of the sum of the rates times the largest
+RTT), fullmesh, and transfers of fixed size. What the kernel gave is kept in a campaign store under
+target/benchmarks and measured only once (--fresh measures it again); the simulator runs anew each time.
+Prints a table per network and the summary over all, and writes both as JSON. Needs what `mptune doctor` asks
+for, and a machine that does nothing else: overloaded trials are marked and left out.
+"""
+
+import argparse
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from _measure import RESULTS, machine, write
+from mptune.campaign.bench import Bench
+from mptune.campaign.progress import Reporter
+from mptune.campaign.records import PlannedTrial
+from mptune.campaign.store import Campaign, Store, create, open_store
+from mptune.comparing import CompareOptions, trial
+from mptune.comparison import Comparison, Row, compare, summarise_runs
+from mptune.statistics import quantile
+from mptune.testbeds import Observation
+from mptune.testbeds import create as testbed
+from mptune.testbeds.namespaces import stall_ns
+from mptune.topology import Topology, load
+from mptune.units import format_size
+
+NETWORKS = Path(__file__).parent / "networks"
+CCS = ("reno", "cubic")
+
+#: Buffers as multiples of the sum of the rates times the largest RTT.
+MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+#: Networks and sizes of the transfers, with the largest buffer.
+TRANSFERS = tuple(
+    itertools.product(
+        ("two-unlike", "two-lossy", "two-slow", "four-shared", "three-unequal"), (256 * 1024, 4 * 1024**2)
+    )
+)
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One configuration with its runs, as both testbeds are asked for it."""
+
+    network: str
+    pm: str
+    cc: str
+    buffer_bytes: int
+    transfer_bytes: int | None
+    planned: tuple[PlannedTrial, ...]
+
+
+def buffers(topology: Topology) -> tuple[int, ...]:
+    """Buffer sizes of a network, whole KiB."""
+    paths = sum(path.rate_bps for path in topology.paths)
+    up = sum(interface.up_bps for interface in topology.sender.interfaces)
+    down = sum(interface.down_bps for interface in topology.receiver.interfaces)
+    whole = min(paths, up, down) * max(path.base_rtt_ns for path in topology.paths) / 8e9
+    return tuple(max(32, round(multiple * whole / 1024)) * 1024 for multiple in MULTIPLES)
+
+
+def cases(topology: Topology, runs: int, duration_ns: int, seed: int) -> Iterator[Case]:
+    """Every saturated case of a network, then its transfers."""
+    sizes = buffers(topology)
+    wanted: list[tuple[str, int, int | None]] = [(cc, size, None) for cc in CCS for size in sizes]
+    wanted += [("cubic", sizes[-1], transfer) for name, transfer in TRANSFERS if name == topology.name]
+    for cc, size, transfer in wanted:
+        options = CompareOptions(
+            pms=("fullmesh",),
+            ccs=(cc,),
+            buffers=(size,),
+            runs=runs,
+            duration_ns=None if transfer else duration_ns,
+            transfer_bytes=transfer,
+            seed=seed,
+        )
+        planned = tuple(
+            PlannedTrial(purpose="sweep", run=run, trial=trial(topology, options, "fullmesh", cc, size, run))
+            for run in range(runs)
+        )
+        yield Case(
+            network=topology.name,
+            pm="fullmesh",
+            cc=cc,
+            buffer_bytes=size,
+            transfer_bytes=transfer,
+            planned=planned,
+        )
+
+
+@contextmanager
+def kernel_store(fresh: bool) -> Iterator[Store]:
+    """What the kernel gave so far."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / "fidelity.sqlite"
+    if fresh:
+        path.unlink(missing_ok=True)
+    about = Campaign(name="fidelity", settings={}, environment=dict(machine()))
+    with open_store(path) if path.exists() else create(path, about) as store:
+        yield store
+
+
+def measured(store: Store, found: Sequence[Case], reporter: Reporter) -> list[list[Observation]]:
+    """Observations of the kernel, from the store or fresh."""
+    planned = [one for case in found for one in case.planned]
+    bench = Bench(testbed("namespaces"), 1, store)
+    with reporter.phase("kernel") as progress:
+        bench.measure(planned, progress=progress)
+    return [[store.observation(store.key("namespaces", one)) for one in case.planned] for case in found]
+
+
+def simulated(found: Sequence[Case]) -> list[list[Observation]]:
+    """Observations of the simulator."""
+    bed = testbed("simulated")
+    return [[bed.run(one.trial) for one in case.planned] for case in found]
+
+
+def believed(observations: Sequence[Observation]) -> list[Observation]:
+    """Those of a machine that kept up."""
+    return [one for one in observations if not one.metadata.get("overloaded")]
+
+
+def row(case: Case, simulator: Sequence[Observation], kernel: Sequence[Observation]) -> Row:
+    """Both sides of a case."""
+    quiet = stall_ns(case.planned[0].trial)
+    return Row(
+        pm=case.pm,
+        cc=case.cc,
+        buffer_bytes=case.buffer_bytes,
+        simulated=summarise_runs(simulator, quiet),
+        kernel=summarise_runs(believed(kernel), quiet),
+    )
+
+
+def shown(cell: Any) -> str:
+    """A cell of the table: throughput, or why there is none."""
+    if cell.throughput_mbps is None:
+        return "stalled" if cell.stalled else (cell.reason or "overloaded")[:30]
+    return f"{cell.throughput_mbps:.1f}" + (" (stalls)" if cell.stalled else "")
+
+
+def print_rows(name: str, found: Sequence[Case], rows: Sequence[Row]) -> None:
+    """Table of one network."""
+    columns = ("CC", "buffer", "transfer", "simulated (Mbit/s)", "kernel (Mbit/s)", "error")
+    table = Table(*columns, title=name, title_justify="left")
+    for case, one in zip(found, rows, strict=True):
+        table.add_row(
+            case.cc,
+            format_size(case.buffer_bytes),
+            "" if case.transfer_bytes is None else format_size(case.transfer_bytes),
+            shown(one.simulated),
+            shown(one.kernel),
+            "-" if one.error is None else f"{100 * one.error:+.1f} %",
+        )
+    Console(width=110).print(table)
+
+
+def summary(comparison: Comparison) -> str:
+    """The numbers the targets are about."""
+    if comparison.median_error is None or comparison.q90_error is None:
+        return "nothing to compare"
+    correlation = comparison.rank_correlation
+    return (
+        f"{comparison.compared} configurations: median error {100 * comparison.median_error:.1f} %, "
+        f"90th percentile {100 * comparison.q90_error:.1f} %, rank correlation "
+        f"{'-' if correlation is None else f'{correlation:.3f}'}, stalls agree in "
+        f"{100 * comparison.stalls_agree:.0f} %"
+    )
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--duration", type=float, default=10.0, help="of a saturated trial, seconds")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--fresh", action="store_true", help="measure the kernel again")
+    parser.add_argument("--only", action="append", help="only networks with this name; repeat")
+    asked = parser.parse_args()
+    print(", ".join(f"{name} {value}" for name, value in machine().items()))
+    topologies = [load(path) for path in sorted(NETWORKS.glob("*.toml"))]
+    topologies = [one for one in topologies if not asked.only or one.name in asked.only]
+    reporter = Reporter()
+    everything: list[Row] = []
+    agreements, kept = [], []
+    with kernel_store(asked.fresh) as store:
+        for topology in topologies:
+            found = list(cases(topology, asked.runs, round(asked.duration * 1e9), asked.seed))
+            kernel = measured(store, found, reporter)
+            rows = [row(*one) for one in zip(found, simulated(found), kernel, strict=True)]
+            print_rows(f"{topology.name}: {topology.description}", found, rows)
+            saturated = [one for case, one in zip(found, rows, strict=True) if case.transfer_bytes is None]
+            comparison = compare(saturated)
+            print(f"{summary(comparison)}; same optimum: {comparison.same_optimum}\n")
+            agreements.append(comparison.same_optimum)
+            kept.append(comparison.kept)
+            everything += rows
+    whole = compare(everything)
+    print(f"Over all networks: {summary(whole)}")
+    lost = sorted(1 - one for one in kept if one is not None)
+    print(
+        f"The same optimum in {sum(one is True for one in agreements)} of {len(agreements)} networks; what the "
+        f"simulator's optimum costs on the kernel: median {100 * quantile(lost, 0.5):.1f} % of the throughput, at "
+        f"most {100 * lost[-1]:.1f} %"
+        if lost
+        else "no optimum to compare"
+    )
+    write(
+        "fidelity",
+        {
+            "rows": [msgspec.to_builtins(one) for one in everything],
+            "median_error": whole.median_error,
+            "q90_error": whole.q90_error,
+            "rank_correlation": whole.rank_correlation,
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+//! Handshakes: MP_CAPABLE on the initial subflow, MP_JOIN with its four packets on the others (RFC 8684
+//! sections 3.1 and 3.2), and how often they are repeated.
+
+use super::{Connection, Io, MAX_SUBFLOWS, Timer};
+use crate::congestion::Peer;
+use crate::mptcp::packet::{Kind, Packet, SYN_SIZE};
+use crate::mptcp::subflow::{Phase, Subflow};
+use crate::network::{forward, reverse};
+use crate::pathmanager::{Event, PathId, SubflowId};
+use crate::tcp::Sender;
+
+impl Connection {
+    pub(super) fn connect(&mut self, io: &mut Io<'_>, path: PathId, backup: bool) {
+        let id = self.subflows.len();
+        if id == MAX_SUBFLOWS {
+            return;
+        }
+        let flow = io.flows.len() as u16;
+        io.flows.push((self.number, id));
+        let timers = [Timer::Subflow(id), Timer::DelayedAck(id)];
+        let timers = timers.map(|timer| io.add_timer(self.number, timer));
+        let sender = Sender::new(self.controller.clone());
+        let mut subflow = Subflow::new(path, flow, sender, self.start, timers);
+        subflow.backup = backup;
+        self.subflows.push(subflow);
+        self.peers.push(Peer::default());
+        self.ask(io, id, Kind::Syn);
+    }
+
+    /// Sends a handshake packet that wants an answer.
+    pub(super) fn ask(&mut self, io: &mut Io<'_>, id: SubflowId, kind: Kind) {
+        let subflow = &mut self.subflows[id];
+        subflow.note_asked(io.now);
+        io.queue.set(subflow.timer, subflow.deadline(io.now));
+        let packet = Packet { flow: subflow.flow, kind, ..Packet::default() };
+        io.send(forward(subflow.path), SYN_SIZE, packet);
+    }
+
+    pub(super) fn answer(&mut self, io: &mut Io<'_>, id: SubflowId, kind: Kind) {
+        let subflow = &self.subflows[id];
+        let packet = Packet { flow: subflow.flow, kind, ..Packet::default() };
+        io.send(reverse(subflow.path), SYN_SIZE, packet);
+    }
+
+    pub(super) fn on_syn_ack(&mut self, io: &mut Io<'_>, id: SubflowId) {
+        let subflow = &mut self.subflows[id];
+        if subflow.phase != Phase::SynSent {
+            return;
+        }
+        let rtt = subflow.note_answered(io.now);
+        subflow.sender.on_established(io.now, rtt);
+        if id == 0 {
+            self.on_established(io, id);
+        } else {
+            subflow.phase = Phase::JoinAckSent;
+            self.ask(io, id, Kind::JoinAck);
+        }
+    }
+
+    pub(super) fn on_join_confirmed(&mut self, io: &mut Io<'_>, id: SubflowId) {
+        let subflow = &mut self.subflows[id];
+        if subflow.phase == Phase::JoinAckSent {
+            subflow.note_answered(io.now);
+            self.on_established(io, id);
+        }
+    }
+
+    pub(super) fn on_established(&mut self, io: &mut Io<'_>, id: SubflowId) {
+        self.subflows[id].phase = Phase::Established;
+        self.update_roles(io.now);
+        if self.fully_established {
+            self.tell_path_manager(io, Event::SubflowEstablished(id));
+        }
+        self.pump(io);
+    }
+
+    pub(super) fn on_handshake_timer(&mut self, io: &mut Io<'_>, id: SubflowId) {
+        let subflow = &mut self.subflows[id];
+        let deadline = subflow.deadline(io.now);
+        if deadline > io.now {
+            io.queue.set(subflow.timer, deadline);
+        } else if subflow.gives_up() {
+            subflow.phase = Phase::Refused;
+        } else {
+            let syn = subflow.phase == Phase::SynSent;
+            self.ask(io, id, if syn { Kind::Syn } else { Kind::JoinAck });
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A TUN device in a network namespace.
+//!
+//! Not its addresses and routes, nor how many packets it holds until they are read: whoever made the
+//! namespace sets them.
+
+use crate::config::Interface;
+use crate::relay::Ports;
+use crate::sys;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::thread;
+
+const TUN: &str = "/dev/net/tun";
+
+/// The device of an interface.
+#[derive(Debug)]
+pub(crate) struct Device {
+    name: String,
+    tun: File,
+    namespace: File,
+}
+
+impl Device {
+    /// Makes the device; it exists until it is dropped or the process ends.
+    ///
+    /// # Errors
+    /// What could not be done, and what is needed for it.
+    pub fn create(interface: &Interface) -> Result<Self, String> {
+        let name = interface.device.clone();
+        let path = &interface.netns;
+        let namespace = File::open(path)
+            .map_err(|error| format!("interface {name}: {}: {error}", path.display()))?;
+        let tun = within(&namespace, || create(&name))
+            .map_err(|reason| format!("interface {name} in {}: {reason}", path.display()))?;
+        Ok(Self { name, tun, namespace })
+    }
+
+    /// Packets that it dropped because they were not read in time; 0 if that cannot be told.
+    pub fn unread(&self) -> u64 {
+        let count = || {
+            let table =
+                fs::read_to_string("/proc/thread-self/net/dev").map_err(|e| e.to_string())?;
+            dropped(&table, &self.name).ok_or_else(|| "no such device".into())
+        };
+        within(&self.namespace, count).unwrap_or(0)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tun.as_fd()
+    }
+}
+
+/// Does something in a namespace: in a thread of its own, because entering is for good.
+fn within<T: Send>(
+    namespace: &File,
+    action: impl FnOnce() -> Result<T, String> + Send,
+) -> Result<T, String> {
+    let enter_and_act = || {
+        sys::enter_network_namespace(namespace).map_err(|error| {
+            format!("setns: {error}; root (CAP_SYS_ADMIN) is needed, also in a user namespace")
+        })?;
+        action()
+    };
+    thread::scope(|scope| scope.spawn(enter_and_act).join())
+        .unwrap_or_else(|_| Err("the thread that entered it panicked".into()))
+}
+
+/// Makes a TUN device in this thread's namespace.
+fn create(name: &str) -> Result<File, String> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
+    let file = options.open(TUN).map_err(|error| {
+        format!("{TUN}: {error}; the kernel's tun driver and access to this file are needed")
+    })?;
+    sys::make_tun(&file, name).map_err(|error| {
+        format!("TUNSETIFF: {error}; a name that is free and root (CAP_NET_ADMIN) are needed")
+    })?;
+    Ok(file)
+}
+
+/// From the table of proc_pid_net(5): what a device dropped of the packets sent to it.
+fn dropped(table: &str, name: &str) -> Option<u64> {
+    let of = |line: &'_ str| -> Option<u64> {
+        let counters = line.trim_start().strip_prefix(name)?.strip_prefix(':')?;
+        // Eight counters of receiving, then bytes, packets, errors and drops of sending.
+        counters.split_whitespace().nth(11)?.parse().ok()
+    };
+    table.lines().find_map(of)
+}
+
+impl Ports for Vec<Device> {
+    #[inline]
+    fn receive(&mut self, device: usize, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let device = &mut self[device];
+        match device.tun.read(buffer) {
+            Ok(length) => Ok(Some(length)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(io::Error::new(
+                error.kind(),
+                format!("device {}: {error}; has its namespace ended?", device.name()),
+            )),
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, device: usize, packet: &[u8]) -> io::Result<()> {
+        self[device].tun.write(packet).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drops_of_the_named_device_are_read() {
+        let table = "Inter-|   Receive                         |  Transmit\n \
+            face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop\n\
+            if10: 100 1 2 3 4 5 6 7 800 9 10 99 12 13 14 15\n  \
+            if1: 100 1 2 3 4 5 6 7 800 9 10 11 12 13 14 15\n";
+        assert_eq!(dropped(table, "if1"), Some(11));
+        assert_eq!(dropped(table, "if"), None);
+    }
+}

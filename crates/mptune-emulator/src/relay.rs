@@ -1,0 +1,272 @@
+//! A packet's way: read from a device, carried by the network, written to the device at the other end.
+//!
+//! Plain functions of time: the clock and the devices are arguments. The model runs on due times, not
+//! on the times at which it is called: a late call delivers late, and delays nothing else.
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::header::{self, Header};
+use crate::lateness::Lateness;
+use crate::routes::Routes;
+use crate::slab::{SLOT, Slab, Slot};
+use mptune_core::engine::EventQueue;
+use mptune_core::network::{Carried, LinkCounters, Network, RouteId};
+use mptune_core::units::{MILLISECOND, NEVER, Nanos};
+use std::collections::VecDeque;
+use std::io;
+
+/// Packets that are read from one device, or written, before the other is looked at: at a few
+/// microseconds each they keep the other waiting for less than a tenth of a millisecond.
+const BATCH: usize = 16;
+/// While nothing else happens, background traffic is caught up with so often.
+const CATCH_UP: Nanos = MILLISECOND;
+/// Packets that are refused before slots are looked for again: a search through all of them takes
+/// about as long as a thousand packets.
+const REFUSALS: u64 = 1024;
+
+/// The devices of all interfaces, by their position in the configuration.
+pub(crate) trait Ports {
+    /// Reads one packet and tells its length; none if there is none.
+    fn receive(&mut self, device: usize, buffer: &mut [u8]) -> io::Result<Option<usize>>;
+    /// Writes one packet.
+    fn send(&mut self, device: usize, packet: &[u8]) -> io::Result<()>;
+}
+
+/// What the network carries of a packet.
+#[derive(Debug, Clone, Copy)]
+struct Handle {
+    slot: Slot,
+    flow: u32,
+    length: u16,
+    is_ect: bool,
+    marked: bool,
+    /// Another handle may name the same slot.
+    shared: bool,
+}
+
+/// The slot of background traffic, which has none.
+const NO_SLOT: Slot = Slot::MAX;
+
+impl Default for Handle {
+    fn default() -> Self {
+        Self { slot: NO_SLOT, flow: 0, length: 0, is_ect: false, marked: false, shared: false }
+    }
+}
+
+impl Carried for Handle {
+    #[inline]
+    fn flow(&self) -> u32 {
+        self.flow
+    }
+
+    #[inline]
+    fn is_ect(&self) -> bool {
+        self.is_ect
+    }
+
+    #[inline]
+    fn mark_ce(&mut self) {
+        self.marked = true;
+    }
+
+    #[inline]
+    fn duplicate(&mut self) {
+        self.shared = true;
+    }
+}
+
+/// A packet at the end of its route.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    at: Nanos,
+    route: RouteId,
+    packet: Handle,
+}
+
+/// What was carried, and what was not for other reasons than those of the model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Packets delivered.
+    pub packets: u64,
+    /// Their bytes, IP headers included.
+    pub bytes: u64,
+    /// Packets that are on no path, or no IP packets.
+    pub unroutable: u64,
+    /// Packets lost because there was no room for them here, or because a device refused them.
+    pub overflow: u64,
+}
+
+/// The network with the packets on it.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    queue: EventQueue,
+    network: Network<Handle>,
+    has_background: bool,
+    routes: Routes,
+    slab: Slab,
+    /// Packets that have arrived and are to be written, in order of time.
+    due: VecDeque<Due>,
+    /// A packet that nobody has room for, or a copy that is marked.
+    scratch: Box<[u8; SLOT]>,
+    /// Packets to refuse before slots are looked for again.
+    refusals: u64,
+    tally: Tally,
+    lateness: Lateness,
+}
+
+impl Relay {
+    /// An empty network at time 0, of a valid configuration, that keeps up to `slots` packets.
+    pub fn new(config: &Config, slots: usize) -> Self {
+        let mut queue = EventQueue::new();
+        let network = Network::new(&config.network, config.seed, &mut queue);
+        Self {
+            queue,
+            network,
+            has_background: config.network.links.iter().any(|link| !link.udp.is_empty()),
+            routes: Routes::new(config),
+            slab: Slab::new(slots),
+            due: VecDeque::new(),
+            scratch: Box::new([0; SLOT]),
+            refusals: 0,
+            tally: Tally::default(),
+            lateness: Lateness::new(),
+        }
+    }
+
+    /// Cuts or restores a path.
+    pub fn set_path_up(&mut self, path: usize, up: bool) {
+        self.network.set_path_up(path, up);
+    }
+
+    /// What was carried so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// How late it was.
+    pub fn lateness(&self) -> &Lateness {
+        &self.lateness
+    }
+
+    /// What happened on each link so far.
+    pub fn counters(&self) -> impl Iterator<Item = LinkCounters> {
+        self.network.counters()
+    }
+
+    /// When [`Self::deliver`] is to be called at the latest; none for never, if nothing is received.
+    pub fn next_at(&self, now: Nanos) -> Option<Nanos> {
+        if !self.due.is_empty() {
+            return Some(now);
+        }
+        let next = self.network.next_at(&self.queue);
+        let latest = if self.has_background { now + CATCH_UP } else { NEVER };
+        let at = next.min(latest);
+        (at < NEVER).then_some(at)
+    }
+
+    /// Takes some of the packets that a device has.
+    ///
+    /// # Errors
+    /// The device cannot be read.
+    pub fn receive(
+        &mut self,
+        device: usize,
+        ports: &mut impl Ports,
+        clock: &impl Clock,
+    ) -> io::Result<()> {
+        for _ in 0..BATCH {
+            let Some(slot) = self.free_slot() else {
+                if ports.receive(device, &mut self.scratch[..])?.is_none() {
+                    break;
+                }
+                self.tally.overflow += 1;
+                continue;
+            };
+            let Some(length) = ports.receive(device, self.slab.bytes_mut(slot))? else {
+                self.slab.release(slot);
+                break;
+            };
+            if !self.enter(device, slot, length, clock.now()) {
+                self.tally.unroutable += 1;
+                self.slab.release(slot);
+            }
+        }
+        Ok(())
+    }
+
+    /// A packet enters the network; false if it is on no route.
+    fn enter(&mut self, device: usize, slot: Slot, length: usize, now: Nanos) -> bool {
+        let Some(header) = header::parse(&self.slab.bytes(slot)[..length]) else { return false };
+        let Header { addresses, flow, is_ect } = header;
+        let Some(route) = self.routes.find(device, &addresses) else { return false };
+        let length = length as u16;
+        let packet = Handle { slot, flow, length, is_ect, marked: false, shared: false };
+        // A link must see its packets in order of time, so first those that are due before.
+        self.advance(now);
+        self.network.send(&mut self.queue, now, route, u32::from(length), packet);
+        true
+    }
+
+    /// Lets happen on the network what is due.
+    fn advance(&mut self, now: Nanos) {
+        while let Some((at, source)) = self.queue.earliest().filter(|&(at, _)| at <= now) {
+            if let Some((route, packet)) = self.network.advance(&mut self.queue, source) {
+                self.due.push_back(Due { at, route, packet });
+            }
+        }
+    }
+
+    /// Writes some of the packets that have arrived.
+    pub fn deliver(&mut self, ports: &mut impl Ports, clock: &impl Clock) {
+        self.advance(clock.now());
+        for _ in 0..BATCH {
+            let Some(Due { at, route, packet }) = self.due.pop_front() else { return };
+            let length = usize::from(packet.length);
+            let mut bytes = &self.slab.bytes(packet.slot)[..length];
+            if packet.marked {
+                // Of a copy: if the network duplicated the packet, only one of the two may be marked.
+                let copy = &mut self.scratch[..length];
+                copy.copy_from_slice(bytes);
+                header::mark_ce(copy);
+                bytes = copy;
+            }
+            self.lateness.record(clock.now().saturating_sub(at));
+            match ports.send(self.routes.end(route), bytes) {
+                Ok(()) => {
+                    self.tally.packets += 1;
+                    self.tally.bytes += length as u64;
+                }
+                Err(_) => self.tally.overflow += 1,
+            }
+            if !packet.shared {
+                self.slab.release(packet.slot);
+            }
+        }
+    }
+
+    /// A slot for the next packet; none if as many packets as may be are on their way.
+    fn free_slot(&mut self) -> Option<Slot> {
+        if let Some(slot) = self.slab.take() {
+            return Some(slot);
+        }
+        if self.refusals > 0 {
+            self.refusals -= 1;
+            return None;
+        }
+        let Self { slab, network, due, .. } = self;
+        slab.collect(|marks| {
+            network.for_each_payload(|packet| {
+                if packet.slot != NO_SLOT {
+                    marks.keep(packet.slot);
+                }
+            });
+            due.iter().for_each(|due| marks.keep(due.packet.slot));
+        });
+        let slot = slab.take();
+        self.refusals = if slot.is_some() { 0 } else { REFUSALS };
+        slot
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! What the emulator says: lines of JSON on its standard output.
+
+use crate::config::Config;
+use crate::relay::Relay;
+use mptune_core::network::LinkCounters;
+use mptune_core::units::Nanos;
+use serde::Serialize;
+use std::io::Write;
+
+/// A line of output.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event<'a> {
+    /// The devices are there.
+    Ready,
+    /// Why there is no emulation, or no longer.
+    Error { reason: &'a str },
+    /// What was carried; the last line.
+    Report(Report<'a>),
+}
+
+/// How long the emulator carried packets, and what that took.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Effort {
+    pub elapsed: Nanos,
+    pub cpu: Nanos,
+    /// How the process is scheduled.
+    pub scheduling: &'static str,
+    /// Packets that devices dropped because they were not read in time.
+    pub unread: u64,
+}
+
+/// What was carried.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report<'a> {
+    elapsed_ns: Nanos,
+    /// Processor time of the emulator, with what the receiving stack does when it is handed a packet.
+    cpu_ns: Nanos,
+    scheduling: &'static str,
+    packets: u64,
+    bytes: u64,
+    late_p50_ns: Nanos,
+    late_p99_ns: Nanos,
+    late_max_ns: Nanos,
+    unroutable: u64,
+    overflow: u64,
+    links: Vec<Link<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Link<'a> {
+    name: &'a str,
+    forwarded: u64,
+    dropped: u64,
+    lost: u64,
+    marked: u64,
+    duplicated: u64,
+    stuck: u64,
+    background: u64,
+}
+
+impl<'a> Report<'a> {
+    pub fn new(config: &'a Config, relay: &Relay, effort: Effort) -> Self {
+        let tally = relay.tally();
+        let late = relay.lateness();
+        let links = config.network.links.iter().zip(relay.counters());
+        Self {
+            elapsed_ns: effort.elapsed,
+            cpu_ns: effort.cpu,
+            scheduling: effort.scheduling,
+            packets: tally.packets,
+            bytes: tally.bytes,
+            late_p50_ns: late.quantile(0.5),
+            late_p99_ns: late.quantile(0.99),
+            late_max_ns: late.max(),
+            unroutable: tally.unroutable,
+            overflow: tally.overflow + effort.unread,
+            links: links.map(|(link, counters)| Link::new(&link.name, counters)).collect(),
+        }
+    }
+}
+
+impl<'a> Link<'a> {
+    fn new(name: &'a str, counters: LinkCounters) -> Self {
+        let LinkCounters { forwarded, dropped, lost, marked, duplicated, stuck, background } =
+            counters;
+        Self { name, forwarded, dropped, lost, marked, duplicated, stuck, background }
+    }
+}
+
+/// Prints a line. That nobody reads it any more is no reason not to end in order.
+pub(crate) fn say(event: &Event<'_>) {
+    if let Ok(line) = serde_json::to_string(event) {
+        let _ = writeln!(std::io::stdout().lock(), "{line}");
+    }
+}

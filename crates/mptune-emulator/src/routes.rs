@@ -1,0 +1,98 @@
+//! Which path a packet is on: its addresses and the device it comes from tell.
+
+use crate::config::{Config, Interface, Side};
+use crate::header::Addresses;
+use mptune_core::network::{RouteId, forward, reverse};
+
+/// Routes by the addresses of what enters them, and the devices at their ends.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    /// For each device the routes that begin there: a handful, so a search is as fast as a table.
+    from: Vec<Vec<(Addresses, RouteId)>>,
+    /// For each route the device at its end.
+    to: Vec<usize>,
+}
+
+impl Routes {
+    /// Of a valid configuration.
+    pub fn new(config: &Config) -> Self {
+        let mut routes = Self { from: vec![Vec::new(); config.interfaces.len()], to: Vec::new() };
+        for (number, path) in config.network.paths.iter().enumerate() {
+            let local = config.interface(Side::Local, path.local).unwrap_or_default();
+            let remote = config.interface(Side::Remote, path.remote).unwrap_or_default();
+            for (route, start, end) in
+                [(forward(number), local, remote), (reverse(number), remote, local)]
+            {
+                debug_assert_eq!(route, routes.to.len());
+                routes.to.push(end);
+                let pairs = addresses(&config.interfaces[start], &config.interfaces[end]);
+                routes.from[start].extend(pairs.map(|pair| (pair, route)));
+            }
+        }
+        routes
+    }
+
+    /// The route of a packet that a device sends; none if its addresses are not those of a path there.
+    #[inline]
+    pub fn find(&self, device: usize, addresses: &Addresses) -> Option<RouteId> {
+        self.from[device].iter().find(|known| known.0 == *addresses).map(|known| known.1)
+    }
+
+    /// The device at the end of a route.
+    #[inline]
+    pub fn end(&self, route: RouteId) -> usize {
+        self.to[route]
+    }
+}
+
+fn addresses(from: &Interface, to: &Interface) -> impl Iterator<Item = Addresses> {
+    let v4 = from.ipv4.zip(to.ipv4).map(|(a, b)| {
+        let mut pair = [0; 8];
+        pair[..4].copy_from_slice(&a.octets());
+        pair[4..].copy_from_slice(&b.octets());
+        Addresses::V4(pair)
+    });
+    let v6 = from.ipv6.zip(to.ipv6).map(|(a, b)| {
+        let mut pair = [0; 32];
+        pair[..16].copy_from_slice(&a.octets());
+        pair[16..].copy_from_slice(&b.octets());
+        Addresses::V6(pair)
+    });
+    v4.into_iter().chain(v6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::tests::{parsed, two_by_two};
+    use crate::header::parse;
+    use crate::header::tests::udp;
+    use serde_json::json;
+
+    #[test]
+    fn every_pair_of_addresses_is_a_path_in_both_directions_and_nothing_else_is() {
+        let config = parsed(&two_by_two(json!({})));
+        let routes = Routes::new(&config);
+        let mut found = Vec::new();
+        for (from, a) in config.interfaces.iter().enumerate() {
+            for (to, b) in config.interfaces.iter().enumerate() {
+                let v4 = udp(a.ipv4.unwrap().into(), b.ipv4.unwrap().into(), 1, 0, 0, 0);
+                let v6 = udp(a.ipv6.unwrap().into(), b.ipv6.unwrap().into(), 1, 0, 0, 0);
+                for packet in [v4, v6] {
+                    let header = parse(&packet).expect("a packet");
+                    for device in 0..4 {
+                        let route = routes.find(device, &header.addresses);
+                        assert_eq!(route.is_some(), a.side != b.side && device == from);
+                        if let Some(route) = route {
+                            assert_eq!(routes.end(route), to);
+                            found.push(route);
+                        }
+                    }
+                }
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found, (0..8).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,171 @@
+//! The process: a configuration, devices, commands and packets until the end, a report.
+
+use crate::clock::{Clock, RealClock};
+use crate::config::Config;
+use crate::control::{Command, Lines};
+use crate::device::Device;
+use crate::relay::Relay;
+use crate::report::{Effort, Event, Report, say};
+use crate::sys;
+use mptune_core::units::Nanos;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// Packets that may be on their way, 2 KiB each: half a gigabyte, 2 s at 1.5 Gbit/s.
+const SLOTS: usize = 1 << 18;
+/// Files that are waited for besides the devices.
+const INPUTS: usize = 2;
+
+/// Runs the emulator on standard input and output until it is told to stop; the exit status.
+pub fn main() -> i32 {
+    emulate().unwrap_or_else(|reason| {
+        say(&Event::Error { reason: &reason });
+        1
+    })
+}
+
+fn emulate() -> Result<i32, String> {
+    sys::die_with_parent().map_err(|error| format!("PR_SET_PDEATHSIG: {error}"))?;
+    let mut inputs = Inputs::open().map_err(|error| format!("standard input: {error}"))?;
+    let Some(line) = inputs.first_line()? else { return Ok(0) };
+    let config = Config::parse(&line)?;
+    let devices = config.interfaces.iter().map(Device::create).collect::<Result<Vec<_>, _>>()?;
+    let scheduling = sys::hurry();
+    say(&Event::Ready);
+    let mut session = Session::new(&config, inputs, devices);
+    let outcome = session.carry();
+    if let Err(reason) = &outcome {
+        say(&Event::Error { reason });
+    }
+    say(&Event::Report(Report::new(&config, &session.relay, session.effort(scheduling))));
+    Ok(i32::from(outcome.is_err()))
+}
+
+/// What may end the emulation or tell it something.
+struct Inputs {
+    termination: OwnedFd,
+    lines: Lines,
+    terminated: bool,
+}
+
+impl Inputs {
+    fn open() -> io::Result<Self> {
+        let termination = sys::catch_termination()?;
+        let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+        Ok(Self { termination, lines: Lines::new(file), terminated: false })
+    }
+
+    /// What is to be waited for.
+    fn files(&self) -> [libc::pollfd; INPUTS] {
+        [sys::readable(self.termination.as_fd()), sys::readable(self.lines.as_fd())]
+    }
+
+    /// Takes what the wait has found.
+    fn take(&mut self, found: &[libc::pollfd]) -> Result<(), String> {
+        self.terminated |= found[0].revents != 0;
+        if found[1].revents != 0 {
+            self.lines.fill().map_err(|error| format!("standard input: {error}"))?;
+        }
+        Ok(())
+    }
+
+    fn ended(&self) -> bool {
+        self.terminated || self.lines.ended()
+    }
+
+    /// Waits for the first line; none if the end comes before it.
+    fn first_line(&mut self) -> Result<Option<Vec<u8>>, String> {
+        loop {
+            if let Some(line) = self.lines.next() {
+                return Ok(Some(line));
+            }
+            if self.ended() {
+                return Ok(None);
+            }
+            let mut files = self.files();
+            sys::wait(&mut files, None).map_err(|error| format!("ppoll: {error}"))?;
+            self.take(&files)?;
+        }
+    }
+}
+
+/// The emulation once the devices are there.
+struct Session {
+    inputs: Inputs,
+    devices: Vec<Device>,
+    relay: Relay,
+    paths: usize,
+    /// The inputs, then the devices.
+    files: Vec<libc::pollfd>,
+    /// The clock of the network and the processor time at its start. Until then devices are not read:
+    /// what is sent waits in them.
+    start: Option<(RealClock, Nanos)>,
+}
+
+impl Session {
+    fn new(config: &Config, inputs: Inputs, devices: Vec<Device>) -> Self {
+        let readable = devices.iter().map(|device| sys::readable(device.as_fd()));
+        let files = inputs.files().into_iter().chain(readable).collect();
+        let relay = Relay::new(config, SLOTS);
+        Self { inputs, devices, relay, paths: config.network.paths.len(), files, start: None }
+    }
+
+    /// Carries packets until the end.
+    fn carry(&mut self) -> Result<(), String> {
+        while !self.inputs.ended() {
+            self.wait()?;
+            while let Some(line) = self.inputs.lines.next() {
+                if !self.obey(Command::parse(&line, self.paths)?)? {
+                    return Ok(());
+                }
+            }
+            let Some((clock, _)) = &self.start else { continue };
+            for device in 0..self.devices.len() {
+                if self.files[INPUTS + device].revents != 0 {
+                    let received = self.relay.receive(device, &mut self.devices, clock);
+                    received.map_err(|error| error.to_string())?;
+                }
+            }
+            self.relay.deliver(&mut self.devices, clock);
+        }
+        Ok(())
+    }
+
+    /// Waits for a command, a packet or the time of the next delivery.
+    fn wait(&mut self) -> Result<(), String> {
+        let (files, timeout) = match &self.start {
+            None => (&mut self.files[..INPUTS], None),
+            Some((clock, _)) => {
+                let now = clock.now();
+                let at = self.relay.next_at(now);
+                (&mut self.files[..], at.map(|at| Duration::from_nanos(at.saturating_sub(now))))
+            }
+        };
+        sys::wait(files, timeout).map_err(|error| format!("ppoll: {error}"))?;
+        self.inputs.take(&self.files)
+    }
+
+    /// Does what it is told; false if that was to stop.
+    fn obey(&mut self, command: Command) -> Result<bool, String> {
+        match command {
+            Command::Start if self.start.is_none() => {
+                self.start = Some((RealClock::start(), sys::cpu_time()));
+            }
+            Command::Start => return Err("command: one start expected, found another".into()),
+            Command::Down { path } => self.relay.set_path_up(path, false),
+            Command::Up { path } => self.relay.set_path_up(path, true),
+            Command::Stop => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// What the emulation took since its start.
+    fn effort(&self, scheduling: &'static str) -> Effort {
+        let (elapsed, cpu) =
+            self.start.as_ref().map_or((0, 0), |(clock, cpu)| (clock.now(), sys::cpu_time() - cpu));
+        let unread = self.devices.iter().map(Device::unread).sum();
+        Effort { elapsed, cpu, scheduling, unread }
+    }
+}

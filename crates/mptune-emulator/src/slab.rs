@@ -1,0 +1,123 @@
+//! Where packets are kept while the network carries what it needs to know of them.
+//!
+//! A slot is taken for a packet and given back when it was delivered. The network drops packets
+//! without a word, so when slots run out, those that nobody has any more are collected: the owner
+//! names the ones in use.
+
+/// Bytes of a slot: a packet of 1500 bytes, and enough to notice one that is larger.
+pub(crate) const SLOT: usize = 2048;
+/// Slots that are allocated at once; memory is touched only when they are used.
+const CHUNK: usize = 512;
+
+/// A slot's number.
+pub(crate) type Slot = u32;
+
+/// Slots, a multiple of [`CHUNK`] of them.
+#[derive(Debug)]
+pub(crate) struct Slab {
+    chunks: Vec<Box<[u8]>>,
+    /// Slots without a packet; the last one is taken next, while it is still in the cache.
+    free: Vec<Slot>,
+    /// Most chunks there may be.
+    limit: usize,
+}
+
+/// Which slots are in use.
+#[derive(Debug)]
+pub(crate) struct Marks(Vec<bool>);
+
+impl Marks {
+    /// This one is.
+    pub fn keep(&mut self, slot: Slot) {
+        self.0[slot as usize] = true;
+    }
+}
+
+impl Slab {
+    /// An empty one that will never have more than about `limit` slots.
+    pub fn new(limit: usize) -> Self {
+        Self { chunks: Vec::new(), free: Vec::new(), limit: limit.div_ceil(CHUNK) }
+    }
+
+    /// A free slot; none if there is none and [`Self::collect`] should be called.
+    #[inline]
+    pub fn take(&mut self) -> Option<Slot> {
+        self.free.pop()
+    }
+
+    /// Gives a slot back.
+    #[inline]
+    pub fn release(&mut self, slot: Slot) {
+        self.free.push(slot);
+    }
+
+    /// Frees all slots but those that `mark` marks. If that is less than a quarter of all, there will
+    /// be twice as many, so that the effort per packet stays the same however many there are.
+    pub fn collect(&mut self, mark: impl FnOnce(&mut Marks)) {
+        let mut marks = Marks(vec![false; self.chunks.len() * CHUNK]);
+        mark(&mut marks);
+        self.free.clear();
+        let unused = marks.0.iter().zip(0..).filter(|(kept, _)| !**kept).map(|(_, slot)| slot);
+        self.free.extend(unused);
+        let slots = self.chunks.len() * CHUNK;
+        if self.free.len() * 4 <= slots {
+            let more = self.chunks.len().max(1).min(self.limit - self.chunks.len());
+            self.chunks.extend((0..more).map(|_| vec![0; CHUNK * SLOT].into_boxed_slice()));
+            self.free.extend((slots..slots + more * CHUNK).map(|slot| slot as Slot));
+        }
+    }
+
+    /// The bytes of a slot.
+    #[inline]
+    pub fn bytes(&self, slot: Slot) -> &[u8] {
+        let at = slot as usize % CHUNK * SLOT;
+        &self.chunks[slot as usize / CHUNK][at..at + SLOT]
+    }
+
+    /// The bytes of a slot, to be written.
+    #[inline]
+    pub fn bytes_mut(&mut self, slot: Slot) -> &mut [u8] {
+        let at = slot as usize % CHUNK * SLOT;
+        &mut self.chunks[slot as usize / CHUNK][at..at + SLOT]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    proptest! {
+        /// Take, release, or lose a slot without a word; 1 in 4 of each, the rest are taken.
+        #[test]
+        fn no_slot_is_given_twice_none_is_lost_and_the_limit_holds(
+            steps in prop::collection::vec(0u8..4, 0..4000), limit in 1usize..4,
+        ) {
+            let mut slab = Slab::new(limit * CHUNK);
+            let mut used: Vec<Slot> = Vec::new();
+            for step in steps {
+                match step {
+                    0 if !used.is_empty() => slab.release(used.remove(0)),
+                    1 if !used.is_empty() => drop(used.remove(0)),
+                    _ => {
+                        let slot = slab.take().or_else(|| {
+                            slab.collect(|marks| used.iter().for_each(|&slot| marks.keep(slot)));
+                            slab.take()
+                        });
+                        prop_assert_eq!(slot.is_none(), used.len() == limit * CHUNK);
+                        if let Some(slot) = slot {
+                            slab.bytes_mut(slot)[..4].copy_from_slice(&slot.to_ne_bytes());
+                            used.push(slot);
+                        }
+                    }
+                }
+            }
+            let distinct: HashSet<_> = used.iter().collect();
+            prop_assert_eq!(distinct.len(), used.len());
+            for slot in used {
+                prop_assert_eq!(&slab.bytes(slot)[..4], &slot.to_ne_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The system calls that the standard library lacks. All unsafe code of the crate is here, each block
+//! with the reason why it is sound.
+#![allow(unsafe_code)]
+
+use mptune_core::units::Nanos;
+use std::ffi::c_int;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+
+/// A real-time priority is before all that has none, and the second lowest before traffic that has one.
+const PRIORITY: c_int = 2;
+/// Nice value where real-time scheduling is not permitted.
+const NICE: c_int = -20;
+/// Timers may be so late that they can expire together (prctl(2), PR_SET_TIMERSLACK).
+const TIMER_SLACK_NS: libc::c_ulong = 1_000;
+
+/// What a call returned, or the error it left.
+fn checked(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Has this process killed when the thread that started it ends, however it ends.
+///
+/// # Errors
+/// The kernel's, or that the parent has ended already.
+pub(crate) fn die_with_parent() -> io::Result<()> {
+    let parent = std::os::unix::process::parent_id();
+    // SAFETY: prctl with PR_SET_PDEATHSIG takes a number and touches no memory.
+    checked(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
+    if std::os::unix::process::parent_id() == parent {
+        return Ok(());
+    }
+    Err(io::Error::other("the process that started this one has ended"))
+}
+
+/// Asks to be scheduled before others and woken in time; tells how it is scheduled now.
+pub(crate) fn hurry() -> &'static str {
+    let priority = libc::sched_param { sched_priority: PRIORITY };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the parameter outlives the call, which only reads it; 0 is this thread. prctl and
+    // setpriority take numbers and touch no memory.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, TIMER_SLACK_NS);
+        if libc::sched_setscheduler(0, policy, &raw const priority) == 0 {
+            "fifo"
+        } else if libc::setpriority(libc::PRIO_PROCESS, 0, NICE) == 0 {
+            "nice"
+        } else {
+            "normal"
+        }
+    }
+}
+
+/// Processor time of this process, all threads.
+pub(crate) fn cpu_time() -> Nanos {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock exists on every Linux; the call writes to a timespec that outlives it.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as Nanos * 1_000_000_000 + time.tv_nsec as Nanos
+}
+
+/// Moves this thread into a network namespace.
+pub(crate) fn enter_network_namespace(namespace: &File) -> io::Result<()> {
+    // SAFETY: setns takes a descriptor, which is open, and touches no memory.
+    checked(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Makes a TUN device without packet information behind an open `/dev/net/tun`. It lives as long as the
+/// file is open. What does not fit of the name is left out.
+pub(crate) fn make_tun(file: &File, name: &str) -> io::Result<()> {
+    // SAFETY: an ifreq consists of numbers and a union of numbers and pointers, for all of which zero
+    // is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let last = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..last].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_TUN_EXCL;
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes an ifreq, which outlives the call.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) }).map(drop)
+}
+
+/// Waits until something can be read or the time is over; none waits without end. A signal ends it
+/// early, with nothing to read.
+///
+/// ppoll, because poll counts in milliseconds and epoll_pwait2 is missing before Linux 5.11; the files
+/// are a handful.
+pub(crate) fn wait(files: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<()> {
+    let timeout = timeout.map(|timeout| libc::timespec {
+        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_nsec: timeout.subsec_nanos() as libc::c_long,
+    });
+    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let (first, number) = (files.as_mut_ptr(), files.len() as libc::nfds_t);
+    // SAFETY: pointer and number are those of a slice that is ours for the time of the call; the
+    // timeout is null or outlives the call; without a mask signals stay as they are.
+    match checked(unsafe { libc::ppoll(first, number, timeout, std::ptr::null()) }) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            files.iter_mut().for_each(|file| file.revents = 0);
+            Ok(())
+        }
+        result => result.map(drop),
+    }
+}
+
+/// An entry for [`wait`].
+pub(crate) fn readable(file: BorrowedFd<'_>) -> libc::pollfd {
+    libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 }
+}
+
+/// Where the signal handler tells of a signal: a descriptor that is never closed, -1 before.
+static TERMINATION: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn on_termination(_signal: c_int) {
+    let one = 1_u64;
+    let file: RawFd = TERMINATION.load(Ordering::Relaxed);
+    // SAFETY: write is async-signal-safe (signal-safety(7)) and reads 8 bytes of a local variable.
+    unsafe { libc::write(file, (&raw const one).cast(), size_of::<u64>()) };
+}
+
+/// From now on SIGTERM and SIGINT do not end the process but make the result readable. A handler and
+/// not a signalfd, because other threads of the process may have the signals unblocked.
+pub(crate) fn catch_termination() -> io::Result<OwnedFd> {
+    // SAFETY: eventfd takes numbers; the descriptor it returns is owned by nobody else, and the
+    // handler uses a duplicate that stays open.
+    let event = unsafe {
+        OwnedFd::from_raw_fd(checked(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?)
+    };
+    TERMINATION.store(std::os::fd::IntoRawFd::into_raw_fd(event.try_clone()?), Ordering::Relaxed);
+    let handler: extern "C" fn(c_int) = on_termination;
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        // SAFETY: a sigaction of zeros is valid and blocks nothing; the handler has the signature that
+        // goes without SA_SIGINFO and does only what a handler may.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as libc::sighandler_t;
+            action.sa_flags = libc::SA_RESTART;
+            checked(libc::sigaction(signal, &raw const action, std::ptr::null_mut()))?;
+        }
+    }
+    Ok(event)
+}

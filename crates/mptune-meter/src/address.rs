@@ -1,0 +1,71 @@
+//! Socket addresses in the kernel's layout (`sockaddr_in`, `sockaddr_in6`), both ways.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The address family of `ip`.
+pub fn family(ip: IpAddr) -> i32 {
+    if ip.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }
+}
+
+/// The address that stands for every address of the family of `ip`.
+pub fn any(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// The bytes of a `sockaddr_in` (16) or `sockaddr_in6` (28, without flow label and scope).
+pub fn encode(address: SocketAddr) -> Vec<u8> {
+    let mut bytes = (family(address.ip()) as u16).to_ne_bytes().to_vec();
+    bytes.extend(address.port().to_be_bytes());
+    match address.ip() {
+        IpAddr::V4(ip) => {
+            bytes.extend(ip.octets());
+            bytes.resize(16, 0);
+        }
+        IpAddr::V6(ip) => {
+            bytes.extend([0; 4]);
+            bytes.extend(ip.octets());
+            bytes.resize(28, 0);
+        }
+    }
+    bytes
+}
+
+/// The address at the start of `bytes`; none for another family or too few bytes.
+pub fn decode(bytes: &[u8]) -> Option<SocketAddr> {
+    let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
+    let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);
+    let ip: IpAddr = match i32::from(family) {
+        libc::AF_INET => <[u8; 4]>::try_from(bytes.get(4..8)?).ok()?.into(),
+        libc::AF_INET6 => <[u8; 16]>::try_from(bytes.get(8..24)?).ok()?.into(),
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_return_as_they_went() {
+        for text in ["10.64.0.1:5001", "[fd64:0:1::1]:65535"] {
+            let address: SocketAddr = text.parse().unwrap();
+            assert_eq!(decode(&encode(address)), Some(address));
+        }
+    }
+
+    #[test]
+    fn ports_and_addresses_are_in_network_order() {
+        let bytes = encode("1.2.3.4:258".parse().unwrap());
+        assert_eq!(bytes[2..8], [1, 2, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn what_is_not_an_address_is_none() {
+        assert_eq!(decode(&[0; 128]), None);
+        assert_eq!(decode(&encode("1.2.3.4:5".parse().unwrap())[..7]), None);
+    }
+}

@@ -1,0 +1,254 @@
+//! `struct tcp_info`, `struct mptcp_info` and `struct mptcp_full_info`, read from bytes.
+//!
+//! Layouts: Linux `include/uapi/linux/tcp.h` and `include/uapi/linux/mptcp.h`. Both only ever grew
+//! at the end, so a field is read where it stands and is none when the running kernel's structure
+//! ends before it; the headers of the machine that compiled this do not matter.
+
+use crate::address;
+use crate::sys::{FULL_INFO_HEADER, RawFullInfo};
+use std::net::SocketAddr;
+
+/// `MPTCP_INFO_FLAG_FALLBACK`.
+const FLAG_FALLBACK: u32 = 1;
+/// Offset of the remote address in `struct mptcp_subflow_info`; the local one stands at 8.
+const SUBFLOW_REMOTE: usize = 8 + 128;
+
+macro_rules! read {
+    ($type:ty, $bytes:expr, $offset:expr) => {
+        $bytes
+            .get($offset..$offset + size_of::<$type>())
+            .map(|field| <$type>::from_ne_bytes(field.try_into().expect("as long as the type")))
+    };
+}
+
+/// What the meter uses of `struct tcp_info`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// Smoothed RTT, nanoseconds; 0 before the first sample.
+    pub srtt_ns: u64,
+    /// Smallest RTT, nanoseconds; 0 before the first sample.
+    pub min_rtt_ns: u64,
+    /// Congestion window, segments.
+    pub cwnd: u32,
+    /// Segments sent again.
+    pub retransmitted: u32,
+    /// Retransmission timeouts, those of the handshake included; none before Linux 6.7.
+    pub timeouts: Option<u16>,
+    /// Zero-window or tail probes in a row without an answer.
+    pub probes: u8,
+    /// Payload bytes received in sequence on this subflow.
+    pub bytes_received: u64,
+    /// Payload bytes sent, those sent again included.
+    pub bytes_sent: u64,
+    /// Payload bytes sent again.
+    pub bytes_retransmitted: u64,
+}
+
+impl TcpInfo {
+    /// Reads a `struct tcp_info` of any length.
+    pub fn parse(bytes: &[u8]) -> Self {
+        let micros = |offset| u64::from(read!(u32, bytes, offset).unwrap_or(0)) * 1000;
+        // All ones stands for "not measured".
+        let min_rtt = read!(u32, bytes, 148).filter(|&rtt| rtt != u32::MAX).unwrap_or(0);
+        Self {
+            srtt_ns: micros(68),
+            min_rtt_ns: u64::from(min_rtt) * 1000,
+            cwnd: read!(u32, bytes, 80).unwrap_or(0),
+            retransmitted: read!(u32, bytes, 100).unwrap_or(0),
+            timeouts: read!(u16, bytes, 240),
+            probes: bytes.get(3).copied().unwrap_or(0),
+            bytes_received: read!(u64, bytes, 128).unwrap_or(0),
+            bytes_sent: read!(u64, bytes, 200).unwrap_or(0),
+            bytes_retransmitted: read!(u64, bytes, 208).unwrap_or(0),
+        }
+    }
+}
+
+/// What the meter uses of `struct mptcp_info`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MptcpInfo {
+    /// The connection became plain TCP.
+    pub fallback: bool,
+    /// Payload bytes given to another subflow to send again; none before Linux 6.5.
+    pub bytes_reinjected: Option<u64>,
+}
+
+impl MptcpInfo {
+    /// Reads a `struct mptcp_info` of any length.
+    pub fn parse(bytes: &[u8]) -> Self {
+        Self {
+            fallback: read!(u32, bytes, 8).unwrap_or(0) & FLAG_FALLBACK != 0,
+            bytes_reinjected: read!(u64, bytes, 48),
+        }
+    }
+}
+
+/// One subflow at one moment, as its own end sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SubflowInfo {
+    /// The kernel's number of the subflow in its connection, never used twice.
+    pub id: u32,
+    /// Own address and port.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// Its TCP state.
+    pub tcp: TcpInfo,
+}
+
+/// The connection and the subflows it has at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FullInfo {
+    /// The connection.
+    pub mptcp: MptcpInfo,
+    /// The subflows.
+    pub subflows: Vec<SubflowInfo>,
+}
+
+impl FullInfo {
+    /// Takes apart what the kernel wrote; the strides are the ones it says it used.
+    pub fn parse(raw: &RawFullInfo) -> Self {
+        let size = |offset| read!(u32, raw.header, offset).unwrap_or(0) as usize;
+        let (tcp_stride, subflow_stride, count) = (size(4), size(12), size(16));
+        let element = |array: &[u8], stride: usize, index: usize| {
+            array.get(index * stride..(index + 1) * stride).map(<[u8]>::to_vec)
+        };
+        let subflow = |index| {
+            let info = element(&raw.subflow_infos, subflow_stride, index)?;
+            let tcp = element(&raw.tcp_infos, tcp_stride, index)?;
+            Some(SubflowInfo {
+                id: read!(u32, info, 0)?,
+                local: address::decode(info.get(8..)?)?,
+                remote: address::decode(info.get(SUBFLOW_REMOTE..)?)?,
+                tcp: TcpInfo::parse(&tcp),
+            })
+        };
+        Self {
+            mptcp: MptcpInfo::parse(raw.header.get(FULL_INFO_HEADER..).unwrap_or(&[])),
+            // The socket of a first subflow that ended stays, without a peer.
+            subflows: (0..count)
+                .filter_map(subflow)
+                .filter(|flow| flow.remote.port() != 0)
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
+        bytes[offset..offset + value.len()].copy_from_slice(value);
+    }
+
+    /// A `struct tcp_info` as Linux 6.18 lays it out, cut to `length` bytes.
+    fn tcp_info(length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; 280];
+        put(&mut bytes, 3, &[5]);
+        for (offset, value) in [(68, 20_000u32), (80, 33), (100, 7), (148, 19_000)] {
+            put(&mut bytes, offset, &value.to_ne_bytes());
+        }
+        for (offset, value) in [(128, 1u64 << 40), (200, 5_000), (208, 300)] {
+            put(&mut bytes, offset, &value.to_ne_bytes());
+        }
+        put(&mut bytes, 240, &2u16.to_ne_bytes());
+        bytes.truncate(length);
+        bytes
+    }
+
+    fn full_info(tcp_stride: usize, subflows: &[(&str, &str)]) -> RawFullInfo {
+        let mut header = vec![0; FULL_INFO_HEADER + 96];
+        for (offset, size) in [(4, tcp_stride), (12, 264), (16, subflows.len())] {
+            put(&mut header, offset, &(size as u32).to_ne_bytes());
+        }
+        put(&mut header, FULL_INFO_HEADER + 48, &77u64.to_ne_bytes());
+        let mut subflow_infos = vec![0; 64 * 264];
+        for (index, (local, remote)) in subflows.iter().enumerate() {
+            let info = &mut subflow_infos[index * 264..];
+            put(info, 0, &(index as u32 + 1).to_ne_bytes());
+            put(info, 8, &address::encode(local.parse().unwrap()));
+            put(info, 136, &address::encode(remote.parse().unwrap()));
+        }
+        let mut tcp_infos = tcp_info(tcp_stride).repeat(subflows.len());
+        tcp_infos.resize(64 * 512, 0);
+        RawFullInfo { header, subflow_infos, tcp_infos }
+    }
+
+    #[test]
+    fn fields_are_read_where_the_kernel_writes_them() {
+        let info = TcpInfo::parse(&tcp_info(280));
+        let expected = TcpInfo {
+            srtt_ns: 20_000_000,
+            min_rtt_ns: 19_000_000,
+            cwnd: 33,
+            retransmitted: 7,
+            timeouts: Some(2),
+            probes: 5,
+            bytes_received: 1 << 40,
+            bytes_sent: 5_000,
+            bytes_retransmitted: 300,
+        };
+        assert_eq!(info, expected);
+        assert_eq!(TcpInfo::parse(&tcp_info(248)), expected);
+    }
+
+    #[test]
+    fn an_older_kernel_gives_what_it_has() {
+        let linux_6_1 = TcpInfo::parse(&tcp_info(240));
+        assert_eq!((linux_6_1.timeouts, linux_6_1.bytes_sent), (None, 5_000));
+        let linux_4_9 = TcpInfo::parse(&tcp_info(160));
+        assert_eq!((linux_4_9.bytes_sent, linux_4_9.bytes_received), (0, 1 << 40));
+        assert_eq!(TcpInfo::parse(&[]), TcpInfo::default());
+    }
+
+    #[test]
+    fn an_unmeasured_smallest_rtt_is_zero() {
+        let mut bytes = tcp_info(248);
+        put(&mut bytes, 148, &u32::MAX.to_ne_bytes());
+        assert_eq!(TcpInfo::parse(&bytes).min_rtt_ns, 0);
+    }
+
+    #[test]
+    fn fallback_and_reinjection_of_the_connection() {
+        let mut bytes = vec![0; 96];
+        put(&mut bytes, 8, &3u32.to_ne_bytes());
+        put(&mut bytes, 48, &11u64.to_ne_bytes());
+        let info = MptcpInfo::parse(&bytes);
+        assert!(info.fallback);
+        assert_eq!(info.bytes_reinjected, Some(11));
+        put(&mut bytes, 8, &2u32.to_ne_bytes());
+        assert!(!MptcpInfo::parse(&bytes).fallback);
+        assert_eq!(MptcpInfo::parse(&bytes[..48]).bytes_reinjected, None);
+    }
+
+    #[test]
+    fn subflows_are_found_at_the_kernels_stride() {
+        let ends = [("10.64.0.1:4000", "10.65.0.1:5000"), ("[fd64:0:1::1]:1", "[fd65::1]:2")];
+        for tcp_stride in [160, 240, 248, 280] {
+            let info = FullInfo::parse(&full_info(tcp_stride, &ends));
+            assert_eq!(info.mptcp.bytes_reinjected, Some(77));
+            assert_eq!(info.subflows.len(), 2);
+            for (index, subflow) in info.subflows.iter().enumerate() {
+                assert_eq!(subflow.id, index as u32 + 1);
+                assert_eq!(subflow.local.to_string(), ends[index].0);
+                assert_eq!(subflow.remote.to_string(), ends[index].1);
+                assert_eq!(subflow.tcp, TcpInfo::parse(&tcp_info(tcp_stride)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_subflow_without_a_peer_is_none() {
+        let ends = [("10.64.0.1:4000", "10.65.0.1:0"), ("10.64.1.1:4001", "10.65.0.1:5000")];
+        let info = FullInfo::parse(&full_info(248, &ends));
+        assert_eq!(info.subflows.iter().map(|flow| flow.id).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn more_subflows_than_asked_for_are_left_out() {
+        let mut raw = full_info(248, &[("10.64.0.1:4000", "10.65.0.1:5000")]);
+        put(&mut raw.header, 16, &1000u32.to_ne_bytes());
+        assert_eq!(FullInfo::parse(&raw).subflows.len(), 1);
+    }
+}

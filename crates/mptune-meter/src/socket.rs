@@ -1,0 +1,164 @@
+//! A socket of a measurement: created, set up, read back, asked for its statistics, torn down.
+
+use crate::address;
+use crate::config::Config;
+use crate::info::{FullInfo, MptcpInfo, SubflowInfo, TcpInfo};
+use crate::sys;
+use serde::Serialize;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Room for a congestion control's name (`TCP_CA_NAME_MAX`).
+const CC_NAME_ROOM: usize = 16;
+/// Room for `struct tcp_info`.
+const TCP_INFO_ROOM: usize = 512;
+
+/// Send and receive buffer as the kernel holds them: twice what was granted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Buffers {
+    /// `SO_SNDBUF`, bytes.
+    pub sndbuf: u32,
+    /// `SO_RCVBUF`, bytes.
+    pub rcvbuf: u32,
+}
+
+/// A stream socket; `mptcp` false makes it plain TCP.
+pub fn open(ip: IpAddr, mptcp: bool) -> io::Result<OwnedFd> {
+    let protocol = if mptcp { sys::IPPROTO_MPTCP } else { libc::IPPROTO_TCP };
+    sys::socket(address::family(ip), libc::SOCK_STREAM, protocol)
+}
+
+/// True for the error of a namespace or kernel without MPTCP.
+pub fn is_unsupported(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOPROTOOPT | libc::EPROTONOSUPPORT | libc::EOPNOTSUPP | libc::EINVAL)
+    )
+}
+
+/// Asks for buffers of `config`'s size. Above the system's maximum only a privileged process gets
+/// them; what was granted is read back with [`buffers`].
+pub fn set_buffers(fd: BorrowedFd<'_>, config: &Config) -> Result<(), String> {
+    let options = [
+        (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE, "SO_SNDBUF"),
+        (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, "SO_RCVBUF"),
+    ];
+    for (plain, force, name) in options {
+        let value = config.buffer_bytes.to_ne_bytes();
+        sys::set_option(fd, libc::SOL_SOCKET, plain, &value)
+            .map_err(|error| format!("setting {name} to {}: {error}", config.buffer_bytes))?;
+        if integer(fd, libc::SOL_SOCKET, plain).unwrap_or(0) < 2 * config.buffer_bytes {
+            // Refused without the privilege; the effective value shows it.
+            let _ = sys::set_option(fd, libc::SOL_SOCKET, force, &value);
+        }
+    }
+    Ok(())
+}
+
+/// The buffers in force.
+pub fn buffers(fd: BorrowedFd<'_>) -> io::Result<Buffers> {
+    Ok(Buffers {
+        sndbuf: integer(fd, libc::SOL_SOCKET, libc::SO_SNDBUF)?,
+        rcvbuf: integer(fd, libc::SOL_SOCKET, libc::SO_RCVBUF)?,
+    })
+}
+
+/// Chooses the congestion control. On a bound socket, whose first subflow exists: only that one
+/// refuses.
+pub fn set_congestion_control(fd: BorrowedFd<'_>, name: &str) -> Result<(), String> {
+    sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes()).map_err(|error| {
+        let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+        let known = std::fs::read_to_string(available).unwrap_or_default();
+        let reason = match error.raw_os_error() {
+            Some(libc::ENOENT) => "not in this kernel".to_owned(),
+            Some(libc::EPERM) => "only for privileged processes here".to_owned(),
+            _ => error.to_string(),
+        };
+        format!(
+            "cc: congestion control {name:?} is {reason}; available: {}; module tcp_{name} or a BPF \
+             program would supply it",
+            known.trim()
+        )
+    })
+}
+
+/// The congestion control in force on the first subflow.
+pub fn congestion_control(fd: BorrowedFd<'_>) -> io::Result<String> {
+    let name = sys::option(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, CC_NAME_ROOM)?;
+    Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
+}
+
+fn integer(fd: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<u32> {
+    let value = sys::option(fd, level, name, 4)?;
+    let value = value.try_into().map_err(|_| io::Error::other("a short integer option"))?;
+    Ok(u32::from_ne_bytes(value))
+}
+
+/// The connection and its subflows at one moment.
+#[derive(Debug, Clone)]
+pub struct Statistics {
+    /// Payload bytes given to another subflow to send again.
+    pub reinjected: u64,
+    /// The subflows.
+    pub subflows: Vec<SubflowInfo>,
+}
+
+/// Why there are no statistics.
+#[derive(Debug)]
+pub enum NoStatistics {
+    /// The connection became plain TCP.
+    Fallback,
+    /// Anything else.
+    Other(String),
+}
+
+/// The statistics of a connected socket.
+pub fn statistics(stream: &TcpStream, mptcp: bool) -> Result<Statistics, NoStatistics> {
+    if !mptcp {
+        return plain_statistics(stream)
+            .map_err(|error| NoStatistics::Other(format!("TCP_INFO: {error}")));
+    }
+    connection_info(stream)?;
+    let raw = sys::full_info(stream.as_fd()).map_err(|error| {
+        NoStatistics::Other(format!("MPTCP_FULL_INFO, which Linux has since 6.5: {error}"))
+    })?;
+    let info = FullInfo::parse(&raw);
+    Ok(Statistics { reinjected: info.mptcp.bytes_reinjected.unwrap_or(0), subflows: info.subflows })
+}
+
+/// `MPTCP_INFO`. A connection that became plain TCP passes the question on to TCP, which knows no
+/// such option (net/mptcp/sockopt.c, `mptcp_getsockopt`).
+fn connection_info(stream: &TcpStream) -> Result<MptcpInfo, NoStatistics> {
+    match sys::option(stream.as_fd(), sys::SOL_MPTCP, sys::MPTCP_INFO, 256) {
+        Ok(bytes) => match MptcpInfo::parse(&bytes) {
+            info if info.fallback => Err(NoStatistics::Fallback),
+            info => Ok(info),
+        },
+        Err(error) if is_unsupported(&error) => Err(NoStatistics::Fallback),
+        Err(error) => Err(NoStatistics::Other(format!("MPTCP_INFO: {error}"))),
+    }
+}
+
+fn plain_statistics(stream: &TcpStream) -> io::Result<Statistics> {
+    let fd = stream.as_fd();
+    let bytes = sys::option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, TCP_INFO_ROOM)?;
+    let tcp = TcpInfo::parse(&bytes);
+    let (local, remote) = (stream.local_addr()?, stream.peer_addr()?);
+    Ok(Statistics { reinjected: 0, subflows: vec![SubflowInfo { id: 1, local, remote, tcp }] })
+}
+
+/// Starts to connect to `remote`.
+pub fn connect(fd: BorrowedFd<'_>, remote: SocketAddr) -> io::Result<()> {
+    match sys::connect(fd, &address::encode(remote)) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Ends a connection at once: what is queued is thrown away, the peer gets a reset (MP_FASTCLOSE),
+/// and the kernel keeps no orphan that would go on sending.
+pub fn abort(stream: TcpStream) {
+    // A socket that is not connected any more refuses; closing it is then enough.
+    let _ = sys::connect(stream.as_fd(), &[0; 16]);
+}

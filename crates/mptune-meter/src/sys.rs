@@ -1,0 +1,216 @@
+//! The system calls that `std` does not offer, each behind a safe signature.
+//!
+//! The only file of the crate with `unsafe`. No policy: what is asked of the kernel, and what an
+//! error means, is decided by the callers.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::parent_id;
+use std::path::Path;
+use std::ptr;
+use std::time::Duration;
+
+/// `IPPROTO_MPTCP`.
+pub const IPPROTO_MPTCP: i32 = 262;
+/// Level of the MPTCP socket options.
+pub const SOL_MPTCP: i32 = 284;
+/// `struct mptcp_info` of the connection.
+pub const MPTCP_INFO: i32 = 1;
+/// Connection and all subflows in one call (Linux 6.5).
+pub const MPTCP_FULL_INFO: i32 = 4;
+
+/// Fixed part of `struct mptcp_full_info`, bytes.
+pub const FULL_INFO_HEADER: usize = 40;
+/// Room for `struct mptcp_info`, 96 bytes in Linux 6.18.
+const MPTCP_INFO_ROOM: usize = 256;
+/// Room for one `struct tcp_info`, 248 bytes in Linux 6.7, 280 with accurate ECN.
+const TCP_INFO_ROOM: usize = 512;
+/// `struct mptcp_subflow_info`: a number, padding and two socket address storages of 128 bytes.
+const SUBFLOW_INFO_ROOM: usize = 264;
+/// Subflows asked for; a connection has at most one per pair of addresses and ports in use.
+const MAX_SUBFLOWS: usize = 64;
+
+/// A ready file descriptor, or a descriptor to wait for.
+pub struct Watch<'a> {
+    /// The descriptor.
+    pub fd: BorrowedFd<'a>,
+    /// `POLLIN` or `POLLOUT`.
+    pub events: i16,
+    /// Set by [`wait`]: the events, an error or a hang-up happened.
+    pub ready: bool,
+}
+
+impl<'a> Watch<'a> {
+    /// Waits until `fd` can be read.
+    pub fn readable(fd: &'a impl AsFd) -> Self {
+        Self { fd: fd.as_fd(), events: libc::POLLIN, ready: false }
+    }
+
+    /// Waits until `fd` can be written.
+    pub fn writable(fd: &'a impl AsFd) -> Self {
+        Self { fd: fd.as_fd(), events: libc::POLLOUT, ready: false }
+    }
+}
+
+/// What `MPTCP_FULL_INFO` returned, not yet taken apart.
+pub struct RawFullInfo {
+    /// `struct mptcp_full_info`, as long as the kernel wrote it.
+    pub header: Vec<u8>,
+    /// The array of `struct mptcp_subflow_info`.
+    pub subflow_infos: Vec<u8>,
+    /// The array of `struct tcp_info`.
+    pub tcp_infos: Vec<u8>,
+}
+
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// The calling thread, and only it, continues in the network namespace at `path`.
+pub fn enter_network_namespace(path: &Path) -> io::Result<()> {
+    let namespace = File::open(path)?;
+    // SAFETY: setns takes a descriptor that is open here and an integer.
+    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// The kernel kills this process when its parent ends. False if the parent ended meanwhile.
+pub fn die_with_parent() -> io::Result<bool> {
+    let parent = parent_id();
+    // SAFETY: PR_SET_PDEATHSIG takes one integer and touches no memory.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) })?;
+    Ok(parent_id() == parent)
+}
+
+/// Withholds SIGTERM and SIGINT from this thread and those it starts; they are read from the
+/// descriptor (128 bytes each, the first four are the number).
+pub fn signals_as_file() -> io::Result<File> {
+    // SAFETY: sigset_t is plain data, for which all zeros is a value; the calls write only to it,
+    // and signalfd's new descriptor has no other owner.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        check(libc::sigemptyset(&mut set))?;
+        check(libc::sigaddset(&mut set, libc::SIGTERM))?;
+        check(libc::sigaddset(&mut set, libc::SIGINT))?;
+        let error = libc::pthread_sigmask(libc::SIG_BLOCK, &set, ptr::null_mut());
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        let fd = check(libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))?;
+        Ok(File::from_raw_fd(fd))
+    }
+}
+
+/// A counter that makes itself readable (eventfd): 8 bytes in, 8 bytes out.
+pub fn event_file() -> io::Result<File> {
+    // SAFETY: eventfd takes integers; the new descriptor has no other owner.
+    let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+    // SAFETY: as above.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// A non-blocking socket that no child process inherits.
+pub fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
+    let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: socket takes integers; the new descriptor has no other owner.
+    let fd = check(unsafe { libc::socket(domain, kind, protocol) })?;
+    // SAFETY: as above.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Binds to an address in the kernel's layout.
+pub fn bind(fd: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> {
+    let (data, length) = (address.as_ptr().cast(), address.len() as libc::socklen_t);
+    // SAFETY: the kernel reads `length` bytes, which is the length of the slice.
+    check(unsafe { libc::bind(fd.as_raw_fd(), data, length) }).map(drop)
+}
+
+/// Connects to an address in the kernel's layout; family `AF_UNSPEC` undoes a connection.
+pub fn connect(fd: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> {
+    let (data, length) = (address.as_ptr().cast(), address.len() as libc::socklen_t);
+    // SAFETY: the kernel reads `length` bytes, which is the length of the slice.
+    check(unsafe { libc::connect(fd.as_raw_fd(), data, length) }).map(drop)
+}
+
+/// Listens.
+pub fn listen(fd: BorrowedFd<'_>, backlog: i32) -> io::Result<()> {
+    // SAFETY: listen takes integers.
+    check(unsafe { libc::listen(fd.as_raw_fd(), backlog) }).map(drop)
+}
+
+/// Sets a socket option.
+pub fn set_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
+    let (data, length) = (value.as_ptr().cast(), value.len() as libc::socklen_t);
+    // SAFETY: the kernel reads `length` bytes, which is the length of the slice.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, data, length) }).map(drop)
+}
+
+/// Reads a socket option of at most `room` bytes; not for options that hold pointers.
+pub fn option(fd: BorrowedFd<'_>, level: i32, name: i32, room: usize) -> io::Result<Vec<u8>> {
+    let mut value = vec![0u8; room];
+    let mut length = room as libc::socklen_t;
+    let data = value.as_mut_ptr().cast();
+    // SAFETY: the kernel writes at most `length` bytes, the length of the vector, and says how
+    // many.
+    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, data, &mut length) })?;
+    value.truncate(length as usize);
+    Ok(value)
+}
+
+/// `MPTCP_FULL_INFO`: the connection and its subflows at one moment.
+pub fn full_info(fd: BorrowedFd<'_>) -> io::Result<RawFullInfo> {
+    let mut header = vec![0u8; FULL_INFO_HEADER + MPTCP_INFO_ROOM];
+    let mut subflow_infos = vec![0u8; MAX_SUBFLOWS * SUBFLOW_INFO_ROOM];
+    let mut tcp_infos = vec![0u8; MAX_SUBFLOWS * TCP_INFO_ROOM];
+    // Sizes of our elements and arrays; the kernel lowers the former to its own and writes those
+    // strides.
+    for (offset, size) in [(4, TCP_INFO_ROOM), (12, SUBFLOW_INFO_ROOM), (20, MAX_SUBFLOWS)] {
+        header[offset..offset + 4].copy_from_slice(&(size as u32).to_ne_bytes());
+    }
+    header[24..32].copy_from_slice(&(subflow_infos.as_mut_ptr() as u64).to_ne_bytes());
+    header[32..40].copy_from_slice(&(tcp_infos.as_mut_ptr() as u64).to_ne_bytes());
+    let mut length = header.len() as libc::socklen_t;
+    let data = header.as_mut_ptr().cast();
+    // SAFETY: the kernel writes at most `length` bytes to the header, and to the two arrays, which
+    // live until after the call, at most as many elements and bytes per element as the header
+    // grants.
+    check(unsafe {
+        libc::getsockopt(fd.as_raw_fd(), SOL_MPTCP, MPTCP_FULL_INFO, data, &mut length)
+    })?;
+    header.truncate(length as usize);
+    Ok(RawFullInfo { header, subflow_infos, tcp_infos })
+}
+
+/// Waits until a descriptor is ready, a signal came or the time is over.
+pub fn wait(watches: &mut [Watch<'_>], timeout: Duration) -> io::Result<()> {
+    let mut polled: Vec<_> = watches
+        .iter()
+        .map(|watch| libc::pollfd { fd: watch.fd.as_raw_fd(), events: watch.events, revents: 0 })
+        .collect();
+    let limit = libc::timespec {
+        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    let count = polled.len() as libc::nfds_t;
+    // SAFETY: the kernel reads and writes `count` elements, all of the vector, and reads the
+    // timespec; no signal mask is given.
+    let result = unsafe { libc::ppoll(polled.as_mut_ptr(), count, &limit, ptr::null()) };
+    if let Err(error) = check(result) {
+        return if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) };
+    }
+    for (watch, polled) in watches.iter_mut().zip(&polled) {
+        watch.ready = polled.revents != 0;
+    }
+    Ok(())
+}
+
+/// Processor time of all threads of this process so far, nanoseconds.
+pub fn cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec; the clock exists on every Linux, so the call cannot
+    // fail.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
