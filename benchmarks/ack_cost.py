@@ -1,9 +1,9 @@
 """What an ACK costs the BPF congestion controls: run time of their hooks, as the kernel counts it.
 
-Each algorithm sends over networks of two, four and six paths on the namespaces testbed while the kernel keeps statistics
-of BPF programs (switched off again afterwards, also after a kill). A time includes the two readings of the
-clock that the statistics take, which is most of the cheapest hook. The traffic is real, so caches are as warm as
-real traffic leaves them. Prints a table and writes JSON. Needs root, and what `mptune doctor` asks for.
+Each algorithm sends over networks of two, four and six paths on the namespaces testbed while the kernel keeps
+statistics of BPF programs (switched off again afterwards, also after a kill). A time includes the two readings
+of the clock that the statistics take, most of the cheapest hook's; caches are as cold as real traffic leaves
+them. Prints a table and writes JSON. Needs root, and what `mptune doctor` asks for.
 """
 
 import argparse
@@ -27,7 +27,7 @@ BUFFER_BYTES = 4 * 2**20
 
 
 def measure(cc: str, network: str, duration_ns: int, seed: int) -> dict[str, Any]:
-    """Calls and ns per call of each hook in one trial, by the hook's name (cut by the kernel to 15 letters)."""
+    """Calls and ns per call of each hook in one trial, by the hook's name as the kernel cuts it."""
     trial = Trial(
         topology=load(NETWORKS / f"{network}.toml"),
         pm="fullmesh",

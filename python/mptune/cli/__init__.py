@@ -4,13 +4,41 @@ A command file has `register(app)`, which adds its function to the app. It impor
 (numpy, pandas, the core) inside that function, so that `mptune --help` stays quick.
 """
 
-from mptune.cli import buffers, campaign, fit, impact, optimise, paths, reproduce, run
+from mptune.cli import (
+    buffers,
+    campaign,
+    cc,
+    clean,
+    compare,
+    doctor,
+    fit,
+    impact,
+    optimise,
+    paths,
+    report,
+    reproduce,
+    run,
+)
 from mptune.cli._common import program
 
 __all__ = ["app", "main"]
 
 #: In the order in which `mptune --help` lists them.
-_COMMANDS = (paths, run, impact, optimise, campaign, buffers, fit, reproduce)
+_COMMANDS = (
+    paths,
+    run,
+    impact,
+    optimise,
+    campaign,
+    report,
+    buffers,
+    fit,
+    reproduce,
+    compare,
+    cc,
+    doctor,
+    clean,
+)
 
 app = program()
 for _command in _COMMANDS:

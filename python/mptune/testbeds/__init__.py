@@ -18,6 +18,7 @@ from mptune.testbeds._base import (
     Testbed,
     Trial,
 )
+from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.simulated import SimulatedTestbed
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
 #: Every testbed by its name on the command line.
 TESTBEDS: dict[str, Callable[[], Testbed]] = {
     "simulated": SimulatedTestbed,
+    "namespaces": NamespacesTestbed,
 }
 
 

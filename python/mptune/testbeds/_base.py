@@ -99,7 +99,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     subflows: list[SubflowObservation]
     completion_ns: int | None = None
     failed: str | None = None
-    metadata: dict[str, int | float | str] = {}
+    metadata: dict[str, bool | int | float | str] = {}
 
     @property
     def throughput_bps(self) -> float:

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* What the congestion controls of this folder use of the kernel, and no more: fields, constants and
+ * functions by their kernel names. Not a copy of the kernel's headers: layouts are those of the running
+ * kernel, where the loader looks the fields up by name (CO-RE); their order and number here mean nothing.
+ *
+ * Sources of the facts: include/linux/tcp.h, include/net/tcp.h, include/net/inet_connection_sock.h,
+ * net/mptcp/protocol.h; net/ipv4/bpf_tcp_ca.c for what a program may write and call.
+ */
+#ifndef MPTUNE_KERNEL_H
+#define MPTUNE_KERNEL_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16, __be16;
+typedef unsigned int __u32, __be32, __wsum;
+typedef int __s32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+typedef _Bool bool;
+
+#define true 1
+#define false 0
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#define min(a, b) ((a) < (b) ? (a) : (b))
+#define max(a, b) ((a) > (b) ? (a) : (b))
+
+enum { TCP_ESTABLISHED = 1, TCP_CLOSE_WAIT = 8 };
+enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
+enum tcp_ca_event { CA_EVENT_TX_START, CA_EVENT_CWND_RESTART };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct list_head {
+	struct list_head *next;
+};
+
+struct sock_common {
+	unsigned char skc_state;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
+struct inet_sock {
+	struct sock sk;
+};
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+	const struct tcp_congestion_ops *icsk_ca_ops;
+	void *icsk_ulp_data;
+	__u8 icsk_ca_state : 5;
+	__u64 icsk_ca_priv[13]; /* 104 bytes; may be written */
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	__u32 snd_cwnd;     /* segments; may be written */
+	__u32 snd_cwnd_cnt; /* Reno's count of segments towards the next; may be written */
+	__u32 snd_ssthresh; /* segments; may be written */
+	__u32 snd_cwnd_clamp;
+	__u32 snd_nxt;
+	__u32 srtt_us;	 /* smoothed RTT, eighths of a microsecond; 0 without a sample */
+	__u32 delivered; /* segments acknowledged, cumulatively or selectively; wraps */
+	__u32 max_packets_out;
+	__u8 is_cwnd_limited : 1;
+	bool is_mptcp;
+};
+
+struct ack_sample {
+	__s32 rtt_us; /* negative: none (Karn) */
+};
+
+struct mptcp_sock {
+	struct list_head conn_list;
+};
+
+struct mptcp_subflow_context {
+	struct list_head node;
+	struct sock *tcp_sock;
+	struct sock *conn;
+	__u32 request_bkup : 1; /* standby by the wish of this side */
+	__u32 backup : 1;	/* standby by the wish of the other */
+	__u32 stale : 1;	/* timed out without progress: the scheduler passes it over */
+};
+
+struct tcp_congestion_ops {
+	__u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
+	void (*set_state)(struct sock *sk, __u8 new_state);
+	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
+	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	__u32 (*undo_cwnd)(struct sock *sk);
+	void (*init)(struct sock *sk);
+	char name[16];
+};
+
+#pragma clang attribute pop
+
+extern __u32 tcp_slow_start(struct tcp_sock *tp, __u32 acked) __ksym;
+extern void tcp_cong_avoid_ai(struct tcp_sock *tp, __u32 w, __u32 acked) __ksym;
+extern void tcp_reno_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
+extern __u32 tcp_reno_ssthresh(struct sock *sk) __ksym;
+extern __u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
+extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym;
+
+/* Hooks are given the whole tcp_sock under the type of its first member (bpf_tcp_ca_is_valid_access). */
+static __always_inline struct tcp_sock *tcp_sk(struct sock *sk)
+{
+	return (struct tcp_sock *)sk;
+}
+
+/* The algorithm's own state in the socket; zero before `init`. */
+static __always_inline void *private(struct sock *sk)
+{
+	return tcp_sk(sk)->inet_conn.icsk_ca_priv;
+}
+
+static __always_inline __u8 ca_state(const struct tcp_sock *tp)
+{
+	return BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+}
+
+static __always_inline bool in_slow_start(const struct tcp_sock *tp)
+{
+	return tp->snd_cwnd < tp->snd_ssthresh;
+}
+
+/* Only a window that limited sending may grow (RFC 9293 section 3.8.6, RFC 7661); in slow start, one of
+ * which more than half was used (tcp_is_cwnd_limited). */
+static __always_inline bool window_limited(const struct tcp_sock *tp)
+{
+	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
+		return 1;
+	return in_slow_start(tp) && tp->snd_cwnd < 2 * tp->max_packets_out;
+}
+
+/* Sequence number a comes after b, modulo 2^32. */
+static __always_inline bool after(__u32 a, __u32 b)
+{
+	return (__s32)(b - a) < 0;
+}
+
+/* The hooks that most algorithms leave to Reno: halving, and taking back a reduction that was spurious. */
+#define RENO_SSTHRESH(algorithm)                                      \
+	SEC("struct_ops/ssthresh")                                    \
+	__u32 BPF_PROG(algorithm##_ssthresh, struct sock *sk)         \
+	{                                                             \
+		return tcp_reno_ssthresh(sk);                         \
+	}
+#define RENO_UNDO(algorithm)                                          \
+	SEC("struct_ops/undo_cwnd")                                   \
+	__u32 BPF_PROG(algorithm##_undo_cwnd, struct sock *sk)        \
+	{                                                             \
+		return tcp_reno_undo_cwnd(sk);                        \
+	}
+
+#endif

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/* Scalable TCP: T. Kelly, "Scalable TCP: improving performance in highspeed wide area networks", ACM
+ * SIGCOMM CCR 33(2), 2003. Recovers from a loss within the same number of RTTs at any window.
+ *
+ * Not Kelly's threshold between legacy and scalable windows: as in Linux net/ipv4/tcp_scalable.c a window
+ * below 100 segments grows as Reno's. Same constants and growth as there, by acknowledged segments.
+ */
+#include "kernel.h"
+
+char _license[] SEC("license") = "Dual MIT/GPL";
+
+/* The window grows by one segment per so many acknowledged ones; by Reno's rule below. */
+#define INCREASE_INTERVAL 100
+/* The share of the window given up at a congestion event: 2^-3 = 1/8. */
+#define DECREASE_SHIFT 3
+
+/* No private state: tcp_cong_avoid_ai counts in snd_cwnd_cnt. */
+
+SEC("struct_ops/cong_avoid")
+void BPF_PROG(scalable_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!window_limited(tp))
+		return;
+	if (in_slow_start(tp)) {
+		acked = tcp_slow_start(tp, acked);
+		if (!acked)
+			return;
+	}
+	tcp_cong_avoid_ai(tp, min(tp->snd_cwnd, INCREASE_INTERVAL), acked);
+}
+
+SEC("struct_ops/ssthresh")
+__u32 BPF_PROG(scalable_ssthresh, struct sock *sk)
+{
+	__u32 cwnd = tcp_sk(sk)->snd_cwnd;
+
+	/* Cut to whole segments: a window below 8 is not reduced. */
+	return max(cwnd - (cwnd >> DECREASE_SHIFT), 2u);
+}
+
+RENO_UNDO(scalable)
+
+SEC(".struct_ops")
+struct tcp_congestion_ops mptune_scalable = {
+	.ssthresh = (void *)scalable_ssthresh,
+	.cong_avoid = (void *)scalable_cong_avoid,
+	.undo_cwnd = (void *)scalable_undo_cwnd,
+	.name = "mptune_scalable",
+};

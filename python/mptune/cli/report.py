@@ -1,0 +1,43 @@
+"""`mptune report`: the offline report of one run, or of several on top of each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mptune.cli._common import JsonOption, console, emit_json, examples
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog=examples(
+            "mptune report runs/demo                                # runs/demo/report.html and its figures",
+            "mptune report runs/new runs/old --out comparison       # the first in full, the others beside it",
+        )
+    )(report)
+
+
+def report(
+    directories: Annotated[list[str], typer.Argument(metavar="DIR...", help="Run directories.")],
+    out: Annotated[str | None, typer.Option(help="Where to; the first run directory by default.")] = None,
+    figures: Annotated[bool, typer.Option(help="Every figure also as SVG, PNG and PDF.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Write one HTML file that tells the answer and shows what it rests on, and every figure as a file.
+
+    The page needs no network and no other file. With several runs the first is shown in full and compared
+    with the others.
+    """
+    from mptune.report.files import write_report
+    from mptune.report.run_data import read_run
+
+    runs = [read_run(Path(one)) for one in directories]
+    target = Path(directories[0]) if out is None else Path(out)
+    page, *drawn = write_report(runs[0], runs[1:], target, figures=figures)
+    if as_json:
+        emit_json({"report": str(page), "figures": [str(one) for one in drawn]})
+    else:
+        console().print(str(page), markup=False)

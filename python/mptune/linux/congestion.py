@@ -1,0 +1,47 @@
+"""Which congestion controls a trial can use here, and what would add one that it cannot.
+
+It reads; modules are loaded by whoever may change the machine, BPF programs by `mptune.linux.bpf`.
+"""
+
+import os
+from pathlib import Path
+
+from mptune.errors import InputError
+from mptune.linux import bpf, sysctls
+
+
+def available() -> tuple[str, ...]:
+    """Names that the kernel knows now, BPF programs included."""
+    return tuple((sysctls.read("net.ipv4.tcp_available_congestion_control") or "").split())
+
+
+def module(cc: str) -> str | None:
+    """Kernel module that provides a congestion control, where one was built for the running kernel."""
+    name = f"tcp_{cc}"  # as all of net/ipv4/tcp_*.c are called
+    folder = Path("/lib/modules", os.uname().release, "kernel/net/ipv4")
+    return name if any(folder.glob(f"{name}.ko*")) else None
+
+
+def obstacle(cc: str) -> str | None:
+    """Why a trial cannot use a congestion control here, with what would help; None if it can."""
+    reason = bpf.availability(cc).reason
+    if reason is None:
+        return None
+    loadable = module(cc)
+    return reason if loadable is None else f"{reason}; its module can be loaded: modprobe {loadable}"
+
+
+def check(cc: str) -> None:
+    """Refuse a congestion control that no trial can use here.
+
+    Raises
+    ------
+    InputError : with the reason, and the module or BPF program that is missing.
+    """
+    reason = obstacle(cc)
+    if reason is not None:
+        raise InputError(
+            "--cc",
+            "",
+            f"expected one that this kernel can run ({', '.join(available())}), found {cc}: {reason}",
+        )

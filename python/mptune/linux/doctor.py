@@ -1,0 +1,232 @@
+"""What this machine can do for mptune, each with what to do about it.
+
+It looks and tries; it changes nothing. What a trial needs is *required*: the namespaces testbed runs if
+nothing required is missing. `mptune.cli.doctor` shows the findings.
+"""
+
+import os
+import resource
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from mptune import _core
+from mptune.errors import TrialError
+from mptune.linux import bpf, congestion, sysctls
+from mptune.linux.namespaces import STEP_S, Sites
+
+#: "ok"; "limited": works, with a restriction; "missing": does not work.
+State = Literal["ok", "limited", "missing"]
+
+#: Largest buffer of the papers' sweeps (MPCOA, section 5.3: 0.5 to 30 MiB), bytes.
+_LARGEST_BUFFER = 30 * 2**20
+#: Descriptors that a campaign may have open at once: four processes with pipes for each trial.
+_DESCRIPTORS = 256
+
+_NAMESPACES = (
+    "run as root, or let users make namespaces: sysctl user.max_user_namespaces above 0, "
+    "kernel.unprivileged_userns_clone=1 (Debian), kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu)"
+)
+_TRIED = {
+    "mptcp": ("MPTCP sockets", "needs a kernel with CONFIG_MPTCP (Linux 5.6)"),
+    "statistics": ("statistics of subflows", "needs Linux 6.5 (MPTCP_FULL_INFO)"),
+    "path_manager": ("userspace path manager", "needs Linux 5.19 (net.mptcp.pm_type)"),
+    "tun": ("TUN devices", "load the module (modprobe tun), and let this user open /dev/net/tun (mode 0666)"),
+}
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing examined; `remedy` says what to do, where there is something to do."""
+
+    name: str
+    state: State
+    found: str
+    remedy: str | None = None
+    required: bool = False
+
+
+def examine() -> list[Finding]:
+    """Everything, what trials require first."""
+    return [
+        *_inside(),
+        *_congestion_controls(),
+        _bpf(),
+        *(check() for check in (_buffers, _tcp_memory, _descriptors, _reverse_path, _cores)),
+        *_tools(),
+    ]
+
+
+def ready(findings: list[Finding]) -> bool:
+    """Whether the namespaces testbed can run."""
+    return not any(finding.required and finding.state == "missing" for finding in findings)
+
+
+def obstacle() -> str | None:
+    """The first required thing that is missing, with its remedy; None if the namespaces testbed can run."""
+    for finding in _inside():
+        if finding.state == "missing":
+            return f"{finding.found}: {finding.remedy}"
+    return None
+
+
+def _inside() -> list[Finding]:
+    """Make namespaces as a trial does, and try there what a trial uses."""
+    release = os.uname().release
+    try:
+        with Sites() as sites, sites.start("probe", "mptune.linux.probe") as probe:
+            probe.tell({"namespace": sites.remote})
+            tried = probe.expect("probed", STEP_S)
+            how = "as root" if sites.user is None else "in a user namespace, without root"
+    except TrialError as error:
+        return [
+            Finding(name="namespaces", state="missing", found=str(error), remedy=_NAMESPACES, required=True)
+        ]
+    findings = [Finding(name="namespaces", state="ok", found=how, required=True)]
+    for key, (name, remedy) in _TRIED.items():
+        reason = tried[key]
+        findings.append(
+            Finding(
+                name=name,
+                state="ok" if reason is None else "missing",
+                found=f"Linux {release}" if reason is None else f"{reason} (Linux {release})",
+                remedy=None if reason is None else remedy,
+                required=True,
+            )
+        )
+    return findings
+
+
+def _congestion_controls() -> list[Finding]:
+    """Each of ours on this kernel."""
+    known = congestion.available()
+    findings = []
+    for cc in _core.congestion_controls():
+        reason = congestion.obstacle(cc)
+        found = "in the kernel" if cc in known else "by its BPF program"
+        findings.append(
+            Finding(
+                name=f"congestion control {cc}",
+                state="ok" if reason is None else "missing",
+                found=found if reason is None else "not available",
+                remedy=reason,
+            )
+        )
+    allowed = (sysctls.read("net.ipv4.tcp_allowed_congestion_control") or "").split()
+    return [
+        *findings,
+        Finding(
+            name="congestion controls without privilege",
+            state="ok" if set(known) <= set(allowed) else "limited",
+            found=f"{', '.join(allowed) or 'none'} of {', '.join(known) or 'none'}",
+            remedy=None
+            if set(known) <= set(allowed)
+            else "concerns other programs only: inside its namespaces mptune may use all of them",
+        ),
+    ]
+
+
+def _bpf() -> Finding:
+    """What BPF programs need to be built and registered."""
+    types = Path("/sys/kernel/btf/vmlinux")
+    built = bpf.programs()
+    lacking = [tool for tool in ("clang", "bpftool") if shutil.which(tool) is None]
+    if not types.exists():
+        return Finding(
+            name="BPF congestion controls",
+            state="missing",
+            found=f"no {types}",
+            remedy="needs a kernel with CONFIG_BPF_JIT and CONFIG_DEBUG_INFO_BTF",
+        )
+    return Finding(
+        name="BPF congestion controls",
+        state="limited" if lacking or not built else "ok",
+        found=f"kernel types present; programs built: {', '.join(built) or 'none'}",
+        remedy=f"to build them, install {' and '.join(lacking)}" if lacking else None,
+    )
+
+
+def _buffers() -> Finding:
+    """Largest buffer that programs get without privilege (SO_SNDBUF; trials use SO_SNDBUFFORCE)."""
+    found = {name: int(sysctls.read(f"net.core.{name}") or 0) for name in ("rmem_max", "wmem_max")}
+    enough = min(found.values()) >= _LARGEST_BUFFER
+    return Finding(
+        name="socket buffers",
+        state="ok" if enough else "limited",
+        found=", ".join(f"net.core.{name} = {value}" for name, value in found.items()),
+        remedy=None
+        if enough
+        else "concerns programs without privilege, when an answer is put to use: "
+        f"sysctl -w net.core.rmem_max={_LARGEST_BUFFER} net.core.wmem_max={_LARGEST_BUFFER}",
+    )
+
+
+def _tcp_memory() -> Finding:
+    """Memory of all TCP sockets together, beyond which the kernel prunes what they hold (tcp_mem, pages)."""
+    pages = [int(value) for value in (sysctls.read("net.ipv4.tcp_mem") or "0 0 0").split()]
+    limit = pages[1] * resource.getpagesize()
+    # A trial's two buffers, each up to twice its size in kernel memory.
+    enough = limit >= 4 * _LARGEST_BUFFER
+    return Finding(
+        name="memory for TCP",
+        state="ok" if enough else "limited",
+        found=f"{limit // 2**20} MiB before the kernel saves on buffers (net.ipv4.tcp_mem)",
+        remedy=None if enough else "raise net.ipv4.tcp_mem before buffers of many MiB are measured",
+    )
+
+
+def _descriptors() -> Finding:
+    """Limit on open files."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = soft == resource.RLIM_INFINITY or soft >= _DESCRIPTORS
+    return Finding(
+        name="open files",
+        state="ok" if enough else "limited",
+        found="no limit" if soft == resource.RLIM_INFINITY else f"at most {soft}",
+        remedy=None if enough else f"ulimit -n {_DESCRIPTORS}",
+    )
+
+
+def _reverse_path() -> Finding:
+    """The host's reverse path filter, which drops what comes in by another interface than it would leave."""
+    value = sysctls.read("net.ipv4.conf.all.rp_filter") or "0"
+    return Finding(
+        name="reverse path filter",
+        state="limited" if value == "1" else "ok",
+        found=f"net.ipv4.conf.all.rp_filter = {value}",
+        remedy="off inside the namespaces; on a multi-homed host: sysctl -w net.ipv4.conf.all.rp_filter=2"
+        if value == "1"
+        else None,
+    )
+
+
+def _cores() -> Finding:
+    """Cores for the emulator and both ends of the transfer."""
+    cores = len(os.sched_getaffinity(0))
+    return Finding(
+        name="processors",
+        state="ok" if cores > 1 else "limited",
+        found=f"{cores} for this process",
+        remedy=None if cores > 1 else "trials above some 100 Mbit/s need two: watch for overloaded trials",
+    )
+
+
+def _tools() -> list[Finding]:
+    """Programs that serve as second opinions."""
+    wanted: dict[str, str] = {
+        "iperf3": "install iperf3",
+        "mptcpize": "install mptcpize (part of mptcpd)",
+        "netperfmeter": "install netperfmeter",
+    }
+    seek: Callable[[str], str | None] = shutil.which
+    return [
+        Finding(
+            name=tool,
+            state="limited" if seek(tool) is None else "ok",
+            found=seek(tool) or "not installed",
+            remedy=f"{remedy}, for a second opinion" if seek(tool) is None else None,
+        )
+        for tool, remedy in wanted.items()
+    ]

@@ -1,0 +1,82 @@
+"""`python -m mptune.linux.probe`: what can be done inside a namespace, tried by doing it.
+
+Reads one JSON line, {"namespace": path}, and answers with one: {"event": "probed", "mptcp": null, ...},
+where null stands for "works" and text for what went wrong. A process of its own: a thread that entered
+a namespace is of no use for anything else.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import struct
+import sys
+from collections.abc import Callable
+
+from mptune.linux import _syscalls, sysctls
+
+_IPPROTO_MPTCP = 262  # include/uapi/linux/in.h
+_SOL_MPTCP = 284  # include/linux/socket.h
+_MPTCP_FULL_INFO = 4  # include/uapi/linux/mptcp.h
+_TUNSETIFF = 0x400454CA  # include/uapi/linux/if_tun.h
+_IFF_TUN_NO_PI = 0x0001 | 0x1000
+
+
+def main() -> int:
+    """Answer one question."""
+    _syscalls.die_with_parent()
+    descriptor = os.open(json.loads(sys.stdin.readline())["namespace"], os.O_RDONLY | os.O_CLOEXEC)
+    _syscalls.setns(descriptor, _syscalls.CLONE_NEWNET)
+    os.close(descriptor)
+    tried = {name: _try(attempt) for name, attempt in _ATTEMPTS.items()}
+    sys.stdout.write(json.dumps({"event": "probed", **tried}) + "\n")
+    return 0
+
+
+def _try(attempt: Callable[[], None]) -> str | None:
+    try:
+        attempt()
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def _mptcp() -> None:
+    socket.socket(socket.AF_INET, socket.SOCK_STREAM, _IPPROTO_MPTCP).close()
+
+
+def _statistics() -> None:
+    """Per-subflow statistics in one call (Linux 6.5): asked without room for them, the call is refused."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, _IPPROTO_MPTCP) as connection:
+        try:
+            connection.getsockopt(_SOL_MPTCP, _MPTCP_FULL_INFO, 1)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+
+
+def _path_manager() -> None:
+    """Path management from user space: Linux 5.19, called `path_manager` since 6.15."""
+    if sysctls.read("net.mptcp.path_manager") != "userspace" and sysctls.read("net.mptcp.pm_type") != "1":
+        raise OSError("no userspace path manager")
+
+
+def _tun() -> None:
+    descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(descriptor, _TUNSETIFF, struct.pack("16sH22x", b"probe", _IFF_TUN_NO_PI))
+    finally:
+        os.close(descriptor)
+
+
+_ATTEMPTS: dict[str, Callable[[], None]] = {
+    "mptcp": _mptcp,
+    "statistics": _statistics,
+    "path_manager": _path_manager,
+    "tun": _tun,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

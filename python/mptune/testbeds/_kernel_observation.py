@@ -1,0 +1,212 @@
+"""What came out of a trial on the kernel, as an observation; and whether it is to be believed.
+
+A trial is *overloaded*, and so failed, when the machine was too busy for real time: one packet in a hundred
+left the emulator more than 1 ms late, packets were lost that the network model did not lose, or the meter
+waited for a processor for more than 5 % of the time. The numbers of such a trial are the machine's, not
+MPTCP's. A busy machine alone is no reason: emulator and meter go before everything else, where they may.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+from mptune.testbeds._base import BIN_NS, Observation, SubflowObservation, Trial
+
+if TYPE_CHECKING:
+    from mptune.linux.course import Outcome, Plan
+
+#: Lateness of the emulator at the 99th percentile up to which a trial is believed, nanoseconds.
+_LATE_NS = 1_000_000
+#: Share of the trial that the meter may have waited for a processor.
+_WAITED = 0.05
+
+_ROLES = {False: "active", True: "standby"}
+
+Metadata = dict[str, int | float | str]
+
+
+def observe(trial: Trial, plan: Plan, outcome: Outcome, busy: float) -> Observation:
+    """Make an observation of an outcome.
+
+    Parameters
+    ----------
+    plan : what the processes were told.
+    busy : share of all processors that was in use during the trial.
+    """
+    result: dict[str, Any] = outcome.result or {}
+    failed = outcome.failed or result.get("failed")
+    fine = BIN_NS // plan.meter["bin_ns"]
+    metadata = _metadata(plan, outcome, busy) | _take_over(plan, result)
+    overload = _overload(outcome)
+    if overload:
+        metadata["overloaded"] = "; ".join(overload)
+        failed = failed or f"overloaded: {metadata['overloaded']}"
+    return Observation(
+        testbed="namespaces",
+        duration_ns=result.get("duration_ns", 0),
+        in_order_bytes=result.get("in_order_bytes", 0),
+        bins=_coarse(result.get("bins", []), fine),
+        subflows=_subflows(trial, result.get("subflows", []), fine),
+        completion_ns=result.get("completion_ns"),
+        failed=failed,
+        metadata=metadata,
+    )
+
+
+def processor_shares(outcome: Outcome) -> dict[str, float]:
+    """Processors that emulator and meter used on average, as far as they told."""
+    shares = {}
+    for name, said, span in (
+        ("emulator", outcome.report, "elapsed_ns"),
+        ("meter", outcome.result, "duration_ns"),
+    ):
+        if said is not None and said[span]:
+            shares[name] = said["cpu_ns"] / said[span]
+    return shares
+
+
+def _waited_share(outcome: Outcome) -> float:
+    span = (outcome.result or {}).get("duration_ns", 0)
+    return outcome.meter_waited_ns / span if span else 0.0
+
+
+def _overload(outcome: Outcome) -> list[str]:
+    """Why a trial is not to be believed."""
+    reasons = []
+    report = outcome.report or {}
+    late = report.get("late_p99_ns", 0)
+    if late > _LATE_NS:
+        reasons.append(f"1 % of the packets was {late / 1e6:.1f} ms late or more")
+    if report.get("overflow"):
+        reasons.append(f"{report['overflow']} packets were lost outside of the network model")
+    waited = _waited_share(outcome)
+    if waited > _WAITED:
+        reasons.append(f"the meter waited for a processor for {waited:.1%} of the time")
+    return reasons
+
+
+def _subflows(trial: Trial, found: list[dict[str, Any]], fine: int) -> list[SubflowObservation]:
+    from mptune.linux import addresses
+
+    labels = addresses.paths(trial.topology)
+    return [
+        SubflowObservation(
+            path=labels[subflow["local"], subflow["remote"]],
+            active=subflow["bytes"] > 0,
+            bytes=subflow["bytes"],
+            srtt_ns=subflow["srtt_ns"],
+            min_rtt_ns=subflow["min_rtt_ns"],
+            retransmitted=subflow["retransmitted"],
+            timeouts=subflow["timeouts"] or 0,
+            bins=_coarse(subflow["bins"], fine),
+        )
+        for subflow in found
+    ]
+
+
+def _coarse(bins: list[int], fine: int) -> list[int]:
+    """Bins of `BIN_NS` from `fine` times as many."""
+    return [sum(bins[first : first + fine]) for first in range(0, len(bins), fine)]
+
+
+def _take_over(plan: Plan, result: dict[str, Any]) -> Metadata:
+    """Time from the first cut of a path until data went on arriving, ms; nothing without a cut."""
+    script = plan.script
+    cuts = [index for index, action in enumerate(script) if action.action == "down"]
+    if not cuts:
+        return {}
+    width = plan.meter["bin_ns"] / 1e9
+    bins: list[int] = result.get("bins", [])
+    until = [action.at_s for action in script[cuts[0] + 1 :]]
+    seconds = silence_s(bins, width, script[cuts[0]].at_s, min([len(bins) * width, *until]))
+    return {"takeover_ms": round(1e3 * seconds, 3)}
+
+
+def silence_s(bins: list[int], width_s: float, cut_s: float, until_s: float) -> float:
+    """Seconds from a cut to the end of the longest silence that began between it and `until_s`.
+
+    0 where no two bins in a row stayed empty. A silence that lasts to the last bin ends there.
+    """
+    first = math.floor(cut_s / width_s)
+    silences, at = [], first
+    for quiet, run in itertools.groupby(bins[first:], key=lambda size: size == 0):
+        length = sum(1 for _ in run)
+        if quiet and length > 1 and at * width_s < until_s:
+            silences.append((length, at + length))
+        at += length
+    return max(silences)[1] * width_s - cut_s if silences else 0.0
+
+
+def _metadata(plan: Plan, outcome: Outcome, busy: float) -> Metadata:
+    """Everything that could explain the result."""
+    from mptune.linux import congestion
+
+    metadata: Metadata = {
+        "kernel": os.uname().release,
+        "machine": os.uname().machine,
+        "scheduler": "default",
+        "rootless": int(outcome.rootless),
+        "machine_busy_share": round(busy, 4),
+        "meter_waited_share": round(_waited_share(outcome), 4),
+        "congestion_controls": " ".join(congestion.available()),
+    }
+    metadata |= {f"{name}_processors": round(share, 4) for name, share in processor_shares(outcome).items()}
+    metadata |= {f"sysctl {name}": value for name, value in outcome.settings.items()}
+    metadata |= {f"offloads {device}": features for device, features in outcome.offloads.items()}
+    return (
+        metadata | _of_emulator(outcome.report or {}) | _of_manager(outcome) | _of_meter(outcome.result or {})
+    )
+
+
+def _of_emulator(report: dict[str, Any]) -> Metadata:
+    """Lateness in ms, packets, and what links dropped."""
+    metadata: Metadata = {
+        f"emulator_late_{which}_ms": report[f"late_{which}_ns"] / 1e6
+        for which in ("p50", "p99", "max")
+        if f"late_{which}_ns" in report
+    }
+    metadata |= {
+        f"emulator_{key}": report[key] for key in ("packets", "bytes", "unroutable") if key in report
+    }
+    return metadata
+
+
+def _of_manager(outcome: Outcome) -> Metadata:
+    """What the path manager did, when (ms), and what went wrong; the time to take over as it saw it."""
+    metadata: Metadata = {}
+    for connection in outcome.managed:
+        changes = [
+            f"{_ms(change['at_ns'], outcome):.0f} ms: {change['path']} {_ROLES[change['backup']]}"
+            for change in connection["changes"]
+        ]
+        metadata["path_manager_changes"] = ", ".join(changes)
+        metadata["path_manager_problems"] = "; ".join(connection["problems"])
+        for outage in connection["outages"]:
+            told = [f"lost at {_ms(outage['detected_ns'], outcome):.0f} ms"]
+            if outage["carrying_ns"] is not None:
+                took = (outage["carrying_ns"] - outage["last_heard_ns"]) / 1e6
+                told.append(f"{', '.join(outage['successors'])} after {took:.0f} ms")
+            if outage["restored_ns"] is not None:
+                told.append(f"restored at {_ms(outage['restored_ns'], outcome):.0f} ms")
+            metadata[f"outage {outage['path']}"] = ", ".join(told)
+    return metadata
+
+
+def _ms(at_ns: int, outcome: Outcome) -> float:
+    """Time since the connection was asked for."""
+    return (at_ns - outcome.started_ns) / 1e6
+
+
+def _of_meter(result: dict[str, Any]) -> Metadata:
+    """Buffers asked for and in force, congestion control in force, fallback, and what the kernel counted."""
+    metadata: Metadata = {f"requested_{name}": size for name, size in result.get("requested", {}).items()}
+    metadata |= {f"effective_{name}": size for name, size in result.get("effective", {}).items()}
+    for key in ("cc_effective", "fallback", "reinjected_bytes"):
+        if result.get(key) is not None:
+            metadata[key] = result[key]
+    for end, counted in result.get("counters", {}).items():
+        metadata |= {f"{end} {name}": value for name, value in counted.items()}
+    return metadata

@@ -1,0 +1,68 @@
+"""The namespaces testbed: trials on this machine's own MPTCP, between two network namespaces.
+
+The network between them is the simulator's, carried by the emulator in real time; everything above it is the
+kernel. What a trial becomes there is `_kernel_plan`, what came out `_kernel_observation`, and what happens
+in between `mptune.linux.course`.
+"""
+
+import os
+import sys
+
+from mptune.errors import MptuneError
+from mptune.testbeds import _kernel_observation, _kernel_plan
+from mptune.testbeds._base import Observation, Trial
+from mptune.testbeds._kernel_plan import stall_ns
+
+__all__ = ["NamespacesTestbed", "stall_ns"]
+
+
+class NamespacesTestbed:
+    """Runs trials on the kernel, as many at once as the processors have room for.
+
+    Raises
+    ------
+    MptuneError : this machine cannot do it; the message says what is missing.
+    """
+
+    name = "namespaces"
+
+    def __init__(self) -> None:
+        if sys.platform != "linux":
+            raise MptuneError("--testbed namespaces: needs Linux")
+        from mptune.linux import doctor, machine, marker
+
+        marker.end_strays()
+        missing = doctor.obstacle()
+        if missing is not None:
+            raise MptuneError(f"--testbed namespaces: {missing} (mptune doctor tells more)")
+        self.parallel: int | None = len(os.sched_getaffinity(0))
+        self._gate = machine.Gate()
+
+    def run(self, trial: Trial) -> Observation:
+        """Run one trial; one that was overloaded is repeated once, alone.
+
+        Raises
+        ------
+        InputError : the kernel cannot do what the trial asks for.
+        """
+        _kernel_plan.check(trial)
+        with self._gate.admitted():
+            observation = self._measure(trial)
+        if "overloaded" not in observation.metadata:
+            return observation
+        with self._gate.admitted(alone=True):
+            again = self._measure(trial)
+        again.metadata["repeated"] = 1
+        return again
+
+    def _measure(self, trial: Trial) -> Observation:
+        from mptune.linux import bpf, course
+        from mptune.linux.machine import Load
+
+        with bpf.loaded([trial.cc]) as kernel_names:
+            plan = _kernel_plan.plan(trial, kernel_names[trial.cc])
+            before = Load.now()
+            outcome = course.run(plan)
+            busy = before.share_until(Load.now())
+        self._gate.learn(sum(_kernel_observation.processor_shares(outcome).values()))
+        return _kernel_observation.observe(trial, plan, outcome, busy)

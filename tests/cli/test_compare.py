@@ -1,0 +1,131 @@
+"""`mptune compare` with two made-up testbeds: its table, its JSON, its files, and what it refuses."""
+
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from mptune import testbeds
+from mptune.cli import app
+from mptune.testbeds import BIN_NS, Observation
+
+MIB = 2**20
+
+
+class MadeUp:
+    """Throughput by a function of the trial; None is a stall."""
+
+    parallel = None
+
+    def __init__(self, name, mbps):
+        self.name, self.mbps = name, mbps
+        self.trials = []
+
+    def run(self, trial):
+        self.trials.append(trial)
+        mbps = self.mbps(trial)
+        duration = trial.duration_ns or 10**9
+        bins = [round((mbps or 0) * BIN_NS / 8e3)] * (duration // BIN_NS)
+        return Observation(
+            testbed=self.name,
+            duration_ns=duration,
+            in_order_bytes=sum(bins),
+            bins=bins,
+            subflows=[],
+            failed="stalled at 0.1 s: no byte in order for 3 s" if mbps is None else None,
+        )
+
+
+@pytest.fixture
+def pair(monkeypatch):
+    """Simulator and kernel: they agree about Cubic; the kernel stalls with 256 KiB."""
+
+    def both(trial, reno):
+        return min(100, trial.buffer_bytes / MIB * 50) * (reno if trial.cc == "reno" else 1)
+
+    def simulated(trial):
+        return both(trial, 0.99)
+
+    def kernel(trial):
+        return both(trial, 0.9) if trial.buffer_bytes >= MIB // 2 else None
+
+    found = {"simulated": MadeUp("simulated", simulated), "namespaces": MadeUp("namespaces", kernel)}
+    monkeypatch.setattr(testbeds, "TESTBEDS", {name: lambda one=one: one for name, one in found.items()})
+    return found
+
+
+def compare(*arguments):
+    return CliRunner().invoke(app, ["compare", "UiT-HAW", "--quiet", *arguments])
+
+
+def test_both_testbeds_get_the_same_trials(pair):
+    assert compare("--runs", "2").exit_code == 0
+    trials = pair["simulated"].trials
+    assert sorted(map(repr, pair["namespaces"].trials)) == sorted(map(repr, trials))
+    assert len(trials) == 2 * 5 * 2 and {trial.scheduler for trial in trials} == {"kernel"}
+    assert {trial.cc for trial in trials} == {"reno", "cubic"} and {trial.pm for trial in trials} == {
+        "fullmesh"
+    }
+    assert len({trial.seed for trial in trials}) == 2
+
+
+def test_the_answer_comes_first_and_stalls_are_labelled(pair):
+    shown = compare()
+    assert shown.exit_code == 0
+    lines = shown.stdout.splitlines()
+    assert lines[0].startswith("UiT-HAW: median error 5.0%, 90 % quantile 10.0%, rank correlation 1.000")
+    assert lines[0].endswith("(8 of 10 configurations).")
+    assert lines[1] == "Both recommend fullmesh with cubic and 2 MiB."
+    stalled = [line for line in lines if "kernel stalled 1 of 1" in line]
+    assert len(stalled) == 2 and all("256 KiB" in line and " - " in line for line in stalled)
+
+
+def test_json_has_the_numbers_of_the_table(pair):
+    result = json.loads(compare("--json", "--cc", "reno", "--buffers", "1MiB,256KiB").stdout)
+    assert result["topology"] == "UiT-HAW" and result["compared"] == 1
+    assert result["median_error"] == pytest.approx(0.1)
+    assert result["rank_correlation"] is None and result["stalls_agree"] == 0.5
+    assert result["same_optimum"] is True
+    assert result["kernel_optimum"] == {"pm": "fullmesh", "cc": "reno", "buffer_bytes": MIB}
+    first, second = result["configurations"]
+    assert first["kernel"]["throughput_mbps"] == pytest.approx(45)
+    assert second["kernel"]["stalled"] == 1 and second["error"] is None
+
+
+def test_transfers_are_compared_too(pair):
+    assert compare("--transfer", "4MiB", "--buffers", "1MiB").exit_code == 0
+    assert {trial.transfer_bytes for trial in pair["namespaces"].trials} == {4 * MIB}
+    assert {trial.duration_ns for trial in pair["namespaces"].trials} == {None}
+
+
+def test_the_tables_are_written(pair, tmp_path):
+    assert compare("--out", str(tmp_path / "out")).exit_code == 0
+    with (tmp_path / "out" / "comparison.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 10
+    assert float(rows[0]["simulated_throughput_mbps"]) == pytest.approx(12.375, rel=1e-3)
+    assert rows[0]["kernel_throughput_mbps"] == "" and rows[0]["kernel_stalled"] == "1"
+    document = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert document == json.loads(compare("--json").stdout)
+    refused = compare("--out", str(tmp_path / "out"))
+    assert refused.exit_code == 2 and "--force" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--cc", "turbo"], "--cc: expected one of"),
+        (["--pm", "manual"], "--pm: expected one of"),
+        (["--buffers", "1KiB"], "--buffers: expected at least one segment"),
+        (["--buffers", "1"], "--buffers: expected a size"),
+        (["--runs", "0"], "--runs: expected more than 0"),
+        (["--duration", "0s"], "--duration: expected more than 0"),
+        (["--duration", "1s", "--transfer", "1MiB"], "--transfer: expected either"),
+        (["--jobs", "0"], "--jobs: expected 1 or more"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_measured(pair, arguments, named):
+    shown = compare(*arguments)
+    assert shown.exit_code == 2 and named in shown.stderr
+    assert not pair["simulated"].trials and not pair["namespaces"].trials

@@ -1,0 +1,270 @@
+"""BPF congestion controls on the running kernel: they come, carry data over two subflows, and go.
+
+Without a trace, also when the program that used them is killed.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mptune.errors import MptuneError
+from mptune.linux import bpf, bpf_libbpf
+from mptune.linux.bpf_libbpf import LibbpfError
+
+ROOT = Path(__file__).parents[2]
+BROKEN = ROOT / "target/bpf-tests"
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+SOURCES = sorted(path.name.removesuffix(".bpf.c") for path in (ROOT / "bpf/congestion").glob("*.bpf.c"))
+ROUNDS = 20
+SIZE = 2_000_000
+
+Until = Callable[[Callable[[], object], str], None]
+Transfer = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def able() -> None:
+    """What all of these tests need."""
+    lacking = [
+        what
+        for what, there in {
+            "root": os.geteuid() == 0,
+            "a kernel with type information (BTF)": Path("/sys/kernel/btf/vmlinux").exists(),
+            "the BPF programs (clang, libbpf's headers, make bpf)": bpf.programs() == SOURCES,
+        }.items()
+        if not there
+    ]
+    if lacking:
+        reason = f"these tests need {', '.join(lacking)}"
+        pytest.fail(reason) if "CI" in os.environ else pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def transfer(able: None) -> Iterator[Transfer]:
+    """Sends over two paths; answers what `bpf_transfer.py` found."""
+    command = [sys.executable, str(Path(__file__).with_name("bpf_transfer.py"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        pipes = process.stdin, process.stdout
+
+        def run(cc: str, size: int = SIZE, **options: bool) -> dict[str, Any]:
+            pipes[0].write(json.dumps({"cc": cc, "size": size, **options}) + "\n")
+            pipes[0].flush()
+            answer = pipes[1].readline()
+            assert answer, "the transfer ended without an answer"
+            found: dict[str, Any] = json.loads(answer)
+            return found
+
+        yield run
+        process.stdin.close()
+
+
+def known() -> list[str]:
+    return AVAILABLE.read_text().split()
+
+
+def objects() -> set[tuple[str, int]]:
+    """Every BPF program, map, link and type information in the kernel."""
+    found = set()
+    for kind in ("prog", "map", "link", "btf"):
+        for number, descriptor in bpf_libbpf._every(kind):
+            os.close(descriptor)
+            found.add((kind, number))
+    return found
+
+
+@pytest.mark.parametrize("cc", SOURCES)
+def test_comes_carries_a_transfer_and_goes_without_a_trace(cc, transfer, until: Until) -> None:
+    before = objects()
+    for _ in range(ROUNDS):
+        with bpf.loaded([cc]) as names:
+            found = transfer(names[cc])
+        assert found["intact"] and found["cc"] == names[cc]
+        assert min(found["carried"]) > SIZE / 20, "one of the subflows carried nothing"
+    until(lambda: names[cc] not in known(), f"{cc} to be gone")
+    until(lambda: not objects() - before, f"what {cc} used to be gone")
+
+
+@pytest.mark.parametrize("cc", SOURCES)
+def test_drives_plain_tcp(cc, transfer) -> None:
+    with bpf.loaded([cc]) as names:
+        found = transfer(names[cc], mptcp=False)
+    assert found["intact"] and found["cc"] == names[cc]
+
+
+@pytest.fixture
+def counting(until: Until) -> Iterator[str]:
+    """A congestion control that shows how many subflows a coupled one would count."""
+    descriptor = bpf_libbpf.register(BROKEN / "counts_subflows.bpf.o")
+    yield "mptune_counts"
+    os.close(descriptor)
+    until(lambda: "mptune_counts" not in known(), "the name to be free")
+
+
+def test_a_subflow_sees_its_sibling_unless_that_is_on_standby(transfer, counting) -> None:
+    assert transfer(counting)["thresholds"] == [2, 2]
+    found = transfer(counting, standby=True)
+    assert found["thresholds"][0] == 1 and found["carried"][1] < SIZE / 20
+
+
+def test_two_connections_do_not_see_each_other(transfer, counting) -> None:
+    assert transfer(counting, beside=True)["thresholds"] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ("without_cong_avoid", "Invalid argument"),
+        ("without_ssthresh", "Invalid argument"),
+        ("without_undo_cwnd", "Invalid argument"),
+        ("not_gpl", "GPL"),
+        ("writes_elsewhere", "only read is supported"),
+    ],
+)
+def test_the_kernel_refuses(broken, reason, until: Until) -> None:
+    before = objects()
+    with pytest.raises(LibbpfError, match=reason) as refused:
+        bpf_libbpf.register(BROKEN / f"{broken}.bpf.o")
+    assert "\n" not in str(refused.value)
+    assert "mptune_broken" not in known()
+    until(lambda: not objects() - before, "what was refused to be gone")
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    with bpf.loaded(["scalable"]), pytest.raises(LibbpfError) as refused:
+        bpf_libbpf.register(bpf.OBJECTS / "scalable.bpf.o")
+    assert "File exists" in str(refused.value)
+
+
+def test_a_connection_keeps_the_algorithm_that_is_taken_back(transfer, until: Until) -> None:
+    script = (
+        "import socket, sys; s = socket.socket(); s.setsockopt(6, 13, b'mptune_vegas'); print(1, flush=True);"
+        "sys.stdin.read(); print(s.getsockopt(6, 13, 16))"
+    )
+    with bpf.loaded(["vegas"]):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None and process.stdout.readline() == "1\n"
+    until(lambda: "mptune_vegas" not in known(), "the name to be free")
+    with bpf.loaded(["vegas"]) as names:  # a second one beside that of the open socket
+        assert transfer(names["vegas"])["intact"]
+    answer, _ = process.communicate()
+    assert "mptune_vegas" in answer
+
+
+def holder(cc: str) -> subprocess.Popen[str]:
+    """Another program that uses `cc` until its stdin ends."""
+    script = (
+        "import sys; from mptune.linux import bpf\n"
+        f"with bpf.loaded([{cc!r}]): print(1, flush=True); sys.stdin.read()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "1\n"
+    return process
+
+
+def test_a_killed_program_leaves_nothing(until: Until) -> None:
+    before = objects()
+    process = holder("olia")
+    assert "mptune_olia" in known()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    until(lambda: "mptune_olia" not in known() and not objects() - before, "everything to be gone")
+
+
+@pytest.mark.parametrize("first_leaves", [True, False])
+def test_programs_share_it_and_the_last_one_takes_it_back(first_leaves, transfer, until: Until) -> None:
+    first, second = holder("lia"), holder("lia")
+    assert [link.name for link in bpf_libbpf.registered()].count("mptune_lia") == 1
+    leaving, staying = (first, second) if first_leaves else (second, first)
+    leaving.communicate()
+    assert transfer("mptune_lia")["intact"]
+    staying.communicate()
+    until(lambda: "mptune_lia" not in known(), "the last user's leaving to be noticed")
+
+
+def test_one_taken_back_a_moment_ago_can_be_had_again(until: Until) -> None:
+    for _ in range(30):
+        with bpf.loaded(["scalable"]) as names:
+            assert names["scalable"] in known()
+    until(lambda: "mptune_scalable" not in known(), "it to be gone")
+
+
+def test_an_algorithm_of_the_kernel_is_used_as_it_is() -> None:
+    before = {name for kind, name in objects() if kind == "prog"}
+    with bpf.loaded(["reno", "cubic"]) as names:
+        assert names == {"reno": "reno", "cubic": "cubic"}
+        assert {name for kind, name in objects() if kind == "prog"} <= before
+
+
+def test_what_cannot_be_had_is_refused_and_nothing_is_left(until: Until) -> None:
+    with pytest.raises(MptuneError, match="nonsense: this kernel lacks it"), bpf.loaded(["olia", "nonsense"]):
+        pass
+    until(lambda: "mptune_olia" not in known(), "what was loaded before to be gone")
+
+
+def test_statistics_count_calls_and_their_time(transfer) -> None:
+    descriptor = bpf_libbpf.statistics()
+    try:
+        with bpf.loaded(["olia"]) as names:
+            transfer(names["olia"])
+            (olia,) = [entry for entry in bpf.status() if entry.cc == "olia"]
+    finally:
+        os.close(descriptor)
+    assert olia.calls > 100 and olia.ns > olia.calls
+    assert Path("/proc/sys/kernel/bpf_stats_enabled").read_text().strip() == "0"
+
+
+def inside_bpf_file_system(*lines: str) -> subprocess.CompletedProcess[str]:
+    """Runs shell lines with a BPF file system of their own, which ends with them; M is the command mptune."""
+    script = "\n".join(
+        ["set -e", "mount -t bpf bpf /sys/fs/bpf", f"M='{sys.executable} -m mptune.cli'", *lines]
+    )
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_load_persists_until_unload(until: Until) -> None:
+    listing = f"grep -o mptune_balia {AVAILABLE} || echo gone"
+    found = inside_bpf_file_system(
+        "$M cc load balia scalable",
+        listing,
+        "$M cc status --json",
+        "$M cc load balia",
+        "$M cc unload balia scalable",
+        "ls /sys/fs/bpf | grep mptune || echo empty",
+        "$M cc unload balia || echo refused",
+    )
+    assert found.returncode == 0, found.stderr
+    assert "mptune_balia\n" in found.stdout and '"pinned": true' in found.stdout
+    assert "tcp_allowed_congestion_control=" in found.stdout
+    assert found.stdout.endswith("empty\nrefused\n")
+    until(lambda: "mptune_balia" not in known(), "it to be gone")
+
+
+def test_unloading_takes_nothing_from_a_program_that_uses_it(transfer, until: Until) -> None:
+    found = inside_bpf_file_system("$M cc load hybla")
+    assert found.returncode == 0, found.stderr  # its file system has ended, and so has its pin
+    process = holder("hybla")
+    found = inside_bpf_file_system("$M cc load hybla", "$M cc unload hybla")
+    assert found.returncode == 0, found.stderr
+    assert transfer("mptune_hybla")["intact"]
+    process.communicate()
+    until(lambda: "mptune_hybla" not in known(), "it to be gone")
+
+
+def test_who_may_not_register_programs_is_told_what_to_do() -> None:
+    script = "from mptune.linux import bpf; print(bpf.availability('olia').reason)"
+    command = ["setpriv", "--bounding-set=-all", sys.executable, "-c", script]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "mptune cc load olia" in found.stdout

@@ -1,0 +1,165 @@
+"""The two namespaces: who reaches whom, and that nothing of them is left, however the program ends."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mptune.errors import TrialError
+from mptune.linux import addresses, marker
+from mptune.linux.namespaces import STEP_S, Sites
+from mptune.linux.netlink import inside
+
+pytestmark = pytest.mark.usefixtures("testbed")
+
+#: Takes sites with devices, says so, and then ends as its argument says or waits to be killed.
+PROGRAM = """
+import sys, time
+from mptune.linux import addresses
+from mptune.linux.namespaces import STEP_S, Sites
+from mptune.topology import load
+
+topology = load(sys.argv[1])
+with Sites() as sites, sites.start("emulator", "mptune.linux.emulator") as emulator:
+    named = addresses.interfaces(topology)
+    emulator.tell({"network": topology.network(), "seed": 1, "interfaces": [
+        {"side": one.side, "index": one.index, "netns": sites.of(one.side), "device": one.device,
+         "ipv4": one.ipv4}
+        for side in named.values() for one in side
+    ]})
+    emulator.expect("ready", STEP_S)
+    sites.configure(named)
+    print(sites.run, flush=True)
+    if sys.argv[2] == "fail":
+        raise RuntimeError("on purpose")
+    if sys.argv[2] == "wait":
+        time.sleep(60)
+"""
+
+
+@pytest.fixture
+def network(two):
+    """The sites of `two` with a running emulator."""
+    named = addresses.interfaces(two)
+    with Sites() as sites, sites.start("emulator", "mptune.linux.emulator") as emulator:
+        emulator.tell(
+            {
+                "network": two.network(),
+                "seed": 1,
+                "interfaces": [
+                    {
+                        "side": one.side,
+                        "index": one.index,
+                        "netns": sites.of(one.side),
+                        "device": one.device,
+                        "ipv4": one.ipv4,
+                        "ipv6": one.ipv6,
+                    }
+                    for side in named.values()
+                    for one in side
+                ],
+            }
+        )
+        emulator.expect("ready", STEP_S)
+        sites.configure(named)
+        emulator.tell({"action": "start"})
+        yield sites, emulator
+
+
+@pytest.mark.parametrize("version", ["ipv4", "ipv6"])
+def test_the_pair_of_addresses_picks_the_path(network, two, version):
+    """A datagram from interface i to interface j crosses the links of path (i, j) and no other's."""
+    sites, emulator = network
+    family = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}[version]
+    sent = {}
+    for count, path in enumerate(two.paths, start=1):
+        source = getattr(addresses.interface("local", path.local_index), version)
+        target = getattr(addresses.interface("remote", path.remote_index), version)
+        with (
+            inside(sites.local, lambda: socket.socket(family, socket.SOCK_DGRAM)) as sender,
+            inside(sites.remote, lambda: socket.socket(family, socket.SOCK_DGRAM)) as receiver,
+        ):
+            sender.bind((source, 0))
+            receiver.bind((target, 0))
+            receiver.settimeout(STEP_S)
+            for number in range(count):
+                sender.sendto(bytes([number]), receiver.getsockname())
+                data, origin = receiver.recvfrom(10)
+                assert data == bytes([number]) and origin[0] == source
+        sent[path.label] = count
+    emulator.tell({"action": "stop"})
+    links = {link["name"]: link["forwarded"] for link in emulator.expect("report", STEP_S)["links"]}
+    assert {label: links[f"{label} forward"] for label in sent} == sent
+    assert all(links[f"{label} back"] == 0 for label in sent)
+
+
+def test_the_kernel_sends_nothing_of_its_own(network):
+    """No neighbour discovery, no router solicitation: every packet on the links is a trial's."""
+    _, emulator = network
+    emulator.tell({"action": "stop"})
+    report = emulator.expect("report", STEP_S)
+    assert report["packets"] == report["unroutable"] == 0
+
+
+def test_a_missing_device_is_named():
+    with Sites() as sites, pytest.raises(TrialError, match="if7: No such device"):
+        sites.configure({"local": [addresses.interface("local", 7)]})
+
+
+def test_the_settings_inside_are_not_the_hosts():
+    before = Path("/proc/sys/net/ipv4/tcp_no_metrics_save").read_text()
+    with Sites() as sites:
+        assert sites.settings["net.ipv4.tcp_no_metrics_save"] == "1"
+        assert sites.settings["net.mptcp.enabled"] == "1"
+        assert Path("/proc/sys/net/ipv4/tcp_no_metrics_save").read_text() == before
+
+
+def test_two_at_once_do_not_meet():
+    with Sites() as one, Sites() as other:
+        inodes = {
+            inside(path, lambda: Path("/proc/thread-self/ns/net").stat().st_ino)
+            for path in (one.local, one.remote, other.local, other.remote)
+        }
+        assert len(inodes) == 4 and one.run != other.run
+
+
+@pytest.mark.parametrize("how", ["succeed", "fail", "SIGINT", "SIGTERM", "SIGKILL"])
+def test_nothing_is_left_however_the_program_ends(two_file, marked, until, how):
+    how_to_end = how if how in ("succeed", "fail") else "wait"
+    named = sorted(Path("/run/netns").iterdir()) if Path("/run/netns").exists() else []
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(two_file), how_to_end],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with program:
+        assert program.stdout is not None
+        run = program.stdout.readline().strip()
+        if how_to_end == "wait":
+            assert len(marked(f"{marker.VARIABLE}={run}")) == 2
+            program.send_signal(getattr(signal, how))
+    until(lambda: not marked(f"{marker.VARIABLE}={run}"), "the end of all processes")
+    assert (sorted(Path("/run/netns").iterdir()) if Path("/run/netns").exists() else []) == named
+
+
+def test_without_root_in_a_user_namespace(two_file):
+    """Root without its capabilities is like any other user, but for the right to map its own number."""
+    if os.geteuid() != 0:
+        pytest.skip("this user has no privilege to give up: all tests are such tests")
+    drop = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"]
+    code = "from mptune.linux.namespaces import Sites\nwith Sites() as sites: print(sites.user)"
+    user = subprocess.run(
+        [*drop, sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=STEP_S
+    )
+    assert user.stdout.startswith("/proc/")
+    command = ["run", str(two_file), "--testbed", "namespaces", "--transfer", "100kB"]
+    done = subprocess.run(
+        [*drop, sys.executable, "-m", "mptune.cli", *command], capture_output=True, text=True, timeout=40
+    )
+    assert done.returncode == 0 or "overloaded" in done.stderr, done.stderr
+    assert "97.66 KiB in" in done.stdout or "100 kB in" in done.stdout

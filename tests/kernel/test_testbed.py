@@ -1,0 +1,284 @@
+"""Trials on the running kernel: what they give, what they withstand, and that they leave nothing behind."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mptune.campaign.running import run_trials
+from mptune.errors import InputError
+from mptune.linux import marker
+from mptune.linux.netlink import inside
+from mptune.testbeds import BIN_NS, ScriptedAction, Trial
+
+MS = 1_000_000
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def trial(two):
+    """A trial of a fraction of a second, with changes."""
+
+    def make(**changes):
+        settings: dict[str, Any] = {
+            "pm": "fullmesh",
+            "cc": "cubic",
+            "buffer_bytes": 2**20,
+            "seed": 1,
+            "duration_ns": SECOND,
+        }
+        settings |= changes
+        if "transfer_bytes" in changes:
+            del settings["duration_ns"]
+        return Trial(topology=two, **settings)
+
+    return make
+
+
+@pytest.fixture
+def measured(testbed, trial):
+    """An observation. A machine too busy for real time says nothing about the code."""
+
+    def run(**changes):
+        for _ in range(3):
+            observation = testbed.run(trial(**changes))
+            if "overloaded" not in observation.metadata:
+                return observation
+        pytest.skip(f"this machine is too busy: {observation.metadata['overloaded']}")
+
+    return run
+
+
+@pytest.fixture
+def killer(marked):
+    """Kills a process of this program's trials by its module as soon as it has run for so long."""
+    threads = []
+
+    def kill(module, after_s):
+        def act():
+            mark = f"{marker.VARIABLE}={os.getpid()}-"
+            while not (found := [pid for pid, command in marked(mark).items() if module in command]):
+                time.sleep(0.01)
+            time.sleep(after_s)
+            os.kill(found[0], signal.SIGKILL)
+
+        threads.append(threading.Thread(target=act, daemon=True))
+        threads[-1].start()
+
+    yield kill
+    for thread in threads:
+        thread.join(20)
+
+
+def by_path(observation):
+    return {subflow.path: subflow for subflow in observation.subflows}
+
+
+def test_a_saturated_trial_fills_both_paths(measured):
+    """40 and 20 Mbit/s, of which headers take 5 %; slow start takes its part of the two seconds."""
+    observation = measured(duration_ns=2 * SECOND)
+    assert observation.failed is None
+    assert 40e6 < observation.throughput_bps < 58e6
+    assert observation.duration_ns == 2 * SECOND and len(observation.bins) == 2 * SECOND // BIN_NS
+    assert sum(observation.bins) == observation.in_order_bytes
+    subflows = by_path(observation)
+    assert set(subflows) == {"W-X", "N-X"}
+    assert subflows["W-X"].bytes > subflows["N-X"].bytes > 0
+    assert 20 * MS <= subflows["W-X"].min_rtt_ns < 30 * MS
+    assert 40 * MS <= subflows["N-X"].min_rtt_ns < 50 * MS
+
+
+def test_what_could_explain_a_result_comes_with_it(measured):
+    found = measured().metadata
+    assert found["kernel"] == os.uname().release
+    assert found["scheduler"] == "default" and found["cc_effective"] == "cubic"
+    assert "reno" in str(found["congestion_controls"]).split()
+    assert found["requested_rcvbuf"] == 2**20 and found["effective_receiver_rcvbuf"] == 2**21
+    assert found["sysctl net.mptcp.path_manager"] == "userspace"
+    assert found["offloads local if0"] == "gso gro"
+    assert 0 < found["emulator_processors"] < 1 and 0 < found["meter_processors"] < 2
+    assert 0 <= found["emulator_late_p50_ms"] <= found["emulator_late_p99_ms"] <= 1
+
+
+def test_a_transfer_arrives_whole(measured):
+    observation = measured(transfer_bytes=1_000_001)
+    assert observation.failed is None
+    assert observation.in_order_bytes == 1_000_001
+    assert 0 < observation.completion_ns == observation.duration_ns < 2 * SECOND
+
+
+@pytest.mark.parametrize("initial", ["W-X", "N-X"])
+def test_the_first_subflow_is_on_the_path_that_was_asked_for(measured, initial):
+    observation = measured(pm="default", initial_path=initial, transfer_bytes=100_000)
+    assert [subflow.path for subflow in observation.subflows] == [initial]
+
+
+def test_ndiffports_opens_its_subflows_on_one_path(measured):
+    observation = measured(pm="ndiffports", ndiffports=3)
+    assert [subflow.path for subflow in observation.subflows] == ["W-X"] * 3
+
+
+def test_standby_subflows_are_there_and_silent(measured):
+    subflows = by_path(measured(pm="pcdc", active=("W-X",), standby_order=("N-X",)))
+    assert subflows["W-X"].active and not subflows["N-X"].active
+    assert subflows["N-X"].bytes == 0 and subflows["N-X"].min_rtt_ns > 0
+
+
+def test_a_withdrawn_path_is_silent_until_it_is_readmitted(measured):
+    script = (
+        ScriptedAction(at_ns=1 * SECOND, path="W-X", action="standby"),
+        ScriptedAction(at_ns=2 * SECOND, path="W-X", action="active"),
+    )
+    wide = by_path(measured(duration_ns=3 * SECOND, script=script))["W-X"].bins
+    assert min(wide[5:10]) > 0
+    assert sum(wide[14:20]) == 0  # what the subflow held when it was withdrawn has left it by then
+    assert sum(wide[25:30]) > 0
+
+
+def test_a_cut_and_restored_path_loses_no_byte(measured):
+    """The wide path is away for a second. A transfer is complete when all was received and compared."""
+    script = (
+        ScriptedAction(at_ns=700 * MS, path="W-X", action="down"),
+        ScriptedAction(at_ns=1700 * MS, path="W-X", action="up"),
+    )
+    observation = measured(transfer_bytes=10_000_000, script=script)
+    assert observation.failed is None
+    assert observation.in_order_bytes == 10_000_000
+    assert 0 < observation.metadata["takeover_ms"] < 1e-6 * observation.completion_ns
+    wide = by_path(observation)["W-X"].bins
+    assert sum(wide[:7]) > 0 and sum(wide[9:17]) == 0
+
+
+def test_a_standby_path_takes_over(measured):
+    script = (ScriptedAction(at_ns=700 * MS, path="W-X", action="down"),)
+    options = {"pm": "pcdc", "active": ("W-X",), "standby_order": ("N-X",)}
+    observation = measured(transfer_bytes=6_000_000, script=script, **options)
+    assert observation.failed is None and observation.in_order_bytes == 6_000_000
+    assert by_path(observation)["N-X"].bytes > 1_000_000
+    assert observation.metadata["takeover_ms"] > 0
+    assert "N-X" in str(observation.metadata["outage W-X"])
+
+
+def test_a_path_that_stays_away_is_a_stall(measured):
+    script = (ScriptedAction(at_ns=500 * MS, path="W-X", action="down"),)
+    observation = measured(pm="default", duration_ns=SECOND * 3 // 2, script=script)
+    # The script tells the testbed to be patient: the trial ends before the patience does.
+    assert observation.failed is None and sum(observation.bins[7:]) == 0
+    observation = measured(pm="default", transfer_bytes=10**7, deadline_ns=2 * SECOND, script=script)
+    assert observation.failed is not None and "deadline" in observation.failed
+    assert 0 < observation.in_order_bytes < 10**7
+
+
+@pytest.mark.parametrize("module", ["emulator", "meter", "path_manager", "holder"])
+def test_a_killed_process_fails_the_trial_and_the_campaign_goes_on(testbed, trial, killer, module):
+    killer(f"mptune.linux.{module}", 0.8)
+    observations = run_trials(
+        testbed, [trial(duration_ns=3 * SECOND), trial(transfer_bytes=50_000)], workers=1
+    )
+    if module == "holder" and observations[0].failed is None:
+        return  # it came too late: the others keep the namespaces open by their sockets and devices
+    name = {"path_manager": "path manager", "holder": "namespace holder"}.get(module, module)
+    assert observations[0].failed == f"{name} was killed by signal 9"
+    assert observations[0].duration_ns < 3 * SECOND
+    assert observations[1].in_order_bytes == 50_000
+
+
+def test_what_the_kernel_cannot_do_is_refused(testbed, trial):
+    with pytest.raises(InputError, match="--scheduler: expected kernel"):
+        testbed.run(trial(scheduler="blest"))
+    with pytest.raises(InputError, match="--opportunistic"):
+        testbed.run(trial(opportunistic=True))
+    with pytest.raises(InputError, match=r"initial path.*W-X, N-X.*found 'Z-Z'"):
+        testbed.run(trial(initial_path="Z-Z"))
+
+
+def test_a_congestion_control_the_kernel_lacks_is_refused_by_name(testbed, trial, monkeypatch):
+    from mptune.linux import bpf
+
+    monkeypatch.setattr(bpf, "OBJECTS", Path("/nonexistent"))
+    with pytest.raises(InputError, match=r"--cc: .*cubic.*found wvegas: .*BPF"):
+        testbed.run(trial(cc="wvegas"))
+
+
+def test_two_at_once_do_not_disturb_each_other(trial):
+    """Two programs run the same trial at the same time, with the same addresses and device names."""
+    code = (
+        "import sys, msgspec\n"
+        "from mptune.testbeds import Trial, create\n"
+        "trial = msgspec.json.decode(sys.stdin.buffer.read(), type=Trial)\n"
+        "observation = create('namespaces').run(trial)\n"
+        "print(msgspec.json.encode(observation).decode())\n"
+    )
+    spec = msgspec.json.encode(trial(transfer_bytes=3_000_000))
+    programs = [
+        subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    for program in programs:
+        assert program.stdin is not None
+        program.stdin.write(spec)
+        program.stdin.close()
+        program.stdin = None
+    for program in programs:
+        observation = json.loads(program.communicate(timeout=40)[0])
+        assert observation["in_order_bytes"] == 3_000_000
+        assert {subflow["path"] for subflow in observation["subflows"]} == {"W-X", "N-X"}
+
+
+def left_behind():
+    """Descriptors, devices, children and threads of this process."""
+    return {
+        "descriptors": len(os.listdir("/proc/self/fd")),  # noqa: PTH208 - iterdir keeps one open itself
+        "devices": [name for _, name in socket.if_nameindex()],
+        "children": Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split(),
+        "threads": threading.active_count(),
+        "named namespaces": sorted(Path("/run").glob("netns/*")),
+    }
+
+
+def living_namespaces():
+    """Network namespaces of the whole machine, roughly: the kernel keeps some in stock."""
+    lines = Path("/proc/slabinfo").read_text().splitlines() if os.geteuid() == 0 else []
+    return next((int(line.split()[1]) for line in lines if line.startswith("net_namespace ")), 0)
+
+
+@pytest.mark.timeout(300)
+def test_fifty_trials_in_a_row_leave_nothing_behind(testbed, trial, until, marked):
+    testbed.run(trial(transfer_bytes=20_000))  # loads what is loaded once
+    before, namespaces = left_behind(), living_namespaces()
+    observations = [testbed.run(trial(transfer_bytes=20_000, seed=seed)) for seed in range(50)]
+    assert [one.in_order_bytes for one in observations] == [20_000] * 50
+    assert left_behind() == before
+    assert not marked(f"{marker.VARIABLE}={os.getpid()}-")
+    # The kernel takes namespaces down in its own time, and other programs may have some too.
+    until(lambda: living_namespaces() < namespaces + 50, "the end of a hundred namespaces")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_of_a_command_that_was_ended(two_file, testbed, marked, until, how):
+    command = ["run", str(two_file), "--testbed", "namespaces", "--duration", "60s"]
+    program = subprocess.Popen(
+        [sys.executable, "-m", "mptune.cli", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    mark = f"{marker.VARIABLE}={program.pid}-"
+    until(lambda: any("meter" in command for command in marked(mark).values()), "the meter")
+    program.send_signal(how)
+    _, complaint = program.communicate(timeout=20)
+    until(lambda: not marked(mark), "the end of all processes")
+    if how == signal.SIGINT:
+        assert program.returncode == 130 and complaint == b"mptune: interrupted\n"
+
+
+def test_a_socket_of_the_host_is_not_in_the_way(measured):
+    """Addresses and ports are the namespaces' own."""
+    with inside(None, lambda: socket.create_server(("127.0.0.1", 0))):
+        assert measured(transfer_bytes=10_000).failed is None

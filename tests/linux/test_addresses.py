@@ -1,0 +1,34 @@
+"""Names and numbers of interfaces: every path has a pair of addresses of its own."""
+
+import ipaddress
+import itertools
+
+from mptune.linux import addresses
+from mptune.topology import load
+
+
+def test_addresses_are_the_agreed_ones():
+    one = addresses.interface("remote", 3)
+    assert (one.device, one.ipv4, one.table) == ("if3", "10.65.3.1", 103)
+    assert ipaddress.ip_address(one.ipv6) == ipaddress.ip_address("fd65:0:3::1")
+
+
+def test_no_two_interfaces_share_an_address():
+    """64 is the largest number of interfaces a site can have."""
+    all_of_them = [addresses.interface(side, number) for side in addresses.SIDES for number in range(64)]
+    for key in ("ipv4", "ipv6"):
+        found = [getattr(one, key) for one in all_of_them]
+        assert len(set(found)) == len(found)
+        assert found == [str(ipaddress.ip_address(text)) for text in found]
+    tables = {one.table for one in all_of_them}
+    assert len(tables) == 64 and not tables & {0, 253, 254, 255}
+
+
+def test_a_pair_of_addresses_is_a_path():
+    topology = load("SRL-HU")
+    labels = addresses.paths(topology)
+    named = addresses.interfaces(topology)
+    pairs = itertools.product(named["local"], named["remote"])
+    expected = [path.label for path in topology.paths]
+    assert [labels[local.ipv4, remote.ipv4] for local, remote in pairs] == expected
+    assert sorted(set(labels.values())) == sorted(expected) and len(labels) == 2 * len(expected)

@@ -1,0 +1,159 @@
+"""What becomes of the processes' reports: labels, bins, take-over times, and when a trial is not believed."""
+
+import pytest
+
+from mptune.linux.course import Action, Outcome, Plan
+from mptune.testbeds import BIN_NS, Trial
+from mptune.testbeds._kernel_observation import observe, processor_shares, silence_s
+from mptune.testbeds._kernel_plan import plan
+
+MS = 1_000_000
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def trial(network):
+    return Trial(topology=network, pm="fullmesh", cc="cubic", buffer_bytes=2**20, duration_ns=SECOND, seed=1)
+
+
+def subflow(path, size=1000):
+    return {
+        "local": f"10.64.{path}.1",
+        "remote": "10.65.0.1",
+        "bytes": size,
+        "bins": [size],
+        "srtt_ns": 20 * MS,
+        "min_rtt_ns": 10 * MS,
+        "retransmitted": 1,
+        "timeouts": None,
+    }
+
+
+def outcome(**changes):
+    result = {
+        "duration_ns": SECOND,
+        "in_order_bytes": 3000,
+        "bins": [1000, 2000],
+        "completion_ns": None,
+        "failed": None,
+        "fallback": False,
+        "requested": {"sndbuf": 1, "rcvbuf": 1},
+        "effective": {"sender_sndbuf": 2},
+        "cc_effective": "cubic",
+        "subflows": [subflow(0), subflow(2, 0)],
+        "cpu_ns": 50 * MS,
+    }
+    report = {
+        "elapsed_ns": 2 * SECOND,
+        "cpu_ns": 500 * MS,
+        "packets": 100,
+        "bytes": 150_000,
+        "late_p50_ns": 1000,
+        "late_p99_ns": 20_000,
+        "late_max_ns": 5 * MS,
+        "unroutable": 0,
+        "overflow": 0,
+    }
+    found = Outcome(result=result, report=report)
+    for key, value in changes.items():
+        for target in (result, report):
+            if key in target:
+                target[key] = value
+        if key in Outcome.__struct_fields__:
+            setattr(found, key, value)
+    return found
+
+
+def test_addresses_become_labels(trial):
+    observation = observe(trial, plan(trial, "cubic"), outcome(), 0.5)
+    assert [(one.path, one.active) for one in observation.subflows] == [("A-X", True), ("C-X", False)]
+    assert observation.failed is None and observation.subflows[0].timeouts == 0
+
+
+def test_processors_are_told_by_process(trial):
+    assert processor_shares(outcome()) == {"emulator": 0.25, "meter": pytest.approx(0.05)}
+    found = observe(trial, plan(trial, "cubic"), outcome(), 0.512).metadata
+    assert found["machine_busy_share"] == 0.512 and found["emulator_processors"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"late_p99_ns": 1_000_001}, "1 % of the packets was 1.0 ms late or more"),
+        ({"overflow": 3}, "3 packets were lost outside of the network model"),
+        ({"meter_waited_ns": 60 * MS}, "the meter waited for a processor for 6.0% of the time"),
+    ],
+)
+def test_an_overloaded_trial_is_not_believed(trial, changes, reason):
+    observation = observe(trial, plan(trial, "cubic"), outcome(**changes), 0.5)
+    assert observation.failed == f"overloaded: {reason}"
+    assert observation.metadata["overloaded"] == reason
+
+
+@pytest.mark.parametrize("changes", [{"late_p99_ns": 1_000_000}, {"meter_waited_ns": 50 * MS}, {}])
+def test_at_the_line_it_still_is(trial, changes):
+    """A machine that is busy otherwise is no reason."""
+    observation = observe(trial, plan(trial, "cubic"), outcome(**changes), 1.0)
+    assert observation.failed is None and "overloaded" not in observation.metadata
+
+
+def test_other_reasons_come_first(trial):
+    found = outcome(overflow=1, failed="stalled at 0.5 s")
+    observation = observe(trial, plan(trial, "cubic"), found, 0.5)
+    assert observation.failed == "stalled at 0.5 s" and "overloaded" in observation.metadata
+
+
+def test_a_trial_without_any_report_is_failed_and_empty(trial):
+    observation = observe(trial, plan(trial, "cubic"), Outcome(failed="meter was killed by signal 9"), 0.5)
+    assert observation.failed == "meter was killed by signal 9"
+    assert (observation.duration_ns, observation.bins, observation.subflows) == (0, [], [])
+
+
+def scripted(trial, *actions):
+    made = plan(trial, "cubic")
+    fields = {name: getattr(made, name) for name in Plan.__struct_fields__}
+    meter = {**made.meter, "bin_ns": 10 * MS}
+    return Plan(**{**fields, "script": actions, "meter": meter})
+
+
+def test_fine_bins_become_coarse_ones_and_the_take_over_time(trial):
+    """Cut at 0.205 s; data until 0.25 s, silence until 0.4 s."""
+    bins = [10] * 25 + [0] * 15 + [10] * 5
+    made = scripted(trial, Action(0.205, "down", 0, "A-X"))
+    observation = observe(trial, made, outcome(bins=bins), 0.5)
+    assert BIN_NS == 100 * MS and observation.bins == [100, 100, 50, 0, 50]
+    assert observation.metadata["takeover_ms"] == pytest.approx(195)
+
+
+def test_the_longest_silence_after_the_cut_counts():
+    width = 0.01
+    assert silence_s([1] * 50, width, 0.1, 0.5) == 0
+    assert silence_s([1, 0] * 25, width, 0.1, 0.5) == 0  # single empty bins are the rate, not a silence
+    early = [1] * 10 + [0] * 5 + [1] * 10 + [0] * 10 + [1] * 15
+    assert silence_s(early, width, 0.1, 0.5) == pytest.approx(0.25)
+    assert silence_s(early, width, 0.1, 0.2) == pytest.approx(0.05)  # the other began after the restore
+    assert silence_s(early, width, 0.16, 0.5) == pytest.approx(0.19)
+    assert silence_s([1] * 10 + [0] * 40, width, 0.1, 0.5) == pytest.approx(0.4)
+
+
+def test_what_the_path_manager_did_is_told_in_the_trials_time(trial):
+    managed = [
+        {
+            "changes": [{"at_ns": 5 * SECOND + 250 * MS, "path": "B-X", "backup": False}],
+            "problems": ["C-X: nobody listens"],
+            "outages": [
+                {
+                    "path": "A-X",
+                    "last_heard_ns": 5 * SECOND,
+                    "detected_ns": 5 * SECOND + 200 * MS,
+                    "successors": ["B-X"],
+                    "carrying_ns": 5 * SECOND + 300 * MS,
+                    "restored_ns": None,
+                }
+            ],
+        }
+    ]
+    found = observe(trial, plan(trial, "cubic"), outcome(managed=managed, started_ns=5 * SECOND), 0.5)
+    assert found.metadata["path_manager_changes"] == "250 ms: B-X active"
+    assert found.metadata["path_manager_problems"] == "C-X: nobody listens"
+    assert found.metadata["outage A-X"] == "lost at 200 ms, B-X after 300 ms"

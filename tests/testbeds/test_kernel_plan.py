@@ -1,0 +1,76 @@
+"""A trial as the processes are told it."""
+
+import pytest
+
+from mptune.errors import InputError
+from mptune.linux.assignment import SATURATED
+from mptune.testbeds import BIN_NS, ScriptedAction, Trial
+from mptune.testbeds._kernel_plan import plan, stall_ns
+
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def trial(network):
+    def make(**changes):
+        settings = {"pm": "pcdc", "cc": "olia", "buffer_bytes": 2**20, "seed": 7, "duration_ns": 5 * SECOND}
+        return Trial(topology=network, **{**settings, **changes})
+
+    return make
+
+
+def test_the_initial_path_is_a_pair_of_addresses(trial):
+    assert plan(trial(), "olia").initial == ("10.64.0.1", "10.65.0.1")
+    assert plan(trial(initial_path="C-X"), "olia").initial == ("10.64.2.1", "10.65.0.1")
+
+
+def test_without_one_the_path_manager_chooses_it(trial):
+    """PCDC begins on a path of the optional set (crates/mptune-core/src/pathmanager/pcdc.rs)."""
+    assert plan(trial(active=("B-X", "C-X")), "olia").initial == ("10.64.1.1", "10.65.0.1")
+
+
+def test_the_kernels_name_of_the_congestion_control_is_used(trial):
+    made = plan(trial(), "mptune_olia")
+    assert made.meter["cc"] == "mptune_olia"
+    assert made.meter["buffer_bytes"] == 2**20 and made.meter["duration_ns"] == 5 * SECOND
+    assert made.meter["transfer_bytes"] is None and made.seed == made.meter["seed"] == 7
+
+
+def test_a_saturated_sender_has_no_end_and_a_transfer_has(trial):
+    assert plan(trial(), "olia").assignment.transfer_bytes == SATURATED
+    made = plan(trial(duration_ns=None, transfer_bytes=1000, deadline_ns=9 * SECOND), "olia")
+    assert made.assignment.transfer_bytes == 1000
+    assert made.limit_s == 9 and made.meter["deadline_ns"] == 9 * SECOND
+
+
+def test_the_script_is_put_in_order_of_time(trial):
+    script = (
+        ScriptedAction(at_ns=2 * SECOND, path="A-X", action="up"),
+        ScriptedAction(at_ns=1 * SECOND, path="B-X", action="standby"),
+    )
+    found = plan(trial(script=script), "olia").script
+    assert [(one.at_s, one.action, one.path, one.label) for one in found] == [
+        (1.0, "standby", 1, "B-X"),
+        (2.0, "up", 0, "A-X"),
+    ]
+
+
+def test_only_a_cut_needs_fine_bins(trial):
+    cut = ScriptedAction(at_ns=SECOND, path="A-X", action="down")
+    assert plan(trial(), "olia").meter["bin_ns"] == BIN_NS
+    assert BIN_NS % plan(trial(script=(cut,)), "olia").meter["bin_ns"] == 0
+    assert plan(trial(script=(cut,)), "olia").meter["bin_ns"] < BIN_NS
+
+
+def test_patience_covers_slow_paths_and_what_the_script_cuts(trial):
+    assert stall_ns(trial()) == 3 * SECOND
+    cut = ScriptedAction(at_ns=1 * SECOND, path="A-X", action="down")
+    assert stall_ns(trial(script=(cut,))) == 7 * SECOND
+
+
+@pytest.mark.parametrize("key", ["active", "standby_order"])
+def test_unknown_labels_are_refused_with_the_known_ones(trial, key):
+    with pytest.raises(InputError, match=r"A-X, B-X, C-X.*'D-X'"):
+        plan(trial(**{key: ("D-X",)}), "olia")
+    with pytest.raises(InputError, match=r"script: .*A-X, B-X, C-X.*'D-X'"):
+        plan(trial(script=(ScriptedAction(at_ns=0, path="D-X", action="down"),)), "olia")
