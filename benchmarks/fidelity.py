@@ -116,10 +116,13 @@ def measured(store: Store, found: Sequence[Case], reporter: Reporter) -> list[li
     return [[store.observation(store.key("namespaces", one)) for one in case.planned] for case in found]
 
 
-def simulated(found: Sequence[Case]) -> list[list[Observation]]:
+def simulated(found: Sequence[Case], accounting: str) -> list[list[Observation]]:
     """Observations of the simulator."""
     bed = testbed("simulated")
-    return [[bed.run(one.trial) for one in case.planned] for case in found]
+    return [
+        [bed.run(msgspec.structs.replace(one.trial, accounting=accounting)) for one in case.planned]
+        for case in found
+    ]
 
 
 def believed(observations: Sequence[Observation]) -> list[Observation]:
@@ -182,6 +185,7 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--duration", type=float, default=10.0, help="of a saturated trial, seconds")
+    parser.add_argument("--accounting", default="linux", help="of the simulator: payload or linux")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fresh", action="store_true", help="measure the kernel again")
     parser.add_argument("--only", action="append", help="only networks with this name; repeat")
@@ -196,7 +200,7 @@ def main() -> None:
         for topology in topologies:
             found = list(cases(topology, asked.runs, round(asked.duration * 1e9), asked.seed))
             kernel = measured(store, found, reporter)
-            rows = [row(*one) for one in zip(found, simulated(found), kernel, strict=True)]
+            rows = [row(*one) for one in zip(found, simulated(found, asked.accounting), kernel, strict=True)]
             print_rows(f"{topology.name}: {topology.description}", found, rows)
             saturated = [one for case, one in zip(found, rows, strict=True) if case.transfer_bytes is None]
             comparison = compare(saturated)

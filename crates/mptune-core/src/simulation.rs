@@ -118,7 +118,8 @@ impl Simulation {
     #[inline]
     fn deliver(&mut self, route: usize, packet: &Packet) {
         let (number, id) = self.flows[usize::from(packet.flow)];
-        let connection = &mut self.connections[number];
+        // A closed flow belongs to no connection.
+        let Some(connection) = self.connections.get_mut(number) else { return };
         if route % 2 == 0 {
             connection.on_receiver_packet(&mut io!(self), id, packet);
         } else {

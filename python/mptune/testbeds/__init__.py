@@ -12,6 +12,7 @@ from mptune.errors import InputError
 from mptune.testbeds._base import (
     BIN_NS,
     MSS,
+    BackgroundObservation,
     Observation,
     ScriptedAction,
     SubflowObservation,
@@ -25,6 +26,7 @@ __all__ = [
     "BIN_NS",
     "MSS",
     "TESTBEDS",
+    "BackgroundObservation",
     "Observation",
     "ScriptedAction",
     "SubflowObservation",

@@ -23,12 +23,14 @@ class ScriptedAction(msgspec.Struct, frozen=True, kw_only=True):
 
     `standby` withdraws the path's subflows from carrying data (as MP_PRIO does, RFC 8684 section 3.3.8,
     but not even as last resort: a withdrawn subflow stays silent), `active` readmits them;
-    `down`/`up` cut and restore the path itself.
+    `down`/`up` cut and restore the path itself; `remove`/`add` withdraw its remote address and announce it
+    again (REMOVE_ADDR, ADD_ADDR, RFC 8684 section 3.4): both ends close its subflows, and what they carried
+    goes to others.
     """
 
     at_ns: int
     path: str
-    action: Literal["standby", "active", "down", "up"]
+    action: Literal["standby", "active", "down", "up", "remove", "add"]
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +42,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     pm, cc, scheduler : names from the core's lists.
     opportunistic : opportunistic retransmission and penalisation, as the v0.9x kernels do when the
         shared window is full (Raiciu et al., NSDI 2012, section 4.2).
-    buffer_bytes : connection-level send buffer and receive buffer, payload bytes each.
+    buffer_bytes : connection-level send buffer and receive buffer, bytes each: of payload, or with the
+        accounting "linux" the value given to SO_SNDBUF and SO_RCVBUF, as on the kernel.
+    accounting : what the simulator charges the buffers with: "payload", or "linux" for socket memory as the
+        kernel counts it (docs/explanation/buffers.md). The kernel has only its own.
+    tso : the simulator's segments leave in bursts, as with segmentation offload.
     duration_ns : saturated sender for so long, counted from the first SYN.
     transfer_bytes : transfer of so many payload bytes, measured to its last byte in order.
     deadline_ns : give a transfer up after so long (it is then reported as failed).
@@ -63,6 +69,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     deadline_ns: int = 600_000_000_000
     scheduler: str = "minrtt"
     opportunistic: bool = False
+    accounting: str = "payload"
+    tso: bool = False
     initial_path: str | None = None
     active: tuple[str, ...] | None = None
     standby_order: tuple[str, ...] = ()
@@ -73,7 +81,10 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubflowObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """What one subflow did. `bins` are payload bytes first delivered by it, per 100 ms."""
+    """What one subflow did. `bins` are payload bytes first delivered by it, per 100 ms.
+
+    `counters` hold what else the testbed counts, by name: segments sent, recoveries, reductions and so on.
+    """
 
     path: str
     active: bool
@@ -83,6 +94,16 @@ class SubflowObservation(msgspec.Struct, frozen=True, kw_only=True):
     retransmitted: int
     timeouts: int
     bins: list[int]
+    counters: dict[str, int] = {}
+
+
+class BackgroundObservation(msgspec.Struct, frozen=True, kw_only=True):
+    """What one background TCP connection did in the time it had data to send."""
+
+    path: str
+    duration_ns: int
+    bytes: int
+    retransmitted: int
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +120,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     subflows: list[SubflowObservation]
     completion_ns: int | None = None
     failed: str | None = None
+    background: list[BackgroundObservation] = []
     metadata: dict[str, bool | int | float | str] = {}
 
     @property

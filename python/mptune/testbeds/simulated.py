@@ -7,7 +7,7 @@ import msgspec
 
 from mptune import _core
 from mptune.errors import InputError
-from mptune.testbeds._base import Observation, SubflowObservation, Trial
+from mptune.testbeds._base import BackgroundObservation, Observation, SubflowObservation, Trial
 
 
 class _Subflow(msgspec.Struct):
@@ -19,6 +19,19 @@ class _Subflow(msgspec.Struct):
     min_rtt_ns: int
     retransmitted: int
     timeouts: int
+    sent: int
+    recoveries: int
+    undone: int
+    ecn_reductions: int
+    reinjected: int
+    refused: int
+
+
+class _Background(msgspec.Struct):
+    path: int
+    duration_ns: int
+    bytes: int
+    retransmitted: int
 
 
 class _Outcome(msgspec.Struct):
@@ -27,11 +40,19 @@ class _Outcome(msgspec.Struct):
     bins: list[int]
     completion_ns: int | None
     failed: str | None
+    stalled_ns: int | None
     reinjected: int
+    duplicates: int
+    window_limited_ns: int
+    zero_windows: int
     largest_reordering_bytes: int
     events: int
     subflows: list[_Subflow]
+    background: list[_Background]
 
+
+#: What the core counts of a subflow beside what every testbed does.
+_COUNTERS = ("sent", "recoveries", "undone", "ecn_reductions", "reinjected", "refused")
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(_Outcome)
@@ -73,6 +94,8 @@ def _spec(trial: Trial) -> dict[str, object]:
         "cc": trial.cc,
         "scheduler": trial.scheduler,
         "opportunistic": trial.opportunistic,
+        "accounting": trial.accounting,
+        "tso": trial.tso,
         "buffer_bytes": trial.buffer_bytes,
         "mss": trial.mss,
         "seed": trial.seed,
@@ -103,20 +126,36 @@ def _observation(trial: Trial, outcome: _Outcome) -> Observation:
             retransmitted=subflow.retransmitted,
             timeouts=subflow.timeouts,
             bins=subflow.bins,
+            counters={name: getattr(subflow, name) for name in _COUNTERS},
         )
         for subflow in outcome.subflows
     ]
+    background = [
+        BackgroundObservation(
+            path=labels[flow.path],
+            duration_ns=flow.duration_ns,
+            bytes=flow.bytes,
+            retransmitted=flow.retransmitted,
+        )
+        for flow in outcome.background
+    ]
+    stalled = {} if outcome.stalled_ns is None else {"stalled_ns": outcome.stalled_ns}
     return Observation(
         testbed=SimulatedTestbed.name,
         duration_ns=outcome.duration_ns,
         in_order_bytes=outcome.in_order_bytes,
         bins=outcome.bins,
         subflows=subflows,
+        background=background,
         completion_ns=outcome.completion_ns,
         failed=outcome.failed,
         metadata={
             "reinjected_segments": outcome.reinjected,
+            "duplicate_segments": outcome.duplicates,
+            "window_limited_ns": outcome.window_limited_ns,
+            "zero_windows": outcome.zero_windows,
             "largest_reordering_bytes": outcome.largest_reordering_bytes,
             "events": outcome.events,
+            **stalled,
         },
     )

@@ -4,6 +4,7 @@
 //! subflow's transport is `tcp`'s business.
 
 mod connection;
+pub mod memory;
 mod packet;
 mod reassembly;
 pub mod scheduler;
@@ -11,8 +12,9 @@ mod series;
 mod subflow;
 
 pub use connection::{
-    Connection, ConnectionOptions, Io, MAX_SUBFLOWS, ScriptedAction, ScriptedEvent, Timer, Workload,
+    Connection, ConnectionOptions, Io, MAX_SUBFLOWS, ScriptedAction, ScriptedEvent, Stall, Timer,
+    Workload,
 };
 pub use packet::{Kind, Packet};
 pub use series::Series;
-pub use subflow::Subflow;
+pub use subflow::{Subflow, Totals};

@@ -53,7 +53,8 @@ pub struct Packet {
     pub seq: Seq,
     /// Data: data sequence number. Ack: DATA_ACK.
     pub data: Seq,
-    /// Ack: data sequence number up to which the sender may send (right edge of the window).
+    /// Ack: data sequence number up to which the sender may send (right edge of the window); under
+    /// Linux' accounting the window in bytes. Data: payload bytes, under Linux' accounting.
     pub window_edge: Seq,
     /// Ack: selectively acknowledged ranges.
     pub sack: SackBlocks,

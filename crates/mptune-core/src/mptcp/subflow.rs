@@ -1,5 +1,6 @@
 //! One subflow of a connection: both halves of its transport, its handshake and its role.
 
+use super::memory::SubflowMemory;
 use super::series::Series;
 use crate::engine::Source;
 use crate::tcp::{Receiver, Sender};
@@ -22,6 +23,29 @@ pub enum Phase {
     Established,
     /// The handshake was given up.
     Refused,
+    /// Its address was removed, and both ends closed it (RFC 8684 section 3.4.2).
+    Closed,
+}
+
+/// What a subflow did, in segments and in events; over all its lives, if its address came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Data segments sent, each time counted.
+    pub sent: u64,
+    /// Of these, sent again on this subflow.
+    pub retransmitted: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Fast recoveries.
+    pub recoveries: u64,
+    /// Reductions of the window undone because nothing had been lost.
+    pub undone: u64,
+    /// Reductions because of ECN.
+    pub ecn_reductions: u64,
+    /// Segments that another subflow had carried before.
+    pub reinjected: u64,
+    /// Segments that arrived and were dropped for want of memory.
+    pub refused: u64,
 }
 
 /// One subflow.
@@ -52,14 +76,26 @@ pub struct Subflow {
     pub queue: VecDeque<Seq>,
     /// Next segment it sends when every subflow sends everything.
     pub position: Seq,
+    /// Number of the next segment on it (kept under Linux' accounting only).
+    pub next: Seq,
+    /// One past the number of the last segment on it that was not full.
+    pub short_end: Seq,
+    /// Window in bytes that its last acknowledgement offered (kept under Linux' accounting only).
+    pub offered: u32,
+    /// Segments handed to its queue by the event being handled.
+    pub fresh: usize,
     /// When it last made a slower subflow slow down.
     pub penalised_at: Nanos,
     /// Payload bytes it was the first to deliver.
     pub series: Series,
+    /// Its receive memory, under Linux' accounting.
+    pub memory: SubflowMemory,
     /// Event source of the sender's and the handshake's timer.
     pub timer: Source,
     /// Event source of the delayed-ACK timer.
     pub ack_timer: Source,
+    /// What `totals` adds to the sender's counters.
+    pub counted: Totals,
     asked_at: Nanos,
     asked: u32,
     deadline: Nanos,
@@ -81,13 +117,46 @@ impl Subflow {
             carried_data: false,
             queue: VecDeque::new(),
             position: 0,
+            next: 0,
+            short_end: 0,
+            offered: 0,
+            fresh: 0,
             penalised_at: 0,
             series: Series::new(start),
+            memory: SubflowMemory::default(),
             timer: timers[0],
             ack_timer: timers[1],
+            counted: Totals::default(),
             asked_at: 0,
             asked: 0,
             deadline: NEVER,
+        }
+    }
+
+    /// Its address is back: the SYN of its next life is about to be sent.
+    pub fn reopen(&mut self, flow: u16, sender: Sender) {
+        self.counted = self.totals();
+        self.receiver = Receiver::new(sender.ecn_per_segment());
+        self.sender = sender;
+        self.flow = flow;
+        self.phase = Phase::SynSent;
+        self.failing = false;
+        (self.position, self.next, self.short_end, self.asked) = (0, 0, 0, 0);
+        self.memory = SubflowMemory::default();
+    }
+
+    /// Everything it did so far.
+    pub fn totals(&self) -> Totals {
+        let (counted, sender) = (&self.counted, self.sender.counters());
+        Totals {
+            sent: counted.sent + self.sender.sent(),
+            retransmitted: counted.retransmitted + self.sender.retransmitted(),
+            timeouts: counted.timeouts + self.sender.timeouts(),
+            recoveries: counted.recoveries + sender.recoveries,
+            undone: counted.undone + sender.undone,
+            ecn_reductions: counted.ecn_reductions + sender.ecn_reductions,
+            refused: counted.refused + self.memory.refused,
+            ..*counted
         }
     }
 
@@ -95,6 +164,17 @@ impl Subflow {
     #[inline]
     pub fn alive(&self) -> bool {
         self.phase == Phase::Established && !self.failing
+    }
+
+    /// It was given up, closed, or has not been answered for long.
+    pub fn is_silent(&self) -> bool {
+        self.lost || matches!(self.phase, Phase::Refused | Phase::Closed) || self.asked > 2
+    }
+
+    /// Of what it sent, a segment that was not full is not acknowledged.
+    pub fn awaits_short_segment(&self) -> bool {
+        let una = self.next - self.sender.outstanding();
+        self.sender.outstanding() > 0 && self.short_end > una
     }
 
     /// Smallest RTT seen, 0 before the first sample.
@@ -128,7 +208,7 @@ impl Subflow {
         match self.phase {
             Phase::Established => self.sender.deadline(now),
             Phase::SynSent | Phase::JoinAckSent => self.deadline,
-            Phase::Refused => NEVER,
+            Phase::Refused | Phase::Closed => NEVER,
         }
     }
 }

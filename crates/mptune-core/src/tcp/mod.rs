@@ -13,7 +13,7 @@ mod sender;
 pub use receiver::{Receiver, Reply};
 pub use recovery::Prr;
 pub use rtt::RttEstimator;
-pub use sender::{Progress, Sender, TimerAction};
+pub use sender::{Progress, Sender, SenderCounters, TimerAction};
 
 use crate::units::Seq;
 

@@ -31,6 +31,8 @@ pub enum Reply {
 pub struct Receiver {
     next: Seq,
     held: RangeSet,
+    /// Segments held out of order.
+    holding: u32,
     /// Data sequence numbers of held segments, by segment number modulo the length.
     data: Vec<Seq>,
     newest: Seq,
@@ -48,6 +50,7 @@ impl Receiver {
         Self {
             next: 0,
             held: RangeSet::default(),
+            holding: 0,
             data: Vec::new(),
             newest: 0,
             before_newest: 0,
@@ -100,7 +103,7 @@ impl Receiver {
             self.release(deliver);
             return Reply::Now { duplicate: false };
         }
-        if seq < self.next || self.held.containing(seq).is_some() {
+        if self.knows(seq) {
             return Reply::Now { duplicate: true };
         }
         self.hold(seq, data);
@@ -125,6 +128,7 @@ impl Receiver {
             for seq in range.clone() {
                 deliver(self.data[seq as usize & (self.data.len() - 1)]);
             }
+            self.holding -= range.end - range.start;
             self.next = range.end;
             self.held.remove_below(self.next);
         }
@@ -137,6 +141,7 @@ impl Receiver {
         }
         let mask = self.data.len() - 1;
         self.data[seq as usize & mask] = data;
+        self.holding += 1;
         let before = self.held.containing(self.newest);
         self.held.insert(seq..seq + 1, |_| ());
         let grew = before.is_some_and(|range| range.end == seq || range.start == seq + 1);
@@ -185,8 +190,20 @@ impl Receiver {
     }
 
     /// Segments received in subflow order.
+    #[inline]
     pub fn next(&self) -> Seq {
         self.next
+    }
+
+    /// Segments held out of order.
+    #[inline]
+    pub fn holding(&self) -> u32 {
+        self.holding
+    }
+
+    /// The segment was received before.
+    pub fn knows(&self, seq: Seq) -> bool {
+        seq < self.next || self.held.containing(seq).is_some()
     }
 }
 
@@ -293,6 +310,9 @@ mod tests {
                 receiver.on_segment(0, seq, seq * 3, |data| delivered.push(data));
                 let ack = receiver.acknowledge(false);
                 prop_assert_eq!(ack.next as usize, delivered.len());
+                let held = receiver.held.clone();
+                let holding = (0..200).filter(|&seq| held.containing(seq).is_some()).count();
+                prop_assert_eq!(receiver.holding() as usize, holding);
             }
             prop_assert_eq!(delivered, (0..200).map(|seq| seq * 3).collect::<Vec<_>>());
         }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
 use mptune_core::congestion::Controller;
+use mptune_core::mptcp::memory::Accounting;
 use mptune_core::mptcp::{ConnectionOptions, Workload, scheduler};
 use mptune_core::network::{LinkSpec, NetworkSpec, PathSpec};
 use mptune_core::pathmanager;
@@ -77,6 +78,8 @@ pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) ->
         scheduler: "minrtt".into(),
         opportunistic: false,
         ecn: true,
+        tso: false,
+        accounting: "payload".into(),
         buffer_bytes,
         mss: MSS,
         seed: 1,
@@ -126,6 +129,8 @@ pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> Conn
         scheduler: scheduler::Policy::new("minrtt").expect("known scheduler"),
         opportunistic: false,
         ecn: true,
+        tso: false,
+        accounting: Accounting::Payload,
         path_manager: pathmanager::Policy::new(pm, &options).expect("known path manager"),
         workload: Workload::Saturated,
         send_buffer: 32 * MIB,

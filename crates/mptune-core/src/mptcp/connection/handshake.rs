@@ -15,8 +15,7 @@ impl Connection {
         if id == MAX_SUBFLOWS {
             return;
         }
-        let flow = io.flows.len() as u16;
-        io.flows.push((self.number, id));
+        let flow = io.add_flow(self.number, id);
         let timers = [Timer::Subflow(id), Timer::DelayedAck(id)];
         let timers = timers.map(|timer| io.add_timer(self.number, timer));
         let sender = Sender::new(self.controller.clone());
@@ -49,7 +48,8 @@ impl Connection {
         }
         let rtt = subflow.note_answered(io.now);
         subflow.sender.on_established(io.now, rtt);
-        if id == 0 {
+        // The initial subflow too joins when its address comes back.
+        if id == 0 && !self.fully_established {
             self.on_established(io, id);
         } else {
             subflow.phase = Phase::JoinAckSent;
@@ -67,9 +67,12 @@ impl Connection {
 
     pub(super) fn on_established(&mut self, io: &mut Io<'_>, id: SubflowId) {
         self.subflows[id].phase = Phase::Established;
+        let was_lost = std::mem::take(&mut self.subflows[id].lost);
         self.update_roles(io.now);
         if self.fully_established {
-            self.tell_path_manager(io, Event::SubflowEstablished(id));
+            let event =
+                if was_lost { Event::SubflowRestored(id) } else { Event::SubflowEstablished(id) };
+            self.tell_path_manager(io, event);
         }
         self.pump(io);
     }

@@ -15,6 +15,10 @@ pub enum Timer {
     DelayedAck(SubflowId),
     /// The script's.
     Script,
+    /// The connection-level retransmission's.
+    Data,
+    /// The application's, when it waits for room to write.
+    Application,
 }
 
 /// Everything of the simulation that a connection may touch.
@@ -36,10 +40,25 @@ pub struct Io<'a> {
     pub lsrr_honoured: bool,
 }
 
+/// The connection of a flow that was closed: there is none.
+const NOBODY: usize = usize::MAX;
+
 impl Io<'_> {
     pub(super) fn add_timer(&mut self, connection: usize, timer: Timer) -> Source {
         self.timers.push((connection, timer));
         self.queue.add_source()
+    }
+
+    /// A number for a new flow.
+    pub(super) fn add_flow(&mut self, connection: usize, id: SubflowId) -> u16 {
+        let flow = self.flows.len() as u16;
+        self.flows.push((connection, id));
+        flow
+    }
+
+    /// What still arrives of a flow is for nobody.
+    pub(super) fn close_flow(&mut self, flow: u16) {
+        self.flows[usize::from(flow)].0 = NOBODY;
     }
 
     #[inline]

@@ -18,11 +18,13 @@ impl Connection {
         io.queue.set(self.script_timer, next);
     }
 
-    pub(super) fn perform(&mut self, io: &mut Io<'_>, action: ScriptedAction) {
+    fn perform(&mut self, io: &mut Io<'_>, action: ScriptedAction) {
         match action.event {
             ScriptedEvent::Cut => io.network.set_path_up(action.path, false),
             ScriptedEvent::Restore => io.network.set_path_up(action.path, true),
-            ScriptedEvent::Finish => self.segments = self.segments.min(self.data_next),
+            ScriptedEvent::Remove => self.remove_address(io, action.path),
+            ScriptedEvent::Announce => self.announce_address(io, action.path),
+            ScriptedEvent::Finish => self.finish(),
             ScriptedEvent::Withdraw | ScriptedEvent::Readmit => {
                 let withdrawn = action.event == ScriptedEvent::Withdraw;
                 for subflow in self.subflows.iter_mut().filter(|s| s.path == action.path) {
@@ -31,6 +33,15 @@ impl Connection {
                 self.update_roles(io.now);
                 self.pump(io);
             }
+        }
+    }
+
+    /// What was handed to subflows is all there is.
+    fn finish(&mut self) {
+        self.segments = self.segments.min(self.data_next);
+        if let Some(memory) = &mut self.memory {
+            memory.sender.finish();
+            self.update_window_edge();
         }
     }
 

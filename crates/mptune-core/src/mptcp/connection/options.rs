@@ -1,6 +1,7 @@
 //! What a connection is asked to do, and what is done to it from outside.
 
 use crate::congestion::Controller;
+use crate::mptcp::memory::Accounting;
 use crate::mptcp::scheduler;
 use crate::pathmanager::{self, PathId};
 use crate::units::{Bytes, Nanos};
@@ -25,6 +26,10 @@ pub enum ScriptedEvent {
     Cut,
     /// The path is restored.
     Restore,
+    /// Its addresses are removed: its subflows are closed.
+    Remove,
+    /// They are announced again: its subflows are opened again.
+    Announce,
     /// The application has no more to send; the path does not matter.
     Finish,
 }
@@ -51,16 +56,20 @@ pub struct ConnectionOptions {
     pub path_manager: pathmanager::Policy,
     /// What there is to send.
     pub workload: Workload,
-    /// Shared send buffer, payload bytes.
+    /// What the bytes of the buffers are charged with.
+    pub accounting: Accounting,
+    /// Shared send buffer: payload bytes, or the value of `SO_SNDBUF`.
     pub send_buffer: Bytes,
-    /// Shared receive buffer, payload bytes.
+    /// Shared receive buffer: payload bytes, or the value of `SO_RCVBUF`.
     pub receive_buffer: Bytes,
-    /// Payload bytes of a full segment.
+    /// Payload bytes of a full segment; under Linux' accounting, including the DSS option.
     pub mss: u32,
     /// Path of the MP_CAPABLE handshake.
     pub initial_path: PathId,
     /// Opportunistic retransmission and penalisation, as in the v0.9x kernels.
     pub opportunistic: bool,
+    /// Segments leave in bursts, as with segmentation offload (TSO).
+    pub tso: bool,
     /// Data is ECN-capable (RFC 3168).
     pub ecn: bool,
     /// When the first SYN is sent.

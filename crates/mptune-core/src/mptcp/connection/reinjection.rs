@@ -4,7 +4,7 @@
 use super::{Connection, Io, LOST_AFTER_TIMEOUTS};
 use crate::mptcp::scheduler;
 use crate::pathmanager::{Event, SubflowId};
-use crate::units::Nanos;
+use crate::units::{Nanos, Seq};
 
 impl Connection {
     /// A subflow timed out: what it carries may be lost for long, so other subflows carry it too.
@@ -53,14 +53,12 @@ impl Connection {
             }
         }
         if carriers >> id & 1 == 0 && self.much_slower(carriers, mine.srtt) {
-            *self.carried_by.at_mut(self.data_una) |= 1 << id;
-            self.reinjected += 1;
-            self.assign(io, id, self.data_una);
+            self.carry_again(io, id, self.data_una);
         }
     }
 
     /// Every carrier is more than four times slower, or one hardly has a window.
-    pub(super) fn much_slower(&self, carriers: u64, srtt: Nanos) -> bool {
+    fn much_slower(&self, carriers: u64, srtt: Nanos) -> bool {
         let mut slower = false;
         for peer in scheduler::bits(carriers).map(|other| &self.peers[other]) {
             if peer.cwnd <= 4.0 {
@@ -89,10 +87,16 @@ impl Connection {
             return false;
         };
         self.reinjections.pop_front();
+        self.carry_again(io, id, data);
+        true
+    }
+
+    /// A segment that was handed to another subflow, or to this one before, goes out on this one.
+    pub(super) fn carry_again(&mut self, io: &mut Io<'_>, id: SubflowId, data: Seq) {
         *self.carried_by.at_mut(data) |= 1 << id;
         self.reinjected += 1;
+        self.subflows[id].counted.reinjected += 1;
         self.assign(io, id, data);
-        true
     }
 
     /// What waits in the send queue of a subflow that carries no data any more goes to others, before

@@ -2,7 +2,9 @@
 //! leaves.
 
 use super::{Connection, Io};
-use crate::mptcp::packet::{DATA_HEADER, Kind, Packet};
+use crate::mptcp::memory::WRITING;
+use crate::mptcp::packet::{Kind, Packet};
+use crate::mptcp::scheduler::Style;
 use crate::mptcp::subflow::Phase;
 use crate::network::forward;
 use crate::pathmanager::{Event, SubflowId};
@@ -12,11 +14,15 @@ use crate::units::{Nanos, Seq};
 impl Connection {
     #[inline]
     pub(super) fn on_ack(&mut self, io: &mut Io<'_>, id: SubflowId, packet: &Packet) {
+        if self.memory.is_none() {
+            self.window_edge = self.window_edge.max(packet.window_edge);
+        } else {
+            self.note_charged_ack(io, id, packet);
+        }
         while self.data_una < packet.data {
             self.data_una += 1;
             self.carried_by.pop();
         }
-        self.window_edge = self.window_edge.max(packet.window_edge);
         let subflow = &mut self.subflows[id];
         let ack = Acknowledgement {
             next: packet.seq,
@@ -35,6 +41,40 @@ impl Connection {
         self.send_from(io, id);
     }
 
+    /// DATA_ACK and window of an acknowledgement, in bytes. An old one says nothing of the window
+    /// (Linux `ack_update_msk`).
+    #[inline(never)]
+    fn note_charged_ack(&mut self, io: &mut Io<'_>, id: SubflowId, packet: &Packet) {
+        let Some(memory) = &mut self.memory else { return };
+        self.subflows[id].offered = packet.window_edge;
+        if packet.data >= self.data_una {
+            memory.sender.on_data_ack(packet.data - self.data_una);
+            memory.sender.on_window(packet.window_edge);
+        }
+        self.update_window_edge();
+        if packet.data > self.data_una {
+            self.postpone_repetition(io, packet.data);
+            self.wake_application(io);
+        }
+    }
+
+    fn wake_application(&mut self, io: &mut Io<'_>) {
+        if let (Some(memory), Some(source)) = (&self.memory, self.application) {
+            if memory.sender.wakes_application() {
+                io.queue.set_no_later(source, io.now + WRITING);
+            }
+        }
+    }
+
+    /// The application writes what there is room for.
+    pub(super) fn on_application(&mut self, io: &mut Io<'_>) {
+        if let Some(memory) = &mut self.memory {
+            memory.sender.write();
+            self.update_window_edge();
+            self.pump(io);
+        }
+    }
+
     /// After something changed for one subflow: its retransmissions, then whatever the scheduler
     /// gives to whom.
     #[inline]
@@ -50,7 +90,7 @@ impl Connection {
         let subflow = &mut self.subflows[id];
         match subflow.phase {
             Phase::SynSent | Phase::JoinAckSent => self.on_handshake_timer(io, id),
-            Phase::Refused => {}
+            Phase::Refused | Phase::Closed => {}
             Phase::Established => {
                 match subflow.sender.on_timer(io.now, &self.peers, id) {
                     TimerAction::None => {}
@@ -73,7 +113,8 @@ impl Connection {
         }
     }
 
-    #[inline]
+    // Else it is a call in the hottest loop, because it is called from elsewhere too.
+    #[inline(always)]
     pub(super) fn transmit(
         &mut self,
         io: &mut Io<'_>,
@@ -81,10 +122,10 @@ impl Connection {
         (seq, data): (Seq, Seq),
         new: bool,
     ) {
-        let payload = if data == self.segments - 1 {
-            self.payload(data, self.segments) as u32
-        } else {
+        let payload = if data < self.regular_until {
             self.mss
+        } else {
+            self.irregular_payload(io, id, (seq, data), new)
         };
         let subflow = &mut self.subflows[id];
         let packet = Packet {
@@ -92,12 +133,38 @@ impl Connection {
             kind: Kind::Data,
             seq,
             data,
+            window_edge: payload,
             // RFC 3168 section 6.1.5: retransmissions are not ECN-capable.
             ecn_capable: new && (self.ecn || subflow.sender.ecn_per_segment()),
             ecn_signal: new && subflow.sender.take_ecn_signal(),
             ..Packet::default()
         };
-        io.send(forward(subflow.path), payload + DATA_HEADER, packet);
+        io.send(forward(subflow.path), payload + self.header, packet);
+    }
+
+    /// Payload bytes of a segment that leaves and need not be full.
+    #[inline(never)]
+    fn irregular_payload(
+        &mut self,
+        io: &mut Io<'_>,
+        id: SubflowId,
+        (seq, data): (Seq, Seq),
+        new: bool,
+    ) -> u32 {
+        if self.memory.is_none() {
+            return self.payload(data, self.segments) as u32;
+        }
+        // A segment whose length is forgotten is sent for its subflow's sake only.
+        let payload = self.length(data).unwrap_or(self.mss);
+        if new {
+            let subflow = &mut self.subflows[id];
+            subflow.next = seq + 1;
+            if payload < self.mss {
+                subflow.short_end = subflow.next;
+            }
+            self.start_repetition(io);
+        }
+        payload
     }
 
     /// A segment goes out on a subflow for the first time there.
@@ -124,7 +191,8 @@ impl Connection {
         self.peers[id] = sender.summary(self.usable >> id & 1 == 1);
         self.peers[id].outstanding += self.subflows[id].queue.len() as u32;
         let bit = 1 << id;
-        if sender.ready(now) {
+        let pulls = self.scheduler.style() != Style::Push;
+        if sender.ready(now) && !(self.tso && pulls && self.gathers(now, id)) {
             self.room |= bit;
         } else {
             self.room &= !bit;

@@ -13,6 +13,8 @@ pub mod minrtt;
 pub mod redundant;
 pub mod roundrobin;
 
+pub use kernel::pacing_rate;
+
 /// What a scheduler chooses from.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice<'a> {
@@ -24,6 +26,8 @@ pub struct Choice<'a> {
     pub usable: u64,
     /// Segments the shared buffers still have room for.
     pub window: Seq,
+    /// A burst may end here: what is next begins a fragment of the send buffer.
+    pub burst_may_end: bool,
     /// Segments the shared buffers hold in all.
     pub whole_window: Seq,
     /// The current time.
@@ -154,6 +158,6 @@ pub(crate) mod testing {
         let ready = subflows.iter().enumerate().filter(|(_, s)| f64::from(s.outstanding) < s.cwnd);
         let ready = ready.fold(0, |set, (i, _)| set | 1 << i);
         let usable = (1 << subflows.len()) - 1;
-        Choice { subflows, ready, usable, window, whole_window, now: 0 }
+        Choice { subflows, ready, usable, window, burst_may_end: true, whole_window, now: 0 }
     }
 }

@@ -77,6 +77,17 @@ pub struct Progress {
     pub advanced: bool,
 }
 
+/// Rare events, counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SenderCounters {
+    /// Fast recoveries begun.
+    pub recoveries: u64,
+    /// Reductions taken back.
+    pub undone: u64,
+    /// Reductions because of ECN.
+    pub ecn_reductions: u64,
+}
+
 /// RACK's view of the most recently sent delivered segment (RFC 8985 section 5.2).
 #[derive(Debug, Clone, Copy, Default)]
 struct Rack {
@@ -136,6 +147,7 @@ pub struct Sender {
     lost_total: u64,
     retransmitted_total: u64,
     timeouts_total: u64,
+    counters: SenderCounters,
 }
 
 impl Sender {
@@ -180,6 +192,7 @@ impl Sender {
             lost_total: 0,
             retransmitted_total: 0,
             timeouts_total: 0,
+            counters: SenderCounters::default(),
         }
     }
 
@@ -256,6 +269,21 @@ impl Sender {
         }
     }
 
+    /// Segments sent so far, each time counted.
+    pub fn sent(&self) -> u64 {
+        u64::from(self.next) + self.retransmitted_total
+    }
+
+    /// When the first outstanding segment was sent, if there is one.
+    pub fn oldest_sent_at(&self) -> Option<Nanos> {
+        self.board.front().map(|segment| segment.sent_at)
+    }
+
+    /// When a segment was last sent, or the subflow established.
+    pub fn last_sent_at(&self) -> Nanos {
+        self.last_sent_at
+    }
+
     /// Segments retransmitted so far.
     pub fn retransmitted(&self) -> u64 {
         self.retransmitted_total
@@ -264,6 +292,21 @@ impl Sender {
     /// Retransmission timeouts so far.
     pub fn timeouts(&self) -> u64 {
         self.timeouts_total
+    }
+
+    /// Rare events so far.
+    pub fn counters(&self) -> SenderCounters {
+        self.counters
+    }
+
+    /// Neither recovering nor after a timeout.
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Segments the window has room for.
+    pub fn room(&self) -> u32 {
+        self.whole_window().saturating_sub(self.in_flight())
     }
 
     /// Timeouts in a row without progress in between.
@@ -469,6 +512,7 @@ impl Sender {
         };
         if begins {
             self.congestion_event(now, peers);
+            self.counters.recoveries += 1;
             self.state = State::Recovery;
             self.recovery_end = self.next;
             self.prr = Prr::new(self.whole_window());
@@ -484,6 +528,7 @@ impl Sender {
             self.window.ssthresh = self.controller.on_ecn(&self.window, now, peers);
             self.note_loss_interval();
             self.undo = None;
+            self.counters.ecn_reductions += 1;
             self.state = State::Recovery;
             self.recovery_end = self.next + 1;
             self.prr = Prr::new(self.whole_window());

@@ -48,6 +48,7 @@ impl Sender {
 
     fn undo_reduction(&mut self, now: Nanos) {
         let Some(undo) = self.undo.take() else { return };
+        self.counters.undone += 1;
         self.window.cwnd = self.window.cwnd.max(undo.window.cwnd);
         self.window.ssthresh = self.window.ssthresh.max(undo.window.ssthresh);
         for seq in self.una..self.next {

@@ -1,0 +1,81 @@
+//! The data receiver under Linux' accounting: every segment is charged, and what finds no memory
+//! stays at its subflow or is dropped there (Linux `net/ipv4/tcp_input.c`, `tcp_data_queue`,
+//! `tcp_data_queue_ofo`; `net/mptcp/protocol.c`, `__mptcp_move_skbs_from_subflow`).
+
+use super::{Connection, Io};
+use crate::mptcp::memory::truesize;
+use crate::mptcp::packet::Packet;
+use crate::pathmanager::SubflowId;
+use crate::units::{Bytes, Nanos, Seq};
+
+impl Connection {
+    pub(super) fn on_charged_data(&mut self, io: &mut Io<'_>, id: SubflowId, packet: &Packet) {
+        let before = self.reassembly.next();
+        self.note_ecn(io, id, packet);
+        if self.refuses(id, packet.seq) {
+            self.subflows[id].memory.refused += 1;
+            return self.acknowledge(io, id, false);
+        }
+        let mut arrived = std::mem::take(&mut self.arrived);
+        let receiver = &mut self.subflows[id].receiver;
+        let reply = receiver.on_segment(io.now, packet.seq, packet.data, |data| arrived.push(data));
+        for data in arrived.drain(..) {
+            // Its length is forgotten once it is DATA_ACKed: then it is the packet's own.
+            let payload = self.length(data).unwrap_or(packet.window_edge);
+            self.subflows[id].memory.on_received(payload);
+            self.move_to_connection(io.now, id, data, payload);
+        }
+        self.arrived = arrived;
+        let progress = self.reassembly.next() - before;
+        self.reply(io, id, reply, progress);
+    }
+
+    /// The subflow has no memory for the segment. In subflow order it is taken nevertheless unless
+    /// others are stuck before it: it may be what everything waits for.
+    fn refuses(&self, id: SubflowId, seq: Seq) -> bool {
+        let Some(memory) = &self.memory else { return false };
+        let subflow = &self.subflows[id];
+        let receiver = &subflow.receiver;
+        let exempt = seq == receiver.next() && subflow.memory.stuck == 0;
+        !exempt
+            && memory.receiver.refuses(&subflow.memory, receiver.holding())
+            && !receiver.knows(seq)
+    }
+
+    /// A segment in subflow order goes on to the connection, if that takes any.
+    fn move_to_connection(&mut self, now: Nanos, id: SubflowId, data: Seq, payload: u32) {
+        let Some(memory) = &mut self.memory else { return };
+        if memory.receiver.is_full() {
+            self.subflows[id].memory.stuck += Bytes::from(truesize(payload));
+            return;
+        }
+        let before = self.reassembly.next();
+        self.reassembly.make_room(data);
+        let Some(released) = self.reassembly.on_segment(data) else { return };
+        self.subflows[id].series.add(now, Bytes::from(payload));
+        if released == 0 {
+            memory.receiver.hold(now, payload);
+            return;
+        }
+        // The first one just arrived; the others were held.
+        memory.receiver.on_delivered(now, payload);
+        let mut bytes = Bytes::from(payload);
+        for held in before + 1..before + released {
+            let payload = memory.sender.length(held);
+            memory.receiver.release(payload);
+            bytes += Bytes::from(payload);
+        }
+        self.series.add(now, bytes);
+        self.progress_at = now;
+        if before + released == self.segments {
+            self.completed_at.get_or_insert(now);
+        }
+    }
+
+    /// Payload bytes of a segment, under Linux' accounting and until it is DATA_ACKed.
+    #[inline]
+    pub(super) fn length(&self, data: Seq) -> Option<u32> {
+        let memory = self.memory.as_ref()?;
+        (data >= self.data_una).then(|| memory.sender.length(data))
+    }
+}

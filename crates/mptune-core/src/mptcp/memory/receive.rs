@@ -1,0 +1,300 @@
+//! The data receiver's memory under Linux' accounting: what is charged, the window that follows, and
+//! when nothing more fits.
+//!
+//! What is charged to the connection is its out-of-order queue (Linux `net/mptcp/protocol.c`,
+//! `mptcp_data_queue_ofo`), and for a moment what the application has not read yet. Packets are not
+//! merged in the queues: TUN's linear buffers cannot be (`skb_try_coalesce`).
+
+use super::charge::truesize;
+use super::send::doubled;
+use crate::units::{Bytes, MICROSECOND, Nanos};
+
+/// Linux `SOCK_MIN_RCVBUF`: one packet of 2 KiB with its head.
+const SMALLEST_BUFFER: Bytes = 2304;
+/// Denominator of Linux `scaling_ratio`.
+const RATIO_BITS: u32 = 8;
+/// Memory of the segment being received when the window has grown to its largest: Linux
+/// `tcp_grow_window` bounds it by what is then free. Measured on Linux 6.18, with 64 and 128 KiB.
+const LAST_STEP: Bytes = 1280;
+/// The application wakes up and reads so long after data arrived in order. Measured on Linux 6.18:
+/// acknowledgements that wait for it leave 20 to 35 us after the segment.
+const READING: Nanos = 30 * MICROSECOND;
+/// Largest shift of RFC 7323 section 2.3, and the largest window without one.
+const MAX_SHIFT: u32 = 14;
+const UNSCALED_WINDOW: Bytes = 65_535;
+
+/// What of one subflow is charged and offered.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SubflowMemory {
+    /// Memory of segments that were received in order and cannot be moved to the connection.
+    pub stuck: Bytes,
+    /// Segments dropped because there was no memory.
+    pub refused: u64,
+    /// Payload bytes received in subflow order.
+    received: Bytes,
+    /// The window last offered, and what had been received then (Linux `rcv_wnd`, `rcv_wup`).
+    window: Bytes,
+    window_at: Bytes,
+}
+
+impl SubflowMemory {
+    /// A segment with so much payload was received in subflow order.
+    #[inline]
+    pub fn on_received(&mut self, payload: u32) {
+        self.received += Bytes::from(payload);
+    }
+
+    /// What is left of the window last offered (Linux `tcp_receive_window`).
+    fn left(&self) -> Bytes {
+        (self.window_at + self.window).saturating_sub(self.received)
+    }
+}
+
+/// The receive memory of a connection.
+#[derive(Debug)]
+pub struct ReceiveMemory {
+    /// `sk_rcvbuf`, of the connection and of each subflow.
+    limit: Bytes,
+    /// Payload in 256 bytes of memory (Linux `scaling_ratio`).
+    ratio: Bytes,
+    /// Window scale (RFC 7323).
+    shift: u32,
+    full: Bytes,
+    /// Memory of the out-of-order queue.
+    held: Bytes,
+    /// Memory of what is in order and not read, until it is.
+    unread: Bytes,
+    read_at: Nanos,
+    /// Payload delivered in order (Linux `ack_seq`), and the right edge of the window offered (Linux
+    /// `rcv_wnd_sent`).
+    delivered: Bytes,
+    edge: Bytes,
+    /// Times the window fell to zero.
+    pub zero_windows: u64,
+    /// When the out-of-order queue took more than there is: since then nothing moves.
+    pub overflowed_at: Option<Nanos>,
+}
+
+impl ReceiveMemory {
+    /// For that value of `SO_RCVBUF`; full segments have `full` bytes of payload.
+    pub fn new(buffer: Bytes, full: u32) -> Self {
+        let limit = doubled(buffer).max(SMALLEST_BUFFER);
+        // Linux `tcp_select_initial_window`, from half the memory.
+        let shift = (limit / 2).ilog2().saturating_sub(15).min(MAX_SHIFT);
+        let full_memory = Bytes::from(truesize(full));
+        let full = Bytes::from(full);
+        let mut memory = Self {
+            limit,
+            // Linux `tcp_measure_rcv_mss`, rounded down.
+            ratio: (full << RATIO_BITS) / full_memory,
+            shift,
+            full,
+            held: 0,
+            unread: 0,
+            read_at: 0,
+            delivered: 0,
+            edge: 0,
+            zero_windows: 0,
+            overflowed_at: None,
+        };
+        // Linux `tcp_init_buffer_space`: half the memory less a segment; a SYN's window has no scale.
+        let first = (limit / 2).saturating_sub(full).max(full).min(UNSCALED_WINDOW);
+        memory.edge = first.min(memory.rest_window());
+        memory
+    }
+
+    /// The right edge of the window.
+    pub fn edge(&self) -> Bytes {
+        self.edge
+    }
+
+    /// Bytes of `sk_rcvbuf`.
+    pub fn limit(&self) -> Bytes {
+        self.limit
+    }
+
+    /// The window when nothing is held.
+    pub fn rest_window(&self) -> Bytes {
+        self.scaled(self.payload_in(self.limit - LAST_STEP))
+    }
+
+    /// Linux `__tcp_win_from_space`.
+    #[inline]
+    fn payload_in(&self, memory: Bytes) -> Bytes {
+        (memory * self.ratio) >> RATIO_BITS
+    }
+
+    /// What the 16 bits of the header can say, rounded up.
+    #[inline]
+    fn scaled(&self, window: Bytes) -> Bytes {
+        let units = window.div_ceil(1 << self.shift);
+        units.min(UNSCALED_WINDOW) << self.shift
+    }
+
+    /// The out-of-order queue takes more than there is: the connection takes nothing from subflows any
+    /// more (Linux `__mptcp_move_skbs_from_subflow`), not even the segment that would empty the queue.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.held > self.limit
+    }
+
+    /// A segment went to the out-of-order queue.
+    #[inline]
+    pub fn hold(&mut self, now: Nanos, payload: u32) {
+        self.held += Bytes::from(truesize(payload));
+        if self.is_full() {
+            self.overflowed_at.get_or_insert(now);
+        }
+    }
+
+    /// A segment arrived in order.
+    #[inline]
+    pub fn on_delivered(&mut self, now: Nanos, payload: u32) {
+        self.delivered += Bytes::from(payload);
+        if now >= self.read_at {
+            self.unread = 0;
+            self.read_at = now + READING;
+        }
+        self.unread += Bytes::from(truesize(payload));
+    }
+
+    /// A segment left the out-of-order queue because it is in order now; it is read at once.
+    #[inline]
+    pub fn release(&mut self, payload: u32) {
+        self.held -= Bytes::from(truesize(payload));
+        self.delivered += Bytes::from(payload);
+        self.unread = 0;
+    }
+
+    /// A subflow's socket has no memory for another segment (Linux `tcp_can_ingest`): the stuck ones
+    /// and `holding` out of order take more than there is.
+    #[inline]
+    pub fn refuses(&self, subflow: &SubflowMemory, holding: u32) -> bool {
+        let out_of_order = Bytes::from(holding) * Bytes::from(truesize(self.full as u32));
+        subflow.stuck + out_of_order > self.limit
+    }
+
+    /// The window that an acknowledgement on a subflow offers, from the DATA_ACK on (Linux
+    /// `__tcp_select_window`, `tcp_select_window`, `mptcp_set_rwin`). Its right edge never moves back: a
+    /// subflow keeps what is left of the window that it offered last, and all subflows share the
+    /// furthest edge. An acknowledgement that would offer less than the last one on its subflow is left
+    /// to the application, which reads first (`__tcp_ack_snd_check`, `mptcp_cleanup_rbuf`).
+    pub fn offer(&mut self, now: Nanos, subflow: &mut SubflowMemory) -> u32 {
+        let unread = if now < self.read_at { self.unread } else { 0 };
+        let mut free = self.free_window(unread);
+        if free < subflow.window {
+            free = self.free_window(0);
+        }
+        let window = free.max(self.scaled(subflow.left()));
+        self.edge = self.edge.max(self.delivered + window);
+        let window = (self.edge - self.delivered).min(UNSCALED_WINDOW << self.shift);
+        self.zero_windows += u64::from(window == 0 && subflow.window > 0);
+        subflow.window = window;
+        subflow.window_at = subflow.received;
+        // At most 65535 << 14.
+        window as u32
+    }
+
+    /// Linux `__tcp_select_window`: when less than half is free, nothing below a segment or a
+    /// sixteenth is offered.
+    fn free_window(&self, unread: Bytes) -> Bytes {
+        let whole = self.payload_in(self.limit);
+        let mut free = self.payload_in(self.limit.saturating_sub(self.held + unread));
+        if free < whole / 2 {
+            free = free >> self.shift << self.shift;
+            if free < whole / 16 || free < self.full.min(whole) {
+                return 0;
+            }
+        }
+        self.scaled(free.min(self.payload_in(self.limit - LAST_STEP)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::SECOND;
+
+    const KIB: Bytes = 1024;
+
+    #[test]
+    fn the_window_is_what_linux_6_18_offers() {
+        // `ss -tmi` on Linux 6.18 with SO_RCVBUF of 64 and 128 KiB: snd_wnd 80106 and 161004.
+        assert_eq!(ReceiveMemory::new(64 * KIB, 1424).rest_window(), 80_106);
+        assert_eq!(ReceiveMemory::new(128 * KIB, 1424).rest_window(), 161_004);
+    }
+
+    /// The window offered long after everything in order was read.
+    fn window(memory: &mut ReceiveMemory, subflow: &mut SubflowMemory) -> u32 {
+        memory.offer(SECOND, subflow)
+    }
+
+    #[test]
+    fn segments_held_shrink_the_window_but_never_move_its_edge_back() {
+        let mut memory = ReceiveMemory::new(64 * KIB, 1424);
+        let mut subflow = SubflowMemory::default();
+        let first = window(&mut memory, &mut subflow);
+        for _ in 0..20 {
+            memory.hold(0, 1424);
+            subflow.on_received(1424);
+        }
+        assert_eq!(window(&mut memory, &mut subflow), first, "nothing was delivered");
+        memory.on_delivered(0, 1000);
+        subflow.on_received(1000);
+        assert_eq!(window(&mut memory, &mut subflow), first - 1000, "the edge stays");
+        (0..20).for_each(|_| memory.release(1424));
+        assert_eq!(window(&mut memory, &mut subflow), first, "all is free again");
+    }
+
+    #[test]
+    fn a_subflow_offers_what_is_left_of_its_last_window_whatever_others_filled() {
+        // Linux `tcp_select_window` never shrinks a window, and looks at its own subflow only.
+        let mut memory = ReceiveMemory::new(64 * KIB, 1424);
+        let (mut idle, mut busy) = (SubflowMemory::default(), SubflowMemory::default());
+        let first = window(&mut memory, &mut idle);
+        memory.on_delivered(0, 1424);
+        (0..30).for_each(|_| memory.hold(0, 1424));
+        busy.on_received(31 * 1424);
+        assert_eq!(window(&mut memory, &mut busy), first - 1424);
+        idle.on_received(1424);
+        memory.on_delivered(0, 1424);
+        assert_eq!(window(&mut memory, &mut idle), first - 1424, "although 30 segments are held");
+    }
+
+    #[test]
+    fn an_unread_segment_narrows_the_window_unless_that_would_shrink_it() {
+        // `ss` and packets on Linux 6.18, 64 KiB: 79474 after a gap was filled, otherwise 80106.
+        let mut memory = ReceiveMemory::new(64 * KIB, 1424);
+        let mut subflow = SubflowMemory::default();
+        memory.on_delivered(10, 1424);
+        assert_eq!(memory.offer(20, &mut subflow), 79_474);
+        memory.on_delivered(READING + 10, 1424);
+        assert_eq!(memory.offer(2 * READING + 20, &mut subflow), 80_106, "it was read");
+        memory.on_delivered(3 * READING, 1424);
+        assert_eq!(memory.offer(3 * READING, &mut subflow), 80_106, "it is read first");
+    }
+
+    #[test]
+    fn full_segments_just_fit_and_short_ones_do_not() {
+        // 80,106 bytes are 56.25 full segments, and 56 take 129,024 of 131,072 bytes. Cut into 58, one
+        // of which is missing, 57 take 131,328.
+        let held = |segments: u32, payload: u32| {
+            let mut memory = ReceiveMemory::new(64 * KIB, 1424);
+            (0..segments).for_each(|_| memory.hold(7, payload));
+            (memory.is_full(), memory.overflowed_at)
+        };
+        assert_eq!(held(56, 1424), (false, None));
+        assert!(58 * 1380 < ReceiveMemory::new(64 * KIB, 1424).rest_window());
+        assert_eq!(held(57, 1380), (true, Some(7)));
+    }
+
+    #[test]
+    fn any_buffer_offers_a_window_that_its_scale_can_say() {
+        for buffer in (1..40).map(|power| 1 << power) {
+            let mut memory = ReceiveMemory::new(buffer, 1424);
+            let window = memory.offer(0, &mut SubflowMemory::default());
+            assert!(window > 0 && window <= 65_535 << 14, "{buffer}: {window}");
+            assert!(memory.edge() >= Bytes::from(window));
+        }
+    }
+}

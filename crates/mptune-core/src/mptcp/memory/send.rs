@@ -1,0 +1,245 @@
+//! The data sender's memory under Linux' accounting: how long each segment is and what may be sent
+//! (Linux `net/mptcp/protocol.c`, `mptcp_sendmsg_frag`, `mptcp_check_allowed_size`).
+
+use crate::engine::Ring;
+use crate::units::{Bytes, MICROSECOND, Nanos, Seq};
+
+/// Linux `SOCK_MIN_SNDBUF`: two packets of 2 KiB with their head.
+const SMALLEST_BUFFER: Bytes = 4608;
+/// Memory of a packet in a subflow's send queue beside its payload: 832 bytes for each buffer (`struct
+/// sk_buff` with its clone and head), two segments in a buffer while the window opens by two segments
+/// with each acknowledgement. Measured on Linux 6.18: 14,144 bytes for 17 buffers with 32 segments.
+const OVERHEAD: u32 = 416;
+
+/// The send buffer is a list of fragments, each an order-3 page of 32 KiB less Linux `struct
+/// mptcp_data_frag`: a scheduler's burst ends with a fragment.
+const FRAGMENT: Bytes = 32_768 - 40;
+/// The application wakes up and writes so long after there is room for it: about as long as the
+/// receiving one takes to read.
+pub const WRITING: Nanos = 50 * MICROSECOND;
+
+/// Linux doubles the value, which it bounds to what fits an `int`.
+pub(super) fn doubled(value: Bytes) -> Bytes {
+    value.saturating_mul(2).min(i32::MAX as Bytes)
+}
+
+/// The sender's side of the data sequence space, in bytes.
+#[derive(Debug)]
+pub struct SendMemory {
+    full: u32,
+    /// `sk_sndbuf`.
+    limit: Bytes,
+    /// Bytes of the whole transfer.
+    total: Bytes,
+    /// DATA_ACKed; handed to subflows; written by the application; the right edge of the receiver's
+    /// window (Linux `snd_una`, `snd_nxt`, `write_seq`, `wnd_end`).
+    una: Bytes,
+    next: Bytes,
+    written: Bytes,
+    edge: Bytes,
+    /// Length of each segment that is not DATA_ACKed.
+    lengths: Ring<u16>,
+}
+
+impl SendMemory {
+    /// With an empty buffer.
+    pub fn new(buffer: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
+        let mut memory = Self {
+            full,
+            limit: doubled(buffer).max(SMALLEST_BUFFER),
+            total,
+            una: 0,
+            next: 0,
+            written: 0,
+            edge,
+            lengths: Ring::new(),
+        };
+        memory.write();
+        memory
+    }
+
+    /// The application waits for room and there is enough (Linux `sk_stream_is_writeable`: a third of
+    /// the buffer).
+    pub fn wakes_application(&self) -> bool {
+        self.written < self.total && self.written - self.una <= self.limit / 3 * 2
+    }
+
+    /// The application writes until the buffer is full, to the end of a fragment (Linux
+    /// `mptcp_sendmsg`).
+    pub fn write(&mut self) {
+        let fragments = (self.una + self.limit).div_ceil(FRAGMENT);
+        self.written = self.written.max(fragments * FRAGMENT).min(self.total);
+    }
+
+    /// Payload bytes of a full segment.
+    #[inline]
+    pub fn full(&self) -> u32 {
+        self.full
+    }
+
+    /// Segments that fit the send buffer of one subflow, which has the size of the connection's.
+    pub fn subflow_segments(&self) -> Seq {
+        (self.limit / Bytes::from(self.full + OVERHEAD)).max(1) as Seq
+    }
+
+    /// Payload bytes handed to subflows so far.
+    pub fn sent(&self) -> Bytes {
+        self.next
+    }
+
+    /// Everything was handed to subflows.
+    pub fn is_finished(&self) -> bool {
+        self.next == self.total
+    }
+
+    /// There will be no more than what was handed to subflows.
+    pub fn finish(&mut self) {
+        self.total = self.next;
+        self.written = self.next;
+    }
+
+    /// Bytes that may be handed to subflows now.
+    #[inline]
+    fn room(&self) -> Bytes {
+        self.edge.min(self.written).saturating_sub(self.next)
+    }
+
+    /// Segments that may be handed to subflows now. A scheduler that hands data over ahead of the
+    /// windows lets the window's edge cut a segment; TCP sends what does not fit only when nothing is
+    /// on its way (RFC 9293 section 3.8.6.2.1).
+    #[inline]
+    pub fn segments(&self, cut: bool) -> Seq {
+        let room = self.room();
+        let full = Bytes::from(self.full);
+        let whole = (room / full) as Seq;
+        let rest = room % full > 0;
+        let is_last = room == self.total - self.next;
+        whole + Seq::from(rest && (cut || is_last || self.next == self.una))
+    }
+
+    /// Bytes up to the end of the fragment.
+    #[inline]
+    fn fragment_left(&self) -> Bytes {
+        FRAGMENT - self.next % FRAGMENT
+    }
+
+    /// The next segment is the first of a fragment.
+    pub fn begins_fragment(&self) -> bool {
+        self.next % FRAGMENT == 0
+    }
+
+    /// The next segment is handed to a subflow, as long as the window and the fragment let it be.
+    #[inline]
+    pub fn take(&mut self) {
+        let length = self.room().min(Bytes::from(self.full)).min(self.fragment_left());
+        self.next += length;
+        self.lengths.push(length as u16);
+    }
+
+    /// Fills the newest segment up, which is still in a subflow's send queue: whether it was short.
+    pub fn fill_up(&mut self, newest: Seq) -> bool {
+        let missing = Bytes::from(self.full - self.length(newest));
+        let more = self.room().min(missing).min(self.fragment_left());
+        *self.lengths.at_mut(newest) += more as u16;
+        self.next += more;
+        more > 0
+    }
+
+    /// Payload bytes of a segment that is not DATA_ACKed.
+    #[inline]
+    pub fn length(&self, data: Seq) -> u32 {
+        u32::from(*self.lengths.at(data))
+    }
+
+    /// The first so many segments are DATA_ACKed.
+    #[inline]
+    pub fn on_data_ack(&mut self, segments: Seq) {
+        for _ in 0..segments {
+            self.una += Bytes::from(self.lengths.pop().unwrap_or(0));
+        }
+    }
+
+    /// The receiver offers so much from the DATA_ACK on.
+    #[inline]
+    pub fn on_window(&mut self, window: u32) {
+        self.edge = self.edge.max(self.una + Bytes::from(window));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(edge: Bytes, total: Bytes) -> SendMemory {
+        SendMemory::new(1 << 20, 1000, total, edge)
+    }
+
+    #[test]
+    fn the_edge_of_the_window_cuts_a_segment_of_a_scheduler_that_pushes() {
+        // Linux `mptcp_check_allowed_size`: no more than the window, however little that is.
+        let mut sender = memory(2500, Bytes::MAX);
+        assert_eq!(sender.segments(true), 3);
+        (0..3).for_each(|_| sender.take());
+        assert_eq!([0, 1, 2].map(|data| sender.length(data)), [1000, 1000, 500]);
+        assert_eq!(sender.segments(true), 0);
+    }
+
+    #[test]
+    fn a_cut_segment_is_filled_up_while_it_waits() {
+        let mut sender = memory(500, Bytes::MAX);
+        sender.take();
+        sender.on_window(1200);
+        assert!(sender.fill_up(0));
+        assert_eq!((sender.length(0), sender.segments(true)), (1000, 1));
+        assert!(!sender.fill_up(0));
+    }
+
+    #[test]
+    fn tcp_avoids_small_segments_unless_nothing_is_on_its_way() {
+        // RFC 9293 section 3.8.6.2.1.
+        let mut sender = memory(1500, Bytes::MAX);
+        assert_eq!(sender.segments(false), 2, "nothing is on its way");
+        sender.take();
+        assert_eq!(sender.segments(false), 0);
+        let mut last = memory(1500, 1400);
+        last.take();
+        assert_eq!(last.segments(false), 1, "the transfer ends with it");
+        last.take();
+        assert!(last.is_finished());
+    }
+
+    #[test]
+    fn the_application_fills_twice_the_value_and_waits_for_a_third_of_it() {
+        // Linux `sk_stream_is_writeable`: 200,000 bytes are filled to the end of the seventh fragment.
+        let mut sender = SendMemory::new(100_000, 1000, Bytes::MAX, Bytes::MAX);
+        let filled = 7 * FRAGMENT;
+        let all = sender.segments(true);
+        assert_eq!(Bytes::from(all), filled.div_ceil(1000));
+        while sender.segments(true) > 0 {
+            sender.take();
+        }
+        let third_is_free = |acked: Bytes| filled - acked <= 200_000 * 2 / 3;
+        let mut acked = 0;
+        for data in 0.. {
+            if sender.wakes_application() {
+                break;
+            }
+            assert!(!third_is_free(acked), "{acked}");
+            acked += Bytes::from(sender.length(data));
+            sender.on_data_ack(1);
+        }
+        assert!(third_is_free(acked));
+        sender.write();
+        assert!(sender.segments(true) > 0 && !sender.wakes_application());
+    }
+
+    #[test]
+    fn a_segment_ends_with_its_fragment_unless_the_same_subflow_goes_on() {
+        let mut sender = memory(Bytes::MAX, Bytes::MAX);
+        (0..33).for_each(|_| sender.take());
+        assert_eq!(sender.length(32), (FRAGMENT % 1000) as u32);
+        assert!(sender.begins_fragment());
+        assert!(sender.fill_up(32) && !sender.begins_fragment());
+        assert_eq!(sender.length(32), 1000);
+    }
+}

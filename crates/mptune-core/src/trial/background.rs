@@ -1,0 +1,60 @@
+//! TCP connections beside the measured one, so that congestion is shared with others: each on one path
+//! with a congestion control of its own, saturated from its start to its stop.
+
+use super::check;
+use crate::mptcp::memory::Accounting;
+use crate::mptcp::{ConnectionOptions, ScriptedAction, ScriptedEvent, Workload, scheduler};
+use crate::network::{BackgroundSpec, NetworkSpec, SpecError};
+use crate::pathmanager;
+use crate::units::Bytes;
+
+/// Never what limits it: over a second's worth at 500 Mbit/s, four times the default limit of
+/// Linux' receive buffers for a socket without a set size (16 MiB in the papers).
+const BUFFER: Bytes = 64 << 20;
+/// Each needs three event sources; the queue has 2048 beside the network's.
+const MAX_FLOWS: usize = 256;
+
+/// The connections of a network's background.
+///
+/// # Errors
+/// Too many of them, or an unknown congestion control.
+pub(super) fn connections(
+    network: &NetworkSpec,
+    mss: u32,
+) -> Result<Vec<ConnectionOptions>, SpecError> {
+    let flows = &network.background;
+    if flows.len() > MAX_FLOWS {
+        let expected = format!("at most {MAX_FLOWS} flows expected, found {}", flows.len());
+        return Err(SpecError::new("network.background", expected));
+    }
+    let numbered = flows.iter().enumerate();
+    numbered.map(|(number, flow)| connection(number, flow, mss)).collect()
+}
+
+fn connection(
+    number: usize,
+    flow: &BackgroundSpec,
+    mss: u32,
+) -> Result<ConnectionOptions, SpecError> {
+    let finish = |stop| ScriptedAction {
+        at: stop - flow.start_ns,
+        path: flow.path,
+        event: ScriptedEvent::Finish,
+    };
+    Ok(ConnectionOptions {
+        controller: check::controller(&format!("network.background[{number}].cc"), &flow.cc)?,
+        scheduler: scheduler::Policy::MinRtt(scheduler::minrtt::MinRtt),
+        path_manager: pathmanager::Policy::Default(pathmanager::default::DefaultManager),
+        workload: Workload::Saturated,
+        accounting: Accounting::Payload,
+        send_buffer: BUFFER,
+        receive_buffer: BUFFER,
+        mss,
+        initial_path: flow.path,
+        opportunistic: false,
+        tso: false,
+        ecn: true,
+        start: flow.start_ns,
+        script: flow.stop_ns.map(finish).into_iter().collect(),
+    })
+}

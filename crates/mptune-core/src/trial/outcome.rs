@@ -1,0 +1,198 @@
+//! What a trial gave.
+
+use super::TrialSpec;
+use crate::mptcp::{Connection, Stall, Subflow};
+use crate::pathmanager::PathId;
+use crate::simulation::Simulation;
+use crate::units::{Bytes, Nanos};
+use serde::Serialize;
+
+/// What a trial gave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// How long was measured: the trial's duration, or a transfer's completion time.
+    pub duration_ns: Nanos,
+    /// Payload bytes delivered in order.
+    pub in_order_bytes: Bytes,
+    /// The same per 100 ms.
+    pub bins: Vec<Bytes>,
+    /// When a transfer's last byte was delivered in order.
+    pub completion_ns: Option<Nanos>,
+    /// Why the trial gave no usable number.
+    pub failed: Option<String>,
+    /// When the connection stopped for good, if it did.
+    pub stalled_ns: Option<Nanos>,
+    /// Segments repeated on another subflow, or by the connection.
+    pub reinjected: u64,
+    /// Segments that arrived although they had been received before.
+    pub duplicates: u64,
+    /// How long the shared buffers kept a subflow with room from sending.
+    pub window_limited_ns: Nanos,
+    /// Times the window offered fell to zero (accounting "linux").
+    pub zero_windows: u64,
+    /// Most bytes held in the receive buffer for want of earlier ones.
+    pub largest_reordering_bytes: Bytes,
+    /// Events the simulator handled.
+    pub events: u64,
+    /// Every subflow, in the order of creation.
+    pub subflows: Vec<SubflowOutcome>,
+    /// Every background connection, in the order of the network's list.
+    pub background: Vec<BackgroundOutcome>,
+}
+
+/// What one subflow did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SubflowOutcome {
+    /// Its path.
+    pub path: PathId,
+    /// It carried data at some time.
+    pub active: bool,
+    /// Payload bytes it was the first to deliver.
+    pub bytes: Bytes,
+    /// The same per 100 ms.
+    pub bins: Vec<Bytes>,
+    /// Smoothed RTT at the end.
+    pub srtt_ns: Nanos,
+    /// Smallest RTT.
+    pub min_rtt_ns: Nanos,
+    /// Data segments sent, each time counted.
+    pub sent: u64,
+    /// Segments sent again on it.
+    pub retransmitted: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Fast recoveries.
+    pub recoveries: u64,
+    /// Reductions of the window undone because nothing had been lost.
+    pub undone: u64,
+    /// Reductions because of ECN.
+    pub ecn_reductions: u64,
+    /// Segments that another subflow had carried before.
+    pub reinjected: u64,
+    /// Segments dropped on arrival for want of memory (accounting "linux").
+    pub refused: u64,
+}
+
+/// What a background connection did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BackgroundOutcome {
+    /// Its path.
+    pub path: PathId,
+    /// How long it had data to send, up to the end of the trial.
+    pub duration_ns: Nanos,
+    /// Payload bytes delivered in order.
+    pub bytes: Bytes,
+    /// Segments sent again.
+    pub retransmitted: u64,
+}
+
+impl TrialSpec {
+    pub(super) fn outcome(
+        &self,
+        simulation: &Simulation,
+        number: usize,
+        limit: Nanos,
+        alive: bool,
+    ) -> Outcome {
+        let connection = simulation.connection(number);
+        let completion = connection.completed_at;
+        let end = completion.unwrap_or(limit);
+        let stalled = if completion.is_some() { None } else { stalled(connection, alive) };
+        let reinjected = connection.reinjected;
+        Outcome {
+            duration_ns: end,
+            in_order_bytes: connection.series.total(),
+            bins: connection.series.clone().finish(end),
+            completion_ns: completion,
+            failed: self.failure(connection, limit, stalled.as_ref()),
+            stalled_ns: stalled.map(|(at, _)| at),
+            reinjected,
+            duplicates: connection.duplicates(),
+            window_limited_ns: connection.window_limited(end),
+            zero_windows: connection.zero_windows(),
+            largest_reordering_bytes: connection.largest_waiting(),
+            events: simulation.events(),
+            subflows: connection.subflows.iter().map(|s| SubflowOutcome::new(s, end)).collect(),
+            background: self.background(simulation, number + 1, end),
+        }
+    }
+
+    /// Why there is no usable number, if there is none.
+    fn failure(
+        &self,
+        connection: &Connection,
+        limit: Nanos,
+        stalled: Option<&(Nanos, String)>,
+    ) -> Option<String> {
+        let seconds = |at: Nanos| at as f64 / 1e9;
+        let delivered = connection.series.total();
+        if connection.completed_at.is_some() {
+            None
+        } else if delivered == 0 {
+            Some("no byte was delivered".to_owned())
+        } else if let Some((at, reason)) = stalled {
+            Some(format!("stalled at {:.3} s: {reason}", seconds(*at)))
+        } else {
+            self.transfer_bytes.map(|_| {
+                let limit = seconds(limit);
+                format!("not completed within {limit:.3} s: {delivered} bytes delivered")
+            })
+        }
+    }
+
+    fn background(
+        &self,
+        simulation: &Simulation,
+        first: usize,
+        end: Nanos,
+    ) -> Vec<BackgroundOutcome> {
+        let flows = self.network.background.iter().enumerate();
+        let outcome = flows.map(|(i, flow)| {
+            let connection = simulation.connection(first + i);
+            let totals = connection.subflows.first().map(Subflow::totals).unwrap_or_default();
+            let stop = flow.stop_ns.unwrap_or(end).min(end);
+            BackgroundOutcome {
+                path: flow.path,
+                duration_ns: stop.saturating_sub(flow.start_ns),
+                bytes: connection.series.total(),
+                retransmitted: totals.retransmitted,
+            }
+        });
+        outcome.collect()
+    }
+}
+
+/// When and why the connection stopped for good.
+fn stalled(connection: &Connection, alive: bool) -> Option<(Nanos, String)> {
+    let last = connection.progress_at;
+    match connection.stall() {
+        Some(stall @ Stall::MemoryFull { at, .. }) => Some((at, stall.to_string())),
+        Some(stall) => Some((last, stall.to_string())),
+        None if !alive && !connection.is_withdrawn() => {
+            Some((last, "nothing left to happen".to_owned()))
+        }
+        None => None,
+    }
+}
+
+impl SubflowOutcome {
+    fn new(subflow: &Subflow, end: Nanos) -> Self {
+        let totals = subflow.totals();
+        Self {
+            path: subflow.path,
+            active: subflow.carried_data,
+            bytes: subflow.series.total(),
+            bins: subflow.series.clone().finish(end),
+            srtt_ns: subflow.sender.rtt.srtt,
+            min_rtt_ns: subflow.min_rtt(),
+            sent: totals.sent,
+            retransmitted: totals.retransmitted,
+            timeouts: totals.timeouts,
+            recoveries: totals.recoveries,
+            undone: totals.undone,
+            ecn_reductions: totals.ecn_reductions,
+            reinjected: totals.reinjected,
+            refused: totals.refused,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What is done to paths from outside while a trial runs.
+
+use crate::mptcp::{ScriptedAction, ScriptedEvent};
+use crate::pathmanager::PathId;
+use crate::units::Nanos;
+use serde::Deserialize;
+
+/// A scripted event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScriptSpec {
+    /// When, from the first SYN.
+    pub at_ns: Nanos,
+    /// The path.
+    pub path: PathId,
+    /// What.
+    pub action: ScriptAction,
+}
+
+/// What a scripted event does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ScriptAction {
+    /// The path's subflows carry no data any more.
+    Standby,
+    /// They may again.
+    Active,
+    /// The path is cut.
+    Down,
+    /// The path is restored.
+    Up,
+    /// The path's addresses are removed (REMOVE_ADDR): its subflows are closed.
+    Remove,
+    /// They are announced again (ADD_ADDR): its subflows are opened anew.
+    Add,
+}
+
+impl ScriptSpec {
+    pub(super) fn action(&self) -> ScriptedAction {
+        let event = match self.action {
+            ScriptAction::Standby => ScriptedEvent::Withdraw,
+            ScriptAction::Active => ScriptedEvent::Readmit,
+            ScriptAction::Down => ScriptedEvent::Cut,
+            ScriptAction::Up => ScriptedEvent::Restore,
+            ScriptAction::Remove => ScriptedEvent::Remove,
+            ScriptAction::Add => ScriptedEvent::Announce,
+        };
+        ScriptedAction { at: self.at_ns, path: self.path, event }
+    }
+}
