@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use mptune_core::congestion;
 use mptune_core::mptcp::scheduler;
-use mptune_core::network::NetworkSpec;
+use mptune_core::network::{BackgroundSpec, NetworkSpec};
 use mptune_core::pathmanager;
 use mptune_core::trial::{ScriptAction, ScriptSpec};
 use mptune_core::units::SECOND;
@@ -137,5 +137,47 @@ proptest! {
         let outcome = spec.run().expect("a valid trial");
         prop_assert_eq!(outcome.failed, None);
         prop_assert_eq!(outcome.in_order_bytes, 1_000_000);
+    }
+
+    /// With sockets charged as the kernel charges them a connection may stall, and then says so; it ends in any
+    /// case, with every byte or with a reason, also when addresses come and go and others share the paths.
+    #[test]
+    fn linux_accounting_ends_with_every_byte_or_a_reason(
+        mut network in any_network(),
+        cc in any_of(congestion::NAMES),
+        scheduler in any_of(scheduler::NAMES),
+        tso in any::<bool>(),
+        kib in prop_oneof![4u64..64, 64u64..4096],
+        bytes in 1u64..2_000_000,
+        changes in prop::collection::vec((1usize..6, 0u64..20, 1u64..20), 0..4),
+        others in prop::collection::vec((0usize..6, any_of(congestion::NAMES), 0u64..5, 1u64..5), 0..3),
+        seed in any::<u64>(),
+    ) {
+        let paths = network.paths.len();
+        for (path, cc, from, length) in others {
+            network.background.push(BackgroundSpec {
+                path: path % paths,
+                cc: cc.into(),
+                start_ns: from * SECOND,
+                stop_ns: Some((from + length) * SECOND),
+            });
+        }
+        let mut spec = transfer(trial(network, cc, kib * 1024, 1), bytes);
+        spec.scheduler = scheduler.into();
+        spec.accounting = "linux".into();
+        spec.tso = tso;
+        spec.seed = seed;
+        spec.deadline_ns = 600 * SECOND;
+        for (path, from, length) in changes {
+            let path = path % paths;
+            let at = |seconds: u64, action| ScriptSpec { at_ns: seconds * SECOND / 4, path, action };
+            spec.script.push(at(from, ScriptAction::Remove));
+            spec.script.push(at(from + length, ScriptAction::Add));
+        }
+        let outcome = spec.run().expect("a valid trial");
+        prop_assert!(outcome.in_order_bytes <= bytes);
+        prop_assert_eq!(outcome.bins.iter().sum::<u64>(), outcome.in_order_bytes);
+        prop_assert_eq!(outcome.failed.is_none(), outcome.in_order_bytes == bytes);
+        prop_assert_eq!(outcome, spec.run().expect("a valid trial"));
     }
 }
