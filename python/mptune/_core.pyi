@@ -6,6 +6,7 @@ from typing import final
 __all__ = [
     "PathManager",
     "SpecError",
+    "accountings",
     "congestion_controls",
     "path_managers",
     "schedulers",
@@ -63,6 +64,9 @@ def path_managers() -> list[str]:
 
 def schedulers() -> list[str]:
     """Names of all schedulers, in the order of the core's list."""
+
+def accountings() -> list[str]:
+    """Names of what the simulator can charge the buffers with, the default first."""
 
 def simulate(trial: bytes) -> bytes:
     """Run one trial: JSON of the core's `TrialSpec` in, JSON of its `Outcome` out.

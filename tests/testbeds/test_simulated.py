@@ -1,10 +1,11 @@
 """The simulated testbed: what of a trial reaches the core, and what comes back."""
 
+import msgspec
 import pytest
 
 from mptune.errors import InputError
 from mptune.testbeds import TESTBEDS, ScriptedAction, Trial, create, names
-from mptune.topology import Topology, load
+from mptune.topology import TcpBackground, Topology, load
 
 SECOND = 1_000_000_000
 
@@ -106,3 +107,39 @@ def test_trials_on_several_threads_disturb_each_other_as_little_as_on_one(testbe
     alone = [testbed.run(one) for one in trials]
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(testbed.run, trials)) == alone
+
+
+def test_a_removed_address_is_silent_until_it_is_added_again(testbed, network):
+    script = (
+        ScriptedAction(at_ns=3 * SECOND, path="B-X", action="remove"),
+        ScriptedAction(at_ns=6 * SECOND, path="B-X", action="add"),
+    )
+    subflows = {s.path: s for s in testbed.run(trial(network, script=script)).subflows}
+    assert sum(subflows["B-X"].bins[35:60]) == 0 < sum(subflows["B-X"].bins[65:])
+
+
+def test_background_connections_are_observed_and_take_their_share(testbed, network):
+    flows = (TcpBackground(path="A-X", cc="cubic"), TcpBackground(path="A-X", cc="reno", start_ns=SECOND))
+    shared = msgspec.structs.replace(network, background=flows)
+    observation = testbed.run(trial(shared, pm="default"))
+    assert [(one.path, one.duration_ns) for one in observation.background] == [
+        ("A-X", 10 * SECOND),
+        ("A-X", 9 * SECOND),
+    ]
+    assert all(one.bytes > 0 for one in observation.background)
+    assert observation.throughput_bps < 0.8 * testbed.run(trial(network, pm="default")).throughput_bps
+
+
+def test_linux_accounting_is_another_measure_of_a_buffer(testbed, network):
+    def throughput(accounting: str) -> float:
+        limited = trial(network, buffer_bytes=64 << 10, scheduler="kernel", accounting=accounting)
+        return testbed.run(limited).throughput_bps
+
+    assert throughput("linux") != throughput("payload")
+    with pytest.raises(InputError, match="accounting: one of payload, linux expected"):
+        throughput("windows")
+
+
+def test_what_the_core_counts_of_a_subflow_comes_back(testbed, network):
+    counters = testbed.run(trial(network)).subflows[0].counters
+    assert counters["sent"] > 0 and counters["reinjected"] == 0

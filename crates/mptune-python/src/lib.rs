@@ -3,7 +3,8 @@
 //! Not a place for logic: whatever can be tested without an interpreter lives in `mptune-core`.
 //! The Python docs are in `python/mptune/_core.pyi`.
 
-use mptune_core::{congestion, mptcp::scheduler, pathmanager, trial::TrialSpec};
+use mptune_core::mptcp::{memory, scheduler};
+use mptune_core::{congestion, pathmanager, trial::TrialSpec};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -31,6 +32,11 @@ fn path_managers() -> Vec<&'static str> {
 #[pyfunction]
 fn schedulers() -> Vec<&'static str> {
     scheduler::NAMES.to_vec()
+}
+
+#[pyfunction]
+fn accountings() -> Vec<&'static str> {
+    memory::NAMES.to_vec()
 }
 
 #[pyfunction]
@@ -67,5 +73,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;
     module.add_function(wrap_pyfunction!(path_managers, module)?)?;
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;
+    module.add_function(wrap_pyfunction!(accountings, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)
 }

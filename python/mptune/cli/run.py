@@ -27,6 +27,8 @@ def register(app: typer.Typer) -> None:
             "mptune run UiB-UNIS --cc olia --transfer 512KiB     # completion time of a transfer",
             "mptune run SRL-HU --pm pcdc --active K-C,U-C        # these carry data, the rest stands by",
             "mptune run KU-HiG --initial-path K-P --json",
+            "mptune run UiT-HAW --scheduler kernel --accounting linux   # as near to Linux as it gets",
+            "mptune run UiT-HAW --testbed namespaces                    # Linux itself",
         )
     )(run)
 
@@ -51,6 +53,13 @@ def run(
             "--opportunistic", help="Opportunistic retransmission and penalisation (v0.9x kernels)."
         ),
     ] = False,
+    accounting: Annotated[
+        str,
+        typer.Option(help=f"What the simulator charges the buffers with: {', '.join(_core.accountings())}."),
+    ] = "payload",
+    tso: Annotated[
+        bool, typer.Option("--tso", help="Simulated segments leave in bursts, as with offload.")
+    ] = False,
     active: Annotated[
         str | None, typer.Option(help="Subflows that carry data (pcdc), separated by commas.")
     ] = None,
@@ -63,6 +72,7 @@ def run(
     _check("--cc", cc, names("congestion_controls"))
     _check("--pm", pm, names("path_managers"))
     _check("--scheduler", scheduler, names("schedulers"))
+    _check("--accounting", accounting, names("accountings"))
     if duration is not None and transfer is not None:
         raise InputError("--transfer", "", "expected either --duration or --transfer, found both")
     if active is not None and pm != "pcdc":
@@ -87,6 +97,8 @@ def run(
         cc=cc,
         scheduler=scheduler,
         opportunistic=opportunistic,
+        accounting=accounting,
+        tso=tso,
         buffer_bytes=buffer_bytes,
         seed=seed,
         initial_path=initial_path,
@@ -145,9 +157,18 @@ def _result(trial: Trial, observation: Observation) -> dict[str, Any]:
                 "min_rtt_ms": subflow.min_rtt_ns / 1e6,
                 "retransmitted": subflow.retransmitted,
                 "timeouts": subflow.timeouts,
+                "counters": subflow.counters,
                 "series_mbps": _mbps(subflow.bins, observation.duration_ns),
             }
             for subflow in observation.subflows
+        ],
+        "background": [
+            {
+                "path": flow.path,
+                "throughput_mbps": flow.bytes * 8e3 / max(flow.duration_ns, 1),
+                "retransmitted": flow.retransmitted,
+            }
+            for flow in observation.background
         ],
         "series": {
             "t_s": [number * BIN_NS / 1e9 for number in range(len(observation.bins))],
@@ -199,4 +220,7 @@ def _print(trial: Trial, observation: Observation) -> None:
             str(subflow.retransmitted),
             str(subflow.timeouts),
         )
+    for flow in observation.background:
+        rate = f"{flow.bytes * 8e3 / max(flow.duration_ns, 1):.2f}"
+        table.add_row(flow.path, "background", rate, "", "", "", str(flow.retransmitted), "")
     out.print(table)

@@ -55,10 +55,11 @@ def create(name: str) -> Testbed:
     return TESTBEDS[name]()
 
 
-def names(kind: Literal["congestion_controls", "path_managers", "schedulers"]) -> list[str]:
+def names(kind: Literal["congestion_controls", "path_managers", "schedulers", "accountings"]) -> list[str]:
     """Names of all algorithms of a kind, in the order of the core's list."""
     return {
         "congestion_controls": _core.congestion_controls,
         "path_managers": _core.path_managers,
         "schedulers": _core.schedulers,
+        "accountings": _core.accountings,
     }[kind]()
