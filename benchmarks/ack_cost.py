@@ -1,9 +1,9 @@
 """What an ACK costs the BPF congestion controls: run time of their hooks, as the kernel counts it.
 
 Each algorithm sends over networks of two, four and six paths on the namespaces testbed while the kernel keeps
-statistics of BPF programs (switched off again afterwards, also after a kill). A time includes the two readings
-of the clock that the statistics take, most of the cheapest hook's; caches are as cold as real traffic leaves
-them. Prints a table and writes JSON. Needs root, and what `mptune doctor` asks for.
+statistics of BPF programs (switched off again afterwards, also after a kill). A time includes two readings of
+the clock, which the statistics take; caches are as cold as real traffic leaves them. Prints a table and writes
+JSON. Needs root, and what `mptune doctor` asks for.
 """
 
 import argparse

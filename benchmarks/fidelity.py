@@ -211,13 +211,13 @@ def main() -> None:
     whole = compare(everything)
     print(f"Over all networks: {summary(whole)}")
     lost = sorted(1 - one for one in kept if one is not None)
-    print(
-        f"The same optimum in {sum(one is True for one in agreements)} of {len(agreements)} networks; what the "
-        f"simulator's optimum costs on the kernel: median {100 * quantile(lost, 0.5):.1f} % of the throughput, at "
-        f"most {100 * lost[-1]:.1f} %"
-        if lost
-        else "no optimum to compare"
-    )
+    same = sum(one is True for one in agreements)
+    print(f"The same optimum in {same} of {len(agreements)} networks.")
+    if lost:
+        print(
+            f"What the simulator's optimum costs on the kernel: median {100 * quantile(lost, 0.5):.1f} % "
+            f"of the throughput, at most {100 * lost[-1]:.1f} %."
+        )
     write(
         "fidelity",
         {

@@ -1,7 +1,5 @@
 """How far two testbeds are apart: errors, ranks, optima, and what has no number."""
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,9 +107,9 @@ def test_rank_correlation_is_spearmans(pairs):
         assert found == pytest.approx(spearmanr(first, second).statistic, abs=1e-12)
 
 
-@given(st.lists(st.floats(0.1, 1000), min_size=3, max_size=20, unique=True))
+@given(st.lists(st.integers(-1000, 1000), min_size=3, max_size=20, unique=True))
 def test_ranks_do_not_care_for_scale(values):
-    assert spearman(values, [math.log(value) * 5 for value in values]) in (pytest.approx(1), None)
+    assert spearman(values, [value**3 + 7 for value in values]) == pytest.approx(1)
     assert spearman(values, [-value for value in values]) == pytest.approx(-1)
 
 

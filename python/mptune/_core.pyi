@@ -82,8 +82,8 @@ if sys.platform == "linux":
     def emulator_main() -> int:
         """Emulate a network between standard input and output, as `python -m mptune.linux.emulator` does.
 
-        Returns the exit status: 0 after a report, 1 if an error ended it. Releases the GIL while it runs. Takes
-        SIGTERM and SIGINT over for good, has the calling thread scheduled in real time where that is
+        Returns the exit status: 0 after a report, 1 if an error ended it. Releases the GIL while it runs.
+        Takes SIGTERM and SIGINT over for good, has the calling thread scheduled in real time where that is
         permitted, and has the kernel kill the process when the thread that started it ends.
         """
 

@@ -28,6 +28,8 @@ from mptune.campaign.store import Campaign, Store, create, open_store
 from mptune.definition import Definition, SweepOptions, check, from_settings
 from mptune.optimise import OptimiseOptions, Result, optimise
 from mptune.report.documents import write_result
+from mptune.report.files import write_page
+from mptune.report.reading import read_run
 
 #: Waits until a time; replaced in tests.
 Wait = Callable[[datetime], None]
@@ -122,6 +124,7 @@ class _Run:
         result = optimise(self._definition.topology, self._bench, options, reporter=self._reporter)
         with publish(self._directory) as directory:
             write_result(directory, result, self._asked(), self._created())
+        self._report()
         return result
 
     def _sweep(self, options: SweepOptions) -> None:
@@ -145,6 +148,11 @@ class _Run:
         with publish(self._directory) as directory:
             write_config(directory, self._asked(), settings["topology"], self._created())
             write_observations(directory, records)
+        self._report()
+
+    def _report(self) -> None:
+        """Write the page of the report; the run is complete without it (see `mptune.report`)."""
+        write_page(read_run(self._directory, self._directory.resolve().name), self._directory)
 
     def _asked(self) -> dict[str, Any]:
         """What was asked for, in the words of `config.json`."""

@@ -107,6 +107,18 @@ def test_an_impossible_trial_ends_the_campaign(network: Topology, stopped: threa
     assert testbed.started <= 6  # 0 to 3, and one more in each thread
 
 
+def test_a_testbed_that_can_tell_refuses_before_anything_is_measured(network: Topology) -> None:
+    class Choosy(Scripted):
+        def check(self, trial: Trial) -> None:
+            if trial.seed == 3:
+                raise InputError("--cc", "", "expected another")
+
+    testbed = Choosy()
+    with pytest.raises(InputError, match="expected another"):
+        run_trials(testbed, trials(network, 4))
+    assert testbed.started == 0
+
+
 def test_ctrl_c_lets_running_trials_finish_and_starts_no_more(
     network: Topology, stopped: threading.Event
 ) -> None:
@@ -121,6 +133,26 @@ def test_ctrl_c_lets_running_trials_finish_and_starts_no_more(
         run_trials(testbed, trials(network, 50), workers=2)
     assert testbed.started == testbed.finished <= 5  # 0 to 3, and perhaps one in the other thread
     assert not any(thread.name.startswith("trial") for thread in threading.enumerate())
+
+
+def test_ctrl_c_breaks_off_what_would_take_its_time(network: Topology) -> None:
+    """Of a testbed in real time; what was waiting is not begun."""
+    broken_off = threading.Event()
+
+    class Slow(Scripted):
+        def interrupt(self) -> None:
+            broken_off.set()
+
+    def act(seed: int) -> None:
+        if seed == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        if seed >= 1 and broken_off.wait(30):
+            raise KeyboardInterrupt
+
+    testbed = Slow(act)
+    with pytest.raises(KeyboardInterrupt):
+        run_trials(testbed, trials(network, 50), workers=2)
+    assert broken_off.is_set() and testbed.started <= 3
 
 
 def test_progress_counts_every_trial(network: Topology) -> None:

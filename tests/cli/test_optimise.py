@@ -24,13 +24,9 @@ FILES = {
     "impact.json",
     "observations.csv",
     "pareto.csv",
+    "report.html",
     "result.json",
     "subflows.csv",
-    *(
-        f"{name}.{ending}"
-        for name in ("pareto", "throughput_bars", "throughput_over_buffer")
-        for ending in ("png", "svg")
-    ),
 }
 
 
@@ -77,7 +73,8 @@ def test_the_trade_off_is_in_the_table(done: tuple[Path, Any]) -> None:
 def test_the_run_directory_is_complete(done: tuple[Path, Any]) -> None:
     out, result = done
     assert {path.name for path in out.iterdir()} == FILES
-    del result["directory"]
+    where = {name: result.pop(name) for name in ("directory", "report")}
+    assert where == {"directory": str(out), "report": str(out / "report.html")}
     assert json.loads((out / "result.json").read_text()) == result
     config = json.loads((out / "config.json").read_text())
     assert config["topology"]["name"] == "UiT-HAW" and config["options"]["seed"] == 1
@@ -108,7 +105,7 @@ def test_the_answer_comes_first_and_an_earlier_run_is_kept_unless_forced(tmp_pat
     first, second, third, *_ = shown.stdout.splitlines()
     assert first.startswith("UiT-HAW: use path manager ") and "MiB" in first
     assert second.startswith("Expect ") and third.startswith("Against fullmesh with cubic and 0.5 MiB")
-    assert str(out) in shown.stdout and "sweep" in shown.stderr
+    assert f"Report: {out / 'report.html'}" in shown.stdout and "sweep" in shown.stderr
     before = (out / "config.json").read_bytes()
     refused = optimise(out)
     assert refused.exit_code == 2 and "--force" in refused.stderr

@@ -241,7 +241,6 @@ def left_behind():
         "devices": [name for _, name in socket.if_nameindex()],
         "children": Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split(),
         "threads": threading.active_count(),
-        "named namespaces": sorted(Path("/run").glob("netns/*")),
     }
 
 
@@ -276,6 +275,24 @@ def test_nothing_is_left_of_a_command_that_was_ended(two_file, testbed, marked, 
     until(lambda: not marked(mark), "the end of all processes")
     if how == signal.SIGINT:
         assert program.returncode == 130 and complaint == b"mptune: interrupted\n"
+
+
+@pytest.mark.parametrize("everyone", [True, False], ids=["group", "program"])
+def test_a_campaign_is_broken_off_at_once(two_file, testbed, marked, until, everyone):
+    """A terminal sends Ctrl-C to all processes, kill(1) to one; each of the four trials takes two minutes."""
+    command = ["impact", str(two_file), "--testbed", "namespaces", "--duration", "60s", "--runs", "2"]
+    program = subprocess.Popen(
+        [sys.executable, "-m", "mptune.cli", *command, "--quiet"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    mark = f"{marker.VARIABLE}={program.pid}-"
+    until(lambda: any("meter" in command for command in marked(mark).values()), "the meter")
+    (os.killpg if everyone else os.kill)(program.pid, signal.SIGINT)
+    _, complaint = program.communicate(timeout=30)
+    assert (program.returncode, complaint) == (130, b"mptune: interrupted\n")
+    assert not marked(mark)
 
 
 def test_a_socket_of_the_host_is_not_in_the_way(measured):

@@ -62,6 +62,25 @@ def test_one_alone_waits_for_the_others_and_keeps_them_out():
     finish()
 
 
+def test_who_waits_can_be_sent_away_and_who_comes_later_is_not():
+    gate = Gate(cores=64)
+    sent_away = threading.Event()
+
+    def wait():
+        with pytest.raises(KeyboardInterrupt), gate.admitted():
+            pass
+        sent_away.set()
+
+    with gate.admitted():
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        while not sent_away.wait(0.01):  # it may not have begun to wait yet
+            gate.interrupt()
+        waiting.join(20)
+    with gate.admitted():
+        pass
+
+
 def test_a_trial_that_dies_leaves_its_place():
     gate = Gate(cores=1)
     with pytest.raises(RuntimeError, match="on purpose"), gate.admitted():

@@ -89,7 +89,7 @@ fn create(name: &str) -> Result<File, String> {
 
 /// From the table of proc_pid_net(5): what a device dropped of the packets sent to it.
 fn dropped(table: &str, name: &str) -> Option<u64> {
-    let of = |line: &'_ str| -> Option<u64> {
+    let of = |line: &str| -> Option<u64> {
         let counters = line.trim_start().strip_prefix(name)?.strip_prefix(':')?;
         // Eight counters of receiving, then bytes, packets, errors and drops of sending.
         counters.split_whitespace().nth(11)?.parse().ok()

@@ -15,9 +15,12 @@ use mptune_core::units::{MILLISECOND, NEVER, Nanos};
 use std::collections::VecDeque;
 use std::io;
 
-/// Packets that are read from one device, or written, before the other is looked at: at a few
-/// microseconds each they keep the other waiting for less than a tenth of a millisecond.
-const BATCH: usize = 16;
+/// Packets that are read from one device before the others are looked at: some microseconds each.
+const READ_BATCH: usize = 16;
+/// Packets that are written before devices are read again. More than are usually read in between, so
+/// that what cannot be carried waits to be read rather than to be delivered; few enough that the times at
+/// which packets are read are right within a fifth of a millisecond.
+const WRITE_BATCH: usize = 32;
 /// While nothing else happens, background traffic is caught up with so often.
 const CATCH_UP: Nanos = MILLISECOND;
 /// Packets that are refused before slots are looked for again: a search through all of them takes
@@ -174,7 +177,7 @@ impl Relay {
         ports: &mut impl Ports,
         clock: &impl Clock,
     ) -> io::Result<()> {
-        for _ in 0..BATCH {
+        for _ in 0..READ_BATCH {
             let Some(slot) = self.free_slot() else {
                 if ports.receive(device, &mut self.scratch[..])?.is_none() {
                     break;
@@ -219,7 +222,7 @@ impl Relay {
     /// Writes some of the packets that have arrived.
     pub fn deliver(&mut self, ports: &mut impl Ports, clock: &impl Clock) {
         self.advance(clock.now());
-        for _ in 0..BATCH {
+        for _ in 0..WRITE_BATCH {
             let Some(Due { at, route, packet }) = self.due.pop_front() else { return };
             let length = usize::from(packet.length);
             let mut bytes = &self.slab.bytes(packet.slot)[..length];

@@ -6,7 +6,7 @@ use crate::control::{Command, Lines};
 use crate::device::Device;
 use crate::relay::Relay;
 use crate::report::{Effort, Event, Report, say};
-use crate::sys;
+use crate::sys::{self, Timer};
 use mptune_core::units::Nanos;
 use std::fs::File;
 use std::io;
@@ -34,7 +34,7 @@ fn emulate() -> Result<i32, String> {
     let devices = config.interfaces.iter().map(Device::create).collect::<Result<Vec<_>, _>>()?;
     let scheduling = sys::hurry();
     say(&Event::Ready);
-    let mut session = Session::new(&config, inputs, devices);
+    let mut session = Session::new(&config, inputs, devices)?;
     let outcome = session.carry();
     if let Err(reason) = &outcome {
         say(&Event::Error { reason });
@@ -85,7 +85,7 @@ impl Inputs {
                 return Ok(None);
             }
             let mut files = self.files();
-            sys::wait(&mut files, None).map_err(|error| format!("ppoll: {error}"))?;
+            sys::wait(&mut files, false).map_err(|error| format!("waiting: {error}"))?;
             self.take(&files)?;
         }
     }
@@ -97,54 +97,71 @@ struct Session {
     devices: Vec<Device>,
     relay: Relay,
     paths: usize,
-    /// The inputs, then the devices.
+    /// The inputs, the devices, the timer.
     files: Vec<libc::pollfd>,
+    timer: Timer,
+    /// What the timer is set to. Most packets that are received leave it as it is.
+    alarm: Option<Nanos>,
     /// The clock of the network and the processor time at its start. Until then devices are not read:
     /// what is sent waits in them.
     start: Option<(RealClock, Nanos)>,
 }
 
 impl Session {
-    fn new(config: &Config, inputs: Inputs, devices: Vec<Device>) -> Self {
+    fn new(config: &Config, inputs: Inputs, devices: Vec<Device>) -> Result<Self, String> {
         let readable = devices.iter().map(|device| sys::readable(device.as_fd()));
-        let files = inputs.files().into_iter().chain(readable).collect();
+        let timer = Timer::new().map_err(|error| format!("timerfd_create: {error}"))?;
+        let files = inputs.files().into_iter().chain(readable);
+        let files = files.chain([sys::readable(timer.as_fd())]).collect();
         let relay = Relay::new(config, SLOTS);
-        Self { inputs, devices, relay, paths: config.network.paths.len(), files, start: None }
+        let paths = config.network.paths.len();
+        Ok(Self { inputs, devices, relay, paths, files, timer, alarm: None, start: None })
     }
 
     /// Carries packets until the end.
     fn carry(&mut self) -> Result<(), String> {
-        while !self.inputs.ended() {
-            self.wait()?;
+        loop {
             while let Some(line) = self.inputs.lines.next() {
                 if !self.obey(Command::parse(&line, self.paths)?)? {
                     return Ok(());
                 }
             }
-            let Some((clock, _)) = &self.start else { continue };
-            for device in 0..self.devices.len() {
-                if self.files[INPUTS + device].revents != 0 {
-                    let received = self.relay.receive(device, &mut self.devices, clock);
-                    received.map_err(|error| error.to_string())?;
-                }
+            if self.inputs.ended() {
+                return Ok(());
             }
-            self.relay.deliver(&mut self.devices, clock);
+            self.move_packets().map_err(|error| error.to_string())?;
+            self.wait().map_err(|error| format!("waiting: {error}"))?;
+            self.inputs.take(&self.files)?;
         }
+    }
+
+    /// Reads what the last wait has found, and writes what is due.
+    fn move_packets(&mut self) -> io::Result<()> {
+        let Some((clock, _)) = &self.start else { return Ok(()) };
+        for (device, file) in self.files[INPUTS..].iter().take(self.devices.len()).enumerate() {
+            if file.revents != 0 {
+                self.relay.receive(device, &mut self.devices, clock)?;
+            }
+        }
+        self.relay.deliver(&mut self.devices, clock);
         Ok(())
     }
 
     /// Waits for a command, a packet or the time of the next delivery.
-    fn wait(&mut self) -> Result<(), String> {
-        let (files, timeout) = match &self.start {
-            None => (&mut self.files[..INPUTS], None),
-            Some((clock, _)) => {
-                let now = clock.now();
-                let at = self.relay.next_at(now);
-                (&mut self.files[..], at.map(|at| Duration::from_nanos(at.saturating_sub(now))))
-            }
+    fn wait(&mut self) -> io::Result<()> {
+        let Some((clock, _)) = &self.start else {
+            return sys::wait(&mut self.files[..INPUTS], false);
         };
-        sys::wait(files, timeout).map_err(|error| format!("ppoll: {error}"))?;
-        self.inputs.take(&self.files)
+        let now = clock.now();
+        let at = self.relay.next_at(now);
+        if at.is_some_and(|at| at <= now) {
+            return sys::wait(&mut self.files, true);
+        }
+        if at != self.alarm {
+            self.timer.set(at.map(|at| Duration::from_nanos(at - now)))?;
+            self.alarm = at;
+        }
+        sys::wait(&mut self.files, false)
     }
 
     /// Does what it is told; false if that was to stop.

@@ -6,7 +6,7 @@ use mptune_core::units::Nanos;
 use std::ffi::c_int;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
@@ -84,21 +84,46 @@ pub(crate) fn make_tun(file: &File, name: &str) -> io::Result<()> {
     checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) }).map(drop)
 }
 
-/// Waits until something can be read or the time is over; none waits without end. A signal ends it
-/// early, with nothing to read.
-///
-/// ppoll, because poll counts in milliseconds and epoll_pwait2 is missing before Linux 5.11; the files
-/// are a handful.
-pub(crate) fn wait(files: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<()> {
-    let timeout = timeout.map(|timeout| libc::timespec {
-        tv_sec: timeout.as_secs() as libc::time_t,
-        tv_nsec: timeout.subsec_nanos() as libc::c_long,
-    });
-    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+/// Something that becomes readable at a time, to the nanosecond.
+#[derive(Debug)]
+pub(crate) struct Timer(OwnedFd);
+
+impl Timer {
+    pub fn new() -> io::Result<Self> {
+        let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+        // SAFETY: timerfd_create takes numbers; the descriptor it returns is owned by nobody else.
+        let timer = unsafe {
+            OwnedFd::from_raw_fd(checked(libc::timerfd_create(libc::CLOCK_MONOTONIC, flags))?)
+        };
+        Ok(Self(timer))
+    }
+
+    /// From now on it is not readable, and will be after `delay`, which is more than 0; none: never.
+    pub fn set(&self, delay: Option<Duration>) -> io::Result<()> {
+        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let value = delay.map_or(zero, |delay| libc::timespec {
+            tv_sec: delay.as_secs() as libc::time_t,
+            tv_nsec: delay.subsec_nanos() as libc::c_long,
+        });
+        let time = libc::itimerspec { it_interval: zero, it_value: value };
+        let timer = self.0.as_raw_fd();
+        // SAFETY: the call reads the time, which outlives it; no old time is asked for.
+        let set = unsafe { libc::timerfd_settime(timer, 0, &raw const time, std::ptr::null_mut()) };
+        checked(set).map(drop)
+    }
+}
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Waits until something can be read, or just looks. A signal ends it early, with nothing to read.
+pub(crate) fn wait(files: &mut [libc::pollfd], just_look: bool) -> io::Result<()> {
     let (first, number) = (files.as_mut_ptr(), files.len() as libc::nfds_t);
-    // SAFETY: pointer and number are those of a slice that is ours for the time of the call; the
-    // timeout is null or outlives the call; without a mask signals stay as they are.
-    match checked(unsafe { libc::ppoll(first, number, timeout, std::ptr::null()) }) {
+    // SAFETY: pointer and number are those of a slice that is ours for the time of the call.
+    match checked(unsafe { libc::poll(first, number, if just_look { 0 } else { -1 }) }) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
             files.iter_mut().for_each(|file| file.revents = 0);
             Ok(())

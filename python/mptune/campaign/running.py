@@ -45,8 +45,9 @@ def run_trials(
 
     Raises
     ------
-    InputError : a trial is impossible. No further trial is started, running ones are let finish.
-    KeyboardInterrupt : Ctrl-C, handled likewise.
+    InputError : a trial is impossible. A testbed with a `check` says so before the first one is started;
+        otherwise no further trial is started, and running ones are let finish.
+    KeyboardInterrupt : Ctrl-C, handled likewise; a testbed with an `interrupt` is told to break them off.
     """
     return reduce_trials(
         testbed, trials, lambda _, __, observation: observation, workers=workers, progress=progress
@@ -71,11 +72,19 @@ def reduce_trials(
         started = time.time()
         return reduce(index, started, _observe(testbed, trials[index]))
 
+    check: Callable[[Trial], None] = getattr(testbed, "check", lambda trial: None)
+    for trial in trials:
+        check(trial)
     executor = ThreadPoolExecutor(max_workers=_workers(testbed, workers), thread_name_prefix="trial")
     try:
         futures = [executor.submit(one, index) for index in range(len(trials))]
         _watch(futures, progress)
         return [future.result() for future in futures]
+    except KeyboardInterrupt:
+        executor.shutdown(wait=False, cancel_futures=True)
+        # What is measured in real time would otherwise be waited for.
+        getattr(testbed, "interrupt", lambda: None)()
+        raise
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 

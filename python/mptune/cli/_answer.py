@@ -16,6 +16,7 @@ from mptune.confirm import Confirmation
 from mptune.impact import Impact
 from mptune.optimise import Result
 from mptune.report import wording
+from mptune.report.files import PAGE
 
 
 def show(out: Console, result: Result, directory: Path) -> None:
@@ -35,8 +36,9 @@ def show(out: Console, result: Result, directory: Path) -> None:
         out.print("\nTake into account", style="bold")
         for warning in result.warnings:
             out.print(f"! {warning}", markup=False)
-    held = "Observations, result and figures" if result.records else "Result and figures"
+    held = "Observations and result" if result.records else "Result"
     out.print(f"\n{held}: {directory}", markup=False)
+    out.print(f"Report: {directory / PAGE}", markup=False)
 
 
 def _confirmation(out: Console, confirmation: Confirmation) -> None:

@@ -180,11 +180,13 @@ def _show(result: Result | None, directory: Path, as_json: bool) -> None:
     """The answer of the main job, or where the observations of a sweep are."""
     from mptune.cli import _answer
     from mptune.report.documents import result_document
+    from mptune.report.files import PAGE
 
     if as_json:
         document = {} if result is None else result_document(result)
-        emit_json({**document, "directory": str(directory)})
+        emit_json({**document, "directory": str(directory), "report": str(directory / PAGE)})
     elif result is None:
         console().print(f"All trials are done. Observations: {directory}", markup=False)
+        console().print(f"Report: {directory / PAGE}", markup=False)
     else:
         _answer.show(console(), result, directory)

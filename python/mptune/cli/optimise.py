@@ -99,8 +99,8 @@ def optimise(
     Measures the impact factor of every subflow, sweeps path managers, congestion controls and buffers,
     fits a response model, selects the smallest buffer within the sacrifice of the best throughput, tells
     how sure that is, and measures that configuration and the plain default (fullmesh, cubic, largest
-    buffer) afresh. All observations, the result and the figures are written to the run directory; a run
-    that was interrupted goes on with mptune campaign resume.
+    buffer) afresh. All observations, the result and its report are written to the run directory; a run that
+    was interrupted goes on with mptune campaign resume. mptune report draws every figure as a file.
 
     With --from the measurements come from a CSV file (columns and units as for mptune fit). Nothing is
     measured then: no impact factors, no confirmation; a topology adds the traditional buffers.
@@ -120,6 +120,8 @@ def optimise(
     from mptune.optimise import OptimiseOptions
     from mptune.optimise_from import optimise_from
     from mptune.report.documents import result_document, write_result
+    from mptune.report.files import PAGE, write_page
+    from mptune.report.reading import read_run
     from mptune.topology import load
 
     _check_source(ctx, topology, data)
@@ -148,6 +150,7 @@ def optimise(
         asked = {"from": data, "sha256": _digest(data), **_asked(how), **_asked(decision)}
         with run_directory(directory, force=force) as files:
             write_result(files, result, asked, now)
+            write_page(read_run(files, directory.resolve().name), files)
     else:
         assert loaded is not None  # one of them is given
         sizes = parse_buffers(buffers)
@@ -175,7 +178,7 @@ def optimise(
         assert found is not None  # the main job has a result
         result = found
     if as_json:
-        emit_json({**result_document(result), "directory": str(directory)})
+        emit_json({**result_document(result), "directory": str(directory), "report": str(directory / PAGE)})
     else:
         _answer.show(console(), result, directory)
 

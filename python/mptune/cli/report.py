@@ -15,7 +15,8 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog=examples(
             "mptune report runs/demo                                # runs/demo/report.html and its figures",
-            "mptune report runs/new runs/old --out comparison       # the first in full, the others beside it",
+            "mptune report runs/new runs/old --out comparison       # the first in full, and the others",
+            "mptune report runs/demo --no-figures                   # the page alone",
         )
     )(report)
 
@@ -32,11 +33,10 @@ def report(
     with the others.
     """
     from mptune.report.files import write_report
-    from mptune.report.run_data import read_run
+    from mptune.report.reading import read_runs
 
-    runs = [read_run(Path(one)) for one in directories]
-    target = Path(directories[0]) if out is None else Path(out)
-    page, *drawn = write_report(runs[0], runs[1:], target, figures=figures)
+    runs = read_runs([Path(one) for one in directories])
+    page, *drawn = write_report(runs, Path(directories[0] if out is None else out), figures=figures)
     if as_json:
         emit_json({"report": str(page), "figures": [str(one) for one in drawn]})
     else:

@@ -85,7 +85,7 @@ def programs() -> list[str]:
 
 def availability(cc: str) -> Availability:
     """What `cc` is on this kernel; registers nothing."""
-    known = _AVAILABLE.read_text().split() if _AVAILABLE.exists() else []
+    known = _known()
     if cc in known:
         return Availability(cc=cc, kernel_name=cc, source="kernel", registered=True)
     name = PREFIX + cc
@@ -230,15 +230,21 @@ def _hold(cc: str) -> int | None:
         for link in bpf_libbpf.registered():
             if link.name == name and (descriptor := bpf_libbpf.hold(link.link)) is not None:
                 return descriptor
-        try:
-            return bpf_libbpf.register(OBJECTS / f"{cc}.bpf.o")
-        except LibbpfError as error:
-            if error.number != errno.EEXIST:
-                raise MptuneError(f"{cc}: the kernel refuses its BPF program: {error}") from None
-        # Somebody registered it just now, or it is on its way out: the kernel does that in its own time.
+        if name not in _known():
+            try:
+                return bpf_libbpf.register(OBJECTS / f"{cc}.bpf.o")
+            except LibbpfError as error:
+                if error.number != errno.EEXIST:
+                    raise MptuneError(f"{cc}: the kernel refuses its BPF program: {error}") from None
+        # Somebody registers it just now, or it is on its way out: the kernel does that in its own time.
         if time.monotonic() > end:
             return None
         time.sleep(_POLL)
+
+
+def _known() -> list[str]:
+    """Names that the kernel knows now."""
+    return _AVAILABLE.read_text().split() if _AVAILABLE.exists() else []
 
 
 def _obstacle(cc: str) -> str | None:

@@ -8,7 +8,7 @@ the observation are `mptune.testbeds.namespaces`'s.
 import os
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
@@ -30,6 +30,9 @@ _SALVAGE_S = 2.0
 _PRIORITY = 1
 #: Seconds between two looks at how long the meter waited for a processor.
 _LOOK_S = 0.5
+
+#: What the meter says of a measurement that Ctrl-C ended.
+_CTRL_C = "ended by SIGINT"
 
 #: Scripted actions that are the path manager's, in its words.
 _PRIORITIES = {"standby": "withdraw", "active": "readmit"}
@@ -95,22 +98,35 @@ class Outcome(msgspec.Struct, kw_only=True):
     rootless: bool = False
 
 
-def run(plan: Plan) -> Outcome:
-    """Carry a plan out. Whatever goes wrong ends up in `Outcome.failed`; nothing is left behind."""
+def run(plan: Plan, interrupted: Callable[[], bool] = lambda: False) -> Outcome:
+    """Carry a plan out. Whatever goes wrong ends up in `Outcome.failed`; nothing is left behind.
+
+    Parameters
+    ----------
+    interrupted : asked every now and then whether to break off.
+
+    Raises
+    ------
+    KeyboardInterrupt : it was broken off, or the processes got Ctrl-C, which goes to all of a terminal's.
+    """
     outcome = Outcome()
     try:
         with ExitStack() as stack:
-            _Course(plan, outcome, stack).run()
+            _Course(plan, outcome, stack, interrupted).run()
     except TrialError as error:
         outcome.failed = str(error)
+    if outcome.result is not None and outcome.result["failed"] == _CTRL_C:
+        raise KeyboardInterrupt
     return outcome
 
 
 class _Course:
     """The processes of one trial, and where it stands."""
 
-    def __init__(self, plan: Plan, outcome: Outcome, stack: ExitStack) -> None:
-        self._plan, self._outcome = plan, outcome
+    def __init__(
+        self, plan: Plan, outcome: Outcome, stack: ExitStack, interrupted: Callable[[], bool]
+    ) -> None:
+        self._plan, self._outcome, self._interrupted = plan, outcome, interrupted
         self._sites = stack.enter_context(Sites())
         outcome.settings, outcome.rootless = self._sites.settings, self._sites.user is not None
         # All at once: each takes a tenth of a second to be there.
@@ -209,6 +225,8 @@ class _Course:
         children = (self._meter, self._emulator, self._manager)
         while self._outcome.result is None:
             now = time.monotonic()
+            if self._interrupted():
+                raise KeyboardInterrupt
             if now > end:
                 raise TrialError(f"the meter gave no result within {end - self._started:.1f} s")
             self._act(now - self._started)

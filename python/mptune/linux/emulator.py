@@ -1,4 +1,4 @@
-"""`python -m mptune.linux.emulator`: the network between two namespaces, in real time (crate mptune-emulator)."""
+"""`python -m mptune.linux.emulator`: the network between two sites, in real time (crate mptune-emulator)."""
 
 import sys
 

@@ -69,13 +69,22 @@ class Gate:
         self._need: float | None = None
         self._inside = 0
         self._alone = False
+        self._interruptions = 0
         self._changed = threading.Condition()
 
     @contextmanager
     def admitted(self, *, alone: bool = False) -> Iterator[None]:
-        """Wait until a trial can run, and hold its place; `alone` waits until no other does."""
+        """Wait until a trial can run, and hold its place; `alone` waits until no other does.
+
+        Raises
+        ------
+        KeyboardInterrupt : `interrupt` was called meanwhile.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: self._fits(alone))
+            before = self._interruptions
+            self._changed.wait_for(lambda: self._interruptions > before or self._fits(alone))
+            if self._interruptions > before:
+                raise KeyboardInterrupt
             self._inside += 1
             self._alone = alone
         try:
@@ -85,6 +94,12 @@ class Gate:
                 self._inside -= 1
                 self._alone = False
                 self._changed.notify_all()
+
+    def interrupt(self) -> None:
+        """Send all away that are waiting now."""
+        with self._changed:
+            self._interruptions += 1
+            self._changed.notify_all()
 
     def learn(self, cores: float) -> None:
         """A trial used so many processors on average; the most demanding one counts."""

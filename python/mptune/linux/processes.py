@@ -86,7 +86,11 @@ class Child:
 
     @property
     def killed(self) -> bool:
-        """A signal ended it."""
+        """A signal ended it. Its files are closed, devices among them, a moment before the kernel says so."""
+        self._messages.extend(self.take())
+        if self._ended:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_GRACE_S)
         status = self._process.poll()
         return status is not None and status < 0
 

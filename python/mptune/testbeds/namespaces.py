@@ -37,6 +37,16 @@ class NamespacesTestbed:
             raise MptuneError(f"--testbed namespaces: {missing} (mptune doctor tells more)")
         self.parallel: int | None = len(os.sched_getaffinity(0))
         self._gate = machine.Gate()
+        self._interruptions = 0
+
+    def check(self, trial: Trial) -> None:
+        """Refuse what the kernel cannot do, without running it.
+
+        Raises
+        ------
+        InputError : naming the option.
+        """
+        _kernel_plan.check(trial)
 
     def run(self, trial: Trial) -> Observation:
         """Run one trial; one that was overloaded is repeated once, alone.
@@ -44,8 +54,9 @@ class NamespacesTestbed:
         Raises
         ------
         InputError : the kernel cannot do what the trial asks for.
+        KeyboardInterrupt : Ctrl-C, or `interrupt` from another thread.
         """
-        _kernel_plan.check(trial)
+        self.check(trial)
         with self._gate.admitted():
             observation = self._measure(trial)
         if "overloaded" not in observation.metadata:
@@ -55,14 +66,24 @@ class NamespacesTestbed:
         again.metadata["repeated"] = 1
         return again
 
+    def interrupt(self) -> None:
+        """Break off what is running and send away what is waiting: a trial takes its time."""
+        self._interruptions += 1
+        self._gate.interrupt()
+
     def _measure(self, trial: Trial) -> Observation:
         from mptune.linux import bpf, course
         from mptune.linux.machine import Load
 
+        interruptions = self._interruptions
         with bpf.loaded([trial.cc]) as kernel_names:
             plan = _kernel_plan.plan(trial, kernel_names[trial.cc])
             before = Load.now()
-            outcome = course.run(plan)
+            try:
+                outcome = course.run(plan, lambda: self._interruptions > interruptions)
+            except KeyboardInterrupt:
+                self._gate.interrupt()
+                raise
             busy = before.share_until(Load.now())
         self._gate.learn(sum(_kernel_observation.processor_shares(outcome).values()))
         return _kernel_observation.observe(trial, plan, outcome, busy)

@@ -1,0 +1,262 @@
+"""How much the network emulator carries in real time, what that costs, and how exact its delays are.
+
+MPTCP of the kernel over two emulated paths at rising rates. A third path carries probes only: datagrams
+that are stamped by their sender and, on arrival, by the kernel. What they take beyond the delay of their
+links is the error of the emulator, without the queues that the load fills on its own paths.
+Needs root and what `mptune doctor` asks for, and a machine that does nothing else.
+"""
+
+import argparse
+import json
+import os
+import socket
+import struct
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from _measure import in_fresh_process, machine, spread, write
+from mptune.linux import bpf
+from mptune.linux.addresses import SIDES
+from mptune.linux.course import Plan
+from mptune.linux.machine import Load
+from mptune.linux.namespaces import STEP_S, Sites
+from mptune.linux.netlink import inside
+from mptune.linux.processes import Child
+from mptune.statistics import quantile
+from mptune.testbeds import Trial
+from mptune.testbeds._kernel_plan import plan
+from mptune.topology import Topology, load
+
+RUNS = 3
+SECONDS = 10
+
+#: Rates of the two paths, Mbit/s; none: probes alone.
+CASES: list[list[int]] = [[], [20, 10], [100, 50], [350, 150], [700, 300], [1000, 500]]
+
+#: One-way delay of the path of the probes, milliseconds.
+PROBE_MS = 15
+PROBE_GAP_S = 0.005
+#: What a probe carries: when it was sent, CLOCK_REALTIME in nanoseconds.
+_STAMP = struct.Struct("=Q")
+#: include/uapi/asm-generic/socket.h: the kernel's time of arrival, CLOCK_REALTIME.
+SO_TIMESTAMPNS = 35
+
+INTERFACE = """
+[[sites.S.interfaces]]
+isp = "{abbr}"
+abbr = "{abbr}"
+up = "{rate} Mbit/s"
+down = "{rate} Mbit/s"
+delay = "0 ms"
+queue_up = "{queue} kB"
+"""
+
+
+def topology(rates: list[int]) -> Topology:
+    """Paths of 20 and 40 ms, with queues of one bandwidth-delay product, and the path of the probes."""
+    text = """
+        name = "emulator"
+        description = "two paths with load and one with probes"
+        source = "made up"
+        sender = "S"
+        receiver = "R"
+        [sites.R]
+        name = "receiver"
+        location = "there"
+        [[sites.R.interfaces]]
+        isp = "X"
+        abbr = "X"
+        up = "100 Gbit/s"
+        down = "100 Gbit/s"
+        delay = "0 ms"
+        [sites.S]
+        name = "sender"
+        location = "here"
+    """
+    segments = ""
+    rtts = (20, 40, 2 * PROBE_MS)
+    for abbr, rate, rtt in zip("ABP", (*(rates or [100, 50]), 1000), rtts, strict=True):
+        text += INTERFACE.format(abbr=abbr, rate=rate, queue=rate * rtt // 8)
+        segments += f'[[core.segments]]\npath = "{abbr}-X"\nrtt = "{rtt} ms"\nloss = "0 %"\n'
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "emulator.toml")
+        path.write_text(text + segments, encoding="utf-8")
+        return load(path)
+
+
+class Probes:
+    """Datagrams on the last path, and how much longer than its delay each took."""
+
+    def __init__(self, sites: Sites, plan: Plan, stack: ExitStack) -> None:
+        ends = []
+        for side in SIDES:
+            end = inside(sites.of(side), lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            ends.append(stack.enter_context(end))
+            end.bind((plan.interfaces[side][-1].ipv4, 0))
+        self._sender, self._receiver = ends
+        self._sender.connect(self._receiver.getsockname())
+        self._receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self._receiver.setblocking(False)
+        self.errors_us: list[float] = []
+        self.sent = 0
+
+    def exchange(self) -> None:
+        """Send one, and take those that have arrived."""
+        self._sender.send(_STAMP.pack(time.time_ns()))
+        self.sent += 1
+        with suppress(BlockingIOError):
+            while True:
+                data, ancillary, _, _ = self._receiver.recvmsg(64, 64)
+                seconds, nanoseconds = struct.unpack("=qq", ancillary[0][2])
+                took = seconds * 1_000_000_000 + nanoseconds - _STAMP.unpack(data)[0]
+                self.errors_us.append(took / 1e3 - PROBE_MS * 1e3)
+
+
+def run_case(rates: list[int], seconds: int) -> dict[str, Any]:
+    """Load and probes for so many seconds."""
+    trial = Trial(
+        topology=topology(rates),
+        pm="pcdc",
+        cc="cubic",
+        buffer_bytes=16 << 20,
+        seed=1,
+        duration_ns=seconds * 1_000_000_000,
+        active=("A-X", "B-X"),
+        initial_path="A-X",
+    )
+    with ExitStack() as stack:
+        names = stack.enter_context(bpf.loaded([trial.cc]))
+        wanted = plan(trial, names[trial.cc])
+        sites = stack.enter_context(Sites())
+        emulator = stack.enter_context(sites.start("emulator", "mptune.linux.emulator"))
+        set_up(emulator, sites, wanted)
+        probes = Probes(sites, wanted, stack)
+        meter = start_load(sites, wanted, stack) if rates else None
+        before, end = Load.now(), time.monotonic() + seconds
+        with suppress(PermissionError):  # or else the probes are late, not the emulator
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        while time.monotonic() < end:
+            probes.exchange()
+            time.sleep(PROBE_GAP_S)
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        busy = before.share_until(Load.now())
+        result = meter.expect("result", STEP_S) if meter else {}
+        emulator.tell({"action": "stop"})
+        report = emulator.expect("report", STEP_S)
+    probes.errors_us.sort()
+    return summary(report, result, probes) | {"busy_share": busy}
+
+
+def set_up(emulator: Child, sites: Sites, wanted: Plan) -> None:
+    """Devices with their addresses, and the start of the network."""
+    named = [one for side in wanted.interfaces.values() for one in side]
+    fields = ("side", "index", "device", "ipv4", "ipv6")
+    interfaces = [
+        {**{field: getattr(one, field) for field in fields}, "netns": sites.of(one.side)} for one in named
+    ]
+    emulator.tell({"network": wanted.network, "seed": wanted.seed, "interfaces": interfaces})
+    emulator.expect("ready", STEP_S)
+    sites.configure(wanted.interfaces)
+    emulator.tell({"action": "start"})
+
+
+def start_load(sites: Sites, wanted: Plan, stack: ExitStack) -> Child:
+    """A saturated connection on the first two paths; the process whose result it will be."""
+    manager = stack.enter_context(sites.start("path manager", "mptune.linux.path_manager"))
+    assignment = msgspec.to_builtins(wanted.assignment)
+    manager.tell({"assignment": assignment, "sender": sites.local, "receiver": sites.remote})
+    manager.expect("ready", STEP_S)
+    meter = stack.enter_context(sites.start("meter", "mptune.linux.meter"))
+    with suppress(PermissionError):
+        os.sched_setscheduler(meter.pid, os.SCHED_RR, os.sched_param(1))
+    ends = zip(("sender", "receiver"), (sites.local, sites.remote), wanted.initial, strict=True)
+    meter.tell({**wanted.meter, **{end: {"netns": netns, "address": ip} for end, netns, ip in ends}})
+    meter.expect("connected", STEP_S)
+    return meter
+
+
+def summary(report: dict[str, Any], result: dict[str, Any], probes: Probes) -> dict[str, Any]:
+    """What is kept of a run."""
+    packets, cpu_ns = report["packets"], report["cpu_ns"]
+    return {
+        "mbps": result["in_order_bytes"] * 8e3 / result["duration_ns"] if result else 0.0,
+        "failed": result.get("failed"),
+        "packets": packets,
+        "processor_share": cpu_ns / report["elapsed_ns"],
+        "us_per_packet": cpu_ns / 1e3 / packets,
+        "late_us": {name: report[f"late_{name}_ns"] / 1e3 for name in ("p50", "p99", "max")},
+        "probe_error_us": {
+            "p50": quantile(probes.errors_us, 0.5),
+            "p99": quantile(probes.errors_us, 0.99),
+            "least": min(probes.errors_us),
+        },
+        "probes": probes.sent,
+        "overflow": report["overflow"],
+        "scheduling": report["scheduling"],
+    }
+
+
+def main(runs: int, seconds: int) -> None:
+    """Run every case and print the table."""
+    console = Console(width=150)
+    console.print(", ".join(f"{key} {value}" for key, value in machine().items()), highlight=False)
+    console.print(
+        f"MPTCP, cubic, 16 MiB of buffer, two paths of 20 and 40 ms for {seconds} s, probes on a third of "
+        f"{2 * PROBE_MS} ms; median (range) of {runs}"
+    )
+    table = Table(
+        "paths, Mbit/s",
+        "payload, Mbit/s",
+        "emulator, processors",
+        "us per packet",
+        "late p50, us",
+        "late p99, us",
+        "probes +p50, us",
+        "probes +p99, us",
+        "overflow",
+    )
+    results: list[dict[str, Any]] = []
+    for rates in CASES:
+        found = [in_fresh_process(__file__, [rates, seconds]) for _ in range(runs)]
+
+        def column(name: str, part: str | None = None, found: list[dict[str, Any]] = found) -> list[float]:
+            return [run[name] if part is None else run[name][part] for run in found]
+
+        table.add_row(
+            " + ".join(map(str, rates)) or "probes alone",
+            spread(column("mbps"), 0),
+            spread(column("processor_share")),
+            spread(column("us_per_packet"), 1),
+            spread(column("late_us", "p50"), 0),
+            spread(column("late_us", "p99"), 0),
+            spread(column("probe_error_us", "p50"), 0),
+            spread(column("probe_error_us", "p99"), 0),
+            f"{max(column('overflow'))}",
+        )
+        results.append({"rates_mbps": rates, "runs": found})
+    console.print(table)
+    for result in results:
+        for run in result["runs"]:
+            if run["failed"]:
+                console.print(f"{result['rates_mbps']}: the meter failed: {run['failed']}", style="yellow")
+    write("emulator", {"seconds": seconds, "cases": results})
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--seconds", type=int, default=SECONDS)
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.case is None:
+        main(arguments.runs, arguments.seconds)
+    else:
+        json.dump(run_case(*json.loads(arguments.case)), sys.stdout)

@@ -1,0 +1,220 @@
+"""How alike the twins are: a congestion control's BPF program on the kernel, its original in the simulator.
+
+Every algorithm with a program, over the networks of `networks/`, fullmesh, a buffer of the sum of the rates
+times the largest RTT, the same seeds on both sides; and reno and cubic, the kernel's own: what differs with
+those is not the programs' doing. Twins agree in a network when throughputs differ by at most 10 % and no
+subflow's share of the payload by more than 10 points. Overloaded trials are measured again, a few times. What
+the kernel gave is kept under target/benchmarks (--fresh measures it again). Prints tables and writes JSON.
+"""
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from _measure import RESULTS, machine, write
+from fidelity import NETWORKS, believed, buffers
+from mptune.campaign.bench import Bench
+from mptune.campaign.progress import Reporter
+from mptune.campaign.records import PlannedTrial
+from mptune.campaign.store import Campaign, Store, create, open_store
+from mptune.comparing import CompareOptions, trial
+from mptune.linux import bpf
+from mptune.testbeds import Observation
+from mptune.testbeds import create as testbed
+from mptune.topology import Topology, load
+
+#: Which of a network's buffers: the sum of the rates times the largest RTT.
+BUFFER = 2
+#: An overloaded trial is measured so often.
+ATTEMPTS = 4
+#: Largest difference of throughputs, and of shares, at which twins agree.
+AGREE, AGREE_SHARE = 0.10, 0.10
+
+
+class Case(NamedTuple):
+    """An algorithm on a network, with its runs."""
+
+    topology: Topology
+    cc: str
+    planned: tuple[PlannedTrial, ...]
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """What both testbeds gave: means over the runs that count, of `runs` planned.
+
+    Attributes
+    ----------
+    error : of the simulator, as a fraction of the kernel's throughput.
+    share_error : largest difference of a subflow's share of the payload.
+    """
+
+    network: str
+    cc: str
+    runs: int
+    counted: int
+    simulated_mbps: float
+    kernel_mbps: float
+    error: float
+    share_error: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the twins are as alike as they should be."""
+        return abs(self.error) <= AGREE and self.share_error <= AGREE_SHARE
+
+
+def cases(topologies: Sequence[Topology], ccs: Sequence[str], asked: argparse.Namespace) -> list[Case]:
+    """Every algorithm on every network."""
+    found = []
+    for topology in topologies:
+        size = buffers(topology)[BUFFER]
+        for cc in ccs:
+            options = CompareOptions(
+                pms=("fullmesh",),
+                ccs=(cc,),
+                buffers=(size,),
+                runs=asked.runs,
+                duration_ns=round(asked.duration * 1e9),
+                seed=asked.seed,
+            )
+            trials = [trial(topology, options, "fullmesh", cc, size, run) for run in range(asked.runs)]
+            planned = [PlannedTrial(purpose="sweep", run=run, trial=one) for run, one in enumerate(trials)]
+            found.append(Case(topology, cc, tuple(planned)))
+    return found
+
+
+def on_the_kernel(store: Store, planned: Sequence[PlannedTrial]) -> list[Observation | None]:
+    """What the kernel gave; None where it failed or was overloaded each time."""
+    bench, reporter = Bench(testbed("namespaces"), 1, store), Reporter()
+    good: list[Observation | None] = [None] * len(planned)
+    for attempt in range(ATTEMPTS):
+        again = {
+            index: msgspec.structs.replace(planned[index], round=attempt)
+            for index, one in enumerate(good)
+            if one is None
+        }
+        with reporter.phase("kernel" if attempt == 0 else "kernel, again") as progress:
+            bench.measure(list(again.values()), progress=progress)
+        for index, repeated in again.items():
+            observation = store.observation(store.key("namespaces", repeated))
+            if believed([observation]) and observation.failed is None:
+                good[index] = observation
+    return good
+
+
+def shares(observations: Sequence[Observation]) -> dict[str, float]:
+    """Each subflow's share of the payload, mean over the runs."""
+    found: dict[str, list[float]] = {}
+    for one in observations:
+        total = sum(subflow.bytes for subflow in one.subflows) or 1
+        for subflow in one.subflows:
+            found.setdefault(subflow.path, []).append(subflow.bytes / total)
+    return {path: sum(values) / len(observations) for path, values in found.items()}
+
+
+def pair(case: Case, kernel: Sequence[Observation | None]) -> Pair | None:
+    """Both sides of a case; None when the kernel gave nothing that counts."""
+    both = [(one, found) for one, found in zip(case.planned, kernel, strict=True) if found is not None]
+    if not both:
+        return None
+    bed = testbed("simulated")
+    original, twin = [bed.run(one.trial) for one, _ in both], [found for _, found in both]
+    simulated_bps, kernel_bps = (
+        statistics.mean(one.throughput_bps for one in side) for side in (original, twin)
+    )
+    ours, theirs = shares(original), shares(twin)
+    return Pair(
+        network=case.topology.name,
+        cc=case.cc,
+        runs=len(case.planned),
+        counted=len(both),
+        simulated_mbps=simulated_bps / 1e6,
+        kernel_mbps=kernel_bps / 1e6,
+        error=simulated_bps / kernel_bps - 1,
+        share_error=max(abs(ours.get(path, 0) - theirs.get(path, 0)) for path in ours | theirs),
+    )
+
+
+def print_pairs(found: Sequence[Pair]) -> None:
+    """A table of all, and how many agree for each algorithm."""
+    console = Console(width=110)
+    columns = (
+        "CC",
+        "network",
+        "runs",
+        "simulated (Mbit/s)",
+        "kernel (Mbit/s)",
+        "error",
+        "largest share error",
+        "",
+    )
+    table = Table(*columns)
+    for one in found:
+        table.add_row(
+            one.cc,
+            one.network,
+            f"{one.counted} of {one.runs}",
+            f"{one.simulated_mbps:.1f}",
+            f"{one.kernel_mbps:.1f}",
+            f"{100 * one.error:+.1f} %",
+            f"{100 * one.share_error:.1f} points",
+            "agree" if one.agrees else "differ",
+        )
+    console.print(table)
+    summary = Table("CC", "agree", "median error", "largest error", "largest share error")
+    for cc in dict.fromkeys(one.cc for one in found):
+        own = [one for one in found if one.cc == cc]
+        errors = sorted(abs(one.error) for one in own)
+        summary.add_row(
+            cc,
+            f"{sum(one.agrees for one in own)} of {len(own)}",
+            f"{100 * statistics.median(errors):.1f} %",
+            f"{100 * errors[-1]:.1f} %",
+            f"{100 * max(one.share_error for one in own):.1f} points",
+        )
+    console.print(summary)
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--duration", type=float, default=20.0, help="of a trial, seconds")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cc", action="append", help="only these; repeat")
+    parser.add_argument("--only", action="append", help="only networks with this name; repeat")
+    parser.add_argument("--fresh", action="store_true", help="measure the kernel again")
+    asked = parser.parse_args()
+    print(", ".join(f"{name} {value}" for name, value in machine().items()))
+    topologies = [load(path) for path in sorted(NETWORKS.glob("*.toml"))]
+    topologies = [one for one in topologies if not asked.only or one.name in asked.only]
+    wanted = cases(topologies, asked.cc or ["reno", "cubic", *bpf.programs()], asked)
+    path = RESULTS / "twins.sqlite"
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    if asked.fresh:
+        path.unlink(missing_ok=True)
+    about = Campaign(name="twins", settings={}, environment=dict(machine()))
+    with (
+        bpf.loaded(case.cc for case in wanted),
+        open_store(path) if path.exists() else create(path, about) as store,
+    ):
+        kernel = on_the_kernel(store, [one for case in wanted for one in case.planned])
+    pairs = [
+        pair(case, kernel[number * asked.runs : (number + 1) * asked.runs])
+        for number, case in enumerate(wanted)
+    ]
+    found = sorted((one for one in pairs if one is not None), key=lambda one: (one.cc, one.network))
+    print_pairs(found)
+    result: list[dict[str, Any]] = [msgspec.to_builtins(one) | {"agrees": one.agrees} for one in found]
+    write("twins", result)
+
+
+if __name__ == "__main__":
+    main()

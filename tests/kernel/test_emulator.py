@@ -1,0 +1,355 @@
+"""The emulator between two real network stacks: delay, rate, order, losses, cuts, marks, and how it ends.
+
+UDP sockets at both ends: one thread sends and receives, so what it measures is the way between them.
+"""
+
+import json
+import os
+import signal
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from mptune.errors import TrialError
+from mptune.linux.addresses import SIDES, interface
+from mptune.linux.namespaces import Sites
+from mptune.linux.netlink import inside
+
+PATIENCE_S = 10.0
+#: A datagram of this size is a packet of 1028 bytes in IPv4 and of 1048 in IPv6.
+DATAGRAM = 1000
+HEADERS = {socket.AF_INET: 28, socket.AF_INET6: 48}
+ECT, CE = 0b10, 0b11
+#: include/uapi/asm-generic/socket.h
+SO_RCVBUFFORCE = 33
+FAMILIES = pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["IPv4", "IPv6"])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _able(testbed):
+    with Sites() as sites:
+        rootless = sites.user is not None
+    if rootless:
+        needed = "root is needed to enter the namespaces"
+        if "CI" in os.environ:
+            pytest.fail(needed)
+        pytest.skip(needed)
+
+
+def links(paths=1, **effects):
+    """A network of disjoint paths between interfaces of the same number, with the same links both ways."""
+    link = {"name": "link", "delay_ns": 0, **effects}
+    pairs = [(2 * n, 2 * n + 1) for n in range(paths)]
+    return {
+        "links": [{**link, "name": f"link {n}"} for n in range(2 * paths)],
+        "paths": [
+            {"label": str(n), "local": n, "remote": n, "forward": [there], "reverse": [back]}
+            for n, (there, back) in enumerate(pairs)
+        ],
+    }
+
+
+class Emulation:
+    """Two sites with a network between them; in the block packets are carried."""
+
+    def __init__(self, network, start=True):
+        self.network, self._start = network, start
+
+    def __enter__(self):
+        with ExitStack() as stack:
+            self.sites = stack.enter_context(Sites())
+            self.emulator = stack.enter_context(self.sites.start("emulator", "mptune.linux.emulator"))
+            self._set_up()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error):
+        self._stack.close()
+
+    def _set_up(self):
+        count = len(self.network["paths"])
+        self.interfaces = {side: [interface(side, index) for index in range(count)] for side in SIDES}
+        commands = [{"action": "start"}] if self._start else []
+        for line in [self.configuration(), *commands]:
+            self.emulator.tell(line)
+        self.emulator.expect("ready", PATIENCE_S)
+        self.sites.configure(self.interfaces)
+
+    def configuration(self):
+        named = [one for side in self.interfaces.values() for one in side]
+        return {
+            "network": self.network,
+            "seed": 1,
+            "interfaces": [
+                {
+                    "side": one.side,
+                    "index": one.index,
+                    "netns": self.sites.of(one.side),
+                    "device": one.device,
+                    "ipv4": one.ipv4,
+                    "ipv6": one.ipv6,
+                }
+                for one in named
+            ],
+        }
+
+    def ends(self, family=socket.AF_INET, path=0):
+        """A connected socket at either end of a path."""
+        version = "ipv4" if family == socket.AF_INET else "ipv6"
+        ends = []
+        for side in SIDES:
+            end = inside(self.sites.of(side), lambda: socket.socket(family, socket.SOCK_DGRAM))
+            self._stack.enter_context(end)
+            address = getattr(self.interfaces[side][path], version)
+            end.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
+            end.bind((address, 0))
+            end.settimeout(PATIENCE_S)
+            ends.append(end)
+        for one, other in (ends, reversed(ends)):
+            one.connect(other.getsockname()[:2])
+        return ends
+
+    def report(self):
+        """Stop, and what it says then."""
+        self.emulator.tell({"action": "stop"})
+        return self.emulator.expect("report", PATIENCE_S)
+
+
+def datagram(number):
+    return struct.pack("!I", number).ljust(DATAGRAM, b"\0")
+
+
+def numbers(end, count):
+    """Numbers of the datagrams that arrive, up to `count` of them, until none has come for a while."""
+    end.settimeout(1.0)
+    found: list[int] = []
+    with suppress(TimeoutError):
+        while len(found) < count:
+            found.append(struct.unpack_from("!I", end.recv(2048))[0])
+    return found
+
+
+def round_trip_s(ends):
+    begin = time.perf_counter()
+    for one, other in (ends, reversed(ends)):
+        one.send(b"echo")
+        other.recv(100)
+    return time.perf_counter() - begin
+
+
+def answers(ends):
+    """Whether an echo comes back within a time that is far more than it needs."""
+    for end in ends:
+        end.settimeout(0.3)
+    try:
+        round_trip_s(ends)
+    except TimeoutError:
+        return False
+    return True
+
+
+@FAMILIES
+def test_a_round_trip_takes_what_both_links_take(family):
+    with Emulation(links(delay_ns=10_000_000)) as emulation:
+        ends = emulation.ends(family)
+        trips = [round_trip_s(ends) for _ in range(50)]
+        report = emulation.report()
+    assert min(trips) >= 0.020
+    assert statistics.median(trips) < 0.021
+    assert report["packets"] == 100 and report["overflow"] == 0
+    assert 0 < report["late_p50_ns"] <= report["late_p99_ns"] <= report["late_max_ns"]
+    assert 0 < report["cpu_ns"] < report["elapsed_ns"]
+
+
+@FAMILIES
+def test_a_burst_leaves_at_the_rate_of_the_link_whole_and_in_order(family):
+    count, rate = 500, 20_000_000
+    with Emulation(links(rate_bps=rate, delay_ns=5_000_000, queue_bytes=1_000_000)) as emulation:
+        sender, receiver = emulation.ends(family)
+        for number in range(count):
+            sender.send(datagram(number))
+        first = numbers(receiver, 1)
+        begin = time.perf_counter()
+        rest = numbers(receiver, count - 1)
+        took = time.perf_counter() - begin
+        report = emulation.report()
+    assert first + rest == list(range(count))
+    size = DATAGRAM + HEADERS[family]
+    assert took == pytest.approx((count - 1) * size * 8 / rate, rel=0.05)
+    assert (report["packets"], report["bytes"]) == (count, count * size)
+
+
+def test_what_does_not_fit_into_the_queue_is_dropped():
+    with Emulation(links(rate_bps=1_000_000, queue_bytes=10 * (DATAGRAM + 28))) as emulation:
+        sender, receiver = emulation.ends()
+        for number in range(100):
+            sender.send(datagram(number))
+        arrived = numbers(receiver, 100)
+        report = emulation.report()
+    assert arrived[:10] == list(range(10)) and len(arrived) < 15
+    assert report["links"][0]["dropped"] == 100 - len(arrived)
+
+
+def test_losses_are_as_many_as_asked_for_and_no_others_happen():
+    with Emulation(links(loss_ppb=200_000_000)) as emulation:
+        sender, receiver = emulation.ends()
+        for number in range(2000):
+            sender.send(datagram(number))
+        arrived = numbers(receiver, 2000)
+        report = emulation.report()
+    assert len(arrived) == len(set(arrived)) == 2000 - report["links"][0]["lost"]
+    # Binomial(2000, 0.2): standard deviation 17.9; five of them.
+    assert abs(report["links"][0]["lost"] - 400) < 90
+    assert report["overflow"] == 0
+
+
+def test_a_path_that_is_cut_carries_nothing_until_it_is_restored(until):
+    with Emulation(links(paths=2)) as emulation:
+        first, second = emulation.ends(path=0), emulation.ends(path=1)
+        assert answers(first) and answers(second)
+        emulation.emulator.tell({"action": "down", "path": 0})
+        until(lambda: not answers(first), "the cut")
+        assert answers(second)
+        assert not answers(first)
+        emulation.emulator.tell({"action": "up", "path": 0})
+        until(lambda: answers(first), "the path")
+
+
+AQM = {
+    "step": {"kind": "step", "mark_bytes": 10_000},
+    "fq_codel": {
+        "kind": "fq_codel",
+        "target_ns": 2_000_000,
+        "interval_ns": 20_000_000,
+        "ecn": True,
+        "queues": 64,
+        "quantum_bytes": 1514,
+    },
+}
+
+
+@FAMILIES
+@pytest.mark.parametrize("aqm", AQM)
+def test_a_queue_marks_packets_that_can_be_marked(family, aqm):
+    """An IPv4 packet with a wrong header checksum would not arrive."""
+    is_v4 = family == socket.AF_INET
+    level = socket.IPPROTO_IP if is_v4 else socket.IPPROTO_IPV6
+    field, wanted = (
+        (socket.IP_TOS, socket.IP_RECVTOS) if is_v4 else (socket.IPV6_TCLASS, socket.IPV6_RECVTCLASS)
+    )
+    count = 80
+    network = links(rate_bps=4_000_000, queue_bytes=1_000_000, aqm=AQM[aqm])
+    with Emulation(network) as emulation:
+        sender, receiver = emulation.ends(family)
+        sender.setsockopt(level, field, ECT)
+        receiver.setsockopt(level, wanted, 1)
+        for number in range(count):
+            sender.send(datagram(number))
+        classes: list[int] = []
+        for _ in range(count):
+            data, ancillary, _, _ = receiver.recvmsg(2048, 100)
+            assert data == datagram(len(classes))
+            classes.append(ancillary[0][2][0])
+        report = emulation.report()
+    assert set(classes) == {ECT, CE} and classes[0] == ECT
+    assert classes.count(CE) == report["links"][0]["marked"]
+
+
+def test_what_is_sent_before_the_start_waits_for_it():
+    with Emulation(links(), start=False) as emulation:
+        sender, receiver = emulation.ends()
+        sender.send(datagram(7))
+        emulation.emulator.tell({"action": "start"})
+        assert numbers(receiver, 1) == [7]
+
+
+def test_packets_that_are_on_no_path_are_counted():
+    with Emulation(links(paths=2)) as emulation:
+        sender, _ = emulation.ends()
+        ends = emulation.ends()
+        sender.connect((emulation.interfaces["remote"][1].ipv4, 9))
+        for _ in range(5):
+            sender.send(b"astray")
+        assert answers(ends)  # behind them in the same device
+        report = emulation.report()
+    assert report["unroutable"] >= 5 and report["packets"] == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_its_report(number):
+    with Emulation(links()) as emulation:
+        assert answers(emulation.ends())
+        os.kill(emulation.emulator.pid, number)
+        assert emulation.emulator.expect("report", PATIENCE_S)["packets"] == 2
+        assert "status 0" in emulation.emulator.death()
+
+
+def told_at_once(*commands):
+    """What an emulator answers to commands that are its whole input, and its exit status."""
+    with Sites() as sites:
+        network = links()
+        end = {"index": 0, "device": "if0"}
+        interfaces = [
+            {**end, "side": "local", "netns": sites.local, "ipv4": "10.64.0.1"},
+            {**end, "side": "remote", "netns": sites.remote, "ipv4": "10.65.0.1"},
+        ]
+        lines = [{"network": network, "seed": 1, "interfaces": interfaces}, *commands]
+        done = subprocess.run(
+            [sys.executable, "-m", "mptune.linux.emulator"],
+            input="".join(json.dumps(line) + "\n" for line in lines),
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    return [json.loads(line) for line in done.stdout.splitlines()], done.returncode
+
+
+@pytest.mark.parametrize("commands", [[], [{"action": "start"}]], ids=["before the start", "after it"])
+def test_the_end_of_its_input_ends_it_with_its_report(commands):
+    said, status = told_at_once(*commands)
+    assert [message["event"] for message in said] == ["ready", "report"]
+    assert said[-1]["packets"] == 0 and status == 0
+
+
+def test_a_wrong_command_ends_it_with_its_reason_and_report():
+    said, status = told_at_once({"action": "start"}, {"action": "down", "path": 1})
+    assert [message["event"] for message in said] == ["ready", "error", "report"]
+    assert "a path below 1 expected, found 1" in said[1]["reason"] and status == 1
+
+
+def test_killed_it_leaves_no_device(until):
+    with Emulation(links(paths=2)) as emulation:
+        site = emulation.sites.local
+        names = lambda: [name for _, name in inside(site, socket.if_nameindex)]  # noqa: E731
+        assert {"if0", "if1"} <= set(names())
+        os.kill(emulation.emulator.pid, signal.SIGKILL)
+        until(lambda: names() == ["lo"], "the devices to go")
+
+
+def refusal(change):
+    """Reason that is given for a configuration with something wrong in it."""
+    with Emulation(links()) as emulation, emulation.sites.start("emulator", "mptune.linux.emulator") as other:
+        configuration = emulation.configuration()
+        change(configuration)
+        other.tell(configuration)
+        with pytest.raises(TrialError) as caught:
+            other.expect("ready", PATIENCE_S)
+        assert other.death().endswith("status 1")
+    return str(caught.value)
+
+
+def test_what_is_wrong_is_said():
+    def of_interface(**values):
+        return refusal(lambda configuration: configuration["interfaces"][0].update(values))
+
+    assert "/nowhere/net: No such file" in of_interface(netns="/nowhere/net")
+    assert "TUNSETIFF" in of_interface(device="if0") and "free" in of_interface(device="if0")
+    assert "setns" in of_interface(netns="/proc/self/ns/uts", device="new")
+    assert "network.links[0].rate_bps" in refusal(lambda c: c["network"]["links"][0].update(rate_bps=1))

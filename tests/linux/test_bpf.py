@@ -1,0 +1,106 @@
+"""Which name a congestion control has on a kernel, decided without registering anything."""
+
+from pathlib import Path
+
+import pytest
+
+from mptune import testbeds
+from mptune.errors import MptuneError
+from mptune.linux import bpf, bpf_libbpf
+
+SOURCES = sorted((Path(__file__).parents[2] / "bpf/congestion").glob("*.bpf.c"))
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A made-up kernel: reno and cubic, type information, two programs, and the right to register them."""
+    available, types, objects = tmp_path / "available", tmp_path / "vmlinux", tmp_path / "objects"
+    available.write_text("reno cubic\n")
+    types.touch()
+    objects.mkdir()
+    for name in ("olia", "vegas"):
+        (objects / f"{name}.bpf.o").touch()
+    monkeypatch.setattr(bpf, "_AVAILABLE", available)
+    monkeypatch.setattr(bpf, "_KERNEL_TYPES", types)
+    monkeypatch.setattr(bpf, "OBJECTS", objects)
+    monkeypatch.setattr(bpf, "_privileged", lambda: True)
+    return available, types, objects
+
+
+def test_what_the_kernel_has_comes_before_a_program(kernel) -> None:
+    available, _, _ = kernel
+    assert bpf.kernel_name("cubic") == "cubic"
+    assert bpf.kernel_name("vegas") == "mptune_vegas"
+    available.write_text("reno cubic vegas\n")
+    assert bpf.kernel_name("vegas") == "vegas"
+    available.write_text("reno vegas mptune_vegas\n")
+    found = bpf.availability("vegas")
+    assert (found.kernel_name, found.source, found.registered) == ("vegas", "kernel", True)
+
+
+def test_a_program_counts_as_registered_once_the_kernel_knows_it(kernel) -> None:
+    available, _, _ = kernel
+    assert not bpf.availability("olia").registered
+    available.write_text("reno mptune_olia\n")
+    assert bpf.availability("olia").registered
+
+
+def test_a_program_that_is_registered_can_be_used_without_privilege(kernel, monkeypatch) -> None:
+    available, _, _ = kernel
+    monkeypatch.setattr(bpf, "_privileged", lambda: False)
+    assert bpf.kernel_name("olia") is None
+    available.write_text("reno mptune_olia\n")
+    with bpf.loaded(["olia", "reno"]) as names:
+        assert names == {"olia": "mptune_olia", "reno": "reno"}
+
+
+def test_every_obstacle_is_named(kernel, monkeypatch) -> None:
+    available, types, objects = kernel
+
+    def reason(cc: str) -> str:
+        found = bpf.availability(cc)
+        assert found.kernel_name is None and found.source is None and found.reason is not None
+        with pytest.raises(MptuneError, match=f"^{cc}: "), bpf.loaded([cc]):
+            pass
+        return found.reason
+
+    assert "no BPF program" in reason("dctcp")
+    monkeypatch.setattr(bpf, "_privileged", lambda: False)
+    assert "root" in reason("olia") and "mptune cc load olia" in reason("olia")
+    types.unlink()
+    assert "CONFIG_DEBUG_INFO_BTF" in reason("olia")
+    for path in objects.iterdir():
+        path.unlink()
+    assert "make bpf" in reason("olia")
+    available.unlink()
+    assert "no Linux TCP" in reason("olia")
+
+
+def test_without_libbpf_the_message_says_what_to_install(kernel, monkeypatch) -> None:
+    monkeypatch.setattr(bpf_libbpf, "_LIBRARY", "libbpf-that-is-not-there.so.1")
+    bpf_libbpf._libbpf.cache_clear()
+    try:
+        with pytest.raises(MptuneError, match="install libbpf1"), bpf.loaded(["olia"]):
+            pass
+    finally:
+        bpf_libbpf._libbpf.cache_clear()
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
+def test_a_program_is_the_twin_of_a_controller_of_its_name(source) -> None:
+    cc = source.name.removesuffix(".bpf.c")
+    assert cc in testbeds.names("congestion_controls")
+    name = bpf.PREFIX + cc
+    assert len(name) <= 15  # TCP_CA_NAME_MAX with its zero
+    text = source.read_text()
+    # The map's name, by which a link is found, is the variable's.
+    assert f'.name = "{name}"' in text and f"struct tcp_congestion_ops {name} = {{" in text
+
+
+def test_a_message_of_the_verifier_is_cut_to_the_line_that_says_why() -> None:
+    log = (
+        "libbpf: prog 'x': -- BEGIN PROG LOAD LOG --\n0: R1=ctx()\n; tp->x = 1;\nonly read is supported\n"
+        "processed 3 insns (limit 1000000)\n-- END PROG LOAD LOG --\n"
+    )
+    assert bpf_libbpf._line(log) == "the verifier says: only read is supported"
+    assert bpf_libbpf._line("libbpf: failed to find x\n") == "failed to find x"
