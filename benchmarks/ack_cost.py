@@ -2,8 +2,8 @@
 
 Each algorithm sends over networks of two, four and six paths on the namespaces testbed while the kernel keeps
 statistics of BPF programs (switched off again afterwards, also after a kill). A time includes two readings of
-the clock, which the statistics take; caches are as cold as real traffic leaves them. Prints a table and writes
-JSON. Needs root, and what `mptune doctor` asks for.
+the clock, which the statistics take; caches are as cold as real traffic leaves them. Prints a table and
+writes JSON. Needs root, and what `mptune doctor` asks for.
 """
 
 import argparse

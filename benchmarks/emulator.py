@@ -41,7 +41,8 @@ SECONDS = 10
 #: Rates of the two paths, Mbit/s; none: probes alone.
 CASES: list[list[int]] = [[], [20, 10], [100, 50], [350, 150], [700, 300], [1000, 500]]
 
-#: One-way delay of the path of the probes, milliseconds.
+#: Round-trip times of the two paths, milliseconds; one-way delay of the path of the probes.
+RTTS_MS = (20, 40)
 PROBE_MS = 15
 PROBE_GAP_S = 0.005
 #: What a probe carries: when it was sent, CLOCK_REALTIME in nanoseconds.
@@ -61,7 +62,7 @@ queue_up = "{queue} kB"
 
 
 def topology(rates: list[int]) -> Topology:
-    """Paths of 20 and 40 ms, with queues of one bandwidth-delay product, and the path of the probes."""
+    """Two paths with queues of one bandwidth-delay product, and the path of the probes."""
     text = """
         name = "emulator"
         description = "two paths with load and one with probes"
@@ -82,8 +83,8 @@ def topology(rates: list[int]) -> Topology:
         location = "here"
     """
     segments = ""
-    rtts = (20, 40, 2 * PROBE_MS)
-    for abbr, rate, rtt in zip("ABP", (*(rates or [100, 50]), 1000), rtts, strict=True):
+    both = (*(rates or [100, 50]), 1000), (*RTTS_MS, 2 * PROBE_MS)
+    for abbr, rate, rtt in zip("ABP", *both, strict=True):
         text += INTERFACE.format(abbr=abbr, rate=rate, queue=rate * rtt // 8)
         segments += f'[[core.segments]]\npath = "{abbr}-X"\nrtt = "{rtt} ms"\nloss = "0 %"\n'
     with tempfile.TemporaryDirectory() as directory:
@@ -126,7 +127,7 @@ def run_case(rates: list[int], seconds: int) -> dict[str, Any]:
         topology=topology(rates),
         pm="pcdc",
         cc="cubic",
-        buffer_bytes=16 << 20,
+        buffer_bytes=max(1 << 20, 2 * sum(rates) * RTTS_MS[1] * 1000 // 8),
         seed=1,
         duration_ns=seconds * 1_000_000_000,
         active=("A-X", "B-X"),
@@ -209,8 +210,8 @@ def main(runs: int, seconds: int) -> None:
     console = Console(width=150)
     console.print(", ".join(f"{key} {value}" for key, value in machine().items()), highlight=False)
     console.print(
-        f"MPTCP, cubic, 16 MiB of buffer, two paths of 20 and 40 ms for {seconds} s, probes on a third of "
-        f"{2 * PROBE_MS} ms; median (range) of {runs}"
+        f"MPTCP, cubic, buffer of twice the rates times the larger RTT, two paths of {RTTS_MS[0]} and "
+        f"{RTTS_MS[1]} ms for {seconds} s, probes on a third of {2 * PROBE_MS} ms; median (range) of {runs}"
     )
     table = Table(
         "paths, Mbit/s",

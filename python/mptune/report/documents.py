@@ -17,8 +17,7 @@ from mptune.confirm import Confirmation
 from mptune.decision import Decision
 from mptune.impact import Impact
 from mptune.optimise import Result
-from mptune.report import figures, wording
-from mptune.report.front_figure import front_figure
+from mptune.report import wording
 from mptune.statistics import Summary
 from mptune.uncertainty import Uncertainty
 
@@ -112,7 +111,7 @@ def pareto_rows(decision: Decision) -> list[dict[str, Any]]:
 
 
 def write_result(directory: Path, result: Result, options: Mapping[str, Any], now: datetime) -> None:
-    """Write config, observations, impact factors, result and figures into a directory.
+    """Write config, observations, impact factors and result into a directory.
 
     Parameters
     ----------
@@ -129,10 +128,6 @@ def write_result(directory: Path, result: Result, options: Mapping[str, Any], no
     write_json(directory / "result.json", answer)
     _write_table(directory / "pareto.csv", answer["pareto"])
     _write_table(directory / "curves.csv", curve_rows(decision))
-    response = figures.response_figure(result.points, decision.response.curves, result.optimum)
-    figures.save(response, directory / "throughput_over_buffer")
-    figures.save(figures.bars_figure(result.points), directory / "throughput_bars")
-    figures.save(front_figure(decision.front, result.optimum), directory / "pareto")
 
 
 def curve_rows(decision: Decision) -> list[dict[str, Any]]:

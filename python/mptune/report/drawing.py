@@ -1,80 +1,141 @@
 """The topology as a drawing: two sites, their interfaces with rates, and the paths between them.
 
-SVG of its own, because no chart library draws networks; all text from files is escaped.
+SVG of its own, because no chart library draws networks. Each path has a row of its own in the middle, so
+that no label ever crosses another one. All text from files is escaped. Ink and paper are those of the
+place it stands in (`currentColor`, `var(--paper)`).
 """
 
 from collections.abc import Collection
 from html import escape
 
-from mptune.report.figures import PALETTE
-from mptune.topology import Interface, Topology
+import msgspec
+
+from mptune.report.charts.style import PALETTE
+from mptune.topology import Interface, Path, Site, Topology
 from mptune.units import format_rate, format_time
 
-#: Geometry in user units; the drawing scales with the page.
-_WIDTH, _ROW, _BOX_WIDTH, _BOX_HEIGHT, _TOP = 720, 78, 190, 52, 46
+
+class Geometry(msgspec.Struct, frozen=True):
+    """Sizes in user units: of the drawing, of an interface's box, of a path's label, of the font.
+
+    `rate` adds the rate to the labels of the paths.
+    """
+
+    width: int
+    box: int
+    label: int
+    font: int
+    rate: bool
 
 
-def draw(topology: Topology, carrying: Collection[str]) -> str:
+#: For a page and for files, and for a phone.
+WIDE = Geometry(width=900, box=200, label=210, font=14, rate=True)
+NARROW = Geometry(width=360, box=112, label=72, font=11, rate=False)
+
+#: Heights of an interface's box and of a path's row, and room for the names of the sites.
+_BOX, _ROW, _TOP = 66, 34, 48
+
+#: Width of a letter, as a share of the size of the font: wide enough for most texts.
+_LETTER = 0.58
+
+
+def draw(topology: Topology, carrying: Collection[str], shape: Geometry) -> str:
     """SVG text of a topology; paths in `carrying` are drawn thick."""
-    rows = max(len(topology.sender.interfaces), len(topology.receiver.interfaces))
-    height = _TOP + rows * _ROW
+    left, right = topology.sender.interfaces, topology.receiver.interfaces
+    height = _TOP + max(len(topology.paths) * _ROW, max(len(left), len(right)) * (_BOX + 14))
+    name = escape(f"{topology.sender.name} and {topology.receiver.name}")
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" '
-        'font-family="system-ui, sans-serif" font-size="13">',
-        f"<title>{escape(topology.sender.name)} and {escape(topology.receiver.name)}</title>",
-        _text(_BOX_WIDTH / 2, 18, f"{topology.sender.name} ({topology.sender.abbr})", "middle", bold=True),
-        _text(
-            _WIDTH - _BOX_WIDTH / 2,
-            18,
-            f"{topology.receiver.name} ({topology.receiver.abbr})",
-            "middle",
-            bold=True,
-        ),
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {shape.width} {height}" role="img" '
+        f'font-family="system-ui, sans-serif" font-size="{shape.font}">',
+        f"<title>{name}</title>",
+        *_site(topology.sender, 0, "start", shape),
+        *_site(topology.receiver, shape.width, "end", shape),
     ]
-    left = _places(len(topology.sender.interfaces), rows)
-    right = _places(len(topology.receiver.interfaces), rows)
-    for number, path in enumerate(topology.paths):
-        start, end = left[path.local_index], right[path.remote_index]
-        colour = PALETTE[number % len(PALETTE)]
-        width = 3.5 if path.label in carrying else 1.2
-        dash = "" if path.label in carrying or not carrying else ' stroke-dasharray="5 4"'
-        parts.append(
-            f'<line x1="{_BOX_WIDTH}" y1="{start:.0f}" x2="{_WIDTH - _BOX_WIDTH}" y2="{end:.0f}" '
-            f'stroke="{colour}" stroke-width="{width}"{dash}/>'
+    middles = _middles(len(topology.paths), height)
+    lefts, rights = _middles(len(left), height), _middles(len(right), height)
+    for number, (path, y) in enumerate(zip(topology.paths, middles, strict=True)):
+        ends = lefts[path.local_index], y, rights[path.remote_index]
+        parts += _path(
+            path, ends, PALETTE[number % len(PALETTE)], path.label in carrying, bool(carrying), shape
         )
-        # Labels of crossing lines stand at different places along them.
-        at = 0.2 + 0.6 * (number % 4) / 3
-        x = _BOX_WIDTH + at * (_WIDTH - 2 * _BOX_WIDTH)
-        label = f"{path.label} {format_time(path.base_rtt_ns, 3)}"
-        parts.append(_text(x, start + at * (end - start) - 5, label, "middle", size=11, halo=True))
-    for interface, y in zip(topology.sender.interfaces, left, strict=True):
-        parts += _box(0, y, interface)
-    for interface, y in zip(topology.receiver.interfaces, right, strict=True):
-        parts += _box(_WIDTH - _BOX_WIDTH, y, interface)
+    for interface, y in zip(left, lefts, strict=True):
+        parts += _interface(0, y, interface, shape)
+    for interface, y in zip(right, rights, strict=True):
+        parts += _interface(shape.width - shape.box, y, interface, shape)
     return "".join([*parts, "</svg>"])
 
 
-def _places(count: int, rows: int) -> list[float]:
-    """Middle of each of `count` boxes, spread over the height of `rows`."""
-    return [_TOP + rows * _ROW * (2 * i + 1) / (2 * count) - _ROW / 2 + _BOX_HEIGHT / 2 for i in range(count)]
+def _middles(count: int, height: int) -> list[float]:
+    """Middles of things that are spread evenly below the names of the sites."""
+    return [_TOP + (height - _TOP) * (2 * i + 1) / (2 * count) for i in range(count)]
 
 
-def _box(x: float, y: float, interface: Interface) -> list[str]:
-    rates = f"{format_rate(interface.up_bps, 3)} up, {format_rate(interface.down_bps, 3)} down"
+def _site(site: Site, x: float, anchor: str, shape: Geometry) -> list[str]:
+    name = _fitted(site.name, shape.width / 2 - 8, shape.font)
     return [
-        f'<rect x="{x + 1}" y="{y - _BOX_HEIGHT / 2:.0f}" width="{_BOX_WIDTH - 2}" height="{_BOX_HEIGHT}" rx="6" '
-        'fill="none" stroke="currentColor"/>',
-        _text(x + _BOX_WIDTH / 2, y - 6, f"{interface.isp} ({interface.abbr})", "middle", size=13),
-        _text(x + _BOX_WIDTH / 2, y + 14, rates, "middle", size=10),
+        _text(x, 14, site.abbr, anchor, shape.font + 1, bold=True),
+        _text(x, 14 + 1.3 * shape.font, name, anchor, shape.font),
     ]
 
 
-def _text(
-    x: float, y: float, text: str, anchor: str, *, size: int = 14, bold: bool = False, halo: bool = False
-) -> str:
+def _path(
+    path: Path,
+    ends: tuple[float, float, float],
+    colour: str,
+    carries: bool,
+    told: bool,
+    shape: Geometry,
+) -> list[str]:
+    """Curves from both interfaces to the label of a path."""
+    start, y, end = ends
+    near, far = (shape.width - shape.label) / 2, (shape.width + shape.label) / 2
+    width = 3.5 if carries else 1.3
+    dash = "" if carries or not told else ' stroke-dasharray="5 4"'
+    look = f'fill="none" stroke="{colour}" stroke-width="{width}"{dash}'
+    label = f"{path.label}  {format_time(path.base_rtt_ns, 3)}"
+    if shape.rate:
+        label += f"  {format_rate(path.rate_bps, 3)}"
+    return [
+        _curve(shape.box, start, near, y, look),
+        _curve(far, y, shape.width - shape.box, end, look),
+        f'<rect x="{near:g}" y="{y - 12:g}" width="{shape.label}" height="24" rx="12" {look}/>',
+        _text(shape.width / 2, y + 4, label, "middle", shape.font - 1, bold=carries),
+    ]
+
+
+def _curve(x1: float, y1: float, x2: float, y2: float, look: str) -> str:
+    middle = (x1 + x2) / 2
+    return f'<path d="M{x1:g} {y1:g}C{middle:g} {y1:g} {middle:g} {y2:g} {x2:g} {y2:g}" {look}/>'
+
+
+def _interface(x: float, y: float, interface: Interface, shape: Geometry) -> list[str]:
+    """A box with the ISP and the rates of its two links."""
+    name = f"{interface.isp} ({interface.abbr})"
+    lines = [
+        _fitted(name, shape.box - 10, shape.font),
+        f"up {format_rate(interface.up_bps, 3)}",
+        f"down {format_rate(interface.down_bps, 3)}",
+    ]
+    top = y - _BOX / 2
+    return [
+        f'<rect x="{x + 1:g}" y="{top:g}" width="{shape.box - 2}" height="{_BOX}" rx="6" fill="var(--paper)" '
+        'stroke="currentColor"/>',
+        *(
+            _text(x + shape.box / 2, top + 20 + 18 * i, line, "middle", shape.font - (i > 0), bold=i == 0)
+            for i, line in enumerate(lines)
+        ),
+    ]
+
+
+def _fitted(text: str, width: float, font: int) -> str:
+    """The text, cut where it would not fit."""
+    letters = int(width / (_LETTER * font))
+    return text if len(text) <= letters else text[: letters - 1] + "…"
+
+
+def _text(x: float, y: float, text: str, anchor: str, size: int, *, bold: bool = False) -> str:
     weight = ' font-weight="600"' if bold else ""
-    around = ' class="halo" paint-order="stroke" stroke-width="4"' if halo else ""
     return (
-        f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" font-size="{size}" fill="currentColor"{weight}{around}>'
-        f"{escape(text)}</text>"
+        f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-size="{size}" fill="currentColor"{weight} '
+        f'xml:space="preserve">{escape(text)}</text>'
     )

@@ -1,73 +1,131 @@
 """The files of a report: the page, and every figure as SVG, PNG and PDF. Offline; no browser is needed."""
 
+import os
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mptune.errors import InputError, MptuneError
-from mptune.report.figures import styled
+from mptune.report.charts.style import Spec, look
 from mptune.report.page import page
 from mptune.report.run_data import RunData
 from mptune.report.sections import Section, sections
 
-#: Width of a figure in a file, pixels; PNGs have twice as many in each direction.
-_WIDTH = 640
+#: The page, and the directory of the figures beside it.
+PAGE = "report.html"
+FIGURES = "figures"
+
+#: Panels in a row of a figure, and their width in pixels by how many there are.
+_COLUMNS = 3
+_WIDTHS = {1: 640, 2: 420, 3: 300}
 _PNG_SCALE = 2
 
-PAGE = "report.html"
+#: Letters of a line of explanation above a figure, per pixel of its width.
+_LETTERS = 0.17
 
 
-def write_report(
-    run: RunData, others: Sequence[RunData], directory: Path, *, figures: bool = True
-) -> list[Path]:
-    """Write the page, and the figures into `figures/` beside it; return the files, the page first.
+def write_page(run: RunData, directory: Path) -> Path:
+    """Write the page of one run; a second or two. Errors as `write_report`."""
+    return _write(directory / PAGE, page(run, (), sections(run)).encode())
+
+
+def write_report(runs: Sequence[RunData], directory: Path, *, figures: bool = True) -> list[Path]:
+    """Write the page, and the figures into a directory beside it; return the files, the page first.
+
+    Parameters
+    ----------
+    runs : the first is shown in full, the others are compared with it.
 
     Raises
     ------
     InputError : the directory cannot be made.
     MptuneError : a file cannot be written.
     """
-    found = sections(run, others)
+    first, *others = runs
+    found = sections(first, others)
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(str(directory), "", f"expected a place to write to: {error.strerror}") from None
-    path = directory / PAGE
+    written = [_write(directory / PAGE, page(first, others, found).encode())]
+    if figures:
+        for one in found:
+            if not one.panels and one.drawing is None:
+                continue
+            written += [
+                _write(directory / FIGURES / f"{one.name}.{kind}", text) for kind, text in _drawn(one).items()
+            ]
+    return written
+
+
+def _write(path: Path, content: bytes) -> Path:
+    """Write a file whole or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        partial = path.with_suffix(".part")
-        partial.write_text(page(run, others, found), encoding="utf-8")
-        partial.replace(path)
-        drawn = [file for one in found for file in _figure(one, directory / "figures")] if figures else []
+        path.parent.mkdir(exist_ok=True)
+        try:
+            partial.write_bytes(content)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
     except OSError as error:
-        raise MptuneError(f"{error.filename or directory}: {error.strerror}") from None
-    return [path, *drawn]
+        raise MptuneError(f"{path}: {error.strerror}") from None
+    return path
 
 
-def _figure(one: Section, directory: Path) -> list[Path]:
+def _drawn(one: Section) -> dict[str, bytes]:
+    """A figure in all formats."""
     import vl_convert
 
-    directory.mkdir(exist_ok=True)
-    if one.svg is not None:
-        svg = one.svg.replace("currentColor", "#1c2024").replace('class="halo"', 'stroke="#ffffff"')
+    if one.drawing is not None:
+        colours = look(page=False)
+        ink, paper = colours["title"]["color"], colours["background"]
+        ground = f'<rect width="100%" height="100%" fill="{paper}"/><title>'
+        svg = one.drawing[0].replace("currentColor", ink).replace("var(--paper)", paper)
+        svg = svg.replace("<title>", ground, 1)
     else:
-        svg = vl_convert.vegalite_to_svg(_printed(one))
-    contents: dict[str, bytes] = {
+        svg = vl_convert.vegalite_to_svg(printed(one))
+    return {
         "svg": svg.encode(),
         "png": vl_convert.svg_to_png(svg, scale=_PNG_SCALE),
         "pdf": vl_convert.svg_to_pdf(svg),
     }
-    paths = []
-    for ending, content in contents.items():
-        path = directory / f"{one.name}.{ending}"
-        path.write_bytes(content)
-        paths.append(path)
-    return paths
 
 
-def _printed(one: Section) -> dict[str, Any]:
-    """A chart with a width of its own, its title and the explanation of its marks."""
-    import altair as alt
+def printed(one: Section) -> Spec:
+    """Vega-Lite of all panels of a section as one figure, with its title, its explanation and a legend."""
+    columns = min(len(one.panels), _COLUMNS)
+    width = _WIDTHS[columns]
+    datasets: dict[str, Any] = {}
+    views = []
+    for number, panel in enumerate(one.panels):
+        view = {
+            name: part for name, part in panel.chart.items() if name not in ("datasets", "params", "$schema")
+        }
+        datasets |= {f"{name}-{number}": rows for name, rows in panel.chart["datasets"].items()}
+        views.append(
+            {**_renamed(view, number), "width": width, **({"title": panel.title} if panel.title else {})}
+        )
+    lines = textwrap.wrap(one.lead, int(_LETTERS * width * columns))
+    parameters = {param["name"]: param for panel in one.panels for param in panel.chart["params"]}
+    return {
+        "$schema": one.panels[0].chart["$schema"],
+        "title": {"text": one.title, "subtitle": lines, "anchor": "start", "fontSize": 16, "offset": 16},
+        "params": list(parameters.values()),
+        "concat": views,
+        "columns": columns,
+        "resolve": {"scale": dict.fromkeys(("color", "shape", "stroke", "strokeDash"), "shared")},
+        "datasets": datasets,
+        "config": look(page=False),
+    }
 
-    chart = one.chart.properties(width=_WIDTH, title=alt.TitleParams(one.title, anchor="start"))
-    spec: dict[str, Any] = styled(chart).to_dict()
-    return spec
+
+def _renamed(view: Spec, number: int) -> Spec:
+    """A view whose data have names of their own: all panels of a figure call theirs the same."""
+    renamed = dict(view)
+    if "data" in view:
+        renamed["data"] = {"name": f"{view['data']['name']}-{number}"}
+    if "layer" in view:
+        renamed["layer"] = [_renamed(layer, number) for layer in view["layer"]]
+    return renamed

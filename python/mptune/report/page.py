@@ -1,185 +1,139 @@
 """The report as one HTML file that needs nothing else: no network, no server, no other file.
 
-Everything from files and results is escaped: as text in HTML, and as JSON in which "<" cannot end a script.
 What is in the sections stands in `mptune.report.sections`; looks and behaviour in `assets`.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
-from typing import Any
 
+from mptune.report import markup, measured
+from mptune.report.answer import BESIDE, answer
+from mptune.report.charts.style import look
+from mptune.report.choices import choices
 from mptune.report.run_data import RunData
-from mptune.report.sections import Section, warnings
+from mptune.report.sections import Section
 
-#: Sections that are given the whole width of a wide screen.
-_WIDE = frozenset({"trade-off", "impact-factors", "topology", "over-time", "compared"})
-
-#: Rows of a table in the page; the run directory has all of them.
-_MAX_ROWS = 400
-
-#: Rows of a chart: a series of many runs would otherwise make the file too large.
-_DIGITS = 5
+#: Nothing may be loaded from anywhere; Vega compiles its expressions.
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
+)
 
 
 def page(run: RunData, others: Sequence[RunData], sections: Sequence[Section]) -> str:
     """HTML text of a report."""
-    import vl_convert
-
-    front = [] if run.result is None else run.result["pareto"]
-    charts = {one.name: _spec(one.chart) for one in sections if one.chart is not None}
-    title = f"mptune: {run.config['topology'].get('name', run.label) if run.config['topology'] else run.label}"
+    found = choices(run)
+    specs = {
+        f"{one.name}-{number}": markup.shortened({**panel.chart, "config": look(page=True)})
+        for one in sections
+        for number, panel in enumerate(one.panels)
+    }
+    slider = [{"sacrifice": one.sacrifice, "prediction": one.prediction} for one in found.all]
+    beside = next((one for one in sections if one.name == BESIDE), None)
+    below = [one for one in sections if one.name != BESIDE]
     body = [
-        '<a class="skip" href="#main">Skip to the answer</a>',
-        f"<header><h1>{escape(title)}</h1><p>{escape(_byline(run, others))}</p></header>",
-        '<main id="main">',
-        _answer(run, front),
+        '<a class="skip" href="#answer">Skip to the answer</a>',
+        f"<header><p>mptune report</p><h1>{escape(run.name)}</h1><p>{escape(_byline(run, others))}</p>"
+        "</header>",
+        "<main>",
+        answer(run, found, _content(beside)),
         _warnings(run),
-        '<div class="sections">',
-        *(_section(one) for one in sections),
-        _facts(run),
-        "</div></main>",
-        "<footer>Made by mptune. Everything in this page is in this file; nothing is loaded from elsewhere.</footer>",
-        _json("charts", charts),
-        _json("front", front),
-        f"<script>{vl_convert.javascript_bundle()}</script>",
-        f"<script>{_asset('report.js')}</script>",
+        _contents(below),
+        *(_section(one) for one in below),
+        _measured(run),
+        "</main>",
+        "<footer>Made by mptune. Everything is in this one file; nothing is loaded from elsewhere.</footer>",
+        markup.data("charts", specs),
+        markup.data("choices", slider),
+        markup.script(_library()),
+        markup.script(_asset("report.js")),
     ]
+    title = escape(f"{run.name}: mptune report")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<link rel="icon" href="data:,">'
-        f"<title>{escape(title)}</title><style>{_asset('report.css')}</style></head><body>"
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+        f"<title>{title}</title><style>{_asset('report.css')}</style></head><body>\n"
         + "\n".join(body)
-        + "</body></html>\n"
+        + "\n</body></html>\n"
     )
+
+
+def _library() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script."""
+    import vl_convert
+
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return bundle
 
 
 def _asset(name: str) -> str:
     return (files("mptune.report") / "assets" / name).read_text(encoding="utf-8")
 
 
-def _spec(chart: Any) -> dict[str, Any]:
-    """Vega-Lite of a chart, its numbers no longer than a screen can show."""
-    spec: dict[str, Any] = chart.to_dict()
-    shortened: dict[str, Any] = _shortened(spec)
-    return shortened
-
-
-def _shortened(thing: Any) -> Any:
-    if isinstance(thing, float):
-        return float(f"{thing:.{_DIGITS}g}")
-    if isinstance(thing, Mapping):
-        return {key: _shortened(value) for key, value in thing.items()}
-    if isinstance(thing, list | tuple):
-        return [_shortened(value) for value in thing]
-    return thing
-
-
-def _json(name: str, content: object) -> str:
-    """A block of data; "<" is written so that no text in it can end the block."""
-    text = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json" id="{name}">{text}</script>'
-
-
 def _byline(run: RunData, others: Sequence[RunData]) -> str:
-    testbed = run.config["options"].get("testbed")
-    measured = f", measured on the {testbed} testbed" if testbed else ", decided from given measurements"
-    compared = f"; compared with {', '.join(one.label for one in others)}" if others else ""
-    return f"{run.config['time'][:16].replace('T', ' ')}{measured}{compared}"
-
-
-def _answer(run: RunData, front: Sequence[Mapping[str, Any]]) -> str:
-    if run.result is None:
-        done = len(run.trials) - run.failures
-        return f'<div class="answer"><p>A campaign without a question: {done} observations.</p></div>'
-    sentences = "".join(f"<p>{escape(sentence)}</p>" for sentence in run.result.get("answer", []))
-    chosen = min(range(len(front)), key=lambda i: abs(front[i]["sacrifice"] - run.result["sacrifice"]))  # type: ignore[index]
-    slider = (
-        '<div class="slider"><label for="sacrifice">Throughput to give up for a smaller buffer</label>'
-        f'<input id="sacrifice" type="range" min="0" max="{len(front) - 1}" step="1" value="{chosen}">'
-        '<output id="choice" for="sacrifice"></output></div>'
-    )
-    return f'<div class="answer">{sentences}{slider}</div>'
+    where = run.config.options.get("testbed")
+    how = f"measured on the {where} testbed" if where else "decided from measurements made elsewhere"
+    against = f"; compared with {', '.join(one.label for one in others)}" if others else ""
+    return f"{run.label}, {run.config.time[:16].replace('T', ' ')}, {how}{against}"
 
 
 def _warnings(run: RunData) -> str:
-    found = warnings(run)
+    found = measured.warnings(run)
     if not found:
         return ""
     items = "".join(f"<li>{escape(text)}</li>" for text in found)
-    return f'<div class="warnings"><h2>Take into account</h2><ul>{items}</ul></div>'
+    return f'<section id="warnings" class="warnings"><h2>Take into account</h2><ul>{items}</ul></section>'
+
+
+def _contents(sections: Sequence[Section]) -> str:
+    links = "".join(f'<li><a href="#{one.name}">{escape(one.title)}</a></li>' for one in sections)
+    return (
+        f'<nav aria-label="Contents"><ul>{links}<li><a href="#measured">How it was measured</a></li></ul>'
+        "</nav><noscript><p>A script in this file draws the figures; the tables need none.</p></noscript>"
+    )
 
 
 def _section(one: Section) -> str:
-    wide = ' class="wide"' if one.name in _WIDE else ""
-    name, title = escape(one.name, quote=True), escape(one.title)
-    if one.svg is not None:
-        figure = f'<div class="drawing">{one.svg}</div>'
-    else:
-        label = escape(f"{one.title}. {one.lead}", quote=True)
-        figure = f'<div class="chart" id="chart-{name}" role="img" aria-label="{label}"></div>'
-    return (
-        f'<section id="{name}"{wide}><h2>{title}</h2><p class="lead">{escape(one.lead)}</p>{figure}'
-        f"<details><summary>The numbers</summary>{table(one.rows)}</details></section>"
-    )
+    return f'<section id="{one.name}">{_content(one)}</section>'
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as an HTML table; the unit is in the name of the column."""
-    if not rows:
+def _content(one: Section | None) -> str:
+    """Heading, explanation, key, figures and tables of a section; nothing if there is none."""
+    if one is None:
         return ""
-    columns = list(rows[0])
-    head = "".join(f'<th scope="col">{escape(_heading(name))}</th>' for name in columns)
-    shown = "".join(
-        "<tr>" + "".join(_cell(row[name]) for name in columns) + "</tr>" for row in rows[:_MAX_ROWS]
-    )
-    more = f"<p>{len(rows) - _MAX_ROWS} more rows in the run directory.</p>" if len(rows) > _MAX_ROWS else ""
-    return f'<div class="table" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{shown}</tbody></table></div>{more}'
+    level = "h3" if one.name == BESIDE else "h2"
+    parts = [f'<{level}>{escape(one.title)}</{level}><p class="lead">{escape(one.lead)}</p>']
+    if one.key is not None:
+        parts.append(markup.legend(one.key, one.name))
+    if one.drawing is not None:
+        wide, narrow = one.drawing
+        parts.append(f'<div class="drawing wide">{wide}</div><div class="drawing narrow">{narrow}</div>')
+    if one.panels:
+        parts.append(f'<div class="panels of-{min(len(one.panels), 3)}">{"".join(_panels(one))}</div>')
+    parts.append(markup.tables(one.open))
+    if one.tables:
+        parts.append(f"<details><summary>The numbers</summary>{markup.tables(one.tables)}</details>")
+    return "".join(parts)
 
 
-#: Units as the names of columns end with them, and as people write them.
-_UNITS = {"mbps": "Mbit/s", "mib": "MiB", "kib": "KiB", "ms": "ms", "s": "s", "h": "h", "percent": "%"}
+def _panels(one: Section) -> list[str]:
+    made = []
+    for number, panel in enumerate(one.panels):
+        title = f"<figcaption>{escape(panel.title)}</figcaption>" if panel.title else ""
+        label = escape(": ".join(text for text in (one.title, panel.title) if text), quote=True)
+        place = f'<div class="chart" id="{one.name}-{number}" role="img" aria-label="{label}"></div>'
+        made.append(f"<figure>{title}{place}</figure>")
+    return made
 
 
-def _heading(name: str) -> str:
-    words, _, unit = name.rpartition("_")
-    return f"{words.replace('_', ' ')} ({_UNITS[unit]})" if unit in _UNITS and words else name.replace("_", " ")
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "<td></td>"
-    if isinstance(value, bool):
-        return f"<td>{'yes' if value else 'no'}</td>"
-    if isinstance(value, float):
-        return f'<td class="number">{value:.5g}</td>'
-    if isinstance(value, int):
-        return f'<td class="number">{value}</td>'
-    return f"<td>{escape(str(value))}</td>"
-
-
-def _facts(run: RunData) -> str:
-    """How it was measured: versions, platform, options, seeds."""
-    facts: dict[str, object] = {
-        "run directory": run.directory.name,
-        "time": run.config["time"],
-        "platform": run.config["platform"],
-        **{f"version of {name}": text for name, text in run.config["versions"].items()},
-        "trials": f"{len(run.trials)}, {run.failures} failed",
-    }
-    if run.result is not None and run.result["r_squared"] is not None:
-        facts["response model"] = f"{run.result['model']}, R-square {run.result['r_squared']:.4g}"
-    for name, value in run.config["options"].items():
-        facts[f"option {name}"] = json.dumps(value) if isinstance(value, dict | list) else value
-    for observation in list(run.series.values())[:1]:
-        facts |= {f"testbed: {name}": value for name, value in observation.metadata.items()}
-    rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(str(value))}</td></tr>' for name, value in facts.items()
-    )
+def _measured(run: RunData) -> str:
+    failed = measured.reasons(run)
+    full = markup.scrolled(markup.facts(measured.in_full(run)), "Versions and options")
     return (
-        '<section id="measured" class="wide"><h2>How it was measured</h2><details><summary>Versions, options, '
-        f'seeds</summary><div class="table" tabindex="0"><table class="facts"><tbody>{rows}</tbody></table></div>'
-        "</details></section>"
+        '<section id="measured"><h2>How it was measured</h2>'
+        + markup.facts(measured.in_short(run))
+        + (markup.tables([failed]) if failed else "")
+        + f"<details><summary>All versions and options, and what the testbed tells</summary>{full}</details>"
+        + "</section>"
     )

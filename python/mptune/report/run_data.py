@@ -1,53 +1,132 @@
-"""A finished run directory as data for a report: the documents beside the store, and the trials in it.
+"""A finished run as data for a report: what its documents and its trials say, without a figure or a sentence.
 
-It reads; what is drawn of it stands in `mptune.report.sections`. A run decided from measurements made
-elsewhere has no trials, and one without an answer (a sweep) has no result.
+What is in a run directory is read by `mptune.report.reading`, what is shown of it chosen by
+`mptune.report.sections`. A run decided from measurements made elsewhere has no trials, and a sweep has no
+answer.
 """
 
-import csv
-import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from mptune.campaign.directory import CONFIG, STORE, is_unfinished
-from mptune.campaign.grid import MIB
-from mptune.campaign.store import Store, open_store
-from mptune.errors import InputError
 from mptune.testbeds import Observation
 from mptune.topology import Topology
 
-_TRIALS = """
-SELECT id, key, testbed, purpose, round, run, pm, cc, buffer_bytes, withdrawn, settings, failed, started,
-    completion_ns, throughput_mbps, omega FROM trial WHERE status <> 'running' ORDER BY id
-"""
+
+class Interval(msgspec.Struct, frozen=True):
+    """A mean and its 95 % interval; None where there is none."""
+
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    runs: int = 0
+
+
+class Baseline(Interval, frozen=True, kw_only=True):
+    """The configuration that was measured beside the answer, and what it gave, Mbit/s."""
+
+    pm: str
+    cc: str
+    buffer_mib: float
+
+
+class FrontRow(msgspec.Struct, frozen=True):
+    """A point of the trade-off: what a sacrifice gets; MiB and Mbit/s, intervals None without resampling."""
+
+    sacrifice: float
+    pm: str
+    cc: str
+    buffer_mib: float
+    buffer_mib_low: float | None
+    buffer_mib_high: float | None
+    throughput_mbps: float
+    throughput_mbps_low: float | None
+    throughput_mbps_high: float | None
+
+
+class Fit(msgspec.Struct, frozen=True):
+    """How well the model fits the observations of one path manager."""
+
+    pm: str
+    r_squared: float
+    p_values: dict[str, float | None]
+    n: int
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """`result.json`, as far as a report shows it (`mptune.report.documents.result_document` writes it)."""
+
+    opm: str
+    occ: str
+    obs_mib: float
+    obs_bytes: int
+    otp_mbps: float
+    subflows: tuple[str, ...]
+    standby: tuple[str, ...]
+    confirmed: Interval
+    default: Baseline | None
+    models: tuple[dict[str, Any], ...]
+    fits: tuple[Fit, ...]
+    comparison: tuple[dict[str, Any], ...]
+    pareto: tuple[FrontRow, ...]
+    traditional: dict[str, dict[str, float]]
+    sacrifice: float
+    model: str
+    answer: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+class ImpactSets(msgspec.Struct, frozen=True):
+    """Impact factors and sets of one congestion control, as in `impact.json`."""
+
+    cc: str
+    omega: dict[str, dict[str, float | None]]
+    optional: tuple[str, ...]
+    standby: tuple[str, ...]
+    fallback: bool
+
+
+class Config(msgspec.Struct, frozen=True):
+    """`config.json`: what was asked for, on what, with which software, and when."""
+
+    time: str
+    versions: dict[str, str]
+    platform: str
+    options: dict[str, Any]
 
 
 class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One trial of a campaign, without its series; units in the names."""
+    """One trial of a campaign, without its series.
+
+    Attributes
+    ----------
+    manager : the path manager, with the scheduler where that is another one than minrtt.
+    started : seconds since 1970.
+    initial_path : None leaves it to the topology.
+    transfer_bytes : None is a saturated sender.
+    failed : the reason, if it gave no number.
+    """
 
     key: bytes
+    testbed: str
     purpose: str
     round: int
     run: int
     pm: str
+    manager: str
     cc: str
+    buffer_bytes: int
     buffer_mib: float
     started: float
-    initial_path: str | None = None
-    transfer_bytes: int | None = None
-    withdrawn: str | None = None
-    failed: str | None = None
-    throughput_mbps: float | None = None
-    completion_s: float | None = None
-    omega: float | None = None
+    initial_path: str | None
+    transfer_bytes: int | None
+    failed: str | None
+    throughput_mbps: float | None
+    completion_s: float | None
 
 
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A fitted curve at one buffer; the interval is None where the model has none."""
+    """A fitted curve at one buffer; its 95 % interval is None where the model has none."""
 
     pm: str
     cc: str
@@ -63,122 +142,43 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     label : its name among others.
-    config : `config.json`; `result` : `result.json`, None of a sweep; `impact` : per congestion control.
-    series : observations of the trials that are shown over time, by their key.
+    answer : None of a sweep.
+    topology : None where only measurements were given.
+    trials : in the order in which they were asked for, without those of other campaigns in the store.
+    foreign : number of those.
+    shown : trials that are drawn over time, for all of them together; their series are in `observations`.
+    panorama : trials that are drawn over time in a panel per congestion control.
+    observations : what the trials of both gave, by their key.
     """
 
     label: str
-    directory: Path
-    config: dict[str, Any]
-    result: dict[str, Any] | None
-    impact: list[dict[str, Any]]
+    name: str
+    config: Config
+    answer: Answer | None
+    impact: tuple[ImpactSets, ...]
     topology: Topology | None
     trials: tuple[TrialRow, ...]
+    foreign: int
     curves: tuple[CurvePoint, ...]
-    series: dict[bytes, Observation]
-
-    def of(self, purpose: str) -> list[TrialRow]:
-        """Trials of a purpose that gave a number."""
-        return [one for one in self.trials if one.purpose == purpose and one.failed is None]
+    shown: tuple[TrialRow, ...]
+    panorama: tuple[TrialRow, ...]
+    observations: dict[bytes, Observation]
 
     @property
-    def failures(self) -> int:
+    def swept(self) -> list[TrialRow]:
+        """Trials of the sweep that gave a throughput of a saturated sender."""
+        return [
+            one
+            for one in self.trials
+            if one.purpose == "sweep" and one.failed is None and one.transfer_bytes is None
+        ]
+
+    @property
+    def failures(self) -> list[TrialRow]:
         """Trials that gave no number."""
-        return sum(one.failed is not None for one in self.trials)
+        return [one for one in self.trials if one.failed is not None]
 
-
-def read_run(directory: Path, label: str | None = None) -> RunData:
-    """Read a run directory.
-
-    Raises
-    ------
-    InputError : it is none, or its campaign is not complete.
-    """
-    where = str(directory)
-    if is_unfinished(directory):
-        raise InputError(where, "", "expected a complete run, found one to resume (mptune campaign resume)")
-    config = _json(directory / CONFIG, where)
-    if config is None:
-        raise InputError(where, "", f"expected a run directory, found no {CONFIG} in it")
-    raw_topology = config.get("topology") or None
-    impact = _json(directory / "impact.json", where) or {"impact": []}
-    with _store(directory) as store:
-        trials = () if store is None else tuple(_trial(row) for row in store.rows(_TRIALS))
-        shown = _shown(trials)
-        series = {} if store is None else {one.key: store.observation(one.key) for one in shown}
-    return RunData(
-        label=label or directory.name,
-        directory=directory,
-        config=config,
-        result=_json(directory / "result.json", where),
-        impact=impact["impact"],
-        topology=None if raw_topology is None else msgspec.convert(raw_topology, Topology),
-        trials=trials,
-        curves=tuple(_curves(directory / "curves.csv")),
-        series=series,
-    )
-
-
-@contextmanager
-def _store(directory: Path) -> Iterator[Store | None]:
-    if not (directory / STORE).is_file():
-        yield None
-        return
-    with open_store(directory / STORE, write=False) as store:
-        yield store
-
-
-def _json(path: Path, where: str) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise InputError(where, path.name, f"expected a readable JSON file: {error}") from None
-    return found
-
-
-def _trial(row: dict[str, Any]) -> TrialRow:
-    settings = json.loads(row["settings"])
-    completion = row["completion_ns"]
-    return TrialRow(
-        key=row["key"],
-        purpose=row["purpose"],
-        round=row["round"],
-        run=row["run"],
-        pm=row["pm"],
-        cc=row["cc"],
-        buffer_mib=row["buffer_bytes"] / MIB,
-        started=row["started"],
-        initial_path=settings.get("initial_path"),
-        transfer_bytes=settings.get("transfer_bytes"),
-        withdrawn=row["withdrawn"],
-        failed=row["failed"],
-        throughput_mbps=row["throughput_mbps"],
-        completion_s=None if completion is None else completion / 1e9,
-        omega=row["omega"],
-    )
-
-
-def _shown(trials: Sequence[TrialRow]) -> list[TrialRow]:
-    """Trials whose series are drawn: those that confirm, or the first run of a sweep's best one."""
-    confirming = [one for one in trials if one.purpose == "confirm" and one.failed is None]
-    if confirming:
-        return confirming
-    saturated = [one for one in trials if one.throughput_mbps is not None and one.transfer_bytes is None]
-    return sorted(saturated, key=lambda one: -(one.throughput_mbps or 0.0))[:1]
-
-
-def _curves(path: Path) -> Iterator[CurvePoint]:
-    if not path.is_file():
-        return
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            yield CurvePoint(
-                pm=row["pm"],
-                cc=row["cc"],
-                buffer_mib=float(row["buffer_mib"]),
-                predicted_mbps=float(row["predicted_mbps"]),
-                low_mbps=float(row["low_mbps"]) if row["low_mbps"] else None,
-                high_mbps=float(row["high_mbps"]) if row["high_mbps"] else None,
-            )
+    @property
+    def many_paths(self) -> bool:
+        """Whether the initial path is a factor of the sweep."""
+        return len({one.initial_path for one in self.trials if one.purpose == "sweep"}) > 1

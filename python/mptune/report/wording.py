@@ -3,6 +3,8 @@
 It formats and computes nothing.
 """
 
+from collections.abc import Sequence
+
 from mptune._text import digits
 from mptune.campaign.grid import MIB
 from mptune.confirm import Confirmation
@@ -30,16 +32,31 @@ def ends(low: float, high: float, count: int = 4, sign: str = "") -> str:
     return f"{digits(low, count, sign)} to {digits(high, count, sign)}"
 
 
+def instruction(
+    name: str, pm: str, cc: str, size: int, subflows: Sequence[str], standby: Sequence[str]
+) -> str:
+    """What to set, as a sentence.
+
+    Parameters
+    ----------
+    name : of the topology, or of the measurements.
+    size : of the buffer, bytes.
+    subflows : those that carry data; empty where nothing is known of them.
+    standby : the silent ones, first to take over first.
+    """
+    silent = f" (standby: {', '.join(standby)})" if standby else ""
+    send = f", send on {', '.join(subflows)}{silent}," if subflows else ""
+    return (
+        f"{name}: use path manager {pm} with {cc}{send} and set the buffer to {size / MIB:.2f} MiB "
+        f"({size // 1024} KiB)."
+    )
+
+
 def _sentence(result: Result) -> str:
     """What to set."""
-    optimum, size = result.optimum, result.buffer_bytes
-    order = () if result.confirmation is None else result.confirmation.recommended.standby_order
-    standby = f" (standby: {', '.join(order)})" if order else ""
-    send = f", send on {', '.join(result.subflows)}{standby}," if result.subflows else ""
-    return (
-        f"{result.name}: use path manager {optimum.pm} with {optimum.cc}{send} and set the buffer to "
-        f"{size / MIB:.2f} MiB ({size // 1024} KiB)."
-    )
+    optimum = result.optimum
+    standby = () if result.confirmation is None else result.confirmation.recommended.standby_order
+    return instruction(result.name, optimum.pm, optimum.cc, result.buffer_bytes, result.subflows, standby)
 
 
 def _expectation(result: Result) -> str:

@@ -1,0 +1,117 @@
+"""HTML of the answer: what to set, what to expect of it, and the slider that goes through the other choices.
+
+Of a sweep, which has no answer, it tells the best of what was observed.
+"""
+
+from html import escape
+
+from mptune._text import digits
+from mptune.report.choices import Choices
+from mptune.report.run_data import Answer, Interval, RunData
+from mptune.report.wording import ends
+
+#: The section that stands beside the answer.
+BESIDE = "trade-off"
+
+
+def answer(run: RunData, found: Choices, beside: str) -> str:
+    """The answer in sentences with its slider, and the trade-off beside it.
+
+    Parameters
+    ----------
+    beside : HTML of the section of the trade-off; empty if there is none.
+    """
+    if run.answer is None:
+        text = f'<p class="sentence">{escape(_without_answer(run))}</p>'
+        return f'<section id="answer" class="answer"><h2>Observations</h2>{text}</section>'
+    more = run.answer.answer[1:]
+    evidence = "".join(f"<p>{escape(sentence)}</p>" for sentence in more)
+    text = (
+        f'<div class="text"><h2>Answer</h2>{_sentences(found)}{_slider(found)}'
+        f'<p id="prediction" hidden></p><div id="evidence">{evidence}{_confirmed(run.answer)}</div></div>'
+    )
+    figure = f'<div class="beside" id="{BESIDE}">{beside}</div>' if beside else ""
+    return f'<section id="answer" class="answer">{text}{figure}</section>'
+
+
+def _sentences(found: Choices) -> str:
+    """The sentences of all choices in one place, so that it is as high as the longest and nothing jumps."""
+    other = ' class="other"'
+    sentences = "".join(
+        f"<p{'' if index == found.answer else other}>{escape(one.sentence)}</p>"
+        for index, one in enumerate(found.all)
+    )
+    return f'<div id="sentence" class="sentence" aria-live="polite">{sentences}</div>'
+
+
+def _without_answer(run: RunData) -> str:
+    """What a sweep found, which was not asked for a recommendation."""
+    done = len(run.trials) - len(run.failures)
+    told = f"{run.name}: {done} observations, and no recommendation was asked for."
+    if not run.shown:
+        return f"{told}{_fastest(run)}"
+    one = run.shown[0]
+    rates = [trial.throughput_mbps or 0.0 for trial in run.shown]
+    where = "" if one.initial_path is None else f" and initial path {one.initial_path}"
+    return (
+        f"{told} Largest mean throughput: {digits(sum(rates) / len(rates))} Mbit/s ({len(rates)} runs, "
+        f"{ends(min(rates), max(rates))}) with {one.manager}, {one.cc}, {one.buffer_mib:.4g} MiB{where}."
+    )
+
+
+def _fastest(run: RunData) -> str:
+    """Of transfers: what took the largest one the shortest time, on average."""
+    groups: dict[str, list[float]] = {}
+    done = [
+        one for one in run.trials if one.transfer_bytes and one.completion_s is not None and not one.failed
+    ]
+    largest = max((one.transfer_bytes or 0 for one in done), default=0)
+    for one in done:
+        if one.transfer_bytes == largest and one.completion_s is not None:
+            name = f"{one.manager}, {one.cc}, {one.buffer_mib:.4g} MiB"
+            groups.setdefault(name, []).append(one.completion_s)
+    if not groups:
+        return ""
+    name, times = min(groups.items(), key=lambda one: sum(one[1]) / len(one[1]))
+    return (
+        f" Shortest mean completion time of {largest / 1024:.4g} KiB: {digits(sum(times) / len(times))} s "
+        f"({len(times)} runs, {ends(min(times), max(times))}) with {name}."
+    )
+
+
+def _confirmed(answer: Answer) -> str:
+    """Recommendation and default, as they were measured afresh."""
+    default = answer.default
+    if default is None or answer.confirmed.mean is None:
+        return ""
+    rows = "".join(
+        f'<tr><th scope="row">{name}</th><td>{escape(what)} MiB</td><td>{_between(interval)}</td></tr>'
+        for name, what, interval in (
+            ("recommended", f"{answer.opm}, {answer.occ}, {answer.obs_mib:.4g}", answer.confirmed),
+            ("default", f"{default.pm}, {default.cc}, {default.buffer_mib:.4g}", default),
+        )
+    )
+    return (
+        '<table class="confirmed"><caption>Measured afresh</caption><thead><tr><td></td>'
+        '<th scope="col">configuration</th><th scope="col">Mbit/s (95 % interval)</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table>"
+    )
+
+
+def _between(interval: Interval) -> str:
+    if interval.mean is None:
+        return "none"
+    low, high = interval.low, interval.high
+    return digits(interval.mean) + ("" if low is None or high is None else f" ({ends(low, high)})")
+
+
+def _slider(found: Choices) -> str:
+    if len(found.all) < 2:
+        return ""
+    return (
+        '<div class="slider"><label for="sacrifice">Throughput to give up for a smaller buffer</label>'
+        f'<input id="sacrifice" type="range" min="0" max="{len(found.all) - 1}" step="1" '
+        f'value="{found.answer}" data-answer="{found.answer}">'
+        f'<output id="given-up" for="sacrifice">{escape(found.all[found.answer].sacrifice)}</output>'
+        '<button type="button" id="back" hidden>Back to the recommended choice</button></div>'
+    )

@@ -1,0 +1,244 @@
+"""What all charts share: colours and marks of names, axes, ink, and the fading of what is not looked at.
+
+Colours are those of Okabe and Ito (2008), which people with any colour vision can tell apart; marks differ
+as well, for print without colour. It knows no data.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mptune._text import digits
+from mptune.report.columns import heading
+
+if TYPE_CHECKING:
+    import altair as alt
+
+Rows = Sequence[Mapping[str, Any]]
+
+#: A chart in Vega-Lite.
+Spec = dict[str, Any]
+
+#: Okabe and Ito's colours, grey in the place of black, which is the ink; pale yellow comes last.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
+
+#: Marks in Vega's words, and the dashes of names beyond the palette.
+SHAPES = (
+    *("circle", "square", "triangle-up", "diamond", "cross"),
+    *("triangle-down", "triangle-right", "triangle-left"),
+)
+DASHES = ((1, 0), (6, 3), (2, 2))
+
+#: Height of a chart, pixels.
+HEIGHT = 280
+
+THROUGHPUT = "throughput (Mbit/s)"
+BUFFER = "buffer (MiB)"
+
+#: Ink, soft ink, lines and paper: of files, and of the page, whose style sheet has a light and a dark form.
+_PRINTED = {"ink": "#1c2024", "soft": "#5b6470", "line": "#e3e7eb", "paper": "#ffffff"}
+_ON_PAGE = {name: f"var(--{name})" for name in _PRINTED}
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """Names and how they are drawn; one key for all figures in which the names occur.
+
+    Attributes
+    ----------
+    field : column that has the names.
+    marks : names differ by their marks too.
+    first : colour of the first name, as an index of the palette.
+    """
+
+    field: str
+    title: str
+    names: tuple[str, ...]
+    marks: bool = False
+    first: int = 0
+
+    def look(self, number: int) -> tuple[str, str, tuple[int, int]]:
+        """Colour, mark and dash of a name."""
+        colour = PALETTE[(number + self.first) % len(PALETTE)]
+        shape = SHAPES[number % len(SHAPES)] if self.marks else "square"
+        return colour, shape, DASHES[number // len(PALETTE) % len(DASHES)]
+
+    def colour(self) -> Any:
+        """Colour channel."""
+        import altair as alt
+
+        scale = alt.Scale(domain=self.names, range=[self.look(i)[0] for i in range(len(self.names))])
+        return alt.Color(f"{self.field}:N", title=self.title, sort=list(self.names), scale=scale)
+
+    def stroke(self) -> Any:
+        """Outline channel, in the same colours."""
+        import altair as alt
+
+        scale = alt.Scale(domain=self.names, range=[self.look(i)[0] for i in range(len(self.names))])
+        return alt.Stroke(f"{self.field}:N", title=self.title, sort=list(self.names), scale=scale)
+
+    def shape(self) -> Any:
+        """Mark channel."""
+        import altair as alt
+
+        scale = alt.Scale(domain=self.names, range=[self.look(i)[1] for i in range(len(self.names))])
+        return alt.Shape(f"{self.field}:N", title=self.title, sort=list(self.names), scale=scale)
+
+    def dash(self) -> Any:
+        """Dash channel."""
+        import altair as alt
+
+        dashes = [list(self.look(i)[2]) for i in range(len(self.names))]
+        scale = alt.Scale(domain=self.names, range=dashes)
+        return alt.StrokeDash(f"{self.field}:N", title=self.title, sort=list(self.names), scale=scale)
+
+    def opacity(self, full: float = 1.0) -> Any:
+        """Opacity channel: names that are not among the emphasised ones fade; none emphasised is all."""
+        import altair as alt
+
+        seen = f"length(emphasis) == 0 || indexof(emphasis, datum['{self.field}']) >= 0"
+        return alt.condition(seen, alt.value(full), alt.value(0.12 * full))
+
+
+def key(field: str, title: str, rows: Rows, *, marks: bool = False, first: int = 0) -> Key:
+    """Key of the names of a column, in the order of their first appearance."""
+    return Key(field=field, title=title, names=distinct(row[field] for row in rows), marks=marks, first=first)
+
+
+def distinct(names: Any) -> tuple[str, ...]:
+    """Names without repetition, in the order of their first appearance."""
+    return tuple(dict.fromkeys(names))
+
+
+def base(data: str) -> "alt.Chart":
+    """A chart of the rows that `layered` is given under a name, without a mark yet."""
+    import altair as alt
+
+    return alt.Chart(alt.NamedData(name=data))
+
+
+def layered(*layers: Any, data: Mapping[str, Rows], height: int = HEIGHT, choice: int | None = None) -> Spec:
+    """Layers as one chart that is as wide as its place.
+
+    Altair holds the chart against the schema of Vega-Lite. The rows are put into it afterwards, because
+    checking each number of a campaign would take longer than everything else.
+
+    Parameters
+    ----------
+    data : rows by the names that the layers know.
+    choice : initial value of the parameter that moves the ring; None where there is none.
+    """
+    import altair as alt
+
+    chart = alt.layer(*layers).properties(width="container", height=height)
+    parameters = [alt.param(name="emphasis", value=[])]
+    if choice is not None:
+        parameters.append(alt.param(name="choice", value=choice))
+    spec: Spec = chart.add_params(*parameters).to_dict()
+    del spec["config"]  # Altair's defaults; see `look`
+    return {**spec, "datasets": {name: list(rows) for name, rows in data.items()}}
+
+
+def ring(data: str, x: Any, y: Any, *, below: bool = True) -> list[Any]:
+    """Ring around the chosen one of several rows, and what its column `label` says below or above it.
+
+    The others are there and cannot be seen, so that the axes stay where they are while the ring moves.
+    """
+    import altair as alt
+
+    seen = alt.condition("datum.choice == choice", alt.value(1), alt.value(0))
+    chosen = base(data).encode(x=x, y=y, opacity=seen)
+    place: dict[str, Any] = {
+        "dy": 24 if below else -20,
+        "align": alt.ExprRef("datum.side"),
+        "fontWeight": "bold",
+    }
+    text = chosen.encode(text="label:N")
+    return [
+        chosen.mark_point(size=260, filled=False, style="ring"),
+        text.mark_text(style="halo", **place),
+        text.mark_text(**place),
+    ]
+
+
+def horizontal(title: str, **scale: Any) -> Callable[[str], Any]:
+    """A horizontal axis for numbers, of whichever column a layer draws."""
+    import altair as alt
+
+    return lambda column: alt.X(f"{column}:Q", title=title, scale=alt.Scale(**scale))
+
+
+def vertical(title: str, **scale: Any) -> Callable[[str], Any]:
+    """A vertical axis for numbers, of whichever column a layer draws."""
+    import altair as alt
+
+    return lambda column: alt.Y(f"{column}:Q", title=title, scale=alt.Scale(**scale))
+
+
+def tips(rows: Rows, *columns: str) -> list[Any]:
+    """Tooltip of columns under the headings of the tables; numbers at four digits."""
+    import altair as alt
+
+    return [
+        alt.Tooltip(f"{name}:N", title=heading(name))
+        if isinstance(rows[0][name], str)
+        else alt.Tooltip(f"{name}:Q", title=heading(name), format=".4~g")
+        for name in columns
+    ]
+
+
+def short(value: float) -> str:
+    """Three digits, for numbers inside a chart."""
+    return digits(value, 3)
+
+
+def look(*, page: bool) -> dict[str, Any]:
+    """Vega-Lite's `config` for the page or for files."""
+    tone = _ON_PAGE if page else _PRINTED
+    text = {"labelColor": tone["ink"], "titleColor": tone["ink"]}
+    return {
+        "background": None if page else tone["paper"],
+        "font": "system-ui, sans-serif" if page else "sans-serif",
+        "view": {"stroke": None},
+        "axis": {
+            **text,
+            "gridColor": tone["line"],
+            "domainColor": tone["soft"],
+            "tickColor": tone["soft"],
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "labelOverlap": "parity",
+            "labelFlush": False,
+        },
+        # Above the axis and not along it: it is read without turning the head, and leaves a phone its width.
+        "axisY": {
+            "titleAngle": 0,
+            "titleAlign": "left",
+            "titleX": -36,
+            "titleY": -12,
+            "titleBaseline": "bottom",
+        },
+        # The page writes its legends itself: they wrap, and are reached by keyboard.
+        "legend": {"disable": True}
+        if page
+        else {
+            **text,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleLimit": 0,
+            "labelLimit": 0,
+            "symbolOpacity": 1,
+            "symbolStrokeWidth": 2,
+        },
+        "title": {"color": tone["ink"], "subtitleColor": tone["soft"], "fontSize": 14, "anchor": "start"},
+        "rule": {"color": tone["ink"]},
+        "line": {"color": tone["ink"]},
+        "point": {"color": tone["ink"]},
+        "text": {"color": tone["ink"], "fontSize": 11},
+        "style": {
+            "ring": {"stroke": tone["ink"], "strokeWidth": 2.5},
+            "halo": {"stroke": tone["paper"], "strokeWidth": 5, "strokeJoin": "round"},
+            "soft": {"stroke": tone["soft"]},
+        },
+    }

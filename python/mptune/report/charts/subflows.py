@@ -1,0 +1,106 @@
+"""Charts of subflows: impact factors, and throughput over time."""
+
+from mptune.report.charts.style import (
+    THROUGHPUT,
+    Key,
+    Rows,
+    Spec,
+    base,
+    distinct,
+    horizontal,
+    layered,
+    tips,
+    vertical,
+)
+
+#: Height of one impact factor, pixels, and of the smallest chart of them.
+_ROW, _SMALLEST = 11, 130
+
+_TIME = "time (s)"
+
+
+def omegas(rows: Rows, colours: Key, *, reach: float | None = None) -> Spec:
+    """Impact factors of all subflows per congestion control, with their spread (PCDC Tables II to IV).
+
+    Parameters
+    ----------
+    rows : column of `colours`, path, carries_data, mean, min, max, q10, q90 (no unit).
+    reach : show only what is so close to 0; None shows all.
+    """
+    import altair as alt
+
+    paths = distinct(row["path"] for row in rows)
+    limits = {} if reach is None else {"domain": [-reach, reach]}
+    x = horizontal("impact factor, share of the throughput", nice=False, padding=8, **limits)
+    axis = alt.Axis(grid=True, ticks=False, titleX=0, titleAnchor="end", bandPosition=0)
+    y = alt.Y("path:N", title="subflow", sort=list(paths), axis=axis)
+    offset = alt.YOffset(f"{colours.field}:N", sort=list(colours.names))
+    place = base("rows").encode(y=y, yOffset=offset, color=colours.colour())
+    shown = tips(rows, "path", colours.field, "mean", "min", "max", "q10", "q90")
+    filled = alt.condition("datum.carries_data", alt.value(1), alt.value(0))
+    layers = [
+        base("zero").mark_rule(strokeDash=[4, 3], style="soft").encode(x=x("zero")),
+        place.mark_rule(clip=True).encode(x=x("min"), x2="max:Q", opacity=colours.opacity()),
+        place.mark_rule(strokeWidth=4, clip=True).encode(
+            x=x("q10"), x2="q90:Q", opacity=colours.opacity(0.5)
+        ),
+        place.mark_point(filled=True, size=34, strokeWidth=1.5, clip=True).encode(
+            x=x("mean"),
+            stroke=colours.stroke(),
+            shape=colours.shape(),
+            fillOpacity=filled,
+            opacity=colours.opacity(),
+            tooltip=shown,
+        ),
+    ]
+    data = {"rows": rows, "zero": [{"zero": 0}]}
+    return layered(*layers, data=data, height=max(_SMALLEST, _ROW * len(rows) + 8 * len(paths)))
+
+
+def over_time(rows: Rows, colours: Key, *, top: float | None = None, height: int = 280) -> Spec:
+    """Total throughput over time, mean, minimum and maximum (path management Fig. 3, PCDC Fig. 5).
+
+    Parameters
+    ----------
+    rows : column of `colours`, t_s, mean_mbps, min_mbps, max_mbps.
+    top : upper end of the throughput axis, Mbit/s; None leaves it to the data.
+    """
+    x = horizontal(_TIME, nice=False)("t_s")
+    y = vertical(THROUGHPUT, **({} if top is None else {"domain": [0, top], "nice": True}))
+    lines = base("rows").encode(x=x, color=colours.colour())
+    layers = [
+        lines.mark_area(interpolate="step-after").encode(
+            y=y("min_mbps"), y2="max_mbps:Q", opacity=colours.opacity(0.18)
+        ),
+        lines.mark_line(strokeWidth=1.6, interpolate="step-after").encode(
+            y=y("mean_mbps"), strokeDash=colours.dash(), opacity=colours.opacity()
+        ),
+    ]
+    return layered(*layers, data={"rows": rows}, height=height)
+
+
+def stacked(rows: Rows, colours: Key, *, top: float) -> Spec:
+    """Throughput over time, stacked by subflow (path management Fig. 4).
+
+    Parameters
+    ----------
+    rows : column of `colours`, t_s, throughput_mbps.
+    top : upper end of the throughput axis, Mbit/s.
+    """
+    import altair as alt
+
+    y = alt.Y(
+        "throughput_mbps:Q", title=THROUGHPUT, stack="zero", scale=alt.Scale(domain=[0, top], nice=True)
+    )
+    areas = base("rows").mark_area(interpolate="step-after")
+    return layered(
+        areas.encode(
+            x=horizontal(_TIME, nice=False)("t_s"),
+            y=y,
+            color=colours.colour(),
+            opacity=colours.opacity(),
+            order=alt.Order("place:Q"),
+            tooltip=tips(rows, colours.field, "t_s", "throughput_mbps"),
+        ),
+        data={"rows": rows},
+    )

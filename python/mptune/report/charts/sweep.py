@@ -1,0 +1,127 @@
+"""Charts of a sweep: throughput over buffer, and bars per congestion control and path manager."""
+
+from collections.abc import Callable
+from typing import Any
+
+from mptune.report.charts.style import (
+    BUFFER,
+    THROUGHPUT,
+    Key,
+    Rows,
+    Spec,
+    base,
+    distinct,
+    horizontal,
+    layered,
+    ring,
+    tips,
+    vertical,
+)
+
+#: Marks of a panel above this number are drawn small.
+_MANY = 150
+
+#: Bars of a panel above this number have no numbers on them: they would overlap on a phone.
+_NUMBERED = 12
+
+
+def response(
+    points: Rows, curves: Rows, colours: Key, *, top: float, choices: Rows = (), choice: int | None = None
+) -> Spec:
+    """Throughput over buffer: data, fitted curves and their intervals (MPCOA Fig. 5).
+
+    Parameters
+    ----------
+    points : column of `colours`, buffer_mib, mean_mbps, min_mbps, max_mbps; may be empty.
+    curves : column of `colours`, buffer_mib, predicted_mbps, predicted_low_mbps, predicted_high_mbps.
+    top : upper end of the throughput axis, the same for all panels, Mbit/s.
+    choices, choice : what the ring can be around (choice, buffer_mib, throughput_mbps, label, side), and
+        where it begins.
+    """
+    x = horizontal(BUFFER, domainMin=0, nice=False)("buffer_mib")
+    y = vertical(THROUGHPUT, domain=[0, top], nice=True)
+    colour = colours.colour()
+    layers = []
+    if any(row["predicted_low_mbps"] is not None for row in curves):
+        ends = {"y": y("predicted_low_mbps"), "y2": "predicted_high_mbps:Q"}
+        band = base("curves").mark_area(clip=True)
+        layers.append(band.encode(x=x, **ends, color=colour, opacity=colours.opacity(0.15)))
+    if curves:
+        line = (
+            base("curves")
+            .mark_line(strokeWidth=2, clip=True)
+            .encode(x=x, y=y("predicted_mbps"), color=colour)
+        )
+        layers.append(line.encode(strokeDash=colours.dash(), opacity=colours.opacity()))
+    if points:
+        spread = (
+            base("points").mark_rule(clip=True).encode(x=x, y=y("min_mbps"), y2="max_mbps:Q", color=colour)
+        )
+        layers.append(spread.encode(opacity=colours.opacity(0.45)))
+        means = base("points").mark_point(size=12 if len(points) > _MANY else 30, filled=True)
+        layers.append(
+            means.encode(
+                x=x,
+                y=y("mean_mbps"),
+                color=colour,
+                shape=colours.shape(),
+                opacity=colours.opacity(),
+                tooltip=tips(points, colours.field, "buffer_mib", "mean_mbps", "min_mbps", "max_mbps"),
+            )
+        )
+    if choices:
+        layers += ring("choices", x, y("throughput_mbps"))
+    data = {"points": points, "curves": curves, "choices": choices}
+    return layered(*layers, data=data, choice=choice)
+
+
+def bars(rows: Rows, colours: Key, *, top: float) -> Spec:
+    """Mean throughput per congestion control and path manager with min-max and 10-90 % (MPCOA Figs. 6-8).
+
+    Parameters
+    ----------
+    rows : column of `colours`, cc, mean_mbps, min_mbps, max_mbps, q10_mbps, q90_mbps, label.
+    top : upper end of the throughput axis, Mbit/s.
+    """
+    y = vertical(THROUGHPUT, domain=[0, top], nice=True)
+    numbers = len(rows) <= _NUMBERED
+    return spread_bars(
+        rows, colours, y, across="cc", unit="mbps", title="congestion control", numbers=numbers
+    )
+
+
+def spread_bars(
+    rows: Rows,
+    colours: Key,
+    y: Callable[[str], Any],
+    *,
+    across: str,
+    unit: str,
+    title: str,
+    numbers: bool = False,
+) -> Spec:
+    """Bars side by side: the mean, a thin line from minimum to maximum, a thick one from 10 to 90 %.
+
+    Parameters
+    ----------
+    across : column along the horizontal axis, in the order of its first appearance.
+    unit : end of the names of the statistics' columns.
+    numbers : write the column `label` above each bar.
+    """
+    import altair as alt
+
+    order = list(distinct(row[across] for row in rows))
+    axis = alt.Axis(labelAngle=-30, labelOverlap=False)
+    x = alt.X(f"{across}:N", title=title, sort=order, axis=axis)
+    offset = alt.XOffset(f"{colours.field}:N", sort=list(colours.names))
+    place = base("rows").encode(x=x, xOffset=offset, opacity=colours.opacity())
+    mean, low, high, q10, q90 = (f"{name}_{unit}" for name in ("mean", "min", "max", "q10", "q90"))
+    shown = tips(rows, colours.field, across, mean, low, high, q10, q90)
+    layers = [
+        place.mark_bar().encode(y=y(mean), color=colours.colour(), tooltip=shown),
+        place.mark_rule(strokeWidth=1).encode(y=y(low), y2=f"{high}:Q"),
+        place.mark_rule(strokeWidth=4).encode(y=y(q10), y2=f"{q90}:Q"),
+    ]
+    if numbers:
+        layers.append(place.mark_text(dy=-7, fontSize=9).encode(y=y(high), text="label:N"))
+    return layered(*layers, data={"rows": rows})

@@ -1,0 +1,125 @@
+"""What the slider of a report goes through: the answer, and what other sacrifices would have given.
+
+The sentences are made here, in the words of the answer itself; the page only shows them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from mptune._text import digits
+from mptune.optimise import whole_buffer
+from mptune.report import wording
+from mptune.report.run_data import Answer, FrontRow, RunData
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """One position of the slider.
+
+    Attributes
+    ----------
+    sentence : what to set; `sacrifice` : what is given up for it; `prediction` : what to expect of it, None
+        of the answer, which has sentences of its own.
+    """
+
+    pm: str
+    cc: str
+    buffer_mib: float
+    throughput_mbps: float
+    sacrifice: str
+    sentence: str
+    prediction: str | None = None
+
+
+class Choices(msgspec.Struct, frozen=True):
+    """Every position of the slider by rising sacrifice, and at which one the answer is."""
+
+    all: tuple[Choice, ...] = ()
+    answer: int = 0
+
+    def marks(self, largest_mib: float, pm: str | None = None) -> list[dict[str, Any]]:
+        """Rows for the ring of a chart, optionally of one path manager's alone.
+
+        Parameters
+        ----------
+        largest_mib : end of the buffer axis: the label stands on the side that has room.
+        """
+        return [
+            {
+                "choice": index,
+                "buffer_mib": one.buffer_mib,
+                "throughput_mbps": one.throughput_mbps,
+                "label": f"{one.cc}: {one.buffer_mib:.2f} MiB, {digits(one.throughput_mbps)} Mbit/s",
+                "side": "right" if one.buffer_mib > largest_mib / 2 else "left",
+            }
+            for index, one in enumerate(self.all)
+            if pm in (None, one.pm)
+        ]
+
+
+def choices(run: RunData) -> Choices:
+    """Positions of the slider; none for a run without an answer.
+
+    The answer of another reading than the global one need not be on the front: it has a position of its own.
+    """
+    answer = run.answer
+    if answer is None:
+        return Choices()
+    behind = [row for row in answer.pareto if row.sacrifice <= answer.sacrifice]
+    others = [row for row in answer.pareto if row.sacrifice > answer.sacrifice]
+    if behind and _is_answer(behind[-1], answer):
+        behind.pop()
+    made = [*(_other(run, answer, row) for row in behind), _answer(run, answer)]
+    return Choices((*made, *(_other(run, answer, row) for row in others)), len(behind))
+
+
+def _is_answer(row: FrontRow, answer: Answer) -> bool:
+    return (row.pm, row.cc, row.buffer_mib) == (answer.opm, answer.occ, answer.obs_mib)
+
+
+def _answer(run: RunData, answer: Answer) -> Choice:
+    return Choice(
+        pm=answer.opm,
+        cc=answer.occ,
+        buffer_mib=answer.obs_mib,
+        throughput_mbps=answer.otp_mbps,
+        sacrifice=f"up to {_percent(answer.sacrifice)}, as asked: the recommended choice",
+        sentence=answer.answer[0],
+    )
+
+
+def _other(run: RunData, answer: Answer, row: FrontRow) -> Choice:
+    between = _between(row.throughput_mbps_low, row.throughput_mbps_high, 4)
+    buffers = _between(row.buffer_mib_low, row.buffer_mib_high, 3)
+    needed = f" In 95 % of the resamples the buffer for it is{buffers} MiB." if buffers else ""
+    predicted = f"The {answer.model} model predicts {digits(row.throughput_mbps)} Mbit/s{between}."
+    unconfirmed = " It was not measured afresh; the recommended choice was." if answer.confirmed.runs else ""
+    subflows, standby = _subflows(run, row.pm, row.cc)
+    size = whole_buffer(row.buffer_mib)
+    return Choice(
+        pm=row.pm,
+        cc=row.cc,
+        buffer_mib=row.buffer_mib,
+        throughput_mbps=row.throughput_mbps,
+        sacrifice=_percent(row.sacrifice),
+        sentence=wording.instruction(run.name, row.pm, row.cc, size, subflows, standby),
+        prediction=f"{predicted}{needed}{unconfirmed}",
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _between(low: float | None, high: float | None, count: int) -> str:
+    return "" if low is None or high is None else f" ({wording.ends(low, high, count)})"
+
+
+def _subflows(run: RunData, pm: str, cc: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Subflows that carry data and that stand by; empty where that is the path manager's business."""
+    if pm == "pcdc":
+        return next(((one.optional, one.standby) for one in run.impact if one.cc == cc), ((), ()))
+    if pm == "fullmesh" and run.topology is not None:
+        return tuple(path.label for path in run.topology.paths), ()
+    return (), ()

@@ -1,0 +1,134 @@
+"""Pieces of HTML: tables, data for scripts, legends. Everything that comes from files or results is escaped.
+
+It knows no section; `mptune.report.page` puts the pieces together.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from mptune._text import digits
+from mptune.report.charts.style import Key
+from mptune.report.columns import heading
+from mptune.report.sections import Table
+
+#: Rows of a table on the page; a full campaign of the papers has 720 configurations.
+MAX_ROWS = 800
+
+#: Significant digits of a number in a table.
+_DIGITS = 5
+
+#: Letters of a text from which it may be broken into lines.
+_LONG = 24
+
+#: Outlines of Vega's marks in a box of 14 by 14.
+_OUTLINES = {
+    "circle": "M7 3a4 4 0 1 0 .01 0Z",
+    "square": "M3 3h8v8h-8Z",
+    "triangle-up": "M7 2L12 11H2Z",
+    "diamond": "M7 1L11 7 7 13 3 7Z",
+    "cross": "M5.5 2h3v3.5h3v3h-3v3.5h-3v-3.5h-3v-3h3Z",
+    "triangle-down": "M7 12L2 3H12Z",
+    "triangle-right": "M12 7L3 12V2Z",
+    "triangle-left": "M2 7L11 2V12Z",
+}
+
+
+def tables(found: Sequence[Table]) -> str:
+    """Tables under their titles."""
+    return "".join(f"<h3>{escape(one.title)}</h3>{table(one)}" for one in found)
+
+
+def table(one: Table) -> str:
+    """Rows under headings with units; what is beyond a screen's worth of rows is in the named file."""
+    if not one.rows:
+        return "<p>None.</p>"
+    columns = list(one.rows[0])
+    headings = [one.headings.get(name) or heading(name) for name in columns]
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in headings)
+    rows = "".join(f"<tr>{''.join(_cell(row[name]) for name in columns)}</tr>" for row in one.rows[:MAX_ROWS])
+    left = len(one.rows) - MAX_ROWS
+    more = f"<p>{left} more rows: {escape(one.source)}.</p>" if left > 0 else ""
+    return scrolled(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>", one.title) + more
+
+
+def scrolled(content: str, label: str) -> str:
+    """HTML in a place of its own that scrolls, also by keyboard."""
+    name = escape(label, quote=True)
+    return f'<div class="table" tabindex="0" role="region" aria-label="{name}">{content}</div>'
+
+
+def facts(rows: Mapping[str, object]) -> str:
+    """A table of names and values."""
+    lines = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(str(value))}</td></tr>'
+        for name, value in rows.items()
+    )
+    return f'<table class="facts"><tbody>{lines}</tbody></table>'
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "<td></td>"
+    if isinstance(value, bool):
+        return f"<td>{'yes' if value else 'no'}</td>"
+    if isinstance(value, float):
+        return f'<td class="number">{_number(value)}</td>'
+    if isinstance(value, int):
+        return f'<td class="number">{value}</td>'
+    text = str(value)
+    wrapped = ' class="long"' if len(text) > _LONG else ""
+    return f"<td{wrapped}>{escape(text)}</td>"
+
+
+def _number(value: float) -> str:
+    """A number without needless zeros and without an exponent, unless it is tiny."""
+    text = f"{value:.{_DIGITS}g}"
+    return digits(value, _DIGITS) if "e+" in text else text
+
+
+def legend(key: Key, section: str) -> str:
+    """A key as buttons that bring out what they name, in the figures of a section."""
+    items = "".join(
+        f'<li><button type="button" aria-pressed="false" data-name="{escape(name, quote=True)}">'
+        f"{_swatch(key, number)}{escape(name)}</button></li>"
+        for number, name in enumerate(key.names)
+    )
+    return (
+        f'<div class="legend" data-section="{section}"><span>{escape(key.title)}:</span>'
+        f'<ul aria-label="{escape(key.title, quote=True)}: bring out">{items}</ul></div>'
+    )
+
+
+def _swatch(key: Key, number: int) -> str:
+    """Line and mark of a name."""
+    colour, shape, dash = key.look(number)
+    dashes = "" if dash[1] == 0 else f' stroke-dasharray="{dash[0]} {dash[1]}"'
+    return (
+        '<svg viewBox="-5 0 24 14" width="24" height="14" aria-hidden="true">'
+        f'<path d="M-5 7H19" stroke="{colour}" stroke-width="2"{dashes}/>'
+        f'<path d="{_OUTLINES[shape]}" fill="{colour}"/></svg>'
+    )
+
+
+def data(name: str, content: object) -> str:
+    """A block of data for scripts; "<" is written so that no text in it can end the block."""
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    return f'<script type="application/json" id="{name}">{text}</script>'
+
+
+def script(text: str) -> str:
+    """A script of our own or of a library; the end tag cannot occur in it."""
+    return f"<script>{text.replace('</script', '<' + chr(92) + '/script')}</script>"
+
+
+def shortened(thing: Any, count: int = _DIGITS) -> Any:
+    """The same thing with fewer digits: more than a screen can show make a page large."""
+    if isinstance(thing, float):
+        return float(f"{thing:.{count}g}")
+    if isinstance(thing, Mapping):
+        return {key: shortened(value, count) for key, value in thing.items()}
+    if isinstance(thing, list | tuple):
+        return [shortened(value, count) for value in thing]
+    return thing

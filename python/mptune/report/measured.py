@@ -1,0 +1,86 @@
+"""How a run was measured, and what a reader must know before believing its numbers."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from mptune._text import digits
+from mptune.report.run_data import RunData
+from mptune.report.sections import Table
+from mptune.report.settings import in_words
+
+#: MPCOA accepts a model from this R-square on (step 6).
+_R_SQUARED = 0.9
+
+#: Of the reasons of failed trials only the most frequent are listed.
+_REASONS = 20
+
+#: How a testbed begins the reason of a trial that the machine was too busy for.
+_OVERLOADED = "overloaded"
+
+
+def warnings(run: RunData) -> list[str]:
+    """What to take into account, as sentences."""
+    return [*([] if run.answer is None else run.answer.warnings), *_model(run), *_failures(run)]
+
+
+def _model(run: RunData) -> Iterator[str]:
+    for fit in () if run.answer is None else run.answer.fits:
+        if fit.r_squared < _R_SQUARED:
+            yield (
+                f"The model explains little of what was measured with {fit.pm}: R-square "
+                f"{digits(fit.r_squared, 3)}, below {_R_SQUARED}."
+            )
+
+
+def _failures(run: RunData) -> Iterator[str]:
+    failed = run.failures
+    if failed:
+        yield f"{len(failed)} of {len(run.trials)} trials failed and are left out (reasons at the end)."
+    overloaded = sum(one.failed is not None and one.failed.startswith(_OVERLOADED) for one in failed)
+    if overloaded:
+        yield f"{overloaded} of them were overloaded: the machine was too busy for real time."
+    if run.foreign:
+        yield f"{run.foreign} trials of other campaigns in the store are not shown."
+
+
+def in_short(run: RunData) -> dict[str, object]:
+    """The few facts that everyone wants: where, when, how often, with what."""
+    config, trials = run.config, run.trials
+    options = config.options
+    told: dict[str, object] = {"begun": config.time.replace("T", " ")}
+    if trials:
+        told["testbed"] = ", ".join(dict.fromkeys(one.testbed for one in trials))
+        counts = Counter(one.purpose for one in trials)
+        told["trials"] = ", ".join(f"{number} {purpose}" for purpose, number in counts.items())
+        told["failed"] = len(run.failures)
+    else:
+        told["measured"] = f"elsewhere: {options.get('from', 'given measurements')}"
+    if "duration_ns" in options:
+        told["each trial"] = f"{options['duration_ns'] / 1e9:g} s"
+    if "seed" in options:
+        told["base of the seeds"] = options["seed"]
+    for fit in () if run.answer is None else run.answer.fits:
+        told[f"R-square, {fit.pm}"] = digits(fit.r_squared, 4)
+    told["mptune"] = config.versions.get("mptune", "unknown")
+    told["platform"] = config.platform
+    return told
+
+
+def in_full(run: RunData) -> dict[str, object]:
+    """Every version and option, and what the testbed tells of the first trial shown over time."""
+    told: dict[str, object] = {f"version of {name}": text for name, text in run.config.versions.items()}
+    told |= {f"option {name}": value for name, value in in_words(run.config.options).items()}
+    for observation in list(run.observations.values())[:1]:
+        told |= {f"testbed: {name}": value for name, value in observation.metadata.items()}
+    return told
+
+
+def reasons(run: RunData) -> Table | None:
+    """Why trials failed; None if none did."""
+    failed = Counter((one.purpose, one.failed) for one in run.failures)
+    rows: list[dict[str, Any]] = [
+        {"trials": number, "of": purpose, "reason": reason}
+        for (purpose, reason), number in failed.most_common(_REASONS)
+    ]
+    return Table(title="Failed trials", rows=rows) if rows else None

@@ -1,0 +1,57 @@
+"""What a report shows: sections with figures, the tables behind them, and how to read them.
+
+A section is one function of a run in one of the files here, and one line below; one without data is left
+out. Rows are prepared here and drawn by `mptune.report.charts`; how a page or files are made of sections
+is the business of `mptune.report.page` and `mptune.report.files`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from mptune.report.choices import Choices, choices
+from mptune.report.run_data import RunData
+from mptune.report.sections._base import Panel, Section, Table
+from mptune.report.sections.compared import (
+    compared,
+    compared_completions,
+    compared_fronts,
+    compared_responses,
+)
+from mptune.report.sections.factors import completion, initial_paths, time_of_day
+from mptune.report.sections.network import network
+from mptune.report.sections.series import over_time, panorama, stacked
+from mptune.report.sections.subflows import sets
+from mptune.report.sections.sweep import bars, responses
+from mptune.report.sections.trade_off import trade_off
+
+__all__ = ["Panel", "Section", "Table", "choices", "sections"]
+
+_Maker = Callable[[RunData, Choices], Iterator[Section]]
+
+#: Of one run, the most wanted first.
+_OF_A_RUN: tuple[_Maker, ...] = (
+    trade_off,
+    responses,
+    bars,
+    sets,
+    over_time,
+    stacked,
+    panorama,
+    completion,
+    initial_paths,
+    time_of_day,
+    network,
+)
+
+#: Of several runs, after the trade-off of the first, whose slider belongs to the answer.
+_OF_SEVERAL = (compared, compared_responses, compared_fronts, compared_completions)
+
+
+def sections(run: RunData, others: Sequence[RunData] = ()) -> list[Section]:
+    """Every section that there is data for; `others` are runs to compare with."""
+    positions = choices(run)
+    own = [section for maker in _OF_A_RUN for section in maker(run, positions)]
+    if not others:
+        return own
+    against = [section for maker in _OF_SEVERAL for section in maker([run, *others])]
+    first = [one for one in own if one.name == "trade-off"]
+    return [*first, *against, *(one for one in own if one not in first)]

@@ -1,0 +1,91 @@
+"""What a section is, and the statistics that several of them show. It knows no chart and no page."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from mptune.report.charts.style import Key, Spec
+from mptune.report.run_data import TrialRow
+from mptune.statistics import summarise
+
+Rows = list[dict[str, Any]]
+
+#: How bars and impact factors show the spread of the runs.
+SPREAD = "thin line: minimum to maximum; thick line: 10 % to 90 % quantile."
+
+
+class Panel(msgspec.Struct, kw_only=True):
+    """One chart of a section; `title` tells it from the others."""
+
+    chart: Spec
+    title: str = ""
+
+
+class Table(msgspec.Struct, kw_only=True):
+    """Numbers behind a figure; `rows` have the same columns.
+
+    Attributes
+    ----------
+    source : file of the run directory, or command, that has all of it, if it is longer than what is shown.
+    headings : of columns whose names do not say it.
+    """
+
+    title: str
+    rows: Rows
+    source: str = "observations.csv"
+    headings: dict[str, str] = {}
+
+
+class Section(msgspec.Struct, kw_only=True):
+    """One part of a report.
+
+    Attributes
+    ----------
+    name : identifier, also of its files; nothing of it comes from data.
+    lead : how to read it, a sentence or two.
+    panels : charts side by side; they share one key.
+    drawing : SVG texts for a wide and for a narrow page, in the place of charts.
+    tables : the numbers behind it; `open` ones are shown without being asked for.
+    """
+
+    name: str
+    title: str
+    lead: str
+    panels: Sequence[Panel] = ()
+    key: Key | None = None
+    drawing: tuple[str, str] | None = None
+    tables: Sequence[Table] = ()
+    open: Sequence[Table] = ()
+
+
+def statistics(values: Sequence[float], unit: str) -> dict[str, Any]:
+    """Columns of a summary; the 95 % interval is None of a single value."""
+    one = summarise(values)
+    named = {name: getattr(one, name) for name in ("mean", "min", "max", "q10", "q90", "low", "high")}
+    return {**{f"{name}_{unit}": value for name, value in named.items()}, "runs": one.n}
+
+
+def grouped(
+    trials: Iterable[TrialRow], columns: Sequence[str], value: Callable[[TrialRow], float | None], unit: str
+) -> Rows:
+    """Statistics of a value of the trials for each combination of some of their columns."""
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for one in trials:
+        number = value(one)
+        if number is not None:
+            groups.setdefault(tuple(getattr(one, column) for column in columns), []).append(number)
+    return [
+        {**dict(zip(columns, group, strict=True)), **statistics(values, unit)}
+        for group, values in groups.items()
+    ]
+
+
+def throughput(trial: TrialRow) -> float | None:
+    """Throughput of a trial, Mbit/s."""
+    return trial.throughput_mbps
+
+
+def without(rows: Rows, *columns: str) -> Rows:
+    """The rows without what is only drawn."""
+    return [{name: value for name, value in row.items() if name not in columns} for row in rows]

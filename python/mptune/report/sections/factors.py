@@ -1,0 +1,142 @@
+"""Sections of other factors of a sweep: transfers, initial paths, the time of day."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from mptune.campaign.grid import MIB
+from mptune.report.charts import factors as charts
+from mptune.report.charts.style import Key, distinct, key
+from mptune.report.choices import Choices
+from mptune.report.run_data import RunData, TrialRow
+from mptune.report.sections._base import (
+    SPREAD,
+    Panel,
+    Rows,
+    Section,
+    Table,
+    grouped,
+    statistics,
+    throughput,
+    without,
+)
+from mptune.report.sections.sweep import HEADROOM, manager_key
+
+#: Steps of the time of day, hours.
+_STEP_H = 0.25
+
+
+def completion(run: RunData, choices: Choices) -> Iterator[Section]:
+    """Completion time over transfer size, a panel per congestion control (PCDC Figs. 7, 9, 11)."""
+    rows = completion_rows(run)
+    if not rows:
+        return
+    top = HEADROOM * max(row["max_s"] for row in rows)
+    colours = manager_key(rows)
+    yield Section(
+        name="completion",
+        title="Completion time over transfer size",
+        lead=f"From the first SYN to the last byte in order, with {rows[0]['buffer_mib']:.4g} MiB of buffer. "
+        f"Bar: mean of the runs; {SPREAD}",
+        panels=[
+            Panel(
+                title=cc, chart=charts.completion([row for row in rows if row["cc"] == cc], colours, top=top)
+            )
+            for cc in distinct(row["cc"] for row in rows)
+        ],
+        key=colours,
+        tables=[Table(title="Completion times", rows=without(rows, "transfer"))],
+    )
+
+
+def completion_rows(run: RunData) -> Rows:
+    """Completion times with the largest buffer, by rising size of the transfer."""
+    done = [one for one in run.trials if one.purpose == "sweep" and one.transfer_bytes and one.failed is None]
+    largest = max((one.buffer_bytes for one in done), default=0)
+    shown = [one for one in done if one.buffer_bytes == largest]
+    columns = "manager", "cc", "buffer_mib", "transfer_bytes"
+    rows = grouped(shown, columns, lambda one: one.completion_s, "s")
+    rows.sort(key=lambda row: row["transfer_bytes"])
+    return [{**row, "transfer": f"{row['transfer_bytes'] / 1024:.4g}"} for row in rows]
+
+
+def initial_paths(run: RunData, choices: Choices) -> Iterator[Section]:
+    """Throughput per initial path with 95 % intervals (buffer sizes Figs. 5-9, path management Figs. 5-9)."""
+    if not run.many_paths:
+        return
+    rows = grouped(run.swept, ("manager", "cc", "initial_path", "buffer_mib"), throughput, "mbps")
+    if not rows:
+        return
+    paths = key("initial_path", "initial path", rows, marks=True)
+    over_buffers = len({row["buffer_mib"] for row in rows}) > 1
+    yield Section(
+        name="initial-paths",
+        title="Throughput per initial path",
+        lead="Mean of the runs with its 95 % interval."
+        + ("" if over_buffers else f" Buffer: {rows[0]['buffer_mib']:.4g} MiB."),
+        panels=_over_buffers(rows, paths) if over_buffers else _side_by_side(rows),
+        key=paths if over_buffers else manager_key(rows),
+        tables=[Table(title="Means and intervals", rows=rows)],
+    )
+
+
+def _over_buffers(rows: Rows, paths: Key) -> list[Panel]:
+    """A panel per path manager and congestion control, a line per initial path."""
+    top = HEADROOM * max(row["high_mbps"] or row["mean_mbps"] for row in rows)
+    panels = []
+    for manager, cc in dict.fromkeys((row["manager"], row["cc"]) for row in rows):
+        mine = [row for row in rows if (row["manager"], row["cc"]) == (manager, cc)]
+        panels.append(Panel(title=f"{manager}, {cc}", chart=charts.by_buffer(mine, paths, top=top)))
+    return panels
+
+
+def _side_by_side(rows: Rows) -> list[Panel]:
+    """A panel per congestion control, initial paths below each other."""
+    colours = manager_key(rows)
+    return [
+        Panel(
+            title=cc,
+            chart=charts.intervals(
+                [row for row in rows if row["cc"] == cc],
+                colours,
+                down="initial_path",
+                title="initial path",
+                zero=True,
+            ),
+        )
+        for cc in distinct(row["cc"] for row in rows)
+    ]
+
+
+def time_of_day(run: RunData, choices: Choices) -> Iterator[Section]:
+    """Throughput with the largest buffer over the time of day, of a campaign that was repeated."""
+    if len({one.round for one in run.trials}) < 2:
+        return
+    largest = max((one.buffer_bytes for one in run.swept), default=0)
+    groups: dict[tuple[str, float], list[float]] = {}
+    for one in run.swept:
+        if one.buffer_bytes == largest and one.throughput_mbps is not None:
+            name = f"{one.manager}, {one.cc}"
+            groups.setdefault((name, _time_of_day_h(run, one)), []).append(one.throughput_mbps)
+    rows = [
+        {"name": name, "time_of_day_h": hour, **statistics(values, "mbps")}
+        for (name, hour), values in sorted(groups.items())
+    ]
+    if not rows:
+        return
+    colours = key("name", "configuration", rows, marks=True)
+    yield Section(
+        name="time-of-day",
+        title="Throughput over the time of day",
+        lead=f"With {largest / MIB:.4g} MiB, all rounds together: mean of what began in the same quarter "
+        "of an hour, minimum to maximum. The throughput axis does not begin at 0.",
+        panels=[Panel(chart=charts.time_of_day(rows, colours))],
+        key=colours,
+        tables=[Table(title="By quarters of an hour", rows=rows)],
+    )
+
+
+def _time_of_day_h(run: RunData, one: TrialRow) -> float:
+    """Quarter of an hour in which a trial began, in the time zone of the campaign."""
+    zone = datetime.fromisoformat(run.config.time).tzinfo
+    started = datetime.fromtimestamp(one.started, zone)
+    return _STEP_H * ((started.hour * 60 + started.minute) // round(60 * _STEP_H))

@@ -1,0 +1,166 @@
+"""Sections over time: the total, by subflow, and per congestion control."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from mptune.report.charts.style import distinct, key
+from mptune.report.charts.subflows import over_time as time_chart
+from mptune.report.charts.subflows import stacked as stacked_chart
+from mptune.report.choices import Choices
+from mptune.report.run_data import RunData, TrialRow
+from mptune.report.sections._base import Panel, Rows, Section, Table, without
+from mptune.report.sections.sweep import HEADROOM, manager_key
+from mptune.testbeds import BIN_NS, Observation
+
+T = TypeVar("T")
+
+#: Steps of a drawn series: a phone shows no more, and single bins of 100 ms show bursts, not throughput.
+_STEPS = 80
+
+#: Widths of a step, in bins.
+_WIDTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+#: Height of one of many panels, pixels.
+_LOW = 150
+
+#: Where all of a series is.
+_SERIES = "mptune campaign export --series"
+
+
+def over_time(run: RunData, choices: Choices) -> Iterator[Section]:
+    """Total throughput over time: answer and default, or the best of a sweep (path management Fig. 3)."""
+    groups = _named(run, run.shown)
+    if not groups:
+        return
+    series, step = _mean_series(groups, run.observations)
+    rows: Rows = [{"name": name, **row} for name, mine in series.items() for row in mine]
+    runs = max(len(one) for one in groups.values())
+    colours = key("name", "configuration", rows)
+    yield Section(
+        name="over-time",
+        title="Throughput over time",
+        lead=f"Received in order, per {step:g} s: mean of {runs} runs, band from minimum to maximum.",
+        panels=[Panel(chart=time_chart(rows, colours))],
+        key=colours,
+        tables=[Table(title="Mean, minimum and maximum", rows=rows, source=_SERIES)],
+    )
+
+
+def stacked(run: RunData, choices: Choices) -> Iterator[Section]:
+    """Throughput over time by subflow, a panel per configuration (path management Fig. 4)."""
+    first = {name: run.observations[trials[0].key] for name, trials in _named(run, run.shown).items()}
+    width = _width(max((len(one.bins) for one in first.values()), default=0))
+    rows = {name: _by_subflow(seen, width) for name, seen in first.items()}
+    together: Rows = [{"name": name, **row} for name, mine in rows.items() for row in mine]
+    if not together:
+        return
+    totals: dict[tuple[str, float], float] = {}
+    for row in together:
+        step = row["name"], row["t_s"]
+        totals[step] = totals.get(step, 0.0) + row["throughput_mbps"]
+    top = HEADROOM * max(totals.values())
+    colours = key("subflow", "subflow", sorted(together, key=lambda row: row["place"]))
+    yield Section(
+        name="over-time-subflows",
+        title="Throughput over time by subflow",
+        lead=f"First run of each configuration, per {_seconds(width):g} s, stacked; subflows that delivered "
+        "something.",
+        panels=[
+            Panel(title=name, chart=stacked_chart(mine, colours, top=top)) for name, mine in rows.items()
+        ],
+        key=colours,
+        tables=[Table(title="Subflow by subflow", rows=without(together, "place"), source=_SERIES)],
+    )
+
+
+def _by_subflow(seen: Observation, width: int) -> Rows:
+    """Throughput of each subflow that delivered something; several on one path are numbered."""
+    delivered = [one for one in seen.subflows if any(one.bins)]
+    on_path: dict[str, int] = {}
+    rows: Rows = []
+    for place, subflow in enumerate(delivered):
+        number = on_path[subflow.path] = on_path.get(subflow.path, 0) + 1
+        name = subflow.path if number == 1 else f"{subflow.path} ({number})"
+        rows += [
+            {"subflow": name, "place": place, "t_s": t_s, "throughput_mbps": rate}
+            for t_s, rate in _steps(subflow.bins, width)
+        ]
+    return rows
+
+
+def panorama(run: RunData, choices: Choices) -> Iterator[Section]:
+    """Throughput over time, a panel per congestion control, a line per path manager (PCDC Fig. 5)."""
+    if not run.panorama:
+        return
+    groups = {(one.cc, one.manager): [one] for one in run.panorama}
+    series, step = _mean_series(groups, run.observations)
+    rows: Rows = [{"cc": cc, "manager": pm, **row} for (cc, pm), mine in series.items() for row in mine]
+    top = HEADROOM * max(row["max_mbps"] for row in rows)
+    colours, first = manager_key(rows), run.panorama[0]
+    yield Section(
+        name="over-time-congestion-controls",
+        title="Throughput over time per congestion control",
+        lead=f"First run with the largest buffer, {first.buffer_mib:.4g} MiB{_begun(first)}, per {step:g} s.",
+        panels=[
+            Panel(
+                title=cc,
+                chart=time_chart([row for row in rows if row["cc"] == cc], colours, top=top, height=_LOW),
+            )
+            for cc in distinct(row["cc"] for row in rows)
+        ],
+        key=colours,
+        tables=[Table(title="Throughput", rows=without(rows, "min_mbps", "max_mbps"), source=_SERIES)],
+    )
+
+
+def _named(run: RunData, trials: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:
+    """Trials by their configuration in words."""
+    groups: dict[str, list[TrialRow]] = {}
+    for one in trials:
+        name = f"{one.manager}, {one.cc}, {one.buffer_mib:.4g} MiB{_begun(one)}"
+        if one.purpose == "confirm" and run.answer is not None:
+            answer = run.answer
+            same = (one.pm, one.cc, one.buffer_bytes) == (answer.opm, answer.occ, answer.obs_bytes)
+            name = f"{'recommended' if same else 'default'}: {name}"
+        groups.setdefault(name, []).append(one)
+    return groups
+
+
+def _begun(trial: TrialRow) -> str:
+    return "" if trial.initial_path is None else f", initial path {trial.initial_path}"
+
+
+def _mean_series(
+    groups: dict[T, list[TrialRow]], seen: dict[bytes, Observation]
+) -> tuple[dict[T, Rows], float]:
+    """Mean, minimum and maximum over the trials of each group, and the width of a step in seconds."""
+    bins = {name: [seen[one.key].bins for one in trials] for name, trials in groups.items()}
+    width = _width(max(len(one) for ones in bins.values() for one in ones))
+    series: dict[T, Rows] = {}
+    for name, ones in bins.items():
+        series[name] = []
+        for together in itertools.zip_longest(*(_steps(one, width) for one in ones)):
+            present = [one for one in together if one is not None]
+            rates = [rate for _, rate in present]
+            mean = min(max(math.fsum(rates) / len(rates), min(rates)), max(rates))
+            ends = {"min_mbps": min(rates), "max_mbps": max(rates)}
+            series[name].append({"t_s": present[0][0], "mean_mbps": mean, **ends})
+    return series, _seconds(width)
+
+
+def _width(bins: int) -> int:
+    """Bins of one step."""
+    return next((width for width in _WIDTHS if bins <= width * _STEPS), -(-bins // _STEPS))
+
+
+def _seconds(width: int) -> float:
+    return width * BIN_NS / 1e9
+
+
+def _steps(bins: Sequence[int], width: int) -> Iterator[tuple[float, float]]:
+    """Begin (s) and throughput (Mbit/s) of each step; the last one only if it is full or alone."""
+    for first in range(0, max(len(bins) - width + 1, min(len(bins), 1)), width):
+        part = bins[first : first + width]
+        yield _seconds(first), sum(part) * 8e3 / (len(part) * BIN_NS)

@@ -1,0 +1,140 @@
+"""Sections of a sweep: throughput over buffer with fits, and bars at two buffers."""
+
+from collections.abc import Iterator
+
+from mptune.report.charts.style import Key, distinct, key, short
+from mptune.report.charts.sweep import bars as bars_chart
+from mptune.report.charts.sweep import response
+from mptune.report.choices import Choices
+from mptune.report.run_data import Answer, RunData
+from mptune.report.sections._base import SPREAD, Panel, Rows, Section, Table, grouped, throughput, without
+
+#: Room above the largest value, as a factor.
+HEADROOM = 1.06
+
+#: Place of the path managers in the palette: away from the congestion controls' first colours.
+MANAGERS = 4
+
+
+def cc_key(run: RunData) -> Key:
+    """Colours and marks of the congestion controls, the same in all figures."""
+    named = [
+        *(one.cc for one in run.trials),
+        *(one.cc for one in run.curves),
+        *(one.cc for one in run.impact),
+    ]
+    return Key(field="cc", title="congestion control", names=distinct(named), marks=True)
+
+
+def manager_key(rows: Rows) -> Key:
+    """Colours of the path managers."""
+    return key("manager", "path manager", rows, first=MANAGERS)
+
+
+def responses(run: RunData, choices: Choices) -> Iterator[Section]:
+    """Throughput over buffer, a panel per path manager: data, fitted curves, intervals (MPCOA Fig. 5)."""
+    columns = "manager", "cc", "buffer_mib"
+    points = [] if run.many_paths else grouped(run.swept, columns, throughput, "mbps")
+    curves = _curve_rows(run)
+    sizes = {row["buffer_mib"] for row in (*points, *curves)}
+    if len(sizes) < 2:
+        return
+    tops = [row["max_mbps"] for row in points] or [row["predicted_mbps"] for row in curves]
+    colours, panels = cc_key(run), []
+    for manager in distinct(row["manager"] for row in (*points, *curves)):
+        marks = choices.marks(max(sizes), manager)
+        chart = response(
+            [row for row in points if row["manager"] == manager],
+            [row for row in curves if row["manager"] == manager],
+            colours,
+            top=HEADROOM * max(tops),
+            choices=marks,
+            choice=choices.answer if marks else None,
+        )
+        panels.append(Panel(title=manager, chart=chart))
+    told = ["Marks: mean of the runs, with minimum and maximum."] if points else []
+    if run.answer is not None:
+        told.append(
+            f"Lines: the {run.answer.model} model, with its 95 % interval where it has one. Ring: the choice."
+        )
+    yield Section(
+        name="response",
+        title="Throughput over buffer",
+        lead=" ".join(told),
+        panels=panels,
+        key=colours,
+        tables=[
+            *([Table(title="Means of the runs", rows=points)] if points else ()),
+            *([] if run.answer is None else _models(run.answer)),
+        ],
+    )
+
+
+def _curve_rows(run: RunData) -> Rows:
+    return [
+        {
+            "manager": one.pm,
+            "cc": one.cc,
+            "buffer_mib": one.buffer_mib,
+            "predicted_mbps": one.predicted_mbps,
+            "predicted_low_mbps": one.low_mbps,
+            "predicted_high_mbps": one.high_mbps,
+        }
+        for one in run.curves
+    ]
+
+
+def _models(answer: Answer) -> Iterator[Table]:
+    """Formulas, how well they fit, and how the models compare (MPCOA Table 4)."""
+    columns = "pm", "cc", "formula", "max_mbps", "buffer_at_max_mib"
+    rows = [{name: row.get(name) for name in columns} for row in answer.models]
+    yield Table(title=f"The {answer.model} model (bs: buffer in MiB)", rows=rows, source="result.json")
+    fits = []
+    for fit in answer.fits:
+        largest = max((p for p in fit.p_values.values() if p is not None), default=None)
+        fits.append({"pm": fit.pm, "r_squared": fit.r_squared, "largest_p_value": largest, "n": fit.n})
+    yield Table(title="How well it fits", rows=fits, source="result.json")
+    if answer.comparison:
+        errors = [
+            {"model": row["model"], "error_mbps": row["rms_mbps"], "chosen": row["model"] == answer.model}
+            for row in answer.comparison
+        ]
+        title = "Models by their error at buffers and runs held out of the fit"
+        yield Table(title=title, rows=errors, source="result.json")
+
+
+def bars(run: RunData, choices: Choices) -> Iterator[Section]:
+    """Path managers and congestion controls side by side, with two buffers (MPCOA Figs. 6-8)."""
+    swept = run.swept
+    rows = grouped(swept, ("manager", "cc", "buffer_mib"), throughput, "mbps")
+    if len({(row["manager"], row["cc"]) for row in rows}) < 2:
+        return
+    shown = _two_sizes(run, sorted({row["buffer_mib"] for row in rows}))
+    picked: Rows = [{**row, "label": short(row["mean_mbps"])} for row in rows if row["buffer_mib"] in shown]
+    top = HEADROOM * max(row["max_mbps"] for row in picked)
+    colours = manager_key(picked)
+    over = " over all initial paths" if run.many_paths else ""
+    yield Section(
+        name="bars",
+        title="Path managers and congestion controls",
+        lead=f"Bar: mean of the runs{over}; {SPREAD}",
+        panels=[
+            Panel(
+                title=f"{size:.4g} MiB, {what}",
+                chart=bars_chart([row for row in picked if row["buffer_mib"] == size], colours, top=top),
+            )
+            for size, what in shown.items()
+        ],
+        key=colours,
+        tables=[Table(title="Means and spread", rows=without(picked, "label"))],
+    )
+
+
+def _two_sizes(run: RunData, sizes: list[float]) -> dict[float, str]:
+    """The measured buffer nearest to the recommended one, and the largest."""
+    shown = {}
+    if run.answer is not None:
+        obs = run.answer.obs_mib
+        shown[min(sizes, key=lambda size: abs(size - obs))] = "nearest to the recommended buffer"
+    shown.setdefault(sizes[-1], "the largest buffer")
+    return shown

@@ -1,0 +1,80 @@
+"""The section of the trade-off, which stands beside the answer: its slider changes both."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mptune.report.charts.style import key
+from mptune.report.charts.trade_off import trade_off as chart
+from mptune.report.choices import Choices
+from mptune.report.run_data import FrontRow, RunData
+from mptune.report.sections._base import Panel, Rows, Section, Table, without
+
+#: Sacrifices that are written beside their points.
+_LABELLED = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5)
+
+
+def trade_off(run: RunData, choices: Choices) -> Iterator[Section]:
+    """Throughput against buffer, and what each sacrifice gets."""
+    answer = run.answer
+    if answer is None or not answer.pareto:
+        return
+    rows = front_rows(answer.pareto)
+    colours = key("name", "path manager, congestion control", rows, marks=True)
+    marks = choices.marks(max(row["buffer_mib"] for row in rows))
+    yield Section(
+        name="trade-off",
+        title="What a smaller buffer costs",
+        lead="Each mark: the smallest buffer that still gives the best throughput less a sacrifice (%). "
+        "Ring: the choice shown. Crosses: 95 % intervals. The throughput axis does not begin at 0.",
+        panels=[Panel(chart=chart(rows, colours, choices=marks, choice=choices.answer))],
+        key=colours,
+        tables=[
+            Table(
+                title="The smallest buffer for every sacrifice",
+                rows=without(rows, "percent"),
+                source="pareto.csv",
+            ),
+            *_traditional(answer.traditional, answer.obs_mib),
+        ],
+    )
+
+
+def front_rows(front: Sequence[FrontRow]) -> Rows:
+    """Points of a front as rows."""
+    return [
+        {
+            "name": f"{row.pm}, {row.cc}",
+            "sacrifice_percent": 100 * row.sacrifice,
+            "buffer_mib": row.buffer_mib,
+            "buffer_low_mib": row.buffer_mib_low,
+            "buffer_high_mib": row.buffer_mib_high,
+            "throughput_mbps": row.throughput_mbps,
+            "throughput_low_mbps": row.throughput_mbps_low,
+            "throughput_high_mbps": row.throughput_mbps_high,
+            "percent": f"{100 * row.sacrifice:g} %" if row.sacrifice in _LABELLED else "",
+        }
+        for row in front
+    ]
+
+
+#: Formulas of `mptune.theory.traditional` in words.
+_FORMULAS = {
+    "eq1": "max RTT x sum of rates (Eq. 1)",
+    "eq2": "with a fast retransmission (Eq. 2)",
+    "eq3": "with a timer retransmission (Eq. 3)",
+    "table5": "3 (max RTT + max RTO) x sum of access rates (MPCOA Table 5)",
+}
+
+
+def _traditional(sizes: dict[str, dict[str, Any]], obs_mib: float) -> Iterator[Table]:
+    rows = [
+        {
+            "formula": _FORMULAS[name],
+            "buffer_mib": size["mib"],
+            "recommended_mib": obs_mib,
+            "recommended_is_percent": 100 * size["share"],
+        }
+        for name, size in sizes.items()
+    ]
+    if rows:
+        yield Table(title="What the traditional formulas ask for", rows=rows, source="result.json")

@@ -1,0 +1,108 @@
+"""Runs to report on: small, simulated, of a network whose names would do harm if they were not escaped."""
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from mptune.definition import read_definition
+from mptune.execution import start
+from mptune.report.reading import read_run
+from mptune.report.run_data import RunData
+
+#: Names of a site and of an ISP. Abbreviations are restricted, names are not.
+SITE = "</script><script>alert(1)</script>"
+ISP = "<img src=x onerror=alert(2)> & \"quoted\" 'twice'"
+
+OPTIMISE = """
+topology = "hostile.toml"
+[factors]
+pm = ["fullmesh", "pcdc"]
+cc = ["cubic", "reno"]
+buffers = "0.02,0.05,0.1,0.2,0.5"
+[trials]
+runs = 3
+duration = "5s"
+[impact]
+runs = 3
+duration = "3s"
+[decision]
+resamples = 40
+confirm_runs = 3
+"""
+TRANSFERS = """
+topology = "hostile.toml"
+kind = "sweep"
+[factors]
+pm = ["fullmesh", "pcdc"]
+cc = ["cubic", "reno"]
+buffers = "0.1,0.5"
+transfer = ["64 KiB", "16 KiB"]
+[trials]
+runs = 3
+"""
+PATHS = """
+topology = "hostile.toml"
+kind = "sweep"
+[factors]
+pm = ["fullmesh"]
+cc = ["cubic", "reno"]
+buffers = "0.1,0.5"
+initial_path = ["P-D", "T-D"]
+[trials]
+runs = 3
+duration = "2s"
+[repeat]
+every = "1h"
+for = "2h"
+"""
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the run directories `optimised`, `transfers` and `paths`."""
+    place = tmp_path_factory.mktemp("reported")
+    text = _scenario("UiT-HAW").read_text(encoding="utf-8")
+    text = text.replace('"Universitetet i Tromsø"', json.dumps(SITE)).replace('"PowerTech"', json.dumps(ISP))
+    (place / "hostile.toml").write_text(text, encoding="utf-8")
+    for name, content in (("optimised", OPTIMISE), ("transfers", TRANSFERS), ("paths", PATHS)):
+        file = place / f"{name}.toml"
+        file.write_text(content)
+        start(read_definition(file), place / name, wait=_at_once)
+    return place
+
+
+def _scenario(name: str) -> Path:
+    import mptune
+
+    return Path(mptune.__file__).parent / "scenarios" / f"{name}.toml"
+
+
+def _at_once(time: datetime) -> None:
+    """A repeated campaign need not wait."""
+
+
+@pytest.fixture
+def site_name() -> str:
+    return SITE
+
+
+@pytest.fixture
+def isp_name() -> str:
+    return ISP
+
+
+@pytest.fixture(scope="session")
+def optimised(runs: Path) -> RunData:
+    return read_run(runs / "optimised", "optimised")
+
+
+@pytest.fixture(scope="session")
+def transfers(runs: Path) -> RunData:
+    return read_run(runs / "transfers", "transfers")
+
+
+@pytest.fixture(scope="session")
+def paths(runs: Path) -> RunData:
+    return read_run(runs / "paths", "paths")

@@ -1,0 +1,253 @@
+"""The page in a real browser, opened from the disk as its readers open it.
+
+Needs Chromium on the PATH; without it these tests are skipped, but fail where the environment variable CI
+says that everything must be there.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, sync_playwright
+
+from mptune.report.files import write_report
+from mptune.report.run_data import RunData
+from mptune.report.sections import sections
+
+pytestmark = pytest.mark.timeout(180)
+
+#: What the browser is called in distributions.
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+#: Widths of a phone and of a desk, pixels.
+PHONE, DESK = 390, 1400
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = next((path for name in _NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        (pytest.fail if "CI" in os.environ else pytest.skip)("no Chromium on the PATH")
+    # As root Chromium has no sandbox; the page is ours.
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as driver:
+        launched = driver.chromium.launch(executable_path=found, args=arguments)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def file(
+    optimised: RunData, transfers: RunData, paths: RunData, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """Pages of an answer, of a sweep, and of runs compared."""
+    place = tmp_path_factory.mktemp("pages")
+    pages = {
+        "answer": [optimised],
+        "transfers": [transfers],
+        "paths": [paths],
+        "compared": [optimised, paths],
+    }
+    return {name: write_report(shown, place / name, figures=False)[0] for name, shown in pages.items()}
+
+
+class Opened:
+    """A page, and what it complained of or asked for."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
+        page.route("**/*", self._route)
+
+    def _route(self, route: Route) -> None:
+        url = route.request.url
+        if url.startswith(("file:", "data:")):
+            route.continue_()
+        else:
+            self.requests.append(url)
+            route.abort()
+
+
+@pytest.fixture
+def opened(browser: Browser, file: dict[str, Path], request: pytest.FixtureRequest) -> Iterator[Opened]:
+    """A page, its width and its colour scheme as parametrised; drawn."""
+    name, width, scheme = getattr(request, "param", ("answer", DESK, "light"))
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    shown = Opened(context.new_page())
+    shown.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    shown.page.goto(file[name].as_uri())
+    shown.page.wait_for_selector("body[data-drawn]", timeout=60_000)
+    yield shown
+    context.close()
+
+
+def marks(page: Page, chart: str) -> int:
+    """Visible marks of a chart that have an extent; axes do not count."""
+    found: int = page.evaluate(
+        """(id) => [...document.querySelectorAll(`#${id} g[class*="role-mark"] > *`)]
+            .filter((one) => Number(one.getAttribute("opacity") ?? 1) > 0)
+            .map((one) => one.getBoundingClientRect())
+            .filter((box) => box.width + box.height > 0).length""",
+        chart,
+    )
+    return found
+
+
+#: Each page on a phone in light and on a desk in dark colours, and how such a case is called.
+EVERYWHERE = [
+    (name, width, scheme)
+    for name in ("answer", "transfers", "paths", "compared")
+    for width, scheme in ((PHONE, "light"), (DESK, "dark"))
+]
+everywhere = pytest.mark.parametrize(
+    "opened", EVERYWHERE, indirect=True, ids=["-".join(str(part) for part in one) for one in EVERYWHERE]
+)
+
+
+@everywhere
+def test_it_draws_everything_quietly_and_asks_for_nothing(opened: Opened) -> None:
+    page = opened.page
+    charts = page.eval_on_selector_all(".chart", "found => found.map(one => one.id)")
+    assert charts
+    assert {chart: marks(page, chart) for chart in charts if not marks(page, chart)} == {}
+    assert opened.complaints == []
+    assert opened.requests == []
+
+
+@everywhere
+def test_it_never_scrolls_sideways(opened: Opened) -> None:
+    """Not even with all tables open: those scroll in places of their own."""
+    opened.page.eval_on_selector_all("details", "found => found.forEach(one => { one.open = true; })")
+    widths = opened.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert widths[0] <= widths[1]
+    outside = opened.page.evaluate(
+        """[...document.querySelectorAll(".chart svg, .drawing svg")]
+            .filter((one) => one.getBoundingClientRect().right > window.innerWidth + 1)
+            .map((one) => one.parentElement.id)"""
+    )
+    assert outside == []
+
+
+def test_the_slider_changes_the_sentence_and_moves_the_ring(opened: Opened, optimised: RunData) -> None:
+    """By keyboard, there and back."""
+    assert optimised.answer is not None
+    page = opened.page
+    sentence = page.locator("#sentence p:visible")
+    assert sentence.all_inner_texts() == [optimised.answer.answer[0]]
+    assert page.locator("#evidence").is_visible()
+    at_first = ring(page)
+    slider = page.locator("#sacrifice")
+    slider.focus()
+    page.keyboard.press("Home")
+    best = optimised.answer.pareto[0]
+    assert f"with {best.cc}" in sentence.inner_text() and sentence.inner_text() != optimised.answer.answer[0]
+    assert f"set the buffer to {best.buffer_mib:.2f} MiB" in sentence.inner_text()
+    assert "model predicts" in page.locator("#prediction").inner_text()
+    assert not page.locator("#evidence").is_visible()
+    assert slider.get_attribute("aria-valuetext") == page.locator("#given-up").inner_text() == "0 %"
+    page.wait_for_function("before => JSON.stringify(window.ringAt()) !== before", arg=at_first)
+    page.locator("#back").press("Enter")
+    assert sentence.all_inner_texts() == [optimised.answer.answer[0]]
+    page.wait_for_function("before => JSON.stringify(window.ringAt()) === before", arg=at_first)
+    assert opened.complaints == []
+
+
+def ring(page: Page) -> str:
+    """Where the visible ring of the trade-off is."""
+    page.evaluate(
+        """() => { window.ringAt = () => [...document.querySelectorAll("#trade-off-0 path")]
+            .filter((one) => one.getAttribute("stroke") === "var(--ink)")
+            .filter((one) => one.getAttribute("stroke-width") === "2.5")
+            .filter((one) => Number(one.getAttribute("opacity") ?? 1) > 0.5)
+            .map((one) => one.getAttribute("transform")); }"""
+    )
+    found: list[str] = page.evaluate("window.ringAt()")
+    assert len(found) == 1
+    text: str = page.evaluate("JSON.stringify(window.ringAt())")
+    return text
+
+
+def test_nothing_jumps_while_the_slider_moves(opened: Opened) -> None:
+    page = opened.page
+    page.locator("#sacrifice").focus()
+    tops = set()
+    for _ in range(4):
+        tops.add(page.evaluate("document.getElementById('sacrifice').getBoundingClientRect().top"))
+        page.keyboard.press("ArrowLeft")
+    assert len(tops) == 1
+
+
+def test_a_legend_brings_out_what_it_names(opened: Opened) -> None:
+    page = opened.page
+    button = page.locator('.legend[data-section="response"] button').first
+    faded = """() => [...document.querySelectorAll("#response-0 path")]
+        .map((one) => Number(one.getAttribute("opacity") ?? 1)).filter((o) => o > 0 && o < 0.13).length"""
+    assert page.evaluate(faded) == 0
+    button.press("Enter")
+    assert button.get_attribute("aria-pressed") == "true"
+    page.wait_for_function(f"({faded})() > 0")
+    button.press("Enter")
+    page.wait_for_function(f"({faded})() === 0")
+
+
+def test_everything_that_acts_is_reached_by_keyboard(opened: Opened) -> None:
+    page = opened.page
+    wanted = page.evaluate(
+        "document.querySelectorAll('a[href], button:not([hidden]), input, summary, [tabindex=\"0\"]').length"
+    )
+    seen = 0
+    for _ in range(wanted + 5):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            break
+        seen += 1
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+    hidden = page.evaluate("document.querySelectorAll('details:not([open]) .table').length")
+    assert seen == wanted - hidden
+
+
+@pytest.mark.parametrize(
+    "opened", [("answer", DESK, "light"), ("answer", DESK, "dark")], indirect=True, ids=["light", "dark"]
+)
+def test_text_stands_out_from_its_ground(opened: Opened) -> None:
+    """Headings, explanations and the labels of axes, by the contrast of WCAG 2.1 (4.5 to 1)."""
+    contrasts = opened.page.evaluate(
+        """() => {
+            const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+            const ground = (one) => {
+                const [r, g, b, a = 1] = numbers(getComputedStyle(one).backgroundColor);
+                return a || !one.parentElement ? [r, g, b] : ground(one.parentElement);
+            };
+            const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+                .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+                .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+            const ratio = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+            const label = "#response-0 .role-axis-label text";
+            return ["#sentence p", ".lead", "h2", "summary", "nav a", label].map((selector) => {
+                const one = document.querySelector(selector);
+                const style = getComputedStyle(one);
+                const ink = one instanceof SVGElement ? style.fill : style.color;
+                return [selector, ratio(light(numbers(ink)), light(ground(one.closest("section, body"))))];
+            });
+        }"""
+    )
+    assert {selector: ratio for selector, ratio in contrasts if ratio < 4.5} == {}
+
+
+def test_it_prints_without_what_only_a_screen_can_do(opened: Opened, tmp_path: Path) -> None:
+    page = opened.page
+    page.emulate_media(media="print", color_scheme="dark")
+    assert not page.locator(".slider").is_visible() and not page.locator("nav").is_visible()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert len(page.pdf(path=tmp_path / "page.pdf", format="A4")) > 20_000
+
+
+def test_figures_of_all_sections_are_there(opened: Opened, optimised: RunData) -> None:
+    ids = set(opened.page.eval_on_selector_all("section[id], .beside", "found => found.map(one => one.id)"))
+    assert {one.name for one in sections(optimised)} <= ids

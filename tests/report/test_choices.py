@@ -1,0 +1,67 @@
+"""The positions of the slider: the answer among them, and what each says."""
+
+import msgspec
+
+from mptune.report.choices import choices
+from mptune.report.run_data import Answer, FrontRow, RunData
+
+
+def row(sacrifice: float, buffer: float, pm: str = "pcdc", cc: str = "cubic") -> FrontRow:
+    return FrontRow(sacrifice, pm, cc, buffer, None, None, 100 * (1 - sacrifice), 90.0, 99.0)
+
+
+def answered(run: RunData, front: tuple[FrontRow, ...], **changes: object) -> RunData:
+    assert run.answer is not None
+    answer: Answer = msgspec.structs.replace(run.answer, pareto=front, **changes)
+    return msgspec.structs.replace(run, answer=answer)
+
+
+def test_the_answer_is_where_its_sacrifice_begins_to_hold(optimised: RunData) -> None:
+    """With 7 % asked for, the front's point of 4 % holds until the next one, of 9 %."""
+    front = (row(0.0, 9.0), row(0.04, 4.0), row(0.09, 2.0))
+    run = answered(optimised, front, opm="pcdc", occ="cubic", obs_mib=4.0, sacrifice=0.07)
+    found = choices(run)
+    assert [one.buffer_mib for one in found.all] == [9.0, 4.0, 2.0]
+    assert found.answer == 1
+    assert run.answer is not None
+    assert found.all[1].sentence == run.answer.answer[0]
+    assert found.all[1].prediction is None and found.all[1].sacrifice.startswith("up to 7 %, as asked")
+
+
+def test_an_answer_off_the_front_has_a_position_of_its_own(optimised: RunData) -> None:
+    """As the literal reading of MPCOA Eq. 11 may give one."""
+    front = (row(0.0, 9.0), row(0.05, 4.0), row(0.09, 2.0))
+    run = answered(optimised, front, opm="fullmesh", occ="reno", obs_mib=5.0, sacrifice=0.07)
+    found = choices(run)
+    assert [one.buffer_mib for one in found.all] == [9.0, 4.0, 5.0, 2.0]
+    assert found.answer == 2
+
+
+def test_other_choices_say_what_to_set_and_what_to_expect(optimised: RunData) -> None:
+    front = (row(0.0, 1.0001), row(0.07, 0.5, "fullmesh", "reno"))
+    found = choices(answered(optimised, front, opm="fullmesh", occ="reno", obs_mib=0.5, sacrifice=0.07))
+    best = found.all[0]
+    carrying = ", ".join(optimised.impact[0].optional)
+    assert best.sentence.startswith(f"{optimised.name}: use path manager pcdc with cubic, send on {carrying}")
+    assert best.sentence.endswith("set the buffer to 1.00 MiB (1025 KiB).")
+    assert best.sacrifice == "0 %"
+    assert best.prediction is not None
+    assert "predicts 100.0 Mbit/s (90.00 to 99.00)" in best.prediction
+    assert best.prediction.endswith("It was not measured afresh; the recommended choice was.")
+
+
+def test_fullmesh_sends_on_every_path(optimised: RunData) -> None:
+    front = (row(0.0, 1.0, "fullmesh"), row(0.07, 0.5))
+    found = choices(answered(optimised, front, opm="pcdc", occ="cubic", obs_mib=0.5, sacrifice=0.07))
+    assert "send on P-D, T-D," in found.all[0].sentence
+
+
+def test_a_label_stands_where_there_is_room(optimised: RunData) -> None:
+    front = (row(0.0, 9.0), row(0.07, 2.0))
+    found = choices(answered(optimised, front, opm="pcdc", occ="cubic", obs_mib=2.0, sacrifice=0.07))
+    assert [one["side"] for one in found.marks(10.0)] == ["right", "left"]
+    assert found.marks(10.0, "fullmesh") == []
+
+
+def test_a_sweep_has_no_choices(transfers: RunData) -> None:
+    assert choices(transfers).all == ()

@@ -1,0 +1,85 @@
+"""The files of a report: every figure in every format, whole or not at all."""
+
+import os
+import struct
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from mptune.errors import InputError, MptuneError
+from mptune.report.files import write_page, write_report
+from mptune.report.run_data import RunData
+from mptune.report.sections import sections
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def written(optimised: RunData, transfers: RunData, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return write_report([optimised, transfers], tmp_path_factory.mktemp("report") / "new")
+
+
+def test_every_figure_in_every_format(written: list[Path], optimised: RunData, transfers: RunData) -> None:
+    page, *figures = written
+    assert page.name == "report.html"
+    names = [one.name for one in sections(optimised, [transfers])]
+    assert [one.name for one in figures] == [
+        f"{name}.{kind}" for name in names for kind in ("svg", "png", "pdf")
+    ]
+    for one in figures:
+        content = one.read_bytes()
+        if one.suffix == ".svg":
+            assert ET.fromstring(content).tag.endswith("svg")
+        elif one.suffix == ".png":
+            width, height = struct.unpack(">II", content[16:24])
+            assert content.startswith(b"\x89PNG") and width > 700 and height > 150
+        else:
+            assert content.startswith(b"%PDF-")
+
+
+def test_figures_need_no_style_sheet(written: list[Path]) -> None:
+    for one in written:
+        if one.suffix == ".svg":
+            assert "var(--" not in one.read_text(encoding="utf-8"), one.name
+
+
+def test_names_are_escaped_in_figures(written: list[Path], site_name: str) -> None:
+    (drawing,) = [one for one in written if one.name == "topology.svg"]
+    assert "<script" not in drawing.read_text(encoding="utf-8")
+    assert site_name in "".join(ET.fromstring(drawing.read_bytes()).itertext())
+
+
+def test_a_figure_has_its_title_its_explanation_and_a_legend(written: list[Path]) -> None:
+    (response,) = [one for one in written if one.name == "response.svg"]
+    text = " ".join(ET.fromstring(response.read_bytes()).itertext())
+    for expected in (
+        "Throughput over buffer",
+        "Marks: mean",
+        "fullmesh",
+        "congestion control",
+        "buffer (MiB)",
+    ):
+        assert expected in text
+
+
+def test_a_page_is_replaced_whole(written: list[Path], optimised: RunData) -> None:
+    directory = written[0].parent
+    written[0].write_text("old")
+    assert write_page(optimised, directory) == written[0]
+    assert written[0].read_text(encoding="utf-8").endswith("</html>\n")
+    assert not [one for one in directory.iterdir() if one.name.startswith(".")]
+
+
+def test_a_place_that_is_none_is_refused(optimised: RunData, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="expected a place to write to"):
+        write_report([optimised], tmp_path / "file", figures=False)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_leaves_nothing_half_written(optimised: RunData, tmp_path: Path) -> None:
+    (tmp_path / f".report.html.{os.getpid()}").symlink_to("/dev/full")
+    with pytest.raises(MptuneError, match="No space left on device"):
+        write_page(optimised, tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,139 @@
+"""The page: text stays text, data stays data, and it holds no more than a screen shows."""
+
+import itertools
+import json
+from html.parser import HTMLParser
+from typing import Any
+
+import msgspec
+import pytest
+
+from mptune.report.markup import MAX_ROWS, data, table
+from mptune.report.page import page
+from mptune.report.run_data import RunData, TrialRow
+from mptune.report.sections import Table, sections
+
+
+class Parsed(HTMLParser):
+    """Elements with their attributes, and the text of each kind of element."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: dict[str, list[str]] = {}
+        self._inside = [""]
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._inside.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text.setdefault(self._inside[-1], []).append(data)
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def html(optimised: RunData, transfers: RunData) -> str:
+    hostile = msgspec.structs.replace(transfers, label="<b>other</b>")
+    return page(optimised, [hostile], sections(optimised, [hostile]))
+
+
+@pytest.fixture(scope="module")
+def parsed(html: str) -> Parsed:
+    return Parsed(html)
+
+
+def test_names_make_no_elements(parsed: Parsed, html: str, site_name: str, isp_name: str) -> None:
+    scripts = parsed.named("script")
+    assert [one.get("type") for one in scripts] == ["application/json", "application/json", None, None]
+    assert not parsed.named("img") and not parsed.named("b")
+    assert not [name for _, attributes in parsed.elements for name in attributes if name.startswith("on")]
+    assert any(site_name in text for text in parsed.text["title"])
+    assert any(isp_name[:6] in text for text in parsed.text["text"])
+    assert "alert(1)" in html
+
+
+def test_nothing_in_it_points_elsewhere(parsed: Parsed) -> None:
+    for _, attributes in parsed.elements:
+        for name in ("src", "href", "action", "data", "poster"):
+            target = attributes.get(name)
+            assert target is None or target.startswith(("#", "data:"))
+    (policy,) = [one["content"] for one in parsed.named("meta") if "http-equiv" in one]
+    assert policy is not None and policy.startswith("default-src 'none'")
+
+
+def test_data_cannot_end_its_block() -> None:
+    content = {"name": "</script><script>alert(1)</script><!--", "n": [1, None]}
+    block = data("x", content)
+    assert block.count("<") == 2
+    assert json.loads(block.partition(">")[2].rpartition("<")[0]) == content
+
+
+def test_the_answer_and_every_choice_are_there(parsed: Parsed, optimised: RunData) -> None:
+    assert optimised.answer is not None
+    for sentence in optimised.answer.answer:
+        assert any(sentence in text for text in parsed.text["p"])
+    (slider,) = [one for one in parsed.named("input") if one.get("type") == "range"]
+    assert slider["max"] == str(len(optimised.answer.pareto) - 1)
+
+
+def test_headings_do_not_skip_a_level(parsed: Parsed) -> None:
+    levels = [int(tag[1]) for tag, _ in parsed.elements if tag in ("h1", "h2", "h3", "h4")]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(later - earlier <= 1 for earlier, later in itertools.pairwise(levels))
+
+
+def test_identifiers_are_unique_and_links_lead_somewhere(parsed: Parsed) -> None:
+    found = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
+    assert len(found) == len(set(found))
+    links = {one["href"] for one in parsed.named("a")}
+    assert links <= {f"#{name}" for name in found}
+
+
+def test_a_long_table_is_cut_and_says_where_the_rest_is() -> None:
+    rows: list[dict[str, Any]] = [
+        {"buffer_mib": float(i), "cc": "<i>", "good": True} for i in range(MAX_ROWS + 7)
+    ]
+    text = table(Table(title="many", rows=rows, source="all.csv"))
+    assert text.count("<tr>") == MAX_ROWS + 1
+    assert text.endswith("<p>7 more rows: all.csv.</p>")
+    assert "buffer (MiB)" in text and "&lt;i&gt;" in text and "<td>yes</td>" in text
+
+
+def test_numbers_are_short_and_have_no_exponent() -> None:
+    rows: list[dict[str, Any]] = [{"a": 1234567.0, "b": 0.1234567, "c": None}]
+    assert '<td class="number">1234600</td><td class="number">0.12346</td><td></td>' in table(
+        Table(title="t", rows=rows)
+    )
+
+
+def test_failures_and_a_poor_fit_are_told_at_the_top(optimised: RunData) -> None:
+    def broken(one: TrialRow) -> TrialRow:
+        return msgspec.structs.replace(one, failed="overloaded: <late>", throughput_mbps=None)
+
+    assert optimised.answer is not None
+    fits = tuple(msgspec.structs.replace(one, r_squared=0.8) for one in optimised.answer.fits)
+    run = msgspec.structs.replace(
+        optimised,
+        trials=(*(broken(one) for one in optimised.trials[:2]), *optimised.trials[2:]),
+        answer=msgspec.structs.replace(optimised.answer, fits=fits),
+        foreign=3,
+    )
+    text = page(run, [], sections(run))
+    warnings = text.partition('id="warnings"')[2].partition("</section>")[0]
+    assert f"2 of {len(run.trials)} trials failed" in warnings
+    assert "2 of them were overloaded" in warnings
+    assert "R-square 0.800, below 0.9" in warnings
+    assert "3 trials of other campaigns" in warnings
+    assert "overloaded: &lt;late&gt;" in text.partition('id="measured"')[2]
+
+
+def test_a_sweep_tells_the_best_it_saw(paths: RunData, transfers: RunData) -> None:
+    best = max(paths.swept, key=lambda one: one.throughput_mbps or 0)
+    text = page(paths, [], sections(paths))
+    assert f"{len(paths.trials)} observations, and no recommendation was asked for." in text
+    assert f"and initial path {best.initial_path}." in text
+    assert "Shortest mean completion time of 64 KiB" in page(transfers, [], sections(transfers))

@@ -1,0 +1,235 @@
+"""Sections: a run shows what it has, and the numbers shown are those that were measured."""
+
+import csv
+import math
+import statistics
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mptune.report.run_data import RunData
+from mptune.report.sections import Section, sections
+from mptune.testbeds import SubflowObservation
+
+
+#: Sections that were made already, with the runs they are of.
+_MADE: dict[tuple[int, ...], tuple[list[RunData], list[Section]]] = {}
+
+
+def section(run: RunData, name: str, *others: RunData) -> Section:
+    shown = [run, *others]
+    key = tuple(id(one) for one in shown)
+    if key not in _MADE:
+        _MADE[key] = shown, sections(run, others)
+    return next(one for one in _MADE[key][1] if one.name == name)
+
+
+def rows(run: RunData, name: str, table: str, *others: RunData) -> list[dict[str, Any]]:
+    one = section(run, name, *others)
+    return next(each.rows for each in (*one.open, *one.tables) if each.title == table)
+
+
+def test_a_run_shows_what_it_has(optimised: RunData, transfers: RunData, paths: RunData) -> None:
+    names = {run.label: [one.name for one in sections(run)] for run in (optimised, transfers, paths)}
+    over_time = ["over-time", "over-time-subflows", "over-time-congestion-controls"]
+    assert names["optimised"] == [
+        *("trade-off", "response", "bars", "impact-factors"),
+        *over_time,
+        "topology",
+    ]
+    assert names["transfers"] == ["completion", "topology"]
+    assert names["paths"] == ["bars", *over_time, "initial-paths", "time-of-day", "topology"]
+
+
+def test_every_figure_has_its_numbers_and_every_section_its_explanation(
+    optimised: RunData, transfers: RunData, paths: RunData
+) -> None:
+    for run, other in ((optimised, paths), (transfers, optimised), (paths, optimised)):
+        for one in sections(run, [other]):
+            assert one.panels or one.drawing
+            assert all(table.rows for table in (*one.tables, *one.open)), one.name
+            assert one.tables and one.lead.endswith((".", "quantile."))
+
+
+def test_means_over_the_buffer_are_those_of_the_observations(optimised: RunData, runs: Path) -> None:
+    with (runs / "optimised" / "observations.csv").open(newline="") as file:
+        seen: dict[tuple[str, str, float], list[float]] = defaultdict(list)
+        for row in csv.DictReader(file):
+            if row["purpose"] == "sweep":
+                key = row["pm"], row["cc"], int(row["buffer_bytes"]) / 2**20
+                seen[key].append(float(row["throughput_mbps"]))
+    shown = rows(optimised, "response", "Means of the runs")
+    assert len(shown) == len(seen) == 2 * 2 * 5
+    for row in shown:
+        values = seen[row["manager"], row["cc"], row["buffer_mib"]]
+        assert row["mean_mbps"] == pytest.approx(statistics.fmean(values))
+        assert (row["min_mbps"], row["max_mbps"], row["runs"]) == (min(values), max(values), 3)
+
+
+def test_a_panel_per_path_manager_and_the_ring_in_its_own(optimised: RunData) -> None:
+    assert optimised.answer is not None
+    for panel in section(optimised, "response").panels:
+        named = {one["name"] for one in panel.chart["params"]}
+        chosen = {optimised.answer.opm, *(row.pm for row in optimised.answer.pareto)}
+        assert ("choice" in named) == (panel.title in chosen)
+
+
+def test_the_sets_are_those_of_the_decision(optimised: RunData) -> None:
+    assert optimised.answer is not None
+    for one, row in zip(
+        optimised.impact, rows(optimised, "impact-factors", "The resulting sets"), strict=True
+    ):
+        assert row["cc"] == one.cc and row["carry data"] == ", ".join(one.optional)
+    factors = rows(optimised, "impact-factors", "Impact factors")
+    carrying = {row["path"] for row in factors if row["cc"] == "cubic" and row["carries_data"]}
+    assert carrying == set(optimised.impact[0].optional)
+
+
+def test_small_impact_factors_beside_a_large_one_get_a_panel_of_their_own(optimised: RunData) -> None:
+    def drawn(small: float) -> int:
+        omega = {
+            path: {
+                "mean": mean,
+                "min": mean - 0.01,
+                "max": mean + 0.01,
+                "q10": mean,
+                "q90": mean,
+                "runs": 3.0,
+            }
+            for path, mean in (("P-D", 0.9), ("T-D", small))
+        }
+        impact = msgspec.structs.replace(optimised.impact[0], omega=omega)
+        return len(section(msgspec.structs.replace(optimised, impact=(impact,)), "impact-factors").panels)
+
+    assert drawn(0.02) == 2
+    assert drawn(0.6) == 1
+
+
+def test_nothing_is_lost_over_time(optimised: RunData) -> None:
+    """The drawn means are those of whole trials, whatever the width of a step."""
+    confirmed = optimised.answer and optimised.answer.confirmed
+    assert confirmed and confirmed.mean is not None
+    shown = rows(optimised, "over-time", "Mean, minimum and maximum")
+    recommended = [row for row in shown if row["name"].startswith("recommended: ")]
+    assert statistics.fmean(row["mean_mbps"] for row in recommended) == pytest.approx(
+        confirmed.mean, rel=0.02
+    )
+    assert len(recommended) <= 80
+    assert all(row["min_mbps"] <= row["mean_mbps"] <= row["max_mbps"] for row in shown)
+
+
+def test_subflows_add_up_to_what_they_delivered(optimised: RunData) -> None:
+    first = optimised.shown[0]
+    seen = optimised.observations[first.key]
+    shown = rows(optimised, "over-time-subflows", "Subflow by subflow")
+    mine = [row for row in shown if row["name"] == shown[0]["name"]]
+    step = sorted({row["t_s"] for row in mine})[1]
+    for subflow in seen.subflows:
+        drawn = [row["throughput_mbps"] for row in mine if row["subflow"] == subflow.path]
+        assert math.fsum(drawn) * step == pytest.approx(sum(subflow.bins) * 8e-6), subflow.path
+
+
+def test_two_subflows_on_one_path_are_told_apart(optimised: RunData) -> None:
+    """As ndiffports makes them."""
+    key = optimised.shown[0].key
+    seen = optimised.observations[key]
+    twice: list[SubflowObservation] = [seen.subflows[0], seen.subflows[0]]
+    doubled = msgspec.structs.replace(seen, subflows=twice)
+    run = msgspec.structs.replace(optimised, observations={**optimised.observations, key: doubled})
+    shown = rows(run, "over-time-subflows", "Subflow by subflow")
+    path = seen.subflows[0].path
+    assert {row["subflow"] for row in shown if row["name"] == shown[0]["name"]} == {path, f"{path} (2)"}
+
+
+def test_transfers_are_in_the_order_of_their_sizes(transfers: RunData) -> None:
+    shown = rows(transfers, "completion", "Completion times")
+    assert [row["transfer_bytes"] for row in shown] == [16384] * 4 + [65536] * 4
+    assert {row["buffer_mib"] for row in shown} == {0.5}
+    times = {
+        one.completion_s
+        for one in transfers.trials
+        if (one.pm, one.cc, one.buffer_mib, one.transfer_bytes) == ("pcdc", "reno", 0.5, 65536)
+    }
+    (row,) = [
+        one for one in shown if (one["manager"], one["cc"], one["transfer_bytes"]) == ("pcdc", "reno", 65536)
+    ]
+    assert (row["min_s"], row["max_s"], row["runs"]) == (min(times), max(times), 3)  # type: ignore[type-var]
+
+
+def test_initial_paths_have_lines_over_buffers_and_intervals_with_one(paths: RunData) -> None:
+    over = section(paths, "initial-paths")
+    assert [panel.title for panel in over.panels] == ["fullmesh, cubic", "fullmesh, reno"]
+    one_size = tuple(one for one in paths.trials if one.buffer_mib == 0.5)
+    beside = section(msgspec.structs.replace(paths, trials=one_size), "initial-paths")
+    assert [panel.title for panel in beside.panels] == ["cubic", "reno"]
+    for row in rows(paths, "initial-paths", "Means and intervals"):
+        assert row["low_mbps"] <= row["mean_mbps"] <= row["high_mbps"]
+
+
+def test_the_time_of_day_is_that_of_the_campaign(paths: RunData) -> None:
+    """Not of the machine that makes the report."""
+    begun = datetime(2024, 5, 17, 22, 40, tzinfo=UTC).timestamp()
+    trials = tuple(msgspec.structs.replace(one, started=begun) for one in paths.trials)
+    config = msgspec.structs.replace(paths.config, time="2024-05-17T22:00:00+03:00")
+    run = msgspec.structs.replace(paths, trials=trials, config=config)
+    assert {row["time_of_day_h"] for row in rows(run, "time-of-day", "By quarters of an hour")} == {1.5}
+
+
+def test_schedulers_are_not_mixed(transfers: RunData) -> None:
+    half = len(transfers.trials) // 2
+    trials = tuple(
+        msgspec.structs.replace(one, manager=f"{one.pm}, blest") if index < half else one
+        for index, one in enumerate(transfers.trials)
+    )
+    shown = rows(msgspec.structs.replace(transfers, trials=trials), "completion", "Completion times")
+    assert {row["manager"] for row in shown} > {"fullmesh, blest"}
+
+
+def test_runs_are_compared(optimised: RunData, paths: RunData) -> None:
+    assert optimised.answer is not None
+    other = msgspec.structs.replace(
+        optimised, label="other", answer=msgspec.structs.replace(optimised.answer, opm="fullmesh", occ="reno")
+    )
+    shown = rows(optimised, "compared", "Means and intervals", other, paths)
+    assert [(row["run"], row["configuration"]) for row in shown] == [
+        ("optimised", "recommended"),
+        ("optimised", "default"),
+        ("other", "recommended"),
+        ("other", "default"),
+        ("paths", "best of the sweep"),
+    ]
+    curves = section(optimised, "compared-response", other)
+    assert "other: fullmesh with reno" in curves.lead
+    assert len({row["run"] for row in rows(optimised, "compared-response", "Means of the runs", other)}) == 2
+    fronts = rows(optimised, "compared-trade-off", "The smallest buffer for every sacrifice", other)
+    assert len(fronts) == 2 * len(optimised.answer.pareto)
+
+
+def test_transfers_are_compared(transfers: RunData) -> None:
+    other = msgspec.structs.replace(transfers, label="other")
+    shown = rows(transfers, "compared-completion", "Completion times", other)
+    assert [(row["run"], row["transfer_bytes"]) for row in shown] == [
+        ("transfers", 16384),
+        ("other", 16384),
+        ("transfers", 65536),
+        ("other", 65536),
+    ]
+    assert section(transfers, "compared", other).panels == []
+
+
+def test_what_differs_between_runs_is_told(optimised: RunData, paths: RunData) -> None:
+    told = {row["setting"]: row for row in rows(optimised, "compared", "What differs", paths)}
+    assert told["duration"] == {"setting": "duration", "run 0": "5 s", "run 1": "2 s"}
+    assert "testbed" not in told and "seed" not in told
+    assert section(optimised, "compared", paths).open[0].headings == {"run 0": "optimised", "run 1": "paths"}
+
+
+def test_assumed_values_are_told_with_their_reasons(optimised: RunData) -> None:
+    assumed = rows(optimised, "topology", "What is assumed, and why")
+    assert optimised.topology is not None
+    reasons = [one.assumed for one in optimised.topology.provenance.values() if one.assumed is not None]
+    assert [row["assumed because"] for row in assumed] == reasons
