@@ -7,7 +7,7 @@ from mptune.report.run_data import Answer, FrontRow, RunData
 
 
 def row(sacrifice: float, buffer: float, pm: str = "pcdc", cc: str = "cubic") -> FrontRow:
-    return FrontRow(sacrifice, pm, cc, buffer, None, None, 100 * (1 - sacrifice), 90.0, 99.0)
+    return FrontRow(sacrifice, pm, cc, buffer, 0.8, 1.2, 100 * (1 - sacrifice), 90.0, 99.0)
 
 
 def answered(run: RunData, front: tuple[FrontRow, ...], **changes: object) -> RunData:
@@ -47,6 +47,7 @@ def test_other_choices_say_what_to_set_and_what_to_expect(optimised: RunData) ->
     assert best.sacrifice == "0 %"
     assert best.prediction is not None
     assert "predicts 100.0 Mbit/s (90.00 to 99.00)" in best.prediction
+    assert "In 95 % of the resamples that took 0.800 to 1.20 MiB." in best.prediction
     assert best.prediction.endswith("It was not measured afresh; the recommended choice was.")
 
 
@@ -59,8 +60,9 @@ def test_fullmesh_sends_on_every_path(optimised: RunData) -> None:
 def test_a_label_stands_where_there_is_room(optimised: RunData) -> None:
     front = (row(0.0, 9.0), row(0.07, 2.0))
     found = choices(answered(optimised, front, opm="pcdc", occ="cubic", obs_mib=2.0, sacrifice=0.07))
-    assert [one["side"] for one in found.marks(10.0)] == ["right", "left"]
-    assert found.marks(10.0, "fullmesh") == []
+    assert [one["side"] for one in found.marks(lambda size: size / 10)] == ["right", "left"]
+    assert [one["side"] for one in found.marks(lambda size: 0.5)] == ["center", "center"]
+    assert found.marks(lambda size: 1.0, "fullmesh") == []
 
 
 def test_a_sweep_has_no_choices(transfers: RunData) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mptune.report.markup import MAX_ROWS, data, table
+from mptune.report.markup import MAX_ROWS, data, prose, table
 from mptune.report.page import page
 from mptune.report.run_data import RunData, TrialRow
 from mptune.report.sections import Table, sections
@@ -74,8 +74,10 @@ def test_data_cannot_end_its_block() -> None:
 
 def test_the_answer_and_every_choice_are_there(parsed: Parsed, optimised: RunData) -> None:
     assert optimised.answer is not None
-    for sentence in optimised.answer.answer:
-        assert any(sentence in text for text in parsed.text["p"])
+    told = "".join(text for element in ("p", "span") for text in parsed.text[element])
+    for sentence in optimised.answer.answer[1:]:
+        assert sentence in told
+    assert set(optimised.answer.subflows) <= set(parsed.text["span"])
     (slider,) = [one for one in parsed.named("input") if one.get("type") == "range"]
     assert slider["max"] == str(len(optimised.answer.pareto) - 1)
 
@@ -110,6 +112,14 @@ def test_numbers_are_short_and_have_no_exponent() -> None:
     )
 
 
+def test_labels_of_paths_are_not_broken_at_their_hyphens() -> None:
+    text = prose("X-Y: send on Y-X, T-U-T and <T-U>.", ["T-U", "Y-X"])
+    assert (
+        text == 'X-Y: send on <span class="path">Y-X</span>, T-U-T and &lt;<span class="path">T-U</span>&gt;.'
+    )
+    assert prose("send on T-U", ()) == "send on T-U"
+
+
 def test_failures_and_a_poor_fit_are_told_at_the_top(optimised: RunData) -> None:
     def broken(one: TrialRow) -> TrialRow:
         return msgspec.structs.replace(one, failed="overloaded: <late>", throughput_mbps=None)
@@ -124,11 +134,17 @@ def test_failures_and_a_poor_fit_are_told_at_the_top(optimised: RunData) -> None
     )
     text = page(run, [], sections(run))
     warnings = text.partition('id="warnings"')[2].partition("</section>")[0]
-    assert f"2 of {len(run.trials)} trials failed" in warnings
-    assert "2 of them were overloaded" in warnings
+    assert "too busy for real time: 2." in warnings
     assert "R-square 0.800, below 0.9" in warnings
     assert "3 trials of other campaigns" in warnings
     assert "overloaded: &lt;late&gt;" in text.partition('id="measured"')[2]
+
+
+def test_a_sweep_tells_its_failures(transfers: RunData) -> None:
+    first, *rest = transfers.trials
+    lost = msgspec.structs.replace(first, failed="gone", completion_s=None)
+    run = msgspec.structs.replace(transfers, trials=(lost, *rest))
+    assert f"1 of {len(run.trials)} trials failed" in page(run, [], sections(run))
 
 
 def test_a_sweep_tells_the_best_it_saw(paths: RunData, transfers: RunData) -> None:

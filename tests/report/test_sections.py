@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from mptune.report.run_data import RunData
+from mptune.report.measured import in_short, warnings
+from mptune.report.run_data import Fit, RunData
 from mptune.report.sections import Section, sections
 from mptune.testbeds import SubflowObservation
-
 
 #: Sections that were made already, with the runs they are of.
 _MADE: dict[tuple[int, ...], tuple[list[RunData], list[Section]]] = {}
@@ -68,6 +68,13 @@ def test_means_over_the_buffer_are_those_of_the_observations(optimised: RunData,
         values = seen[row["manager"], row["cc"], row["buffer_mib"]]
         assert row["mean_mbps"] == pytest.approx(statistics.fmean(values))
         assert (row["min_mbps"], row["max_mbps"], row["runs"]) == (min(values), max(values), 3)
+
+
+def test_a_front_of_one_point_has_nothing_to_trade(optimised: RunData) -> None:
+    assert optimised.answer is not None
+    answer = msgspec.structs.replace(optimised.answer, pareto=optimised.answer.pareto[:1])
+    told = section(msgspec.structs.replace(optimised, answer=answer), "trade-off")
+    assert not told.panels and told.lead.endswith("nothing to trade.") and told.tables
 
 
 def test_a_panel_per_path_manager_and_the_ring_in_its_own(optimised: RunData) -> None:
@@ -226,6 +233,14 @@ def test_what_differs_between_runs_is_told(optimised: RunData, paths: RunData) -
     assert told["duration"] == {"setting": "duration", "run 0": "5 s", "run 1": "2 s"}
     assert "testbed" not in told and "seed" not in told
     assert section(optimised, "compared", paths).open[0].headings == {"run 0": "optimised", "run 1": "paths"}
+
+
+def test_a_fit_without_variance_has_no_r_square(optimised: RunData) -> None:
+    assert optimised.answer is not None
+    fits = (Fit("fullmesh", None, {}, 6),)
+    run = msgspec.structs.replace(optimised, answer=msgspec.structs.replace(optimised.answer, fits=fits))
+    assert in_short(run)["R-square, fullmesh"] == "none"
+    assert warnings(run) == list(optimised.answer.warnings)
 
 
 def test_assumed_values_are_told_with_their_reasons(optimised: RunData) -> None:

@@ -7,6 +7,7 @@ from html import escape
 
 from mptune._text import digits
 from mptune.report.choices import Choices
+from mptune.report.markup import prose
 from mptune.report.run_data import Answer, Interval, RunData
 from mptune.report.wording import ends
 
@@ -27,18 +28,19 @@ def answer(run: RunData, found: Choices, beside: str) -> str:
     more = run.answer.answer[1:]
     evidence = "".join(f"<p>{escape(sentence)}</p>" for sentence in more)
     text = (
-        f'<div class="text"><h2>Answer</h2>{_sentences(found)}{_slider(found)}'
+        f'<div class="text"><h2>Answer</h2>{_sentences(run, found)}{_slider(found)}'
         f'<p id="prediction" hidden></p><div id="evidence">{evidence}{_confirmed(run.answer)}</div></div>'
     )
     figure = f'<div class="beside" id="{BESIDE}">{beside}</div>' if beside else ""
     return f'<section id="answer" class="answer">{text}{figure}</section>'
 
 
-def _sentences(found: Choices) -> str:
+def _sentences(run: RunData, found: Choices) -> str:
     """The sentences of all choices in one place, so that it is as high as the longest and nothing jumps."""
     other = ' class="other"'
+    labels = () if run.topology is None else [path.label for path in run.topology.paths]
     sentences = "".join(
-        f"<p{'' if index == found.answer else other}>{escape(one.sentence)}</p>"
+        f"<p{'' if index == found.answer else other}>{prose(one.sentence, labels)}</p>"
         for index, one in enumerate(found.all)
     )
     return f'<div id="sentence" class="sentence" aria-live="polite">{sentences}</div>'

@@ -3,7 +3,7 @@
 The sentences are made here, in the words of the answer itself; the page only shows them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,9 @@ from mptune._text import digits
 from mptune.optimise import whole_buffer
 from mptune.report import wording
 from mptune.report.run_data import Answer, FrontRow, RunData
+
+#: How the label of the ring is aligned in the parts of the axis.
+_SIDES = ("left", "center", "right")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,20 +41,20 @@ class Choices(msgspec.Struct, frozen=True):
     all: tuple[Choice, ...] = ()
     answer: int = 0
 
-    def marks(self, largest_mib: float, pm: str | None = None) -> list[dict[str, Any]]:
+    def marks(self, along: Callable[[float], float], pm: str | None = None) -> list[dict[str, Any]]:
         """Rows for the ring of a chart, optionally of one path manager's alone.
 
         Parameters
         ----------
-        largest_mib : end of the buffer axis: the label stands on the side that has room.
+        along : where on its axis a buffer (MiB) is, from 0 to 1: the label stands on the side with room.
         """
         return [
             {
                 "choice": index,
                 "buffer_mib": one.buffer_mib,
                 "throughput_mbps": one.throughput_mbps,
-                "label": f"{one.cc}: {one.buffer_mib:.2f} MiB, {digits(one.throughput_mbps)} Mbit/s",
-                "side": "right" if one.buffer_mib > largest_mib / 2 else "left",
+                "label": f"{one.cc}, {one.buffer_mib:.2f} MiB\n{digits(one.throughput_mbps)} Mbit/s",
+                "side": _SIDES[min(int(len(_SIDES) * along(one.buffer_mib)), len(_SIDES) - 1)],
             }
             for index, one in enumerate(self.all)
             if pm in (None, one.pm)
@@ -90,9 +93,11 @@ def _answer(run: RunData, answer: Answer) -> Choice:
 
 
 def _other(run: RunData, answer: Answer, row: FrontRow) -> Choice:
-    between = _between(row.throughput_mbps_low, row.throughput_mbps_high, 4)
-    buffers = _between(row.buffer_mib_low, row.buffer_mib_high, 3)
-    needed = f" In 95 % of the resamples the buffer for it is{buffers} MiB." if buffers else ""
+    between = _between(row.throughput_mbps_low, row.throughput_mbps_high)
+    needed = ""
+    if row.buffer_mib_low is not None and row.buffer_mib_high is not None:
+        ends = wording.ends(row.buffer_mib_low, row.buffer_mib_high, 3)
+        needed = f" In 95 % of the resamples that took {ends} MiB."
     predicted = f"The {answer.model} model predicts {digits(row.throughput_mbps)} Mbit/s{between}."
     unconfirmed = " It was not measured afresh; the recommended choice was." if answer.confirmed.runs else ""
     subflows, standby = _subflows(run, row.pm, row.cc)
@@ -112,8 +117,8 @@ def _percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def _between(low: float | None, high: float | None, count: int) -> str:
-    return "" if low is None or high is None else f" ({wording.ends(low, high, count)})"
+def _between(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f" ({wording.ends(low, high)})"
 
 
 def _subflows(run: RunData, pm: str, cc: str) -> tuple[Sequence[str], Sequence[str]]:

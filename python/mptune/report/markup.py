@@ -4,6 +4,7 @@ It knows no section; `mptune.report.page` puts the pieces together.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -51,6 +52,15 @@ def table(one: Table) -> str:
     left = len(one.rows) - MAX_ROWS
     more = f"<p>{left} more rows: {escape(one.source)}.</p>" if left > 0 else ""
     return scrolled(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>", one.title) + more
+
+
+def prose(text: str, unbroken: Sequence[str]) -> str:
+    """A sentence in which the labels of paths are not broken at their hyphens."""
+    words = escape(text)
+    if not unbroken:
+        return words
+    names = "|".join(re.escape(escape(one)) for one in sorted(unbroken, key=len, reverse=True))
+    return re.sub(rf"(?<![\w-])({names})(?![\w-])", r'<span class="path">\1</span>', words)
 
 
 def scrolled(content: str, label: str) -> str:

@@ -26,7 +26,7 @@ def warnings(run: RunData) -> list[str]:
 
 def _model(run: RunData) -> Iterator[str]:
     for fit in () if run.answer is None else run.answer.fits:
-        if fit.r_squared < _R_SQUARED:
+        if fit.r_squared is not None and fit.r_squared < _R_SQUARED:
             yield (
                 f"The model explains little of what was measured with {fit.pm}: R-square "
                 f"{digits(fit.r_squared, 3)}, below {_R_SQUARED}."
@@ -35,11 +35,11 @@ def _model(run: RunData) -> Iterator[str]:
 
 def _failures(run: RunData) -> Iterator[str]:
     failed = run.failures
-    if failed:
+    if failed and run.answer is None:  # the warnings of an answer tell already
         yield f"{len(failed)} of {len(run.trials)} trials failed and are left out (reasons at the end)."
     overloaded = sum(one.failed is not None and one.failed.startswith(_OVERLOADED) for one in failed)
     if overloaded:
-        yield f"{overloaded} of them were overloaded: the machine was too busy for real time."
+        yield f"Trials that failed because the machine was too busy for real time: {overloaded}."
     if run.foreign:
         yield f"{run.foreign} trials of other campaigns in the store are not shown."
 
@@ -61,7 +61,7 @@ def in_short(run: RunData) -> dict[str, object]:
     if "seed" in options:
         told["base of the seeds"] = options["seed"]
     for fit in () if run.answer is None else run.answer.fits:
-        told[f"R-square, {fit.pm}"] = digits(fit.r_squared, 4)
+        told[f"R-square, {fit.pm}"] = "none" if fit.r_squared is None else digits(fit.r_squared, 4)
     told["mptune"] = config.versions.get("mptune", "unknown")
     told["platform"] = config.platform
     return told

@@ -45,10 +45,10 @@ class FrontRow(msgspec.Struct, frozen=True):
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """How well the model fits the observations of one path manager."""
+    """How well the model fits the observations of one path manager; None where they do not vary."""
 
     pm: str
-    r_squared: float
+    r_squared: float | None
     p_values: dict[str, float | None]
     n: int
 

@@ -149,9 +149,11 @@ def ring(data: str, x: Any, y: Any, *, below: bool = True) -> list[Any]:
     seen = alt.condition("datum.choice == choice", alt.value(1), alt.value(0))
     chosen = base(data).encode(x=x, y=y, opacity=seen)
     place: dict[str, Any] = {
-        "dy": 24 if below else -20,
+        "dy": 16 if below else -27,  # of the first of two lines
+        "baseline": "top" if below else "bottom",
         "align": alt.ExprRef("datum.side"),
         "fontWeight": "bold",
+        "lineBreak": "\n",
     }
     text = chosen.encode(text="label:N")
     return [
@@ -209,6 +211,7 @@ def look(*, page: bool) -> dict[str, Any]:
             "titleFontSize": 12,
             "titleFontWeight": "normal",
             "labelOverlap": "parity",
+            "labelSeparation": 8,
             "labelFlush": False,
         },
         # Above the axis and not along it: it is read without turning the head, and leaves a phone its width.

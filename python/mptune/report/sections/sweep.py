@@ -42,7 +42,7 @@ def responses(run: RunData, choices: Choices) -> Iterator[Section]:
     tops = [row["max_mbps"] for row in points] or [row["predicted_mbps"] for row in curves]
     colours, panels = cc_key(run), []
     for manager in distinct(row["manager"] for row in (*points, *curves)):
-        marks = choices.marks(max(sizes), manager)
+        marks = choices.marks(lambda size: size / max(sizes), manager)
         chart = response(
             [row for row in points if row["manager"] == manager],
             [row for row in curves if row["manager"] == manager],

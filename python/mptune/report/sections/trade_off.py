@@ -1,6 +1,7 @@
 """The section of the trade-off, which stands beside the answer: its slider changes both."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mptune.report.charts.style import key
@@ -19,24 +20,36 @@ def trade_off(run: RunData, choices: Choices) -> Iterator[Section]:
     if answer is None or not answer.pareto:
         return
     rows = front_rows(answer.pareto)
+    tables = [
+        Table(
+            title="The smallest buffer for every sacrifice",
+            rows=without(rows, "percent"),
+            source="pareto.csv",
+        ),
+        *_traditional(answer.traditional, answer.obs_mib),
+    ]
+    title = "What a smaller buffer costs"
+    if len(rows) == 1:
+        told = "One buffer gives the best throughput, and none needs less for half of it: nothing to trade."
+        yield Section(name="trade-off", title=title, lead=told, tables=tables)
+        return
     colours = key("name", "path manager, congestion control", rows, marks=True)
-    marks = choices.marks(max(row["buffer_mib"] for row in rows))
+    marks = choices.marks(_logarithmic([row["buffer_mib"] for row in rows]))
     yield Section(
         name="trade-off",
-        title="What a smaller buffer costs",
+        title=title,
         lead="Each mark: the smallest buffer that still gives the best throughput less a sacrifice (%). "
         "Ring: the choice shown. Crosses: 95 % intervals. The throughput axis does not begin at 0.",
         panels=[Panel(chart=chart(rows, colours, choices=marks, choice=choices.answer))],
         key=colours,
-        tables=[
-            Table(
-                title="The smallest buffer for every sacrifice",
-                rows=without(rows, "percent"),
-                source="pareto.csv",
-            ),
-            *_traditional(answer.traditional, answer.obs_mib),
-        ],
+        tables=tables,
     )
+
+
+def _logarithmic(sizes: Sequence[float]) -> Callable[[float], float]:
+    """Where on a logarithmic axis over these sizes another one is, from 0 to 1."""
+    low, high = math.log(min(sizes)), math.log(max(sizes))
+    return lambda size: min(max((math.log(size) - low) / (high - low), 0.0), 1.0)
 
 
 def front_rows(front: Sequence[FrontRow]) -> Rows:
