@@ -164,5 +164,8 @@ class Child:
         finally:
             self._process.kill()
             self._process.wait()
+            # What it said last can be taken later; its pipe is gone by then.
+            self._messages.extend(self.take())
+            self._ended = True
             self._stdout.close()
             self._stderr.close()
