@@ -4,14 +4,9 @@
 mod common;
 
 use common::*;
-
-use mptune_core::network::{BackgroundSpec, NetworkSpec};
+use mptune_core::network::NetworkSpec;
 use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};
-use mptune_core::units::{MILLISECOND, Nanos, SECOND};
-
-fn at(seconds: u64, path: usize, action: ScriptAction) -> ScriptSpec {
-    ScriptSpec { at_ns: seconds * SECOND, path, action }
-}
+use mptune_core::units::{Nanos, SECOND};
 
 /// 20 Mbit/s at 20 ms and 10 Mbit/s at 100 ms round trip, queues of one bandwidth-delay product.
 fn unlike_paths() -> NetworkSpec {
@@ -129,114 +124,6 @@ fn a_restored_path_is_used_again() {
     let outcome = run(&spec);
     let again = mbps_between(&outcome, 40 * SECOND, 60 * SECOND);
     assert!((again - 30.0 * PAYLOAD_SHARE).abs() < 1.5, "{again}");
-}
-
-#[test]
-fn a_transfer_whose_every_path_is_cut_is_reported_as_stalled() {
-    let mut spec = transfer(trial(unlike_paths(), "reno", MIB, 1), 40_000_000);
-    spec.deadline_ns = 30 * SECOND;
-    spec.script = vec![at(3, 0, ScriptAction::Down), at(3, 1, ScriptAction::Down)];
-    let outcome = spec.run().expect("a valid trial");
-    let at = outcome.stalled_ns.expect("a stall");
-    assert!((3 * SECOND..4 * SECOND).contains(&at), "{at}");
-    assert!(outcome.failed.is_some_and(|reason| reason.starts_with("stalled at 3.")));
-}
-
-#[test]
-fn a_removed_address_closes_its_subflow_and_costs_no_byte() {
-    // RFC 8684 section 3.4.2: both ends close the subflows of an address that is removed; what they carried is
-    // sent again on others. ADD_ADDR (section 3.4.1) lets the path manager connect again.
-    let mut spec = transfer(trial(unlike_paths(), "reno", 4 * MIB, 1), 60_000_000);
-    spec.deadline_ns = 600 * SECOND;
-    spec.script = vec![at(3, 0, ScriptAction::Remove), at(9, 0, ScriptAction::Add)];
-    let outcome = run(&spec);
-    assert_eq!(outcome.in_order_bytes, 60_000_000);
-    let bins = &outcome.subflows[0].bins;
-    assert!(bins[32..90].iter().all(|&bytes| bytes == 0), "closed from 3 s to 9 s");
-    assert!(bins[100..110].iter().all(|&bytes| bytes > 0), "opened again");
-    assert!(outcome.reinjected > 0, "what was on its way there went again over the other");
-}
-
-#[test]
-fn background_connections_take_their_share_while_they_last() {
-    // One 20 Mbit/s path shared with two Reno connections from 20 s to 40 s: a third is left meanwhile.
-    let mut bottleneck = queued(link(20.0, 10.0), 20.0, 1.0);
-    bottleneck.jitter_ns = MILLISECOND;
-    let mut network = disjoint(&[bottleneck]);
-    let flow = BackgroundSpec {
-        path: 0,
-        cc: "reno".into(),
-        start_ns: 20 * SECOND,
-        stop_ns: Some(40 * SECOND),
-    };
-    network.background = vec![flow.clone(), flow];
-    let outcome = run(&trial(network, "reno", MIB, 60));
-    let whole = 20.0 * PAYLOAD_SHARE;
-    assert!((mbps_between(&outcome, 5 * SECOND, 20 * SECOND) - whole).abs() < 1.0);
-    let shared = mbps_between(&outcome, 24 * SECOND, 40 * SECOND);
-    assert!((0.15..0.55).contains(&(shared / whole)), "{shared}");
-    assert!((mbps_between(&outcome, 46 * SECOND, 60 * SECOND) - whole).abs() < 1.0);
-    for flow in &outcome.background {
-        let rate = flow.bytes as f64 * 8e3 / flow.duration_ns as f64;
-        assert!((0.15..0.6).contains(&(rate / whole)), "{rate}");
-    }
-}
-
-#[test]
-fn an_unknown_congestion_control_in_the_background_is_named() {
-    let mut network = disjoint(&[link(20.0, 10.0)]);
-    network.background =
-        vec![BackgroundSpec { path: 0, cc: "turbo".into(), start_ns: 0, stop_ns: None }];
-    let error = trial(network, "reno", MIB, 1).run().expect_err("no such algorithm");
-    assert_eq!(error.key, "network.background[0].cc");
-}
-
-#[test]
-fn under_linux_accounting_a_buffer_holds_less_payload_than_its_value() {
-    // Linux `tcp_win_from_space`, `sk_stream_memory_free`: socket memory counts whole packets and their
-    // headers, doubled at setsockopt. One path is limited by its window: less is on its way than by payload.
-    let limited = |accounting: &str| {
-        let mut spec = trial(disjoint(&[link(1000.0, 25.0)]), "reno", MIB / 4, 20);
-        spec.scheduler = "kernel".into();
-        spec.accounting = accounting.into();
-        mbps(&run(&spec))
-    };
-    let (payload, linux) = (limited("payload"), limited("linux"));
-    assert!((0.5..1.3).contains(&(linux / payload)), "{linux} against {payload}");
-}
-
-#[test]
-fn unlike_paths_stall_under_linux_accounting_at_some_small_buffer_and_say_so() {
-    // Linux `__mptcp_move_skbs_from_subflow`: with the receive memory full of out-of-order data the missing
-    // segment is not taken from its subflow, and nobody can send anything else.
-    let network = || {
-        let jittered = |mbps, delay_ms, rtt_ms| {
-            let mut link = queued(link(mbps, delay_ms), rtt_ms, 1.0);
-            link.jitter_ns = MILLISECOND / 2;
-            link
-        };
-        disjoint(&[
-            jittered(100.0, 5.0, 10.0),
-            jittered(30.0, 25.0, 50.0),
-            jittered(8.0, 50.0, 100.0),
-        ])
-    };
-    let stalls = |accounting: &str| {
-        let found = (1..=12).map(|seed| {
-            let mut spec = trial(network(), "cubic", 32 * 1024, 30);
-            spec.scheduler = "kernel".into();
-            spec.accounting = accounting.into();
-            spec.seed = seed;
-            spec.run().expect("a valid trial")
-        });
-        let stalled: Vec<_> = found.filter(|outcome| outcome.stalled_ns.is_some()).collect();
-        assert!(stalled.iter().all(|outcome| {
-            outcome.failed.as_ref().is_some_and(|reason| reason.starts_with("stalled at "))
-        }));
-        stalled.len()
-    };
-    assert_eq!(stalls("payload"), 0);
-    assert!(stalls("linux") > 0);
 }
 
 /// Three equal paths; path 0 carries data, 1 and 2 stand by, 2 being the better one.

@@ -7,7 +7,7 @@ use mptune_core::congestion;
 use mptune_core::mptcp::scheduler;
 use mptune_core::network::{BackgroundSpec, NetworkSpec};
 use mptune_core::pathmanager;
-use mptune_core::trial::{ScriptAction, ScriptSpec};
+use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec};
 use mptune_core::units::SECOND;
 use proptest::prelude::*;
 
@@ -57,6 +57,15 @@ fn config() -> ProptestConfig {
     let asked = std::env::var_os("PROPTEST_CASES").is_some();
     let default = ProptestConfig::default();
     ProptestConfig { cases: if asked { default.cases } else { 300 }, ..default }
+}
+
+/// Everything delivered, and no more.
+fn complete(outcome: &Outcome, bytes: u64) -> bool {
+    let sum = |bins: &[u64]| bins.iter().sum::<u64>();
+    outcome.failed.is_none()
+        && outcome.in_order_bytes == bytes
+        && sum(&outcome.bins) == bytes
+        && outcome.subflows.iter().map(|s| s.bytes).sum::<u64>() == bytes
 }
 
 fn any_of(names: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
@@ -179,5 +188,125 @@ proptest! {
         prop_assert_eq!(outcome.bins.iter().sum::<u64>(), outcome.in_order_bytes);
         prop_assert_eq!(outcome.failed.is_none(), outcome.in_order_bytes == bytes);
         prop_assert_eq!(outcome, spec.run().expect("a valid trial"));
+    }
+
+    /// Under Linux' accounting a trial ends too: with every byte, or with a stall that has its time and
+    /// its reason, and that only when the receive memory is full.
+    #[test]
+    fn linux_accounting_delivers_every_byte_or_reports_a_stall(
+        network in any_network(),
+        cc in any_of(congestion::NAMES),
+        pm in any_of(pathmanager::NAMES),
+        scheduler in any_of(scheduler::NAMES),
+        (opportunistic, tso) in any::<(bool, bool)>(),
+        segments in prop_oneof![1u64..8, 1u64..2000],
+        mss in prop_oneof![Just(MSS), 64u32..9000],
+        bytes in 1u64..400_000,
+        seed in any::<u64>(),
+    ) {
+        let mss = mss.min(8960);
+        let mut spec = transfer(trial(network, cc, segments * u64::from(mss), 1), bytes);
+        (spec.pm, spec.scheduler, spec.accounting) = (pm.into(), scheduler.into(), "linux".into());
+        (spec.opportunistic, spec.tso, spec.mss, spec.seed) = (opportunistic, tso, mss, seed);
+        spec.deadline_ns = 3600 * SECOND;
+        let outcome = spec.run().expect("a valid trial");
+        if let Some(at) = outcome.stalled_ns {
+            prop_assert!(at < outcome.duration_ns && outcome.in_order_bytes < bytes);
+            let reason = outcome.failed.unwrap_or_default();
+            prop_assert!(reason.starts_with("stalled at ") || reason == "no byte was delivered", "{}", reason);
+            prop_assert!(reason.contains("receive memory") || outcome.in_order_bytes == 0, "{}", reason);
+        } else {
+            prop_assert!(complete(&outcome, bytes), "{:?}", outcome.failed);
+        }
+    }
+
+    /// A saturated connection under Linux' accounting stays below the links, and repeats itself.
+    #[test]
+    fn linux_accounting_stays_below_the_access_links(
+        network in any_network(),
+        cc in any_of(congestion::NAMES),
+        scheduler in any_of(scheduler::NAMES),
+        segments in 1u64..2000,
+        seed in any::<u64>(),
+    ) {
+        let uplinks: std::collections::BTreeSet<usize> = network.paths.iter().map(|p| p.forward[0]).collect();
+        let capacity: f64 = uplinks.iter().filter_map(|&l| network.links[l].rate_bps).map(|r| r as f64).sum();
+        let mut spec = trial(network, cc, segments * u64::from(MSS), 5);
+        (spec.scheduler, spec.accounting, spec.seed) = (scheduler.into(), "linux".into(), seed);
+        let outcome = spec.run().expect("a valid trial");
+        prop_assert!(mbps(&outcome) * 1e6 <= capacity * (1424.0 / 1500.0) * 1.0001);
+        prop_assert_eq!(outcome, spec.run().expect("a valid trial"));
+    }
+
+    /// Bursts change when packets leave, never what arrives.
+    #[test]
+    fn bursts_cost_no_byte(
+        network in any_network(),
+        cc in any_of(congestion::NAMES),
+        scheduler in any_of(scheduler::NAMES),
+        segments in 1u64..2000,
+        bytes in 1u64..2_000_000,
+        seed in any::<u64>(),
+    ) {
+        let mut spec = transfer(trial(network, cc, segments * u64::from(MSS), 1), bytes);
+        (spec.scheduler, spec.tso, spec.seed) = (scheduler.into(), true, seed);
+        spec.deadline_ns = 3600 * SECOND;
+        let outcome = spec.run().expect("a valid trial");
+        prop_assert!(complete(&outcome, bytes), "{:?}", outcome.failed);
+    }
+
+    /// Others take their share of the links, and the transfer still completes.
+    #[test]
+    fn background_flows_cost_time_only(
+        network in any_network(),
+        flows in prop::collection::vec((0usize..6, any_of(congestion::NAMES), 0u64..10, 1u64..20), 1..5),
+        accounting in any_of(&["payload", "linux"]),
+        seed in any::<u64>(),
+    ) {
+        let paths = network.paths.len();
+        let capacity: f64 = network.links.iter().filter_map(|l| l.rate_bps).map(|r| r as f64).sum();
+        let background = flows.iter().map(|&(path, cc, start, length)| BackgroundSpec {
+            path: path % paths,
+            cc: cc.into(),
+            start_ns: start * SECOND,
+            stop_ns: Some((start + length) * SECOND),
+        });
+        let network = NetworkSpec { background: background.collect(), ..network };
+        let mut spec = transfer(trial(network, "reno", 4 * MIB, 1), 500_000);
+        (spec.accounting, spec.seed, spec.deadline_ns) = (accounting.into(), seed, 3600 * SECOND);
+        let outcome = spec.run().expect("a valid trial");
+        prop_assert!(complete(&outcome, 500_000), "{:?}", outcome.failed);
+        let others: u64 = outcome.background.iter().map(|flow| flow.bytes).sum();
+        let seconds = outcome.duration_ns as f64 / 1e9;
+        prop_assert!((others + 500_000) as f64 * 8.0 <= capacity * seconds);
+    }
+
+    /// Addresses that go away and come back cost time, never a byte; the first path's stays.
+    #[test]
+    fn removed_addresses_cost_no_byte(
+        network in any_network(),
+        pm in any_of(pathmanager::NAMES),
+        scheduler in any_of(scheduler::NAMES),
+        tso in any::<bool>(),
+        changes in prop::collection::vec((0u64..24, 0usize..6, any::<bool>()), 0..12),
+        cuts in prop::collection::vec((0u64..24, 1usize..6, any::<bool>()), 0..4),
+        seed in any::<u64>(),
+    ) {
+        let paths = network.paths.len();
+        let mut spec = transfer(trial(network, "reno", 200_000, 1), 1_000_000);
+        (spec.pm, spec.scheduler, spec.tso, spec.seed) = (pm.into(), scheduler.into(), tso, seed);
+        spec.deadline_ns = 3600 * SECOND;
+        let at = |quarters: u64, path, action| ScriptSpec { at_ns: quarters * SECOND / 4, path, action };
+        for (when, path, add) in changes {
+            let action = if add { ScriptAction::Add } else { ScriptAction::Remove };
+            spec.script.push(at(when, path % paths, action));
+        }
+        for (when, path, up) in cuts {
+            spec.script.push(at(when, path % paths, if up { ScriptAction::Up } else { ScriptAction::Down }));
+        }
+        spec.script.push(at(25, 0, ScriptAction::Add));
+        spec.script.push(at(25, 0, ScriptAction::Up));
+        let outcome = spec.run().expect("a valid trial");
+        prop_assert!(complete(&outcome, 1_000_000), "{:?}", outcome.failed);
     }
 }

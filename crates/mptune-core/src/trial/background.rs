@@ -8,8 +8,8 @@ use crate::network::{BackgroundSpec, NetworkSpec, SpecError};
 use crate::pathmanager;
 use crate::units::Bytes;
 
-/// Never what limits it: over a second's worth at 500 Mbit/s, four times the default limit of
-/// Linux' receive buffers for a socket without a set size (16 MiB in the papers).
+/// Payload, never what limits it: a second's worth at 500 Mbit/s, four times the largest receive buffer
+/// of the papers' hosts.
 const BUFFER: Bytes = 64 << 20;
 /// Each needs three event sources; the queue has 2048 beside the network's.
 const MAX_FLOWS: usize = 256;

@@ -98,7 +98,6 @@ impl TrialSpec {
         let completion = connection.completed_at;
         let end = completion.unwrap_or(limit);
         let stalled = if completion.is_some() { None } else { stalled(connection, alive) };
-        let reinjected = connection.reinjected;
         Outcome {
             duration_ns: end,
             in_order_bytes: connection.series.total(),
@@ -106,7 +105,7 @@ impl TrialSpec {
             completion_ns: completion,
             failed: self.failure(connection, limit, stalled.as_ref()),
             stalled_ns: stalled.map(|(at, _)| at),
-            reinjected,
+            reinjected: connection.reinjected,
             duplicates: connection.duplicates(),
             window_limited_ns: connection.window_limited(end),
             zero_windows: connection.zero_windows(),

@@ -7,7 +7,7 @@ use mptune_core::mptcp::memory::Accounting;
 use mptune_core::mptcp::{ConnectionOptions, Workload, scheduler};
 use mptune_core::network::{LinkSpec, NetworkSpec, PathSpec};
 use mptune_core::pathmanager;
-use mptune_core::trial::{Outcome, TrialSpec};
+use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};
 use mptune_core::units::{MILLISECOND, Nanos, SECOND};
 
 /// Payload bytes of a full segment.
@@ -93,6 +93,11 @@ pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) ->
         ndiffports: 2,
         script: vec![],
     }
+}
+
+/// A scripted action.
+pub fn at(seconds: u64, path: usize, action: ScriptAction) -> ScriptSpec {
+    ScriptSpec { at_ns: seconds * SECOND, path, action }
 }
 
 /// The same trial as a transfer.

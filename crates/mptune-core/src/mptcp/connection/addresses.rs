@@ -6,7 +6,6 @@
 
 use super::{Connection, Io};
 use crate::mptcp::packet::Kind;
-use crate::mptcp::scheduler;
 use crate::mptcp::subflow::Phase;
 use crate::pathmanager::{Event, PathId, SubflowId};
 use crate::tcp::Sender;
@@ -36,14 +35,13 @@ impl Connection {
         self.pump(io);
     }
 
-    /// What only closed subflows carried is sent again.
+    /// What only closed subflows carried is sent again. A failing one does not count: what it had was
+    /// reinjected when it began to fail, perhaps on those that are closed now.
     fn reinject_unfinished(&mut self, closed: u64) {
-        let open = scheduler::bits(!closed & self.known())
-            .filter(|&id| self.subflows[id].phase == Phase::Established)
-            .fold(0, |set, id| set | 1 << id);
+        let sound = self.sound() & !closed;
         for data in self.data_una..self.data_next {
             let carriers = self.carried_by.at_mut(data);
-            let orphaned = *carriers & closed != 0 && *carriers & open == 0;
+            let orphaned = *carriers & closed != 0 && *carriers & sound == 0;
             *carriers &= !closed;
             if orphaned {
                 self.reinjections.push_back(data);
@@ -63,10 +61,5 @@ impl Connection {
                 self.ask(io, id, Kind::Syn);
             }
         }
-    }
-
-    /// Bit set of all subflows.
-    fn known(&self) -> u64 {
-        u64::MAX >> (64 - self.subflows.len().clamp(1, 64))
     }
 }

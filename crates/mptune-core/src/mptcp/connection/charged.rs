@@ -6,7 +6,7 @@ use super::{Connection, Io};
 use crate::mptcp::memory::truesize;
 use crate::mptcp::packet::Packet;
 use crate::pathmanager::SubflowId;
-use crate::units::{Bytes, Nanos, Seq};
+use crate::units::{Bytes, NEVER, Nanos, Seq};
 
 impl Connection {
     pub(super) fn on_charged_data(&mut self, io: &mut Io<'_>, id: SubflowId, packet: &Packet) {
@@ -28,6 +28,19 @@ impl Connection {
         self.arrived = arrived;
         let progress = self.reassembly.next() - before;
         self.reply(io, id, reply, progress);
+        if progress > 1 {
+            self.acknowledge_pending(io);
+        }
+    }
+
+    /// The application read all there was: what waits for a delayed acknowledgement on any subflow is
+    /// acknowledged now (Linux `mptcp_cleanup_rbuf`), so that the fastest one tells of the open window.
+    fn acknowledge_pending(&mut self, io: &mut Io<'_>) {
+        for id in 0..self.subflows.len() {
+            if self.subflows[id].receiver.deadline() < NEVER {
+                self.acknowledge(io, id, false);
+            }
+        }
     }
 
     /// The subflow has no memory for the segment. In subflow order it is taken nevertheless unless

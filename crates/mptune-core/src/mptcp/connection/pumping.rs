@@ -56,10 +56,8 @@ impl Connection {
         loop {
             let limit = self.limit();
             if self.data_next >= limit {
-                self.note_blocked(io.now, limit);
                 break;
             }
-            self.note_unblocked(io.now);
             let open = scheduler::bits(self.usable)
                 .filter(|&id| self.peers[id].outstanding < self.queue_limit)
                 .fold(0, |set, id| set | 1 << id);
@@ -77,6 +75,13 @@ impl Connection {
                 let Some(data) = self.subflows[id].queue.pop_front() else { break };
                 self.assign(io, id, data);
             }
+        }
+        let limit = self.limit();
+        let idle = |id: usize| self.subflows[id].queue.is_empty();
+        if self.data_next >= limit && scheduler::bits(self.usable & self.room).any(idle) {
+            self.note_blocked(io.now, limit);
+        } else {
+            self.note_unblocked(io.now);
         }
     }
 

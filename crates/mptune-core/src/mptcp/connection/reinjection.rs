@@ -74,21 +74,30 @@ impl Connection {
 
     /// Sends the first segment waiting for reinjection on a subflow that has not carried it yet;
     /// whether there was one.
+    ///
+    /// What a sound subflow carries too is passed over: it delivers it, or fails and has it reinjected
+    /// then. Kept, it could wait for ever, and what comes after it with it.
     pub(super) fn reinject(&mut self, io: &mut Io<'_>, ready: u64) -> bool {
-        while self.reinjections.front().is_some_and(|&data| data < self.data_una) {
+        let sound = self.sound();
+        let data = loop {
+            let Some(&data) = self.reinjections.front() else { return false };
+            if data >= self.data_una && *self.carried_by.at(data) & sound == 0 {
+                break data;
+            }
             self.reinjections.pop_front();
-        }
-        let Some(&data) = self.reinjections.front() else { return false };
-        let fresh = ready & !*self.carried_by.at(data);
-        if fresh == 0 {
-            return false;
-        }
-        let Some(id) = scheduler::bits(fresh).min_by_key(|&id| self.peers[id].srtt) else {
+        };
+        let Some(id) = scheduler::bits(ready & sound).min_by_key(|&id| self.peers[id].srtt) else {
             return false;
         };
         self.reinjections.pop_front();
         self.carry_again(io, id, data);
         true
+    }
+
+    /// Subflows that deliver what they carry unless they begin to fail.
+    pub(super) fn sound(&self) -> u64 {
+        let alive = |id: &usize| self.subflows[*id].alive();
+        (0..self.subflows.len()).filter(alive).fold(0, |set, id| set | 1 << id)
     }
 
     /// A segment that was handed to another subflow, or to this one before, goes out on this one.

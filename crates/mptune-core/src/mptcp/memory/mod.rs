@@ -13,10 +13,12 @@
 mod charge;
 mod receive;
 mod send;
+mod subflow;
 
 pub use charge::{DSS_SIZE, full_payload, truesize};
-pub use receive::{ReceiveMemory, SubflowMemory};
+pub use receive::ReceiveMemory;
 pub use send::{SendMemory, WRITING};
+pub use subflow::SubflowMemory;
 
 use crate::units::{Bytes, Seq};
 

@@ -7,6 +7,7 @@
 
 use super::charge::truesize;
 use super::send::doubled;
+use super::subflow::SubflowMemory;
 use crate::units::{Bytes, MICROSECOND, Nanos};
 
 /// Linux `SOCK_MIN_RCVBUF`: one packet of 2 KiB with its head.
@@ -22,33 +23,6 @@ const READING: Nanos = 30 * MICROSECOND;
 /// Largest shift of RFC 7323 section 2.3, and the largest window without one.
 const MAX_SHIFT: u32 = 14;
 const UNSCALED_WINDOW: Bytes = 65_535;
-
-/// What of one subflow is charged and offered.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SubflowMemory {
-    /// Memory of segments that were received in order and cannot be moved to the connection.
-    pub stuck: Bytes,
-    /// Segments dropped because there was no memory.
-    pub refused: u64,
-    /// Payload bytes received in subflow order.
-    received: Bytes,
-    /// The window last offered, and what had been received then (Linux `rcv_wnd`, `rcv_wup`).
-    window: Bytes,
-    window_at: Bytes,
-}
-
-impl SubflowMemory {
-    /// A segment with so much payload was received in subflow order.
-    #[inline]
-    pub fn on_received(&mut self, payload: u32) {
-        self.received += Bytes::from(payload);
-    }
-
-    /// What is left of the window last offered (Linux `tcp_receive_window`).
-    fn left(&self) -> Bytes {
-        (self.window_at + self.window).saturating_sub(self.received)
-    }
-}
 
 /// The receive memory of a connection.
 #[derive(Debug)]
@@ -177,20 +151,21 @@ impl ReceiveMemory {
     /// The window that an acknowledgement on a subflow offers, from the DATA_ACK on (Linux
     /// `__tcp_select_window`, `tcp_select_window`, `mptcp_set_rwin`). Its right edge never moves back: a
     /// subflow keeps what is left of the window that it offered last, and all subflows share the
-    /// furthest edge. An acknowledgement that would offer less than the last one on its subflow is left
-    /// to the application, which reads first (`__tcp_ack_snd_check`, `mptcp_cleanup_rbuf`).
+    /// furthest edge. An acknowledgement that would offer less than the last one on its subflow, or
+    /// half of what there is once the application has read, is left to the application, which reads
+    /// first (`__tcp_ack_snd_check`, `mptcp_cleanup_rbuf`).
     pub fn offer(&mut self, now: Nanos, subflow: &mut SubflowMemory) -> u32 {
         let unread = if now < self.read_at { self.unread } else { 0 };
         let mut free = self.free_window(unread);
-        if free < subflow.window {
-            free = self.free_window(0);
+        let when_read = self.free_window(0);
+        if free < subflow.window() || when_read >= 2 * free {
+            free = when_read;
         }
         let window = free.max(self.scaled(subflow.left()));
         self.edge = self.edge.max(self.delivered + window);
         let window = (self.edge - self.delivered).min(UNSCALED_WINDOW << self.shift);
-        self.zero_windows += u64::from(window == 0 && subflow.window > 0);
-        subflow.window = window;
-        subflow.window_at = subflow.received;
+        self.zero_windows += u64::from(window == 0 && subflow.window() > 0);
+        subflow.offer(window);
         // At most 65535 << 14.
         window as u32
     }
@@ -286,6 +261,16 @@ mod tests {
         assert_eq!(held(56, 1424), (false, None));
         assert!(58 * 1380 < ReceiveMemory::new(64 * KIB, 1424).rest_window());
         assert_eq!(held(57, 1380), (true, Some(7)));
+    }
+
+    #[test]
+    fn the_smallest_buffer_offers_a_window_again_once_it_was_read() {
+        let mut memory = ReceiveMemory::new(1, 1424);
+        let mut subflow = SubflowMemory::default();
+        for _ in 0..3 {
+            memory.on_delivered(0, 1);
+            assert!(memory.offer(0, &mut subflow) > 0);
+        }
     }
 
     #[test]

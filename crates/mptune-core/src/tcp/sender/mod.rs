@@ -314,10 +314,10 @@ impl Sender {
         self.backoff
     }
 
-    /// Data sequence numbers of everything outstanding and not selectively acknowledged.
+    /// Data sequence numbers of everything outstanding. Selectively acknowledged segments are among it:
+    /// the receiver keeps them until those before them have come, which may be never.
     pub fn undelivered(&self) -> impl Iterator<Item = Seq> {
-        let segments = (self.una..self.next).map(|seq| self.board.at(seq));
-        segments.filter(|segment| segment.flags & SACKED == 0).map(|segment| segment.data)
+        (self.una..self.next).map(|seq| self.board.at(seq).data)
     }
 
     /// When [`Self::on_timer`] wants to be called: the timer fires, or the pace lets the next segment
