@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -262,37 +263,53 @@ def test_fifty_trials_in_a_row_leave_nothing_behind(testbed, trial, until, marke
     until(lambda: living_namespaces() < namespaces + 50, "the end of a hundred namespaces")
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_is_left_of_a_command_that_was_ended(two_file, testbed, marked, until, how):
-    command = ["run", str(two_file), "--testbed", "namespaces", "--duration", "60s"]
-    program = subprocess.Popen(
-        [sys.executable, "-m", "mptune.cli", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    mark = f"{marker.VARIABLE}={program.pid}-"
-    until(lambda: any("meter" in command for command in marked(mark).values()), "the meter")
-    program.send_signal(how)
-    _, complaint = program.communicate(timeout=20)
-    until(lambda: not marked(mark), "the end of all processes")
-    if how == signal.SIGINT:
-        assert program.returncode == 130 and complaint == b"mptune: interrupted\n"
-
-
-@pytest.mark.parametrize("everyone", [True, False], ids=["group", "program"])
-def test_a_campaign_is_broken_off_at_once(two_file, testbed, marked, until, everyone):
-    """A terminal sends Ctrl-C to all processes, kill(1) to one; each of the four trials takes two minutes."""
-    command = ["impact", str(two_file), "--testbed", "namespaces", "--duration", "60s", "--runs", "2"]
-    program = subprocess.Popen(
-        [sys.executable, "-m", "mptune.cli", *command, "--quiet"],
+@contextmanager
+def command(*arguments):
+    """The program in a process group of its own."""
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "mptune.cli",
+            *map(str, arguments),
+            "--testbed",
+            "namespaces",
+            "--duration",
+            "60s",
+        ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
-    )
-    mark = f"{marker.VARIABLE}={program.pid}-"
-    until(lambda: any("meter" in command for command in marked(mark).values()), "the meter")
-    (os.killpg if everyone else os.kill)(program.pid, signal.SIGINT)
-    _, complaint = program.communicate(timeout=30)
-    assert (program.returncode, complaint) == (130, b"mptune: interrupted\n")
-    assert not marked(mark)
+    ) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_of_a_command_that_was_ended(two_file, testbed, marked, until, how):
+    with command("run", str(two_file)) as program:
+        mark = f"{marker.VARIABLE}={program.pid}-"
+        until(lambda: any("meter" in command for command in marked(mark).values()), "the meter")
+        program.send_signal(how)
+        _, complaint = program.communicate(timeout=20)
+        until(lambda: not marked(mark), "the end of all processes")
+        if how == signal.SIGINT:
+            assert program.returncode == 130 and complaint == b"mptune: interrupted\n"
+
+
+@pytest.mark.parametrize("meanwhile", ["holder", "emulator", "meter"])
+@pytest.mark.parametrize("everyone", [True, False], ids=["group", "program"])
+def test_a_campaign_is_broken_off_at_once(two_file, testbed, marked, until, everyone, meanwhile):
+    """A terminal sends Ctrl-C to a process group, kill(1) to a process; a trial takes a minute."""
+    with command("impact", str(two_file), "--runs", "2", "--quiet") as program:
+        mark = f"{marker.VARIABLE}={program.pid}-"
+        until(lambda: any(meanwhile in command for command in marked(mark).values()), f"the {meanwhile}")
+        (os.killpg if everyone else os.kill)(program.pid, signal.SIGINT)
+        _, complaint = program.communicate(timeout=20)
+        assert (program.returncode, complaint) == (130, b"mptune: interrupted\n")
+        assert not marked(mark)
 
 
 def test_a_socket_of_the_host_is_not_in_the_way(measured):

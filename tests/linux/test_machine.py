@@ -62,7 +62,7 @@ def test_one_alone_waits_for_the_others_and_keeps_them_out():
     finish()
 
 
-def test_who_waits_can_be_sent_away_and_who_comes_later_is_not():
+def test_a_closed_gate_sends_away_who_waits_and_who_comes_later():
     gate = Gate(cores=64)
     sent_away = threading.Event()
 
@@ -74,10 +74,10 @@ def test_who_waits_can_be_sent_away_and_who_comes_later_is_not():
     with gate.admitted():
         waiting = threading.Thread(target=wait)
         waiting.start()
-        while not sent_away.wait(0.01):  # it may not have begun to wait yet
-            gate.interrupt()
+        gate.close()
+        assert sent_away.wait(20)
         waiting.join(20)
-    with gate.admitted():
+    with pytest.raises(KeyboardInterrupt), gate.admitted():
         pass
 
 

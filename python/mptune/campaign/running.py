@@ -81,7 +81,6 @@ def reduce_trials(
         _watch(futures, progress)
         return [future.result() for future in futures]
     except KeyboardInterrupt:
-        executor.shutdown(wait=False, cancel_futures=True)
         # What is measured in real time would otherwise be waited for.
         getattr(testbed, "interrupt", lambda: None)()
         raise

@@ -31,9 +31,6 @@ _PRIORITY = 1
 #: Seconds between two looks at how long the meter waited for a processor.
 _LOOK_S = 0.5
 
-#: What the meter says of a measurement that Ctrl-C ended.
-_CTRL_C = "ended by SIGINT"
-
 #: Scripted actions that are the path manager's, in its words.
 _PRIORITIES = {"standby": "withdraw", "active": "readmit"}
 
@@ -107,7 +104,7 @@ def run(plan: Plan, interrupted: Callable[[], bool] = lambda: False) -> Outcome:
 
     Raises
     ------
-    KeyboardInterrupt : it was broken off, or the processes got Ctrl-C, which goes to all of a terminal's.
+    KeyboardInterrupt : it was broken off.
     """
     outcome = Outcome()
     try:
@@ -115,8 +112,6 @@ def run(plan: Plan, interrupted: Callable[[], bool] = lambda: False) -> Outcome:
             _Course(plan, outcome, stack, interrupted).run()
     except TrialError as error:
         outcome.failed = str(error)
-    if outcome.result is not None and outcome.result["failed"] == _CTRL_C:
-        raise KeyboardInterrupt
     return outcome
 
 

@@ -18,7 +18,6 @@ import ctypes
 import fcntl
 import json
 import os
-import signal
 import socket
 import struct
 import sys
@@ -42,7 +41,6 @@ _OFFLOADS = {"tso": 0x1E, "gso": 0x23, "gro": 0x2B}
 def main() -> int:
     """Hold the namespaces until the input ends."""
     _syscalls.die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program, which then ends this one
     try:
         held = _hold()
     except OSError as error:

@@ -69,7 +69,7 @@ class Gate:
         self._need: float | None = None
         self._inside = 0
         self._alone = False
-        self._interruptions = 0
+        self._closed = False
         self._changed = threading.Condition()
 
     @contextmanager
@@ -78,12 +78,11 @@ class Gate:
 
         Raises
         ------
-        KeyboardInterrupt : `interrupt` was called meanwhile.
+        KeyboardInterrupt : it was closed, perhaps meanwhile.
         """
         with self._changed:
-            before = self._interruptions
-            self._changed.wait_for(lambda: self._interruptions > before or self._fits(alone))
-            if self._interruptions > before:
+            self._changed.wait_for(lambda: self._closed or self._fits(alone))
+            if self._closed:
                 raise KeyboardInterrupt
             self._inside += 1
             self._alone = alone
@@ -95,11 +94,16 @@ class Gate:
                 self._alone = False
                 self._changed.notify_all()
 
-    def interrupt(self) -> None:
-        """Send all away that are waiting now."""
+    def close(self) -> None:
+        """Send all away that are waiting, and whoever comes later."""
         with self._changed:
-            self._interruptions += 1
+            self._closed = True
             self._changed.notify_all()
+
+    @property
+    def closed(self) -> bool:
+        """Nobody comes in any more."""
+        return self._closed
 
     def learn(self, cores: float) -> None:
         """A trial used so many processors on average; the most demanding one counts."""

@@ -72,7 +72,6 @@ class _Input:
 def main() -> int:
     """Manage until told to stop."""
     _syscalls.die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program, which then ends this process
     signal.signal(signal.SIGTERM, _terminate)
     lines = _Input()
     try:

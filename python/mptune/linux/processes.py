@@ -51,6 +51,8 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
                 env={**os.environ, marker.VARIABLE: run},
+                # Ctrl-C is for the program, which then ends this process.
+                start_new_session=True,
             )
         except BaseException:
             self._stderr.close()

@@ -37,7 +37,6 @@ class NamespacesTestbed:
             raise MptuneError(f"--testbed namespaces: {missing} (mptune doctor tells more)")
         self.parallel: int | None = len(os.sched_getaffinity(0))
         self._gate = machine.Gate()
-        self._interruptions = 0
 
     def check(self, trial: Trial) -> None:
         """Refuse what the kernel cannot do, without running it.
@@ -67,23 +66,20 @@ class NamespacesTestbed:
         return again
 
     def interrupt(self) -> None:
-        """Break off what is running and send away what is waiting: a trial takes its time."""
-        self._interruptions += 1
-        self._gate.interrupt()
+        """Break off what is running; nothing is run any more.
+
+        It stays that way: a thread may be just about to begin a trial, and a trial takes its time.
+        """
+        self._gate.close()
 
     def _measure(self, trial: Trial) -> Observation:
         from mptune.linux import bpf, course
         from mptune.linux.machine import Load
 
-        interruptions = self._interruptions
         with bpf.loaded([trial.cc]) as kernel_names:
             plan = _kernel_plan.plan(trial, kernel_names[trial.cc])
             before = Load.now()
-            try:
-                outcome = course.run(plan, lambda: self._interruptions > interruptions)
-            except KeyboardInterrupt:
-                self._gate.interrupt()
-                raise
+            outcome = course.run(plan, lambda: self._gate.closed)
             busy = before.share_until(Load.now())
         self._gate.learn(sum(_kernel_observation.processor_shares(outcome).values()))
         return _kernel_observation.observe(trial, plan, outcome, busy)
