@@ -51,7 +51,7 @@ class Bench(NamedTuple):
 
     Attributes
     ----------
-    workers : trials side by side; None is one per core. The testbed's own limit holds in any case.
+    workers : trials side by side, as `mptune.campaign.running.run_trials`.
     store : keeps every observation, and knows those of an interrupted run; None keeps nothing.
     """
 

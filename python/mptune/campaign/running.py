@@ -40,7 +40,8 @@ def run_trials(
 
     Parameters
     ----------
-    workers : trials side by side; by default one per core. The testbed's own limit holds in any case.
+    workers : trials side by side; by default what the testbed sets as its limit, which holds in any case, or
+        one per core.
     progress : called in this thread after every finished trial.
 
     Raises
@@ -120,6 +121,8 @@ def _watch(futures: Sequence[Future[T]], progress: Advance | None) -> None:
 
 
 def _workers(testbed: Testbed, wanted: int | None) -> int:
-    """Threads to use: what was asked for, or one per core, within the testbed's limit."""
-    cores = len(os.sched_getaffinity(0))
-    return max(1, min(wanted or cores, testbed.parallel or wanted or cores))
+    """Threads to use: what was asked for or one per core, but the testbed's limit if it has one."""
+    limit = testbed.parallel
+    if limit is None:
+        return max(1, wanted or len(os.sched_getaffinity(0)))
+    return max(1, min(wanted or limit, limit))

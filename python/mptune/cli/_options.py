@@ -1,15 +1,23 @@
-"""Option values that need more than a type: durations, sizes, shares, lists of names.
+"""Option values that need more than a type, as durations and lists of names; options of several commands.
 
 Each function takes the option's name for the error and the text the user wrote.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+import typer
 
 from mptune import units
 from mptune.errors import InputError
 
 T = TypeVar("T")
+
+#: `--jobs`; see `jobs`.
+JobsOption = Annotated[
+    int | None,
+    typer.Option(help="Trials side by side; by default one per core, on the kernel what there is room for."),
+]
 
 
 def duration_ns(option: str, text: str) -> int:
@@ -72,7 +80,7 @@ def at_least_one(option: str, number: int) -> int:
 
 
 def jobs(number: int | None) -> int | None:
-    """Trials side by side; None for one per core.
+    """Trials side by side; None leaves it to the testbed.
 
     Raises
     ------

@@ -14,7 +14,6 @@ from mptune.errors import InputError
 if TYPE_CHECKING:
     from mptune.optimise import Result
 
-JobsOption = Annotated[int | None, typer.Option(help="Trials side by side; one per core by default.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")]
 DirectoryArgument = Annotated[str, typer.Argument(metavar="DIR", help="A run directory.")]
 
@@ -51,7 +50,7 @@ def run(
     lasting: Annotated[str | None, typer.Option("--for", help="Repeat a sweep for so long.")] = None,
     out: Annotated[str | None, typer.Option(help="Run directory; runs/<name>-<time> by default.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in --out.")] = False,
-    jobs: JobsOption = None,
+    jobs: _options.JobsOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -86,7 +85,7 @@ def run(
 
 def resume(
     directory: DirectoryArgument,
-    jobs: JobsOption = None,
+    jobs: _options.JobsOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:

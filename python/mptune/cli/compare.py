@@ -40,7 +40,7 @@ def compare(
     seed: Annotated[int, typer.Option(help="Base of all seeds.")] = 1,
     out: Annotated[str | None, typer.Option(help="Directory for the tables as CSV and JSON.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in --out.")] = False,
-    jobs: Annotated[int | None, typer.Option(help="Trials side by side at most.")] = None,
+    jobs: _options.JobsOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -38,7 +38,7 @@ def impact(
     ] = "standby",
     seed: Annotated[int, typer.Option(help="Base of all seeds.")] = 1,
     testbed: Annotated[str, typer.Option(help="Where to measure.")] = "simulated",
-    jobs: Annotated[int | None, typer.Option(help="Trials side by side; one per core by default.")] = None,
+    jobs: _options.JobsOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -15,6 +15,9 @@ from mptune.testbeds._kernel_plan import stall_ns
 
 __all__ = ["NamespacesTestbed", "stall_ns"]
 
+#: Trials for each processor that are let in when there is room for them.
+_WAITING = 4
+
 
 class NamespacesTestbed:
     """Runs trials on the kernel, as many at once as the processors have room for.
@@ -35,7 +38,8 @@ class NamespacesTestbed:
         missing = doctor.obstacle()
         if missing is not None:
             raise MptuneError(f"--testbed namespaces: {missing} (mptune doctor tells more)")
-        self.parallel: int | None = len(os.sched_getaffinity(0))
+        # As many as wait at the gate: trials over slow links need a small part of a processor each.
+        self.parallel: int | None = _WAITING * len(os.sched_getaffinity(0))
         self._gate = machine.Gate()
 
     def check(self, trial: Trial) -> None:
