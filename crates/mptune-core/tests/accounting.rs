@@ -174,13 +174,18 @@ fn unlike_paths_stall_under_linux_accounting_at_some_small_buffer_and_say_so() {
         };
         disjoint(&[
             jittered(100.0, 5.0, 10.0),
+            jittered(50.0, 20.0, 40.0),
             jittered(30.0, 25.0, 50.0),
             jittered(8.0, 50.0, 100.0),
+            jittered(8.0, 30.0, 60.0),
+            jittered(4.0, 40.0, 80.0),
         ])
     };
     let stalls = |accounting: &str| {
-        let found = (1..=12).map(|seed| {
-            let mut spec = trial(network(), "cubic", 32 * 1024, 30);
+        let sizes = [16, 24, 32, 48, 64, 96].into_iter();
+        let trials = sizes.flat_map(|kib| (1..=6).map(move |seed| (kib, seed)));
+        let found = trials.map(|(kib, seed)| {
+            let mut spec = trial(network(), "cubic", kib * 1024, 30);
             spec.scheduler = "kernel".into();
             spec.accounting = accounting.into();
             spec.seed = seed;
@@ -194,4 +199,29 @@ fn unlike_paths_stall_under_linux_accounting_at_some_small_buffer_and_say_so() {
     };
     assert_eq!(stalls("payload"), 0);
     assert!(stalls("linux") > 0);
+}
+
+#[test]
+fn a_hole_on_one_subflow_makes_the_sender_overrun_the_window() {
+    // Linux `ack_update_msk` with `tcp_may_update_window`: duplicate acknowledgements of a subflow with a
+    // hole bring new DATA_ACKs and cannot narrow its window. What arrives beyond the window is dropped
+    // (`mptcp_data_queue_ofo`, MPTcpExtNoDSSInWindow) and repeated 32 KiB at a time when a timer expires
+    // (`__mptcp_retrans`). Traced on Linux 6.18: hundreds of segments in the first seconds.
+    let overrun = |losses: [f64; 2]| {
+        let mut links = [(100.0, 5.0, 10.0), (8.0, 50.0, 100.0)]
+            .map(|(mbps, delay_ms, rtt_ms)| queued(link(mbps, delay_ms), rtt_ms, 4.0));
+        for (link, loss) in links.iter_mut().zip(losses) {
+            *link = lossy(link.clone(), loss);
+        }
+        let found = (1..=10).map(|seed| {
+            let mut spec = transfer(trial(disjoint(&links), "cubic", MIB, 1), 20_000_000);
+            spec.scheduler = "kernel".into();
+            spec.accounting = "linux".into();
+            spec.seed = seed;
+            run(&spec).beyond_window
+        });
+        found.sum::<u64>()
+    };
+    assert_eq!(overrun([0.0, 0.0]), 0);
+    assert!(overrun([0.0, 0.02]) > 0);
 }

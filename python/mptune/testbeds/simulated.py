@@ -45,6 +45,7 @@ class _Outcome(msgspec.Struct):
     duplicates: int
     window_limited_ns: int
     zero_windows: int
+    beyond_window: int
     largest_reordering_bytes: int
     events: int
     subflows: list[_Subflow]
@@ -154,6 +155,7 @@ def _observation(trial: Trial, outcome: _Outcome) -> Observation:
             "duplicate_segments": outcome.duplicates,
             "window_limited_ns": outcome.window_limited_ns,
             "zero_windows": outcome.zero_windows,
+            "beyond_window": outcome.beyond_window,
             "largest_reordering_bytes": outcome.largest_reordering_bytes,
             "events": outcome.events,
             **stalled,

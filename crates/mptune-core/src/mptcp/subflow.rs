@@ -80,7 +80,7 @@ pub struct Subflow {
     pub next: Seq,
     /// One past the number of the last segment on it that was not full.
     pub short_end: Seq,
-    /// Window in bytes that its last acknowledgement offered (kept under Linux' accounting only).
+    /// Its TCP's send window in bytes (Linux `snd_wnd`; kept under Linux' accounting only).
     pub offered: u32,
     /// Segments handed to its queue by the event being handled.
     pub fresh: usize,
@@ -142,6 +142,7 @@ impl Subflow {
         self.phase = Phase::SynSent;
         self.failing = false;
         (self.position, self.next, self.short_end, self.asked) = (0, 0, 0, 0);
+        self.offered = 0;
         self.memory = SubflowMemory::default();
     }
 
@@ -173,8 +174,21 @@ impl Subflow {
 
     /// Of what it sent, a segment that was not full is not acknowledged.
     pub fn awaits_short_segment(&self) -> bool {
-        let una = self.next - self.sender.outstanding();
-        self.sender.outstanding() > 0 && self.short_end > una
+        self.sender.outstanding() > 0 && self.short_end > self.una()
+    }
+
+    /// The first segment that is not acknowledged.
+    fn una(&self) -> Seq {
+        self.next - self.sender.outstanding()
+    }
+
+    /// An acknowledgement up to `next` offers a window. One that acknowledges nothing new can widen the
+    /// window but not narrow it (RFC 9293 section 3.10.7.4, Linux `tcp_may_update_window`).
+    pub fn on_window(&mut self, next: Seq, window: u32) {
+        let una = self.una();
+        if next > una || next == una && (window > self.offered || window == 0) {
+            self.offered = window;
+        }
     }
 
     /// Smallest RTT seen, 0 before the first sample.

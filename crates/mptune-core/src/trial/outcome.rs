@@ -30,6 +30,9 @@ pub struct Outcome {
     pub window_limited_ns: Nanos,
     /// Times the window offered fell to zero (accounting "linux").
     pub zero_windows: u64,
+    /// Segments the receiver dropped because they were beyond its window, under Linux' accounting: the
+    /// sender takes the window for wider than it is while a subflow has a hole.
+    pub beyond_window: u64,
     /// Most bytes held in the receive buffer for want of earlier ones.
     pub largest_reordering_bytes: Bytes,
     /// Events the simulator handled.
@@ -109,6 +112,7 @@ impl TrialSpec {
             duplicates: connection.duplicates(),
             window_limited_ns: connection.window_limited(end),
             zero_windows: connection.zero_windows(),
+            beyond_window: connection.beyond_window(),
             largest_reordering_bytes: connection.largest_waiting(),
             events: simulation.events(),
             subflows: connection.subflows.iter().map(|s| SubflowOutcome::new(s, end)).collect(),

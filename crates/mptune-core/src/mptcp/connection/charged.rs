@@ -22,7 +22,6 @@ impl Connection {
         for data in arrived.drain(..) {
             // Its length is forgotten once it is DATA_ACKed: then it is the packet's own.
             let payload = self.length(data).unwrap_or(packet.window_edge);
-            self.subflows[id].memory.on_received(payload);
             self.move_to_connection(io.now, id, data, payload);
         }
         self.arrived = arrived;
@@ -60,6 +59,10 @@ impl Connection {
         let Some(memory) = &mut self.memory else { return };
         if memory.receiver.is_full() {
             self.subflows[id].memory.stuck += Bytes::from(truesize(payload));
+            return;
+        }
+        if data >= self.data_una && memory.receiver.is_beyond(memory.sender.start(data)) {
+            memory.receiver.beyond_window += 1;
             return;
         }
         let before = self.reassembly.next();

@@ -202,6 +202,11 @@ impl Connection {
         self.memory.as_ref().map_or(0, |memory| memory.receiver.zero_windows)
     }
 
+    /// Segments the receiver dropped because they were beyond its window, under Linux' accounting.
+    pub fn beyond_window(&self) -> u64 {
+        self.memory.as_ref().map_or(0, |memory| memory.receiver.beyond_window)
+    }
+
     /// How long the shared buffers kept a subflow with room from sending, until `now`.
     pub fn window_limited(&self, now: Nanos) -> Nanos {
         self.blocked + now.saturating_sub(self.blocked_since)

@@ -144,16 +144,27 @@ impl Connection {
         self.data_next += 1;
         self.carried_by.push(1 << id);
         if data >= self.regular_until {
-            self.take_irregular();
+            self.take_irregular(id, data);
         }
         data
     }
 
     #[inline(never)]
-    fn take_irregular(&mut self) {
+    fn take_irregular(&mut self, id: SubflowId, data: Seq) {
         if let Some(memory) = &mut self.memory {
             memory.sender.take();
+            self.share_window(id, data);
             self.note_charged_data();
+        }
+    }
+
+    /// The connection's window as seen from a segment that a subflow carries is its own too, if it is
+    /// wider (Linux `mptcp_check_allowed_size`).
+    pub(super) fn share_window(&mut self, id: SubflowId, data: Seq) {
+        if let Some(memory) = &self.memory {
+            let window = memory.sender.window_from(memory.sender.start(data));
+            let offered = &mut self.subflows[id].offered;
+            *offered = window.max(*offered);
         }
     }
 

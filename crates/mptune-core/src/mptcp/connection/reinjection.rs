@@ -105,6 +105,7 @@ impl Connection {
         *self.carried_by.at_mut(data) |= 1 << id;
         self.reinjected += 1;
         self.subflows[id].counted.reinjected += 1;
+        self.share_window(id, data);
         self.assign(io, id, data);
     }
 

@@ -41,15 +41,17 @@ impl Connection {
         self.send_from(io, id);
     }
 
-    /// DATA_ACK and window of an acknowledgement, in bytes. An old one says nothing of the window
-    /// (Linux `ack_update_msk`).
+    /// DATA_ACK and window of an acknowledgement, in bytes. The window is the one the subflow's TCP
+    /// keeps, which a duplicate acknowledgement cannot narrow: while a subflow has a hole and others
+    /// deliver, the sender adds new DATA_ACKs to an old window and sends more than was offered (Linux
+    /// `ack_update_msk`, `tcp_may_update_window`; traced on Linux 6.18).
     #[inline(never)]
     fn note_charged_ack(&mut self, io: &mut Io<'_>, id: SubflowId, packet: &Packet) {
         let Some(memory) = &mut self.memory else { return };
-        self.subflows[id].offered = packet.window_edge;
+        self.subflows[id].on_window(packet.seq, packet.window_edge);
         if packet.data >= self.data_una {
             memory.sender.on_data_ack(packet.data - self.data_una);
-            memory.sender.on_window(packet.window_edge);
+            memory.sender.on_window(self.subflows[id].offered);
         }
         self.update_window_edge();
         if packet.data > self.data_una {

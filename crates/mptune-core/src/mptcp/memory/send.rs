@@ -23,6 +23,13 @@ pub(super) fn doubled(value: Bytes) -> Bytes {
     value.saturating_mul(2).min(i32::MAX as Bytes)
 }
 
+/// Where a segment begins in the data sequence space, and how long it is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Extent {
+    start: Bytes,
+    length: u16,
+}
+
 /// The sender's side of the data sequence space, in bytes.
 #[derive(Debug)]
 pub struct SendMemory {
@@ -37,8 +44,8 @@ pub struct SendMemory {
     next: Bytes,
     written: Bytes,
     edge: Bytes,
-    /// Length of each segment that is not DATA_ACKed.
-    lengths: Ring<u16>,
+    /// Each segment that is not DATA_ACKed.
+    segments: Ring<Extent>,
 }
 
 impl SendMemory {
@@ -52,7 +59,7 @@ impl SendMemory {
             next: 0,
             written: 0,
             edge,
-            lengths: Ring::new(),
+            segments: Ring::new(),
         };
         memory.write();
         memory
@@ -132,15 +139,15 @@ impl SendMemory {
     #[inline]
     pub fn take(&mut self) {
         let length = self.room().min(Bytes::from(self.full)).min(self.fragment_left());
+        self.segments.push(Extent { start: self.next, length: length as u16 });
         self.next += length;
-        self.lengths.push(length as u16);
     }
 
     /// Fills the newest segment up, which is still in a subflow's send queue: whether it was short.
     pub fn fill_up(&mut self, newest: Seq) -> bool {
         let missing = Bytes::from(self.full - self.length(newest));
         let more = self.room().min(missing).min(self.fragment_left());
-        *self.lengths.at_mut(newest) += more as u16;
+        self.segments.at_mut(newest).length += more as u16;
         self.next += more;
         more > 0
     }
@@ -148,14 +155,26 @@ impl SendMemory {
     /// Payload bytes of a segment that is not DATA_ACKed.
     #[inline]
     pub fn length(&self, data: Seq) -> u32 {
-        u32::from(*self.lengths.at(data))
+        u32::from(self.segments.at(data).length)
+    }
+
+    /// Where a segment begins that is not DATA_ACKed.
+    #[inline]
+    pub fn start(&self, data: Seq) -> Bytes {
+        self.segments.at(data).start
+    }
+
+    /// What the window has room for from there on (Linux `mptcp_check_allowed_size`).
+    #[inline]
+    pub fn window_from(&self, start: Bytes) -> u32 {
+        u32::try_from(self.edge.saturating_sub(start)).unwrap_or(u32::MAX)
     }
 
     /// The first so many segments are DATA_ACKed.
     #[inline]
     pub fn on_data_ack(&mut self, segments: Seq) {
         for _ in 0..segments {
-            self.una += Bytes::from(self.lengths.pop().unwrap_or(0));
+            self.una += Bytes::from(self.segments.pop().unwrap_or_default().length);
         }
     }
 

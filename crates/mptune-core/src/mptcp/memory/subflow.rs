@@ -9,35 +9,6 @@ pub struct SubflowMemory {
     pub stuck: Bytes,
     /// Segments dropped because there was no memory.
     pub refused: u64,
-    /// Payload bytes received in subflow order.
-    received: Bytes,
-    /// The window last offered, and what had been received then (Linux `rcv_wnd`, `rcv_wup`).
-    window: Bytes,
-    window_at: Bytes,
-}
-
-impl SubflowMemory {
-    /// A segment with so much payload was received in subflow order.
-    #[inline]
-    pub fn on_received(&mut self, payload: u32) {
-        self.received += Bytes::from(payload);
-    }
-
-    /// What is left of the window last offered (Linux `tcp_receive_window`).
-    #[inline]
-    pub fn left(&self) -> Bytes {
-        (self.window_at + self.window).saturating_sub(self.received)
-    }
-
-    /// The window last offered.
-    #[inline]
-    pub fn window(&self) -> Bytes {
-        self.window
-    }
-
-    /// An acknowledgement offers that window.
-    #[inline]
-    pub fn offer(&mut self, window: Bytes) {
-        (self.window, self.window_at) = (window, self.received);
-    }
+    /// The window last offered (Linux `rcv_wnd`).
+    pub window: Bytes,
 }
