@@ -196,6 +196,16 @@ def test_a_legend_brings_out_what_it_names(opened: Opened) -> None:
     page.wait_for_function(f"({faded})() === 0")
 
 
+def test_a_legend_leaves_other_sections_alone(opened: Opened) -> None:
+    """Also those whose name begins like its own."""
+    page = opened.page
+    faded = """(id) => [...document.querySelectorAll(`#${id} path`)]
+        .map((one) => Number(one.getAttribute("opacity") ?? 1)).filter((o) => o > 0 && o < 0.13).length"""
+    page.locator('.legend[data-section="over-time"] button').first.press("Enter")
+    page.wait_for_function(f"({faded})('over-time-0') > 0")
+    assert page.evaluate(faded, "over-time-subflows-0") == 0
+
+
 def test_everything_that_acts_is_reached_by_keyboard(opened: Opened) -> None:
     page = opened.page
     wanted = page.evaluate(

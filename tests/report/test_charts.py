@@ -10,7 +10,7 @@ import pytest
 
 from mptune.report.charts import factors, subflows
 from mptune.report.charts.style import PALETTE, Key, key, look
-from mptune.report.charts.sweep import bars, response
+from mptune.report.charts.sweep import bars, response, single_runs
 from mptune.report.charts.trade_off import trade_off
 
 CCS = Key(field="cc", title="congestion control", names=("cubic", "olia"), marks=True)
@@ -85,6 +85,22 @@ TRANSFERS = [
 ]
 HOURS = [{"cc": "cubic", "time_of_day_h": 8.25, "mean_mbps": 1.0, "min_mbps": 0.5, "max_mbps": 2.0}]
 
+RUNS = [{"manager": "pcdc", "cc": "olia", "run": run, "throughput_mbps": 4.0 + run} for run in range(3)]
+BOXES = [{"manager": "pcdc", "cc": "olia", "q25_mbps": 4.5, "median_mbps": 5.0, "q75_mbps": 5.5}]
+WENT_THROUGH = [
+    {
+        "subflow": "A-X",
+        "cc": "olia",
+        "smallest_rtt_ms": 10.0,
+        "rtt_ms": 40.0,
+        "min_rtt_ms": 30.0,
+        "max_rtt_ms": 50.0,
+        "again_per_mb": 2.0,
+        "min_again_per_mb": 1.0,
+        "max_again_per_mb": 3.0,
+    }
+]
+
 #: Every chart there is, with the titles of its axes.
 CHARTS = {
     "response": (
@@ -103,6 +119,13 @@ CHARTS = {
         "throughput",
     ),
     "omegas": (subflows.omegas(OMEGAS, CCS), "impact factor, share of the throughput", "subflow"),
+    "single runs": (single_runs(RUNS, BOXES, PMS), "throughput (Mbit/s)", "congestion control"),
+    "round trips": (subflows.round_trips(WENT_THROUGH, CCS), "RTT (ms)", "subflow"),
+    "retransmissions": (
+        subflows.retransmissions(WENT_THROUGH, CCS),
+        "segments sent again per MB delivered",
+        "subflow",
+    ),
     "over time": (subflows.over_time(SERIES, CCS), "time (s)", "throughput"),
     "stacked": (subflows.stacked(STACK, CCS, top=2.0), "time (s)", "throughput"),
     "completion": (factors.completion(TRANSFERS, PMS, top=2.0), "transfer (KiB)", "completion time (s)"),

@@ -118,6 +118,8 @@ def test_labels_of_paths_are_not_broken_at_their_hyphens() -> None:
         text == 'X-Y: send on <span class="path">Y-X</span>, T-U-T and &lt;<span class="path">T-U</span>&gt;.'
     )
     assert prose("send on T-U", ()) == "send on T-U"
+    cell = table(Table(title="t", rows=[{"standby": "T-U, <U-B>, T-B, T-P, and-so-on-to-the-end"}]))
+    assert cell.count('<span class="path">') == 4 and '&lt;<span class="path">U-B</span>&gt;' in cell
 
 
 def test_failures_and_a_poor_fit_are_told_at_the_top(optimised: RunData) -> None:
@@ -125,17 +127,17 @@ def test_failures_and_a_poor_fit_are_told_at_the_top(optimised: RunData) -> None
         return msgspec.structs.replace(one, failed="overloaded: <late>", throughput_mbps=None)
 
     assert optimised.answer is not None
-    fits = tuple(msgspec.structs.replace(one, r_squared=0.8) for one in optimised.answer.fits)
+    poor = "pcdc: R-square is 0.80 & <below> 0.90."
     run = msgspec.structs.replace(
         optimised,
         trials=(*(broken(one) for one in optimised.trials[:2]), *optimised.trials[2:]),
-        answer=msgspec.structs.replace(optimised.answer, fits=fits),
+        answer=msgspec.structs.replace(optimised.answer, warnings=(poor,)),
         foreign=3,
     )
     text = page(run, [], sections(run))
     warnings = text.partition('id="warnings"')[2].partition("</section>")[0]
     assert "too busy for real time: 2." in warnings
-    assert "R-square 0.800, below 0.9" in warnings
+    assert "pcdc: R-square is 0.80 &amp; &lt;below&gt; 0.90." in warnings and warnings.count("R-square") == 1
     assert "3 trials of other campaigns" in warnings
     assert "overloaded: &lt;late&gt;" in text.partition('id="measured"')[2]
 

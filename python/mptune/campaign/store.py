@@ -346,13 +346,13 @@ class Store:
             raise InputError(str(other), "", "expected a campaign store, found none")
         if other.samefile(self.path):
             raise InputError(str(other), "", "expected another store than the one to import into")
-        with _connected(other):
+        with _connected(other, write=False):
             pass  # it is a store, of the present version
         self.flush()
         before = len(self.finished())
         with self._database:
             try:
-                self._connection.execute("ATTACH DATABASE ? AS other", (str(other),))
+                self._connection.execute("ATTACH DATABASE ? AS other", (_address(other, write=False),))
                 try:
                     self._connection.executescript(schema.MERGE)
                 finally:
@@ -394,7 +394,7 @@ def create(path: Path, campaign: Campaign) -> Iterator[Store]:
     if path.exists():
         raise InputError(str(path), "", "expected a new file, found one (resume it, or choose another)")
     created = campaign.created or datetime.now().astimezone().isoformat(timespec="seconds")
-    with Lock(path), _connected(path) as connection:
+    with Lock(path), _connected(path, write=True) as connection:
         with connection:
             number = connection.execute(
                 "INSERT INTO campaign (uuid, name, created, settings, environment) VALUES (?, ?, ?, ?, ?)",
@@ -415,6 +415,8 @@ def create(path: Path, campaign: Campaign) -> Iterator[Store]:
 def open_store(path: Path, *, write: bool = True) -> Iterator[Store]:
     """An existing store; for writing only one process may have it open.
 
+    For reading it may lie on a medium that cannot be written.
+
     Raises
     ------
     InputError : there is none, or the file is something else.
@@ -422,7 +424,7 @@ def open_store(path: Path, *, write: bool = True) -> Iterator[Store]:
     """
     if not path.is_file():
         raise InputError(str(path), "", "expected a campaign store, found none")
-    with Lock(path, taken=write), _connected(path) as connection:
+    with Lock(path, taken=write), _connected(path, write=write) as connection:
         row = connection.execute("SELECT min(id) FROM campaign").fetchone()
         if row[0] is None:
             raise InputError(str(path), "", "expected a campaign in the store, found none")
@@ -444,20 +446,36 @@ def _serving(path: Path, connection: sqlite3.Connection, campaign: int) -> Itera
 
 
 @contextmanager
-def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+def _connected(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
     try:
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
+        connection = sqlite3.connect(
+            _address(path, write=write), uri=True, isolation_level=None, check_same_thread=False, timeout=10.0
+        )
         try:
             schema.prepare(connection, str(path))
-            # A commit is on the disk before it is reported; readers never wait for the writer.
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA foreign_keys = ON")
+            if write:
+                # A commit is on the disk before it is reported; readers never wait for the writer.
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA foreign_keys = ON")
             yield connection
         finally:
             connection.close()
     except sqlite3.Error as error:
         raise _explained(path, error) from None
+
+
+def _address(path: Path, *, write: bool) -> str:
+    """The file as SQLite opens it: to write what it can, or as it lies on a medium that cannot be written.
+
+    Even a reader shares an index of the journal with the others, in a file that it makes if there is none;
+    where it cannot, a store without a journal is opened as one that nobody changes.
+    """
+    mode = "rwc" if write else "rw"
+    if not write and not (os.access(path.parent, os.W_OK) and os.access(path, os.W_OK)):
+        journal = path.with_name(path.name + "-wal")
+        mode = "ro" if journal.exists() else "ro&immutable=1"
+    return f"{path.absolute().as_uri()}?mode={mode}"
 
 
 def _explained(path: Path, error: sqlite3.Error) -> MptuneError:

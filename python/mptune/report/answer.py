@@ -8,7 +8,7 @@ from html import escape
 from mptune._text import digits
 from mptune.report.choices import Choices
 from mptune.report.markup import prose
-from mptune.report.run_data import Answer, Interval, RunData
+from mptune.report.run_data import Answer, Interval, RunData, TrialRow
 from mptune.report.wording import ends
 
 #: The section that stands beside the answer.
@@ -54,11 +54,15 @@ def _without_answer(run: RunData) -> str:
         return f"{told}{_fastest(run)}"
     one = run.shown[0]
     rates = [trial.throughput_mbps or 0.0 for trial in run.shown]
-    where = "" if one.initial_path is None else f" and initial path {one.initial_path}"
     return (
         f"{told} Largest mean throughput: {digits(sum(rates) / len(rates))} Mbit/s ({len(rates)} runs, "
-        f"{ends(min(rates), max(rates))}) with {one.manager}, {one.cc}, {one.buffer_mib:.4g} MiB{where}."
+        f"{ends(min(rates), max(rates))}) with {_configuration(one)}."
     )
+
+
+def _configuration(one: TrialRow) -> str:
+    path = "" if one.initial_path is None else f" and initial path {one.initial_path}"
+    return f"{one.manager}, {one.cc}, {one.buffer_mib:.4g} MiB{path}"
 
 
 def _fastest(run: RunData) -> str:
@@ -70,8 +74,7 @@ def _fastest(run: RunData) -> str:
     largest = max((one.transfer_bytes or 0 for one in done), default=0)
     for one in done:
         if one.transfer_bytes == largest and one.completion_s is not None:
-            name = f"{one.manager}, {one.cc}, {one.buffer_mib:.4g} MiB"
-            groups.setdefault(name, []).append(one.completion_s)
+            groups.setdefault(_configuration(one), []).append(one.completion_s)
     if not groups:
         return ""
     name, times = min(groups.items(), key=lambda one: sum(one[1]) / len(one[1]))

@@ -21,7 +21,11 @@ MAX_ROWS = 800
 _DIGITS = 5
 
 #: Letters of a text from which it may be broken into lines.
-_LONG = 24
+_LONG = 16
+
+#: What looks like the label of a path, and such a label as HTML that is not broken at its hyphen.
+_LABEL = re.compile(r"(?<![\w-])(\w{1,6}-\w{1,6})(?![\w-])")
+_UNBROKEN = r'<span class="path">\1</span>'
 
 #: Outlines of Vega's marks in a box of 14 by 14.
 _OUTLINES = {
@@ -60,7 +64,7 @@ def prose(text: str, unbroken: Sequence[str]) -> str:
     if not unbroken:
         return words
     names = "|".join(re.escape(escape(one)) for one in sorted(unbroken, key=len, reverse=True))
-    return re.sub(rf"(?<![\w-])({names})(?![\w-])", r'<span class="path">\1</span>', words)
+    return re.sub(rf"(?<![\w-])({names})(?![\w-])", _UNBROKEN, words)
 
 
 def scrolled(content: str, label: str) -> str:
@@ -88,8 +92,9 @@ def _cell(value: object) -> str:
     if isinstance(value, int):
         return f'<td class="number">{value}</td>'
     text = str(value)
-    wrapped = ' class="long"' if len(text) > _LONG else ""
-    return f"<td{wrapped}>{escape(text)}</td>"
+    if len(text) <= _LONG:
+        return f"<td>{escape(text)}</td>"
+    return f'<td class="long">{_LABEL.sub(_UNBROKEN, escape(text))}</td>'
 
 
 def _number(value: float) -> str:

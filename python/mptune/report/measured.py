@@ -9,9 +9,6 @@ from mptune.report.run_data import RunData
 from mptune.report.sections import Table
 from mptune.report.settings import in_words
 
-#: MPCOA accepts a model from this R-square on (step 6).
-_R_SQUARED = 0.9
-
 #: Of the reasons of failed trials only the most frequent are listed.
 _REASONS = 20
 
@@ -21,16 +18,8 @@ _OVERLOADED = "overloaded"
 
 def warnings(run: RunData) -> list[str]:
     """What to take into account, as sentences."""
-    return [*([] if run.answer is None else run.answer.warnings), *_model(run), *_failures(run)]
-
-
-def _model(run: RunData) -> Iterator[str]:
-    for fit in () if run.answer is None else run.answer.fits:
-        if fit.r_squared is not None and fit.r_squared < _R_SQUARED:
-            yield (
-                f"The model explains little of what was measured with {fit.pm}: R-square "
-                f"{digits(fit.r_squared, 3)}, below {_R_SQUARED}."
-            )
+    told = [] if run.answer is None else run.answer.warnings
+    return [*told, *_failures(run), *_network(run)]
 
 
 def _failures(run: RunData) -> Iterator[str]:
@@ -42,6 +31,16 @@ def _failures(run: RunData) -> Iterator[str]:
         yield f"Trials that failed because the machine was too busy for real time: {overloaded}."
     if run.foreign:
         yield f"{run.foreign} trials of other campaigns in the store are not shown."
+
+
+def _network(run: RunData) -> Iterator[str]:
+    values = [] if run.topology is None else list(run.topology.provenance.values())
+    assumed = sum(one.assumed is not None for one in values)
+    if assumed:
+        yield (
+            f"{assumed} of the {len(values)} values that describe the network are assumed, not published or "
+            "measured (The network, below); what is told here holds as far as they do."
+        )
 
 
 def in_short(run: RunData) -> dict[str, object]:

@@ -10,7 +10,7 @@
   const tell = (section, signal, value) => {
     for (const [id, view] of Object.entries(views)) {
       const knows = charts[id].params.some((one) => one.name === signal);
-      if (knows && (!section || id.startsWith(section + "-"))) view.signal(signal, value).runAsync();
+      if (knows && (!section || id.replace(/-\d+$/, "") === section)) view.signal(signal, value).runAsync();
     }
   };
 

@@ -64,7 +64,7 @@ def intervals(rows: Rows, colours: Key, *, down: str, title: str, zero: bool) ->
     names = distinct(row[down] for row in rows)
     axis = alt.Axis(titleX=0, titleAnchor="end", labelLimit=140)
     y = alt.Y(f"{down}:N", title=title, sort=list(names), axis=axis)
-    x = horizontal(THROUGHPUT, zero=zero, **({} if zero else {"padding": 12}))
+    x = horizontal(THROUGHPUT, zero=zero, padding=0 if zero else 12)
     offset = alt.YOffset(f"{colours.field}:N", sort=list(colours.names))
     place = base("rows").encode(y=y, yOffset=offset, color=colours.colour())
     shown = tips(rows, down, colours.field, "mean_mbps", "low_mbps", "high_mbps")

@@ -163,11 +163,17 @@ def ring(data: str, x: Any, y: Any, *, below: bool = True) -> list[Any]:
     ]
 
 
-def horizontal(title: str, **scale: Any) -> Callable[[str], Any]:
-    """A horizontal axis for numbers, of whichever column a layer draws."""
+def horizontal(title: str, *, values: Sequence[float] = (), **scale: Any) -> Callable[[str], Any]:
+    """A horizontal axis for numbers, of whichever column a layer draws.
+
+    Parameters
+    ----------
+    values : what is written along it; none leaves that to Vega.
+    """
     import altair as alt
 
-    return lambda column: alt.X(f"{column}:Q", title=title, scale=alt.Scale(**scale))
+    axis = alt.Axis(values=list(values)) if values else alt.Undefined
+    return lambda column: alt.X(f"{column}:Q", title=title, scale=alt.Scale(**scale), axis=axis)
 
 
 def vertical(title: str, **scale: Any) -> Callable[[str], Any]:

@@ -1,4 +1,6 @@
-"""Charts of subflows: impact factors, and throughput over time."""
+"""Charts of subflows: impact factors, round-trip times, retransmissions, and throughput over time."""
+
+from typing import Any
 
 from mptune.report.charts.style import (
     THROUGHPUT,
@@ -29,13 +31,9 @@ def omegas(rows: Rows, colours: Key, *, reach: float | None = None) -> Spec:
     """
     import altair as alt
 
-    paths = distinct(row["path"] for row in rows)
     limits = {} if reach is None else {"domain": [-reach, reach]}
     x = horizontal("impact factor, share of the throughput", nice=False, padding=8, **limits)
-    axis = alt.Axis(grid=True, ticks=False, titleX=0, titleAnchor="end", bandPosition=0)
-    y = alt.Y("path:N", title="subflow", sort=list(paths), axis=axis)
-    offset = alt.YOffset(f"{colours.field}:N", sort=list(colours.names))
-    place = base("rows").encode(y=y, yOffset=offset, color=colours.colour())
+    place = _subflow_by_subflow(rows, colours, "path")
     shown = tips(rows, "path", colours.field, "mean", "min", "max", "q10", "q90")
     filled = alt.condition("datum.carries_data", alt.value(1), alt.value(0))
     layers = [
@@ -54,7 +52,67 @@ def omegas(rows: Rows, colours: Key, *, reach: float | None = None) -> Spec:
         ),
     ]
     data = {"rows": rows, "zero": [{"zero": 0}]}
-    return layered(*layers, data=data, height=max(_SMALLEST, _ROW * len(rows) + 8 * len(paths)))
+    return layered(*layers, data=data, height=_high(rows, colours, "path"))
+
+
+def round_trips(rows: Rows, colours: Key) -> Spec:
+    """RTT of all subflows per configuration: the smallest one, and that at the end of the runs.
+
+    Parameters
+    ----------
+    rows : column of `colours`, subflow, smallest_rtt_ms, rtt_ms, min_rtt_ms, max_rtt_ms.
+    """
+    x = horizontal("RTT (ms)", domainMin=0, nice=False, padding=8)
+    place = _subflow_by_subflow(rows, colours, "subflow")
+    shown = tips(rows, "subflow", colours.field, "smallest_rtt_ms", "rtt_ms", "min_rtt_ms", "max_rtt_ms")
+    layers = [
+        place.mark_rule(strokeWidth=4).encode(
+            x=x("smallest_rtt_ms"), x2="rtt_ms:Q", opacity=colours.opacity(0.35)
+        ),
+        place.mark_rule().encode(x=x("min_rtt_ms"), x2="max_rtt_ms:Q", opacity=colours.opacity()),
+        place.mark_tick(thickness=2, size=_ROW).encode(x=x("smallest_rtt_ms"), opacity=colours.opacity()),
+        place.mark_point(filled=True, size=40).encode(
+            x=x("rtt_ms"), shape=colours.shape(), opacity=colours.opacity(), tooltip=shown
+        ),
+    ]
+    return layered(*layers, data={"rows": rows}, height=_high(rows, colours, "subflow"))
+
+
+def retransmissions(rows: Rows, colours: Key) -> Spec:
+    """Segments that were sent again, per MB that a subflow delivered, with minimum and maximum of the runs.
+
+    Parameters
+    ----------
+    rows : column of `colours`, subflow, again_per_mb, min_again_per_mb, max_again_per_mb.
+    """
+    x = horizontal("segments sent again per MB delivered", domainMin=0, nice=False, padding=8)
+    place = _subflow_by_subflow(rows, colours, "subflow")
+    shown = tips(rows, "subflow", colours.field, "again_per_mb", "min_again_per_mb", "max_again_per_mb")
+    layers = [
+        place.mark_rule().encode(
+            x=x("min_again_per_mb"), x2="max_again_per_mb:Q", opacity=colours.opacity(0.6)
+        ),
+        place.mark_point(filled=True, size=40).encode(
+            x=x("again_per_mb"), shape=colours.shape(), opacity=colours.opacity(), tooltip=shown
+        ),
+    ]
+    return layered(*layers, data={"rows": rows}, height=_high(rows, colours, "subflow"))
+
+
+def _subflow_by_subflow(rows: Rows, colours: Key, column: str) -> Any:
+    """A place for each subflow, below each other, and in it one for each name."""
+    import altair as alt
+
+    axis = alt.Axis(grid=True, ticks=False, titleX=0, titleAnchor="end", bandPosition=0)
+    y = alt.Y(f"{column}:N", title="subflow", sort=list(distinct(row[column] for row in rows)), axis=axis)
+    offset = alt.YOffset(f"{colours.field}:N", sort=list(colours.names))
+    return base("rows").encode(y=y, yOffset=offset, color=colours.colour())
+
+
+def _high(rows: Rows, colours: Key, column: str) -> int:
+    """Height of a chart with a place for each subflow and name, pixels."""
+    places = len(distinct(row[column] for row in rows))
+    return max(_SMALLEST, places * (_ROW * len(colours.names) + 8))
 
 
 def over_time(rows: Rows, colours: Key, *, top: float | None = None, height: int = 280) -> Spec:

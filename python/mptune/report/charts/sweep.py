@@ -24,6 +24,9 @@ _MANY = 150
 #: Bars of a panel above this number have no numbers on them: they would overlap on a phone.
 _NUMBERED = 12
 
+#: Height of a box from quartile to quartile, pixels.
+_BOX = 10
+
 
 def response(
     points: Rows, curves: Rows, colours: Key, *, top: float, choices: Rows = (), choice: int | None = None
@@ -88,6 +91,41 @@ def bars(rows: Rows, colours: Key, *, top: float) -> Spec:
     return spread_bars(
         rows, colours, y, across="cc", unit="mbps", title="congestion control", numbers=numbers
     )
+
+
+def single_runs(runs: Rows, boxes: Rows, colours: Key) -> Spec:
+    """Every run as a mark over a box from quartile to quartile, configurations below each other.
+
+    Parameters
+    ----------
+    runs : column of `colours`, cc, run, throughput_mbps.
+    boxes : column of `colours`, cc, q25_mbps, median_mbps, q75_mbps.
+    """
+    import altair as alt
+
+    names = distinct(row["cc"] for row in boxes)
+    axis = alt.Axis(grid=True, ticks=False, titleX=0, titleAnchor="end", bandPosition=0)
+    y = alt.Y("cc:N", title="congestion control", sort=list(names), axis=axis)
+    offset = alt.YOffset(f"{colours.field}:N", sort=list(colours.names))
+    x = horizontal(THROUGHPUT, zero=False, nice=False, padding=10)
+
+    def place(data: str) -> Any:
+        return base(data).encode(y=y, yOffset=offset, color=colours.colour())
+
+    shown = tips(runs, colours.field, "cc", "run", "throughput_mbps")
+    layers = [
+        place("boxes")
+        .mark_rule(strokeWidth=_BOX)
+        .encode(x=x("q25_mbps"), x2="q75_mbps:Q", opacity=colours.opacity(0.3)),
+        place("boxes")
+        .mark_tick(thickness=2, size=_BOX)
+        .encode(x=x("median_mbps"), opacity=colours.opacity()),
+        place("runs")
+        .mark_point(filled=True, size=18)
+        .encode(x=x("throughput_mbps"), opacity=colours.opacity(0.75), tooltip=shown),
+    ]
+    data = {"runs": runs, "boxes": boxes}
+    return layered(*layers, data=data, height=(_BOX + 3) * len(boxes) + 10 * len(names))
 
 
 def spread_bars(

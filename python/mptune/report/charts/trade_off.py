@@ -1,5 +1,7 @@
 """Chart of the trade-off: the Pareto front of throughput and buffer, with a ring that can be moved."""
 
+import math
+
 from mptune.report.charts.style import (
     BUFFER,
     THROUGHPUT,
@@ -13,6 +15,9 @@ from mptune.report.charts.style import (
     tips,
     vertical,
 )
+
+#: Steps of a logarithmic axis in each decade.
+_STEPS = (1, 2, 3, 5, 7)
 
 
 def trade_off(
@@ -29,7 +34,7 @@ def trade_off(
     """
     import altair as alt
 
-    x = horizontal(f"{BUFFER}, logarithmic", type="log", nice=False, padding=18)
+    x = horizontal(f"{BUFFER}, logarithmic", values=_round_sizes(rows), type="log", nice=False, padding=18)
     y = vertical(THROUGHPUT, zero=False, padding=26)
     size, throughput = x("buffer_mib"), y("throughput_mbps")
     path = base("rows").mark_line(interpolate="step-after", strokeWidth=1).encode(x=size, y=throughput)
@@ -52,3 +57,14 @@ def trade_off(
     if choices:
         layers += ring("choices", size, throughput, below=False)
     return layered(*layers, data={"rows": rows, "choices": choices}, choice=choice)
+
+
+def _round_sizes(rows: Rows) -> list[float]:
+    """Sizes to write along a logarithmic axis; of Vega's own a narrow one keeps 3, 5, 7, 9 and 20."""
+    columns = "buffer_mib", "buffer_low_mib", "buffer_high_mib"
+    sizes = [row[name] for row in rows for name in columns if row[name] is not None]
+    low, high = min(sizes), max(sizes)
+    decades = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+    candidates = [step * 10.0**decade for decade in decades for step in _STEPS]
+    within = [one for one in candidates if low <= one <= high]
+    return within if len(within) > 1 else []

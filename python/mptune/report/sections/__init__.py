@@ -19,8 +19,8 @@ from mptune.report.sections.compared import (
 from mptune.report.sections.factors import completion, initial_paths, time_of_day
 from mptune.report.sections.network import network
 from mptune.report.sections.series import over_time, panorama, stacked
-from mptune.report.sections.subflows import sets
-from mptune.report.sections.sweep import bars, responses
+from mptune.report.sections.subflows import sets, went_through
+from mptune.report.sections.sweep import bars, responses, single_runs
 from mptune.report.sections.trade_off import trade_off
 
 __all__ = ["Panel", "Section", "Table", "choices", "sections"]
@@ -32,9 +32,11 @@ _OF_A_RUN: tuple[_Maker, ...] = (
     trade_off,
     responses,
     bars,
+    single_runs,
     sets,
     over_time,
     stacked,
+    went_through,
     panorama,
     completion,
     initial_paths,

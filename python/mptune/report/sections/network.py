@@ -30,16 +30,13 @@ def network(run: RunData, choices: Choices) -> Iterator[Section]:
         for name, one in topology.provenance.items()
         if one.assumed is not None
     ]
-    given = len(topology.provenance) - len(assumed)
     lead = (
         "Rates of the access links; of each path its RTT while queues are empty and its slowest link's rate."
     )
     if carrying:
         lead += " Thick lines carry data in the recommended configuration."
     if assumed:
-        lead += (
-            f" {len(assumed)} of its {len(assumed) + given} values are assumed, not published or measured."
-        )
+        lead += " What is assumed stands below, with the reasons."
     yield Section(
         name="topology",
         title="The network",

@@ -12,7 +12,7 @@ from mptune.report.choices import Choices
 from mptune.report.run_data import RunData, TrialRow
 from mptune.report.sections._base import Panel, Rows, Section, Table, without
 from mptune.report.sections.sweep import HEADROOM, manager_key
-from mptune.testbeds import BIN_NS, Observation
+from mptune.testbeds import BIN_NS, Observation, SubflowObservation
 
 T = TypeVar("T")
 
@@ -25,13 +25,16 @@ _WIDTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 #: Height of one of many panels, pixels.
 _LOW = 150
 
+#: How the answer is called among the configurations that were measured afresh.
+_RECOMMENDED = "recommended"
+
 #: Where all of a series is.
 _SERIES = "mptune campaign export --series"
 
 
 def over_time(run: RunData, choices: Choices) -> Iterator[Section]:
     """Total throughput over time: answer and default, or the best of a sweep (path management Fig. 3)."""
-    groups = _named(run, run.shown)
+    groups = by_configuration(run, run.shown)
     if not groups:
         return
     series, step = _mean_series(groups, run.observations)
@@ -41,7 +44,8 @@ def over_time(run: RunData, choices: Choices) -> Iterator[Section]:
     yield Section(
         name="over-time",
         title="Throughput over time",
-        lead=f"Received in order, per {step:g} s: mean of {runs} runs, band from minimum to maximum.",
+        lead=f"Received in order, per {step:g} s: mean of {runs} runs, band from minimum to maximum. What "
+        "waited for a missing segment arrives at once with it, faster than the links.",
         panels=[Panel(chart=time_chart(rows, colours))],
         key=colours,
         tables=[Table(title="Mean, minimum and maximum", rows=rows, source=_SERIES)],
@@ -50,7 +54,9 @@ def over_time(run: RunData, choices: Choices) -> Iterator[Section]:
 
 def stacked(run: RunData, choices: Choices) -> Iterator[Section]:
     """Throughput over time by subflow, a panel per configuration (path management Fig. 4)."""
-    first = {name: run.observations[trials[0].key] for name, trials in _named(run, run.shown).items()}
+    first = {
+        name: run.observations[trials[0].key] for name, trials in by_configuration(run, run.shown).items()
+    }
     width = _width(max((len(one.bins) for one in first.values()), default=0))
     rows = {name: _by_subflow(seen, width) for name, seen in first.items()}
     together: Rows = [{"name": name, **row} for name, mine in rows.items() for row in mine]
@@ -76,18 +82,22 @@ def stacked(run: RunData, choices: Choices) -> Iterator[Section]:
 
 
 def _by_subflow(seen: Observation, width: int) -> Rows:
-    """Throughput of each subflow that delivered something; several on one path are numbered."""
-    delivered = [one for one in seen.subflows if any(one.bins)]
-    on_path: dict[str, int] = {}
+    """Throughput of each subflow that delivered something."""
     rows: Rows = []
-    for place, subflow in enumerate(delivered):
-        number = on_path[subflow.path] = on_path.get(subflow.path, 0) + 1
-        name = subflow.path if number == 1 else f"{subflow.path} ({number})"
+    for place, (name, subflow) in enumerate(labelled([one for one in seen.subflows if any(one.bins)])):
         rows += [
             {"subflow": name, "place": place, "t_s": t_s, "throughput_mbps": rate}
             for t_s, rate in _steps(subflow.bins, width)
         ]
     return rows
+
+
+def labelled(subflows: Sequence[SubflowObservation]) -> Iterator[tuple[str, SubflowObservation]]:
+    """Subflows by their path; several on one path are numbered."""
+    on_path: dict[str, int] = {}
+    for one in subflows:
+        number = on_path[one.path] = on_path.get(one.path, 0) + 1
+        yield one.path if number == 1 else f"{one.path} ({number})", one
 
 
 def panorama(run: RunData, choices: Choices) -> Iterator[Section]:
@@ -115,17 +125,17 @@ def panorama(run: RunData, choices: Choices) -> Iterator[Section]:
     )
 
 
-def _named(run: RunData, trials: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:
-    """Trials by their configuration in words."""
+def by_configuration(run: RunData, trials: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:
+    """Trials by their configuration in words; the recommended one first."""
     groups: dict[str, list[TrialRow]] = {}
     for one in trials:
         name = f"{one.manager}, {one.cc}, {one.buffer_mib:.4g} MiB{_begun(one)}"
         if one.purpose == "confirm" and run.answer is not None:
             answer = run.answer
             same = (one.pm, one.cc, one.buffer_bytes) == (answer.opm, answer.occ, answer.obs_bytes)
-            name = f"{'recommended' if same else 'default'}: {name}"
+            name = f"{_RECOMMENDED if same else 'default'}: {name}"
         groups.setdefault(name, []).append(one)
-    return groups
+    return dict(sorted(groups.items(), key=lambda group: not group[0].startswith(_RECOMMENDED)))
 
 
 def _begun(trial: TrialRow) -> str:

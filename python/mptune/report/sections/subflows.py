@@ -1,12 +1,17 @@
-"""The section of the subflows: what each contributes, and the sets that follow."""
+"""Sections of the subflows: what each contributes, the sets that follow, and what each went through."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from statistics import fmean
 
+from mptune.report.charts import subflows as charts
+from mptune.report.charts.style import key
 from mptune.report.charts.subflows import omegas
 from mptune.report.choices import Choices
 from mptune.report.run_data import RunData
 from mptune.report.sections._base import SPREAD, Panel, Rows, Section, Table
+from mptune.report.sections.series import by_configuration, labelled
 from mptune.report.sections.sweep import cc_key
+from mptune.testbeds import Observation, SubflowObservation
 
 #: Impact factors so much smaller than the largest get a panel of their own.
 _SMALL = 0.25
@@ -72,3 +77,59 @@ def _reach(rows: Rows) -> float | None:
     ends = [abs(row[name]) for row in small for name in ("q10", "q90")]
     reach = 1.2 * max(ends, default=0.0)
     return reach if 0 < reach < largest / 2 else None
+
+
+def went_through(run: RunData, choices: Choices) -> Iterator[Section]:
+    """RTTs and retransmissions of the subflows: of answer and default, or of the best of a sweep."""
+    rows: Rows = [
+        row
+        for name, trials in by_configuration(run, run.shown).items()
+        for row in _by_subflow(name, [run.observations[one.key] for one in trials])
+    ]
+    timed = [row for row in rows if row["rtt_ms"] is not None]
+    sent = [row for row in rows if row["again_per_mb"] is not None]
+    if not timed:
+        return
+    colours = key("name", "configuration", rows, marks=True)
+    yield Section(
+        name="round-trips",
+        title="Round-trip times and retransmissions",
+        lead="RTT: the mark is the smoothed RTT at the end, mean of the runs, with minimum and maximum; the "
+        "upright line is the smallest RTT seen. What lies between them was spent in queues. A subflow that "
+        "delivered nothing has no mark among the retransmissions, and an RTT of few samples.",
+        panels=[
+            Panel(title="RTT", chart=charts.round_trips(timed, colours)),
+            *([Panel(title="Retransmissions", chart=charts.retransmissions(sent, colours))] if sent else []),
+        ],
+        key=colours,
+        tables=[Table(title="Subflow by subflow, means of the runs", rows=rows, source="subflows.csv")],
+    )
+
+
+def _by_subflow(name: str, seen: Sequence[Observation]) -> Iterator[dict[str, object]]:
+    """What the subflows of a configuration went through, over its runs."""
+    found: dict[str, list[tuple[SubflowObservation, Observation]]] = {}
+    for one in seen:
+        for label, subflow in labelled(one.subflows):
+            found.setdefault(label, []).append((subflow, one))
+    for label, mine in found.items():
+        rtts = [subflow.srtt_ns / 1e6 for subflow, _ in mine if subflow.srtt_ns]
+        smallest = [subflow.min_rtt_ns / 1e6 for subflow, _ in mine if subflow.min_rtt_ns]
+        again = [subflow.retransmitted * 1e6 / subflow.bytes for subflow, _ in mine if subflow.bytes]
+        yield {
+            "name": name,
+            "subflow": label,
+            "throughput_mbps": fmean(
+                subflow.bytes * 8e3 / max(whole.duration_ns, 1) for subflow, whole in mine
+            ),
+            "smallest_rtt_ms": min(smallest, default=None),
+            "rtt_ms": fmean(rtts) if rtts else None,
+            "min_rtt_ms": min(rtts, default=None),
+            "max_rtt_ms": max(rtts, default=None),
+            "again_per_mb": fmean(again) if again else None,
+            "min_again_per_mb": min(again, default=None),
+            "max_again_per_mb": max(again, default=None),
+            "retransmitted": fmean(subflow.retransmitted for subflow, _ in mine),
+            "timeouts": fmean(subflow.timeouts for subflow, _ in mine),
+            "runs": len(mine),
+        }

@@ -1,16 +1,21 @@
 """Sections of a sweep: throughput over buffer with fits, and bars at two buffers."""
 
 from collections.abc import Iterator
+from statistics import quantiles
 
 from mptune.report.charts.style import Key, distinct, key, short
 from mptune.report.charts.sweep import bars as bars_chart
 from mptune.report.charts.sweep import response
+from mptune.report.charts.sweep import single_runs as runs_chart
 from mptune.report.choices import Choices
 from mptune.report.run_data import Answer, RunData
 from mptune.report.sections._base import SPREAD, Panel, Rows, Section, Table, grouped, throughput, without
 
 #: Room above the largest value, as a factor.
 HEADROOM = 1.06
+
+#: Runs of one configuration below which there is no distribution to show.
+_FEW = 3
 
 #: Place of the path managers in the palette: away from the congestion controls' first colours.
 MANAGERS = 4
@@ -128,6 +133,55 @@ def bars(run: RunData, choices: Choices) -> Iterator[Section]:
         key=colours,
         tables=[Table(title="Means and spread", rows=without(picked, "label"))],
     )
+
+
+def single_runs(run: RunData, choices: Choices) -> Iterator[Section]:
+    """How the runs of each configuration are distributed, with the two buffers of `bars`."""
+    swept = run.swept
+    shown = _two_sizes(run, sorted({one.buffer_mib for one in swept})) if swept else {}
+    groups: dict[tuple[float, str, str], Rows] = {}
+    for one in swept:
+        if one.buffer_mib in shown:
+            row = {"run": one.run, "throughput_mbps": one.throughput_mbps}
+            groups.setdefault((one.buffer_mib, one.manager, one.cc), []).append(row)
+    if max((len(rows) for rows in groups.values()), default=0) < _FEW:
+        return
+    rows = [
+        {"manager": pm, "cc": cc, "buffer_mib": size, **row}
+        for (size, pm, cc), mine in groups.items()
+        for row in mine
+    ]
+    boxes = [
+        {"manager": pm, "cc": cc, "buffer_mib": size, **_quartiles([row["throughput_mbps"] for row in mine])}
+        for (size, pm, cc), mine in groups.items()
+    ]
+    colours = manager_key(boxes)
+    over = ", over all initial paths" if run.many_paths else ""
+    yield Section(
+        name="single-runs",
+        title="How the runs are spread",
+        lead=f"Each mark is a run{over}; box: from quartile to quartile, upright line: median. The "
+        "throughput axes do not begin at 0, and each has its own range.",
+        panels=[
+            Panel(
+                title=f"{size:.4g} MiB, {what}",
+                chart=runs_chart(_of_size(rows, size), _of_size(boxes, size), colours),
+            )
+            for size, what in shown.items()
+        ],
+        key=colours,
+        tables=[Table(title="Quartiles", rows=boxes), Table(title="Every run", rows=rows)],
+    )
+
+
+def _of_size(rows: Rows, size: float) -> Rows:
+    return [row for row in rows if row["buffer_mib"] == size]
+
+
+def _quartiles(values: list[float]) -> dict[str, float | int]:
+    """Quartiles of a sample, as linear interpolation between its values has them."""
+    q25, median, q75 = quantiles(values, method="inclusive") if len(values) > 1 else 3 * values
+    return {"q25_mbps": q25, "median_mbps": median, "q75_mbps": q75, "runs": len(values)}
 
 
 def _two_sizes(run: RunData, sizes: list[float]) -> dict[float, str]:
