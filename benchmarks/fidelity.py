@@ -110,7 +110,7 @@ def kernel_store(fresh: bool) -> Iterator[Store]:
 def measured(store: Store, found: Sequence[Case], reporter: Reporter) -> list[list[Observation]]:
     """Observations of the kernel, from the store or fresh."""
     planned = [one for case in found for one in case.planned]
-    bench = Bench(testbed("namespaces"), 1, store)
+    bench = Bench(testbed("namespaces"), None, store)
     with reporter.phase("kernel") as progress:
         bench.measure(planned, progress=progress)
     return [[store.observation(store.key("namespaces", one)) for one in case.planned] for case in found]

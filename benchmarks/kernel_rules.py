@@ -4,7 +4,9 @@ Do no harm: two subflows through one bottleneck against one Reno flow; their sha
 one flow, 2/3 if uncoupled. Balance congestion: two paths, one of them contended by three Reno flows; the less
 of the contended one is used the better, 1/4 if uncoupled. Improve throughput: on the same paths, the total
 over what the free one gives alone. Both are connections of this kernel over the emulated network: MPTCP with
-the program of `bpf/congestion` against plain TCP with the kernel's Reno. Prints a table and writes JSON.
+the program of `bpf/congestion` against plain TCP with the kernel's Reno. Contests run side by side: at 20 or
+40 Mbit/s each needs a small part of a processor. The simulator holds the same contests, with the kernel's
+scheduler and with minRTT. Prints a table and writes JSON.
 """
 
 import argparse
@@ -12,6 +14,7 @@ import json
 import os
 import statistics
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +29,10 @@ from mptune.linux import addresses, bpf
 from mptune.linux.assignment import SATURATED, Assignment, kernel_paths
 from mptune.linux.namespaces import STEP_S, Sites
 from mptune.linux.processes import Child
+from mptune.testbeds import Trial
+from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
+from mptune.topology._effects import TcpBackground
 
 #: A contest is repeated so often when the machine was overloaded: one packet in a hundred was so late, ns.
 ATTEMPTS, LATE_NS = 4, 1_000_000
@@ -34,6 +40,19 @@ NETWORKS = Path(__file__).parent / "networks" / "contended"
 BUFFER_BYTES = 2**20
 #: The coupled ones, and reno on every subflow for contrast.
 CCS = ("reno", "lia", "olia", "balia")
+#: Schedulers of the simulator: what the kernel has, and the one without its bursts.
+SCHEDULERS = ("kernel", "minrtt")
+#: Runs in the simulator, where they cost little.
+SIMULATED_RUNS = 10
+#: The contests of a run: network, paths of the multipath connection, and each rival's path.
+CONTESTS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("one-bottleneck", ("A-X", "B-X"), ("C-X",)),
+    ("two-bottlenecks", ("A-X", "B-Y"), ("C-Y",) * 3),
+    ("two-bottlenecks", ("A-X",), ("C-Y",) * 3),
+)
+
+#: Estimates of the three rules, one for each run.
+Rules = dict[str, list[float]]
 
 
 class Contest(NamedTuple):
@@ -143,20 +162,78 @@ def _result(meter: Child, seconds: float) -> dict[str, Any]:
     return result
 
 
-def rules(cc: str, asked: argparse.Namespace) -> dict[str, list[float]]:
-    """Estimates of the three rules, one for each run."""
-    one, two = (load(NETWORKS / f"{name}.toml") for name in ("one-bottleneck", "two-bottlenecks"))
-    found: dict[str, list[float]] = {"share": [], "on_contended": [], "gain": []}
-    with bpf.loaded([cc]) as names:
+def rules(ccs: Sequence[str], asked: argparse.Namespace) -> dict[str, Rules]:
+    """Estimates of the three rules for each congestion control on the kernel, one for each run."""
+    contests: dict[str, list[list[Future[Contest]]]] = {cc: [] for cc in ccs}
+    with bpf.loaded(ccs) as names, ThreadPoolExecutor(asked.workers) as executor:
         for run in range(asked.runs):
-            seed = asked.seed + run
-            shared = contend(one, names[cc], ["A-X", "B-X"], ["C-X"], asked.duration, seed)
-            found["share"].append(shared.total / (shared.total + shared.rivals[0]))
-            both = contend(two, names[cc], ["A-X", "B-Y"], ["C-Y"] * 3, asked.duration, seed)
-            alone = contend(two, names[cc], ["A-X"], ["C-Y"] * 3, asked.duration, seed)
-            found["on_contended"].append(both.paths["B-Y"] / (both.paths["B-Y"] + sum(both.rivals)))
-            found["gain"].append(both.total / alone.total)
-    return found
+            for cc in ccs:
+                contests[cc].append(
+                    [
+                        executor.submit(
+                            contend,
+                            load(NETWORKS / f"{network}.toml"),
+                            names[cc],
+                            labels,
+                            rivals,
+                            asked.duration,
+                            asked.seed + run,
+                        )
+                        for network, labels, rivals in CONTESTS
+                    ]
+                )
+        return {
+            cc: estimates([[future.result() for future in run] for run in runs])
+            for cc, runs in contests.items()
+        }
+
+
+def simulated_rules(cc: str, scheduler: str, asked: argparse.Namespace) -> Rules:
+    """The same in the simulator."""
+    return estimates(
+        [
+            [_simulate(*contest, cc, scheduler, asked, asked.seed + run) for contest in CONTESTS]
+            for run in range(SIMULATED_RUNS)
+        ]
+    )
+
+
+def _simulate(
+    network: str,
+    labels: tuple[str, ...],
+    rivals: tuple[str, ...],
+    cc: str,
+    scheduler: str,
+    asked: argparse.Namespace,
+    seed: int,
+) -> Contest:
+    """One contest; pcdc keeps all but the wanted paths silent."""
+    topology = load(NETWORKS / f"{network}.toml")
+    others = tuple(TcpBackground(path=path, cc="reno") for path in rivals)
+    trial = Trial(
+        topology=msgspec.structs.replace(topology, background=others),
+        pm="pcdc",
+        active=labels,
+        initial_path=labels[0],
+        cc=cc,
+        scheduler=scheduler,
+        buffer_bytes=BUFFER_BYTES,
+        accounting="linux",
+        seed=seed,
+        duration_ns=round(asked.duration * 1e9),
+    )
+    found = testbed("simulated").run(trial)
+    sent = {one.path: one.bytes for one in found.subflows if one.path in labels}
+    return Contest(sent, [one.bytes for one in found.background])
+
+
+def estimates(runs: Sequence[Sequence[Contest]]) -> Rules:
+    """The rules from the contests of each run, which are in the order of `CONTESTS`."""
+    return {
+        "share": [shared.total / (shared.total + shared.rivals[0]) for shared, _, _ in runs],
+        "on_contended": [both.paths["B-Y"] / (both.paths["B-Y"] + sum(both.rivals)) for _, both, _ in runs],
+        "gain": [both.total / alone.total for _, both, alone in runs],
+    }
 
 
 def main() -> None:
@@ -168,20 +245,26 @@ def main() -> None:
     parser.add_argument("--duration", type=float, default=60.0, help="of a transfer, seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cc", action="append", help="only these; repeat")
+    parser.add_argument("--workers", type=int, default=2 * (os.cpu_count() or 1), help="contests at once")
     parser.add_argument("--json", action="store_true", help="print the estimates and write nothing")
     asked = parser.parse_args()
-    result = {cc: rules(cc, asked) for cc in asked.cc or CCS}
+    result = rules(asked.cc or CCS, asked)
     if asked.json:
         print(json.dumps(result))
         return
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
-    table = Table(
-        "CC", "share against one Reno flow", "share of the contended path", "total over the free path alone"
-    )
-    for cc, found in result.items():
-        table.add_row(cc, *(_shown(found[key]) for key in ("share", "on_contended", "gain")))
-    Console(width=110).print(table)
-    write("kernel_rules", result)
+    everything = {
+        cc: {"kernel": found}
+        | {f"simulated, {name}": simulated_rules(cc, name, asked) for name in SCHEDULERS}
+        for cc, found in result.items()
+    }
+    columns = ("share against one Reno flow", "share of the contended path", "total over the free path alone")
+    table = Table("CC", "where", *columns)
+    for cc, beds in everything.items():
+        for bed, found in beds.items():
+            table.add_row(cc, bed, *(_shown(found[key]) for key in ("share", "on_contended", "gain")))
+    Console(width=130).print(table)
+    write("kernel_rules", everything)
 
 
 def _shown(values: Sequence[float]) -> str:

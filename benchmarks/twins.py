@@ -1,10 +1,11 @@
 """How alike the twins are: a congestion control's BPF program on the kernel, its original in the simulator.
 
-Every algorithm with a program, over the networks of `networks/`, fullmesh, a buffer of the sum of the rates
-times the largest RTT, the same seeds on both sides; and reno and cubic, the kernel's own: what differs with
-those is not the programs' doing. Twins agree in a network when throughputs differ by at most 10 % and no
-subflow's share of the payload by more than 10 points. Overloaded trials are measured again, a few times. What
-the kernel gave is kept under target/benchmarks (--fresh measures it again). Prints tables and writes JSON.
+Every algorithm with a program, over the networks of `networks/`, fullmesh, a buffer of four times the sum of
+the rates times the largest RTT, the same seeds on both sides; and reno and cubic, the kernel's own: what
+differs with those is not the programs' doing. Twins agree in a network when mean throughputs differ by at
+most 10 % and no subflow's share of the payload by more than 10 points. Overloaded trials are measured again,
+a few times. What the kernel gave is kept under target/benchmarks (--fresh measures it again). Prints tables
+and writes JSON.
 """
 
 import argparse
@@ -28,8 +29,8 @@ from mptune.testbeds import Observation
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
 
-#: Which of a network's buffers: the sum of the rates times the largest RTT.
-BUFFER = 2
+#: Which of a network's buffers: the largest. A small one decides the throughput, whatever the algorithm.
+BUFFER = 4
 #: An overloaded trial is measured so often.
 ATTEMPTS = 4
 #: Largest difference of throughputs, and of shares, at which twins agree.
@@ -88,9 +89,12 @@ def cases(topologies: Sequence[Topology], ccs: Sequence[str], asked: argparse.Na
     return found
 
 
-def on_the_kernel(store: Store, planned: Sequence[PlannedTrial]) -> list[Observation | None]:
-    """What the kernel gave; None where it failed or was overloaded each time."""
-    bench, reporter = Bench(testbed("namespaces"), 1, store), Reporter()
+def on_the_kernel(store: Store, name: str, planned: Sequence[PlannedTrial]) -> list[Observation | None]:
+    """What the kernel gave in one network; None where it failed or was overloaded each time.
+
+    A testbed for each network: how many trials it lets run side by side depends on the most demanding one.
+    """
+    bench, reporter = Bench(testbed("namespaces"), None, store), Reporter()
     good: list[Observation | None] = [None] * len(planned)
     for attempt in range(ATTEMPTS):
         again = {
@@ -98,7 +102,7 @@ def on_the_kernel(store: Store, planned: Sequence[PlannedTrial]) -> list[Observa
             for index, one in enumerate(good)
             if one is None
         }
-        with reporter.phase("kernel" if attempt == 0 else "kernel, again") as progress:
+        with reporter.phase(name if attempt == 0 else f"{name}, again") as progress:
             bench.measure(list(again.values()), progress=progress)
         for index, repeated in again.items():
             observation = store.observation(store.key("namespaces", repeated))
@@ -119,11 +123,12 @@ def shares(observations: Sequence[Observation]) -> dict[str, float]:
 
 def pair(case: Case, kernel: Sequence[Observation | None]) -> Pair | None:
     """Both sides of a case; None when the kernel gave nothing that counts."""
-    both = [(one, found) for one, found in zip(case.planned, kernel, strict=True) if found is not None]
+    both = [(one.trial, found) for one, found in zip(case.planned, kernel, strict=True) if found is not None]
     if not both:
         return None
     bed = testbed("simulated")
-    original, twin = [bed.run(one.trial) for one, _ in both], [found for _, found in both]
+    original = [bed.run(msgspec.structs.replace(one, accounting="linux")) for one, _ in both]
+    twin = [found for _, found in both]
     simulated_bps, kernel_bps = (
         statistics.mean(one.throughput_bps for one in side) for side in (original, twin)
     )
@@ -195,6 +200,7 @@ def main() -> None:
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     topologies = [load(path) for path in sorted(NETWORKS.glob("*.toml"))]
     topologies = [one for one in topologies if not asked.only or one.name in asked.only]
+    topologies.sort(key=lambda one: sum(path.rate_bps for path in one.paths))
     wanted = cases(topologies, asked.cc or ["reno", "cubic", *bpf.programs()], asked)
     path = RESULTS / "twins.sqlite"
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -205,7 +211,15 @@ def main() -> None:
         bpf.loaded(case.cc for case in wanted),
         open_store(path) if path.exists() else create(path, about) as store,
     ):
-        kernel = on_the_kernel(store, [one for case in wanted for one in case.planned])
+        kernel = [
+            one
+            for topology in topologies
+            for one in on_the_kernel(
+                store,
+                topology.name,
+                [one for case in wanted if case.topology is topology for one in case.planned],
+            )
+        ]
     pairs = [
         pair(case, kernel[number * asked.runs : (number + 1) * asked.runs])
         for number, case in enumerate(wanted)

@@ -3,12 +3,15 @@
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mptune.campaign.running import run_trials
+from mptune.testbeds import Observation, Trial
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.topology import Topology, load
 
@@ -16,6 +19,8 @@ collect_ignore_glob = [] if sys.platform == "linux" else ["*"]
 
 #: Nothing takes so long unless it is broken, seconds.
 PATIENCE_S = 20.0
+#: A trial on an overloaded machine is run so often.
+ATTEMPTS = 3
 
 #: Two unlike paths without random losses; the wide one is cut and withdrawn in tests.
 TOPOLOGY = """
@@ -98,6 +103,22 @@ def testbed() -> NamespacesTestbed:
         if "CI" in os.environ:
             raise
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def side_by_side(testbed: NamespacesTestbed) -> Callable[[Mapping[Any, Trial]], dict[Any, Observation]]:
+    """Runs trials, as many at once as there is room for; overloaded ones again, a few times."""
+
+    def run(wanted: Mapping[Any, Trial]) -> dict[Any, Observation]:
+        found: dict[Any, Observation] = {}
+        for _ in range(ATTEMPTS):
+            missing = [key for key in wanted if key not in found or "overloaded" in found[key].metadata]
+            found |= zip(missing, run_trials(testbed, [wanted[key] for key in missing]), strict=True)
+        failed = {key: one.failed for key, one in found.items() if one.failed is not None}
+        assert not failed, failed
+        return found
+
+    return run
 
 
 @pytest.fixture(scope="session")

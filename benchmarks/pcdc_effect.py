@@ -1,0 +1,187 @@
+"""What PCDC gains over fullmesh (PCDC, section VI-A: 11.65 % with Cubic, 133 % with OLIA), on both testbeds.
+
+From Bergen to Svalbard as the paper's tables describe it, and with losses on every path but the research
+network's own; a buffer of 16 MiB as there. PCDC has the paper's optional set, and the best path alone. The
+simulator counts a buffer's payload, or the memory that Linux charges. Overloaded trials are measured again, a
+few times. What the kernel gave is kept under target/benchmarks (--fresh measures it again). Prints a table
+with 95 % intervals of the means and writes JSON.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from _measure import RESULTS, machine, write
+from mptune.campaign.records import PlannedTrial
+from mptune.campaign.seeds import seed_for
+from mptune.campaign.store import Campaign, create, open_store
+from mptune.linux import bpf
+from mptune.statistics import Summary, summarise
+from mptune.testbeds import Observation, Trial
+from mptune.testbeds import create as testbed
+from mptune.topology import Topology, load
+from twins import on_the_kernel
+
+ROOT = Path(__file__).parent
+NETWORKS = (
+    ROOT.parent / "scenarios" / "UiB-UNIS.toml",
+    ROOT / "networks" / "contended" / "UiB-UNIS-lossy.toml",
+)
+BUFFER_BYTES = 16 * 2**20
+#: Who carries data: None is fullmesh, otherwise PCDC's optional set. First those of the paper (section VI-A).
+ARMS: dict[str, tuple[tuple[str, ...] | None, ...]] = {
+    "cubic": (None, ("U-U",)),
+    "olia": (None, ("U-U", "U-T"), ("U-U",)),
+}
+#: What both the simulator's accountings and the kernel are called.
+BEDS = ("payload", "linux", "kernel")
+#: Runs in the simulator, where they cost little.
+SIMULATED_RUNS = 10
+
+
+class Case(NamedTuple):
+    """One congestion control with one set of active paths on one network."""
+
+    topology: Topology
+    cc: str
+    active: tuple[str, ...] | None
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """What a case gave.
+
+    Attributes
+    ----------
+    throughput_mbps : of each of `BEDS`.
+    gain : of the means over fullmesh's, of each; 0 for fullmesh.
+    shares : of the payload by path, mean of the kernel's runs.
+    """
+
+    network: str
+    cc: str
+    active: tuple[str, ...] | None
+    throughput_mbps: dict[str, Summary]
+    gain: dict[str, float]
+    shares: dict[str, float]
+
+
+def trials(case: Case, asked: argparse.Namespace, runs: int) -> list[Trial]:
+    """One trial for each run."""
+    return [
+        Trial(
+            topology=case.topology,
+            pm="fullmesh" if case.active is None else "pcdc",
+            active=case.active,
+            cc=case.cc,
+            scheduler="kernel",
+            buffer_bytes=BUFFER_BYTES,
+            seed=seed_for(asked.seed, "sweep", run),
+            duration_ns=round(asked.duration * 1e9),
+        )
+        for run in range(runs)
+    ]
+
+
+def simulated(case: Case, asked: argparse.Namespace, accounting: str) -> list[Observation]:
+    """Runs in the simulator."""
+    bed = testbed("simulated")
+    return [
+        bed.run(msgspec.structs.replace(one, accounting=accounting))
+        for one in trials(case, asked, SIMULATED_RUNS)
+    ]
+
+
+def on_kernel(cases: Sequence[Case], asked: argparse.Namespace) -> list[list[Observation]]:
+    """Runs on the kernel that count, of each case."""
+    path = RESULTS / "pcdc_effect.sqlite"
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    if asked.fresh:
+        path.unlink(missing_ok=True)
+    about = Campaign(name="pcdc_effect", settings={}, environment=dict(machine()))
+    planned = [
+        [
+            PlannedTrial(purpose="sweep", run=run, trial=one)
+            for run, one in enumerate(trials(case, asked, asked.runs))
+        ]
+        for case in cases
+    ]
+    with (
+        bpf.loaded(case.cc for case in cases),
+        open_store(path) if path.exists() else create(path, about) as store,
+    ):
+        found = iter(on_the_kernel(store, "kernel", [one for own in planned for one in own]))
+        return [[one for one in (next(found) for _ in own) if one is not None] for own in planned]
+
+
+def row(case: Case, found: dict[str, list[Observation]], first: Row | None) -> Row:
+    """Sum a case up; `first` is fullmesh's row, None for itself."""
+    throughputs = {bed: summarise([one.throughput_bps / 1e6 for one in found[bed]]) for bed in BEDS}
+    carried: dict[str, int] = {}
+    for one in found["kernel"]:
+        for subflow in one.subflows:
+            carried[subflow.path] = carried.get(subflow.path, 0) + subflow.bytes
+    base = throughputs if first is None else first.throughput_mbps
+    return Row(
+        network=case.topology.name,
+        cc=case.cc,
+        active=case.active,
+        throughput_mbps=throughputs,
+        gain={bed: throughputs[bed].mean / base[bed].mean - 1 for bed in BEDS},
+        shares={path: size / sum(carried.values()) for path, size in carried.items()},
+    )
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    """Throughputs with their intervals, gains, and who carried what on the kernel."""
+    columns = ("network", "CC", "active", *BEDS, "shares on the kernel")
+    table = Table(*columns, title="Mbit/s, and PCDC's gain over fullmesh", title_justify="left")
+    for one in rows:
+        cells = []
+        for bed in BEDS:
+            summary = one.throughput_mbps[bed]
+            half = "" if summary.high is None else f" ± {summary.high - summary.mean:.1f}"
+            gain = "" if one.active is None else f" ({100 * one.gain[bed]:+.0f} %)"
+            cells.append(f"{summary.mean:.1f}{half}{gain}")
+        shares = ", ".join(f"{path} {100 * share:.0f} %" for path, share in one.shares.items())
+        table.add_row(one.network, one.cc, " ".join(one.active or ("all",)), *cells, shares)
+    Console(width=150).print(table)
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=3, help="on the kernel")
+    parser.add_argument("--duration", type=float, default=30.0, help="of a trial, seconds")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--fresh", action="store_true", help="measure the kernel again")
+    asked = parser.parse_args()
+    print(", ".join(f"{name} {value}" for name, value in machine().items()))
+    cases = [
+        Case(load(path), cc, active) for path in NETWORKS for cc, arms in ARMS.items() for active in arms
+    ]
+    kernel = on_kernel(cases, asked)
+    rows: list[Row] = []
+    for case, measured in zip(cases, kernel, strict=True):
+        if not measured:
+            print(f"{case.topology.name}, {case.cc}, {case.active}: the kernel gave nothing that counts")
+            continue
+        found = {bed: simulated(case, asked, bed) for bed in BEDS[:2]} | {"kernel": measured}
+        fullmesh = [
+            one
+            for one in rows
+            if one.active is None and (one.network, one.cc) == (case.topology.name, case.cc)
+        ]
+        rows.append(row(case, found, fullmesh[0] if case.active is not None else None))
+    print_rows(rows)
+    write("pcdc_effect", [msgspec.to_builtins(one) for one in rows])
+
+
+if __name__ == "__main__":
+    main()
