@@ -178,6 +178,14 @@ def summary(comparison: Comparison) -> str:
     )
 
 
+def repeated(found: Sequence[list[Observation]]) -> list[float]:
+    """How far the kernel is from itself: of each case the second run's error against the first, sorted."""
+    pairs = [believed([one for one in runs if one.failed is None])[:2] for runs in found]
+    return sorted(
+        abs(pair[1].throughput_bps / pair[0].throughput_bps - 1) for pair in pairs if len(pair) == 2
+    )
+
+
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(
@@ -196,10 +204,12 @@ def main() -> None:
     reporter = Reporter()
     everything: list[Row] = []
     agreements, kept = [], []
+    observed: list[list[Observation]] = []
     with kernel_store(asked.fresh) as store:
         for topology in topologies:
             found = list(cases(topology, asked.runs, round(asked.duration * 1e9), asked.seed))
             kernel = measured(store, found, reporter)
+            observed += kernel
             rows = [row(*one) for one in zip(found, simulated(found, asked.accounting), kernel, strict=True)]
             print_rows(f"{topology.name}: {topology.description}", found, rows)
             saturated = [one for case, one in zip(found, rows, strict=True) if case.transfer_bytes is None]
@@ -210,6 +220,12 @@ def main() -> None:
             everything += rows
     whole = compare(everything)
     print(f"Over all networks: {summary(whole)}")
+    own = repeated(observed)
+    if own:
+        print(
+            f"The kernel against itself, second run against first, {len(own)} configurations: median "
+            f"{100 * quantile(own, 0.5):.1f} %, 90th percentile {100 * quantile(own, 0.9):.1f} %."
+        )
     lost = sorted(1 - one for one in kept if one is not None)
     same = sum(one is True for one in agreements)
     print(f"The same optimum in {same} of {len(agreements)} networks.")

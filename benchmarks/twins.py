@@ -1,6 +1,6 @@
 """How alike the twins are: a congestion control's BPF program on the kernel, its original in the simulator.
 
-Every algorithm with a program, over the networks of `networks/`, fullmesh, a buffer of four times the sum of
+Every algorithm with a program, over the networks of `networks/`, fullmesh, a buffer of the sum of
 the rates times the largest RTT, the same seeds on both sides; and reno and cubic, the kernel's own: what
 differs with those is not the programs' doing. Twins agree in a network when mean throughputs differ by at
 most 10 % and no subflow's share of the payload by more than 10 points. Overloaded trials are measured again,
@@ -29,8 +29,8 @@ from mptune.testbeds import Observation
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
 
-#: Which of a network's buffers: the largest. A small one decides the throughput, whatever the algorithm.
-BUFFER = 4
+#: Which of a network's buffers: the sum of the rates times the largest RTT.
+BUFFER = 2
 #: An overloaded trial is measured so often.
 ATTEMPTS = 4
 #: Largest difference of throughputs, and of shares, at which twins agree.
