@@ -95,6 +95,16 @@ def test_the_interval_is_wider_where_the_curve_misses_the_data() -> None:
     assert widths[1] > 0.8 * widths[0]
 
 
+def test_no_interval_is_given_where_one_buffer_alone_lies_on_the_rise() -> None:
+    """It would reach from minus to plus millions of Mbit/s."""
+    levels = {0.5: (170.0, 173.7)} | {0.5 * number: (231.4, 231.6) for number in range(2, 7)}
+    samples = [Sample(KEY, bs, tp, run) for bs, runs in levels.items() for run, tp in enumerate(runs)]
+    curve = Saturating().fit(samples).curves[KEY]
+    for bs in (0.6, 3.0):
+        low, high = curve.interval(bs) or (0.0, 0.0)
+        assert high - low < 500, (bs, low, high)
+
+
 growths = st.builds(
     lambda t0, r, d, b0, h: Growth((t0, r, d), b0, h),
     st.floats(0, 100),

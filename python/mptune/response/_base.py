@@ -105,7 +105,7 @@ class Curve(ABC):
 
     @abstractmethod
     def interval(self, buffer_mib: float) -> tuple[float, float] | None:
-        """95 % interval of that mean, Mbit/s; None where the fit leaves no degree of freedom."""
+        """95 % interval of that mean, Mbit/s; None where the data do not give one."""
 
     @abstractmethod
     def formula(self) -> str:

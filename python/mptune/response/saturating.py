@@ -67,7 +67,11 @@ class Growth(Curve):
         return self.t0 - self.r * math.expm1(-((buffer_mib / self.b0) ** self.h)) - self.d * buffer_mib
 
     def interval(self, buffer_mib: float) -> tuple[float, float] | None:
-        """95 % interval of the mean, Mbit/s."""
+        """95 % interval of the mean, Mbit/s; None where the data do not determine the curve.
+
+        They do not when only one of the buffers lies on the rise: the linear approximation would then have
+        the mean anywhere.
+        """
         if self._covariance is None:
             return None
         import numpy as np
@@ -80,6 +84,8 @@ class Growth(Curve):
             -self.r * self.h * u * math.exp(-u),
         ]
         half = self._t_value * math.sqrt(max(float(np.array(slopes) @ self._covariance @ slopes), 0.0))
+        if half > abs(self.t0) + abs(self.r):
+            return None
         mean = self.predict(buffer_mib)
         return mean - half, mean + half
 
