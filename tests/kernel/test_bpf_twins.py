@@ -22,8 +22,10 @@ from mptune.topology import Topology, load
 YARDSTICK = "reno"
 DURATION_NS = 10_000_000_000
 BUFFER_BYTES = 2 << 20
-#: Runs in the simulator, where they cost nothing; the kernel has one.
+#: Runs in the simulator, where they cost nothing. The kernel has one, and where that is unlike two more: then
+#: the mean counts.
 SEEDS = range(1, 13)
+FURTHER = (2, 3)
 
 #: Largest difference of the throughput, and of a subflow's share, in the middle network,
 AGREE = 0.10
@@ -36,6 +38,10 @@ DEVIATIONS = 3.0
 #: and two of the six networks may be worse: a retransmission that is lost again costs a timeout and another
 #: slow start, and a single packet decides whether it is lost.
 OUTLIERS = 2
+
+
+#: Runs on the kernel by network and algorithm.
+Runs = Mapping[tuple[str, str], Sequence[Observation]]
 
 
 class Access(NamedTuple):
@@ -111,7 +117,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> list[Topology]:
 
 
 @pytest.fixture(scope="module")
-def kernel(side_by_side, networks: list[Topology]) -> Mapping[tuple[str, str], Observation]:
+def kernel(side_by_side, networks: list[Topology]) -> Runs:
     """What the kernel gave, by network and algorithm: all trials at once, overloaded ones again."""
     if os.geteuid() or not bpf.programs():
         pytest.fail("needs root and make bpf") if "CI" in os.environ else pytest.skip(
@@ -120,8 +126,7 @@ def kernel(side_by_side, networks: list[Topology]) -> Mapping[tuple[str, str], O
     ccs = (YARDSTICK, *bpf.programs())
     wanted = {(one.name, cc): trial(one, cc, seed=1) for one in networks for cc in ccs}
     with bpf.loaded(ccs):
-        found: dict[tuple[str, str], Observation] = side_by_side(wanted)
-    return found
+        return {key: [one] for key, one in side_by_side(wanted).items()}
 
 
 class Difference(NamedTuple):
@@ -144,16 +149,19 @@ class Difference(NamedTuple):
         )
 
 
-def difference(network: str, simulated: Sequence[Observation], twin: Observation) -> Difference:
-    """Compare a run on the kernel with those in the simulator."""
+def difference(network: str, simulated: Sequence[Observation], twins: Sequence[Observation]) -> Difference:
+    """Compare runs on the kernel with those in the simulator."""
     rates = [one.throughput_bps for one in simulated]
     mean = statistics.mean(rates)
     by_path = {path: [shares(one)[path] for one in simulated] for path in shares(simulated[0])}
-    apart = {path: abs(shares(twin)[path] - statistics.mean(values)) for path, values in by_path.items()}
+    apart = {
+        path: abs(statistics.mean(shares(one)[path] for one in twins) - statistics.mean(values))
+        for path, values in by_path.items()
+    }
     worst = max(apart, key=lambda path: apart[path])
     return Difference(
         network=network,
-        throughput=abs(twin.throughput_bps / mean - 1),
+        throughput=abs(statistics.mean(one.throughput_bps for one in twins) / mean - 1),
         deviation=statistics.stdev(rates) / mean,
         share=apart[worst],
         share_deviation=statistics.stdev(by_path[worst]),
@@ -166,9 +174,7 @@ def shares(observation: Observation) -> dict[str, float]:
     return {subflow.path: subflow.bytes / total for subflow in observation.subflows}
 
 
-def differences(
-    networks: Sequence[Topology], kernel: Mapping[tuple[str, str], Observation], program: str, original: str
-) -> list[Difference]:
+def differences(networks: Sequence[Topology], kernel: Runs, program: str, original: str) -> list[Difference]:
     """What runs as `program` on the kernel against `original` in the simulator, in every network."""
     bed = create("simulated")
     return [
@@ -203,8 +209,18 @@ def told(found: Sequence[Difference]) -> str:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("cc", [YARDSTICK, *bpf.programs()])
-def test_a_program_and_its_original_in_the_simulator_are_alike(cc, networks, kernel) -> None:
+def test_a_program_and_its_original_in_the_simulator_are_alike(cc, networks, kernel, side_by_side) -> None:
     found = differences(networks, kernel, cc, cc)
+    if not alike(found, cc):
+        with bpf.loaded([cc]):
+            more = side_by_side(
+                {(one.name, seed): trial(one, cc, seed) for one in networks for seed in FURTHER}
+            )
+        runs = {
+            (one.name, cc): [*kernel[one.name, cc], *(more[one.name, seed] for seed in FURTHER)]
+            for one in networks
+        }
+        found = differences(networks, runs, cc, cc)
     assert alike(found, cc), told(found)
 
 
