@@ -158,11 +158,7 @@ def run_case(rates: list[int], seconds: int) -> dict[str, Any]:
 
 def set_up(emulator: Child, sites: Sites, wanted: Plan) -> None:
     """Devices with their addresses, and the start of the network."""
-    named = [one for side in wanted.interfaces.values() for one in side]
-    fields = ("side", "index", "device", "ipv4", "ipv6")
-    interfaces = [
-        {**{field: getattr(one, field) for field in fields}, "netns": sites.of(one.side)} for one in named
-    ]
+    interfaces = sites.devices(wanted.interfaces)
     emulator.tell({"network": wanted.network, "seed": wanted.seed, "interfaces": interfaces})
     emulator.expect("ready", STEP_S)
     sites.configure(wanted.interfaces)

@@ -132,18 +132,7 @@ def _connect(
 ) -> None:
     """The network between the namespaces, and a full mesh of the wanted paths only."""
     named = addresses.interfaces(topology)
-    interfaces = [
-        {
-            "side": one.side,
-            "index": one.index,
-            "netns": sites.of(one.side),
-            "device": one.device,
-            "ipv4": one.ipv4,
-            "ipv6": one.ipv6,
-        }
-        for side in named.values()
-        for one in side
-    ]
+    interfaces = sites.devices(named)
     emulator.tell({"network": topology.network(), "seed": seed, "interfaces": interfaces})
     wanted = tuple(path for path in kernel_paths(topology) if path.label in labels)
     assignment = Assignment(pm="fullmesh", paths=wanted, transfer_bytes=SATURATED)

@@ -50,18 +50,7 @@ def network(two):
             {
                 "network": two.network(),
                 "seed": 1,
-                "interfaces": [
-                    {
-                        "side": one.side,
-                        "index": one.index,
-                        "netns": sites.of(one.side),
-                        "device": one.device,
-                        "ipv4": one.ipv4,
-                        "ipv6": one.ipv6,
-                    }
-                    for side in named.values()
-                    for one in side
-                ],
+                "interfaces": sites.devices(named),
             }
         )
         emulator.expect("ready", STEP_S)

@@ -182,18 +182,7 @@ class _Course:
 
     def _set_up(self) -> None:
         plan, sites = self._plan, self._sites
-        interfaces = [
-            {
-                "side": one.side,
-                "index": one.index,
-                "netns": sites.of(one.side),
-                "device": one.device,
-                "ipv4": one.ipv4,
-                "ipv6": one.ipv6,
-            }
-            for named in plan.interfaces.values()
-            for one in named
-        ]
+        interfaces = sites.devices(plan.interfaces)
         self._emulator.tell({"network": plan.network, "seed": plan.seed, "interfaces": interfaces})
         assignment = msgspec.to_builtins(plan.assignment)
         self._manager.tell({"assignment": assignment, "sender": sites.local, "receiver": sites.remote})

@@ -67,6 +67,21 @@ class Sites:
         """Start a module of mptune that may enter the namespaces."""
         return Child(name, module, self.run, self.user)
 
+    def devices(self, interfaces: Mapping[Side, Sequence[NamedInterface]]) -> list[dict[str, object]]:
+        """The interfaces of both sites as the emulator is told them."""
+        return [
+            {
+                "side": one.side,
+                "index": one.index,
+                "netns": self.of(one.side),
+                "device": one.device,
+                "ipv4": one.ipv4,
+                "ipv6": one.ipv6,
+            }
+            for named in interfaces.values()
+            for one in named
+        ]
+
     def configure(self, interfaces: Mapping[Side, Sequence[NamedInterface]]) -> dict[str, str]:
         """Give the devices, which must exist, their addresses and routes; return their offloads.
 
