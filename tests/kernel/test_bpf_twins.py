@@ -207,6 +207,7 @@ def told(found: Sequence[Difference]) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.measures
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("cc", [YARDSTICK, *bpf.programs()])
 def test_a_program_and_its_original_in_the_simulator_are_alike(cc, networks, kernel, side_by_side) -> None:

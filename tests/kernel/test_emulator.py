@@ -154,6 +154,7 @@ def answers(ends):
     return True
 
 
+@pytest.mark.measures
 @FAMILIES
 def test_a_round_trip_takes_what_both_links_take(family):
     with Emulation(links(delay_ns=10_000_000)) as emulation:
@@ -167,6 +168,7 @@ def test_a_round_trip_takes_what_both_links_take(family):
     assert 0 < report["cpu_ns"] < report["elapsed_ns"]
 
 
+@pytest.mark.measures
 @FAMILIES
 def test_a_burst_leaves_at_the_rate_of_the_link_whole_and_in_order(family):
     count, rate = 500, 20_000_000
@@ -185,6 +187,7 @@ def test_a_burst_leaves_at_the_rate_of_the_link_whole_and_in_order(family):
     assert (report["packets"], report["bytes"]) == (count, count * size)
 
 
+@pytest.mark.measures
 def test_what_does_not_fit_into_the_queue_is_dropped():
     with Emulation(links(rate_bps=1_000_000, queue_bytes=10 * (DATAGRAM + 28))) as emulation:
         sender, receiver = emulation.ends()

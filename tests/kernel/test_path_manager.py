@@ -379,6 +379,7 @@ def test_the_classes_of_pcdc_follow_the_bytes_really_sent(world):
             until(lambda: len(managed.standby()) == standby)  # noqa: B023 - called at once
 
 
+@pytest.mark.measures
 def test_a_withdrawn_path_falls_silent_and_comes_back(world):
     with world.managed("fullmesh") as managed, world.transfer() as transfer:
         managed.established(4)
@@ -400,6 +401,7 @@ def test_a_withdrawn_path_falls_silent_and_comes_back(world):
         assert changes == [("1-1", True), ("1-1", False)]
 
 
+@pytest.mark.measures
 def test_without_an_active_path_the_other_standby_ones_carry_data(world):
     with world.managed("pcdc", active=("0-0",)) as managed, world.transfer() as transfer:
         managed.established(4)
@@ -414,6 +416,7 @@ def test_without_an_active_path_the_other_standby_ones_carry_data(world):
         assert managed.standby() == {"0-1", "1-0", "1-1"}
 
 
+@pytest.mark.measures
 def test_the_best_standby_takes_over_from_a_cut_path_and_gives_way_to_it(world):
     options = {"active": ("0-0",), "standby_order": ("1-1", "0-1", "1-0")}
     with world.managed("pcdc", **options) as managed, world.transfer() as transfer:

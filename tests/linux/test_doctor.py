@@ -120,7 +120,7 @@ def test_what_is_not_required_is_no_obstacle(sites, settings, monkeypatch):
     settings["net.ipv4.conf.all.rp_filter"] = "1"
     found = by_name()
     assert doctor.ready(list(found.values()))
-    for name in ("socket buffers", "reverse path filter", "iperf3", "netperfmeter"):
+    for name in ("socket buffers", "reverse path filter", "iperf3", "mptcpize"):
         assert found[name].state == "limited" and found[name].remedy
     assert "net.core.rmem_max=31457280" in str(found["socket buffers"].remedy)
 

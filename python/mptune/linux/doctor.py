@@ -215,11 +215,7 @@ def _cores() -> Finding:
 
 def _tools() -> list[Finding]:
     """Programs that serve as second opinions."""
-    wanted: dict[str, str] = {
-        "iperf3": "install iperf3",
-        "mptcpize": "install mptcpize (part of mptcpd)",
-        "netperfmeter": "install netperfmeter",
-    }
+    wanted = {"iperf3": "install iperf3", "mptcpize": "install mptcpize (part of mptcpd)"}
     seek: Callable[[str], str | None] = shutil.which
     return [
         Finding(
