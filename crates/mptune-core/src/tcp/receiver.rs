@@ -10,8 +10,8 @@ use crate::units::{MILLISECOND, NEVER, Nanos, Seq};
 
 /// Linux `TCP_DELACK_MIN`; RFC 5681 asks for at most 500 ms.
 pub const DELAYED_ACK: Nanos = 40 * MILLISECOND;
-/// Linux `TCP_MAX_QUICKACKS`: so many ACKs at the start are not delayed, so that slow start is not
-/// slowed down.
+/// Linux `TCP_MAX_QUICKACKS`: so many ACKs at the start, or after a segment that was received before,
+/// are not delayed, so that slow start is not slowed down.
 pub const QUICK_ACKS: u32 = 16;
 
 /// What the receiver wants to answer to a segment.
@@ -114,12 +114,40 @@ impl Receiver {
     #[inline]
     fn in_order(&mut self, now: Nanos) -> Reply {
         self.unacknowledged += 1;
-        if self.unacknowledged >= 2 || self.quick > 0 {
-            self.quick = self.quick.saturating_sub(1);
+        if self.unacknowledged >= 2 || self.is_quick() {
             return Reply::Now { duplicate: false };
         }
         self.deadline = now + DELAYED_ACK;
         Reply::Later
+    }
+
+    /// Acknowledgements are not delayed at present.
+    #[inline]
+    pub fn is_quick(&self) -> bool {
+        self.quick > 0
+    }
+
+    /// The next acknowledgement at least is not delayed (Linux `tcp_grow_window`, which sets the lowest
+    /// bit of the count).
+    #[inline]
+    pub fn stay_quick(&mut self) {
+        self.quick |= 1;
+    }
+
+    /// As many acknowledgements as at the start are not delayed (Linux `tcp_enter_quickack_mode`).
+    pub fn be_quick(&mut self) {
+        self.quick = self.quick.max(QUICK_ACKS);
+    }
+
+    /// From now on acknowledgements are delayed again.
+    #[inline]
+    pub fn be_slow(&mut self) {
+        self.quick = 0;
+    }
+
+    /// An acknowledgement is due by `until`.
+    pub fn acknowledge_by(&mut self, until: Nanos) {
+        self.deadline = self.deadline.min(until);
     }
 
     /// The segment just received closed a gap (RFC 5681 section 4.2: acknowledge at once).
@@ -164,6 +192,7 @@ impl Receiver {
     #[inline]
     pub fn acknowledge(&mut self, duplicate: bool) -> Acknowledgement {
         self.unacknowledged = 0;
+        self.quick = self.quick.saturating_sub(1);
         self.deadline = NEVER;
         let sack = if self.held.is_empty() { SackBlocks::default() } else { self.blocks() };
         Acknowledgement { next: self.next, sack, duplicate, ecn_echo: self.ecn_echo }

@@ -5,7 +5,9 @@
 use super::{Connection, Io};
 use crate::mptcp::memory::truesize;
 use crate::mptcp::packet::Packet;
+use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
+use crate::tcp::Reply;
 use crate::units::{Bytes, NEVER, Nanos, Seq};
 
 impl Connection {
@@ -16,8 +18,10 @@ impl Connection {
             self.subflows[id].memory.refused += 1;
             return self.acknowledge(io, id, false);
         }
+        self.grow_window(id, packet);
         let mut arrived = std::mem::take(&mut self.arrived);
         let receiver = &mut self.subflows[id].receiver;
+        let gap = receiver.next();
         let reply = receiver.on_segment(io.now, packet.seq, packet.data, |data| arrived.push(data));
         for data in arrived.drain(..) {
             // Its length is forgotten once it is DATA_ACKed: then it is the packet's own.
@@ -26,10 +30,37 @@ impl Connection {
         }
         self.arrived = arrived;
         let progress = self.reassembly.next() - before;
+        let reply = self.compressed(io.now, id, gap, reply);
         self.reply(io, id, reply, progress);
         if progress > 1 {
             self.acknowledge_pending(io);
         }
+    }
+
+    /// A new segment lets the subflow offer more, up to a limit; until that is reached, and after a
+    /// segment that was acknowledged before, acknowledgements are not delayed.
+    fn grow_window(&mut self, id: SubflowId, packet: &Packet) {
+        let payload = self.length(packet.data).unwrap_or(packet.window_edge);
+        let Some(memory) = &self.memory else { return };
+        let Subflow { receiver, memory: own, .. } = &mut self.subflows[id];
+        if packet.seq < receiver.next() {
+            receiver.be_quick();
+        } else if memory.receiver.grows(own, payload) {
+            receiver.stay_quick();
+        }
+    }
+
+    /// Whether an acknowledgement of a gap at `gap` is left out for now.
+    fn compressed(&mut self, now: Nanos, id: SubflowId, gap: Seq, reply: Reply) -> Reply {
+        let rtt = self.subflows[id].min_rtt();
+        let Subflow { receiver, memory, .. } = &mut self.subflows[id];
+        let behind_gap = reply == Reply::Now { duplicate: false } && receiver.next() == gap;
+        if !behind_gap || receiver.is_quick() {
+            return reply;
+        }
+        let Some(until) = memory.compression.postpone(now, gap, rtt) else { return reply };
+        receiver.acknowledge_by(until);
+        Reply::Later
     }
 
     /// The application read all there was: what waits for a delayed acknowledgement on any subflow is

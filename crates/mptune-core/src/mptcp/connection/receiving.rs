@@ -73,7 +73,13 @@ impl Connection {
         let data = self.reassembly.next();
         let window_edge = match &mut self.memory {
             None => data.saturating_add(self.receive_window),
-            Some(memory) => memory.receiver.offer(io.now, &mut subflow.memory),
+            Some(memory) => {
+                subflow.memory.compression.on_acknowledged();
+                if memory.receiver.is_half_full() {
+                    subflow.receiver.be_slow();
+                }
+                memory.receiver.offer(io.now, &mut subflow.memory)
+            }
         };
         let packet = Packet {
             flow: subflow.flow,

@@ -18,7 +18,7 @@ mod subflow;
 pub use charge::{DSS_SIZE, full_payload, truesize};
 pub use receive::ReceiveMemory;
 pub use send::{SendMemory, WRITING};
-pub use subflow::SubflowMemory;
+pub use subflow::{Compression, SubflowMemory};
 
 use crate::units::{Bytes, Seq};
 

@@ -5,7 +5,7 @@
 //! `mptcp_data_queue_ofo`), and for a moment what the application has not read yet. Packets are not
 //! merged in the queues: TUN's linear buffers cannot be (`skb_try_coalesce`).
 
-use super::charge::truesize;
+use super::charge::{DSS_SIZE, truesize};
 use super::send::doubled;
 use super::subflow::SubflowMemory;
 use crate::units::{Bytes, MICROSECOND, Nanos};
@@ -23,6 +23,8 @@ const READING: Nanos = 30 * MICROSECOND;
 /// Largest shift of RFC 7323 section 2.3, and the largest window without one.
 const MAX_SHIFT: u32 = 14;
 const UNSCALED_WINDOW: Bytes = 65_535;
+/// Segments with less payload do not make the window grow (Linux `tcp_event_data_recv`).
+const SMALL: u32 = 128;
 
 /// The receive memory of a connection.
 #[derive(Debug)]
@@ -74,10 +76,43 @@ impl ReceiveMemory {
             beyond_window: 0,
             overflowed_at: None,
         };
-        // Linux `tcp_init_buffer_space`: half the memory less a segment; a SYN's window has no scale.
-        let first = (limit / 2).saturating_sub(full).max(full).min(UNSCALED_WINDOW);
-        memory.edge = first.min(memory.rest_window());
+        // A SYN's window has no scale.
+        memory.edge =
+            memory.first_window().max(full).min(UNSCALED_WINDOW).min(memory.rest_window());
         memory
+    }
+
+    /// The largest window that a subflow may offer at first (Linux `tcp_init_buffer_space`): half the
+    /// memory less a segment.
+    fn first_window(&self) -> Bytes {
+        let (half, segment) = (self.limit / 2, self.segment());
+        if half > 2 * segment { (half - segment).max(2 * segment) } else { half }
+    }
+
+    /// What is announced as the MSS, less timestamps (Linux `advmss`).
+    fn segment(&self) -> Bytes {
+        self.full + Bytes::from(DSS_SIZE)
+    }
+
+    /// A segment arrived on a subflow, which was new to it: whether the largest window that it may offer
+    /// grew, by two segments for each (Linux `tcp_grow_window`). While it does, no acknowledgement is
+    /// delayed. Traced on Linux 6.18 with a buffer of 2 MiB: 170 segments on each subflow, in which
+    /// `rcv_ssthresh` (`ss -tin`) grew from 2,095,704 to 2,588,672.
+    pub fn grows(&self, subflow: &mut SubflowMemory, payload: u32) -> bool {
+        let largest = self.payload_in(self.limit - LAST_STEP);
+        let before = subflow.largest.unwrap_or_else(|| self.first_window());
+        // Smaller ones waste too much of the memory that they take.
+        let fits = self.payload_in(Bytes::from(truesize(payload))) <= Bytes::from(payload);
+        if before >= largest || payload < SMALL || !fits {
+            return false;
+        }
+        subflow.largest = Some(largest.min(before + 2 * self.segment()));
+        true
+    }
+
+    /// Less than half of the memory is free: acknowledgements are delayed (Linux `__tcp_select_window`).
+    pub fn is_half_full(&self) -> bool {
+        self.payload_in(self.limit.saturating_sub(self.held)) < self.payload_in(self.limit) / 2
     }
 
     /// The right edge of the window.
@@ -90,7 +125,7 @@ impl ReceiveMemory {
         self.limit
     }
 
-    /// The window when nothing is held.
+    /// The window when nothing is held and it has grown.
     pub fn rest_window(&self) -> Bytes {
         self.scaled(self.payload_in(self.limit - LAST_STEP))
     }
@@ -158,8 +193,9 @@ impl ReceiveMemory {
     /// is left to the application, which reads first (`__tcp_ack_snd_check`, `mptcp_cleanup_rbuf`).
     pub fn offer(&mut self, now: Nanos, subflow: &mut SubflowMemory) -> u32 {
         let unread = if now < self.read_at { self.unread } else { 0 };
-        let mut free = self.free_window(unread);
-        let when_read = self.free_window(0);
+        let largest = subflow.largest.unwrap_or_else(|| self.first_window());
+        let mut free = self.free_window(unread, largest);
+        let when_read = self.free_window(0, largest);
         if free < subflow.window || when_read >= 2 * free {
             free = when_read;
         }
@@ -180,7 +216,7 @@ impl ReceiveMemory {
 
     /// Linux `__tcp_select_window`: when less than half is free, nothing below a segment or a
     /// sixteenth is offered.
-    fn free_window(&self, unread: Bytes) -> Bytes {
+    fn free_window(&self, unread: Bytes, largest: Bytes) -> Bytes {
         let whole = self.payload_in(self.limit);
         let mut free = self.payload_in(self.limit.saturating_sub(self.held + unread));
         if free < whole / 2 {
@@ -189,7 +225,7 @@ impl ReceiveMemory {
                 return 0;
             }
         }
-        self.scaled(free.min(self.payload_in(self.limit - LAST_STEP)))
+        self.scaled(free.min(largest))
     }
 }
 
@@ -205,6 +241,27 @@ mod tests {
         // `ss -tmi` on Linux 6.18 with SO_RCVBUF of 64 and 128 KiB: snd_wnd 80106 and 161004.
         assert_eq!(ReceiveMemory::new(64 * KIB, 1424).rest_window(), 80_106);
         assert_eq!(ReceiveMemory::new(128 * KIB, 1424).rest_window(), 161_004);
+    }
+
+    /// A subflow that may offer as much as ever.
+    fn grown(memory: &ReceiveMemory) -> SubflowMemory {
+        let mut subflow = SubflowMemory::default();
+        while memory.grows(&mut subflow, 1424) {}
+        subflow
+    }
+
+    #[test]
+    fn the_largest_window_of_a_subflow_grows_by_two_segments_for_each_that_arrives() {
+        // `rcv_ssthresh` (`ss -tin`) on Linux 6.18 with SO_RCVBUF of 2 MiB.
+        let memory = ReceiveMemory::new(2048 * KIB, 1424);
+        let mut subflow = SubflowMemory::default();
+        assert!(!memory.grows(&mut subflow, 100), "a small segment");
+        assert!(!memory.grows(&mut subflow, 700), "one that wastes memory");
+        assert_eq!(memory.first_window(), 2_095_704);
+        let segments =
+            std::iter::repeat(()).take_while(|()| memory.grows(&mut subflow, 1424)).count();
+        assert_eq!(segments, 170);
+        assert!(!memory.grows(&mut subflow, 1424));
     }
 
     /// The window offered long after everything in order was read.
@@ -246,7 +303,7 @@ mod tests {
     fn an_unread_segment_narrows_the_window_unless_that_would_shrink_it() {
         // `ss` and packets on Linux 6.18, 64 KiB: 79474 after a gap was filled, otherwise 80106.
         let mut memory = ReceiveMemory::new(64 * KIB, 1424);
-        let mut subflow = SubflowMemory::default();
+        let mut subflow = grown(&memory);
         memory.on_delivered(10, 1424);
         assert_eq!(memory.offer(20, &mut subflow), 79_474);
         memory.on_delivered(READING + 10, 1424);
