@@ -2,7 +2,9 @@
 
 Every network of `networks/` x reno, cubic x 5 buffers (multiples of the sum of the rates times the largest
 RTT), fullmesh, and transfers of fixed size. What the kernel gave is kept in a campaign store under
-target/benchmarks and measured only once (--fresh measures it again); the simulator runs anew each time.
+target/benchmarks and measured only once (--fresh measures it again); the simulator runs anew each time, and
+more often, since that costs little: where a single loss decides between full speed and a collapse of seconds,
+on both sides, only means say something. Tables show means and, in parentheses, the slowest and fastest run.
 Prints a table per network and the summary over all, and writes both as JSON. Needs what `mptune doctor` asks
 for, and a machine that does nothing else: overloaded trials are marked and left out.
 """
@@ -26,7 +28,7 @@ from mptune.campaign.store import Campaign, Store, create, open_store
 from mptune.comparing import CompareOptions, trial
 from mptune.comparison import Comparison, Row, compare, summarise_runs
 from mptune.statistics import quantile
-from mptune.testbeds import Observation
+from mptune.testbeds import Observation, Trial
 from mptune.testbeds import create as testbed
 from mptune.testbeds.namespaces import stall_ns
 from mptune.topology import Topology, load
@@ -38,6 +40,9 @@ CCS = ("reno", "cubic")
 #: Buffers as multiples of the sum of the rates times the largest RTT.
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
+#: Runs on the kernel and in the simulator.
+RUNS, SIMULATED_RUNS = 5, 20
+
 #: Networks and sizes of the transfers, with the largest buffer.
 TRANSFERS = tuple(
     itertools.product(
@@ -47,7 +52,7 @@ TRANSFERS = tuple(
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One configuration with its runs, as both testbeds are asked for it."""
+    """One configuration with its runs on the kernel and in the simulator."""
 
     network: str
     pm: str
@@ -55,6 +60,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     buffer_bytes: int
     transfer_bytes: int | None
     planned: tuple[PlannedTrial, ...]
+    simulated: tuple[Trial, ...]
 
 
 def buffers(topology: Topology) -> tuple[int, ...]:
@@ -66,9 +72,9 @@ def buffers(topology: Topology) -> tuple[int, ...]:
     return tuple(max(32, round(multiple * whole / 1024)) * 1024 for multiple in MULTIPLES)
 
 
-def cases(topology: Topology, runs: int, duration_ns: int, seed: int) -> Iterator[Case]:
+def cases(topology: Topology, asked: argparse.Namespace) -> Iterator[Case]:
     """Every saturated case of a network, then its transfers."""
-    sizes = buffers(topology)
+    runs, sizes = asked.runs, buffers(topology)
     wanted: list[tuple[str, int, int | None]] = [(cc, size, None) for cc in CCS for size in sizes]
     wanted += [("cubic", sizes[-1], transfer) for name, transfer in TRANSFERS if name == topology.name]
     for cc, size, transfer in wanted:
@@ -77,21 +83,27 @@ def cases(topology: Topology, runs: int, duration_ns: int, seed: int) -> Iterato
             ccs=(cc,),
             buffers=(size,),
             runs=runs,
-            duration_ns=None if transfer else duration_ns,
+            duration_ns=None if transfer else round(asked.duration * 1e9),
             transfer_bytes=transfer,
-            seed=seed,
+            seed=asked.seed,
         )
-        planned = tuple(
-            PlannedTrial(purpose="sweep", run=run, trial=trial(topology, options, "fullmesh", cc, size, run))
-            for run in range(runs)
-        )
+        trials = [
+            trial(topology, options, "fullmesh", cc, size, run)
+            for run in range(max(runs, asked.simulated_runs))
+        ]
         yield Case(
             network=topology.name,
             pm="fullmesh",
             cc=cc,
             buffer_bytes=size,
             transfer_bytes=transfer,
-            planned=planned,
+            planned=tuple(
+                PlannedTrial(purpose="sweep", run=run, trial=one) for run, one in enumerate(trials[:runs])
+            ),
+            simulated=tuple(
+                msgspec.structs.replace(one, accounting=asked.accounting)
+                for one in trials[: asked.simulated_runs]
+            ),
         )
 
 
@@ -116,13 +128,10 @@ def measured(store: Store, found: Sequence[Case], reporter: Reporter) -> list[li
     return [[store.observation(store.key("namespaces", one)) for one in case.planned] for case in found]
 
 
-def simulated(found: Sequence[Case], accounting: str) -> list[list[Observation]]:
+def simulated(found: Sequence[Case]) -> list[list[Observation]]:
     """Observations of the simulator."""
     bed = testbed("simulated")
-    return [
-        [bed.run(msgspec.structs.replace(one.trial, accounting=accounting)) for one in case.planned]
-        for case in found
-    ]
+    return [[bed.run(one) for one in case.simulated] for case in found]
 
 
 def believed(observations: Sequence[Observation]) -> list[Observation]:
@@ -146,7 +155,8 @@ def shown(cell: Any) -> str:
     """A cell of the table: throughput, or why there is none."""
     if cell.throughput_mbps is None:
         return "stalled" if cell.stalled else (cell.reason or "overloaded")[:30]
-    return f"{cell.throughput_mbps:.1f}" + (" (stalls)" if cell.stalled else "")
+    span = f"{cell.throughput_mbps:.1f} ({cell.low_mbps:.0f}-{cell.high_mbps:.0f})"
+    return span + (", stalls" if cell.stalled else "")
 
 
 def print_rows(name: str, found: Sequence[Case], rows: Sequence[Row]) -> None:
@@ -191,7 +201,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=RUNS, help="on the kernel")
+    parser.add_argument("--simulated-runs", type=int, default=SIMULATED_RUNS)
     parser.add_argument("--duration", type=float, default=10.0, help="of a saturated trial, seconds")
     parser.add_argument("--accounting", default="linux", help="of the simulator: payload or linux")
     parser.add_argument("--seed", type=int, default=1)
@@ -207,10 +218,10 @@ def main() -> None:
     observed: list[list[Observation]] = []
     with kernel_store(asked.fresh) as store:
         for topology in topologies:
-            found = list(cases(topology, asked.runs, round(asked.duration * 1e9), asked.seed))
+            found = list(cases(topology, asked))
             kernel = measured(store, found, reporter)
             observed += kernel
-            rows = [row(*one) for one in zip(found, simulated(found, asked.accounting), kernel, strict=True)]
+            rows = [row(*one) for one in zip(found, simulated(found), kernel, strict=True)]
             print_rows(f"{topology.name}: {topology.description}", found, rows)
             saturated = [one for case, one in zip(found, rows, strict=True) if case.transfer_bytes is None]
             comparison = compare(saturated)

@@ -266,6 +266,25 @@ mod tests {
     }
 
     #[test]
+    fn while_the_window_grows_every_segment_is_acknowledged() {
+        // Linux `tcp_grow_window`: traced on 6.18, 170 segments with SO_RCVBUF of 2 MiB.
+        let mut receiver = settled();
+        for seq in 16..50 {
+            receiver.stay_quick();
+            assert_eq!(receiver.on_segment(0, seq, seq, |_| ()), AT_ONCE);
+            receiver.acknowledge(false);
+        }
+        assert_eq!(receiver.on_segment(0, 50, 50, |_| ()), Reply::Later);
+        receiver.acknowledge(false);
+        // Linux `tcp_enter_quickack_mode`, and `__tcp_select_window` when half the memory is taken.
+        receiver.be_quick();
+        assert_eq!(receiver.on_segment(0, 51, 51, |_| ()), AT_ONCE);
+        receiver.acknowledge(false);
+        receiver.be_slow();
+        assert_eq!(receiver.on_segment(0, 52, 52, |_| ()), Reply::Later);
+    }
+
+    #[test]
     fn out_of_order_segments_are_acknowledged_at_once_with_the_newest_block_first() {
         let mut receiver = settled();
         assert_eq!(receiver.on_segment(0, 18, 18, |_| ()), AT_ONCE);
