@@ -106,7 +106,7 @@ def test_what_could_explain_a_result_comes_with_it(measured):
     assert "reno" in str(found["congestion_controls"]).split()
     assert found["requested_rcvbuf"] == 2**20 and found["effective_receiver_rcvbuf"] == 2**21
     assert found["sysctl net.mptcp.path_manager"] == "userspace"
-    assert found["offloads local if0"] == "gso gro"
+    assert found["offloads local if0"] == "tso gso gro"
     assert 0 < found["emulator_processors"] < 1 and 0 < found["meter_processors"] < 2
     assert 0 <= found["emulator_late_p50_ms"] <= found["emulator_late_p99_ms"] <= 1
 

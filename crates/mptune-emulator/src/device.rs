@@ -84,6 +84,7 @@ fn create(name: &str) -> Result<File, String> {
     sys::make_tun(&file, name).map_err(|error| {
         format!("TUNSETIFF: {error}; a name that is free and root (CAP_NET_ADMIN) are needed")
     })?;
+    sys::take_over_offloads(&file);
     Ok(file)
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn mark_ce(packet: &mut [u8]) {
 }
 
 /// The checksum after one of the words it covers changed (RFC 1624, equation 3).
-fn updated(checksum: u16, old: u16, new: u16) -> u16 {
+pub(crate) fn updated(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
     // Three 16-bit numbers carry at most 2, so one fold may leave another carry.
     let sum = (sum & 0xFFFF) + (sum >> 16);
@@ -154,8 +154,9 @@ pub(crate) mod tests {
     }
 
     /// One's complement sum of 16-bit words (RFC 1071), the plain way.
-    fn sum(bytes: &[u8]) -> u16 {
-        let words = bytes.chunks(2).map(|pair| u64::from(pair[0]) << 8 | u64::from(pair[1]));
+    pub(crate) fn sum(bytes: &[u8]) -> u16 {
+        let low = |pair: &[u8]| pair.get(1).copied().unwrap_or(0);
+        let words = bytes.chunks(2).map(|pair| u64::from(pair[0]) << 8 | u64::from(low(pair)));
         let mut sum: u64 = words.sum();
         while sum >> 16 != 0 {
             sum = (sum & 0xFFFF) + (sum >> 16);

@@ -15,6 +15,7 @@ mod clock;
 mod config;
 mod control;
 mod device;
+mod frame;
 mod header;
 mod lateness;
 mod relay;

@@ -5,6 +5,7 @@
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::frame::{Frame, LARGEST, PREFIX};
 use crate::header::{self, Header};
 use crate::lateness::Lateness;
 use crate::routes::Routes;
@@ -14,8 +15,10 @@ use mptune_core::network::{Carried, LinkCounters, Network, RouteId};
 use mptune_core::units::{MILLISECOND, NEVER, Nanos};
 use std::collections::VecDeque;
 use std::io;
+use std::mem;
 
-/// Packets that are read from one device before the others are looked at: some microseconds each.
+/// So many packets are read from one device before the others are looked at, and the rest of what was
+/// sent at once with the last of them.
 const READ_BATCH: usize = 16;
 /// Packets that are written before devices are read again. More than are usually read in between, so
 /// that what cannot be carried waits to be read rather than to be delivered; few enough that the times at
@@ -27,9 +30,10 @@ const CATCH_UP: Nanos = MILLISECOND;
 /// about as long as a thousand packets.
 const REFUSALS: u64 = 1024;
 
-/// The devices of all interfaces, by their position in the configuration.
+/// The devices of all interfaces, by their position in the configuration. What is read and written is
+/// as [`Frame`] has it.
 pub(crate) trait Ports {
-    /// Reads one packet and tells its length; none if there is none.
+    /// Reads what was sent at once and tells its length; none if there is nothing.
     fn receive(&mut self, device: usize, buffer: &mut [u8]) -> io::Result<Option<usize>>;
     /// Writes one packet.
     fn send(&mut self, device: usize, packet: &[u8]) -> io::Result<()>;
@@ -109,7 +113,9 @@ pub(crate) struct Relay {
     slab: Slab,
     /// Packets that have arrived and are to be written, in order of time.
     due: VecDeque<Due>,
-    /// A packet that nobody has room for, or a copy that is marked.
+    /// What is read.
+    buffer: Box<[u8]>,
+    /// A copy that is marked.
     scratch: Box<[u8; SLOT]>,
     /// Packets to refuse before slots are looked for again.
     refusals: u64,
@@ -129,6 +135,7 @@ impl Relay {
             routes: Routes::new(config),
             slab: Slab::new(slots),
             due: VecDeque::new(),
+            buffer: vec![0; LARGEST].into_boxed_slice(),
             scratch: Box::new([0; SLOT]),
             refusals: 0,
             tally: Tally::default(),
@@ -177,37 +184,44 @@ impl Relay {
         ports: &mut impl Ports,
         clock: &impl Clock,
     ) -> io::Result<()> {
-        for _ in 0..READ_BATCH {
-            let Some(slot) = self.free_slot() else {
-                if ports.receive(device, &mut self.scratch[..])?.is_none() {
-                    break;
-                }
-                self.tally.overflow += 1;
-                continue;
-            };
-            let Some(length) = ports.receive(device, self.slab.bytes_mut(slot))? else {
-                self.slab.release(slot);
-                break;
-            };
-            if !self.enter(device, slot, length, clock.now()) {
-                self.tally.unroutable += 1;
-                self.slab.release(slot);
-            }
+        let mut taken = 0;
+        while taken < READ_BATCH {
+            let Some(length) = ports.receive(device, &mut self.buffer)? else { break };
+            // Out of the way while packets of it enter; an empty one takes its place.
+            let buffer = mem::take(&mut self.buffer);
+            taken += self.enter(device, &buffer[..length], clock.now());
+            self.buffer = buffer;
         }
         Ok(())
     }
 
-    /// A packet enters the network; false if it is on no route.
-    fn enter(&mut self, device: usize, slot: Slot, length: usize, now: Nanos) -> bool {
-        let Some(header) = header::parse(&self.slab.bytes(slot)[..length]) else { return false };
-        let Header { addresses, flow, is_ect } = header;
-        let Some(route) = self.routes.find(device, &addresses) else { return false };
-        let length = length as u16;
-        let packet = Handle { slot, flow, length, is_ect, marked: false, shared: false };
+    /// What was read enters the network, if it is on a route; the number of packets that it is.
+    fn enter(&mut self, device: usize, bytes: &[u8], now: Nanos) -> usize {
+        let Some((frame, header, route)) = self.identify(device, bytes) else {
+            self.tally.unroutable += 1;
+            return 1;
+        };
         // A link must see its packets in order of time, so first those that are due before.
         self.advance(now);
-        self.network.send(&mut self.queue, now, route, u32::from(length), packet);
-        true
+        let Header { flow, is_ect, .. } = header;
+        for number in 0..frame.count() {
+            let Some(slot) = self.free_slot() else {
+                self.tally.overflow += 1;
+                continue;
+            };
+            let length = frame.write(number, self.slab.bytes_mut(slot)) as u16;
+            let packet = Handle { slot, flow, length, is_ect, marked: false, shared: false };
+            self.network.send(&mut self.queue, now, route, u32::from(length), packet);
+        }
+        frame.count()
+    }
+
+    /// What it is and where it goes; none if it is on no route, or larger than a slot.
+    fn identify<'a>(&self, device: usize, bytes: &'a [u8]) -> Option<(Frame<'a>, Header, RouteId)> {
+        let frame = Frame::parse(bytes)?;
+        let header = header::parse(frame.packet())?;
+        let route = self.routes.find(device, &header.addresses)?;
+        (PREFIX + frame.largest() <= SLOT).then_some((frame, header, route))
     }
 
     /// Lets happen on the network what is due.
@@ -225,12 +239,12 @@ impl Relay {
         for _ in 0..WRITE_BATCH {
             let Some(Due { at, route, packet }) = self.due.pop_front() else { return };
             let length = usize::from(packet.length);
-            let mut bytes = &self.slab.bytes(packet.slot)[..length];
+            let mut bytes = &self.slab.bytes(packet.slot)[..PREFIX + length];
             if packet.marked {
                 // Of a copy: if the network duplicated the packet, only one of the two may be marked.
-                let copy = &mut self.scratch[..length];
+                let copy = &mut self.scratch[..PREFIX + length];
                 copy.copy_from_slice(bytes);
-                header::mark_ce(copy);
+                header::mark_ce(&mut copy[PREFIX..]);
                 bytes = copy;
             }
             self.lateness.record(clock.now().saturating_sub(at));

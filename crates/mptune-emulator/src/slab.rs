@@ -4,7 +4,7 @@
 //! without a word, so when slots run out, those that nobody has any more are collected: the owner
 //! names the ones in use.
 
-/// Bytes of a slot: a packet of 1500 bytes, and enough to notice one that is larger.
+/// Bytes of a slot: a packet of 1500 bytes and what is before it.
 pub(crate) const SLOT: usize = 2048;
 /// Slots that are allocated at once; memory is touched only when they are used.
 const CHUNK: usize = 512;

@@ -68,8 +68,8 @@ pub(crate) fn enter_network_namespace(namespace: &File) -> io::Result<()> {
     checked(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// Makes a TUN device without packet information behind an open `/dev/net/tun`. It lives as long as the
-/// file is open. What does not fit of the name is left out.
+/// Makes a TUN device behind an open `/dev/net/tun`, without packet information and with a header of what is
+/// left to the device. It lives as long as the file is open. What does not fit of the name is left out.
 pub(crate) fn make_tun(file: &File, name: &str) -> io::Result<()> {
     // SAFETY: an ifreq consists of numbers and a union of numbers and pointers, for all of which zero
     // is a value.
@@ -78,10 +78,18 @@ pub(crate) fn make_tun(file: &File, name: &str) -> io::Result<()> {
     for (to, from) in request.ifr_name[..last].iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_TUN_EXCL;
+    let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_TUN_EXCL | libc::IFF_VNET_HDR;
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     // SAFETY: TUNSETIFF reads and writes an ifreq, which outlives the call.
     checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) }).map(drop)
+}
+
+/// Has the kernel leave to a TUN device what it can: checksums, and the cutting of what TCP sends at once.
+/// A kernel that refuses does both itself and says so in each header.
+pub(crate) fn take_over_offloads(tun: &File) {
+    let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+    // SAFETY: TUNSETOFFLOAD takes a number and touches no memory.
+    unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) };
 }
 
 /// Something that becomes readable at a time, to the nanosecond.

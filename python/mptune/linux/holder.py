@@ -6,7 +6,7 @@ started it, they are gone, and nothing has to be removed. It speaks JSON lines:
 
     out  {"event": "held", "local": <path>, "remote": <path>, "user": <path> or null, "settings": {...}}
     in   {"action": "configure", "side": "local", "interfaces": [{"device", "ipv4", "ipv6", "table"}, ...]}
-    out  {"event": "configured", "offloads": {"if0": "gso gro", ...}}
+    out  {"event": "configured", "offloads": {"if0": "tso gso gro", ...}}
     out  {"event": "error", "reason": "..."} instead of any of them
 
 Without the privilege to make network namespaces it first enters a user namespace in which it has it.

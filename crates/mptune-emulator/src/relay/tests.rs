@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::config::tests::{parsed, two_by_two};
+use crate::frame::tests::{Sent, written};
 use crate::header::tests::udp;
 use mptune_core::units::{MICROSECOND, SECOND};
 use proptest::prelude::*;
@@ -28,12 +29,12 @@ impl Clock for FakeClock {
     }
 }
 
-/// Devices that have packets from given times on.
+/// Devices that have something to read from given times on.
 #[derive(Default)]
 struct FakePorts {
     now: Nanos,
     inboxes: [VecDeque<(Nanos, Vec<u8>)>; 4],
-    /// What was written: device and bytes.
+    /// What was written: device and packet.
     outbox: Vec<(usize, Vec<u8>)>,
     refuses: bool,
 }
@@ -44,16 +45,16 @@ impl Ports for FakePorts {
         if inbox.front().is_none_or(|(at, _)| *at > self.now) {
             return Ok(None);
         }
-        let Some((_, packet)) = inbox.pop_front() else { return Ok(None) };
-        buffer[..packet.len()].copy_from_slice(&packet);
-        Ok(Some(packet.len()))
+        let Some((_, bytes)) = inbox.pop_front() else { return Ok(None) };
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        Ok(Some(bytes.len()))
     }
 
     fn send(&mut self, device: usize, packet: &[u8]) -> io::Result<()> {
         if self.refuses {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        self.outbox.push((device, packet.to_vec()));
+        self.outbox.push((device, packet[PREFIX..].to_vec()));
         Ok(())
     }
 }
@@ -73,9 +74,13 @@ impl Bench {
         Self { relay, clock, ports: FakePorts::default(), written: Vec::new() }
     }
 
-    /// Has a packet wait in a device from `at` on.
+    /// Has a packet wait in a device from `at` on, with nothing left to do for it.
     fn send(&mut self, at: Nanos, from: usize, packet: Vec<u8>) {
-        self.ports.inboxes[from].push_back((at, packet));
+        self.send_bytes(at, from, [vec![0; PREFIX], packet].concat());
+    }
+
+    fn send_bytes(&mut self, at: Nanos, from: usize, bytes: Vec<u8>) {
+        self.ports.inboxes[from].push_back((at, bytes));
     }
 
     /// As the process does it, until nothing more happens or the time is over.
@@ -125,6 +130,72 @@ fn a_packet_takes_its_way_and_its_time_in_both_directions() {
     assert_eq!((bench.relay.tally(), bench.relay.lateness().max()), (expected, 0));
 }
 
+/// Of the first path: 60 segments, the last of which is shorter.
+fn sent_at_once(v6: bool) -> Sent {
+    Sent {
+        v6,
+        ecn: 0b10,
+        identification: 7,
+        sequence: 1,
+        flags: 0,
+        options: 12,
+        payload: (0..59_500u32).map(|number| (number / 1000) as u8).collect(),
+        segment: 1000,
+    }
+}
+
+#[test]
+fn what_is_sent_at_once_arrives_as_segments_at_the_rate_of_the_link() {
+    for (v6, headers) in [(false, 52), (true, 72)] {
+        let size = 1000 + headers;
+        let link = json!({"delay_ns": 3 * MS, "rate_bps": size * 8000, "queue_bytes": 100_000});
+        let mut bench = Bench::new(&two_by_two(link), 100, 0);
+        let bytes = sent_at_once(v6).bytes();
+        bench.send_bytes(0, 0, bytes.clone());
+        bench.run(SECOND);
+        let expected: Vec<_> = written(&bytes).iter().map(|w| (2, w[PREFIX..].to_vec())).collect();
+        assert_eq!(bench.ports.outbox, expected);
+        for (number, at) in bench.written[..59].iter().enumerate() {
+            assert_eq!(*at, (4 + number as Nanos) * MS);
+        }
+        let bytes = 59_500 + 60 * headers;
+        assert_eq!(bench.relay.tally(), Tally { packets: 60, bytes, ..Tally::default() });
+    }
+}
+
+#[test]
+fn segments_are_dropped_marked_and_refused_each_by_itself() {
+    let link = json!({
+        "rate_bps": 8_000_000, "queue_bytes": 20_000, "aqm": {"kind": "step", "mark_bytes": 10_000},
+    });
+    let mut bench = Bench::new(&two_by_two(link), 100, 0);
+    bench.send_bytes(0, 0, sent_at_once(false).bytes());
+    bench.run(SECOND);
+    let counters = bench.relay.counters().next().expect("a link");
+    let packets = bench.relay.tally().packets;
+    assert_eq!(packets + counters.dropped, 60);
+    assert!(counters.dropped > 30 && counters.marked > 5 && counters.marked < packets);
+    let marked = bench.ports.outbox.iter().filter(|(_, packet)| packet[1] == 0b11).count();
+    assert_eq!(marked as u64, counters.marked);
+
+    let mut crowded = Bench::new(&two_by_two(json!({"delay_ns": 10 * MS})), 1, 0);
+    for _ in 0..20 {
+        crowded.send_bytes(0, 0, sent_at_once(false).bytes());
+    }
+    crowded.run(SECOND);
+    let tally = crowded.relay.tally();
+    assert_eq!(tally.packets + tally.overflow, 20 * 60);
+    assert!(tally.packets >= 500 && tally.overflow >= 500, "{tally:?}");
+}
+
+#[test]
+fn segments_that_are_larger_than_any_packet_go_nowhere() {
+    let mut bench = Bench::new(&two_by_two(json!({})), 100, 0);
+    bench.send_bytes(0, 0, Sent { segment: 3000, ..sent_at_once(false) }.bytes());
+    bench.run(SECOND);
+    assert_eq!(bench.relay.tally(), Tally { unroutable: 1, ..Tally::default() });
+}
+
 #[test]
 fn what_is_on_no_path_goes_nowhere() {
     let mut bench = Bench::new(&two_by_two(json!({})), 100, 0);
@@ -133,8 +204,9 @@ fn what_is_on_no_path_goes_nowhere() {
     bench.send(0, 0, udp(address(0, 0), IpAddr::from([224, 0, 0, 1]), 1, 0, 0, 0));
     bench.send(0, 0, vec![0; 40]);
     bench.send(0, 0, vec![]);
+    bench.send_bytes(0, 0, vec![]);
     bench.run(SECOND);
-    assert_eq!(bench.relay.tally(), Tally { unroutable: 5, ..Tally::default() });
+    assert_eq!(bench.relay.tally(), Tally { unroutable: 6, ..Tally::default() });
 }
 
 #[test]

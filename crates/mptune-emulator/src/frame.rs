@@ -1,0 +1,160 @@
+//! What a TUN device exchanges: a packet behind a header that tells what was left to the device.
+//!
+//! The header is `struct virtio_net_hdr` of Linux `include/uapi/linux/virtio_net.h`. Two things are left
+//! to devices here: the checksum of the transport, which nobody needs on a way that changes no bit, and
+//! cutting what TCP sends at once into segments. The network carries segments, so they are cut here as
+//! the kernel would (`net/ipv4/tcp_offload.c`, `tcp_gso_segment`). They are never joined again: the
+//! receiver has to see, and to acknowledge, each by itself.
+
+use crate::header::updated;
+
+/// Bytes before the packet.
+pub(crate) const PREFIX: usize = 10;
+/// The largest packet and what is before it.
+pub(crate) const LARGEST: usize = PREFIX + u16::MAX as usize;
+
+/// Flag: the checksum of the transport covers only the pseudo-header yet.
+const NEEDS_CHECKSUM: u8 = 1;
+/// Kinds of packets to be cut; the bit says that the first segment only reports a smaller window.
+const TCP_V4: u8 = 1;
+const TCP_V6: u8 = 4;
+const ECN: u8 = 0x80;
+
+/// Where things are in a TCP header (RFC 9293, section 3.1).
+const SEQUENCE: usize = 4;
+const DATA_OFFSET: usize = 12;
+const FLAGS: usize = 13;
+const CHECKSUM: usize = 16;
+const TCP_HEADER: usize = 20;
+/// FIN and PSH are of the last segment, CWR (RFC 3168) is of the first.
+const LAST_ONLY: u8 = 0x01 | 0x08;
+const FIRST_ONLY: u8 = 0x80;
+
+/// What was read of a device: one packet, or several segments of a TCP connection.
+#[derive(Debug)]
+pub(crate) struct Frame<'a> {
+    needs_checksum: bool,
+    /// Where the transport's header begins, and where its checksum is behind that.
+    transport: usize,
+    checksum: usize,
+    packet: &'a [u8],
+    cut: Option<Cut>,
+}
+
+/// How a packet is to be cut.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    /// Headers of IP and TCP.
+    headers: usize,
+    /// Payload of all segments but the last.
+    payload: usize,
+}
+
+impl<'a> Frame<'a> {
+    /// Of the bytes that were read; none if they cannot be what a device gives.
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (prefix, packet) = bytes.split_at_checked(PREFIX)?;
+        let number = |at: usize| usize::from(u16::from_ne_bytes([prefix[at], prefix[at + 1]]));
+        let (transport, checksum) = (number(6), number(8));
+        let needs_checksum = prefix[0] & NEEDS_CHECKSUM != 0;
+        let cut = match prefix[1] & !ECN {
+            0 => None,
+            TCP_V4 | TCP_V6 if needs_checksum && transport >= TCP_HEADER => {
+                let offset = packet.get(transport + DATA_OFFSET)? >> 4;
+                let headers = transport + 4 * usize::from(offset);
+                let payload = number(4);
+                if headers < transport + TCP_HEADER || headers >= packet.len() || payload == 0 {
+                    return None;
+                }
+                Some(Cut { headers, payload })
+            }
+            _ => return None,
+        };
+        Some(Self { needs_checksum, transport, checksum, packet, cut })
+    }
+
+    /// The packet before it is cut.
+    pub fn packet(&self) -> &'a [u8] {
+        self.packet
+    }
+
+    /// How many packets it is.
+    pub fn count(&self) -> usize {
+        self.cut.map_or(1, |cut| (self.packet.len() - cut.headers).div_ceil(cut.payload))
+    }
+
+    /// Length of its largest packet.
+    pub fn largest(&self) -> usize {
+        self.cut.map_or(self.packet.len(), |cut| self.packet.len().min(cut.headers + cut.payload))
+    }
+
+    /// Writes one of its packets as a device takes it, behind its header; the length of the packet.
+    /// There must be [`PREFIX`] and [`Self::largest`] bytes of room.
+    pub fn write(&self, number: usize, to: &mut [u8]) -> usize {
+        let (prefix, to) = to.split_at_mut(PREFIX);
+        let length = match self.cut {
+            None => {
+                to[..self.packet.len()].copy_from_slice(self.packet);
+                self.packet.len()
+            }
+            Some(cut) => self.write_segment(cut, number, to),
+        };
+        prefix.fill(0);
+        if self.needs_checksum {
+            prefix[0] = NEEDS_CHECKSUM;
+            // The kernel keeps so much of the packet in one piece; all of it, as without this header.
+            prefix[2..4].copy_from_slice(&(length as u16).to_ne_bytes());
+            prefix[6..8].copy_from_slice(&(self.transport as u16).to_ne_bytes());
+            prefix[8..10].copy_from_slice(&(self.checksum as u16).to_ne_bytes());
+        }
+        length
+    }
+
+    fn write_segment(&self, cut: Cut, number: usize, to: &mut [u8]) -> usize {
+        let begin = number * cut.payload;
+        let payload = &self.packet[cut.headers..][begin..];
+        let payload = &payload[..payload.len().min(cut.payload)];
+        let length = cut.headers + payload.len();
+        to[..cut.headers].copy_from_slice(&self.packet[..cut.headers]);
+        to[cut.headers..length].copy_from_slice(payload);
+        if to[0] >> 4 == 4 {
+            replace(to, 2, length as u16, 10);
+            let identification = u16::from_be_bytes([to[4], to[5]]);
+            replace(to, 4, identification.wrapping_add(number as u16), 10);
+        } else {
+            // Of what follows the fixed header (RFC 8200, section 3).
+            to[4..6].copy_from_slice(&((length - 40) as u16).to_be_bytes());
+        }
+        let is_last = begin + payload.len() == self.packet.len() - cut.headers;
+        let whole = (self.packet.len() - self.transport) as u16;
+        segment_tcp(&mut to[self.transport..length], number, begin as u32, is_last, whole);
+        length
+    }
+}
+
+/// Makes the TCP header of all that was sent at once that of one segment; `whole` was the length then.
+fn segment_tcp(tcp: &mut [u8], number: usize, begin: u32, is_last: bool, whole: u16) {
+    let sequence: &mut [u8; 4] = (&mut tcp[SEQUENCE..SEQUENCE + 4]).try_into().expect("4 bytes");
+    *sequence = u32::from_be_bytes(*sequence).wrapping_add(begin).to_be_bytes();
+    if !is_last {
+        tcp[FLAGS] &= !LAST_ONLY;
+    }
+    if number > 0 {
+        tcp[FLAGS] &= !FIRST_ONLY;
+    }
+    // So far it is the sum of the pseudo-header, not its complement; the length is a part of that.
+    let sum = u16::from_be_bytes([tcp[CHECKSUM], tcp[CHECKSUM + 1]]);
+    let sum = !updated(!sum, whole, tcp.len() as u16);
+    tcp[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Sets a word and keeps the checksum that covers it right.
+fn replace(bytes: &mut [u8], at: usize, new: u16, checksum_at: usize) {
+    let old = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+    let checksum = u16::from_be_bytes([bytes[checksum_at], bytes[checksum_at + 1]]);
+    bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
+    bytes[checksum_at..checksum_at + 2].copy_from_slice(&updated(checksum, old, new).to_be_bytes());
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
