@@ -39,11 +39,13 @@ RUNS = 3
 SECONDS = 10
 
 #: Rates of the two paths, Mbit/s; none: probes alone.
-CASES: list[list[int]] = [[], [20, 10], [100, 50], [350, 150], [700, 300], [1000, 500]]
+CASES: list[list[int]] = [[], [20, 10], [100, 50], [350, 150], [700, 300], [800, 400], [1000, 500]]
 
 #: Round-trip times of the two paths, milliseconds; one-way delay of the path of the probes.
 RTTS_MS = (20, 40)
 PROBE_MS = 15
+#: Little, or the network would be a fast one by its probes alone (`FAST` in the emulator), Mbit/s.
+PROBE_MBPS = 100
 PROBE_GAP_S = 0.005
 #: What a probe carries: when it was sent, CLOCK_REALTIME in nanoseconds.
 _STAMP = struct.Struct("=Q")
@@ -83,7 +85,7 @@ def topology(rates: list[int]) -> Topology:
         location = "here"
     """
     segments = ""
-    both = (*(rates or [100, 50]), 1000), (*RTTS_MS, 2 * PROBE_MS)
+    both = (*(rates or [100, 50]), PROBE_MBPS), (*RTTS_MS, 2 * PROBE_MS)
     for abbr, rate, rtt in zip("ABP", *both, strict=True):
         text += INTERFACE.format(abbr=abbr, rate=rate, queue=rate * rtt // 8)
         segments += f'[[core.segments]]\npath = "{abbr}-X"\nrtt = "{rtt} ms"\nloss = "0 %"\n'

@@ -1,12 +1,16 @@
 //! What the emulator is told on its first line of input.
 
-use mptune_core::network::{NetworkSpec, SpecError};
+use mptune_core::network::{LinkSpec, NetworkSpec, SpecError};
+use mptune_core::units::BitsPerSecond;
 use serde::Deserialize;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 /// Longest name of a device (IFNAMSIZ of `linux/if.h`, less the terminating zero).
 const LONGEST_NAME: usize = 15;
+
+/// What leaves at each time of a trace: 1500 bytes.
+const TRACE_PACKET_BITS: u64 = 12_000;
 
 /// Which end of the paths an interface is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
@@ -106,10 +110,35 @@ impl Config {
         Ok(())
     }
 
+    /// What all paths carry of data together, about: each as its slowest link does, and one that is the
+    /// slowest of several once; none without a bound. Changes of a rate in time are left out.
+    pub fn capacity(&self) -> Option<BitsPerSecond> {
+        let links = &self.network.links;
+        let mut slowest = Vec::new();
+        for path in &self.network.paths {
+            let bounded = path.forward.iter().filter_map(|&link| Some((rate(&links[link])?, link)));
+            slowest.push(bounded.min()?);
+        }
+        slowest.sort_unstable();
+        slowest.dedup();
+        Some(slowest.iter().map(|&(rate, _)| rate).fold(0, BitsPerSecond::saturating_add))
+    }
+
     /// Position of an interface in the list.
     pub fn interface(&self, side: Side, index: usize) -> Option<usize> {
         self.interfaces.iter().position(|i| (i.side, i.index) == (side, index))
     }
+}
+
+/// Of a link, as a mean where it is a trace; none if nothing bounds it.
+fn rate(link: &LinkSpec) -> Option<BitsPerSecond> {
+    let mean = |trace: &Vec<u32>| {
+        let bits = trace.len() as u64 * TRACE_PACKET_BITS;
+        Some(bits * 1000 / u64::from(*trace.last()?))
+    };
+    let trace = link.trace_ms.as_ref().and_then(mean);
+    let bucket = link.bucket.as_ref().map(|bucket| bucket.rate_bps);
+    [link.rate_bps, trace, bucket].into_iter().flatten().min()
 }
 
 #[cfg(test)]
@@ -164,6 +193,20 @@ pub(crate) mod tests {
     #[test]
     fn a_valid_one_is_taken() {
         assert_eq!(parsed(&two_by_two(json!({}))).interfaces.len(), 4);
+    }
+
+    #[test]
+    fn the_capacity_is_that_of_the_slowest_links() {
+        assert_eq!(parsed(&two_by_two(json!({}))).capacity(), None);
+        let mut config = two_by_two(json!({"rate_bps": 5_000_000}));
+        assert_eq!(parsed(&config).capacity(), Some(20_000_000));
+        // An access link that two paths share, and a trace of 2 packets in 8 ms instead of a rate.
+        let links = config["network"]["links"].as_array_mut().expect("links");
+        links.push(json!({"name": "shared", "delay_ns": 0, "rate_bps": 4_000_000}));
+        links[6] = json!({"name": "link 6", "delay_ns": 0, "trace_ms": [1, 8]});
+        config["network"]["paths"][0]["forward"] = json!([8, 0]);
+        config["network"]["paths"][1]["forward"] = json!([8, 2]);
+        assert_eq!(parsed(&config).capacity(), Some(4_000_000 + 5_000_000 + 3_000_000));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! namespace sets them.
 
 use crate::config::Interface;
+use crate::processors;
 use crate::relay::Ports;
 use crate::sys;
 use std::fs::{self, File, OpenOptions};
@@ -20,31 +21,39 @@ pub(crate) struct Device {
     name: String,
     tun: File,
     namespace: File,
+    /// Packets that it refused.
+    refused: u64,
 }
 
 impl Device {
-    /// Makes the device; it exists until it is dropped or the process ends.
+    /// Makes the device, which receives on a certain processor if one is given; it exists until it is
+    /// dropped or the process ends.
     ///
     /// # Errors
     /// What could not be done, and what is needed for it.
-    pub fn create(interface: &Interface) -> Result<Self, String> {
+    pub fn create(interface: &Interface, receiving: Option<usize>) -> Result<Self, String> {
         let name = interface.device.clone();
         let path = &interface.netns;
         let namespace = File::open(path)
             .map_err(|error| format!("interface {name}: {}: {error}", path.display()))?;
-        let tun = within(&namespace, || create(&name))
+        let make = || {
+            receiving.iter().for_each(|&processor| processors::receive_on(processor));
+            create(&name)
+        };
+        let tun = within(&namespace, make)
             .map_err(|reason| format!("interface {name} in {}: {reason}", path.display()))?;
-        Ok(Self { name, tun, namespace })
+        Ok(Self { name, tun, namespace, refused: 0 })
     }
 
-    /// Packets that it dropped because they were not read in time; 0 if that cannot be told.
-    pub fn unread(&self) -> u64 {
+    /// Packets that it dropped because they were not read, or not received, in time; 0 if that cannot
+    /// be told. Without those that it refused, which it counts as well.
+    pub fn lost(&self) -> u64 {
         let count = || {
             let table =
                 fs::read_to_string("/proc/thread-self/net/dev").map_err(|e| e.to_string())?;
             dropped(&table, &self.name).ok_or_else(|| "no such device".into())
         };
-        within(&self.namespace, count).unwrap_or(0)
+        within(&self.namespace, count).unwrap_or(0).saturating_sub(self.refused)
     }
 
     /// Its name.
@@ -88,12 +97,13 @@ fn create(name: &str) -> Result<File, String> {
     Ok(file)
 }
 
-/// From the table of proc_pid_net(5): what a device dropped of the packets sent to it.
+/// From the table of proc_pid_net(5): what a device dropped in both directions.
 fn dropped(table: &str, name: &str) -> Option<u64> {
     let of = |line: &str| -> Option<u64> {
         let counters = line.trim_start().strip_prefix(name)?.strip_prefix(':')?;
-        // Eight counters of receiving, then bytes, packets, errors and drops of sending.
-        counters.split_whitespace().nth(11)?.parse().ok()
+        let counters: Vec<u64> = counters.split_whitespace().flat_map(str::parse).collect();
+        // Of receiving and of sending eight each: bytes, packets, errors, drops and others.
+        Some(counters.get(3)? + counters.get(11)?)
     };
     table.lines().find_map(of)
 }
@@ -114,7 +124,10 @@ impl Ports for Vec<Device> {
 
     #[inline]
     fn send(&mut self, device: usize, packet: &[u8]) -> io::Result<()> {
-        self[device].tun.write(packet).map(drop)
+        let device = &mut self[device];
+        let written = device.tun.write(packet).map(drop);
+        device.refused += u64::from(written.is_err());
+        written
     }
 }
 
@@ -128,7 +141,7 @@ mod tests {
             face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop\n\
             if10: 100 1 2 3 4 5 6 7 800 9 10 99 12 13 14 15\n  \
             if1: 100 1 2 3 4 5 6 7 800 9 10 11 12 13 14 15\n";
-        assert_eq!(dropped(table, "if1"), Some(11));
+        assert_eq!(dropped(table, "if1"), Some(3 + 11));
         assert_eq!(dropped(table, "if"), None);
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! Start reading at [`run`], the process from its configuration to its report, and [`relay`], a
 //! packet's way from one device to the other. What needs the operating system is in `sys` (system
-//! calls, the only unsafe code), `device`, `control` and `run`; the rest are plain functions of time.
+//! calls, the only unsafe code), `device`, `processors`, `control` and `run`; the rest are plain
+//! functions of time.
 
 #![cfg(target_os = "linux")]
 
@@ -18,6 +19,7 @@ mod device;
 mod frame;
 mod header;
 mod lateness;
+mod processors;
 mod relay;
 mod report;
 mod routes;

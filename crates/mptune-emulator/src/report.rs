@@ -26,15 +26,16 @@ pub(crate) struct Effort {
     pub cpu: Nanos,
     /// How the process is scheduled.
     pub scheduling: &'static str,
-    /// Packets that devices dropped because they were not read in time.
-    pub unread: u64,
+    /// Packets that devices dropped because they were not read, or not received, in time.
+    pub lost: u64,
 }
 
 /// What was carried.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report<'a> {
     elapsed_ns: Nanos,
-    /// Processor time of the emulator, with what the receiving stack does when it is handed a packet.
+    /// Processor time of the emulator, with what the receiving stack does when it is handed a packet
+    /// unless that is left to another processor.
     cpu_ns: Nanos,
     scheduling: &'static str,
     packets: u64,
@@ -74,7 +75,7 @@ impl<'a> Report<'a> {
             late_p99_ns: late.quantile(0.99),
             late_max_ns: late.max(),
             unroutable: tally.unroutable,
-            overflow: tally.overflow + effort.unread,
+            overflow: tally.overflow + effort.lost,
             links: links.map(|(link, counters)| Link::new(&link.name, counters)).collect(),
         }
     }

@@ -4,6 +4,7 @@ use crate::clock::{Clock, RealClock};
 use crate::config::Config;
 use crate::control::{Command, Lines};
 use crate::device::Device;
+use crate::processors;
 use crate::relay::Relay;
 use crate::report::{Effort, Event, Report, say};
 use crate::sys::{self, Timer};
@@ -31,7 +32,9 @@ fn emulate() -> Result<i32, String> {
     let mut inputs = Inputs::open().map_err(|error| format!("standard input: {error}"))?;
     let Some(line) = inputs.first_line()? else { return Ok(0) };
     let config = Config::parse(&line)?;
-    let devices = config.interfaces.iter().map(Device::create).collect::<Result<Vec<_>, _>>()?;
+    let receiving = processors::leave_one(config.capacity());
+    let create = |interface| Device::create(interface, receiving);
+    let devices = config.interfaces.iter().map(create).collect::<Result<Vec<_>, _>>()?;
     let scheduling = sys::hurry();
     say(&Event::Ready);
     let mut session = Session::new(&config, inputs, devices)?;
@@ -182,7 +185,7 @@ impl Session {
     fn effort(&self, scheduling: &'static str) -> Effort {
         let (elapsed, cpu) =
             self.start.as_ref().map_or((0, 0), |(clock, cpu)| (clock.now(), sys::cpu_time() - cpu));
-        let unread = self.devices.iter().map(Device::unread).sum();
-        Effort { elapsed, cpu, scheduling, unread }
+        let lost = self.devices.iter().map(Device::lost).sum();
+        Effort { elapsed, cpu, scheduling, lost }
     }
 }

@@ -54,6 +54,41 @@ pub(crate) fn hurry() -> &'static str {
     }
 }
 
+/// The processor that this thread is on.
+pub(crate) fn current_processor() -> Option<usize> {
+    // SAFETY: the call has no arguments.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// The processors that this thread may be on, in order.
+///
+/// # Errors
+/// The machine has more of them than a set holds (1024).
+pub(crate) fn allowed_processors() -> io::Result<Vec<usize>> {
+    // SAFETY: a set is an array of bits, for which zero is a value. The call writes at most its size to
+    // it, and it outlives the call; 0 is this thread.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        checked(libc::sched_getaffinity(0, size_of_val(&set), &raw mut set))?;
+        set
+    };
+    // SAFETY: the numbers are below the size of the set.
+    let has = |&one: &usize| unsafe { libc::CPU_ISSET(one, &set) };
+    Ok((0..libc::CPU_SETSIZE as usize).filter(has).collect())
+}
+
+/// Lets this thread be on these processors only.
+pub(crate) fn allow_processors(processors: &[usize]) -> io::Result<()> {
+    // SAFETY: a set is an array of bits, for which zero is a value; CPU_SET panics on a number beyond
+    // it; the call reads the set, which outlives it; 0 is this thread.
+    checked(unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        processors.iter().for_each(|&one| libc::CPU_SET(one, &mut set));
+        libc::sched_setaffinity(0, size_of_val(&set), &raw const set)
+    })
+    .map(drop)
+}
+
 /// Processor time of this process, all threads.
 pub(crate) fn cpu_time() -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,0 +1,73 @@
+//! Which processors the emulator uses, and which one it leaves to the receiving stack.
+//!
+//! A packet that is written to a TUN device is received at once by whoever wrote it: TCP, MPTCP and the
+//! answer they send take most of this thread's time at high rates, and make packets late that are due
+//! meanwhile. Receive packet steering (Documentation/networking/scaling.rst in the kernel) has another
+//! processor do that, in the same order: one, so that packets of several flows keep theirs too.
+//!
+//! Not at low rates, where it gains nothing: emulators side by side need the freedom to move.
+
+use crate::sys;
+use mptune_core::units::BitsPerSecond;
+use std::fs;
+use std::path::Path;
+
+/// From this capacity on. Trials that fast find no room side by side on two processors.
+const FAST: BitsPerSecond = 300_000_000;
+/// What new devices of a namespace begin with, since Linux 6.3.
+const STEERING: &str = "/proc/sys/net/core/rps_default_mask";
+
+/// Chooses the processor that receives and keeps this thread, and those it starts, off it; none if
+/// there is only one, the kernel cannot steer, or a network of this capacity does not need it.
+pub(crate) fn leave_one(capacity: Option<BitsPerSecond>) -> Option<usize> {
+    if capacity.is_some_and(|capacity| capacity < FAST) || !Path::new(STEERING).exists() {
+        return None;
+    }
+    let allowed = sys::allowed_processors().ok()?;
+    // The scheduler has put this thread where it is for a reason: it can stay.
+    let own = sys::current_processor()?;
+    let receiving = after(&allowed, own)?;
+    let others: Vec<_> = allowed.into_iter().filter(|&one| one != receiving).collect();
+    sys::allow_processors(&others).ok()?;
+    Some(receiving)
+}
+
+/// The next one in a circle; none if it is the same again.
+fn after(allowed: &[usize], own: usize) -> Option<usize> {
+    let next = allowed.iter().find(|&&one| one > own).or(allowed.first());
+    next.copied().filter(|&one| one != own)
+}
+
+/// Has devices that are made from now on in this thread's namespace receive on a processor. If the kernel
+/// refuses, they receive where they are written to, as without this.
+pub(crate) fn receive_on(processor: usize) {
+    let _ = fs::write(STEERING, mask(processor));
+}
+
+/// One bit as the kernel reads it: hexadecimal numbers of 32 bits, the highest first.
+fn mask(processor: usize) -> String {
+    format!("{:x}{}", 1_u32 << (processor % 32), ",00000000".repeat(processor / 32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_receiving_processor_is_another_one_that_is_allowed() {
+        assert_eq!(after(&[0, 1], 0), Some(1));
+        assert_eq!(after(&[0, 1], 1), Some(0));
+        assert_eq!(after(&[2, 5, 7], 5), Some(7));
+        assert_eq!(after(&[2, 5, 7], 7), Some(2));
+        assert_eq!(after(&[3], 3), None);
+        assert_eq!(after(&[], 0), None);
+    }
+
+    #[test]
+    fn masks_are_as_the_kernel_reads_them() {
+        assert_eq!(mask(0), "1");
+        assert_eq!(mask(31), "80000000");
+        assert_eq!(mask(32), "1,00000000");
+        assert_eq!(mask(69), "20,00000000,00000000");
+    }
+}
