@@ -2,11 +2,12 @@
 
 Every network of `networks/` x reno, cubic x 5 buffers (multiples of the sum of the rates times the largest
 RTT), fullmesh, and transfers of fixed size. What the kernel gave is kept in a campaign store under
-target/benchmarks and measured only once (--fresh measures it again); the simulator runs anew each time, and
-more often, since that costs little: where a single loss decides between full speed and a collapse of seconds,
-on both sides, only means say something. Tables show means and, in parentheses, the slowest and fastest run.
-Prints a table per network and the summary over all, and writes both as JSON. Needs what `mptune doctor` asks
-for, and a machine that does nothing else: overloaded trials are marked and left out.
+target/benchmarks and measured only once (--fresh measures it again); the simulator runs anew each time. Both
+sides have the same seeds, so the same packets are lost at random. Where a single loss in a full queue decides
+between full speed and a collapse of seconds, on both sides, only means over many runs say something
+(--simulated-runs 20 tells what the simulator's is). Tables show means and, in parentheses, the slowest and
+fastest run. Prints a table per network and the summary over all, and writes both as JSON. Needs what
+`mptune doctor` asks for, and a machine that does nothing else: overloaded trials are marked and left out.
 """
 
 import argparse
@@ -40,8 +41,8 @@ CCS = ("reno", "cubic")
 #: Buffers as multiples of the sum of the rates times the largest RTT.
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
-#: Runs on the kernel and in the simulator.
-RUNS, SIMULATED_RUNS = 5, 20
+#: Runs of each configuration.
+RUNS = 3
 
 #: Networks and sizes of the transfers, with the largest buffer.
 TRANSFERS = tuple(
@@ -201,14 +202,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=RUNS, help="on the kernel")
-    parser.add_argument("--simulated-runs", type=int, default=SIMULATED_RUNS)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--simulated-runs", type=int, help="in the simulator, if not as many")
     parser.add_argument("--duration", type=float, default=10.0, help="of a saturated trial, seconds")
     parser.add_argument("--accounting", default="linux", help="of the simulator: payload or linux")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fresh", action="store_true", help="measure the kernel again")
     parser.add_argument("--only", action="append", help="only networks with this name; repeat")
     asked = parser.parse_args()
+    asked.simulated_runs = asked.simulated_runs or asked.runs
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     topologies = [load(path) for path in sorted(NETWORKS.glob("*.toml"))]
     topologies = [one for one in topologies if not asked.only or one.name in asked.only]
