@@ -82,22 +82,7 @@ class Emulation:
         self.sites.configure(self.interfaces)
 
     def configuration(self):
-        named = [one for side in self.interfaces.values() for one in side]
-        return {
-            "network": self.network,
-            "seed": 1,
-            "interfaces": [
-                {
-                    "side": one.side,
-                    "index": one.index,
-                    "netns": self.sites.of(one.side),
-                    "device": one.device,
-                    "ipv4": one.ipv4,
-                    "ipv6": one.ipv6,
-                }
-                for one in named
-            ],
-        }
+        return {"network": self.network, "seed": 1, "interfaces": self.sites.devices(self.interfaces)}
 
     def ends(self, family=socket.AF_INET, path=0):
         """A connected socket at either end of a path."""

@@ -26,11 +26,7 @@ from mptune.topology import load
 topology = load(sys.argv[1])
 with Sites() as sites, sites.start("emulator", "mptune.linux.emulator") as emulator:
     named = addresses.interfaces(topology)
-    emulator.tell({"network": topology.network(), "seed": 1, "interfaces": [
-        {"side": one.side, "index": one.index, "netns": sites.of(one.side), "device": one.device,
-         "ipv4": one.ipv4}
-        for side in named.values() for one in side
-    ]})
+    emulator.tell({"network": topology.network(), "seed": 1, "interfaces": sites.devices(named)})
     emulator.expect("ready", STEP_S)
     sites.configure(named)
     print(sites.run, flush=True)

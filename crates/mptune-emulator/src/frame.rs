@@ -6,7 +6,7 @@
 //! the kernel would (`net/ipv4/tcp_offload.c`, `tcp_gso_segment`). They are never joined again: the
 //! receiver has to see, and to acknowledge, each by itself.
 
-use crate::header::updated;
+use crate::header::{replace, updated};
 
 /// Bytes before the packet.
 pub(crate) const PREFIX: usize = 10;
@@ -146,14 +146,6 @@ fn segment_tcp(tcp: &mut [u8], number: usize, begin: u32, is_last: bool, whole: 
     let sum = u16::from_be_bytes([tcp[CHECKSUM], tcp[CHECKSUM + 1]]);
     let sum = !updated(!sum, whole, tcp.len() as u16);
     tcp[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
-}
-
-/// Sets a word and keeps the checksum that covers it right.
-fn replace(bytes: &mut [u8], at: usize, new: u16, checksum_at: usize) {
-    let old = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-    let checksum = u16::from_be_bytes([bytes[checksum_at], bytes[checksum_at + 1]]);
-    bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
-    bytes[checksum_at..checksum_at + 2].copy_from_slice(&updated(checksum, old, new).to_be_bytes());
 }
 
 #[cfg(test)]

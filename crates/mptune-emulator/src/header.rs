@@ -79,11 +79,16 @@ pub(crate) fn mark_ce(packet: &mut [u8]) {
         packet[1] |= CE << 4;
         return;
     }
-    let old = u16::from_be_bytes([packet[0], packet[1]]);
-    packet[1] |= CE;
-    let new = u16::from_be_bytes([packet[0], packet[1]]);
-    let checksum = u16::from_be_bytes([packet[10], packet[11]]);
-    packet[10..12].copy_from_slice(&updated(checksum, old, new).to_be_bytes());
+    let word = u16::from_be_bytes([packet[0], packet[1] | CE]);
+    replace(packet, 0, word, 10);
+}
+
+/// Sets a word and keeps the checksum that covers it right.
+pub(crate) fn replace(bytes: &mut [u8], at: usize, new: u16, checksum_at: usize) {
+    let old = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+    let checksum = u16::from_be_bytes([bytes[checksum_at], bytes[checksum_at + 1]]);
+    bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
+    bytes[checksum_at..checksum_at + 2].copy_from_slice(&updated(checksum, old, new).to_be_bytes());
 }
 
 /// The checksum after one of the words it covers changed (RFC 1624, equation 3).

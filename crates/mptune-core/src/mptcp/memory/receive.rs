@@ -89,6 +89,11 @@ impl ReceiveMemory {
         if half > 2 * segment { (half - segment).max(2 * segment) } else { half }
     }
 
+    /// The largest window that a subflow may offer now.
+    fn largest_window(&self, subflow: &SubflowMemory) -> Bytes {
+        subflow.largest.unwrap_or_else(|| self.first_window())
+    }
+
     /// What is announced as the MSS, less timestamps (Linux `advmss`).
     fn segment(&self) -> Bytes {
         self.full + Bytes::from(DSS_SIZE)
@@ -100,7 +105,7 @@ impl ReceiveMemory {
     /// `rcv_ssthresh` (`ss -tin`) grew from 2,095,704 to 2,588,672.
     pub fn grows(&self, subflow: &mut SubflowMemory, payload: u32) -> bool {
         let largest = self.payload_in(self.limit - LAST_STEP);
-        let before = subflow.largest.unwrap_or_else(|| self.first_window());
+        let before = self.largest_window(subflow);
         // Smaller ones waste too much of the memory that they take.
         let fits = self.payload_in(Bytes::from(truesize(payload))) <= Bytes::from(payload);
         if before >= largest || payload < SMALL || !fits {
@@ -193,7 +198,7 @@ impl ReceiveMemory {
     /// is left to the application, which reads first (`__tcp_ack_snd_check`, `mptcp_cleanup_rbuf`).
     pub fn offer(&mut self, now: Nanos, subflow: &mut SubflowMemory) -> u32 {
         let unread = if now < self.read_at { self.unread } else { 0 };
-        let largest = subflow.largest.unwrap_or_else(|| self.first_window());
+        let largest = self.largest_window(subflow);
         let mut free = self.free_window(unread, largest);
         let when_read = self.free_window(0, largest);
         if free < subflow.window || when_read >= 2 * free {
