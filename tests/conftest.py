@@ -5,6 +5,7 @@ And a testbed of formulas instead of packets, for tests of what is done with obs
 
 import os
 import random
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -16,6 +17,10 @@ from mptune.topology import CoreSegment, Interface, Path, Site, Topology
 # No deadline: how long an example takes on a busy machine says nothing about the code.
 settings.register_profile("mptune", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 settings.load_profile("mptune")
+
+# A shell that runs the tests in the background lets them ignore Ctrl-C; the programs they start must not.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class FakeTestbed:

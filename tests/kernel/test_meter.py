@@ -157,6 +157,7 @@ def testbed() -> Iterator[Testbed]:
         yield Testbed(sites)
 
 
+@pytest.mark.measures
 def test_transfer_over_mptcp(testbed):
     lines = []
     size = 20_000_003  # no multiple of anything
@@ -212,6 +213,7 @@ def test_two_subflows_add_up(testbed):
     assert 0 <= waiting <= result["reinjected_bytes"] + result["effective"]["receiver_rcvbuf"]
 
 
+@pytest.mark.measures
 def test_backup_subflow_is_told_and_silent(testbed):
     testbed.shape(40 * MBIT, 20 * MBIT)
     testbed.second_subflow(SUBFLOW | BACKUP)

@@ -359,6 +359,7 @@ def test_default_opens_nothing(world):
         assert [path for path, _ in managed.kernel()] == ["0-0"]
 
 
+@pytest.mark.measures
 def test_standby_subflows_of_pcdc_are_established_and_carry_nothing(world):
     options = {"active": ("0-0", "1-1"), "standby_order": ("1-0", "0-1")}
     with world.managed("pcdc", **options) as managed, world.transfer() as transfer:

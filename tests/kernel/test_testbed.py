@@ -99,6 +99,7 @@ def test_a_saturated_trial_fills_both_paths(measured):
     assert 40 * MS <= subflows["N-X"].min_rtt_ns < 50 * MS
 
 
+@pytest.mark.measures
 def test_what_could_explain_a_result_comes_with_it(measured):
     found = measured().metadata
     assert found["kernel"] == os.uname().release
@@ -130,6 +131,7 @@ def test_ndiffports_opens_its_subflows_on_one_path(measured):
     assert [subflow.path for subflow in observation.subflows] == ["W-X"] * 3
 
 
+@pytest.mark.measures
 def test_standby_subflows_are_there_and_silent(measured):
     subflows = by_path(measured(pm="pcdc", active=("W-X",), standby_order=("N-X",)))
     assert subflows["W-X"].active and not subflows["N-X"].active
