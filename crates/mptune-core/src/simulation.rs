@@ -101,7 +101,8 @@ impl Simulation {
             self.now = at;
             self.events += 1;
             if source < self.first_timer {
-                if let Some((route, packet)) = self.network.advance(&mut self.queue, source) {
+                let arrived = self.network.advance(&mut self.queue, source, until);
+                if let Some((route, packet)) = arrived {
                     self.deliver(route, &packet);
                     if self.connections[connection].completed_at.is_some() {
                         return true;

@@ -227,7 +227,7 @@ impl Relay {
     /// Lets happen on the network what is due.
     fn advance(&mut self, now: Nanos) {
         while let Some((at, source)) = self.queue.earliest().filter(|&(at, _)| at <= now) {
-            if let Some((route, packet)) = self.network.advance(&mut self.queue, source) {
+            if let Some((route, packet)) = self.network.advance(&mut self.queue, source, now) {
                 self.due.push_back(Due { at, route, packet });
             }
         }

@@ -3,11 +3,12 @@
 //!
 //! One model with two drivers: the simulator calls it with a virtual clock, an emulator with the
 //! real one. It carries an opaque payload and knows no protocol. What makes it fast: a packet's way
-//! through a FIFO is known the moment it enters, so a packet costs one event at the end of its route
-//! plus one for each link on the way that packets enter from more than one upstream link; packets
-//! in flight wait in one ring per such place. Only what cannot be known in advance costs more: an
-//! event per packet at a queue that decides when packets leave (CoDel), a heap behind a link that
-//! reorders.
+//! through a FIFO is known the moment it enters, so a packet costs one event, at the end of its route.
+//! Packets in flight wait in rings: there, and before links that they enter from more than one upstream
+//! link. Such a link takes all packets at once that will enter it before anything sent later can. Only
+//! what cannot be known in advance costs more: an event per packet at a queue that decides when packets
+//! leave (CoDel), and where packets of a host or of background traffic meet others; a heap behind a link
+//! that reorders.
 
 mod active;
 mod aqm;
@@ -53,7 +54,7 @@ use crate::engine::{EventQueue, Ring, Source};
 use crate::units::{NEVER, Nanos};
 use link::Link;
 use place::{BACKGROUND, InFlight, Ordered};
-use route::{Map, Next, Route};
+use route::{Junction, Map, Next, Route, Waiting};
 use stream::Streams;
 use udp::UdpSource;
 use wire::Exit;
@@ -106,6 +107,9 @@ pub struct Network<P> {
     links: Vec<Link<P>>,
     routes: Vec<Route>,
     rings: Vec<Ring<InFlight<P>>>,
+    /// What the packets in each ring wait for.
+    waiting: Vec<Waiting>,
+    junctions: Vec<Junction>,
     first_source: Source,
     /// The sources after those of the rings: first the heaps.
     roles: Vec<Role>,
@@ -117,13 +121,15 @@ impl<P: Carried> Network<P> {
     /// Builds the network; what can happen on it becomes sources of `queue`. The specification must
     /// be valid ([`NetworkSpec::validate`]).
     pub fn new(spec: &NetworkSpec, seed: u64, queue: &mut EventQueue) -> Self {
-        let Map { routes, rings, ordered } = Map::new(spec);
+        let Map { routes, rings, waiting, junctions, ordered } = Map::new(spec);
         let sources: Vec<Source> = rings.iter().map(|_| queue.add_source()).collect();
         let heaps = ordered.iter().map(|&ring| Heap { packets: Ordered::new(), ring });
         let mut network = Self {
             links: Vec::new(),
             routes,
             rings: rings.iter().map(|_| Ring::new()).collect(),
+            waiting,
+            junctions,
             first_source: sources.first().copied().unwrap_or(0),
             roles: Vec::new(),
             ordered: heaps.collect(),
@@ -179,22 +185,72 @@ impl<P: Carried> Network<P> {
     }
 
     /// An event is due. Of a ring, its first packet goes on, and is returned with its route when that
-    /// was the end of it.
+    /// was the end of it. What happens after `until` is left to later calls, so that the counters tell
+    /// what happened before it.
     #[inline]
-    pub fn advance(&mut self, queue: &mut EventQueue, source: Source) -> Option<(RouteId, P)> {
-        let Some(ring) = self.rings.get_mut(source - self.first_source) else {
+    pub fn advance(
+        &mut self,
+        queue: &mut EventQueue,
+        source: Source,
+        until: Nanos,
+    ) -> Option<(RouteId, P)> {
+        let number = source - self.first_source;
+        let Some(&waiting) = self.waiting.get(number) else {
             self.advance_other(queue, source);
             return None;
         };
+        if let Waiting::Junction(junction) = waiting {
+            self.pass(queue, junction, until);
+            return None;
+        }
+        let ring = &mut self.rings[number];
         // Copied before it is taken out: as one value the optional packet would be copied in parts.
         let packet = *ring.front()?;
         ring.pop();
         queue.set(source, ring.front().map_or(NEVER, |next| next.at));
-        if usize::from(packet.hop) == self.routes[usize::from(packet.route)].hops.len() {
+        if waiting == Waiting::End {
             return Some((RouteId::from(packet.route), packet.payload));
         }
         self.traverse(queue, packet);
         None
+    }
+
+    /// The first packet before a junction enters it, and all that follow before any other can come.
+    fn pass(&mut self, queue: &mut EventQueue, junction: usize, until: Nanos) {
+        let Junction { upstream, lookahead } = &mut self.junctions[junction];
+        let (upstream, lookahead) = (std::mem::take(upstream), *lookahead);
+        let now = self.first_of(&upstream).map_or(NEVER, |first| first.1);
+        let horizon = until.min(now + lookahead - 1);
+        while let Some((ring, _, turn)) = self.first_of(&upstream).filter(|f| f.1 <= horizon) {
+            let last = turn.min(horizon);
+            while let Some(&packet) = self.rings[ring].front().filter(|packet| packet.at <= last) {
+                self.rings[ring].pop();
+                self.traverse(queue, packet);
+            }
+        }
+        for &ring in &upstream {
+            let next = self.rings[ring].front().map_or(NEVER, |next| next.at);
+            queue.set(self.first_source + ring, next);
+        }
+        self.junctions[junction].upstream = upstream;
+    }
+
+    /// Of some rings the one with the earliest packet, when that is, and until when it is this ring's
+    /// turn. Of two packets at the same time, that of the ring with the lower number is earlier.
+    fn first_of(&self, rings: &[usize]) -> Option<(usize, Nanos, Nanos)> {
+        let (mut first, mut second) = ((NEVER, usize::MAX), (NEVER, usize::MAX));
+        for &ring in rings {
+            let Some(packet) = self.rings[ring].front() else { continue };
+            let key = (packet.at, ring);
+            if key < first {
+                (first, second) = (key, first);
+            } else if key < second {
+                second = key;
+            }
+        }
+        let (at, ring) = first;
+        let turn = if ring < second.1 { second.0 } else { second.0 - 1 };
+        (at < NEVER).then_some((ring, at, turn))
     }
 
     #[inline(never)]

@@ -1,6 +1,7 @@
 //! The ways through the network, and where on them packets must wait for an event.
 
 use super::spec::{LinkSpec, NetworkSpec};
+use crate::units::Nanos;
 
 /// Where packets leaving a link on some route go next.
 #[derive(Debug, Clone, Copy)]
@@ -29,11 +30,35 @@ pub(super) struct Route {
 /// The link that packets leave, and the one they go to, if they are not at their end.
 type Place = (usize, Option<usize>);
 
+/// What happens to the packets of a ring when their time has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// They are at the end of their route.
+    End,
+    /// Each enters the next link.
+    Link,
+    /// They enter the next link with all that will be there soon.
+    Junction(usize),
+}
+
+/// A plain link that packets enter from several upstream links and from nowhere else, each with a
+/// ring before it. What is sent from now on cannot be there for a while, so the packets of that while
+/// are all known and enter it at once, in the order of time.
+#[derive(Debug, Clone)]
+pub(super) struct Junction {
+    pub upstream: Vec<usize>,
+    /// The least time between an event and a packet entering the link because of it.
+    pub lookahead: Nanos,
+}
+
 /// All routes, with the places on them.
 pub(super) struct Map {
     pub routes: Vec<Route>,
     /// Places where packets arrive in order of time, whatever route they are on.
     pub rings: Vec<Place>,
+    /// What the packets in each of the rings wait for.
+    pub waiting: Vec<Waiting>,
+    pub junctions: Vec<Junction>,
     /// The rings behind links that reorder: each gets its packets from a heap.
     pub ordered: Vec<usize>,
 }
@@ -48,7 +73,13 @@ impl Map {
             .enumerate()
             .map(|(i, link)| must_be_in_time(link, i, &ways))
             .collect();
-        let mut map = Self { routes: Vec::new(), rings: Vec::new(), ordered: Vec::new() };
+        let mut map = Self {
+            routes: Vec::new(),
+            rings: Vec::new(),
+            waiting: Vec::new(),
+            junctions: Vec::new(),
+            ordered: Vec::new(),
+        };
         for way in ways {
             let hops = way.iter().enumerate().map(|(i, &link)| {
                 let place = (link, way.get(i + 1).copied());
@@ -57,7 +88,39 @@ impl Map {
             let hops = hops.collect();
             map.routes.push(Route { hops, up: true });
         }
+        let waiting = |&(_, to): &Place| to.map_or(Waiting::End, |_| Waiting::Link);
+        map.waiting = map.rings.iter().map(waiting).collect();
+        for link in 0..spec.links.len() {
+            map.add_junction(spec, link);
+        }
         map
+    }
+
+    /// Makes a link a junction if it can be one.
+    fn add_junction(&mut self, spec: &NetworkSpec, link: usize) {
+        let lookahead = self.lookahead(spec, link);
+        if !spec.links[link].is_plain() || lookahead == 0 {
+            return;
+        }
+        let into = |place: &Place| place.1 == Some(link);
+        let upstream: Vec<usize> =
+            (0..self.rings.len()).filter(|&r| into(&self.rings[r])).collect();
+        for &ring in &upstream {
+            self.waiting[ring] = Waiting::Junction(self.junctions.len());
+        }
+        if !upstream.is_empty() {
+            self.junctions.push(Junction { upstream, lookahead });
+        }
+    }
+
+    /// The least time between any event and the arrival of a packet at a link that the event sent or
+    /// let go on: 0 if packets enter the link as they are sent, or as a heap or a queue lets them go.
+    fn lookahead(&self, spec: &NetworkSpec, link: usize) -> Nanos {
+        let visits = self.routes.iter().flat_map(|route| {
+            let visits = route.hops.iter().enumerate().filter(move |(_, hop)| hop.link == link);
+            visits.map(|(i, _)| &route.hops[..i])
+        });
+        visits.map(|before| delay_since_event(spec, before)).min().unwrap_or(0)
     }
 
     fn next(&mut self, place: Place, from: &LinkSpec, in_time: &[bool]) -> Next {
@@ -70,6 +133,21 @@ impl Map {
             Next::Ring(number(&mut self.rings, place))
         }
     }
+}
+
+/// Delay of the last hops of a way, back to where packets wait, to where they are sent, or to a link
+/// that has more than a fixed delay.
+fn delay_since_event(spec: &NetworkSpec, hops: &[Hop]) -> Nanos {
+    let mut delay = 0;
+    for (back, hop) in hops.iter().rev().enumerate() {
+        let waits = back > 0 && !matches!(hop.next, Next::Link);
+        let link = &spec.links[hop.link];
+        if waits || !link.is_plain() {
+            break;
+        }
+        delay += link.delay_ns;
+    }
+    delay
 }
 
 /// The number of a thing, which is appended if it is not there yet.

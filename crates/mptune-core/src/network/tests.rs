@@ -58,6 +58,9 @@ struct Bench {
     network: Network<Probe>,
     now: Nanos,
     sent: u32,
+    events: usize,
+    /// Until when links may look ahead, though packets are sent before.
+    ahead: Nanos,
     arrivals: Vec<(Nanos, RouteId, Probe)>,
 }
 
@@ -65,7 +68,7 @@ impl Bench {
     fn new(spec: &NetworkSpec, seed: u64) -> Self {
         let mut queue = EventQueue::new();
         let network = Network::new(spec, seed, &mut queue);
-        Self { queue, network, now: 0, sent: 0, arrivals: Vec::new() }
+        Self { queue, network, now: 0, sent: 0, events: 0, ahead: 0, arrivals: Vec::new() }
     }
 
     /// Handles every event up to and including `until`.
@@ -73,7 +76,10 @@ impl Bench {
         while let Some((at, source)) = self.queue.earliest().filter(|&(at, _)| at <= until) {
             assert!(at >= self.now, "time goes backwards");
             self.now = at;
-            if let Some((route, probe)) = self.network.advance(&mut self.queue, source) {
+            self.events += 1;
+            if let Some((route, probe)) =
+                self.network.advance(&mut self.queue, source, until.max(self.ahead))
+            {
                 self.arrivals.push((at, route, probe));
             }
         }
@@ -146,6 +152,26 @@ fn routes_sharing_a_downlink_share_its_rate_in_order_of_arrival() {
     let arrivals = run(&spec, &[(0, forward(0), 1500), (0, forward(1), 1500)]);
     assert_eq!(arrivals.iter().map(|a| a.2).collect::<Vec<_>>(), [1, 0]);
     assert_eq!(arrivals[0].0, 11 * MILLISECOND + 12_000);
+}
+
+#[test]
+fn packets_that_meet_on_a_downlink_cost_an_event_each_and_few_more() {
+    let links = vec![
+        link(50_000_000, 30, None),
+        link(50_000_000, 10, None),
+        link(80_000_000, 5, Some(150_000)),
+        link(80_000_000, 5, None),
+    ];
+    let spec = network(links, vec![path(&[0, 2], &[3]), path(&[1, 2], &[3])]);
+    let mut bench = Bench::new(&spec, 1);
+    bench.ahead = NEVER;
+    for number in 0..5000 {
+        bench.send(number * 120_000, forward(number as usize % 2), 1500, 0, false);
+    }
+    bench.run(NEVER);
+    assert!(bench.arrivals.len() > 3000);
+    // 83 packets enter the downlink within the shorter delay of 10 ms.
+    assert!(bench.events < bench.arrivals.len() + 5000 / 50, "{}", bench.events);
 }
 
 #[test]

@@ -276,6 +276,40 @@ proptest! {
         prop_assert_eq!(arrivals(carry(&spec, seed, &packets)), arrivals(carry(&spec, seed, &packets)));
     }
 
+    #[test]
+    fn what_happens_does_not_depend_on_how_far_ahead_it_is_known(
+        spec in any_network(true), packets in packets(), seed: u64, later in 0u64..100_000_000,
+    ) {
+        let spec = ending(spec);
+        let send = |ahead: Nanos| {
+            let mut bench = Bench::new(&spec, seed);
+            bench.ahead = ahead;
+            let mut at = 0;
+            for &(gap, route, size, flow, ect) in &packets {
+                at += gap;
+                bench.send(at, route, size, flow, ect);
+            }
+            (bench, at + later)
+        };
+        let found = |bench: &Bench| {
+            let arrivals: Vec<_> = bench.arrivals.iter().map(|a| (a.0, a.1, a.2.number)).collect();
+            (arrivals, bench.network.counters().collect::<Vec<_>>())
+        };
+        // Until a time: event by event, and as far as can be known.
+        let ((mut stepwise, until), (mut at_once, _)) = (send(0), send(0));
+        while let Some((at, _)) = stepwise.queue.earliest().filter(|event| event.0 <= until) {
+            stepwise.run(at);
+        }
+        at_once.run(until);
+        prop_assert_eq!(found(&stepwise), found(&at_once));
+        // To the end: also while more is sent.
+        let (mut ahead, _) = send(NEVER);
+        for bench in [&mut stepwise, &mut ahead] {
+            bench.run(NEVER);
+        }
+        prop_assert_eq!(found(&stepwise), found(&ahead));
+    }
+
     /// Whatever a file says, it is refused or it runs.
     #[test]
     fn any_numbers_are_refused_or_run(
