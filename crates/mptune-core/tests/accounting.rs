@@ -208,8 +208,9 @@ fn a_hole_on_one_subflow_makes_the_sender_overrun_the_window() {
     // (`mptcp_data_queue_ofo`, MPTcpExtNoDSSInWindow) and repeated 32 KiB at a time when a timer expires
     // (`__mptcp_retrans`). Traced on Linux 6.18: hundreds of segments in the first seconds.
     let overrun = |losses: [f64; 2]| {
+        // The queues hold whatever is sent: no holes but those of random losses.
         let mut links = [(100.0, 5.0, 10.0), (8.0, 50.0, 100.0)]
-            .map(|(mbps, delay_ms, rtt_ms)| queued(link(mbps, delay_ms), rtt_ms, 4.0));
+            .map(|(mbps, delay_ms, rtt_ms)| queued(link(mbps, delay_ms), rtt_ms, 40.0));
         for (link, loss) in links.iter_mut().zip(losses) {
             *link = lossy(link.clone(), loss);
         }
