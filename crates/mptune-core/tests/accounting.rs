@@ -77,12 +77,13 @@ fn full_packets_carry_as_much_as_on_linux() {
 
 #[test]
 fn small_buffers_on_unlike_paths_stall_now_and_then_and_large_ones_do_not() {
-    // On Linux 2 of 5 runs of 25 s stalled with 64 KiB, 1 of 5 with 96, 2 of 5 with 128, 0 of 5 with 192.
+    // On Linux 3 of 11 runs of 25 s stalled with 64 KiB, 4 of 11 with 96, 2 of 11 with 128, 0 of 5 with 192.
+    // In the simulator it is rarer: some 3 of 200.
     let stalls = |kib: u64| {
-        let runs = (0..40).map(|seed| charged(kib * KIB, seed).run().expect("valid"));
+        let runs = (0..100).map(|seed| charged(kib * KIB, seed).run().expect("valid"));
         runs.filter(|outcome| outcome.stalled_ns.is_some()).count()
     };
-    let small: Vec<_> = [64, 96, 128].map(stalls).into();
+    let small: Vec<_> = [64, 96].map(stalls).into();
     assert!(small.iter().sum::<usize>() > 0, "{small:?}");
     assert_eq!([512, 1024].map(stalls), [0, 0]);
 }

@@ -5,7 +5,7 @@
 use super::{Connection, Io};
 use crate::mptcp::memory::truesize;
 use crate::mptcp::packet::Packet;
-use crate::mptcp::subflow::Subflow;
+use crate::mptcp::subflow::{Phase, Subflow};
 use crate::pathmanager::SubflowId;
 use crate::tcp::Reply;
 use crate::units::{Bytes, NEVER, Nanos, Seq};
@@ -32,9 +32,19 @@ impl Connection {
         let progress = self.reassembly.next() - before;
         let reply = self.compressed(io.now, id, gap, reply);
         self.reply(io, id, reply, progress);
+        if progress > 0 {
+            self.read();
+        }
         if progress > 1 {
             self.acknowledge_pending(io);
         }
+    }
+
+    /// The application reads what is in order.
+    fn read(&mut self) {
+        let Some(memory) = &mut self.memory else { return };
+        let open = self.subflows.iter().filter(|subflow| subflow.phase != Phase::Closed);
+        memory.receiver.on_read(open.map(|subflow| &subflow.memory));
     }
 
     /// A new segment lets the subflow offer more, up to a limit; until that is reached, and after a

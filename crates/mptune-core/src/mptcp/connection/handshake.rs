@@ -57,6 +57,11 @@ impl Connection {
         }
     }
 
+    pub(super) fn on_join(&mut self, io: &mut Io<'_>, id: SubflowId) {
+        self.subflows[id].memory.joined = true;
+        self.answer(io, id, Kind::JoinConfirmed);
+    }
+
     pub(super) fn on_join_confirmed(&mut self, io: &mut Io<'_>, id: SubflowId) {
         let subflow = &mut self.subflows[id];
         if subflow.phase == Phase::JoinAckSent {

@@ -231,7 +231,7 @@ impl Connection {
             Kind::Data if self.memory.is_some() => self.on_charged_data(io, id, packet),
             Kind::Data => self.on_data(io, id, packet),
             Kind::Syn => self.answer(io, id, Kind::SynAck),
-            Kind::JoinAck => self.answer(io, id, Kind::JoinConfirmed),
+            Kind::JoinAck => self.on_join(io, id),
             Kind::SynAck | Kind::JoinConfirmed | Kind::Ack => {}
         }
     }

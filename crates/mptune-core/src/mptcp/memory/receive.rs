@@ -7,13 +7,11 @@
 
 use super::charge::{DSS_SIZE, truesize};
 use super::send::doubled;
-use super::subflow::SubflowMemory;
+use super::subflow::{DEFAULT_RATIO, RATIO_BITS, SubflowMemory};
 use crate::units::{Bytes, MICROSECOND, Nanos};
 
 /// Linux `SOCK_MIN_RCVBUF`: one packet of 2 KiB with its head.
 const SMALLEST_BUFFER: Bytes = 2304;
-/// Denominator of Linux `scaling_ratio`.
-const RATIO_BITS: u32 = 8;
 /// Memory of the segment being received when the window has grown to its largest: Linux
 /// `tcp_grow_window` bounds it by what is then free. Measured on Linux 6.18, with 64 and 128 KiB.
 const LAST_STEP: Bytes = 1280;
@@ -31,7 +29,8 @@ const SMALL: u32 = 128;
 pub struct ReceiveMemory {
     /// `sk_rcvbuf`, of the connection and of each subflow.
     limit: Bytes,
-    /// Payload in 256 bytes of memory (Linux `scaling_ratio`).
+    /// Payload in 256 bytes of memory: of the connection, the least of its subflows (Linux
+    /// `scaling_ratio`).
     ratio: Bytes,
     /// Window scale (RFC 7323).
     shift: u32,
@@ -59,12 +58,10 @@ impl ReceiveMemory {
         let limit = doubled(buffer).max(SMALLEST_BUFFER);
         // Linux `tcp_select_initial_window`, from half the memory.
         let shift = (limit / 2).ilog2().saturating_sub(15).min(MAX_SHIFT);
-        let full_memory = Bytes::from(truesize(full));
         let full = Bytes::from(full);
         let mut memory = Self {
             limit,
-            // Linux `tcp_measure_rcv_mss`, rounded down.
-            ratio: (full << RATIO_BITS) / full_memory,
+            ratio: DEFAULT_RATIO,
             shift,
             full,
             held: 0,
@@ -104,10 +101,12 @@ impl ReceiveMemory {
     /// delayed. Traced on Linux 6.18 with a buffer of 2 MiB: 170 segments on each subflow, in which
     /// `rcv_ssthresh` (`ss -tin`) grew from 2,095,704 to 2,588,672.
     pub fn grows(&self, subflow: &mut SubflowMemory, payload: u32) -> bool {
-        let largest = self.payload_in(self.limit - LAST_STEP);
+        subflow.segment = subflow.segment.max(payload);
+        let largest = payload_in(self.limit - LAST_STEP, subflow.ratio());
         let before = self.largest_window(subflow);
         // Smaller ones waste too much of the memory that they take.
-        let fits = self.payload_in(Bytes::from(truesize(payload))) <= Bytes::from(payload);
+        let memory = Bytes::from(truesize(payload));
+        let fits = payload_in(memory, subflow.ratio()) <= Bytes::from(payload);
         if before >= largest || payload < SMALL || !fits {
             return false;
         }
@@ -117,7 +116,17 @@ impl ReceiveMemory {
 
     /// Less than half of the memory is free: acknowledgements are delayed (Linux `__tcp_select_window`).
     pub fn is_half_full(&self) -> bool {
-        self.payload_in(self.limit.saturating_sub(self.held)) < self.payload_in(self.limit) / 2
+        let free = self.limit.saturating_sub(self.held);
+        payload_in(free, self.ratio) < payload_in(self.limit, self.ratio) / 2
+    }
+
+    /// The application read: what memory holds is judged by the subflow that uses it worst (Linux
+    /// `mptcp_rcv_space_adjust`; it looks again after an eighth of the longest RTT). One on which nothing
+    /// large arrived yet, as on standby, counts as half: on Linux 6.18 with 275 KiB the window fell from
+    /// 346,184 to 281,600 bytes when a second subflow joined, until data came on that.
+    pub fn on_read<'a>(&mut self, subflows: impl Iterator<Item = &'a SubflowMemory>) {
+        let known = subflows.filter(|subflow| subflow.belongs()).map(SubflowMemory::ratio);
+        self.ratio = known.min().unwrap_or(DEFAULT_RATIO);
     }
 
     /// The right edge of the window.
@@ -132,13 +141,8 @@ impl ReceiveMemory {
 
     /// The window when nothing is held and it has grown.
     pub fn rest_window(&self) -> Bytes {
-        self.scaled(self.payload_in(self.limit - LAST_STEP))
-    }
-
-    /// Linux `__tcp_win_from_space`.
-    #[inline]
-    fn payload_in(&self, memory: Bytes) -> Bytes {
-        (memory * self.ratio) >> RATIO_BITS
+        let subflow = SubflowMemory { segment: self.full as u32, ..SubflowMemory::default() };
+        self.scaled(payload_in(self.limit - LAST_STEP, subflow.ratio()))
     }
 
     /// What the 16 bits of the header can say, rounded up.
@@ -222,8 +226,8 @@ impl ReceiveMemory {
     /// Linux `__tcp_select_window`: when less than half is free, nothing below a segment or a
     /// sixteenth is offered.
     fn free_window(&self, unread: Bytes, largest: Bytes) -> Bytes {
-        let whole = self.payload_in(self.limit);
-        let mut free = self.payload_in(self.limit.saturating_sub(self.held + unread));
+        let whole = payload_in(self.limit, self.ratio);
+        let mut free = payload_in(self.limit.saturating_sub(self.held + unread), self.ratio);
         if free < whole / 2 {
             free = free >> self.shift << self.shift;
             if free < whole / 16 || free < self.full.min(whole) {
@@ -232,6 +236,12 @@ impl ReceiveMemory {
         }
         self.scaled(free.min(largest))
     }
+}
+
+/// Linux `__tcp_win_from_space`.
+#[inline]
+fn payload_in(memory: Bytes, ratio: Bytes) -> Bytes {
+    (memory * ratio) >> RATIO_BITS
 }
 
 #[cfg(test)]
@@ -248,11 +258,27 @@ mod tests {
         assert_eq!(ReceiveMemory::new(128 * KIB, 1424).rest_window(), 161_004);
     }
 
-    /// A subflow that may offer as much as ever.
-    fn grown(memory: &ReceiveMemory) -> SubflowMemory {
+    /// A subflow that may offer as much as ever, and has told of its segments.
+    fn grown(memory: &mut ReceiveMemory) -> SubflowMemory {
         let mut subflow = SubflowMemory::default();
         while memory.grows(&mut subflow, 1424) {}
+        memory.on_read([&subflow].into_iter());
         subflow
+    }
+
+    #[test]
+    fn a_subflow_on_which_nothing_came_yet_halves_what_memory_holds() {
+        // Captured on Linux 6.18 with SO_RCVBUF of 275 KiB, rounded to the window's scale of 8 bytes.
+        let mut memory = ReceiveMemory::new(275 * KIB, 1424);
+        let mut first = grown(&mut memory);
+        let mut joined = SubflowMemory { joined: true, ..SubflowMemory::default() };
+        assert_eq!(window(&mut memory, &mut first), 346_816);
+        memory.on_read([&first, &joined].into_iter());
+        memory.on_delivered(0, 100_000);
+        assert_eq!(window(&mut memory, &mut first), 281_600);
+        memory.grows(&mut joined, 1424);
+        memory.on_read([&first, &joined].into_iter());
+        assert_eq!(window(&mut memory, &mut first), 346_816);
     }
 
     #[test]
@@ -308,7 +334,7 @@ mod tests {
     fn an_unread_segment_narrows_the_window_unless_that_would_shrink_it() {
         // `ss` and packets on Linux 6.18, 64 KiB: 79474 after a gap was filled, otherwise 80106.
         let mut memory = ReceiveMemory::new(64 * KIB, 1424);
-        let mut subflow = grown(&memory);
+        let mut subflow = grown(&mut memory);
         memory.on_delivered(10, 1424);
         assert_eq!(memory.offer(20, &mut subflow), 79_474);
         memory.on_delivered(READING + 10, 1424);

@@ -1,6 +1,14 @@
 //! What Linux' accounting keeps for one subflow of the data receiver.
 
+use super::charge::truesize;
 use crate::units::{Bytes, MICROSECOND, MILLISECOND, Nanos, Seq};
+
+/// Linux `TCP_RMEM_TO_WIN_SCALE`: bits of a share of memory that is payload (`scaling_ratio`).
+pub const RATIO_BITS: u32 = 8;
+/// The share assumed before anything arrived (Linux `TCP_DEFAULT_SCALING_RATIO`): half.
+pub const DEFAULT_RATIO: Bytes = 1 << (RATIO_BITS - 1);
+/// Segments without more payload do not tell of the share (Linux `TCP_MSS_DEFAULT`).
+const SMALLEST_TELLING: u32 = 536;
 
 /// Linux `TCP_FASTRETRANS_THRESH`: acknowledgements of a gap that are sent at once.
 const AT_ONCE: u32 = 3;
@@ -19,12 +27,33 @@ pub struct SubflowMemory {
     pub stuck: Bytes,
     /// Segments dropped because there was no memory.
     pub refused: u64,
+    /// The sender has joined it, and the receiver knows.
+    pub joined: bool,
+    /// The most payload that a segment had so far (Linux `rcv_mss`).
+    pub segment: u32,
     /// The window last offered (Linux `rcv_wnd`).
     pub window: Bytes,
     /// The largest window it may offer (Linux `rcv_ssthresh`); none before the first segment.
     pub largest: Option<Bytes>,
     /// Acknowledgements of its gaps.
     pub compression: Compression,
+}
+
+impl SubflowMemory {
+    /// It belongs to the connection at the receiver.
+    #[inline]
+    pub fn belongs(&self) -> bool {
+        self.joined || self.segment > 0
+    }
+
+    /// Payload in 256 bytes of memory (Linux `tcp_measure_rcv_mss`, rounded down).
+    #[inline]
+    pub fn ratio(&self) -> Bytes {
+        if self.segment <= SMALLEST_TELLING {
+            return DEFAULT_RATIO;
+        }
+        (Bytes::from(self.segment) << RATIO_BITS) / Bytes::from(truesize(self.segment))
+    }
 }
 
 /// SACK compression (Linux `__tcp_ack_snd_check`): of the acknowledgements for segments behind one gap,
