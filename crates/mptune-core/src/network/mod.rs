@@ -200,7 +200,8 @@ impl<P: Carried> Network<P> {
             return None;
         };
         if let Waiting::Junction(junction) = waiting {
-            self.pass(queue, junction, until);
+            let horizon = until.min(queue.time_of(source) + self.junctions[junction].lookahead - 1);
+            self.pass(queue, junction, horizon);
             return None;
         }
         let ring = &mut self.rings[number];
@@ -215,12 +216,9 @@ impl<P: Carried> Network<P> {
         None
     }
 
-    /// The first packet before a junction enters it, and all that follow before any other can come.
-    fn pass(&mut self, queue: &mut EventQueue, junction: usize, until: Nanos) {
-        let Junction { upstream, lookahead } = &mut self.junctions[junction];
-        let (upstream, lookahead) = (std::mem::take(upstream), *lookahead);
-        let now = self.first_of(&upstream).map_or(NEVER, |first| first.1);
-        let horizon = until.min(now + lookahead - 1);
+    /// What waits before a junction enters it, up to the time until which nothing else can come.
+    fn pass(&mut self, queue: &mut EventQueue, junction: usize, horizon: Nanos) {
+        let upstream = std::mem::take(&mut self.junctions[junction].upstream);
         while let Some((ring, _, turn)) = self.first_of(&upstream).filter(|f| f.1 <= horizon) {
             let last = turn.min(horizon);
             while let Some(&packet) = self.rings[ring].front().filter(|packet| packet.at <= last) {

@@ -58,7 +58,7 @@ impl Connection {
     }
 
     pub(super) fn on_join(&mut self, io: &mut Io<'_>, id: SubflowId) {
-        self.subflows[id].memory.joined = true;
+        self.subflows[id].memory.join();
         self.answer(io, id, Kind::JoinConfirmed);
     }
 

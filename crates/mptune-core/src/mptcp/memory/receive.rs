@@ -7,7 +7,7 @@
 
 use super::charge::{DSS_SIZE, truesize};
 use super::send::doubled;
-use super::subflow::{DEFAULT_RATIO, RATIO_BITS, SubflowMemory};
+use super::subflow::{DEFAULT_RATIO, RATIO_BITS, SubflowMemory, ratio};
 use crate::units::{Bytes, MICROSECOND, Nanos};
 
 /// Linux `SOCK_MIN_RCVBUF`: one packet of 2 KiB with its head.
@@ -101,12 +101,11 @@ impl ReceiveMemory {
     /// delayed. Traced on Linux 6.18 with a buffer of 2 MiB: 170 segments on each subflow, in which
     /// `rcv_ssthresh` (`ss -tin`) grew from 2,095,704 to 2,588,672.
     pub fn grows(&self, subflow: &mut SubflowMemory, payload: u32) -> bool {
-        subflow.segment = subflow.segment.max(payload);
-        let largest = payload_in(self.limit - LAST_STEP, subflow.ratio());
+        let ratio = subflow.measure(payload);
+        let largest = payload_in(self.limit - LAST_STEP, ratio);
         let before = self.largest_window(subflow);
         // Smaller ones waste too much of the memory that they take.
-        let memory = Bytes::from(truesize(payload));
-        let fits = payload_in(memory, subflow.ratio()) <= Bytes::from(payload);
+        let fits = payload_in(Bytes::from(truesize(payload)), ratio) <= Bytes::from(payload);
         if before >= largest || payload < SMALL || !fits {
             return false;
         }
@@ -125,8 +124,7 @@ impl ReceiveMemory {
     /// large arrived yet, as on standby, counts as half: on Linux 6.18 with 275 KiB the window fell from
     /// 346,184 to 281,600 bytes when a second subflow joined, until data came on that.
     pub fn on_read<'a>(&mut self, subflows: impl Iterator<Item = &'a SubflowMemory>) {
-        let known = subflows.filter(|subflow| subflow.belongs()).map(SubflowMemory::ratio);
-        self.ratio = known.min().unwrap_or(DEFAULT_RATIO);
+        self.ratio = subflows.filter_map(|subflow| subflow.ratio).min().unwrap_or(DEFAULT_RATIO);
     }
 
     /// The right edge of the window.
@@ -141,8 +139,7 @@ impl ReceiveMemory {
 
     /// The window when nothing is held and it has grown.
     pub fn rest_window(&self) -> Bytes {
-        let subflow = SubflowMemory { segment: self.full as u32, ..SubflowMemory::default() };
-        self.scaled(payload_in(self.limit - LAST_STEP, subflow.ratio()))
+        self.scaled(payload_in(self.limit - LAST_STEP, ratio(self.full as u32)))
     }
 
     /// What the 16 bits of the header can say, rounded up.
@@ -271,7 +268,8 @@ mod tests {
         // Captured on Linux 6.18 with SO_RCVBUF of 275 KiB, rounded to the window's scale of 8 bytes.
         let mut memory = ReceiveMemory::new(275 * KIB, 1424);
         let mut first = grown(&mut memory);
-        let mut joined = SubflowMemory { joined: true, ..SubflowMemory::default() };
+        let mut joined = SubflowMemory::default();
+        joined.join();
         assert_eq!(window(&mut memory, &mut first), 346_816);
         memory.on_read([&first, &joined].into_iter());
         memory.on_delivered(0, 100_000);

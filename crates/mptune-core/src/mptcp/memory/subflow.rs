@@ -27,10 +27,10 @@ pub struct SubflowMemory {
     pub stuck: Bytes,
     /// Segments dropped because there was no memory.
     pub refused: u64,
-    /// The sender has joined it, and the receiver knows.
-    pub joined: bool,
     /// The most payload that a segment had so far (Linux `rcv_mss`).
-    pub segment: u32,
+    segment: u32,
+    /// Payload in 256 bytes of its memory (Linux `scaling_ratio`); none before the receiver knows of it.
+    pub ratio: Option<Bytes>,
     /// The window last offered (Linux `rcv_wnd`).
     pub window: Bytes,
     /// The largest window it may offer (Linux `rcv_ssthresh`); none before the first segment.
@@ -40,20 +40,29 @@ pub struct SubflowMemory {
 }
 
 impl SubflowMemory {
-    /// It belongs to the connection at the receiver.
-    #[inline]
-    pub fn belongs(&self) -> bool {
-        self.joined || self.segment > 0
+    /// The receiver knows of it: its share is the assumed one until a segment tells.
+    pub fn join(&mut self) -> Bytes {
+        *self.ratio.get_or_insert(DEFAULT_RATIO)
     }
 
-    /// Payload in 256 bytes of memory (Linux `tcp_measure_rcv_mss`, rounded down).
+    /// A new segment arrived; the share that is known then.
     #[inline]
-    pub fn ratio(&self) -> Bytes {
-        if self.segment <= SMALLEST_TELLING {
-            return DEFAULT_RATIO;
+    pub fn measure(&mut self, payload: u32) -> Bytes {
+        if payload > self.segment {
+            self.segment = payload;
+            self.ratio = Some(ratio(payload));
         }
-        (Bytes::from(self.segment) << RATIO_BITS) / Bytes::from(truesize(self.segment))
+        self.join()
     }
+}
+
+/// Payload in 256 bytes of memory, when no segment had more payload (Linux `tcp_measure_rcv_mss`, rounded
+/// down).
+pub fn ratio(payload: u32) -> Bytes {
+    if payload <= SMALLEST_TELLING {
+        return DEFAULT_RATIO;
+    }
+    (Bytes::from(payload) << RATIO_BITS) / Bytes::from(truesize(payload))
 }
 
 /// SACK compression (Linux `__tcp_ack_snd_check`): of the acknowledgements for segments behind one gap,
