@@ -1,10 +1,10 @@
-//! The bound of the simulator's speed: NewReno (RFC 6582) on two paths and nothing else. The benchmark's
-//! network, one ring of packets and one of ACKs for each path, two events for a packet, a window, a
-//! cumulative ACK.
+//! The bound of the simulator's speed: NewReno (RFC 6582) on two paths and nothing else. It has the benchmark's
+//! network, one ring of packets and one of ACKs for each path, two events per packet, a window and a cumulative
+//! ACK.
 //!
-//! Not a transport: no SACK, no data level, no receive window, no delayed ACKs, no RTT, no timer but a
-//! restart when nothing is in flight; one loss is repaired a round trip. `benchmarks/breakdown.py` tells
-//! what the complete transport costs over it.
+//! Not a transport: no SACK, no data level, no receive window, no delayed ACKs, no RTT, no timer except a
+//! restart when nothing is in flight; one loss is repaired per round trip. `benchmarks/breakdown.py` shows what
+//! the complete transport costs above it.
 //!
 //! Usage: bound SECONDS prints, as JSON, packets delivered in order and events.
 
@@ -123,7 +123,7 @@ impl Path {
             self.heads[1] = head(&self.acks);
             self.on_ack(now, ack);
             if self.data.is_empty() && self.acks.is_empty() {
-                // All that was in flight is lost.
+                // Everything in flight is lost.
                 (self.cwnd, self.duplicates, self.recover, self.next) = (1.0, 0, 0, self.una);
                 self.fill(now);
             }

@@ -1,5 +1,5 @@
-//! Runs one trial: its specification as JSON on the standard input, its outcome as JSON on the standard
-//! output. What Python does through the binding, without Python: for profilers and debuggers.
+//! Runs one trial: its specification as JSON on the standard input, its outcome as JSON on the standard output.
+//! The same as Python does through the binding, but without Python: for profilers and debuggers.
 
 use mptune_core::trial::TrialSpec;
 use std::io::Read;

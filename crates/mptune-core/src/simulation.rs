@@ -1,6 +1,6 @@
-//! The virtual clock: one network, any number of connections on it, events in order of time.
+//! The virtual clock: one network, any number of connections on it, events in time order.
 //!
-//! It decides nothing; it carries packets and timers to whom they belong.
+//! It decides nothing; it delivers packets and timers to their owners.
 
 use crate::engine::EventQueue;
 use crate::mptcp::{Connection, ConnectionOptions, Io, Packet, Timer};
@@ -15,7 +15,7 @@ pub struct Simulation {
     events: u64,
     queue: EventQueue,
     network: Network<Packet>,
-    /// The first source that is a timer; those before belong to the network.
+    /// The first source that is a timer; earlier ones belong to the network.
     first_timer: usize,
     flows: Vec<(usize, SubflowId)>,
     timers: Vec<(usize, Timer)>,
@@ -24,7 +24,7 @@ pub struct Simulation {
     connections: Vec<Connection>,
 }
 
-/// The parts of a simulation that a connection may touch, borrowed apart from the connections.
+/// The parts of a simulation that a connection may touch, borrowed separately from the connections.
 macro_rules! io {
     ($simulation:ident) => {
         Io {
@@ -90,7 +90,7 @@ impl Simulation {
     }
 
     /// Handles everything up to and including `until`, or until `connection` has completed its
-    /// transfer. False when nothing is left to happen: without completion, that is a stall.
+    /// transfer. False when no events are left: without completion, that is a stall.
     pub fn run(&mut self, until: Nanos, connection: usize) -> bool {
         while let Some((at, source)) = self.queue.earliest() {
             if at > until {
@@ -104,7 +104,7 @@ impl Simulation {
                 let arrived = self.network.advance(&mut self.queue, source, until);
                 if let Some((route, packet)) = arrived {
                     self.deliver(route, &packet);
-                    if self.connections[connection].completed_at.is_some() {
+                    if self.connections[connection].completed_at().is_some() {
                         return true;
                     }
                 }

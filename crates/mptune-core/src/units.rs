@@ -1,7 +1,7 @@
 //! Units of the whole crate: integers, named by alias, with their bounds.
 //!
 //! Time is nanoseconds since the start of the run, below 2^52 (52 days), which lets the event queue
-//! pack a source number beside it. Sequence numbers count segments, not bytes: 2^32 of them are
+//! pack a source number next to it. Sequence numbers count segments, not bytes: 2^32 of them are
 //! 6 TB at 1448 bytes, more than any trial sends.
 
 /// Nanoseconds since the start of the run, or a span of nanoseconds.

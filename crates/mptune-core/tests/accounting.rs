@@ -1,4 +1,4 @@
-//! Linux' accounting of the buffers, held against measurements of the kernel itself.
+//! Linux' accounting of the buffers, compared with measurements of the kernel itself.
 //!
 //! Measured on Linux 6.18.44 between two network namespaces: paths of 100 Mbit/s with 20 ms and 50
 //! Mbit/s with 60 ms of round trip emulated on TUN devices, queues of 250 and 375 kB, Cubic, the
@@ -14,7 +14,7 @@ use mptune_core::units::MILLISECOND;
 
 const KIB: u64 = 1024;
 
-/// The paths of the measurement. An emulator on a host that does other things as well adds a jitter.
+/// The paths of the measurement. An emulator on a busy host adds jitter.
 fn unlike_paths() -> NetworkSpec {
     let mut network = disjoint(&[link(100.0, 10.0), link(50.0, 30.0)]);
     (network.links[0].queue_bytes, network.links[2].queue_bytes) = (Some(250_000), Some(375_000));
@@ -33,7 +33,7 @@ fn charged(buffer_bytes: u64, seed: u64) -> TrialSpec {
     }
 }
 
-/// Throughput until the end, or until it stalled.
+/// Throughput until the end, or until the stall.
 fn mbps_while_running(outcome: &Outcome) -> f64 {
     let span = outcome.stalled_ns.unwrap_or(outcome.duration_ns);
     outcome.in_order_bytes as f64 * 8e3 / span as f64
@@ -78,7 +78,7 @@ fn full_packets_carry_as_much_as_on_linux() {
 #[test]
 fn small_buffers_on_unlike_paths_stall_now_and_then_and_large_ones_do_not() {
     // On Linux 3 of 11 runs of 25 s stalled with 64 KiB, 4 of 11 with 96, 2 of 11 with 128, 0 of 5 with 192.
-    // In the simulator it is rarer: some 3 of 200.
+    // In the simulator it is rarer: about 3 of 200.
     let stalls = |kib: u64| {
         let runs = (0..100).map(|seed| charged(kib * KIB, seed).run().expect("valid"));
         runs.filter(|outcome| outcome.stalled_ns.is_some()).count()
@@ -88,7 +88,7 @@ fn small_buffers_on_unlike_paths_stall_now_and_then_and_large_ones_do_not() {
     assert_eq!([512, 1024].map(stalls), [0, 0]);
 }
 
-/// A trial that stalls, for as long as asked.
+/// A trial that stalls, for the given duration.
 fn stalling() -> TrialSpec {
     let sizes = [96, 128, 64].into_iter().flat_map(|kib| (0..100).map(move |seed| (kib, seed)));
     let mut trials = sizes.map(|(kib, seed)| charged(kib * KIB, seed));
@@ -109,10 +109,10 @@ fn a_stall_is_reported_with_its_time_and_its_reason() {
     );
     let silent = outcome.bins[(at / (100 * MILLISECOND)) as usize + 1..].iter().sum::<u64>();
     assert_eq!(silent, 0, "nothing is delivered any more");
-    // The sender goes on repeating, into queues that are full in turn (Linux `TCPRcvQDrop`).
-    assert!(outcome.reinjected > 0, "the connection repeats what is not DATA_ACKed");
+    // The sender keeps retransmitting, into queues that are full in turn (Linux `TCPRcvQDrop`).
+    assert!(outcome.reinjected > 0, "the connection retransmits what is not DATA_ACKed");
     assert!(outcome.subflows.iter().any(|subflow| subflow.refused > 0 && subflow.timeouts > 2));
-    // With payload counted, the same trial runs through.
+    // With payload accounting, the same trial completes.
     run(&TrialSpec { accounting: "payload".into(), ..spec });
 }
 
@@ -121,7 +121,7 @@ fn a_transfer_that_stalls_ends_with_its_deadline_and_the_reason() {
     let outcome = transfer(stalling(), 1 << 30).run().expect("valid");
     assert_eq!(outcome.completion_ns, None);
     assert!(outcome.failed.is_some_and(|reason| reason.starts_with("stalled at ")));
-    // Timeouts back off: ten minutes of silence are cheap.
+    // Timeouts back off, so ten minutes of silence are cheap.
     assert!(outcome.events < 2_000_000, "{}", outcome.events);
 }
 
@@ -152,7 +152,8 @@ fn the_buffers_are_what_holds_a_connection_up_until_they_are_large() {
 #[test]
 fn under_linux_accounting_a_buffer_holds_less_payload_than_its_value() {
     // Linux `tcp_win_from_space`, `sk_stream_memory_free`: socket memory counts whole packets and their
-    // headers, doubled at setsockopt. One path is limited by its window: less is on its way than by payload.
+    // headers, doubled at setsockopt. One path is limited by its window: less is in flight than with payload
+    // accounting.
     let limited = |accounting: &str| {
         let mut spec = trial(disjoint(&[link(1000.0, 25.0)]), "reno", MIB / 4, 20);
         spec.scheduler = "kernel".into();
@@ -166,7 +167,7 @@ fn under_linux_accounting_a_buffer_holds_less_payload_than_its_value() {
 #[test]
 fn unlike_paths_stall_under_linux_accounting_at_some_small_buffer_and_say_so() {
     // Linux `__mptcp_move_skbs_from_subflow`: with the receive memory full of out-of-order data the missing
-    // segment is not taken from its subflow, and nobody can send anything else.
+    // segment is not taken from its subflow, and nothing else can be sent.
     let network = || {
         let jittered = |mbps, delay_ms, rtt_ms| {
             let mut link = queued(link(mbps, delay_ms), rtt_ms, 1.0);
@@ -206,10 +207,10 @@ fn unlike_paths_stall_under_linux_accounting_at_some_small_buffer_and_say_so() {
 fn a_hole_on_one_subflow_makes_the_sender_overrun_the_window() {
     // Linux `ack_update_msk` with `tcp_may_update_window`: duplicate acknowledgements of a subflow with a
     // hole bring new DATA_ACKs and cannot narrow its window. What arrives beyond the window is dropped
-    // (`mptcp_data_queue_ofo`, MPTcpExtNoDSSInWindow) and repeated 32 KiB at a time when a timer expires
+    // (`mptcp_data_queue_ofo`, MPTcpExtNoDSSInWindow) and retransmitted 32 KiB at a time when a timer expires
     // (`__mptcp_retrans`). Traced on Linux 6.18: hundreds of segments in the first seconds.
     let overrun = |losses: [f64; 2]| {
-        // The queues hold whatever is sent: no holes but those of random losses.
+        // The queues hold everything that is sent: only random losses leave holes.
         let mut links = [(100.0, 5.0, 10.0), (8.0, 50.0, 100.0)]
             .map(|(mbps, delay_ms, rtt_ms)| queued(link(mbps, delay_ms), rtt_ms, 40.0));
         for (link, loss) in links.iter_mut().zip(losses) {

@@ -6,6 +6,7 @@ use common::*;
 use mptune_core::network::NetworkSpec;
 use mptune_core::trial::{Outcome, ScriptAction, TrialSpec};
 use mptune_core::units::SECOND;
+use serde_json::json;
 
 fn two_paths() -> NetworkSpec {
     disjoint(&[queued(link(20.0, 10.0), 20.0, 1.0), queued(link(10.0, 25.0), 50.0, 1.0)])
@@ -72,7 +73,7 @@ fn what_a_subflow_did_in_all_its_lives_is_counted() {
 fn a_standby_subflow_takes_over_when_an_address_is_removed() {
     let mut spec = trial(two_paths(), "reno", 4 * MIB, 20);
     spec.pm = "pcdc".into();
-    (spec.active, spec.standby_order) = (Some(vec![0]), vec![1]);
+    spec = with_options(spec, json!({"active": [0], "standby_order": [1]}));
     spec.script = vec![at(5, 0, ScriptAction::Remove), at(12, 0, ScriptAction::Add)];
     let outcome = run(&spec);
     assert_eq!(carried(&outcome, 1, 0, 5), 0);
@@ -82,7 +83,7 @@ fn a_standby_subflow_takes_over_when_an_address_is_removed() {
 
 #[test]
 fn without_any_address_the_connection_stalls_until_one_is_back() {
-    // RFC 8684 section 3.4.2 leaves the connection to a timeout of its own; nothing is lost meanwhile.
+    // RFC 8684 section 3.4.2 leaves the connection to its own timeout; nothing is lost meanwhile.
     let mut spec = transfer(trial(two_paths(), "reno", MIB, 1), 20_000_000);
     spec.deadline_ns = 60 * SECOND;
     spec.script = vec![at(2, 0, ScriptAction::Remove), at(2, 1, ScriptAction::Remove)];
@@ -106,7 +107,7 @@ fn an_address_may_go_before_its_subflow_is_established() {
     spec.script = vec![soon(60_000_000, ScriptAction::Remove), soon(90_000_000, ScriptAction::Add)];
     let outcome = run(&spec);
     assert_eq!(outcome.in_order_bytes, 1_000_000);
-    assert!(outcome.subflows[1].bytes > 0, "opened anew");
+    assert!(outcome.subflows[1].bytes > 0, "opened again");
     // The very first subflow: the connection cannot begin until its address is back.
     spec.script = vec![
         mptune_core::trial::ScriptSpec { path: 0, ..soon(1_000_000, ScriptAction::Remove) },

@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use mptune_core::trial::{Outcome, TrialSpec};
 
-/// One path with a queue of so many packets.
+/// One path with a queue of this many packets.
 fn outcome(mbps: f64, rtt_ms: f64, packets: u64, tso: bool) -> Outcome {
     let mut bottleneck = link(mbps, rtt_ms / 2.0);
     bottleneck.queue_bytes = Some(packets * 1500);

@@ -1,6 +1,6 @@
-//! What coupling the subflows' windows is for (RFC 6356 section 1): improve throughput, do no harm at a
-//! shared bottleneck, balance congestion. Each coupled control is held to what its specification
-//! promises, and uncoupled Reno shows that the scenarios can tell.
+//! The goals of coupling the subflows' windows (RFC 6356 section 1): improve throughput, do no harm at a shared
+//! bottleneck, balance congestion. Each coupled control is held to what its specification promises, and
+//! uncoupled Reno shows that the scenarios can tell the difference.
 //!
 //! The scenarios and the limits are those of the table of all controls (`examples/rules`).
 
@@ -16,8 +16,8 @@ use std::sync::LazyLock;
 static MEASURED: LazyLock<[Rules; 4]> =
     LazyLock::new(|| ["reno", "lia", "olia", "balia"].map(|cc| Rules::measure(cc, 3)));
 
-/// Two flows against one: two thirds of a bottleneck, and of two paths each what its losses allow,
-/// 1 / sqrt(p): 1 + 1 / sqrt(8) of the better one's.
+/// Two flows against one: two thirds of a bottleneck, and on each of two paths what its losses allow, 1 /
+/// sqrt(p): together 1 + 1 / sqrt(8) of the better one's.
 #[test]
 fn uncoupled_reno_improves_throughput_and_does_harm() {
     let [reno, ..] = &*MEASURED;
@@ -29,8 +29,8 @@ fn uncoupled_reno_improves_throughput_and_does_harm() {
     assert!(reno.improves_throughput() && !reno.does_no_harm(), "{reno:?}");
 }
 
-/// RFC 6356 section 5: goals 1 and 2 are met, of goal 3 a part: windows are as 1/p, where full resource
-/// pooling would leave nothing on the worse path.
+/// RFC 6356 section 5: goals 1 and 2 are met, goal 3 in part: windows are proportional to 1/p, where full
+/// resource pooling would leave nothing on the worse path.
 #[test]
 fn lia_meets_the_first_two_goals_and_a_part_of_the_third() {
     let [reno, lia, ..] = &*MEASURED;

@@ -2,7 +2,7 @@
 //! (RFC 8257; M. Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010), Reno and CUBIC at queues
 //! that mark where they would drop (RFC 3168).
 //!
-//! Not the estimator and not the echo, which are tested where they are (`congestion::dctcp`,
+//! Not the estimator and not the echo, which are tested in their own files (`congestion::dctcp`,
 //! `tcp::receiver`).
 
 mod common;
@@ -29,7 +29,7 @@ impl Path {
         self.mbps * self.rtt_ms / 8.0 / 1.5
     }
 
-    /// The link to it with a queue of so many segments.
+    /// The link to it with a queue of this many segments.
     fn link(self, queue: f64) -> LinkSpec {
         let queue_bytes = Some((queue * 1500.0) as u64);
         LinkSpec { queue_bytes, ..link(self.mbps, self.rtt_ms / 2.0) }
@@ -42,14 +42,14 @@ impl Path {
     }
 }
 
-/// What flows of a control did over a link after the warm-up.
+/// Results of a control's flows over a link after the warm-up.
 #[derive(Debug)]
 struct Steady {
     utilisation: f64,
-    /// Share of the packets that were marked, and that were dropped.
+    /// Shares of the packets that were marked and that were dropped.
     marked: f64,
     dropped: f64,
-    /// Segments sent again since the beginning of the span.
+    /// Segments retransmitted since the beginning of the span.
     retransmitted: u64,
     /// Sum of the flows' windows: smallest, mean, largest.
     window: [f64; 3],
@@ -69,7 +69,7 @@ fn steady(link: LinkSpec, cc: &str, flows: usize, ecn: bool) -> Steady {
     }
     let totals = |simulation: &Simulation| {
         let all = (0..flows).map(|number| simulation.connection(number));
-        let sums = all.map(|c| (c.series.total(), c.subflows[0].sender.retransmitted()));
+        let sums = all.map(|c| (c.series().total(), c.subflows[0].sender.retransmitted()));
         let sums = sums.fold((0, 0), |sum, flow| (sum.0 + flow.0, sum.1 + flow.1));
         (sums, simulation.network().counters().next().expect("the link"))
     };
@@ -220,8 +220,8 @@ fn signalling() -> [AqmSpec; 2] {
     [AqmSpec::Codel(codel), AqmSpec::Red(red)]
 }
 
-/// RFC 3168 section 5: congestion control that is told by a mark does what it does when told by a loss.
-/// So it is told about as often, and gets about as much; only nothing has to be sent again.
+/// RFC 3168 section 5: congestion control reacts to a mark as it does to a loss. So there are about as many
+/// marks, and the throughput is about the same; only nothing has to be retransmitted.
 #[test]
 fn a_mark_has_the_effect_of_a_loss_without_the_loss() {
     let path = Path { mbps: 20.0, rtt_ms: 40.0 };
@@ -240,9 +240,9 @@ fn a_mark_has_the_effect_of_a_loss_without_the_loss() {
     }
 }
 
-/// RFC 3168 section 6.1.2: a mark halves Reno's window, so that it obeys the square-root law of losses,
-/// whose constant is 1.22 for losses at even distances and 1.31 for random ones. (RED's marks come in
-/// bursts, of which a window obeys one.)
+/// RFC 3168 section 6.1.2: a mark halves Reno's window, so it obeys the square-root law of losses, whose
+/// constant is 1.22 for evenly spaced losses and 1.31 for random ones. (RED's marks come in bursts, of which a
+/// window reacts to one.)
 #[test]
 fn renos_window_follows_the_square_root_of_the_marks() {
     let [codel, _] = signalling();

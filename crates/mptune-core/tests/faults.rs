@@ -1,4 +1,4 @@
-//! What cannot go on ends with a time and a reason, and never runs for ever.
+//! A trial that cannot continue ends with a time and a reason, and never runs for ever.
 
 mod common;
 
@@ -7,7 +7,7 @@ use mptune_core::network::{LinkSpec, ScheduleSpec, StepSpec};
 use mptune_core::trial::{Outcome, ScriptAction, TrialSpec};
 use mptune_core::units::{MILLISECOND, SECOND};
 
-/// Two paths of 20 and 10 Mbit/s; a link whose rate falls to zero after 5 s, if asked.
+/// Two paths of 20 and 10 Mbit/s; the rates of the chosen links fall to zero after 5 s.
 fn paths(falls: [bool; 2]) -> TrialSpec {
     let mut links = [link(20.0, 10.0), link(10.0, 50.0)];
     for (link, falls) in links.iter_mut().zip(falls) {
@@ -111,11 +111,11 @@ fn too_long_a_script_is_refused() {
     spec.script.clear();
     spec.accounting = "bytes".into();
     let error = spec.run().expect_err("unknown");
-    assert_eq!(error.to_string(), "accounting: one of payload, linux expected, found \"bytes\"");
+    assert_eq!(error.to_string(), "accounting: expected one of payload, linux, found \"bytes\"");
 }
 
-/// Three lossy paths, two of which end for ever: one at a second, one when others have begun to carry
-/// what that had, a little later with every seed.
+/// Three lossy paths, two of which end for ever: one after a second, the other when others have begun to carry
+/// the first one's data, a little later with every seed.
 fn dying_paths(seed: u64, how: ScriptAction) -> TrialSpec {
     let links = [20.0, 15.0, 10.0].map(|rate| queued(lossy(link(rate, 20.0), 0.02), 40.0, 1.0));
     let mut spec = transfer(trial(disjoint(&links), "reno", 300_000, 1), 5_000_000);
@@ -128,7 +128,7 @@ fn dying_paths(seed: u64, how: ScriptAction) -> TrialSpec {
 #[test]
 fn what_the_receiver_of_a_dead_subflow_holds_is_sent_again() {
     // RFC 8684 section 3.3.6: data is kept until the DATA_ACK. With a hole before them, selectively
-    // acknowledged segments of a subflow never reach the data level when the subflow is dead.
+    // acknowledged segments of a dead subflow never reach the data level.
     for seed in 0..200 {
         run(&dying_paths(seed, ScriptAction::Down));
     }
@@ -136,7 +136,7 @@ fn what_the_receiver_of_a_dead_subflow_holds_is_sent_again() {
 
 #[test]
 fn what_a_failing_and_a_closed_subflow_carried_is_sent_again() {
-    // The second path is closed when it has taken over what the first one had.
+    // The second path is closed when it has taken over the first one's data.
     for seed in 0..200 {
         run(&dying_paths(seed, ScriptAction::Remove));
     }

@@ -1,8 +1,8 @@
 //! Whole connections against the laws of their congestion controls: throughput under random loss,
 //! equilibrium of coupled subflows, queues of delay-based controls.
 //!
-//! Reno's square-root law is in `transport.rs`. Loss is independent from packet to packet, where the
-//! closed forms mostly assume one loss in every 1/p packets: constants are a little larger here.
+//! Reno's square-root law is in `transport.rs`. Losses here are independent, while the closed forms mostly
+//! assume one loss in every 1/p packets: constants are a little larger here.
 
 mod common;
 
@@ -24,8 +24,8 @@ fn assert_within(found: f64, range: std::ops::Range<f64>, what: &str) {
     assert!(range.contains(&found), "{what}: {found} is not in {range:?}");
 }
 
-/// RFC 9438 section 5: (C (3 + beta) / (4 (1 - beta)))^(1/4) (RTT / p)^(3/4), with 0.4 and 0.7. The
-/// target lies an RTT ahead of the function, which counts where an RTT is a tenth of the cycle.
+/// RFC 9438 section 5: (C (3 + beta) / (4 (1 - beta)))^(1/4) (RTT / p)^(3/4), with 0.4 and 0.7. The target lies
+/// an RTT ahead of the function, which matters where an RTT is a tenth of the cycle.
 #[test]
 fn cubic_follows_its_response_function() {
     let factor = (0.4 * 3.7 / 1.2_f64).powf(0.25);
@@ -58,8 +58,8 @@ fn dctcp_and_vegas_have_renos_window_under_random_loss() {
     }
 }
 
-/// Kelly 2003: every ACK adds a = 0.01, every loss takes b = 1/8 of the window, so the window is
-/// a / (b p) whatever the RTT; a little less, for a recovery adds nothing and happens every dozen RTTs.
+/// Kelly 2003: every ACK adds a = 0.01, every loss takes b = 1/8 of the window, so the window is a / (b p)
+/// whatever the RTT; a little less, since a recovery adds nothing and happens every dozen RTTs.
 #[test]
 fn scalable_carries_eight_hundredths_over_p() {
     for (loss, rtt_ms, seconds) in [(1e-4, 20.0, 40), (2e-4, 20.0, 60), (2e-4, 80.0, 200)] {
@@ -81,8 +81,7 @@ fn hyblas_rate_does_not_depend_on_the_rtt() {
     }
 }
 
-/// Mean rates, segments/s, of two subflows on paths of those losses and RTTs, and that of one alone on
-/// the first.
+/// Mean rates, segments/s, of two subflows on paths with these losses and RTTs, and of one alone on the first.
 fn coupled_rates(cc: &str, losses: [f64; 2], rtts_ms: [f64; 2]) -> ([f64; 2], f64) {
     const SECONDS: u64 = 500;
     let path = |n: usize| lossy(link(1000.0, rtts_ms[n] / 2.0), losses[n]);
@@ -94,7 +93,7 @@ fn coupled_rates(cc: &str, losses: [f64; 2], rtts_ms: [f64; 2]) -> ([f64; 2], f6
     (both, rate(alone.in_order_bytes))
 }
 
-/// Losses and RTTs, ms, of two paths of which a single flow is faster on the first.
+/// Losses and RTTs, ms, of two paths; a single flow is faster on the first.
 const TWO_PATHS: [([f64; 2], [f64; 2]); 4] = [
     ([1e-3, 2e-3], [40.0, 40.0]),
     ([5e-4, 4e-3], [40.0, 40.0]),
@@ -118,7 +117,7 @@ fn lia_balances_windows_by_loss_and_takes_what_the_best_path_would_give() {
 
 /// draft-walid-mptcp-congestion-control-04, fixed point: the better path has alpha 1; on the other, growth
 /// and reduction balance where (1 + alpha) (4 + alpha) / 15 = q s^2 / (p r^2) with losses p, q and RTTs
-/// r, s, and alpha is the ratio of the rates. Where the worse window is a few segments it is cut to no less than one.
+/// r, s, and alpha is the ratio of the rates. A worse window of a few segments is not reduced below one.
 #[test]
 fn balia_settles_at_its_fixed_point() {
     for (losses, rtts_ms) in [TWO_PATHS[0], TWO_PATHS[2], TWO_PATHS[3], ([3e-4, 1.2e-3], [40.0; 2])]
@@ -137,9 +136,9 @@ fn balia_settles_at_its_fixed_point() {
     assert_within((one + other) / alone, 0.9..1.15, "equal paths: sum");
 }
 
-/// Khalili et al. 2012: only the best paths are used, those with the largest sqrt(2 / p) / rtt, but for
-/// windows that probe others. What a path loses is estimated from its last two losses, so that a path
-/// four times worse is at times taken for the better one; it carries far less than LIA would send.
+/// Khalili et al. 2012: only the best paths are used, those with the largest sqrt(2 / p) / rtt, except for
+/// windows that probe others. A path's losses are estimated from its last two, so a path four times worse is at
+/// times mistaken for the better one; it carries far less than LIA would send.
 #[test]
 fn olia_uses_the_best_paths_only() {
     for (losses, rtts_ms) in [TWO_PATHS[1], TWO_PATHS[2], TWO_PATHS[3]] {
@@ -154,7 +153,7 @@ fn olia_uses_the_best_paths_only() {
     assert_within((one + other) / alone, 0.9..1.1, "equal paths: sum");
 }
 
-/// Segments in the queue of a link at the end of a minute, and its utilisation.
+/// Segments in a link's queue at the end of a minute, and the link's utilisation.
 fn queue_of(cc: &str, rate: f64, rtt_ms: f64) -> (f64, f64) {
     let network = disjoint(&[queued(link(rate, rtt_ms / 2.0), rtt_ms, 4.0)]);
     let outcome = run(&trial(network, cc, 64 * MIB, 60));
@@ -163,8 +162,8 @@ fn queue_of(cc: &str, rate: f64, rtt_ms: f64) -> (f64, f64) {
     (queueing * rate * 1e6 / 8.0 / 1500.0, mbps(&outcome) / rate / PAYLOAD_SHARE)
 }
 
-/// Vegas keeps 2 to 4 segments queued, Reno fills whatever queue there is. The ACK of two segments
-/// samples the later one, which waits for the other.
+/// Vegas keeps 2 to 4 segments queued, Reno fills any queue. The ACK of two segments samples the later one,
+/// which waits for the other.
 #[test]
 fn vegas_keeps_a_few_segments_queued() {
     for (rate, rtt_ms) in [(20.0, 40.0), (100.0, 20.0)] {
@@ -198,8 +197,8 @@ fn bbr_uses_a_path_with_random_loss() {
     }
 }
 
-/// BBR keeps the queue near empty: the RTT stays close to the smallest although the buffer would hold
-/// four products.
+/// BBR keeps the queue almost empty: the RTT stays close to the smallest although the queue could hold four
+/// products.
 #[test]
 fn bbr_keeps_queues_short() {
     let (queue, utilisation) = queue_of("bbr", 50.0, 40.0);
@@ -207,7 +206,7 @@ fn bbr_keeps_queues_short() {
     assert!(queue < 0.6 * product && utilisation > 0.95, "{queue} of {product}, {utilisation}");
 }
 
-/// HyStart ends slow start before the queue of one product overflows; Reno's slow start loses about a
+/// HyStart ends slow start before the queue of one product overflows; Reno's slow start loses about one
 /// product.
 #[test]
 fn hystart_spares_the_losses_of_slow_start() {

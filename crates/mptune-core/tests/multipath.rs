@@ -7,6 +7,7 @@ use common::*;
 use mptune_core::network::NetworkSpec;
 use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};
 use mptune_core::units::{Nanos, SECOND};
+use serde_json::json;
 
 /// 20 Mbit/s at 20 ms and 10 Mbit/s at 100 ms round trip, queues of one bandwidth-delay product.
 fn unlike_paths() -> NetworkSpec {
@@ -51,7 +52,7 @@ fn the_path_managers_differ_in_the_subflows_they_open() {
     assert_eq!(paths("fullmesh", false), [0, 1]);
     assert_eq!(paths("ndiffports", false), [0, 0]);
     assert_eq!(paths("binder", true), [0, 1]);
-    // Path-management study section V-A: ignored, LSRR leaves every packet on the initial path.
+    // Path-management study section V-A: if LSRR is ignored, every packet stays on the initial path.
     assert_eq!(paths("binder", false), [0, 0]);
     assert_eq!(paths("pcdc", false), [0, 1]);
 }
@@ -90,7 +91,7 @@ fn a_withdrawn_subflow_falls_silent_and_returns() {
     assert!(share(50, 100) > 0);
     assert_eq!(share(110, 200), 0, "what was in flight arrives within a second");
     assert!(share(210, 300) > 0);
-    // Its share is exactly what is missing: the other path is full already.
+    // Its share is exactly what is missing: the other path is already full.
     let (all, without) = (
         mbps_between(&outcome, 5 * SECOND, 10 * SECOND),
         mbps_between(&outcome, 12 * SECOND, 20 * SECOND),
@@ -135,9 +136,7 @@ fn standby_trial() -> TrialSpec {
     ]);
     let mut spec = trial(network, "reno", 4 * MIB, 60);
     spec.pm = "pcdc".into();
-    spec.active = Some(vec![0]);
-    spec.standby_order = vec![2, 1];
-    spec
+    with_options(spec, json!({"active": [0], "standby_order": [2, 1]}))
 }
 
 #[test]
@@ -171,7 +170,7 @@ fn the_best_standby_takes_over_from_a_dead_subflow_and_steps_back() {
 
 #[test]
 fn pcdc_uses_as_many_subflows_as_the_data_size_class_asks_for() {
-    // PCDC section IV: up to 512 KiB the subflow of smallest RTT, up to 1024 KiB two, above all.
+    // PCDC section IV: up to 512 KiB the subflow with the smallest RTT, up to 1024 KiB two, above that all.
     let carrying = |bytes: u64| {
         let network = disjoint(&[link(5.0, 10.0), link(5.0, 11.0), link(5.0, 12.0)]);
         let mut spec = transfer(trial(network, "reno", 4 * MIB, 1), bytes);
@@ -182,8 +181,41 @@ fn pcdc_uses_as_many_subflows_as_the_data_size_class_asks_for() {
 }
 
 #[test]
+fn a_small_transfer_begins_on_the_fastest_path_if_its_rtt_was_measured() {
+    // Else it begins on the default path and moves when the others have joined, a window or two later.
+    let network = disjoint(&[queued(link(2.0, 100.0), 200.0, 2.0), link(10.0, 20.0)]);
+    let spec = transfer(trial(network, "cubic", 4 * MIB, 1), 512 * 1024);
+    let completion = |spec: &TrialSpec| run(spec).completion_ns.expect("completed");
+    let best =
+        completion(&TrialSpec { pm: "default".into(), initial_path: Some(1), ..spec.clone() });
+    let pcdc = TrialSpec { pm: "pcdc".into(), ..spec };
+    let moved = completion(&pcdc);
+    let measured = with_options(pcdc, json!({"rtt_ns": {"0": 200_000_000, "1": 40_000_000}}));
+    assert!(moved > best * 5 / 4, "{moved} {best}");
+    assert!(completion(&measured) <= best * 101 / 100, "{best}");
+}
+
+#[test]
+fn a_stream_of_unknown_size_takes_more_subflows_as_it_grows() {
+    // PCDC section IV by the bytes sent: up to 512 KiB one subflow, up to 1024 KiB two, above all.
+    let carrying = |bytes: u64| {
+        let network = disjoint(&[link(5.0, 10.0), link(5.0, 11.0), link(5.0, 12.0)]);
+        let mut spec = transfer(trial(network, "reno", MIB / 4, 1), bytes);
+        (spec.pm, spec.size_known) = ("pcdc".into(), false);
+        let outcome = run(&spec);
+        let active = outcome.subflows.iter().filter(|subflow| subflow.active).count();
+        (active, if active == 3 { first_bin(&outcome, 2) } else { 0 })
+    };
+    assert_eq!([500, 900, 3000].map(|kib| carrying(kib * 1024).0), [1, 2, 3]);
+    // Of a known size the third one carries data at once. Here 1 MiB was sent first: at 5 to 10 Mbit/s, of
+    // which as much as the buffer takes may be under way, that is after 0.6 to 1.7 s.
+    let third = carrying(3000 * 1024).1;
+    assert!((6..=17).contains(&third), "{third}");
+}
+
+#[test]
 fn an_unlimited_stream_uses_every_optional_subflow_from_the_start() {
-    // PCDC section VI: the large stream is unlimited, so of class L3.
+    // PCDC section VI: the large stream is unlimited, so it is of class L3.
     let spec = trial(unlike_paths(), "reno", 4 * MIB, 10);
     let pcdc = TrialSpec { pm: "pcdc".into(), ..spec.clone() };
     assert_eq!(run(&pcdc).bins, run(&spec).bins);
@@ -218,7 +250,7 @@ fn opportunistic_retransmission_and_penalisation_relieve_blocking() {
 
 #[test]
 fn redundant_subflows_survive_a_loss_rate_that_one_does_not() {
-    // Every segment goes over both paths: what one loses the other delivers, at once.
+    // Every segment goes over both paths: what one loses, the other delivers at once.
     let lossy_paths = || disjoint(&[lossy(link(5.0, 20.0), 0.02), lossy(link(5.0, 20.0), 0.02)]);
     let time = |scheduler: &str, pm: &str| -> f64 {
         let times = (1..=20).map(|seed| {

@@ -1,5 +1,5 @@
 //! Whole connections over what a link can do: throughput and delay follow the trace, the schedule,
-//! the queue; every byte arrives once whatever the network does; and what cannot go on stops.
+//! the queue; every byte arrives once whatever the network does; and a trial that cannot continue stops.
 
 mod common;
 
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 const MS: u64 = MILLISECOND;
 
-/// One connection over one path for so long.
+/// One connection over one path for this long.
 fn over(link: LinkSpec, cc: &str, seconds: u64) -> Outcome {
     run(&trial(disjoint(&[link]), cc, 16 * MIB, seconds))
 }
@@ -243,7 +243,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Two access links each way between three core links, as of two interfaces and one.
+    /// Two access links each way between three core links, as for two interfaces and one.
     fn any_network()(links in prop::collection::vec(any_link(), 8)) -> NetworkSpec {
         let paths = vec![path(0, 0, &[0, 4, 6], &[7, 5, 1]), path(1, 0, &[2, 6], &[7, 3])];
         NetworkSpec { links, paths, ..NetworkSpec::default() }

@@ -52,7 +52,7 @@ prop_compose! {
     }
 }
 
-/// 300 random trials of each property; `PROPTEST_CASES` asks for more (see `make fuzz`).
+/// 300 random trials per property; `PROPTEST_CASES` sets another number (see `make fuzz`).
 fn config() -> ProptestConfig {
     let asked = std::env::var_os("PROPTEST_CASES").is_some();
     let default = ProptestConfig::default();
@@ -148,8 +148,8 @@ proptest! {
         prop_assert_eq!(outcome.in_order_bytes, 1_000_000);
     }
 
-    /// With sockets charged as the kernel charges them a connection may stall, and then says so; it ends in any
-    /// case, with every byte or with a reason, also when addresses come and go and others share the paths.
+    /// With sockets charged as the kernel charges them a connection may stall, and then reports it; it always
+    /// ends, with every byte or with a reason, even when addresses come and go and others share the paths.
     #[test]
     fn linux_accounting_ends_with_every_byte_or_a_reason(
         mut network in any_network(),
@@ -190,8 +190,8 @@ proptest! {
         prop_assert_eq!(outcome, spec.run().expect("a valid trial"));
     }
 
-    /// Under Linux' accounting a trial ends too: with every byte, or with a stall that has its time and
-    /// its reason, and that only when the receive memory is full.
+    /// Under Linux' accounting a trial ends too: with every byte, or with a stall that has a time and a reason,
+    /// and only when the receive memory is full.
     #[test]
     fn linux_accounting_delivers_every_byte_or_reports_a_stall(
         network in any_network(),
@@ -220,7 +220,7 @@ proptest! {
         }
     }
 
-    /// A saturated connection under Linux' accounting stays below the links, and repeats itself.
+    /// A saturated connection under Linux' accounting stays below the links, and repeats exactly.
     #[test]
     fn linux_accounting_stays_below_the_access_links(
         network in any_network(),

@@ -59,7 +59,7 @@ fn no_loss_means_no_retransmission() {
 
 #[test]
 fn a_lone_connection_recovers_from_overflow_without_timeouts() {
-    // Slow start overshoots a one-BDP queue by as much again: hundreds of losses in one window.
+    // Slow start overshoots a one-BDP queue by another BDP: hundreds of losses in one window.
     let network = disjoint(&[queued(link(100.0, 20.0), 40.0, 1.0)]);
     let outcome = run(&trial(network, "reno", 8 * MIB, 30));
     assert!(outcome.subflows[0].retransmitted > 100);
@@ -95,7 +95,7 @@ fn a_short_transfer_takes_its_handshake_and_its_slow_start_rounds() {
 
 #[test]
 fn a_lost_tail_is_repaired_by_a_probe_before_the_timeout() {
-    // RFC 8985 section 7.3: a loss at the tail has nothing behind it to reveal it. The last segment
+    // RFC 8985 section 7.3: nothing follows a loss at the tail to reveal it. The last segment
     // is lost in about 1 of 20 runs; the probe repairs it after about 2 RTT + 200 ms.
     let mut probed = 0;
     for seed in 0..200 {

@@ -3,12 +3,12 @@
 use mptune_core::units::Nanos;
 use std::time::Instant;
 
-/// Says how much time has passed; never less than before.
+/// Returns the time that has passed; never decreases.
 pub(crate) trait Clock {
     fn now(&self) -> Nanos;
 }
 
-/// The monotonic clock of the system, from a moment on.
+/// The system's monotonic clock, from a given moment.
 #[derive(Debug)]
 pub(crate) struct RealClock(Instant);
 

@@ -1,6 +1,7 @@
-//! What the emulator is told on its first line of input.
+//! The configuration: the emulator's first line of input.
 
-use mptune_core::network::{LinkSpec, NetworkSpec, SpecError};
+use mptune_core::error::SpecError;
+use mptune_core::network::{LinkSpec, NetworkSpec};
 use mptune_core::units::BitsPerSecond;
 use serde::Deserialize;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -12,24 +13,24 @@ const LONGEST_NAME: usize = 15;
 /// What leaves at each time of a trace: 1500 bytes.
 const TRACE_PACKET_BITS: u64 = 12_000;
 
-/// Which end of the paths an interface is at.
+/// The end of the paths that an interface is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Side {
-    /// That of the data sender.
+    /// The data sender's end.
     Local,
-    /// That of the receiver.
+    /// The receiver's end.
     Remote,
 }
 
-/// An interface of a site and the device that stands for it.
+/// A site's interface and its device.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Interface {
     pub side: Side,
     /// Its number on that side, as in the paths of the network.
     pub index: usize,
-    /// File of the network namespace the device is made in.
+    /// File of the network namespace in which the device is created.
     pub netns: PathBuf,
     /// Name of the device.
     pub device: String,
@@ -43,7 +44,7 @@ pub(crate) struct Interface {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
-    /// Its background TCP connections are not emulated: they are for real sockets to make.
+    /// Its background TCP connections are not emulated: real sockets make them.
     pub network: NetworkSpec,
     pub seed: u64,
     pub interfaces: Vec<Interface>,
@@ -53,10 +54,10 @@ impl Config {
     /// Reads and checks a configuration.
     ///
     /// # Errors
-    /// What is wrong first, with its key.
+    /// The first problem, with its key.
     pub fn parse(line: &[u8]) -> Result<Self, String> {
         let config: Self = serde_json::from_slice(line)
-            .map_err(|error| format!("configuration: an object expected: {error}"))?;
+            .map_err(|error| format!("configuration: expected an object: {error}"))?;
         config.validate().map_err(|error| error.to_string())?;
         Ok(config)
     }
@@ -71,22 +72,22 @@ impl Config {
             };
             let name = &interface.device;
             if name.is_empty() || name.len() > LONGEST_NAME || name.contains(['/', '%', '\0']) {
-                return wrong("device", format!("a device name expected, found {name:?}"));
+                return wrong("device", format!("expected a device name, found {name:?}"));
             }
             if interface.ipv4.is_none() && interface.ipv6.is_none() {
-                return wrong("ipv4", "an address here or under ipv6 expected".into());
+                return wrong("ipv4", "expected an address here or under ipv6".into());
             }
             let before = &self.interfaces[..number];
             if before.iter().any(|b| (b.side, b.index) == (interface.side, interface.index)) {
                 let found = interface.index;
-                return wrong("index", format!("an index once per side expected, found {found}"));
+                return wrong("index", format!("expected an index once per side, found {found}"));
             }
             let same = |b: &Interface| {
                 interface.ipv4.is_some() && b.ipv4 == interface.ipv4
                     || interface.ipv6.is_some() && b.ipv6 == interface.ipv6
             };
             if before.iter().any(same) {
-                return wrong("ipv4", "addresses of its own expected".into());
+                return wrong("ipv4", "expected unique addresses".into());
             }
         }
         self.check_paths()
@@ -97,21 +98,21 @@ impl Config {
             let key = format!("network.paths[{number}]");
             for (side, index) in [(Side::Local, path.local), (Side::Remote, path.remote)] {
                 if self.interface(side, index).is_none() {
-                    let expected = format!("an interface {index} on side {side:?} expected");
+                    let expected = format!("expected an interface {index} on side {side:?}");
                     return Err(SpecError::new(key, expected.to_lowercase()));
                 }
             }
             let before = &self.network.paths[..number];
             if before.iter().any(|b| (b.local, b.remote) == (path.local, path.remote)) {
-                let expected = "one path per pair of interfaces expected: addresses name the path";
+                let expected = "expected one path per pair of interfaces: addresses name the path";
                 return Err(SpecError::new(key, expected));
             }
         }
         Ok(())
     }
 
-    /// What all paths carry of data together, about: each as its slowest link does, and one that is the
-    /// slowest of several once; none without a bound. Changes of a rate in time are left out.
+    /// Approximate data capacity of all paths together: each path counts with its slowest link, and a link that
+    /// is the slowest of several paths counts once; none if unbounded. Changes of a rate over time are ignored.
     pub fn capacity(&self) -> Option<BitsPerSecond> {
         let links = &self.network.links;
         let mut slowest = Vec::new();
@@ -130,7 +131,7 @@ impl Config {
     }
 }
 
-/// Of a link, as a mean where it is a trace; none if nothing bounds it.
+/// A link's rate, or a trace's mean rate; none if unlimited.
 fn rate(link: &LinkSpec) -> Option<BitsPerSecond> {
     let mean = |trace: &Vec<u32>| {
         let bits = trace.len() as u64 * TRACE_PACKET_BITS;
@@ -146,8 +147,8 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// Interface i of the sender to j of the receiver over a link each way; `links` may say more
-    /// about the links than that they have no delay.
+    /// Interface i of the sender to j of the receiver over one link each way; `links` may set more than the
+    /// links' zero delay.
     pub(crate) fn two_by_two(links: Value) -> Value {
         let interface = |side: &str, index: usize| {
             let site = if side == "local" { 4 } else { 5 };

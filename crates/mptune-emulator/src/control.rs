@@ -1,4 +1,4 @@
-//! What the emulator is told while it runs: lines of JSON on its standard input.
+//! Commands to the running emulator: lines of JSON on its standard input.
 
 use serde::Deserialize;
 use std::fs::File;
@@ -26,17 +26,17 @@ impl Command {
     /// What was expected.
     pub fn parse(line: &[u8], paths: usize) -> Result<Self, String> {
         let command = serde_json::from_slice(line)
-            .map_err(|error| format!("command: start, down, up or stop expected: {error}"))?;
+            .map_err(|error| format!("command: expected start, down, up or stop: {error}"))?;
         if let Self::Down { path } | Self::Up { path } = command {
             if path >= paths {
-                return Err(format!("command: a path below {paths} expected, found {path}"));
+                return Err(format!("command: expected a path below {paths}, found {path}"));
             }
         }
         Ok(command)
     }
 }
 
-/// Lines of a file that is read when there is something to read.
+/// Lines of a file that is read when input is available.
 #[derive(Debug)]
 pub(crate) struct Lines {
     file: File,
@@ -49,7 +49,7 @@ impl Lines {
         Self { file, pending: Vec::new(), ended: false }
     }
 
-    /// Reads once, which waits only if there is nothing to read.
+    /// Reads once; waits only if there is nothing to read.
     pub fn fill(&mut self) -> io::Result<()> {
         let mut buffer = [0; 1 << 16];
         let length = self.file.read(&mut buffer)?;
@@ -58,7 +58,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The next whole line of what was read.
+    /// The next complete line that was read.
     pub fn next(&mut self) -> Option<Vec<u8>> {
         let end = self.pending.iter().position(|&byte| byte == b'\n')?;
         let mut line: Vec<u8> = self.pending.drain(..=end).collect();
@@ -66,7 +66,7 @@ impl Lines {
         Some(line)
     }
 
-    /// Nothing will follow.
+    /// No more lines will follow.
     pub fn ended(&self) -> bool {
         self.ended
     }

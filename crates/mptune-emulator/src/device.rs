@@ -1,7 +1,7 @@
 //! A TUN device in a network namespace.
 //!
-//! Not its addresses and routes, nor how many packets it holds until they are read: whoever made the
-//! namespace sets them.
+//! Not its addresses and routes, nor how many packets it holds until they are read: the namespace's creator
+//! sets them.
 
 use crate::config::Interface;
 use crate::processors;
@@ -26,11 +26,11 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Makes the device, which receives on a certain processor if one is given; it exists until it is
-    /// dropped or the process ends.
+    /// Creates the device, which receives on the given processor, if any; it exists until it is dropped or the
+    /// process ends.
     ///
     /// # Errors
-    /// What could not be done, and what is needed for it.
+    /// What failed, and what it requires.
     pub fn create(interface: &Interface, receiving: Option<usize>) -> Result<Self, String> {
         let name = interface.device.clone();
         let path = &interface.netns;
@@ -45,8 +45,8 @@ impl Device {
         Ok(Self { name, tun, namespace, refused: 0 })
     }
 
-    /// Packets that it dropped because they were not read, or not received, in time; 0 if that cannot
-    /// be told. Without those that it refused, which it counts as well.
+    /// Packets that it dropped because they were not read, or not received, in time; 0 if unknown. Excludes
+    /// those that it refused, which it counts too.
     pub fn lost(&self) -> u64 {
         let count = || {
             let table =
@@ -68,7 +68,7 @@ impl AsFd for Device {
     }
 }
 
-/// Does something in a namespace: in a thread of its own, because entering is for good.
+/// Does something in a namespace: in its own thread, because a thread that enters cannot leave.
 fn within<T: Send>(
     namespace: &File,
     action: impl FnOnce() -> Result<T, String> + Send,
@@ -83,7 +83,7 @@ fn within<T: Send>(
         .unwrap_or_else(|_| Err("the thread that entered it panicked".into()))
 }
 
-/// Makes a TUN device in this thread's namespace.
+/// Creates a TUN device in this thread's namespace.
 fn create(name: &str) -> Result<File, String> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
@@ -97,12 +97,12 @@ fn create(name: &str) -> Result<File, String> {
     Ok(file)
 }
 
-/// From the table of proc_pid_net(5): what a device dropped in both directions.
+/// From the table in proc_pid_net(5): what a device dropped in both directions.
 fn dropped(table: &str, name: &str) -> Option<u64> {
     let of = |line: &str| -> Option<u64> {
         let counters = line.trim_start().strip_prefix(name)?.strip_prefix(':')?;
         let counters: Vec<u64> = counters.split_whitespace().flat_map(str::parse).collect();
-        // Of receiving and of sending eight each: bytes, packets, errors, drops and others.
+        // Eight columns each for receiving and sending: bytes, packets, errors, drops and others.
         Some(counters.get(3)? + counters.get(11)?)
     };
     table.lines().find_map(of)

@@ -1,47 +1,47 @@
-//! What a TUN device exchanges: a packet behind a header that tells what was left to the device.
+//! What a TUN device exchanges: a packet after a header that says what is left to the device.
 //!
-//! The header is `struct virtio_net_hdr` of Linux `include/uapi/linux/virtio_net.h`. Two things are left
-//! to devices here: the checksum of the transport, which nobody needs on a way that changes no bit, and
-//! cutting what TCP sends at once into segments. The network carries segments, so they are cut here as
-//! the kernel would (`net/ipv4/tcp_offload.c`, `tcp_gso_segment`). They are never joined again: the
-//! receiver has to see, and to acknowledge, each by itself.
+//! The header is `struct virtio_net_hdr` of Linux `include/uapi/linux/virtio_net.h`. Two things are left to
+//! devices here: the transport's checksum, which is not needed where no bit changes, and cutting what TCP sends
+//! at once into segments. The network carries segments, so they are cut here as the kernel would
+//! (`net/ipv4/tcp_offload.c`, `tcp_gso_segment`). They are never rejoined: the receiver has to see, and
+//! acknowledge, each one.
 
 use crate::header::{replace, updated};
 
 /// Bytes before the packet.
 pub(crate) const PREFIX: usize = 10;
-/// The largest packet and what is before it.
+/// The largest packet and what precedes it.
 pub(crate) const LARGEST: usize = PREFIX + u16::MAX as usize;
 
-/// Flag: the checksum of the transport covers only the pseudo-header yet.
+/// Flag: so far the transport's checksum covers only the pseudo-header.
 const NEEDS_CHECKSUM: u8 = 1;
-/// Kinds of packets to be cut; the bit says that the first segment only reports a smaller window.
+/// Kinds of packets to cut; the bit says that only the first segment reports a smaller window.
 const TCP_V4: u8 = 1;
 const TCP_V6: u8 = 4;
 const ECN: u8 = 0x80;
 
-/// Where things are in a TCP header (RFC 9293, section 3.1).
+/// Offsets in a TCP header (RFC 9293, section 3.1).
 const SEQUENCE: usize = 4;
 const DATA_OFFSET: usize = 12;
 const FLAGS: usize = 13;
 const CHECKSUM: usize = 16;
 const TCP_HEADER: usize = 20;
-/// FIN and PSH are of the last segment, CWR (RFC 3168) is of the first.
+/// FIN and PSH belong to the last segment, CWR (RFC 3168) to the first.
 const LAST_ONLY: u8 = 0x01 | 0x08;
 const FIRST_ONLY: u8 = 0x80;
 
-/// What was read of a device: one packet, or several segments of a TCP connection.
+/// What was read from a device: one packet, or several segments of a TCP connection.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
     needs_checksum: bool,
-    /// Where the transport's header begins, and where its checksum is behind that.
+    /// Where the transport's header begins, and the offset of its checksum from there.
     transport: usize,
     checksum: usize,
     packet: &'a [u8],
     cut: Option<Cut>,
 }
 
-/// How a packet is to be cut.
+/// How to cut a packet.
 #[derive(Debug, Clone, Copy)]
 struct Cut {
     /// Headers of IP and TCP.
@@ -51,7 +51,7 @@ struct Cut {
 }
 
 impl<'a> Frame<'a> {
-    /// Of the bytes that were read; none if they cannot be what a device gives.
+    /// Parses the bytes that were read; none if they cannot come from a device.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (prefix, packet) = bytes.split_at_checked(PREFIX)?;
         let number = |at: usize| usize::from(u16::from_ne_bytes([prefix[at], prefix[at + 1]]));
@@ -78,7 +78,7 @@ impl<'a> Frame<'a> {
         self.packet
     }
 
-    /// How many packets it is.
+    /// The number of packets in it.
     pub fn count(&self) -> usize {
         self.cut.map_or(1, |cut| (self.packet.len() - cut.headers).div_ceil(cut.payload))
     }
@@ -88,8 +88,8 @@ impl<'a> Frame<'a> {
         self.cut.map_or(self.packet.len(), |cut| self.packet.len().min(cut.headers + cut.payload))
     }
 
-    /// Writes one of its packets as a device takes it, behind its header; the length of the packet.
-    /// There must be [`PREFIX`] and [`Self::largest`] bytes of room.
+    /// Writes one of its packets as a device takes it, after its header; returns the packet's length. There
+    /// must be room for [`PREFIX`] and [`Self::largest`] bytes.
     pub fn write(&self, number: usize, to: &mut [u8]) -> usize {
         let (prefix, to) = to.split_at_mut(PREFIX);
         let length = match self.cut {
@@ -102,7 +102,7 @@ impl<'a> Frame<'a> {
         prefix.fill(0);
         if self.needs_checksum {
             prefix[0] = NEEDS_CHECKSUM;
-            // The kernel keeps so much of the packet in one piece; all of it, as without this header.
+            // The kernel keeps this much of the packet in one piece: all of it, as without this header.
             prefix[2..4].copy_from_slice(&(length as u16).to_ne_bytes());
             prefix[6..8].copy_from_slice(&(self.transport as u16).to_ne_bytes());
             prefix[8..10].copy_from_slice(&(self.checksum as u16).to_ne_bytes());
@@ -122,7 +122,7 @@ impl<'a> Frame<'a> {
             let identification = u16::from_be_bytes([to[4], to[5]]);
             replace(to, 4, identification.wrapping_add(number as u16), 10);
         } else {
-            // Of what follows the fixed header (RFC 8200, section 3).
+            // The length of what follows the fixed header (RFC 8200, section 3).
             to[4..6].copy_from_slice(&((length - 40) as u16).to_be_bytes());
         }
         let is_last = begin + payload.len() == self.packet.len() - cut.headers;
@@ -132,7 +132,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Makes the TCP header of all that was sent at once that of one segment; `whole` was the length then.
+/// Turns the TCP header of everything sent at once into that of one segment; `whole` was its length.
 fn segment_tcp(tcp: &mut [u8], number: usize, begin: u32, is_last: bool, whole: u16) {
     let sequence: &mut [u8; 4] = (&mut tcp[SEQUENCE..SEQUENCE + 4]).try_into().expect("4 bytes");
     *sequence = u32::from_be_bytes(*sequence).wrapping_add(begin).to_be_bytes();
@@ -142,7 +142,7 @@ fn segment_tcp(tcp: &mut [u8], number: usize, begin: u32, is_last: bool, whole: 
     if number > 0 {
         tcp[FLAGS] &= !FIRST_ONLY;
     }
-    // So far it is the sum of the pseudo-header, not its complement; the length is a part of that.
+    // So far it is the sum of the pseudo-header, not its complement; the length is part of that.
     let sum = u16::from_be_bytes([tcp[CHECKSUM], tcp[CHECKSUM + 1]]);
     let sum = !updated(!sum, whole, tcp.len() as u16);
     tcp[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());

@@ -1,4 +1,4 @@
-//! What the network reads of an IP packet: addresses, flow and ECN field; and the mark it leaves.
+//! What the network reads from an IP packet: addresses, flow and ECN field; and the mark it sets.
 //!
 //! IPv4 as in RFC 791, IPv6 as in RFC 8200, the ECN field as in RFC 3168 section 5.
 
@@ -9,7 +9,7 @@ const IPV6_HEADER: usize = 40;
 /// The ECN field that says congestion was experienced.
 const CE: u8 = 0b11;
 
-/// Source and destination of a packet, as they stand in it.
+/// Source and destination of a packet, as in its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Addresses {
     V4([u8; 8]),
@@ -20,13 +20,13 @@ pub(crate) enum Addresses {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub addresses: Addresses,
-    /// Addresses, protocol and ports in a number.
+    /// Addresses, protocol and ports as one number.
     pub flow: u32,
-    /// It may be marked instead of dropped, or was marked already.
+    /// It may be marked instead of dropped, or is already marked.
     pub is_ect: bool,
 }
 
-/// Reads the header of a whole packet; none if it is not one.
+/// Reads the header of a complete packet; none if it is not one.
 pub(crate) fn parse(packet: &[u8]) -> Option<Header> {
     match packet.first()? >> 4 {
         4 => parse_ipv4(packet),
@@ -40,7 +40,8 @@ fn parse_ipv4(packet: &[u8]) -> Option<Header> {
     if header < IPV4_HEADER || word(packet, 2)? != packet.len() || packet.len() < header {
         return None;
     }
-    // Only the first fragment has ports (more fragments: 0x2000, offset: 0x1FFF), and all are one flow.
+    // Only the first fragment has ports (more fragments: 0x2000, offset: 0x1FFF), and all fragments are one
+    // flow.
     let whole = word(packet, 6)? & 0x3FFF == 0;
     let addresses: [u8; 8] = packet[12..20].try_into().ok()?;
     let ports = if whole { ports(packet[9], &packet[header..]) } else { &[] };
@@ -49,7 +50,7 @@ fn parse_ipv4(packet: &[u8]) -> Option<Header> {
     Some(Header { addresses: Addresses::V4(addresses), flow, is_ect })
 }
 
-/// Behind extension headers the ports are not looked for.
+/// Ports after extension headers are not read.
 fn parse_ipv6(packet: &[u8]) -> Option<Header> {
     if word(packet, 4)? + IPV6_HEADER != packet.len() {
         return None;
@@ -67,7 +68,7 @@ fn word(packet: &[u8], at: usize) -> Option<usize> {
     Some(usize::from(u16::from_be_bytes(bytes)))
 }
 
-/// Both ports, where a protocol with ports has them.
+/// Both ports, if the protocol has ports.
 fn ports(protocol: u8, payload: &[u8]) -> &[u8] {
     let known = matches!(protocol, TCP | UDP) && payload.len() >= 4;
     if known { &payload[..4] } else { &[] }
@@ -83,7 +84,7 @@ pub(crate) fn mark_ce(packet: &mut [u8]) {
     replace(packet, 0, word, 10);
 }
 
-/// Sets a word and keeps the checksum that covers it right.
+/// Sets a word and updates the checksum that covers it.
 pub(crate) fn replace(bytes: &mut [u8], at: usize, new: u16, checksum_at: usize) {
     let old = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
     let checksum = u16::from_be_bytes([bytes[checksum_at], bytes[checksum_at + 1]]);
@@ -99,7 +100,7 @@ pub(crate) fn updated(checksum: u16, old: u16, new: u16) -> u16 {
     !((sum & 0xFFFF) + (sum >> 16)) as u16
 }
 
-/// FNV-1a: queues that keep flows apart mix it again with a salt of their own.
+/// FNV-1a: queues that separate flows mix it again with their own salt.
 struct Hash(u32);
 
 impl Hash {
@@ -122,7 +123,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
     use std::net::IpAddr;
 
-    /// A UDP packet with a right IPv4 header checksum and `payload` bytes of `fill`.
+    /// A UDP packet with a correct IPv4 header checksum and `payload` bytes of `fill`.
     pub(crate) fn udp(
         source: IpAddr,
         destination: IpAddr,

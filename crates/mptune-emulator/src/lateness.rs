@@ -4,7 +4,7 @@ use mptune_core::units::Nanos;
 
 /// Leading bits of a value that are kept: quantiles are at most 1/16 too large.
 const PRECISION: u32 = 5;
-/// Values below this have ranges of their own; above, each power of two has half as many.
+/// Values below this have their own ranges; above, each power of two has half as many.
 const EXACT: usize = 1 << PRECISION;
 
 /// Counts per range of values.
@@ -31,7 +31,7 @@ impl Lateness {
         self.max
     }
 
-    /// The smallest known bound that a fraction of all values does not exceed; 0 without values.
+    /// The smallest known bound that this fraction of all values does not exceed; 0 without values.
     pub fn quantile(&self, fraction: f64) -> Nanos {
         let rank = (fraction * self.total as f64).ceil() as u64;
         let mut below = 0;
@@ -48,7 +48,7 @@ impl Lateness {
 #[inline]
 fn range(value: Nanos) -> usize {
     let shift = (Nanos::BITS - PRECISION).saturating_sub(value.leading_zeros());
-    // Of what is shifted the topmost bit is 1, so it takes the upper half of the numbers below EXACT.
+    // The topmost bit of the shifted value is 1, so it uses the upper half of the numbers below EXACT.
     shift as usize * EXACT / 2 + (value >> shift) as usize
 }
 

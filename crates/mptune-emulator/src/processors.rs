@@ -1,24 +1,24 @@
 //! Which processors the emulator uses, and which one it leaves to the receiving stack.
 //!
-//! A packet that is written to a TUN device is received at once by whoever wrote it: TCP, MPTCP and the
-//! answer they send take most of this thread's time at high rates, and make packets late that are due
-//! meanwhile. Receive packet steering (Documentation/networking/scaling.rst in the kernel) has another
-//! processor do that, in the same order: one, so that packets of several flows keep theirs too.
+//! The thread that writes a packet to a TUN device also receives it at once: at high rates TCP, MPTCP and their
+//! answers take most of this thread's time and delay packets that are due meanwhile. Receive packet steering
+//! (Documentation/networking/scaling.rst in the kernel) moves that to another processor, in the same order: one
+//! processor only, so the order across flows is kept too.
 //!
-//! Not at low rates, where it gains nothing: emulators side by side need the freedom to move.
+//! Not used at low rates, where it gains nothing: emulators side by side must be free to move.
 
 use crate::sys;
 use mptune_core::units::BitsPerSecond;
 use std::fs;
 use std::path::Path;
 
-/// From this capacity on. Trials that fast find no room side by side on two processors.
+/// Used from this capacity on. Trials that fast do not fit side by side on two processors.
 const FAST: BitsPerSecond = 300_000_000;
-/// What new devices of a namespace begin with, since Linux 6.3.
+/// The initial setting of a namespace's new devices, since Linux 6.3.
 const STEERING: &str = "/proc/sys/net/core/rps_default_mask";
 
-/// Chooses the processor that receives and keeps this thread, and those it starts, off it; none if
-/// there is only one, the kernel cannot steer, or a network of this capacity does not need it.
+/// Chooses the receiving processor and keeps this thread, and those it starts, off it; none if there is only
+/// one, the kernel cannot steer, or a network of this capacity does not need it.
 pub(crate) fn leave_one(capacity: Option<BitsPerSecond>) -> Option<usize> {
     if capacity.is_some_and(|capacity| capacity < FAST) || !Path::new(STEERING).exists() {
         return None;
@@ -32,19 +32,19 @@ pub(crate) fn leave_one(capacity: Option<BitsPerSecond>) -> Option<usize> {
     Some(receiving)
 }
 
-/// The next one in a circle; none if it is the same again.
+/// The next one in a circle; none if that is the same one.
 fn after(allowed: &[usize], own: usize) -> Option<usize> {
     let next = allowed.iter().find(|&&one| one > own).or(allowed.first());
     next.copied().filter(|&one| one != own)
 }
 
-/// Has devices that are made from now on in this thread's namespace receive on a processor. If the kernel
-/// refuses, they receive where they are written to, as without this.
+/// Makes devices created from now on in this thread's namespace receive on a processor. If the kernel refuses,
+/// they receive where they are written to, as without this.
 pub(crate) fn receive_on(processor: usize) {
     let _ = fs::write(STEERING, mask(processor));
 }
 
-/// One bit as the kernel reads it: hexadecimal numbers of 32 bits, the highest first.
+/// One bit as the kernel reads it: 32-bit hexadecimal numbers, the highest first.
 fn mask(processor: usize) -> String {
     format!("{:x}{}", 1_u32 << (processor % 32), ",00000000".repeat(processor / 32))
 }

@@ -17,29 +17,29 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem;
 
-/// So many packets are read from one device before the others are looked at, and the rest of what was
-/// sent at once with the last of them.
+/// How many packets are read from one device before the others get a turn, plus the rest of what was sent at
+/// once with the last of them.
 const READ_BATCH: usize = 16;
-/// Packets that are written before devices are read again. More than are usually read in between, so
-/// that what cannot be carried waits to be read rather than to be delivered; few enough that the times at
-/// which packets are read are right within a fifth of a millisecond.
+/// How many packets are written before devices are read again. More than are usually read in between, so excess
+/// traffic waits to be read rather than to be delivered; few enough to keep read times correct within a fifth
+/// of a millisecond.
 const WRITE_BATCH: usize = 32;
-/// While nothing else happens, background traffic is caught up with so often.
+/// How often background traffic is simulated while nothing else happens.
 const CATCH_UP: Nanos = MILLISECOND;
-/// Packets that are refused before slots are looked for again: a search through all of them takes
-/// about as long as a thousand packets.
+/// Packets to refuse before searching for slots again: a search through all of them takes about as long as a
+/// thousand packets.
 const REFUSALS: u64 = 1024;
 
-/// The devices of all interfaces, by their position in the configuration. What is read and written is
-/// as [`Frame`] has it.
+/// The devices of all interfaces, by their position in the configuration. The format of reads and writes is
+/// that of [`Frame`].
 pub(crate) trait Ports {
-    /// Reads what was sent at once and tells its length; none if there is nothing.
+    /// Reads what was sent at once and returns its length; none if there is nothing.
     fn receive(&mut self, device: usize, buffer: &mut [u8]) -> io::Result<Option<usize>>;
     /// Writes one packet.
     fn send(&mut self, device: usize, packet: &[u8]) -> io::Result<()>;
 }
 
-/// What the network carries of a packet.
+/// What the network carries for a packet.
 #[derive(Debug, Clone, Copy)]
 struct Handle {
     slot: Slot,
@@ -90,16 +90,16 @@ struct Due {
     packet: Handle,
 }
 
-/// What was carried, and what was not for other reasons than those of the model.
+/// What was carried, and what was lost for reasons outside the model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Packets delivered.
     pub packets: u64,
     /// Their bytes, IP headers included.
     pub bytes: u64,
-    /// Packets that are on no path, or no IP packets.
+    /// Packets that are on no path or are not IP.
     pub unroutable: u64,
-    /// Packets lost because there was no room for them here, or because a device refused them.
+    /// Packets lost because there was no room here, or because a device refused them.
     pub overflow: u64,
 }
 
@@ -111,20 +111,20 @@ pub(crate) struct Relay {
     has_background: bool,
     routes: Routes,
     slab: Slab,
-    /// Packets that have arrived and are to be written, in order of time.
+    /// Packets that have arrived and wait to be written, in order of time.
     due: VecDeque<Due>,
-    /// What is read.
+    /// The read buffer.
     buffer: Box<[u8]>,
-    /// A copy that is marked.
+    /// A marked copy.
     scratch: Box<[u8; SLOT]>,
-    /// Packets to refuse before slots are looked for again.
+    /// Packets to refuse before searching for slots again.
     refusals: u64,
     tally: Tally,
     lateness: Lateness,
 }
 
 impl Relay {
-    /// An empty network at time 0, of a valid configuration, that keeps up to `slots` packets.
+    /// An empty network at time 0, from a valid configuration, that holds up to `slots` packets.
     pub fn new(config: &Config, slots: usize) -> Self {
         let mut queue = EventQueue::new();
         let network = Network::new(&config.network, config.seed, &mut queue);
@@ -153,17 +153,17 @@ impl Relay {
         self.tally
     }
 
-    /// How late it was.
+    /// How late packets were.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }
 
-    /// What happened on each link so far.
+    /// Counters of each link so far.
     pub fn counters(&self) -> impl Iterator<Item = LinkCounters> {
         self.network.counters()
     }
 
-    /// When [`Self::deliver`] is to be called at the latest; none for never, if nothing is received.
+    /// The latest time for the next call of [`Self::deliver`]; none for never, unless something is received.
     pub fn next_at(&self, now: Nanos) -> Option<Nanos> {
         if !self.due.is_empty() {
             return Some(now);
@@ -174,7 +174,7 @@ impl Relay {
         (at < NEVER).then_some(at)
     }
 
-    /// Takes some of the packets that a device has.
+    /// Reads some of a device's packets.
     ///
     /// # Errors
     /// The device cannot be read.
@@ -187,7 +187,7 @@ impl Relay {
         let mut taken = 0;
         while taken < READ_BATCH {
             let Some(length) = ports.receive(device, &mut self.buffer)? else { break };
-            // Out of the way while packets of it enter; an empty one takes its place.
+            // Moved out while its packets enter; an empty one takes its place.
             let buffer = mem::take(&mut self.buffer);
             taken += self.enter(device, &buffer[..length], clock.now());
             self.buffer = buffer;
@@ -195,13 +195,13 @@ impl Relay {
         Ok(())
     }
 
-    /// What was read enters the network, if it is on a route; the number of packets that it is.
+    /// Puts what was read on the network, if it is on a route; returns its number of packets.
     fn enter(&mut self, device: usize, bytes: &[u8], now: Nanos) -> usize {
         let Some((frame, header, route)) = self.identify(device, bytes) else {
             self.tally.unroutable += 1;
             return 1;
         };
-        // A link must see its packets in order of time, so first those that are due before.
+        // A link must see its packets in order of time, so earlier ones go first.
         self.advance(now);
         let Header { flow, is_ect, .. } = header;
         for number in 0..frame.count() {
@@ -216,7 +216,7 @@ impl Relay {
         frame.count()
     }
 
-    /// What it is and where it goes; none if it is on no route, or larger than a slot.
+    /// Its header and route; none if it is on no route, or larger than a slot.
     fn identify<'a>(&self, device: usize, bytes: &'a [u8]) -> Option<(Frame<'a>, Header, RouteId)> {
         let frame = Frame::parse(bytes)?;
         let header = header::parse(frame.packet())?;
@@ -224,7 +224,7 @@ impl Relay {
         (PREFIX + frame.largest() <= SLOT).then_some((frame, header, route))
     }
 
-    /// Lets happen on the network what is due.
+    /// Runs the network's due events.
     fn advance(&mut self, now: Nanos) {
         while let Some((at, source)) = self.queue.earliest().filter(|&(at, _)| at <= now) {
             if let Some((route, packet)) = self.network.advance(&mut self.queue, source, now) {
@@ -241,7 +241,7 @@ impl Relay {
             let length = usize::from(packet.length);
             let mut bytes = &self.slab.bytes(packet.slot)[..PREFIX + length];
             if packet.marked {
-                // Of a copy: if the network duplicated the packet, only one of the two may be marked.
+                // On a copy: if the network duplicated the packet, only one of the two may be marked.
                 let copy = &mut self.scratch[..PREFIX + length];
                 copy.copy_from_slice(bytes);
                 header::mark_ce(&mut copy[PREFIX..]);
@@ -261,7 +261,7 @@ impl Relay {
         }
     }
 
-    /// A slot for the next packet; none if as many packets as may be are on their way.
+    /// A slot for the next packet; none if the limit of packets in flight is reached.
     fn free_slot(&mut self) -> Option<Slot> {
         if let Some(slot) = self.slab.take() {
             return Some(slot);

@@ -1,4 +1,4 @@
-//! What the emulator says: lines of JSON on its standard output.
+//! The emulator's output: lines of JSON on its standard output.
 
 use crate::config::Config;
 use crate::relay::Relay;
@@ -11,15 +11,15 @@ use std::io::Write;
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event<'a> {
-    /// The devices are there.
+    /// The devices exist.
     Ready,
-    /// Why there is no emulation, or no longer.
+    /// Why the emulation did not start, or ended.
     Error { reason: &'a str },
     /// What was carried; the last line.
     Report(Report<'a>),
 }
 
-/// How long the emulator carried packets, and what that took.
+/// How long the emulator carried packets, and what that cost.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Effort {
     pub elapsed: Nanos,
@@ -34,8 +34,8 @@ pub(crate) struct Effort {
 #[derive(Debug, Serialize)]
 pub(crate) struct Report<'a> {
     elapsed_ns: Nanos,
-    /// Processor time of the emulator, with what the receiving stack does when it is handed a packet
-    /// unless that is left to another processor.
+    /// Processor time of the emulator, including the receiving stack's work on each packet unless another
+    /// processor does it.
     cpu_ns: Nanos,
     scheduling: &'static str,
     packets: u64,
@@ -89,7 +89,7 @@ impl<'a> Link<'a> {
     }
 }
 
-/// Prints a line. That nobody reads it any more is no reason not to end in order.
+/// Prints a line. If nobody reads it any more, the emulator must still end cleanly.
 pub(crate) fn say(event: &Event<'_>) {
     if let Ok(line) = serde_json::to_string(event) {
         let _ = writeln!(std::io::stdout().lock(), "{line}");

@@ -1,20 +1,20 @@
-//! Which path a packet is on: its addresses and the device it comes from tell.
+//! Which path a packet is on, from its addresses and its device.
 
 use crate::config::{Config, Interface, Side};
 use crate::header::Addresses;
 use mptune_core::network::{RouteId, forward, reverse};
 
-/// Routes by the addresses of what enters them, and the devices at their ends.
+/// Routes by the addresses of their packets, and the devices at their ends.
 #[derive(Debug)]
 pub(crate) struct Routes {
-    /// For each device the routes that begin there: a handful, so a search is as fast as a table.
+    /// The routes that begin at each device: a handful, so a search is as fast as a table.
     from: Vec<Vec<(Addresses, RouteId)>>,
-    /// For each route the device at its end.
+    /// The device at the end of each route.
     to: Vec<usize>,
 }
 
 impl Routes {
-    /// Of a valid configuration.
+    /// Builds them from a valid configuration.
     pub fn new(config: &Config) -> Self {
         let mut routes = Self { from: vec![Vec::new(); config.interfaces.len()], to: Vec::new() };
         for (number, path) in config.network.paths.iter().enumerate() {
@@ -32,7 +32,7 @@ impl Routes {
         routes
     }
 
-    /// The route of a packet that a device sends; none if its addresses are not those of a path there.
+    /// The route of a packet that a device sends; none if its addresses do not belong to a path there.
     #[inline]
     pub fn find(&self, device: usize, addresses: &Addresses) -> Option<RouteId> {
         self.from[device].iter().find(|known| known.0 == *addresses).map(|known| known.1)

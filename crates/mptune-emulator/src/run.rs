@@ -14,12 +14,12 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Packets that may be on their way, 2 KiB each: half a gigabyte, 2 s at 1.5 Gbit/s.
+/// Most packets in flight, 2 KiB each: half a gigabyte, 2 s at 1.5 Gbit/s.
 const SLOTS: usize = 1 << 18;
-/// Files that are waited for besides the devices.
+/// Files to wait for besides the devices.
 const INPUTS: usize = 2;
 
-/// Runs the emulator on standard input and output until it is told to stop; the exit status.
+/// Runs the emulator on standard input and output until it is stopped; returns the exit status.
 pub fn main() -> i32 {
     emulate().unwrap_or_else(|reason| {
         say(&Event::Error { reason: &reason });
@@ -46,7 +46,7 @@ fn emulate() -> Result<i32, String> {
     Ok(i32::from(outcome.is_err()))
 }
 
-/// What may end the emulation or tell it something.
+/// What may end or command the emulation.
 struct Inputs {
     termination: OwnedFd,
     lines: Lines,
@@ -60,12 +60,12 @@ impl Inputs {
         Ok(Self { termination, lines: Lines::new(file), terminated: false })
     }
 
-    /// What is to be waited for.
+    /// What to wait for.
     fn files(&self) -> [libc::pollfd; INPUTS] {
         [sys::readable(self.termination.as_fd()), sys::readable(self.lines.as_fd())]
     }
 
-    /// Takes what the wait has found.
+    /// Takes the results of the wait.
     fn take(&mut self, found: &[libc::pollfd]) -> Result<(), String> {
         self.terminated |= found[0].revents != 0;
         if found[1].revents != 0 {
@@ -78,7 +78,7 @@ impl Inputs {
         self.terminated || self.lines.ended()
     }
 
-    /// Waits for the first line; none if the end comes before it.
+    /// Waits for the first line; none if the end comes first.
     fn first_line(&mut self) -> Result<Option<Vec<u8>>, String> {
         loop {
             if let Some(line) = self.lines.next() {
@@ -94,7 +94,7 @@ impl Inputs {
     }
 }
 
-/// The emulation once the devices are there.
+/// The emulation once the devices exist.
 struct Session {
     inputs: Inputs,
     devices: Vec<Device>,
@@ -103,10 +103,10 @@ struct Session {
     /// The inputs, the devices, the timer.
     files: Vec<libc::pollfd>,
     timer: Timer,
-    /// What the timer is set to. Most packets that are received leave it as it is.
+    /// What the timer is set to. Most received packets do not change it.
     alarm: Option<Nanos>,
-    /// The clock of the network and the processor time at its start. Until then devices are not read:
-    /// what is sent waits in them.
+    /// The network's clock and the processor time at its start. Until then devices are not read: packets wait
+    /// in them.
     start: Option<(RealClock, Nanos)>,
 }
 
@@ -138,7 +138,7 @@ impl Session {
         }
     }
 
-    /// Reads what the last wait has found, and writes what is due.
+    /// Reads what the last wait found, and writes what is due.
     fn move_packets(&mut self) -> io::Result<()> {
         let Some((clock, _)) = &self.start else { return Ok(()) };
         for (device, file) in self.files[INPUTS..].iter().take(self.devices.len()).enumerate() {
@@ -167,13 +167,13 @@ impl Session {
         sys::wait(&mut self.files, false)
     }
 
-    /// Does what it is told; false if that was to stop.
+    /// Carries out a command; false if it was to stop.
     fn obey(&mut self, command: Command) -> Result<bool, String> {
         match command {
             Command::Start if self.start.is_none() => {
                 self.start = Some((RealClock::start(), sys::cpu_time()));
             }
-            Command::Start => return Err("command: one start expected, found another".into()),
+            Command::Start => return Err("command: expected one start, found another".into()),
             Command::Down { path } => self.relay.set_path_up(path, false),
             Command::Up { path } => self.relay.set_path_up(path, true),
             Command::Stop => return Ok(false),
@@ -181,7 +181,7 @@ impl Session {
         Ok(true)
     }
 
-    /// What the emulation took since its start.
+    /// What the emulation has used since its start.
     fn effort(&self, scheduling: &'static str) -> Effort {
         let (elapsed, cpu) =
             self.start.as_ref().map_or((0, 0), |(clock, cpu)| (clock.now(), sys::cpu_time() - cpu));

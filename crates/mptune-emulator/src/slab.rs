@@ -1,12 +1,11 @@
-//! Where packets are kept while the network carries what it needs to know of them.
+//! Where packets are kept while the network carries what it needs to know about them.
 //!
-//! A slot is taken for a packet and given back when it was delivered. The network drops packets
-//! without a word, so when slots run out, those that nobody has any more are collected: the owner
-//! names the ones in use.
+//! A slot is taken for a packet and returned when it is delivered. The network drops packets silently, so when
+//! slots run out, unused ones are collected: the owner marks the ones in use.
 
-/// Bytes of a slot: a packet of 1500 bytes and what is before it.
+/// Bytes of a slot: a packet of 1500 bytes and what precedes it.
 pub(crate) const SLOT: usize = 2048;
-/// Slots that are allocated at once; memory is touched only when they are used.
+/// Slots allocated at once; memory is touched only when they are used.
 const CHUNK: usize = 512;
 
 /// A slot's number.
@@ -18,7 +17,7 @@ pub(crate) struct Slab {
     chunks: Vec<Box<[u8]>>,
     /// Slots without a packet; the last one is taken next, while it is still in the cache.
     free: Vec<Slot>,
-    /// Most chunks there may be.
+    /// Most chunks allowed.
     limit: usize,
 }
 
@@ -27,32 +26,32 @@ pub(crate) struct Slab {
 pub(crate) struct Marks(Vec<bool>);
 
 impl Marks {
-    /// This one is.
+    /// Marks a slot as in use.
     pub fn keep(&mut self, slot: Slot) {
         self.0[slot as usize] = true;
     }
 }
 
 impl Slab {
-    /// An empty one that will never have more than about `limit` slots.
+    /// An empty slab that will never have more than about `limit` slots.
     pub fn new(limit: usize) -> Self {
         Self { chunks: Vec::new(), free: Vec::new(), limit: limit.div_ceil(CHUNK) }
     }
 
-    /// A free slot; none if there is none and [`Self::collect`] should be called.
+    /// A free slot; if none, [`Self::collect`] should be called.
     #[inline]
     pub fn take(&mut self) -> Option<Slot> {
         self.free.pop()
     }
 
-    /// Gives a slot back.
+    /// Returns a slot.
     #[inline]
     pub fn release(&mut self, slot: Slot) {
         self.free.push(slot);
     }
 
-    /// Frees all slots but those that `mark` marks. If that is less than a quarter of all, there will
-    /// be twice as many, so that the effort per packet stays the same however many there are.
+    /// Frees all slots except those that `mark` marks. If fewer than a quarter become free, their number
+    /// doubles, so the effort per packet stays constant.
     pub fn collect(&mut self, mark: impl FnOnce(&mut Marks)) {
         let mut marks = Marks(vec![false; self.chunks.len() * CHUNK]);
         mark(&mut marks);
@@ -89,7 +88,7 @@ mod tests {
     use std::collections::HashSet;
 
     proptest! {
-        /// Take, release, or lose a slot without a word; 1 in 4 of each, the rest are taken.
+        /// Take, release, or silently lose a slot; 1 in 4 of each, the rest are taken.
         #[test]
         fn no_slot_is_given_twice_none_is_lost_and_the_limit_holds(
             steps in prop::collection::vec(0u8..4, 0..4000), limit in 1usize..4,

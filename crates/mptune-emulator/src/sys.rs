@@ -10,11 +10,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-/// A real-time priority is before all that has none, and the second lowest before traffic that has one.
+/// Any real-time priority goes before processes without one; the second lowest goes before traffic that has
+/// one.
 const PRIORITY: c_int = 2;
 /// Nice value where real-time scheduling is not permitted.
 const NICE: c_int = -20;
-/// Timers may be so late that they can expire together (prctl(2), PR_SET_TIMERSLACK).
+/// How late timers may be, so that they can expire together (prctl(2), PR_SET_TIMERSLACK).
 const TIMER_SLACK_NS: libc::c_ulong = 1_000;
 
 /// What a call returned, or the error it left.
@@ -22,7 +23,7 @@ fn checked(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Has this process killed when the thread that started it ends, however it ends.
+/// Makes the kernel kill this process when the thread that started it ends, however it ends.
 ///
 /// # Errors
 /// The kernel's, or that the parent has ended already.
@@ -36,7 +37,7 @@ pub(crate) fn die_with_parent() -> io::Result<()> {
     Err(io::Error::other("the process that started this one has ended"))
 }
 
-/// Asks to be scheduled before others and woken in time; tells how it is scheduled now.
+/// Asks to be scheduled before others and woken in time; returns how it is scheduled now.
 pub(crate) fn hurry() -> &'static str {
     let priority = libc::sched_param { sched_priority: PRIORITY };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
@@ -60,7 +61,7 @@ pub(crate) fn current_processor() -> Option<usize> {
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// The processors that this thread may be on, in order.
+/// The processors that this thread may run on, in order.
 ///
 /// # Errors
 /// The machine has more of them than a set holds (1024).
@@ -77,7 +78,7 @@ pub(crate) fn allowed_processors() -> io::Result<Vec<usize>> {
     Ok((0..libc::CPU_SETSIZE as usize).filter(has).collect())
 }
 
-/// Lets this thread be on these processors only.
+/// Restricts this thread to these processors.
 pub(crate) fn allow_processors(processors: &[usize]) -> io::Result<()> {
     // SAFETY: a set is an array of bits, for which zero is a value; CPU_SET panics on a number beyond
     // it; the call reads the set, which outlives it; 0 is this thread.
@@ -103,8 +104,8 @@ pub(crate) fn enter_network_namespace(namespace: &File) -> io::Result<()> {
     checked(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// Makes a TUN device behind an open `/dev/net/tun`, without packet information and with a header of what is
-/// left to the device. It lives as long as the file is open. What does not fit of the name is left out.
+/// Creates a TUN device on an open `/dev/net/tun`, without packet information and with a header that says what
+/// is left to the device. It lives as long as the file is open. A name that is too long is truncated.
 pub(crate) fn make_tun(file: &File, name: &str) -> io::Result<()> {
     // SAFETY: an ifreq consists of numbers and a union of numbers and pointers, for all of which zero
     // is a value.
@@ -119,15 +120,15 @@ pub(crate) fn make_tun(file: &File, name: &str) -> io::Result<()> {
     checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) }).map(drop)
 }
 
-/// Has the kernel leave to a TUN device what it can: checksums, and the cutting of what TCP sends at once.
-/// A kernel that refuses does both itself and says so in each header.
+/// Makes the kernel leave to a TUN device what it can: checksums, and cutting what TCP sends at once. A kernel
+/// that refuses does both itself and says so in each header.
 pub(crate) fn take_over_offloads(tun: &File) {
     let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
     // SAFETY: TUNSETOFFLOAD takes a number and touches no memory.
     unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) };
 }
 
-/// Something that becomes readable at a time, to the nanosecond.
+/// A descriptor that becomes readable at a given time, to the nanosecond.
 #[derive(Debug)]
 pub(crate) struct Timer(OwnedFd);
 
@@ -141,7 +142,7 @@ impl Timer {
         Ok(Self(timer))
     }
 
-    /// From now on it is not readable, and will be after `delay`, which is more than 0; none: never.
+    /// Makes it unreadable now, and readable after `delay`, which is more than 0; none: never.
     pub fn set(&self, delay: Option<Duration>) -> io::Result<()> {
         let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let value = delay.map_or(zero, |delay| libc::timespec {
@@ -162,7 +163,7 @@ impl AsFd for Timer {
     }
 }
 
-/// Waits until something can be read, or just looks. A signal ends it early, with nothing to read.
+/// Waits until something can be read, or only checks. A signal ends it early, with nothing to read.
 pub(crate) fn wait(files: &mut [libc::pollfd], just_look: bool) -> io::Result<()> {
     let (first, number) = (files.as_mut_ptr(), files.len() as libc::nfds_t);
     // SAFETY: pointer and number are those of a slice that is ours for the time of the call.
@@ -180,7 +181,7 @@ pub(crate) fn readable(file: BorrowedFd<'_>) -> libc::pollfd {
     libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 }
 }
 
-/// Where the signal handler tells of a signal: a descriptor that is never closed, -1 before.
+/// Where the signal handler reports a signal: a descriptor that is never closed, -1 before.
 static TERMINATION: AtomicI32 = AtomicI32::new(-1);
 
 extern "C" fn on_termination(_signal: c_int) {

@@ -1,17 +1,16 @@
 //! The Python module `mptune._core`: signature, call, map the error.
 //!
-//! Not a place for logic: whatever can be tested without an interpreter lives in `mptune-core`.
+//! Not a place for logic: everything that can be tested without an interpreter lives in `mptune-core`.
 //! The Python docs are in `python/mptune/_core.pyi`.
 
-use mptune_core::mptcp::{memory, scheduler};
+use errors::SpecError;
+use mptune_core::mptcp::{accounting, scheduler};
 use mptune_core::{congestion, pathmanager, trial::TrialSpec};
-use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+mod errors;
 mod path_manager;
-
-create_exception!(_core, SpecError, PyValueError, "A trial that cannot be run.");
 
 /// The version of the core, as in `Cargo.toml`.
 #[pyfunction]
@@ -29,6 +28,15 @@ fn path_managers() -> Vec<&'static str> {
     pathmanager::NAMES.to_vec()
 }
 
+/// The options of each path manager as JSON, with kinds, units, defaults and meaning.
+#[pyfunction]
+fn path_manager_options() -> PyResult<Vec<u8>> {
+    let options =
+        pathmanager::NAMES.iter().map(|&name| (name, pathmanager::Policy::describe(name)));
+    let options: std::collections::BTreeMap<_, _> = options.collect();
+    serde_json::to_vec(&options).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
 #[pyfunction]
 fn schedulers() -> Vec<&'static str> {
     scheduler::NAMES.to_vec()
@@ -36,13 +44,13 @@ fn schedulers() -> Vec<&'static str> {
 
 #[pyfunction]
 fn accountings() -> Vec<&'static str> {
-    memory::NAMES.to_vec()
+    accounting::NAMES.to_vec()
 }
 
 #[pyfunction]
 fn simulate(py: Python<'_>, trial: &[u8]) -> PyResult<Vec<u8>> {
     let spec: TrialSpec = serde_json::from_slice(trial)
-        .map_err(|error| SpecError::new_err(("", format!("a trial expected: {error}"))))?;
+        .map_err(|error| SpecError::new_err(("", format!("expected a trial: {error}"))))?;
     let outcome = py
         .detach(|| spec.run())
         .map_err(|error| SpecError::new_err((error.key, error.expected)))?;
@@ -55,23 +63,16 @@ fn emulator_main(py: Python<'_>) -> i32 {
     py.detach(mptune_emulator::main)
 }
 
-#[cfg(target_os = "linux")]
-#[pyfunction]
-fn meter_main(py: Python<'_>) -> i32 {
-    py.detach(mptune_meter::main)
-}
-
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SpecError", module.py().get_type::<SpecError>())?;
-    module.add_class::<path_manager::PathManager>()?;
     #[cfg(target_os = "linux")]
     module.add_function(wrap_pyfunction!(emulator_main, module)?)?;
-    #[cfg(target_os = "linux")]
-    module.add_function(wrap_pyfunction!(meter_main, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;
     module.add_function(wrap_pyfunction!(path_managers, module)?)?;
+    module.add_function(wrap_pyfunction!(path_manager_options, module)?)?;
+    module.add_function(wrap_pyfunction!(path_manager::path_manager_start, module)?)?;
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;
     module.add_function(wrap_pyfunction!(accountings, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)

@@ -12,17 +12,17 @@ use mptune_core::simulation::Simulation;
 use mptune_core::units::{MILLISECOND, SECOND};
 use serde::Serialize;
 
-/// Of what a single-path flow gets on the best path, or of the sum of two idle paths: as much at least.
+/// At least this share of a single-path flow's throughput on the best path, or of the sum of two idle paths.
 pub const LEAST_THROUGHPUT: f64 = 0.9;
-/// Of the share that the same subflows of uncoupled Reno have on the congested path: as much at most.
+/// At most this fraction of the share that the same subflows of uncoupled Reno have on the congested path.
 pub const MOST_ON_CONGESTED: f64 = 0.8;
-/// What happens before is not measured: slow start, and shares that settle, s.
+/// The time before is not measured: slow start, and shares that settle, s.
 pub const WARM_UP: u64 = 20;
 /// Measured time, s.
 pub const SPAN: u64 = 80;
 /// RTT of a path without a queue, ms.
 const RTT_MS: f64 = 50.0;
-/// Student's t for 95 % of both sides, by degrees of freedom from 1.
+/// Two-sided 95 % quantiles of Student's t, by degrees of freedom from 1.
 const T: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
 
 /// A mean over seeds with the half width of its 95 % interval.
@@ -43,7 +43,7 @@ impl Estimate {
     }
 }
 
-/// What one congestion control did.
+/// Results of one congestion control.
 #[derive(Debug, Clone, Serialize)]
 pub struct Rules {
     pub cc: String,
@@ -52,11 +52,11 @@ pub struct Rules {
     pub one_against_reno: Estimate,
     /// Share that two subflows take from one flow of the same control.
     pub two_against_one: Estimate,
-    /// Throughput over two paths, of that of one flow of the control on the better path: the paths lose
-    /// 0.05 and 0.4 % of their packets; carry one and four Reno flows.
+    /// Throughput over two paths, relative to one flow of the control on the better path: the paths lose 0.05
+    /// and 0.4 % of their packets; they carry one and four Reno flows.
     pub lossy: Estimate,
     pub busy: Estimate,
-    /// Throughput over two paths that nobody else uses, of what they carry together.
+    /// Throughput over two idle paths, relative to what they carry together.
     pub idle: Estimate,
     /// Share of the traffic on the path with four Reno flows, the other having one.
     pub on_congested: Estimate,
@@ -83,12 +83,12 @@ impl Rules {
         }
     }
 
-    /// No matter what else is on the paths.
+    /// Holds whatever else is on the paths.
     pub fn improves_throughput(&self) -> bool {
         [self.lossy, self.busy, self.idle].iter().all(|found| found.mean >= LEAST_THROUGHPUT)
     }
 
-    /// The shares are nearer to those of one flow than to those of two, whoever the other flow is.
+    /// The shares are closer to those of one flow than to those of two, whichever the other flow is.
     pub fn does_no_harm(&self) -> bool {
         let nearer_to_one = |two: Estimate, one: f64| two.mean < (one + of_two_flows(one)) / 2.0;
         nearer_to_one(self.two_against_reno, self.one_against_reno.mean)
@@ -101,7 +101,7 @@ impl Rules {
     }
 }
 
-/// The share of two flows of which one has that share.
+/// The share of two flows of which one alone has this share.
 pub fn of_two_flows(one: f64) -> f64 {
     2.0 * one / (1.0 + one)
 }
@@ -122,7 +122,7 @@ fn bytes(network: &NetworkSpec, flows: &[Flow<'_>], seed: u64) -> (Vec<f64>, Vec
         simulation.connect(connection(cc, pm, path, 0));
     }
     let totals = |simulation: &Simulation| {
-        let of = |number| simulation.connection(number).series.total();
+        let of = |number| simulation.connection(number).series().total();
         let subflows = simulation.connection(0).subflows.iter();
         let subflows: Vec<_> = subflows.map(|subflow| subflow.series.total()).collect();
         ((0..flows.len()).map(of).collect::<Vec<_>>(), subflows)
@@ -164,7 +164,7 @@ fn between_reno_flows(cc: &str, seed: u64) -> (f64, f64) {
     (together[0] / alone[0], subflows[1] / (subflows[0] + subflows[1]))
 }
 
-/// What a connection gets of two paths that nobody else uses: both, says RFC 6356 section 1.
+/// What a connection gets from two idle paths: both, says RFC 6356 section 1.
 fn on_idle_paths(cc: &str, seed: u64) -> f64 {
     let rates = [20.0, 10.0];
     let network = disjoint(&rates.map(bottleneck));

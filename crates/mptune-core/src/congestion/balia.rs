@@ -7,27 +7,25 @@
 //!
 //! Compared with the Linux MPTCP fork, `net/mptcp/mptcp_balia.c`:
 //!
-//! - alpha = max(x) / x_r is a fraction in the reduction too; the fork cuts it to a whole number
-//!   there, so that it halves the window up to alpha 2 and takes 3/4 above, where the draft goes
-//!   from 1/2 to 3/4 in between.
+//! - alpha = max(x) / x_r is a fraction in the reduction too; the fork truncates it to a whole number there, so
+//!   it halves the window up to alpha 2 and takes 3/4 above, where the draft goes from 1/2 to 3/4 in between.
 //! - Growth is per acknowledged segment; the fork's is per ACK, half as fast with delayed ACKs, and
 //!   in whole segments.
 //! - The growth is computed once per window and after every congestion event of the subflow; the fork
-//!   computes growth and reduction when its window has grown by a segment. The reduction follows
-//!   from the rates when it happens.
+//!   computes growth and reduction when its window has grown by a segment. The reduction uses the rates at the
+//!   time it happens.
 //! - `ssthresh` is at least 1 segment with several subflows, as in the fork.
 //!
 //! The draft's formulas have an unstable fixed point where paths are equal: near alpha 1 the growth
-//! has a factor (1 + alpha) (4 + alpha) / 10 and the reduction alpha, which rises faster, so that the
-//! smaller window shrinks on until alpha is past 1.5, at 1.65. Losses at random make the windows
-//! change places, and on average they are equal. In the fork alpha is 1 up to 2 in the reduction, and
-//! equal windows are stable.
+//! has a factor (1 + alpha) (4 + alpha) / 10 and the reduction alpha, which rises faster, so the smaller window
+//! keeps shrinking until alpha is past 1.5, at 1.65. Random losses make the windows change places, and on
+//! average they are equal. In the fork alpha is 1 up to 2 in the reduction, and equal windows are stable.
 
 use super::coupling::{MIN_SSTHRESH_COUPLED, PerWindow, coupled};
 use super::{Ack, CongestionControl, Peer, Peers, Window, reno};
 use crate::units::Nanos;
 
-/// The reduction is at most so many halves of the window.
+/// The reduction is at most this many halves of the window.
 const MAX_HALVES: f64 = 1.5;
 
 /// Segments per ns.
@@ -35,7 +33,7 @@ fn rate(peer: &Peer) -> f64 {
     peer.cwnd / peer.srtt as f64
 }
 
-/// alpha of the own subflow: 1 on the fastest, larger on slower ones.
+/// alpha of the controller's own subflow: 1 on the fastest, larger on slower ones.
 fn alpha(peers: Peers<'_>) -> f64 {
     peers.usable().map(rate).fold(0.0, f64::max) / rate(peers.mine())
 }
@@ -114,7 +112,7 @@ mod tests {
             100.0 / (0.2 * 300.0 * 300.0) * (3.0 / 2.0) * (6.0 / 5.0),
             1e-9,
         );
-        // Equal paths: each grows as one of a single flow with their sum would, over their number.
+        // Equal paths: each grows like a single flow with the sum of their windows, divided by their number.
         assert_close(growth(&[peer(10.0, 70); 4], 2), 10.0 / 1_600.0, 1e-9);
     }
 
@@ -143,7 +141,7 @@ mod tests {
     }
 
     /// Balance of growth and reduction with equal RTTs. The better path has alpha 1, so the windows
-    /// add up to sqrt(2 / p); the worse has (1 + alpha) (4 + alpha) / 15 = q / p where alpha is past
+    /// add up to sqrt(2 / p); the worse has (1 + alpha) (4 + alpha) / 15 = q / p if alpha is past
     /// 1.5, and alpha is the ratio of the windows.
     #[test]
     fn windows_settle_at_the_fixed_point() {
@@ -157,7 +155,7 @@ mod tests {
         assert_close(one + other, 2000.0_f64.sqrt(), 0.01);
     }
 
-    /// Hardly unequal losses: the windows do not stay near each other, but settle where
+    /// Almost equal losses: the windows do not stay near each other, but settle where
     /// (1 + alpha) (4 + alpha) / 15 is 1.
     #[test]
     fn almost_equal_paths_get_unequal_windows() {

@@ -1,16 +1,16 @@
 //! One flow through one bottleneck, for the tests of controllers that follow delays, rates or marks:
 //! a FIFO of a given rate and length and a constant delay, segment by segment.
 //!
-//! Not a TCP: every segment is acknowledged, a loss shows when the next segment arrives and is not
-//! repaired, a reduction is made at once, and what happens during a recovery begins the next. A path
-//! that marks is taken to lose nothing.
+//! Not a TCP: every segment is acknowledged, a loss shows when the next segment arrives and is not repaired, a
+//! reduction is made at once, and a loss during a recovery begins the next. A path that marks is assumed to
+//! lose nothing.
 
 use super::testing::{ack, alone};
 use super::{CongestionControl, RateSample, Window};
 use crate::units::{NEVER, Nanos, Seq};
 use std::collections::VecDeque;
 
-/// A segment on its way and what was known when it left.
+/// A segment in flight and what was known when it left.
 struct Segment {
     sent_at: Nanos,
     /// Its acknowledgement arrives then, or never.
@@ -30,10 +30,10 @@ pub struct Bottleneck<C> {
     pub delay: Nanos,
     /// Segments/s.
     pub rate: f64,
-    /// Segments the queue holds, and how many there must be for a mark.
+    /// Segments the queue holds, and how many make it mark.
     pub capacity: f64,
     pub threshold: f64,
-    /// One in so many segments is lost on the way.
+    /// One in this many segments is lost on the way.
     pub loss_interval: Seq,
     /// A policer in front of the queue: tokens/s, one per segment, and the tokens it has and may have.
     pub policed_rate: f64,
@@ -132,7 +132,7 @@ impl<C: CongestionControl> Bottleneck<C> {
         }
     }
 
-    /// Fills the bucket for the time since the last segment and takes a token, if there is one.
+    /// Fills the bucket for the time since the last segment and takes a token, if available.
     fn pass_policer(&mut self, since: Nanos) -> bool {
         let filled = self.tokens + self.policed_rate * (self.now - since) as f64 / 1e9;
         self.tokens = filled.min(self.bucket);
@@ -199,7 +199,7 @@ impl<C: CongestionControl> Bottleneck<C> {
         }
     }
 
-    /// Ends a recovery, and begins one for a loss or a mark.
+    /// Ends a recovery, and begins one after a loss or a mark.
     fn react(&mut self, lost: bool, marked: bool) {
         self.again |= lost || marked;
         if self.recovery_end.is_some_and(|end| self.una >= end) {

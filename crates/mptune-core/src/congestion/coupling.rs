@@ -1,22 +1,21 @@
-//! What coupled controllers share: when several subflows share the growth, and sums over the
-//! subflows that are worth keeping for a window. Not the growth itself, which each controller has
-//! its own law for.
+//! What coupled controllers share: when several subflows share the growth, and sums over the subflows that are
+//! worth keeping for a window. Not the growth itself: each controller has its own law.
 
 use super::{Ack, Peers};
 use crate::units::Seq;
 
-/// Smallest `ssthresh` with several subflows, segments: so that together they can be as slow as one
-/// (drafts of OLIA and BALIA, fork).
+/// Smallest `ssthresh` with several subflows, segments: together they can be as slow as one flow (drafts of
+/// OLIA and BALIA, fork).
 pub const MIN_SSTHRESH_COUPLED: f64 = 1.0;
 
-/// Several subflows share the growth, the own one among them.
+/// Several subflows share the growth, including the controller's own.
 #[inline]
 pub fn coupled(peers: Peers<'_>) -> bool {
     peers.mine().usable && peers.usable().nth(1).is_some()
 }
 
-/// A value computed from all subflows, anew once per window of the own one: per-ACK cost does not
-/// grow with the number of subflows, and nothing in it is older than an RTT.
+/// A value computed from all subflows, once per window of the controller's own: per-ACK cost does not grow with
+/// the number of subflows, and nothing in it is older than an RTT.
 #[derive(Debug, Clone, Default)]
 pub struct PerWindow {
     value: f64,
@@ -35,7 +34,7 @@ impl PerWindow {
         self.value
     }
 
-    /// The window changed otherwise than by growth: the next ACK computes anew.
+    /// The window changed by something other than growth: the next ACK recomputes the value.
     pub fn expire(&mut self) {
         self.end = 0;
     }

@@ -1,7 +1,7 @@
 //! CUBIC: RFC 9438, with HyStart (`hystart`) as in Linux.
 //!
-//! Not the undoing of spurious events (section 4.9), not the shape of a recovery (PRR, in the
-//! sender). `Figure n` is the RFC's numbering.
+//! Not undoing spurious events (section 4.9), and not the shape of a recovery (PRR, in the sender). `Figure n`
+//! follows the RFC's numbering.
 //!
 //! Compared with Linux `net/ipv4/tcp_cubic.c`:
 //!
@@ -16,13 +16,13 @@
 //!   section 4.8 only sets K to 0 and W_max to the first window.
 //! - In the Reno-friendly region the window is set to W_est at once (section 4.3); Linux lets it
 //!   approach W_est within an RTT. alpha becomes 1 once W_est reaches cwnd_prior (section 4.3);
-//!   Linux knows no such step.
+//!   Linux has no such step.
 //! - Above its target the window stands still (section 4.2); Linux lets it grow by 1 % of a segment
 //!   per RTT (`100 * cwnd`).
 //! - t leaves out the time in which something other than the window limited sending (a MUST of
 //!   section 4.2); Linux leaves out only idle times (`CA_EVENT_TX_START`).
-//! - `ssthresh` follows from the window, not from the flight size (section 4.6 allows it where the
-//!   window does not grow unless it limits sending; Linux `cubictcp_recalc_ssthresh`).
+//! - `ssthresh` follows from the window, not from the flight size (section 4.6 allows it if the window does not
+//!   grow unless it limits sending; Linux `cubictcp_recalc_ssthresh`).
 
 use super::hystart::HyStart;
 use super::{Ack, CongestionControl, Peers, Window};
@@ -36,9 +36,9 @@ const BETA: f64 = 0.7;
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// Section 4.6: at least two segments.
 const MIN_SSTHRESH: f64 = 2.0;
-/// Section 4.2: the target is at most so many windows, which is slower than slow start.
+/// Section 4.2: the target is at most this many windows, which is slower than slow start.
 const MAX_TARGET: f64 = 1.5;
-/// Linux: the target is at least so many windows while no maximum is known.
+/// Linux: the target is at least this many windows while no maximum is known.
 const MIN_TARGET_UNKNOWN: f64 = 1.05;
 
 /// Figure 1: the window `t` seconds after the stage began.
@@ -76,7 +76,7 @@ fn w_max_after(cwnd: f64, w_max: Option<f64>) -> f64 {
 /// One congestion-avoidance stage.
 #[derive(Debug, Clone)]
 struct Stage {
-    /// When it began, moved on by the time that does not count.
+    /// When it began, shifted by the time that does not count.
     start: Nanos,
     /// The plateau of Figure 1: W_max, or the first window if that is larger (Linux
     /// `bic_origin_point`).
@@ -110,7 +110,7 @@ pub struct Cubic {
     stage: Option<Stage>,
     /// When the window last limited sending.
     last_limited: Nanos,
-    /// It did not since then.
+    /// Since when it has not.
     paused: bool,
     hystart: HyStart,
 }
@@ -259,8 +259,8 @@ mod tests {
         }
     }
 
-    /// Section 5: the mean window under deterministic losses, with beta of 0.7. The RFC's formula
-    /// leaves out fast convergence, which lowers every other plateau.
+    /// Section 5: the mean window under deterministic losses, with beta of 0.7. The RFC's formula ignores fast
+    /// convergence, which lowers every other plateau.
     #[test]
     fn the_concave_region_has_the_mean_window_of_the_rfc() {
         for (segments, rtt) in [(10_000, RTT), (20_000, 2 * RTT), (100_000, RTT)] {

@@ -1,27 +1,25 @@
 //! DCTCP: RFC 8257. Reduces the window by the share of marked segments, where other controls halve it
 //! at the first mark.
 //!
-//! Not the receiver's part, an echo of each mark (section 3.2), which [`CongestionControl::ECN_PER_SEGMENT`] asks
-//! for, and not the marking threshold, which is the network's.
+//! Not the receiver's part, an echo of each mark (section 3.2), which [`CongestionControl::ECN_PER_SEGMENT`]
+//! requests, and not the marking threshold, which belongs to the network.
 //!
 //! Compared with Linux `net/ipv4/tcp_dctcp.c`:
 //!
-//! - alpha and the share of marked segments are fractions; Linux has alpha in 1/1024, so that there
-//!   it does reach 0.
+//! - alpha and the share of marked segments are fractions; Linux has alpha in 1/1024, so there it can reach 0.
 //! - A window of observation ends when a segment sent after it began is acknowledged (section 3.3);
-//!   in Linux already when everything sent before is. The segments of the ACK that ends it belong to
-//!   it (section 3.3); in Linux to the next.
-//! - As in Linux, alpha begins at 1 (`dctcp_alpha_on_init`), segments rather than bytes
-//!   are counted, those acknowledged selectively when they are (section 3.3 counts what is
-//!   acknowledged cumulatively), every loss halves the window (section 3.5) and growth is Reno's
-//!   (section 3.4).
-//! - Linux without ECN on the path falls back to Reno; here there are no marks then, and growth and
-//!   reaction to loss are Reno's anyway.
+//!   in Linux as soon as everything sent before it is. The segments of the ACK that ends it belong to it
+//!   (section 3.3); in Linux to the next.
+//! - As in Linux, alpha begins at 1 (`dctcp_alpha_on_init`), segments rather than bytes are counted, those
+//!   acknowledged selectively when that happens (section 3.3 counts what is acknowledged cumulatively), every
+//!   loss halves the window (section 3.5) and growth is Reno's (section 3.4).
+//! - Linux falls back to Reno if the path has no ECN; here there are no marks then, and growth and reaction to
+//!   loss are Reno's anyway.
 
 use super::{Ack, CongestionControl, Peers, Window, reno};
 use crate::units::{Nanos, Seq};
 
-/// Weight of the newest window in alpha: section 4.2 names it as in use (`dctcp_shift_g` 4).
+/// Weight of the newest window in alpha: section 4.2 mentions it as used in practice (`dctcp_shift_g` 4).
 const G: f64 = 1.0 / 16.0;
 
 /// DCTCP.
@@ -29,7 +27,7 @@ const G: f64 = 1.0 / 16.0;
 pub struct Dctcp {
     /// Estimated share of marked segments.
     alpha: f64,
-    /// Segments acknowledged in this window of observation, and the marked among them.
+    /// Segments acknowledged in this window of observation, and how many of them were marked.
     acked: u32,
     marked: u32,
     /// The window of observation ends when a segment after this one is acknowledged.
@@ -82,7 +80,7 @@ mod tests {
     use super::*;
     use crate::congestion::testing::{ack, alone, assert_close, avoiding};
 
-    /// Windows of ten segments of which so many are marked.
+    /// Windows of ten segments of which this many are marked.
     fn observe(dctcp: &mut Dctcp, marked: &[u32]) {
         for &marked in marked {
             let end = dctcp.window_end;

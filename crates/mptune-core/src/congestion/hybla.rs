@@ -8,20 +8,19 @@
 //! Follows Linux `net/ipv4/tcp_hybla.c` where it departs from the paper:
 //!
 //! - growth per ACK, not per acknowledged segment (delayed ACKs halve it);
-//! - rho = srtt / 25 ms (`rtt0`), at least 1, cut to eighths (`rho_3ls`) and computed anew only
-//!   when the smoothed RTT makes a new minimum (`hybla_recalc_param`);
+//! - rho = srtt / 25 ms (`rtt0`), at least 1, truncated to eighths (`rho_3ls`) and recomputed only when the
+//!   smoothed RTT reaches a new minimum (`hybla_recalc_param`);
 //! - the initial window is the whole part of rho (`hybla_init`): 1 segment below 50 ms, 16 at 400
 //!   ms;
-//! - the congestion-avoidance increment rho^2 / W is cut to 1/128 segment; where nothing is left,
-//!   above 128 rho^2 segments, the window grows by one segment per window of ACKs instead;
-//! - while the subflow is not open it grows as Reno (`hybla_state`); `ssthresh` is Reno's;
+//! - the congestion-avoidance increment rho^2 / W is truncated to 1/128 segment; where that is 0, above 128
+//!   rho^2 segments, the window grows by one segment per window of ACKs instead;
+//! - while the subflow is not in the open state it grows like Reno (`hybla_state`); `ssthresh` is Reno's;
 //! - in the exponent of the slow-start increment the whole part of rho is at most 16 (newer
 //!   kernels), and the window at most 65535 segments (`snd_cwnd_clamp`), which the
 //!   first slow-start ACK at an RTT of 400 ms would otherwise pass.
 //!
 //! Differences: 2^rho is exact where `hybla_fraction` is a table in 1/128 (0.5 % at most), Reno's
-//! growth is by fractions, and the fallback above 128 rho^2 counts from its own beginning, not from
-//! ACKs counted before.
+//! growth is by fractions, and the fallback above 128 rho^2 starts its own count, without ACKs counted before.
 
 use super::{Ack, CongestionControl, Peers, Window, reno};
 use crate::units::{MILLISECOND, Nanos};
@@ -50,7 +49,7 @@ fn slow_start_increment(rho: f64) -> f64 {
 /// TCP Hybla.
 #[derive(Debug, Clone)]
 pub struct Hybla {
-    /// The smallest smoothed RTT, which the two below follow from.
+    /// The smallest smoothed RTT, which determines the two below.
     min_srtt: Nanos,
     /// Segments per ACK in slow start.
     slow_start: f64,
@@ -133,8 +132,8 @@ mod tests {
         }
     }
 
-    /// The paper's aim: whatever the RTT, the rate grows by 1 / RTT0^2 segments per second per
-    /// second: W / RTT ACKs per second, each adding an increment to the window, over the RTT.
+    /// The paper's aim: whatever the RTT, the rate grows by 1 / RTT0^2 segments per second per second: W / RTT
+    /// ACKs per second, each adding an increment to the window, divided by the RTT.
     #[test]
     fn the_rate_grows_independently_of_the_rtt_in_congestion_avoidance() {
         for rtt_ms in [25, 50, 100, 200, 400] {

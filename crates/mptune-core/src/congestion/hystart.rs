@@ -1,18 +1,18 @@
 //! HyStart: slow start ends before it overflows the queue. S. Ha, I. Rhee, "Taming the elephants: new
-//! TCP slow start", Computer Networks 55(9), 2011, as Linux `hystart_update` (`net/ipv4/tcp_cubic.c`, on
-//! by default) has it.
+//! TCP slow start", Computer Networks 55(9), 2011, as in Linux `hystart_update` (`net/ipv4/tcp_cubic.c`, on by
+//! default).
 //!
-//! Not HyStart++ (RFC 9406), which RFC 9438 section 4.10 prefers for CUBIC and Linux does not have: it
-//! watches no train of ACKs, and after a rise of the delay goes on with a quarter of the growth for
-//! up to 5 rounds, and with slow start if the delay falls again. Here, as in Linux, the first sign
-//! ends slow start for good. The rise is an eighth of an RTT within 4 to 16 ms, seen in 8 samples, for
-//! both; of the smallest RTT of all in Linux, of that of the round before in RFC 9406 section 4.2.
+//! Not HyStart++ (RFC 9406), which RFC 9438 section 4.10 prefers for CUBIC and Linux does not have: it does not
+//! watch trains of ACKs, and after a rise in delay continues with a quarter of the growth for up to 5 rounds,
+//! and with slow start if the delay falls again. Here, as in Linux, the first sign ends slow start for good. In
+//! both the rise is an eighth of an RTT, between 4 and 16 ms, seen in 8 samples; of the smallest RTT of all in
+//! Linux, of the previous round's in RFC 9406 section 4.2.
 //!
 //! Compared with Linux:
 //!
-//! - The train of ACKs may be as long as half of the smallest RTT and 1 ms. What Linux adds for TSO and
-//!   GRO (`hystart_ack_delay`) is less above 2 Gbit/s; it takes the whole where the sender paces, and
-//!   CUBIC here does not.
+//! - The train of ACKs may be as long as half of the smallest RTT plus 1 ms. What Linux adds for TSO and GRO
+//!   (`hystart_ack_delay`) is less above 2 Gbit/s; it takes the whole RTT if the sender paces, which CUBIC here
+//!   does not.
 //! - The smallest RTT is the subflow's. Linux' own (`delay_min`) leaves out the first second after a
 //!   congestion event and is forgotten by a timeout.
 //! - A round that a timeout begins starts with the first ACK that counts, not with the timeout.
@@ -20,10 +20,10 @@
 use super::{Ack, Window};
 use crate::units::{MILLISECOND, Nanos, Seq};
 
-/// Windows below grow undisturbed, segments (`hystart_low_window`).
+/// Smaller windows grow undisturbed, segments (`hystart_low_window`).
 const LOW_WINDOW: f64 = 16.0;
-/// What TSO and GRO may delay ACKs (`hystart_ack_delay`): four bursts of 64 KiB at the rate of pacing,
-/// at most so much.
+/// How long TSO and GRO may delay ACKs (`hystart_ack_delay`): four bursts of 64 KiB at the pacing rate, at most
+/// this.
 const ACK_DELAY: Nanos = MILLISECOND;
 /// ACKs no further apart belong to one train (`hystart_ack_delta_us`).
 const TRAIN_SPACING: Nanos = 2 * MILLISECOND;
@@ -91,7 +91,7 @@ impl HyStart {
             self.round = None;
         }
         let round = self.round.get_or_insert_with(|| Round::new(ack));
-        // Rounds are told apart before: one begins when the window it filled has been acknowledged.
+        // Rounds are separated first: one begins when the window it filled has been acknowledged.
         if window.cwnd < LOW_WINDOW {
             return;
         }
@@ -102,7 +102,7 @@ impl HyStart {
         }
     }
 
-    /// A timeout: the path is to be found out anew.
+    /// A timeout: the path must be probed again.
     pub fn on_timeout(&mut self) {
         *self = Self::default();
     }
@@ -128,7 +128,7 @@ mod tests {
             Self { hystart: HyStart::default(), window, una: 0 }
         }
 
-        /// One ACK of a round of 1000 segments; whether slow start goes on.
+        /// One ACK of a round of 1000 segments; returns whether slow start continues.
         fn ack(&mut self, now: Nanos, rtt: Nanos) -> bool {
             self.una += 1;
             let mut facts = ack(1).at(now).rtt(rtt).sequence(self.una, self.una + 1_000);
@@ -137,7 +137,7 @@ mod tests {
             self.window.in_slow_start()
         }
 
-        /// ACKs of a round in even distance; when slow start ended, from the first ACK.
+        /// Evenly spaced ACKs of a round; returns when slow start ended, from the first ACK.
         fn round(&mut self, acks: u64, spacing: Nanos, rtt: Nanos) -> Option<Nanos> {
             (0..acks).map(|number| number * spacing).find(|&at| !self.ack(RTT + at, rtt))
         }
@@ -206,8 +206,8 @@ mod tests {
         assert_eq!(start.round(500, MILLISECOND, 2 * RTT), None);
     }
 
-    /// Sends two segments for each that is acknowledged, on a path of 350 Mbit/s with an RTT of 20 ms: the
-    /// window with which slow start ends.
+    /// Sends two segments for each acknowledged one, on a path of 350 Mbit/s with an RTT of 20 ms; returns the
+    /// window at the end of slow start.
     fn window_at_the_end() -> f64 {
         const PACKET: Nanos = 1500 * 8 * 1_000 / 350;
         let mut hystart = HyStart::default();

@@ -13,9 +13,9 @@
 //! - alpha is computed once per window and after every congestion event of the subflow, as section
 //!   4.1 proposes; the fork keeps one for the connection and computes it when any window has grown by
 //!   a segment. With n equal subflows each grows by a segment in n^2 RTTs, so here it is no older.
-//! - The window of a subflow in fast recovery counts as its `ssthresh` (section 3); the
-//!   fork takes the window PRR shrinks. Neither takes the flight size where the application sends less
-//!   than the window allows (section 3).
+//! - The window of a subflow in fast recovery counts as its `ssthresh` (section 3); the fork uses the window
+//!   that PRR shrinks. Neither uses the flight size when the application sends less than the window allows
+//!   (section 3).
 //! - alpha / cwnd_total is one expression, max(w / rtt^2) / (sum of w / rtt)^2: cwnd_total cancels.
 
 use super::coupling::{PerWindow, coupled};
@@ -151,8 +151,8 @@ mod tests {
         assert_eq!(Lia::default().on_congestion(&window, 0, Peers { all: &all, me: 0 }), 2.0);
     }
 
-    /// Balance of growth and halving, p w^2 / 2 = alpha w / w_total with equal RTTs: windows are as
-    /// 1/p, and together as large as Reno's on the better path, sqrt(2 / p).
+    /// Balance of growth and halving, p w^2 / 2 = alpha w / w_total with equal RTTs: windows are proportional
+    /// to 1/p, and together as large as Reno's on the better path, sqrt(2 / p).
     #[test]
     fn windows_settle_in_inverse_proportion_to_loss() {
         for (p, q) in [(1e-3, 1e-3), (1e-3, 2e-3), (5e-4, 4e-3)] {

@@ -8,17 +8,15 @@
 //!
 //! Compared with the Linux MPTCP fork, `net/mptcp/mptcp_olia.c`:
 //!
-//! - Best paths have the largest l / rtt^2, as in the fork and as the paper's loss-throughput
-//!   formula (rate ~ sqrt(l) / rtt) asks for; implementations that cite the draft also take l^2 /
-//!   rtt.
-//! - Windows are compared in whole segments, as in the fork: equal paths would else never tie.
+//! - Best paths have the largest l / rtt^2, as in the fork and as the paper's loss-throughput formula (rate ~
+//!   sqrt(l) / rtt) requires; implementations that cite the draft also use l^2 / rtt.
+//! - Windows are compared in whole segments, as in the fork: otherwise equal paths would never tie.
 //! - Growth is per acknowledged segment (the draft's bytes_acked); the fork's is per ACK, half as
 //!   fast with delayed ACKs.
-//! - Growth is exact; the fork cuts it to 1/1024 segment per ACK (`scale` 10) and drops the rest,
-//!   so that n equal paths stop growing at 1024 / n^2 segments each and one path at 1024. Here one
-//!   path is exactly Reno.
-//! - A window that alpha shrinks stays in congestion avoidance; the fork's enters slow start below
-//!   `ssthresh` and comes straight back, which the draft does not ask for.
+//! - Growth is exact; the fork truncates it to 1/1024 segment per ACK (`scale` 10), so n equal paths stop
+//!   growing at 1024 / n^2 segments each and one path at 1024. Here one path is exactly Reno.
+//! - A window that alpha shrinks stays in congestion avoidance; the fork's enters slow start below `ssthresh`
+//!   and comes straight back, which the draft does not require.
 //! - `ssthresh` is at least 1 segment with several subflows (draft), 2 in the fork
 //!   (`tcp_reno_ssthresh`).
 
@@ -42,7 +40,7 @@ fn quality(peer: &Peer) -> f64 {
     peer.acked_since_loss.max(peer.acked_between_losses) as f64 / (rtt * rtt)
 }
 
-/// alpha of the own subflow: over all subflows they add up to 0.
+/// alpha of the controller's own subflow: over all subflows they add up to 0.
 #[inline]
 fn alpha(peers: Peers<'_>) -> f64 {
     let largest = peers.usable().map(segments).max().unwrap_or(0);
@@ -77,7 +75,7 @@ fn linked_increase(peers: Peers<'_>) -> f64 {
     mine.cwnd / (sum * sum)
 }
 
-/// Congestion avoidance of coupled subflows. Where alpha shrinks the window, `ssthresh` gives way.
+/// Congestion avoidance of coupled subflows. Where alpha shrinks the window, `ssthresh` is lowered with it.
 #[inline]
 fn linked_growth(window: &mut Window, acked: f64, peers: Peers<'_>) {
     let increase = linked_increase(peers) + alpha(peers) / window.cwnd;
@@ -85,7 +83,7 @@ fn linked_growth(window: &mut Window, acked: f64, peers: Peers<'_>) {
     window.ssthresh = window.ssthresh.min(window.cwnd);
 }
 
-/// OLIA; what it knows of the subflows comes with every call.
+/// OLIA; what it knows about the subflows comes with every call.
 #[derive(Debug, Clone, Default)]
 pub struct Olia;
 

@@ -2,9 +2,8 @@
 //!
 //! Not fast recovery (PRR, in the sender). Compared with Linux `net/ipv4/tcp_cong.c`
 //! (`tcp_reno_cong_avoid`, `tcp_reno_ssthresh`): the same growth by acknowledged segments, and
-//! `ssthresh` is half the window rather than half the flight size of RFC 5681 equation 4. Linux
-//! counts the growth in whole segments once `cwnd` of them were acknowledged, here it is
-//! fractional.
+//! `ssthresh` is half the window rather than half the flight size of RFC 5681 equation 4. Linux counts growth
+//! in whole segments once `cwnd` of them are acknowledged; here it is fractional.
 
 use super::{Ack, CongestionControl, Peers, Window};
 use crate::units::Nanos;

@@ -1,19 +1,19 @@
 //! Scalable TCP: T. Kelly, "Scalable TCP: improving performance in highspeed wide area networks",
 //! ACM SIGCOMM CCR 33(2), 2003. Recovers from a loss within the same number of RTTs at any window.
 //!
-//! Not Kelly's threshold between legacy and scalable windows: as in Linux a window below 100
-//! segments grows as Reno's.
+//! Not Kelly's threshold between legacy and scalable windows: as in Linux a window below 100 segments grows
+//! like Reno's.
 //!
 //! Compared with Linux `net/ipv4/tcp_scalable.c`: the same constants (`TCP_SCALABLE_AI_CNT` 100,
-//! `TCP_SCALABLE_MD_SCALE` 3) and the same growth by acknowledged segments. Older kernels, the
-//! MPTCP fork's among them, count 50 per ACK, which is the same with delayed ACKs. Linux counts
-//! growth in whole segments, here it is fractional; the reduction is cut to whole segments as in
-//! Linux, so a window below 8 segments is not reduced at all.
+//! `TCP_SCALABLE_MD_SCALE` 3) and the same growth by acknowledged segments. Older kernels, including the MPTCP
+//! fork's, count 50 per ACK, which is the same with delayed ACKs. Linux counts growth in whole segments, here
+//! it is fractional; the reduction is truncated to whole segments as in Linux, so a window below 8 segments is
+//! not reduced at all.
 
 use super::{Ack, CongestionControl, Peers, Window};
 use crate::units::Nanos;
 
-/// The window grows by one segment per so many acknowledged ones; by Reno's rule below.
+/// The window grows by one segment per this many acknowledged ones; smaller windows by Reno's rule.
 const INCREASE_INTERVAL: f64 = 100.0;
 /// The share of the window given up at a congestion event.
 const DECREASE: f64 = 0.125;

@@ -1,4 +1,4 @@
-//! Helpers of the controllers' tests: acknowledgements that read as prose and an ideal path.
+//! Helpers for the controllers' tests: readable acknowledgements and an ideal path.
 //!
 //! Not a network: nothing is queued or lost unless the test says so.
 
@@ -35,7 +35,7 @@ impl Ack {
         Self { now, ..self }
     }
 
-    /// The RTT was never anything but `rtt`.
+    /// The RTT has always been `rtt`.
     pub fn rtt(self, rtt: Nanos) -> Self {
         Self { rtt: Some(rtt), srtt: rtt, min_rtt: rtt, ..self }
     }
@@ -121,8 +121,8 @@ impl<C: CongestionControl> Flow<C> {
         self.cc.on_recovered(&mut self.window, self.una, self.now);
     }
 
-    /// The mean window when one in `segments` is lost, after a transient of as many cycles as are
-    /// measured: segments acknowledged per RTT.
+    /// The mean window when one in `segments` is lost, as segments acknowledged per RTT; the transient before
+    /// lasts as many cycles as the measurement.
     pub fn mean_window(&mut self, segments: u32, cycles: u32) -> f64 {
         let mut start = self.now;
         for cycle in 0..2 * cycles {
@@ -138,8 +138,8 @@ impl<C: CongestionControl> Flow<C> {
     }
 }
 
-/// Fails unless a coupled controller is Reno on a connection's only usable subflow: bit by bit, over
-/// growth, losses and timeouts.
+/// Fails unless a coupled controller is Reno on a connection's only usable subflow: bit for bit, over growth,
+/// losses and timeouts.
 #[track_caller]
 pub fn assert_same_as_reno(mut cc: impl CongestionControl) {
     let all = [peer(10.0, 50), Peer { usable: false, ..peer(10.0, 20) }];
@@ -159,9 +159,8 @@ pub fn assert_same_as_reno(mut cc: impl CongestionControl) {
     }
 }
 
-/// Where the windows of two subflows with equal RTTs settle that lose those shares of their
-/// segments, when the chance of a loss takes away its share of a reduction with every ACK: the fluid
-/// model of the algorithm.
+/// Where the windows of two subflows with equal RTTs and these loss rates settle when every ACK applies the
+/// expected share of a reduction: the fluid model of the algorithm.
 pub fn equilibrium<C: CongestionControl + Clone>(cc: C, losses: [f64; 2]) -> [f64; 2] {
     let mut windows = losses.map(|loss: f64| 0.5 / loss.sqrt());
     for _ in 0..40_000 {
@@ -180,7 +179,7 @@ pub fn equilibrium<C: CongestionControl + Clone>(cc: C, losses: [f64; 2]) -> [f6
     windows
 }
 
-/// Fails unless `found` is within a share of `expected`.
+/// Fails unless `found` is within this share of `expected`.
 #[track_caller]
 pub fn assert_close(found: f64, expected: f64, share: f64) {
     assert!(

@@ -1,11 +1,11 @@
-//! What holds for every controller, whatever a sender tells it.
+//! What holds for every controller, whatever a sender reports to it.
 
 use super::testing::ack;
 use super::*;
 use crate::units::MICROSECOND;
 use proptest::prelude::*;
 
-/// What the sender may tell a controller.
+/// What the sender may report to a controller.
 #[derive(Debug, Clone)]
 enum Fact {
     Acked(Acked),
@@ -18,7 +18,7 @@ enum Fact {
     SiblingChanged(Peer),
 }
 
-/// What is free in an ACK.
+/// The free fields of an ACK.
 #[derive(Debug, Clone)]
 struct Acked {
     segments: u32,

@@ -6,31 +6,30 @@
 //!
 //! Follows Linux `net/ipv4/tcp_vegas.c` where it departs from the paper:
 //!
-//! - alpha 2, beta 4, gamma 1 and the estimate cut to whole segments, so the window rests at
-//!   estimates from 2 up to but not including 5, and slow start ends at 2;
+//! - alpha 2, beta 4, gamma 1 and the estimate truncated to whole segments, so the window rests at estimates
+//!   from 2 up to but not including 5, and slow start ends at 2;
 //! - the estimate is W (RTT - base) / base, the paper's is W (RTT - base) / RTT: a little larger;
-//! - RTT is the smallest of the round, and a round with fewer than 3 samples grows as Reno;
-//! - when slow start ends the window is set to the rate that came back times the base RTT, plus 1;
-//! - `ssthresh` is lifted to 3/4 of the window once per round (`tcp_current_ssthresh`);
-//! - it does not ask whether the window limited sending, except where it grows as Reno;
-//! - while the subflow is not open it grows as Reno (`tcp_vegas_state`), afterwards a new round
-//!   begins (`vegas_enable`), and after an idle time the base RTT too is learned anew
-//!   (`tcp_vegas_init`).
+//! - RTT is the smallest of the round, and a round with fewer than 3 samples grows like Reno;
+//! - when slow start ends the window is set to the delivered rate times the base RTT, plus 1; - `ssthresh` is
+//!   lifted to 3/4 of the window once per round (`tcp_current_ssthresh`);
+//! - it ignores whether the window limited sending, except where it grows like Reno;
+//! - while the subflow is not in the open state it grows like Reno (`tcp_vegas_state`), afterwards a new round
+//!   begins (`vegas_enable`), and after an idle time the base RTT is also learned again (`tcp_vegas_init`).
 //!
 //! Differences: Linux also starts a new round when reordering or a first duplicate ACK ends (the
-//! Disorder state, which the sender here does not have) and learns the base RTT anew after any
-//! moment with nothing in flight, here only after an idle time longer than the RTO.
+//! Disorder state, which the sender here does not have) and learns the base RTT again after any moment with
+//! nothing in flight; here only after an idle time longer than the RTO.
 
 use super::{Ack, CongestionControl, Peers, Window, reno};
 use crate::units::Nanos;
 
-/// Grow below so many queued segments.
+/// Grow below this many queued segments.
 const ALPHA: f64 = 2.0;
-/// Shrink above so many queued segments.
+/// Shrink above this many queued segments.
 const BETA: f64 = 4.0;
-/// Leave slow start above so many queued segments.
+/// Leave slow start above this many queued segments.
 const GAMMA: f64 = 1.0;
-/// Fewer RTT samples in a round may all be of delayed ACKs.
+/// Fewer RTT samples in a round may all come from delayed ACKs.
 const MIN_SAMPLES: u32 = 3;
 /// The window is at least two segments after an adjustment.
 const MIN_WINDOW: f64 = 2.0;
@@ -53,7 +52,7 @@ impl Round {
 /// TCP Vegas.
 #[derive(Debug, Clone)]
 pub struct Vegas {
-    /// The smallest RTT ever: what the path takes without a queue.
+    /// The smallest RTT ever: the path's RTT without a queue.
     base_rtt: Nanos,
     round: Round,
 }
@@ -224,7 +223,7 @@ mod tests {
         let overshoot = path.window.cwnd;
         path.round();
         assert!(!path.window.in_slow_start());
-        assert!(path.window.cwnd < overshoot, "the window goes back to the rate that came back");
+        assert!(path.window.cwnd < overshoot, "the window returns to the delivered rate");
     }
 
     #[test]

@@ -3,34 +3,33 @@
 //! bottleneck's queue, and the numbers of a connection's subflows add up to a constant: traffic moves
 //! to the paths with the least queueing delay.
 //!
-//! Not loss-based growth: losses halve the window as Reno's, whatever the queues were.
+//! Not loss-based growth: losses halve the window as in Reno, whatever the queues were.
 //!
-//! Follows the Linux MPTCP fork, `net/mptcp/mptcp_wvegas.c`: 10 segments in all (`total_alpha`), at
-//! least 2 for each; estimate and share cut to whole segments; the RTT of a round is the mean of its
-//! samples, and a round with fewer than 3 grows as Reno; one segment more or less per round; when
-//! the queueing delay is twice the smallest seen since the last time, the window falls to
-//! base / (2 RTT) of itself so that the queue drains and the base RTT shows, and comes back to
-//! `ssthresh` by slow start; `ssthresh` is lifted to 3/4 of the window once per round; while the
-//! subflow is not open it grows as Reno, afterwards everything but the base RTT begins anew, and
-//! after an idle time the base RTT too.
+//! Follows the Linux MPTCP fork, `net/mptcp/mptcp_wvegas.c`: 10 segments in all (`total_alpha`), at least 2 for
+//! each; estimate and share truncated to whole segments; the RTT of a round is the mean of its samples, and a
+//! round with fewer than 3 grows like Reno; one segment more or less per round; when the queueing delay is
+//! twice the smallest seen since the last time, the window falls to base / (2 RTT) of itself so that the queue
+//! drains and the base RTT shows, and comes back to `ssthresh` by slow start; `ssthresh` is lifted to 3/4 of
+//! the window once per round; while the subflow is not in the open state it grows like Reno, afterwards
+//! everything but the base RTT starts again, and after an idle time the base RTT too.
 //!
 //! A consequence of the drain, in the fork too: the burst with which slow start brings a drained window
 //! back doubles the delay again, and a queue that builds up from nothing doubles at its second
-//! segment. Without other traffic the subflows swing between draining and a nearly empty queue, get
-//! a fifth to a half of the path, and reach their shares only from a queue of more than half of
-//! them. Jitter longer than a segment's time hides small queues, and then it is two thirds and more.
-//! This is the algorithm's arithmetic: the fork's integers, calculated apart from this code for one
-//! subflow and a FIFO, give 0.53, 0.43 and 0.23 of 20, 50 and 100 Mbit/s at 40 ms where this gives 0.50,
-//! 0.42 and 0.22, and with 2 ms of jitter 0.96 and 0.69 of the latter two where this gives 0.97 and 0.68.
+//! segment. Without other traffic the subflows swing between draining and a nearly empty queue, get a fifth to
+//! a half of the path, and reach their shares only from a queue of more than half of them. Jitter longer than a
+//! segment's time hides small queues, and then they get two thirds or more. This is the algorithm's arithmetic:
+//! the fork's integer arithmetic, computed separately from this code for one subflow and a FIFO, gives 0.53,
+//! 0.43 and 0.23 of 20, 50 and 100 Mbit/s at 40 ms where this gives 0.50, 0.42 and 0.22, and with 2 ms of
+//! jitter 0.96 and 0.69 of the latter two where this gives 0.97 and 0.68.
 //!
 //! Differences:
 //!
-//! - The weight of a subflow is its share of the connection's rate as the subflows' windows and
-//!   smoothed RTTs give it now; in the fork it is that of rates noted when the subflows last had
-//!   their share queued, and a subflow that never had counts nothing.
-//! - A round without any queueing delay drains nothing. In the fork it does (0 is twice 0), which
-//!   only a path without jitter shows; nor is the 1 us added that the fork adds to every sample.
-//! - The fork also starts anew when reordering or a first duplicate ACK ends (the Disorder state,
+//! - The weight of a subflow is its share of the connection's rate by the subflows' current windows and
+//!   smoothed RTTs; in the fork the rates are those recorded when the subflows last had their share queued, and
+//!   a subflow that never had does not count.
+//! - A round without any queueing delay drains nothing. In the fork it does (0 is twice 0), which only a path
+//!   without jitter shows. The 1 us that the fork adds to every sample is not added here.
+//! - The fork also starts again when reordering or a first duplicate ACK ends (the Disorder state,
 //!   which the sender here does not have).
 
 use super::{Ack, CongestionControl, Peers, Window, reno};
@@ -38,11 +37,11 @@ use crate::units::{Nanos, Seq};
 
 /// Segments the subflows together keep queued.
 const TOTAL_ALPHA: f64 = 10.0;
-/// Segments a subflow keeps queued at least, and at first.
+/// Fewest segments a subflow keeps queued; also the initial number.
 const MIN_ALPHA: f64 = 2.0;
-/// Leave slow start above so many queued segments.
+/// Leave slow start above this many queued segments.
 const GAMMA: f64 = 1.0;
-/// Fewer RTT samples in a round may all be of delayed ACKs.
+/// Fewer RTT samples in a round may all come from delayed ACKs.
 const MIN_SAMPLES: u32 = 3;
 /// The window is at least two segments after an adjustment.
 const MIN_WINDOW: f64 = 2.0;
@@ -62,7 +61,7 @@ impl Round {
     }
 }
 
-/// Share of the connection's rate that the own subflow has; none before it has an RTT.
+/// The controller's own subflow's share of the connection's rate; none before it has an RTT.
 fn weight(peers: Peers<'_>) -> Option<f64> {
     let total: f64 = peers.usable().map(|peer| peer.cwnd / peer.srtt as f64).sum();
     let mine = peers.mine();
@@ -72,7 +71,7 @@ fn weight(peers: Peers<'_>) -> Option<f64> {
 /// wVegas.
 #[derive(Debug, Clone)]
 pub struct Wvegas {
-    /// The smallest RTT ever: what the path takes without a queue.
+    /// The smallest RTT ever: the path's RTT without a queue.
     base_rtt: Nanos,
     round: Round,
     /// Segments to keep queued.
@@ -88,7 +87,7 @@ impl Default for Wvegas {
 }
 
 impl Wvegas {
-    /// Everything but the base RTT begins anew.
+    /// Restarts everything but the base RTT.
     fn begin(&mut self, next: Seq) {
         *self = Self { base_rtt: self.base_rtt, round: Round::new(next), ..Self::default() };
     }
@@ -111,7 +110,7 @@ impl Wvegas {
         window.ssthresh = window.ssthresh.max(0.75 * window.cwnd);
     }
 
-    /// A step towards the own share of the segments to keep queued.
+    /// A step towards its share of the segments to keep queued.
     fn follow_share(&mut self, window: &mut Window, queued: f64, peers: Peers<'_>) {
         if queued >= self.alpha {
             if let Some(weight) = weight(peers) {
@@ -187,8 +186,7 @@ mod tests {
 
     const BASE: Nanos = 40 * MILLISECOND;
 
-    /// Subflows on links of their own, each of which holds `pipe` segments in flight and queues the
-    /// rest.
+    /// Subflows on separate links, each of which holds `pipe` segments in flight and queues the rest.
     struct Paths {
         subflows: Vec<(Wvegas, Window)>,
         pipes: Vec<f64>,
@@ -264,7 +262,7 @@ mod tests {
         paths.range(200);
         for ((low, high), share) in paths.range(100).into_iter().zip([0.6, 0.2, 0.2]) {
             let expected = share * TOTAL_ALPHA;
-            // The estimate is a round old and the share cut to whole segments.
+            // The estimate is a round old and the share truncated to whole segments.
             assert!(low >= expected - 1.5 && high <= expected + 2.5, "{low} to {high}");
         }
     }
@@ -301,7 +299,7 @@ mod tests {
         wvegas.round = Round { end: 0, sum: 3 * rtt, samples: 3 };
         let mut window = avoiding(63.0);
         wvegas.adjust(&mut window, 1, alone());
-        // 63 (1 - 1 / 1.2) = 10.5 segments are queued, as should be.
+        // 63 (1 - 1 / 1.2) = 10.5 segments are queued, as they should be.
         assert_close(window.cwnd, 63.0 * BASE as f64 / (2 * rtt) as f64, 1e-12);
         assert_eq!(wvegas.queueing, 0);
     }

@@ -11,7 +11,7 @@ pub type Source = usize;
 
 /// Low bits of a key that hold the source.
 const SOURCE_BITS: u32 = 12;
-/// Sources a queue can hold.
+/// Most sources a queue can hold.
 pub const MAX_SOURCES: usize = 1 << SOURCE_BITS;
 
 /// Next times of all sources, earliest first.
@@ -39,7 +39,7 @@ impl EventQueue {
     /// Adds a source without an event.
     ///
     /// # Panics
-    /// When there are [`MAX_SOURCES`] already: the trial's validation bounds links and subflows.
+    /// If there are already [`MAX_SOURCES`]: the trial's validation bounds links and subflows.
     pub fn add_source(&mut self) -> Source {
         assert!(self.sources < MAX_SOURCES, "too many event sources");
         let source = self.sources;
@@ -60,7 +60,7 @@ impl EventQueue {
         }
     }
 
-    /// Sets when the source's next event is; [`NEVER`] for none.
+    /// Sets the time of the source's next event; [`NEVER`] for none.
     #[inline]
     pub fn set(&mut self, source: Source, time: Nanos) {
         let mut node = self.leaves + source;
@@ -73,14 +73,14 @@ impl EventQueue {
         }
     }
 
-    /// When the source's next event is, or [`NEVER`].
+    /// The time of the source's next event, or [`NEVER`].
     #[inline]
     pub fn time_of(&self, source: Source) -> Nanos {
         self.keys[self.leaves + source] >> SOURCE_BITS
     }
 
-    /// Sets the source's next event unless it already has an earlier one: timers are re-armed
-    /// lazily, and find out for themselves when they fire too early.
+    /// Sets the source's next event unless it already has an earlier one: timers are re-armed lazily, and check
+    /// for themselves whether they fired too early.
     #[inline]
     pub fn set_no_later(&mut self, source: Source, time: Nanos) {
         if time < self.time_of(source) {

@@ -1,5 +1,5 @@
-//! Seeded randomness: one independent stream per purpose, so that adding a link or a subflow never
-//! changes what another one draws.
+//! Seeded randomness: one independent stream per purpose, so adding a link or a subflow never changes what
+//! another one draws.
 
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;

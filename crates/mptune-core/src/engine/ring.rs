@@ -1,7 +1,7 @@
 //! A FIFO in a power-of-two array, also addressable by an ever-growing sequence number.
 //!
-//! `RangeSet` and `VecDeque` serve where the access is not by sequence number; this serves the
-//! packets in flight on a link and the scoreboard of a sender, the two hottest structures.
+//! `RangeSet` and `VecDeque` are used where access is not by sequence number; this is used for the packets in
+//! flight on a link and a sender's scoreboard, the two hottest structures.
 
 /// Elements `first..first + len`, numbered without wrap-around by the caller's sequence numbers.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ impl<T: Copy + Default> Ring<T> {
         number as usize & (self.slots.len() - 1)
     }
 
-    /// Appends an element; its number is the former last one's plus 1.
+    /// Appends an element; its number is that of the previous last one plus 1.
     #[inline]
     pub fn push(&mut self, value: T) {
         if self.len as usize == self.slots.len() {

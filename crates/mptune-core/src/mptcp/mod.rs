@@ -1,20 +1,24 @@
 //! The MPTCP connection: data sequence space, shared buffers, scheduling, path management.
 //!
-//! Both ends live in one [`Connection`]; what passes between them is [`Packet`]s on the network. One
-//! subflow's transport is `tcp`'s business.
+//! Both ends live in one [`Connection`]; they exchange [`Packet`]s over the network. `tcp` handles one
+//! subflow's transport. `accounting` determines what fits the shared buffers, `sender` what goes on which
+//! subflow, `receiver` what arrived; `connection` decides which subflows there are.
 
+pub mod accounting;
 mod connection;
-pub mod memory;
+mod io;
+mod options;
 mod packet;
 mod reassembly;
+mod receiver;
 pub mod scheduler;
+mod sender;
 mod series;
 mod subflow;
 
-pub use connection::{
-    Connection, ConnectionOptions, Io, MAX_SUBFLOWS, ScriptedAction, ScriptedEvent, Stall, Timer,
-    Workload,
-};
+pub use connection::{Connection, Stall};
+pub use io::{Io, Timer};
+pub use options::{ConnectionOptions, ScriptedAction, ScriptedEvent, Workload};
 pub use packet::{Kind, Packet};
 pub use series::Series;
 pub use subflow::{Subflow, Totals};

@@ -6,11 +6,11 @@ use crate::units::Seq;
 
 /// IPv4 (20) and TCP (20) headers with timestamps (12, RFC 7323). With 1448 bytes of payload a full
 /// segment is a 1500-byte packet. The DSS option of a data segment is not counted: it would take the
-/// payload to 1428 bytes in the same packet, a matter of the segment size chosen.
+/// payload to 1428 bytes in the same packet, which is up to the chosen segment size.
 pub const DATA_HEADER: u32 = 52;
 /// A pure ACK adds the DSS option with a DATA_ACK (RFC 8684 section 3.3).
 pub const ACK_SIZE: u32 = 64;
-/// Each SACK block adds 8 bytes, the first 4 more for the option's head and padding (RFC 2018).
+/// Each SACK block adds 8 bytes, the first one 4 more for the option's header and padding (RFC 2018).
 const SACK_HEAD: u32 = 4;
 const SACK_BLOCK: u32 = 8;
 /// SYN with MSS, SACK-permitted, timestamps, window scale and MP_CAPABLE or MP_JOIN.
@@ -41,20 +41,20 @@ pub struct Packet {
     pub flow: u16,
     /// What it is.
     pub kind: Kind,
-    /// Ack: a segment received twice caused it (D-SACK).
+    /// Ack: caused by a segment received twice (D-SACK).
     pub duplicate: bool,
     /// Data: the network may mark it instead of dropping it (ECT, RFC 3168 section 5).
     pub ecn_capable: bool,
-    /// Data: the network did (CE).
+    /// Data: the network marked it (CE).
     pub congestion_experienced: bool,
-    /// Ack: a mark is echoed (ECE, RFC 3168 section 6.1). Data: the echo was obeyed (CWR).
+    /// Ack: a mark is echoed (ECE, RFC 3168 section 6.1). Data: the sender responded to the echo (CWR).
     pub ecn_signal: bool,
     /// Data: subflow sequence number. Ack: next one expected.
     pub seq: Seq,
     /// Data: data sequence number. Ack: DATA_ACK.
     pub data: Seq,
     /// Ack: data sequence number up to which the sender may send (right edge of the window); under
-    /// Linux' accounting the window in bytes. Data: payload bytes, under Linux' accounting.
+    /// Linux accounting the window in bytes. Data: payload bytes, under Linux accounting.
     pub window_edge: Seq,
     /// Ack: selectively acknowledged ranges.
     pub sack: SackBlocks,

@@ -1,4 +1,4 @@
-//! Data-level reassembly: segments of all subflows to one in-order stream (RFC 8684 section 3.3).
+//! Data-level reassembly: combines segments of all subflows into one in-order stream (RFC 8684 section 3.3).
 
 use crate::units::Seq;
 
@@ -14,7 +14,7 @@ pub struct Reassembly {
     waiting: u32,
     /// Most segments ever held out of order.
     pub largest_waiting: u32,
-    /// Segments that had been received before, on this or another subflow.
+    /// Segments that had already been received, on this or another subflow.
     pub duplicates: u64,
 }
 
@@ -32,7 +32,7 @@ impl Reassembly {
         self.next
     }
 
-    /// Makes room for a segment beyond the window in segments: under Linux' accounting the window is in
+    /// Makes room for a segment beyond the window in segments: under Linux accounting the window is in
     /// bytes.
     pub fn make_room(&mut self, data: Seq) {
         if data.saturating_sub(self.next) > self.mask {
@@ -60,8 +60,8 @@ impl Reassembly {
     }
 
     /// A segment arrived in subflow order, inside the window. Returns how many segments that makes
-    /// available in order, or none for one received before.
-    // Else it is a call in the hottest loop, because it is called from elsewhere too.
+    /// available in order, or none if it had already been received.
+    // Otherwise it is not inlined into the hottest loop, because it has other callers too.
     #[inline(always)]
     pub fn on_segment(&mut self, data: Seq) -> Option<u32> {
         if data == self.next {

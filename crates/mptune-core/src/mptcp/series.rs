@@ -20,7 +20,7 @@ impl Series {
         Self { bins: Vec::new(), current: 0, bin_end: start + BIN, total: 0 }
     }
 
-    /// Bytes arrived at `now`, no earlier than any before.
+    /// Bytes arrived at `now`, no earlier than any before them.
     #[inline]
     pub fn add(&mut self, now: Nanos, bytes: Bytes) {
         if now >= self.bin_end {
@@ -43,11 +43,14 @@ impl Series {
         self.total
     }
 
-    /// The bins up to `end`, the last one possibly shorter than the others.
+    /// The bins up to and with `end`, the last one possibly shorter than the others.
     pub fn finish(mut self, end: Nanos) -> Vec<Bytes> {
         self.close_until(end);
         if end + BIN > self.bin_end {
             self.bins.push(self.current);
+        } else if let Some(last) = self.bins.last_mut() {
+            // What arrived at the very end begins no bin of its own.
+            *last += self.current;
         }
         self.bins
     }
@@ -66,5 +69,14 @@ mod tests {
         assert_eq!(series.total(), 7);
         assert_eq!(series.clone().finish(400 * MILLISECOND), [1, 2, 0, 4]);
         assert_eq!(series.finish(420 * MILLISECOND), [1, 2, 0, 4, 0]);
+    }
+
+    #[test]
+    fn what_arrives_at_the_very_end_is_in_the_last_bin() {
+        let mut series = Series::new(0);
+        series.add(150 * MILLISECOND, 1);
+        series.add(200 * MILLISECOND, 2);
+        assert_eq!(series.clone().finish(200 * MILLISECOND), [0, 3]);
+        assert_eq!(series.finish(210 * MILLISECOND), [0, 1, 2]);
     }
 }

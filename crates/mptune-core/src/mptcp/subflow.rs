@@ -1,8 +1,10 @@
 //! One subflow of a connection: both halves of its transport, its handshake and its role.
 
-use super::memory::SubflowMemory;
+use super::accounting::SendWindow;
+use super::accounting::memory::SubflowMemory;
 use super::series::Series;
 use crate::engine::Source;
+use crate::pathmanager::Role;
 use crate::tcp::{Receiver, Sender};
 use crate::units::{NEVER, Nanos, SECOND, Seq};
 use std::collections::VecDeque;
@@ -12,12 +14,12 @@ const HANDSHAKE_TIMEOUT: Nanos = SECOND;
 /// Linux `net.ipv4.tcp_syn_retries`.
 const HANDSHAKE_RETRIES: u32 = 6;
 
-/// How far a subflow has got.
+/// The state of a subflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// SYN sent.
     SynSent,
-    /// SYN/ACK of an MP_JOIN answered, its confirmation awaited (RFC 8684 section 3.2).
+    /// SYN/ACK of an MP_JOIN answered, waiting for confirmation (RFC 8684 section 3.2).
     JoinAckSent,
     /// Data may be sent.
     Established,
@@ -27,12 +29,12 @@ pub enum Phase {
     Closed,
 }
 
-/// What a subflow did, in segments and in events; over all its lives, if its address came back.
+/// What a subflow did, in segments and events; over all its lives, if its address came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Data segments sent, each time counted.
+    /// Data segments sent, retransmissions included.
     pub sent: u64,
-    /// Of these, sent again on this subflow.
+    /// Of these, retransmissions on this subflow.
     pub retransmitted: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
@@ -44,7 +46,7 @@ pub struct Totals {
     pub ecn_reductions: u64,
     /// Segments that another subflow had carried before.
     pub reinjected: u64,
-    /// Segments that arrived and were dropped for want of memory.
+    /// Segments that arrived and were dropped for lack of memory.
     pub refused: u64,
 }
 
@@ -61,34 +63,26 @@ pub struct Subflow {
     pub receiver: Receiver,
     /// How far the handshake has got.
     pub phase: Phase,
-    /// Carries no data while a subflow without this flag lives (MP_PRIO, MP_JOIN's B bit).
-    pub backup: bool,
-    /// Withdrawn by the trial's script: carries no data in any case.
-    pub withdrawn: bool,
+    /// Who may send on it (MP_PRIO, MP_JOIN's B bit).
+    pub role: Role,
     /// A timeout is not yet followed by progress: nothing new is scheduled on it (`pf`, potentially
     /// failed, in the v0.9x kernels).
     pub failing: bool,
-    /// The path manager was told that it is lost.
-    pub lost: bool,
-    /// It carried data at some time.
+    /// It carried data at some point.
     pub carried_data: bool,
-    /// Segments handed to it that its window has not let go yet.
+    /// Segments handed to it that its window has not yet released.
     pub queue: VecDeque<Seq>,
     /// Next segment it sends when every subflow sends everything.
     pub position: Seq,
-    /// Number of the next segment on it (kept under Linux' accounting only).
-    pub next: Seq,
-    /// One past the number of the last segment on it that was not full.
-    pub short_end: Seq,
-    /// Its TCP's send window in bytes (Linux `snd_wnd`; kept under Linux' accounting only).
-    pub offered: u32,
+    /// Its TCP's send window, under Linux accounting.
+    pub send_window: SendWindow,
     /// Segments handed to its queue by the event being handled.
     pub fresh: usize,
-    /// When it last made a slower subflow slow down.
+    /// When it last slowed down a slower subflow.
     pub penalised_at: Nanos,
     /// Payload bytes it was the first to deliver.
     pub series: Series,
-    /// Its receive memory, under Linux' accounting.
+    /// Its receive memory, under Linux accounting.
     pub memory: SubflowMemory,
     /// Event source of the sender's and the handshake's timer.
     pub timer: Source,
@@ -110,16 +104,12 @@ impl Subflow {
             receiver: Receiver::new(sender.ecn_per_segment()),
             sender,
             phase: Phase::SynSent,
-            backup: false,
-            withdrawn: false,
+            role: Role::Active,
             failing: false,
-            lost: false,
             carried_data: false,
             queue: VecDeque::new(),
             position: 0,
-            next: 0,
-            short_end: 0,
-            offered: 0,
+            send_window: SendWindow::default(),
             fresh: 0,
             penalised_at: 0,
             series: Series::new(start),
@@ -141,8 +131,8 @@ impl Subflow {
         self.flow = flow;
         self.phase = Phase::SynSent;
         self.failing = false;
-        (self.position, self.next, self.short_end, self.asked) = (0, 0, 0, 0);
-        self.offered = 0;
+        (self.position, self.asked) = (0, 0);
+        self.send_window = SendWindow::default();
         self.memory = SubflowMemory::default();
     }
 
@@ -167,28 +157,9 @@ impl Subflow {
         self.phase == Phase::Established && !self.failing
     }
 
-    /// It was given up, closed, or has not been answered for long.
+    /// It was given up, closed, or its handshake has gone unanswered for long.
     pub fn is_silent(&self) -> bool {
-        self.lost || matches!(self.phase, Phase::Refused | Phase::Closed) || self.asked > 2
-    }
-
-    /// Of what it sent, a segment that was not full is not acknowledged.
-    pub fn awaits_short_segment(&self) -> bool {
-        self.sender.outstanding() > 0 && self.short_end > self.una()
-    }
-
-    /// The first segment that is not acknowledged.
-    fn una(&self) -> Seq {
-        self.next - self.sender.outstanding()
-    }
-
-    /// An acknowledgement up to `next` offers a window. One that acknowledges nothing new can widen the
-    /// window but not narrow it (RFC 9293 section 3.10.7.4, Linux `tcp_may_update_window`).
-    pub fn on_window(&mut self, next: Seq, window: u32) {
-        let una = self.una();
-        if next > una || next == una && (window > self.offered || window == 0) {
-            self.offered = window;
-        }
+        matches!(self.phase, Phase::Refused | Phase::Closed) || self.asked > 2
     }
 
     /// Smallest RTT seen, 0 before the first sample.
@@ -196,14 +167,14 @@ impl Subflow {
         if self.sender.rtt.srtt > 0 { self.sender.rtt.min } else { 0 }
     }
 
-    /// A handshake packet that wants an answer was sent (again).
+    /// A handshake packet that requires an answer was sent (again).
     pub fn note_asked(&mut self, now: Nanos) {
         self.asked_at = now;
         self.deadline = now + (HANDSHAKE_TIMEOUT << self.asked.min(HANDSHAKE_RETRIES));
         self.asked += 1;
     }
 
-    /// The handshake's next packet: the round trip just measured unless it was repeated.
+    /// The handshake's next packet: measures the round trip unless the packet was repeated.
     pub fn note_answered(&mut self, now: Nanos) -> Option<Nanos> {
         let rtt = (self.asked == 1).then(|| now - self.asked_at);
         self.asked = 0;
@@ -211,7 +182,7 @@ impl Subflow {
         rtt
     }
 
-    /// The handshake was repeated as often as it may be.
+    /// The handshake was repeated as often as allowed.
     pub fn gives_up(&self) -> bool {
         self.asked > HANDSHAKE_RETRIES
     }

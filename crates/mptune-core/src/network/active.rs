@@ -1,11 +1,11 @@
-//! A queue that decides when a packet leaves it: it needs an event per packet, at the time the line
-//! becomes free.
+//! A queue that makes its decision when a packet leaves: it needs an event per packet, at the time the
+//! line becomes free.
 
 use super::aqm::AqmSpec;
 use super::carried::Carried;
 use super::codel::CodelQueue;
+use super::counters::LinkCounters;
 use super::fq_codel::FqCodel;
-use super::link::LinkCounters;
 use super::place::InFlight;
 use super::server::Server;
 use super::spec::LinkSpec;
@@ -25,13 +25,13 @@ pub(super) struct ActiveQueue<P> {
     discipline: Discipline<P>,
     server: Server,
     limit: Bytes,
-    /// When the line will have sent what it is sending.
+    /// When the line finishes what it is sending.
     free_at: Nanos,
     source: Source,
 }
 
 impl<P: Carried> ActiveQueue<P> {
-    /// None if the link's queue is not an active one.
+    /// None if the link's queue is not active.
     pub fn new(spec: &LinkSpec, streams: Streams, source: Source) -> Option<Self> {
         let discipline = match &spec.aqm {
             Some(AqmSpec::Codel(codel)) => Discipline::Codel(CodelQueue::new(codel)),
@@ -56,8 +56,8 @@ impl<P: Carried> ActiveQueue<P> {
         }
     }
 
-    /// A packet arrives now (`packet.at`). If the line is free, it is sent: the result is a packet and
-    /// when it will have been sent, as of [`Self::serve`].
+    /// A packet arrives now (`packet.at`). If the line is free, it is sent: returns a packet and when its
+    /// transmission ends, as [`Self::serve`] does.
     pub fn arrive(
         &mut self,
         packet: InFlight<P>,
@@ -82,13 +82,13 @@ impl<P: Carried> ActiveQueue<P> {
             Discipline::Codel(queue) => queue.next(now, counters)?,
             Discipline::FqCodel(queue) => queue.next(now, counters)?,
         };
-        // By its time of arrival, not by `now`: what is left of a trace's opportunity is for those
-        // that were there before it, and tokens gather while the line is busy.
+        // By its time of arrival, not by `now`: the rest of a trace's opportunity is for packets
+        // that were there before it, and tokens accumulate while the line is busy.
         self.free_at = self.server.send(packet.at, u32::from(packet.size));
         Some((packet, self.free_at))
     }
 
-    /// Its event: when the next packet is to be taken, [`NEVER`] if there is none.
+    /// Its event: when to take the next packet, [`NEVER`] if there is none.
     pub fn event(&self) -> (Source, Nanos) {
         (self.source, if self.len() == 0 { NEVER } else { self.free_at })
     }

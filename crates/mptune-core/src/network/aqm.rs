@@ -1,14 +1,14 @@
-//! Active queue management: which there is, and with what parameters.
+//! Active queue management: the available algorithms and their parameters.
 
 use super::codel::CodelSpec;
 use super::fq_codel::FqCodelSpec;
 use super::red::RedSpec;
-use super::spec::SpecError;
 use super::step::StepMarkingSpec;
+use crate::error::SpecError;
 use crate::units::Bytes;
 use serde::Deserialize;
 
-/// A queue that is more than a limit.
+/// A queue with more than a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum AqmSpec {
@@ -18,12 +18,12 @@ pub enum AqmSpec {
     Step(StepMarkingSpec),
     /// Controlled delay.
     Codel(CodelSpec),
-    /// A controlled delay for each flow, flows taking turns.
+    /// Controlled delay per flow, with flows taking turns.
     FqCodel(FqCodelSpec),
 }
 
 impl AqmSpec {
-    /// It decides when a packet leaves the queue, not when it enters.
+    /// It makes its decision when a packet leaves the queue, not when it enters.
     pub(super) fn is_active(&self) -> bool {
         matches!(self, Self::Codel(_) | Self::FqCodel(_))
     }
@@ -35,20 +35,5 @@ impl AqmSpec {
             Self::Codel(codel) => codel.validate(),
             Self::FqCodel(fq_codel) => fq_codel.validate(),
         }
-    }
-}
-
-/// What a queue does with an arriving packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Take,
-    Mark,
-    Drop,
-}
-
-impl Verdict {
-    /// Congestion is to be signalled to a packet: by a mark if that is possible.
-    pub fn signal(markable: bool) -> Self {
-        if markable { Self::Mark } else { Self::Drop }
     }
 }

@@ -1,7 +1,8 @@
 //! A token bucket in front of a link: bursts pass at once, the long-term rate is bounded.
 
+use super::limits::{FULL_PACKET, check_rate};
 use super::rate::Pace;
-use super::spec::{FULL_PACKET, SpecError, check_rate};
+use crate::error::SpecError;
 use crate::units::{BitsPerSecond, Bytes, Nanos};
 use serde::Deserialize;
 
@@ -20,18 +21,18 @@ impl BucketSpec {
         check_rate("bucket.rate_bps", self.rate_bps)?;
         if self.burst_bytes < FULL_PACKET {
             let found = self.burst_bytes;
-            let expected = format!("a packet of {FULL_PACKET} bytes expected, found {found}");
+            let expected = format!("expected a packet of {FULL_PACKET} bytes, found {found}");
             return Err(SpecError::new("bucket.burst_bytes", expected));
         }
         Ok(())
     }
 }
 
-/// A bucket, kept as the time at which it will be full: what is missing at any time follows from it.
+/// A bucket, kept as the time at which it will be full: the missing tokens at any time follow from it.
 #[derive(Debug, Clone)]
 pub(super) struct TokenBucket {
     pace: Pace,
-    /// The time in which an empty bucket fills.
+    /// The time an empty bucket takes to fill.
     depth: Nanos,
     full_at: Nanos,
 }
@@ -42,7 +43,7 @@ impl TokenBucket {
         Self { pace, depth: pace.of_bytes(spec.burst_bytes), full_at: 0 }
     }
 
-    /// A packet arrives behind all before it: when there are tokens for it. One larger than the
+    /// A packet arrives behind all earlier ones: when there are tokens for it. A packet larger than the
     /// bucket waits for a full bucket and leaves it in debt.
     pub fn pass(&mut self, at: Nanos, size: u32) -> Nanos {
         let cost = self.pace.of(size);
@@ -51,7 +52,7 @@ impl TokenBucket {
         leaves
     }
 
-    /// The time one full packet takes in the long run.
+    /// The long-term average time per full packet.
     pub fn packet_time(&self) -> Nanos {
         self.pace.of(FULL_PACKET as u32)
     }
@@ -73,7 +74,7 @@ mod tests {
         let mut bucket = bucket(4500);
         let leaves: Vec<_> = (0..6).map(|_| bucket.pass(0, 1500) / MILLISECOND).collect();
         assert_eq!(leaves, [0, 0, 0, 1, 2, 3]);
-        // Idle for three packets' time: as many may go together.
+        // Idle for the time of three packets: three may go together.
         let leaves: Vec<_> =
             (0..4).map(|_| bucket.pass(6 * MILLISECOND, 1500) / MILLISECOND).collect();
         assert_eq!(leaves, [6, 6, 6, 7]);
@@ -88,8 +89,8 @@ mod tests {
     }
 
     proptest! {
-        /// No interval carries more than the burst plus what the rate gives in it, nor does a packet
-        /// wait without need: leaving in order, each at its arrival or with a just sufficient bucket.
+        /// No interval carries more than the burst plus what the rate allows, and no packet waits
+        /// needlessly: they leave in order, each on arrival or with a just sufficient bucket.
         #[test]
         fn every_interval_is_within_rate_and_burst(
             packets in prop::collection::vec((0u64..4_000_000, 40u32..1500), 1..100),

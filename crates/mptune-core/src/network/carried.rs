@@ -1,4 +1,4 @@
-//! What the network needs to know of what it carries: no more than a router reads of an IP packet.
+//! What the network needs to know about what it carries: no more than a router reads from an IP packet.
 
 /// The payload of a packet. Its default is carried by background traffic and must not be ECN-capable.
 pub trait Carried: Copy + Default {
@@ -8,6 +8,6 @@ pub trait Carried: Copy + Default {
     fn is_ect(&self) -> bool;
     /// Marks it (CE).
     fn mark_ce(&mut self);
-    /// A link is about to copy it: what it knows from now on, its copy knows too.
+    /// A link is about to copy it: anything it learns from now on, its copy learns too.
     fn duplicate(&mut self) {}
 }

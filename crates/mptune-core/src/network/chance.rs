@@ -1,7 +1,7 @@
 //! A probability, drawn in one comparison.
 
-use super::spec::SpecError;
 use crate::engine::Random;
+use crate::error::SpecError;
 
 /// Parts per billion in a whole.
 pub(super) const BILLION: u64 = 1_000_000_000;
@@ -11,19 +11,19 @@ pub(super) const BILLION: u64 = 1_000_000_000;
 pub(super) struct Chance(u64);
 
 impl Chance {
-    /// So many parts per billion. A whole becomes 1 - 2^-64: no draw of a trial notices.
+    /// This many parts per billion. A whole becomes 1 - 2^-64: no trial draws enough to notice.
     pub fn ppb(ppb: u64) -> Self {
         let threshold = (u128::from(ppb) << 64) / u128::from(BILLION);
         Self(u64::try_from(threshold).unwrap_or(u64::MAX))
     }
 
-    /// A computed probability; what is outside 0 to 1 is taken for the nearer of them.
+    /// A computed probability, clamped to 0 to 1.
     pub fn of(probability: f64) -> Self {
         const TWO_TO_64: f64 = 18_446_744_073_709_551_616.0;
         Self((probability * TWO_TO_64) as u64)
     }
 
-    /// Whether it happens this time. What cannot happen draws nothing.
+    /// Whether it happens this time. A probability of 0 draws nothing.
     #[inline]
     pub fn happens(self, random: &mut Random) -> bool {
         self.0 > 0 && random.hits(self.0)
@@ -35,7 +35,7 @@ pub(super) fn check(key: &str, ppb: u64, most: u64) -> Result<(), SpecError> {
     if ppb <= most {
         return Ok(());
     }
-    let expected = format!("at most {most} parts per billion expected, found {ppb}");
+    let expected = format!("expected at most {most} parts per billion, found {ppb}");
     Err(SpecError::new(key, expected))
 }
 

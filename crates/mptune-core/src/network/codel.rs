@@ -2,10 +2,11 @@
 //! spend in it has stayed above a target for an interval.
 
 use super::carried::Carried;
-use super::link::LinkCounters;
+use super::counters::LinkCounters;
+use super::limits::FULL_PACKET;
 use super::place::InFlight;
-use super::spec::{FULL_PACKET, SpecError};
 use crate::engine::Ring;
+use crate::error::SpecError;
 use crate::units::{Bytes, Nanos, SECOND};
 use serde::Deserialize;
 
@@ -15,7 +16,7 @@ use serde::Deserialize;
 pub struct CodelSpec {
     /// Acceptable time in the queue.
     pub target_ns: Nanos,
-    /// For so long it must be exceeded: about the RTT of the flows.
+    /// How long it must be exceeded: about the RTT of the flows.
     pub interval_ns: Nanos,
     /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
@@ -27,19 +28,19 @@ impl CodelSpec {
         if 0 < target_ns && target_ns < interval_ns && interval_ns <= 100 * SECOND {
             return Ok(());
         }
-        let expected = "more than target_ns, itself more than 0, and at most 100 s expected";
+        let expected = "expected more than target_ns, at most 100 s, and target_ns above 0";
         Err(SpecError::new("aqm.interval_ns", expected))
     }
 }
 
-/// A queue from whose head packets are taken.
+/// A queue whose packets are taken from its head.
 pub(super) trait Waiting<P> {
     fn pop(&mut self) -> Option<InFlight<P>>;
     /// Bytes in it.
     fn bytes(&self) -> Bytes;
 }
 
-/// The state machine of section 5. Times of its variables are as named there.
+/// The state machine of section 5. Its variables have the names used there.
 #[derive(Debug, Clone)]
 pub(super) struct Codel {
     target: Nanos,
@@ -102,7 +103,7 @@ impl Codel {
     }
 
     /// The head of the queue, and whether the time in the queue has been above the target for an
-    /// interval; a full packet or less behind it is no standing queue. An empty queue ends dropping.
+    /// interval; a full packet or less behind it is not a standing queue. An empty queue ends dropping.
     fn look<P: Carried>(
         &mut self,
         now: Nanos,
@@ -124,7 +125,7 @@ impl Codel {
         Some((head, now >= self.first_above))
     }
 
-    /// Tells a packet of congestion; true if by a mark, else it is dropped.
+    /// Signals congestion to a packet: true if it was marked, otherwise it is dropped.
     fn signal<P: Carried>(&self, head: &mut InFlight<P>, counters: &mut LinkCounters) -> bool {
         if self.ecn && head.payload.is_ect() {
             head.payload.mark_ce();
@@ -135,7 +136,7 @@ impl Codel {
         false
     }
 
-    /// Enters the dropping state: where it left off if that was a short time ago (section 5).
+    /// Enters the dropping state, resuming where it left off if that was recent (section 5).
     fn start(&mut self, now: Nanos) {
         self.dropping = true;
         let dropped = self.count - self.last_count;
@@ -186,7 +187,7 @@ impl<P: Carried> CodelQueue<P> {
         self.fifo.packets.len()
     }
 
-    /// Appends a packet unless that makes more than `limit` bytes; one packet always fits.
+    /// Appends a packet unless that would exceed `limit` bytes; one packet always fits.
     pub fn push(&mut self, packet: InFlight<P>, limit: Bytes, counters: &mut LinkCounters) {
         let bytes = self.fifo.bytes + Bytes::from(packet.size);
         if self.fifo.bytes > 0 && bytes > limit {

@@ -2,7 +2,7 @@
 
 use super::active::ActiveQueue;
 use super::carried::Carried;
-use super::link::LinkCounters;
+use super::counters::LinkCounters;
 use super::passive::PassiveQueue;
 use super::place::{BACKGROUND, InFlight};
 use super::rate::Fifo;
@@ -19,8 +19,8 @@ enum Queue<P> {
     Active(ActiveQueue<P>),
 }
 
-/// A link that is more than a [`super::link::PlainLink`]. With effects on the wire only, its queue is
-/// that of a plain one, to the nanosecond.
+/// A link with more effects than a [`super::link::PlainLink`]. With effects on the wire only, its queue
+/// matches that of a plain one to the nanosecond.
 #[derive(Debug)]
 pub(super) struct CompositeLink<P> {
     queue: Queue<P>,
@@ -56,13 +56,13 @@ impl<P: Carried> CompositeLink<P> {
         }
     }
 
-    /// The event of its queue, to be set after every [`Self::arrive`] and [`Self::serve`].
+    /// The event of its queue; must be set after every [`Self::arrive`] and [`Self::serve`].
     pub fn event(&self) -> Option<(Source, Nanos)> {
         if let Queue::Active(queue) = &self.queue { Some(queue.event()) } else { None }
     }
 
-    /// A packet of a flow enters at `packet.at`, no earlier than any before it. The result is a packet
-    /// of which it is now known when it reaches the far end: this one, if there is one.
+    /// A packet of a flow enters at `packet.at`, no earlier than any before it. Returns a packet whose
+    /// time of arrival at the far end is now known, if there is one.
     pub fn arrive(&mut self, mut packet: InFlight<P>, flow: u32) -> Option<(InFlight<P>, Exit)> {
         self.counters.background += u64::from(packet.route == BACKGROUND);
         let (at, size) = (packet.at, u32::from(packet.size));

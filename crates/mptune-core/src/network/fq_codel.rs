@@ -1,29 +1,29 @@
-//! FQ-CoDel (RFC 8290): a controlled delay for each flow, flows taking turns by bytes, new ones first.
+//! FQ-CoDel (RFC 8290): controlled delay per flow, with flows taking turns by bytes, new flows first.
 
 use super::carried::Carried;
 use super::chains::{Chain, Slots};
 use super::codel::{Codel, CodelSpec, Waiting};
-use super::link::LinkCounters;
+use super::counters::LinkCounters;
 use super::place::InFlight;
-use super::spec::SpecError;
 use crate::engine::Random;
+use crate::error::SpecError;
 use crate::units::{Bytes, Nanos};
 use serde::Deserialize;
 use std::collections::VecDeque;
 
-/// Section 5.2 recommends 1024 queues and a quantum of 1514 bytes, besides CoDel's own parameters.
+/// Section 5.2 recommends 1024 queues and a quantum of 1514 bytes, in addition to CoDel's own parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FqCodelSpec {
     /// CoDel: acceptable time in a queue.
     pub target_ns: Nanos,
-    /// CoDel: for so long it must be exceeded.
+    /// CoDel: how long it must be exceeded.
     pub interval_ns: Nanos,
     /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
     /// Queues that flows are hashed to.
     pub queues: u32,
-    /// Bytes of a turn.
+    /// Bytes per turn.
     pub quantum_bytes: u32,
 }
 
@@ -43,7 +43,7 @@ impl FqCodelSpec {
             if !(least..=most).contains(&found) {
                 return Err(SpecError::new(
                     key,
-                    format!("{least} to {most} expected, found {found}"),
+                    format!("expected {least} to {most}, found {found}"),
                 ));
             }
         }
@@ -92,7 +92,7 @@ pub(super) struct FqCodel<P> {
 }
 
 impl<P: Carried> FqCodel<P> {
-    /// `random` gives the salt of the hash: which flows share a queue differs from seed to seed.
+    /// `random` gives the salt of the hash: which flows share a queue depends on the seed.
     pub fn new(spec: &FqCodelSpec, mut random: Random) -> Self {
         let codel = Codel::new(&spec.codel());
         let queue = Queue { packets: Chain::new(), deficit: 0, listed: false, codel };
@@ -185,8 +185,8 @@ impl<P: Carried> FqCodel<P> {
                 list.push_front(number);
                 return Some(packet);
             }
-            // An emptied new queue waits for one turn of the old ones: else a flow that sends a packet
-            // now and then would always be new, and those that always send would starve.
+            // An emptied new queue waits for one turn of the old ones: otherwise a flow that sends a packet
+            // occasionally would always be new, and flows that always send would starve.
             if is_new && !self.old.is_empty() {
                 self.old.push_back(number);
             } else {

@@ -1,8 +1,8 @@
 //! Bursts of losses: the chain of Gilbert (1960) and Elliott (1963).
 
 use super::chance::{BILLION, Chance, check};
-use super::spec::SpecError;
 use crate::engine::Random;
+use crate::error::SpecError;
 use serde::Deserialize;
 
 /// A chain with a good and a bad state, which takes one step per packet. With p = `enter`, r =
@@ -30,7 +30,7 @@ impl GilbertElliottSpec {
         check("gilbert_elliott.good_loss_ppb", self.good_loss_ppb, BILLION - 1)?;
         check("gilbert_elliott.bad_loss_ppb", self.bad_loss_ppb, BILLION)?;
         if self.leave_ppb == 0 {
-            let expected = "more than 0 expected: the bad state would never end";
+            let expected = "expected more than 0: the bad state would never end";
             return Err(SpecError::new("gilbert_elliott.leave_ppb", expected));
         }
         Ok(())

@@ -1,34 +1,16 @@
-//! A link: the plain one of fixed rate, delay, jitter, drop-tail queue and random loss, which nearly
-//! all packets cross, or one composed of anything else ([`CompositeLink`]).
+//! A link: the plain kind with fixed rate, delay, jitter, drop-tail queue and random loss, which nearly
+//! all packets cross, or one composed of other effects ([`CompositeLink`]).
 
+use super::carried::Carried;
 use super::chance::Chance;
 use super::composite::CompositeLink;
+use super::counters::LinkCounters;
 use super::place::InFlight;
 use super::rate::Fifo;
 use super::spec::LinkSpec;
 use super::stream::Streams;
 use crate::engine::{Random, Source};
 use crate::units::Nanos;
-
-/// What a link did so far. Every packet that entered is in exactly one of `forwarded`, `dropped`,
-/// `lost`, `stuck` or an active queue; the copies made on the way are in `forwarded` too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LinkCounters {
-    /// Packets that left it towards the next hop, or for good if they were background traffic.
-    pub forwarded: u64,
-    /// Packets dropped because the queue was full or its management wanted it.
-    pub dropped: u64,
-    /// Packets lost on the wire.
-    pub lost: u64,
-    /// Packets marked instead of dropped (ECN).
-    pub marked: u64,
-    /// Copies made on the wire.
-    pub duplicated: u64,
-    /// Packets that wait for ever, because the rate fell to zero and stays there.
-    pub stuck: u64,
-    /// Packets of background traffic that entered.
-    pub background: u64,
-}
 
 /// One direction of a connection between two places.
 #[derive(Debug)]
@@ -37,7 +19,7 @@ pub(super) enum Link<P> {
     Composite(Box<CompositeLink<P>>),
 }
 
-impl<P: super::Carried> Link<P> {
+impl<P: Carried> Link<P> {
     /// An idle link. `source` is where the event of an active queue will be.
     pub fn new(spec: &LinkSpec, streams: Streams, source: Option<Source>) -> Self {
         if spec.is_plain() {
@@ -46,7 +28,7 @@ impl<P: super::Carried> Link<P> {
         Self::Composite(Box::new(CompositeLink::new(spec, streams, source)))
     }
 
-    /// What the link did so far.
+    /// What the link has done so far.
     pub fn counters(&self) -> LinkCounters {
         match self {
             Self::Plain(link) => link.counters(),
@@ -105,7 +87,7 @@ impl PlainLink {
     }
 
     /// A packet enters at `at`, no earlier than any before it: when it reaches the far end, or none
-    /// when it was dropped or lost.
+    /// if it was dropped or lost.
     #[inline]
     pub fn traverse(&mut self, at: Nanos, size: u32) -> Option<Nanos> {
         let Some(sent) = self.fifo.accept(at, size) else {

@@ -1,13 +1,13 @@
-//! The network model: links with rate, delay, jitter, queue and random loss, put together to routes
-//! that may share links; and whatever else a link can do to packets, one file per effect.
+//! The network model: links with rate, delay, jitter, queue and random loss, combined into routes
+//! that may share links; and everything else a link can do to packets, one file per effect.
 //!
 //! One model with two drivers: the simulator calls it with a virtual clock, an emulator with the
 //! real one. It carries an opaque payload and knows no protocol. What makes it fast: a packet's way
 //! through a FIFO is known the moment it enters, so a packet costs one event, at the end of its route.
-//! Packets in flight wait in rings: there, and before links that they enter from more than one upstream
-//! link. Such a link takes all packets at once that will enter it before anything sent later can. Only
+//! Packets in flight wait in rings: there, and before links that packets enter from several upstream
+//! links. Such a link takes in one go all packets that will enter it before anything sent later can. Only
 //! what cannot be known in advance costs more: an event per packet at a queue that decides when packets
-//! leave (CoDel), and where packets of a host or of background traffic meet others; a heap behind a link
+//! leave (CoDel), and where packets from a host or background traffic meet others; a heap behind a link
 //! that reorders.
 
 mod active;
@@ -18,8 +18,10 @@ mod chains;
 mod chance;
 mod codel;
 mod composite;
+mod counters;
 mod fq_codel;
 mod gilbert;
+mod limits;
 mod link;
 mod passive;
 mod place;
@@ -34,19 +36,20 @@ mod step;
 mod stream;
 mod trace;
 mod udp;
+mod verdict;
 mod wire;
 
 pub use aqm::AqmSpec;
 pub use bucket::BucketSpec;
 pub use carried::Carried;
 pub use codel::CodelSpec;
+pub use counters::LinkCounters;
 pub use fq_codel::FqCodelSpec;
 pub use gilbert::GilbertElliottSpec;
-pub use link::LinkCounters;
 pub use red::RedSpec;
 pub use reorder::ReorderSpec;
 pub use schedule::{ScheduleSpec, StepSpec};
-pub use spec::{BackgroundSpec, LinkSpec, NetworkSpec, PathSpec, SpecError};
+pub use spec::{BackgroundSpec, LinkSpec, NetworkSpec, PathSpec};
 pub use step::StepMarkingSpec;
 pub use udp::{Lengths, OnOffSpec, UdpSpec};
 
@@ -74,10 +77,10 @@ pub fn reverse(path: usize) -> RouteId {
     2 * path + 1
 }
 
-/// What an event source is that is not a ring.
+/// The kinds of event source other than a ring.
 #[derive(Debug, Clone, Copy)]
 enum Role {
-    /// The time of the first packet of a heap has come.
+    /// The first packet of a heap is due.
     Ordered(usize),
     /// The line behind a link's active queue is free.
     Queue(usize),
@@ -85,7 +88,7 @@ enum Role {
     Udp(usize),
 }
 
-/// Packets behind a link that reorders, until their time has come; then they enter a ring.
+/// Packets behind a link that reorders, until they are due; then they enter a ring.
 #[derive(Debug)]
 struct Heap<P> {
     packets: Ordered<P>,
@@ -118,7 +121,7 @@ pub struct Network<P> {
 }
 
 impl<P: Carried> Network<P> {
-    /// Builds the network; what can happen on it becomes sources of `queue`. The specification must
+    /// Builds the network and registers its event sources with `queue`. The specification must
     /// be valid ([`NetworkSpec::validate`]).
     pub fn new(spec: &NetworkSpec, seed: u64, queue: &mut EventQueue) -> Self {
         let Map { routes, rings, waiting, junctions, ordered } = Map::new(spec);
@@ -162,7 +165,7 @@ impl<P: Carried> Network<P> {
             let source = self.add_role(queue, Role::Udp(self.udp.len()));
             let traffic = UdpSource::new(udp, streams.udp(i));
             queue.set(source, traffic.next_at());
-            // From the upper end, where no flow of a simulation is.
+            // From the upper end, which no flow of a simulation uses.
             let flow = u32::MAX - self.udp.len() as u32;
             self.udp.push(Udp { link: number, traffic, flow });
         }
@@ -174,7 +177,7 @@ impl<P: Carried> Network<P> {
     }
 
     /// A packet of `size` bytes enters a route. It is dropped silently where a queue is full, where
-    /// the link loses it or when the path is down; the counters of the link tell.
+    /// the link loses it or when the path is down; see the counters of the link.
     #[inline]
     pub fn send(&mut self, queue: &mut EventQueue, now: Nanos, to: RouteId, size: u32, payload: P) {
         debug_assert!(size <= u32::from(u16::MAX));
@@ -184,9 +187,9 @@ impl<P: Carried> Network<P> {
         }
     }
 
-    /// An event is due. Of a ring, its first packet goes on, and is returned with its route when that
-    /// was the end of it. What happens after `until` is left to later calls, so that the counters tell
-    /// what happened before it.
+    /// An event is due. For a ring, its first packet moves on, and is returned with its route if that
+    /// was the end of the route. What happens after `until` is left to later calls, so that the counters
+    /// cover only what happened before it.
     #[inline]
     pub fn advance(
         &mut self,
@@ -216,7 +219,7 @@ impl<P: Carried> Network<P> {
         None
     }
 
-    /// What waits before a junction enters it, up to the time until which nothing else can come.
+    /// What waits before a junction enters it, up to the time before which nothing else can arrive.
     fn pass(&mut self, queue: &mut EventQueue, junction: usize, horizon: Nanos) {
         let upstream = std::mem::take(&mut self.junctions[junction].upstream);
         while let Some((ring, _, turn)) = self.first_of(&upstream).filter(|f| f.1 <= horizon) {
@@ -233,8 +236,8 @@ impl<P: Carried> Network<P> {
         self.junctions[junction].upstream = upstream;
     }
 
-    /// Of some rings the one with the earliest packet, when that is, and until when it is this ring's
-    /// turn. Of two packets at the same time, that of the ring with the lower number is earlier.
+    /// The ring with the earliest packet among these, the packet's time, and until when it is this ring's
+    /// turn. Of two packets at the same time, the one in the ring with the lower number is earlier.
     fn first_of(&self, rings: &[usize]) -> Option<(usize, Nanos, Nanos)> {
         let (mut first, mut second) = ((NEVER, usize::MAX), (NEVER, usize::MAX));
         for &ring in rings {
@@ -282,7 +285,7 @@ impl<P: Carried> Network<P> {
         }
     }
 
-    /// Takes a packet as far as its way is known: to the next place where it must wait.
+    /// Moves a packet as far as its way is known: to the next place where it must wait.
     #[inline]
     fn traverse(&mut self, queue: &mut EventQueue, mut packet: InFlight<P>) {
         let route = &self.routes[usize::from(packet.route)];
@@ -300,7 +303,7 @@ impl<P: Carried> Network<P> {
         }
     }
 
-    // Else it is a call in the hottest loop, because it is called from elsewhere too.
+    // Otherwise it is not inlined into the hottest loop, because it has other callers too.
     #[inline(always)]
     fn wait(&mut self, queue: &mut EventQueue, ring: usize, packet: InFlight<P>) {
         if self.rings[ring].is_empty() {
@@ -318,7 +321,7 @@ impl<P: Carried> Network<P> {
         }
     }
 
-    /// After a packet entered or left a composite link's queue: sets the queue's event, and takes on
+    /// After a packet entered or left a composite link's queue: sets the queue's event, and forwards
     /// the packet that left the link.
     fn settle(&mut self, queue: &mut EventQueue, link: usize, left: Option<(InFlight<P>, Exit)>) {
         if let Link::Composite(composite) = &self.links[link] {
@@ -347,8 +350,8 @@ impl<P: Carried> Network<P> {
         }
     }
 
-    /// No packet arrives before this time unless another is sent; [`NEVER`] if none is on its way.
-    /// Background traffic is left out: it is enough to catch up with it later.
+    /// No packet arrives before this time unless another is sent; [`NEVER`] if none is in flight.
+    /// Background traffic is left out: catching up with it later is enough.
     pub fn next_at(&self, queue: &EventQueue) -> Nanos {
         if self.udp.is_empty() {
             return queue.earliest().map_or(NEVER, |(at, _)| at);
@@ -359,9 +362,8 @@ impl<P: Carried> Network<P> {
         sources.map(|(source, _)| queue.time_of(source)).min().unwrap_or(NEVER)
     }
 
-    /// Shows the payload of every packet that is on the network: a driver that keeps more of a packet
-    /// than its payload learns so which it need not keep any longer, because packets are dropped
-    /// silently.
+    /// Visits the payload of every packet on the network. Packets are dropped silently: a driver that
+    /// keeps more of a packet than its payload learns this way which ones it can forget.
     pub fn for_each_payload(&self, mut visit: impl FnMut(&P)) {
         let mut visit = |packet: &InFlight<P>| visit(&packet.payload);
         self.rings.iter().flat_map(Ring::iter).for_each(&mut visit);
@@ -375,12 +377,12 @@ impl<P: Carried> Network<P> {
         self.routes[reverse(path)].up = up;
     }
 
-    /// What happened on each link so far, in the order of the specification.
+    /// What has happened on each link so far, in the order of the specification.
     pub fn counters(&self) -> impl Iterator<Item = LinkCounters> {
         self.links.iter().map(Link::counters)
     }
 
-    /// Packets in each link's queue, as far as their departure is not decided yet.
+    /// Packets in each link's queue whose departure is not decided yet.
     pub fn queued(&self) -> impl Iterator<Item = usize> {
         self.links.iter().map(Link::queued)
     }

@@ -1,15 +1,16 @@
-//! A queue that decides when a packet arrives: its departure is known at once, whatever serves it.
+//! A queue that makes its decision when a packet arrives: its departure is known at once, whatever serves it.
 //!
 //! Unlike [`super::rate::Fifo`] it remembers the departures of what it holds, because with a server of
-//! varying rate a time does not tell how many bytes wait. A packet being sent counts in full.
+//! varying rate a time does not determine how many bytes wait. A packet being sent counts in full.
 
-use super::aqm::{AqmSpec, Verdict};
-use super::link::LinkCounters;
+use super::aqm::AqmSpec;
+use super::counters::LinkCounters;
 use super::red::Red;
 use super::server::Server;
 use super::spec::LinkSpec;
 use super::step::StepMarkingSpec;
 use super::stream::Streams;
+use super::verdict::Verdict;
 use crate::engine::Ring;
 use crate::units::{Bytes, Nanos};
 
@@ -29,7 +30,7 @@ pub(super) struct PassiveQueue {
     /// Departure and size of each packet that is queued or being sent.
     departures: Ring<(Nanos, u32)>,
     bytes: Bytes,
-    /// When it was empty last.
+    /// When it was last empty.
     idle_since: Nanos,
 }
 
@@ -50,7 +51,7 @@ impl PassiveQueue {
         }
     }
 
-    /// A packet arrives at `at`, no earlier than any before it: when it will have been sent
+    /// A packet arrives at `at`, no earlier than any before it: when its transmission ends
     /// ([`crate::units::NEVER`]: never), and whether it is marked; none if it is dropped.
     pub fn accept(
         &mut self,

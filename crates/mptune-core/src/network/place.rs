@@ -5,13 +5,13 @@ use crate::units::Nanos;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Instead of a route: the packet is background traffic and leaves after the link it is on.
+/// Instead of a route: the packet is background traffic and leaves after its current link.
 pub(super) const BACKGROUND: u8 = u8::MAX;
 
 /// A packet on its way. Small integers keep it within a cache line: 128 routes, 16 hops, 64 KiB.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct InFlight<P> {
-    /// When it arrives where it is going; in an active queue, when it arrived there.
+    /// When it arrives at its destination; in an active queue, when it arrived there.
     pub at: Nanos,
     pub route: u8,
     pub hop: u8,
@@ -19,7 +19,7 @@ pub(super) struct InFlight<P> {
     pub payload: P,
 }
 
-/// Packets in order of time, those of the same time in the order they came.
+/// Packets in time order, those with equal times in order of arrival.
 #[derive(Debug)]
 pub(super) struct Ordered<P> {
     heap: BinaryHeap<Entry<P>>,

@@ -1,4 +1,4 @@
-//! Serialisation at a fixed rate, and the drop-tail queue before it: both are numbers.
+//! Serialisation at a fixed rate, and the drop-tail queue before it: both are plain numbers.
 
 use crate::units::{BitsPerSecond, Bytes, NEVER, Nanos};
 
@@ -12,27 +12,27 @@ const FRACTION: u32 = 32;
 pub(super) struct Pace(u64);
 
 impl Pace {
-    /// Of a rate; none is infinitely fast.
+    /// The reciprocal of a rate; none is infinitely fast.
     pub fn new(rate: Option<BitsPerSecond>) -> Self {
         let pace = |rate| (8_000_000_000_u128 << FRACTION).div_ceil(u128::from(rate)) as u64;
         Self(rate.map_or(0, pace))
     }
 
-    /// The time that a packet takes.
+    /// The time a packet takes.
     #[inline]
     pub fn of(self, size: u32) -> Nanos {
         ((u128::from(size) * u128::from(self.0)) >> FRACTION) as Nanos
     }
 
-    /// The time that so many bytes take, [`NEVER`] if it is longer.
+    /// The time this many bytes take, at most [`NEVER`].
     pub fn of_bytes(self, bytes: Bytes) -> Nanos {
         let span = (u128::from(bytes) * u128::from(self.0)) >> FRACTION;
         span.min(u128::from(NEVER)) as Nanos
     }
 }
 
-/// A drop-tail FIFO of fixed rate. Its queue is a number: the time at which it will have sent what it
-/// has (Lindley's recursion).
+/// A drop-tail FIFO of fixed rate. Its queue is a number: the time at which it will have sent
+/// everything it holds (Lindley's recursion).
 #[derive(Debug, Clone)]
 pub(super) struct Fifo {
     pace: Pace,
@@ -43,14 +43,14 @@ pub(super) struct Fifo {
 }
 
 impl Fifo {
-    /// An idle one; no limit never drops.
+    /// An idle FIFO; without a limit it never drops.
     pub fn new(rate: Option<BitsPerSecond>, queue: Option<Bytes>) -> Self {
         let pace = Pace::new(rate);
         let queue_ns = queue.map_or(Nanos::MAX, |bytes| pace.of_bytes(bytes));
         Self { pace, queue_ns, busy_until: 0 }
     }
 
-    /// A packet arrives at `at`, no earlier than any before it: when it will have been sent, or none
+    /// A packet arrives at `at`, no earlier than any before it: when its transmission ends, or none
     /// if the queue is full. An idle line takes any packet.
     #[inline]
     pub fn accept(&mut self, at: Nanos, size: u32) -> Option<Nanos> {

@@ -3,10 +3,10 @@
 //!
 //! It judges arriving packets only, so it works on a queue whose departures are known in advance.
 
-use super::aqm::Verdict;
 use super::chance::{BILLION, Chance, check};
-use super::spec::SpecError;
+use super::verdict::Verdict;
 use crate::engine::Random;
+use crate::error::SpecError;
 use crate::units::{Bytes, Nanos};
 use serde::Deserialize;
 
@@ -23,34 +23,34 @@ pub struct RedSpec {
     pub max_ppb: u64,
     /// Weight of a new sample in the average, parts per billion.
     pub weight_ppb: u64,
-    /// From `max_bytes` to twice that, the probability rises on to 1 instead of jumping there.
+    /// From `max_bytes` to twice that, the probability keeps rising to 1 instead of jumping there.
     pub gentle: bool,
     /// Mark ECN-capable packets instead of dropping them; above the thresholds, in overload, they are
-    /// dropped all the same.
+    /// still dropped.
     pub ecn: bool,
 }
 
 impl RedSpec {
     pub(super) fn validate(&self, queue: Option<Bytes>) -> Result<(), SpecError> {
         if self.min_bytes >= self.max_bytes {
-            let expected = "more than min_bytes expected";
+            let expected = "expected more than min_bytes";
             return Err(SpecError::new("aqm.max_bytes", expected));
         }
         if queue.is_some_and(|queue| self.max_bytes > queue) {
-            let expected = "at most the queue's limit expected";
+            let expected = "expected at most the queue's limit";
             return Err(SpecError::new("aqm.max_bytes", expected));
         }
         for (key, ppb) in [("aqm.max_ppb", self.max_ppb), ("aqm.weight_ppb", self.weight_ppb)] {
             check(key, ppb, BILLION)?;
             if ppb == 0 {
-                return Err(SpecError::new(key, "more than 0 expected"));
+                return Err(SpecError::new(key, "expected more than 0"));
             }
         }
         Ok(())
     }
 }
 
-/// The average and what was signalled last.
+/// The average and the last signal.
 #[derive(Debug, Clone)]
 pub(super) struct Red {
     min: f64,
@@ -60,7 +60,7 @@ pub(super) struct Red {
     gentle: bool,
     ecn: bool,
     average: f64,
-    /// Packets taken since the last signal.
+    /// Packets accepted since the last signal.
     count: f64,
     random: Random,
 }
@@ -82,7 +82,7 @@ impl Red {
     }
 
     /// A packet finds `queued` bytes. If there are none, the line has been idle for `idle`, in which
-    /// it could have sent packets of `packet_time` (none: it was not sending).
+    /// it could have sent packets of `packet_time` each (none: it was not sending).
     pub fn judge(
         &mut self,
         queued: Bytes,
@@ -110,7 +110,7 @@ impl Red {
         Verdict::signal(self.ecn && ect)
     }
 
-    /// Moves the average: by the queue found or, after idleness, as if so many packets had found none.
+    /// Updates the average: by the queue found or, after idleness, as if that many packets had found none.
     fn sample(&mut self, queued: Bytes, idle: Nanos, packet_time: Option<Nanos>) {
         if queued > 0 {
             self.average += self.weight * (queued as f64 - self.average);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gentle_variant_goes_on_to_twice_the_threshold() {
+    fn the_gentle_variant_extends_to_twice_the_threshold() {
         let gentle = RedSpec { gentle: true, ..spec() };
         // At 1.5 times the threshold p = 0.1 + 0.9 / 2 = 0.55: the gaps are 1 and 2 packets.
         let verdicts = settled(&gentle, 45_000, true, 1000);

@@ -1,8 +1,9 @@
-//! Reordering: some packets take longer, and those behind them do not wait.
+//! Reordering: some packets take longer, and packets behind them do not wait.
 
 use super::chance::{BILLION, Chance, check};
-use super::spec::{MAX_DELAY, SpecError};
+use super::limits::MAX_DELAY;
 use crate::engine::Random;
+use crate::error::SpecError;
 use crate::units::Nanos;
 use serde::Deserialize;
 
@@ -12,7 +13,7 @@ use serde::Deserialize;
 pub struct ReorderSpec {
     /// Probability that a packet is late, parts per billion.
     pub probability_ppb: u64,
-    /// How much later than in order it arrives. What has left the link by then overtakes it.
+    /// How much later than in order it arrives. Packets that have left the link by then overtake it.
     pub delay_ns: Nanos,
 }
 
@@ -20,7 +21,7 @@ impl ReorderSpec {
     pub(super) fn validate(&self) -> Result<(), SpecError> {
         check("reorder.probability_ppb", self.probability_ppb, BILLION)?;
         if self.delay_ns == 0 || self.delay_ns > MAX_DELAY {
-            let expected = "an extra delay above 0 and at most 100 s expected";
+            let expected = "expected an extra delay above 0 and at most 100 s";
             return Err(SpecError::new("reorder.delay_ns", expected));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The ways through the network, and where on them packets must wait for an event.
+//! The routes through the network, and where on them packets must wait for an event.
 
 use super::spec::{LinkSpec, NetworkSpec};
 use crate::units::Nanos;
@@ -8,10 +8,10 @@ use crate::units::Nanos;
 pub(super) enum Next {
     /// Straight into the route's next link: nothing else can enter it in between.
     Link,
-    /// Into a ring, to be taken out at the time of arrival: at a link that must see its packets in the
-    /// order of time, or at the end of the route.
+    /// Into a ring, to be taken out at the time of arrival: at a link that must see its packets in time
+    /// order, or at the end of the route.
     Ring(usize),
-    /// First into a heap, which puts them in order of time: behind a link that reorders.
+    /// First into a heap, which puts them in time order: behind a link that reorders.
     Ordered(usize),
 }
 
@@ -27,34 +27,34 @@ pub(super) struct Route {
     pub up: bool,
 }
 
-/// The link that packets leave, and the one they go to, if they are not at their end.
+/// The link that packets leave, and the one they go to, unless they are at the end.
 type Place = (usize, Option<usize>);
 
-/// What happens to the packets of a ring when their time has come.
+/// What happens to the packets of a ring when they are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waiting {
     /// They are at the end of their route.
     End,
     /// Each enters the next link.
     Link,
-    /// They enter the next link with all that will be there soon.
+    /// They enter the next link together with all that will be there soon.
     Junction(usize),
 }
 
-/// A plain link that packets enter from several upstream links and from nowhere else, each with a
-/// ring before it. What is sent from now on cannot be there for a while, so the packets of that while
-/// are all known and enter it at once, in the order of time.
+/// A plain link that packets enter only from several upstream links, each with a ring before it.
+/// Packets sent from now on cannot get there for a while, so all that arrive in the meantime are known
+/// and enter it at once, in time order.
 #[derive(Debug, Clone)]
 pub(super) struct Junction {
     pub upstream: Vec<usize>,
-    /// The least time between an event and a packet entering the link because of it.
+    /// The shortest time between an event and a packet entering the link because of it.
     pub lookahead: Nanos,
 }
 
-/// All routes, with the places on them.
+/// All routes and the places on them.
 pub(super) struct Map {
     pub routes: Vec<Route>,
-    /// Places where packets arrive in order of time, whatever route they are on.
+    /// Places where packets arrive in time order, whatever their route.
     pub rings: Vec<Place>,
     /// What the packets in each of the rings wait for.
     pub waiting: Vec<Waiting>,
@@ -113,8 +113,8 @@ impl Map {
         }
     }
 
-    /// The least time between any event and the arrival of a packet at a link that the event sent or
-    /// let go on: 0 if packets enter the link as they are sent, or as a heap or a queue lets them go.
+    /// The shortest time between any event and the arrival at a link of a packet that the event sent or
+    /// released: 0 if packets enter the link as they are sent, or as a heap or a queue releases them.
     fn lookahead(&self, spec: &NetworkSpec, link: usize) -> Nanos {
         let visits = self.routes.iter().flat_map(|route| {
             let visits = route.hops.iter().enumerate().filter(move |(_, hop)| hop.link == link);
@@ -135,7 +135,7 @@ impl Map {
     }
 }
 
-/// Delay of the last hops of a way, back to where packets wait, to where they are sent, or to a link
+/// Delay of the last hops of a route, back to where packets wait or are sent, or to a link
 /// that has more than a fixed delay.
 fn delay_since_event(spec: &NetworkSpec, hops: &[Hop]) -> Nanos {
     let mut delay = 0;
@@ -150,7 +150,7 @@ fn delay_since_event(spec: &NetworkSpec, hops: &[Hop]) -> Nanos {
     delay
 }
 
-/// The number of a thing, which is appended if it is not there yet.
+/// The index of an item, which is appended if it is not there yet.
 fn number<T: PartialEq>(things: &mut Vec<T>, thing: T) -> usize {
     things.iter().position(|known| *known == thing).unwrap_or_else(|| {
         things.push(thing);
@@ -158,8 +158,8 @@ fn number<T: PartialEq>(things: &mut Vec<T>, thing: T) -> usize {
     })
 }
 
-/// Packets must enter the link when their time has come, not before: because they come from more than
-/// one place (an upstream link, an end host, a background source), or because its queue has events.
+/// Packets must enter the link when they are due, not before: because they come from more than one
+/// place (an upstream link, an end host, a background source), or because its queue has events.
 fn must_be_in_time(link: &LinkSpec, number: usize, ways: &[&[usize]]) -> bool {
     let mut upstream = ways.iter().flat_map(|way| {
         let places = way.iter().enumerate().filter(move |&(_, &l)| l == number);

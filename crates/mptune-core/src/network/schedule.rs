@@ -1,7 +1,8 @@
-//! Rates, delays and losses that change at given times, once or again and again.
+//! Rates, delays and losses that change at given times, once or repeatedly.
 
 use super::chance::{BILLION, check};
-use super::spec::{FULL_PACKET, MAX_DELAY, SpecError, check_rate};
+use super::limits::{FULL_PACKET, MAX_DELAY, check_rate};
+use crate::error::SpecError;
 use crate::units::{BitsPerSecond, NEVER, Nanos, SECOND};
 use serde::Deserialize;
 
@@ -9,9 +10,9 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleSpec {
-    /// The changes, in order of time. Until the first of them, the link's own values hold.
+    /// The changes, in time order. Until the first of them, the link's own values hold.
     pub steps: Vec<StepSpec>,
-    /// The steps repeat after so long; none holds the last values for ever. A value keeps across the
+    /// The steps repeat after this long; none holds the last values forever. A value persists across the
     /// end of a period until a step sets it again.
     #[serde(default)]
     pub period_ns: Option<Nanos>,
@@ -26,7 +27,7 @@ pub struct StepSpec {
     /// Rate from then on; 0 holds everything back.
     #[serde(default)]
     pub rate_bps: Option<BitsPerSecond>,
-    /// Delay from then on. Packets never overtake each other because it falls.
+    /// Delay from then on. A falling delay never makes packets overtake each other.
     #[serde(default)]
     pub delay_ns: Option<Nanos>,
     /// Loss from then on, parts per billion; here a whole billion is possible.
@@ -35,54 +36,59 @@ pub struct StepSpec {
 }
 
 impl ScheduleSpec {
-    /// `has_rate` tells whether the link has a rate that steps can change.
+    /// `has_rate`: whether the link has a rate that steps can change.
     pub(super) fn validate(&self, has_rate: bool) -> Result<(), SpecError> {
         let wrong = |key: &str, expected: &str| Err(SpecError::new(key, expected));
         if self.steps.is_empty() {
-            return wrong("schedule.steps", "at least one step expected, found none");
+            return wrong("schedule.steps", "expected at least one step, found none");
         }
         let mut before = None;
         for (i, step) in self.steps.iter().enumerate() {
             let key = |name: &str| format!("schedule.steps[{i}].{name}");
             if before.is_some_and(|before| before >= step.at_ns) || step.at_ns >= NEVER / 2 {
-                return wrong(&key("at_ns"), "times that increase, below 26 days, expected");
+                return wrong(&key("at_ns"), "expected increasing times below 26 days");
             }
             before = Some(step.at_ns);
             step.validate(has_rate).map_err(|e| SpecError::new(key(&e.key), e.expected))?;
         }
         if self.period_ns.is_some_and(|period| Some(period) <= before || period >= NEVER / 2) {
-            let expected = "more than the time of the last step, and less than 26 days, expected";
+            let expected = "expected more than the time of the last step and less than 26 days";
             return wrong("schedule.period_ns", expected);
         }
         Ok(())
     }
 
-    /// How one of the values runs; `base` holds until the first step that sets it.
-    pub(super) fn timeline<T: Copy>(
-        &self,
-        base: T,
-        value: impl Fn(&StepSpec) -> Option<T>,
-    ) -> Timeline<T> {
+    /// One of the values over time; `base` holds until the first step that sets it.
+    fn timeline<T: Copy>(&self, base: T, value: impl Fn(&StepSpec) -> Option<T>) -> Timeline<T> {
         let steps = self.steps.iter().filter_map(|step| value(step).map(|v| (step.at_ns, v)));
         Timeline { base, steps: steps.collect(), period: self.period_ns }
     }
 }
 
+/// One of a link's values over time: as its schedule says, or constant.
+pub(super) fn timeline<T: Copy>(
+    schedule: Option<&ScheduleSpec>,
+    base: T,
+    value: impl Fn(&StepSpec) -> Option<T>,
+) -> Timeline<T> {
+    schedule.map_or(Timeline::constant(base), |schedule| schedule.timeline(base, value))
+}
+
 impl StepSpec {
     fn validate(&self, has_rate: bool) -> Result<(), SpecError> {
         if self.rate_bps.is_none() && self.delay_ns.is_none() && self.loss_ppb.is_none() {
-            return Err(SpecError::new("at_ns", "a rate, a delay or a loss beside it expected"));
+            return Err(SpecError::new("at_ns", "expected a rate, a delay or a loss beside it"));
         }
         if let Some(rate) = self.rate_bps {
             if !has_rate {
-                return Err(SpecError::new("rate_bps", "a rate of the link beside it expected"));
+                return Err(SpecError::new("rate_bps", "expected the link to have a rate"));
             }
             if rate > 0 {
                 check_rate("rate_bps", rate)?;
             }
         }
         if self.delay_ns.is_some_and(|delay| delay > MAX_DELAY) {
-            return Err(SpecError::new("delay_ns", "a delay of at most 100 s expected"));
+            return Err(SpecError::new("delay_ns", "expected a delay of at most 100 s"));
         }
         check("loss_ppb", self.loss_ppb.unwrap_or(0), BILLION)
     }
@@ -108,7 +114,7 @@ impl<T: Copy> Timeline<T> {
         if self.steps.is_empty() { self.base } else { self.span(time).0 }
     }
 
-    /// The value at a time, and until when it holds ([`NEVER`]: for ever).
+    /// The value at a time, and until when it holds ([`NEVER`]: forever).
     fn span(&self, time: Nanos) -> (T, Nanos) {
         let (Some(first), Some(last)) = (self.steps.first(), self.steps.last()) else {
             return (self.base, NEVER);
@@ -153,7 +159,7 @@ impl VaryingRate {
         Self { rate, per_period, busy_until: 0 }
     }
 
-    /// A packet arrives at `at` behind all before it: when it will have been sent; [`NEVER`] if never.
+    /// A packet arrives at `at` behind all earlier ones: when its transmission ends; [`NEVER`] if never.
     pub fn send(&mut self, at: Nanos, size: u32) -> Nanos {
         self.busy_until = self.finish(at.max(self.busy_until), size);
         self.busy_until
@@ -174,7 +180,7 @@ impl VaryingRate {
             }
             work -= capacity;
             now = until;
-            // Whole periods at once: else a slow link with a fast schedule walks for ever.
+            // Whole periods at once: otherwise a slow link with a fast schedule takes too many steps.
             if let Some(period) = self.rate.period.filter(|_| work > self.per_period) {
                 let Some(periods) = (work - 1).checked_div(self.per_period) else { return NEVER };
                 work -= periods * self.per_period;
@@ -185,7 +191,7 @@ impl VaryingRate {
         NEVER
     }
 
-    /// The time one full packet takes at the rate of now; none while nothing is sent.
+    /// The time one full packet takes at the current rate; none while nothing is sent.
     pub fn packet_time(&self, now: Nanos) -> Option<Nanos> {
         (FULL_PACKET * 8 * SECOND).checked_div(self.rate.at(now))
     }
@@ -225,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_is_waited_for_and_one_for_ever_never_ends() {
+    fn packets_wait_for_an_outage_to_end_and_forever_if_it_does_not() {
         let mut link = rates(RATE, &[(MS, 0), (10 * MS, RATE)], None);
         assert_eq!([link.send(0, 3000), link.send(0, 1500)], [11 * MS, 12 * MS]);
         let mut link = rates(RATE, &[(MS, 0)], None);
@@ -246,12 +252,12 @@ mod tests {
     #[test]
     fn many_periods_are_skipped_at_once() {
         // 100 bit/s for 1 us of each millisecond: 12000 bits take 1.2 * 10^8 periods; for 1 ns of each,
-        // more than there are. A walk would take its time.
+        // more than there are. Walking them one by one would take too long.
         let mut slow = rates(100, &[(0, 100), (1_000, 0)], Some(MS));
         assert_eq!(slow.send(0, 1500), 119_999_999 * MS + 1_000);
         let mut slow = rates(100, &[(0, 100), (1, 0)], Some(MS));
         assert_eq!(slow.send(0, 1500), NEVER);
-        // One byte: 80 ms on the air, that is 80000 periods, the last of them to the end of its on-time.
+        // One byte: 80 ms of on-time, that is 80000 periods, the last of them to the end of its on-time.
         let mut slow = rates(100, &[(0, 100), (1_000, 0)], Some(MS));
         assert_eq!(slow.send(0, 1), 79_999 * MS + 1_000);
     }
@@ -286,7 +292,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is sent by the departure is the packet: the integral of the rate over time.
+        /// The packet is exactly what is sent by its departure: the integral of the rate over time.
         #[test]
         fn the_integral_of_the_rate_is_the_packet(
             base in 0u64..20_000_000,

@@ -1,11 +1,11 @@
-//! What takes packets from a queue one after the other: a token bucket if there is one, then the line.
+//! Takes packets from a queue one after the other: a token bucket if there is one, then the line.
 
 use super::bucket::TokenBucket;
+use super::limits::FULL_PACKET;
 use super::rate::Pace;
-use super::schedule::VaryingRate;
-use super::spec::{FULL_PACKET, LinkSpec};
+use super::schedule::{VaryingRate, timeline};
+use super::spec::LinkSpec;
 use super::trace::Trace;
-use super::wire::timeline;
 use crate::units::Nanos;
 
 #[derive(Debug, Clone)]
@@ -29,14 +29,16 @@ impl Server {
         let line = match (&spec.trace_ms, spec.rate_bps) {
             (Some(times), _) => Line::Trace(Trace::new(times.clone())),
             (None, Some(rate)) if steps => {
-                Line::Varying(VaryingRate::new(timeline(spec, rate, |step| step.rate_bps)))
+                Line::Varying(VaryingRate::new(timeline(spec.schedule.as_ref(), rate, |step| {
+                    step.rate_bps
+                })))
             }
             (None, rate) => Line::Fixed { pace: Pace::new(rate), busy_until: 0 },
         };
         Self { bucket: spec.bucket.as_ref().map(TokenBucket::new), line }
     }
 
-    /// Sends a packet that arrived at `arrived`, after all before it: when its last byte leaves, which
+    /// Sends a packet that arrived at `arrived`, after all earlier ones: when its last byte leaves, which
     /// is [`crate::units::NEVER`] if the rate stays zero.
     pub fn send(&mut self, arrived: Nanos, size: u32) -> Nanos {
         let at = self.bucket.as_mut().map_or(arrived, |bucket| bucket.pass(arrived, size));
@@ -50,7 +52,7 @@ impl Server {
         }
     }
 
-    /// The time one full packet takes, as far as it can be told; none while nothing is sent.
+    /// The time one full packet takes, as far as it is known; none while nothing is sent.
     pub fn packet_time(&self, now: Nanos) -> Option<Nanos> {
         let line = match &self.line {
             Line::Fixed { pace, .. } => Some(pace.of(FULL_PACKET as u32)),

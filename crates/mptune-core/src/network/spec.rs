@@ -1,60 +1,32 @@
-//! The network as the outside describes it: plain integers, with validation.
+//! The network as callers describe it: plain integers, with validation.
 
 use super::aqm::AqmSpec;
 use super::bucket::BucketSpec;
 use super::chance::{BILLION, check};
 use super::gilbert::GilbertElliottSpec;
+use super::limits::{FULL_PACKET, MAX_DELAY, check_rate};
 use super::reorder::ReorderSpec;
 use super::schedule::ScheduleSpec;
 use super::trace;
 use super::udp::UdpSpec;
-use crate::units::{BitsPerSecond, Bytes, NEVER, Nanos, SECOND};
+use crate::error::SpecError;
+use crate::units::{BitsPerSecond, Bytes, NEVER, Nanos};
 use serde::Deserialize;
 
-/// Below this a byte's serialisation time would not fit the fixed-point arithmetic of a link.
-const MIN_RATE: BitsPerSecond = 100;
-/// Longest delay, jitter or lateness.
-pub(super) const MAX_DELAY: Nanos = 100 * SECOND;
-/// Links in one direction of a path: if each of them duplicates every packet, 2^16 arrive.
+/// Most links in one direction of a path: if each of them duplicates every packet, 2^16 arrive.
 const MAX_HOPS: usize = 16;
-/// Places where packets can wait for an event. The event queue has room for these and the timers.
+/// Most places where packets can wait for an event. The event queue has room for these and the timers.
 const MAX_PLACES: usize = 2048;
-/// The largest packet the model carries in full: a 1500-byte IP packet.
-pub const FULL_PACKET: Bytes = 1500;
-/// Paths a network may have: one bit each in a 64-bit set.
+/// Most paths of a network: one bit each in a 64-bit set.
 pub const MAX_PATHS: usize = 64;
 
-/// What is wrong with a specification: the key and what was expected there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpecError {
-    /// Dotted path of the key.
-    pub key: String,
-    /// What was expected, and found.
-    pub expected: String,
-}
-
-impl SpecError {
-    /// An error at a key.
-    pub fn new(key: impl Into<String>, expected: impl Into<String>) -> Self {
-        Self { key: key.into(), expected: expected.into() }
-    }
-}
-
-impl std::fmt::Display for SpecError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.key, self.expected)
-    }
-}
-
-impl std::error::Error for SpecError {}
-
-/// A unidirectional link: a FIFO unless its queue management or reordering makes it another.
+/// A unidirectional link: a FIFO unless queue management or reordering changes that.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
     /// Name for counters and errors.
     pub name: String,
-    /// Rate; without it, a trace or a token bucket the link is infinitely fast and has no queue.
+    /// Rate; without a rate, a trace or a token bucket the link is infinitely fast and has no queue.
     #[serde(default)]
     pub rate_bps: Option<BitsPerSecond>,
     /// One-way propagation delay.
@@ -75,7 +47,7 @@ pub struct LinkSpec {
     /// Rate, delay and loss that change over time.
     #[serde(default)]
     pub schedule: Option<ScheduleSpec>,
-    /// A token bucket in front; what waits for tokens counts for the queue.
+    /// A token bucket in front; packets waiting for tokens count towards the queue.
     #[serde(default)]
     pub bucket: Option<BucketSpec>,
     /// Active queue management; none is drop-tail.
@@ -84,18 +56,18 @@ pub struct LinkSpec {
     /// Losses in bursts, independent of and in addition to `loss_ppb`.
     #[serde(default)]
     pub gilbert_elliott: Option<GilbertElliottSpec>,
-    /// Packets that are late and overtaken.
+    /// Packets that are late and get overtaken.
     #[serde(default)]
     pub reorder: Option<ReorderSpec>,
     /// Probability that a packet arrives twice, parts per billion.
     #[serde(default)]
     pub duplicate_ppb: u64,
-    /// Background datagrams that cross this link and no other.
+    /// Background datagrams that cross only this link.
     #[serde(default)]
     pub udp: Vec<UdpSpec>,
 }
 
-/// A TCP connection in the background, saturated between two times.
+/// A background TCP connection, saturated between two times.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackgroundSpec {
@@ -146,14 +118,6 @@ pub struct NetworkSpec {
     pub background: Vec<BackgroundSpec>,
 }
 
-/// Checks that a rate is one a link can have.
-pub(super) fn check_rate(key: &str, rate: BitsPerSecond) -> Result<(), SpecError> {
-    if rate >= MIN_RATE {
-        return Ok(());
-    }
-    Err(SpecError::new(key, format!("at least {MIN_RATE} bit/s expected, found {rate}")))
-}
-
 impl NetworkSpec {
     /// Checks everything [`super::Network::new`] relies on.
     ///
@@ -168,35 +132,35 @@ impl NetworkSpec {
             let found = self.paths.len();
             return Err(SpecError::new(
                 "paths",
-                format!("1 to {MAX_PATHS} expected, found {found}"),
+                format!("expected 1 to {MAX_PATHS}, found {found}"),
             ));
         }
         self.check_ways()?;
         for (i, flow) in self.background.iter().enumerate() {
             let key = |name: &str| format!("background[{i}].{name}");
             if flow.path >= self.paths.len() {
-                return Err(SpecError::new(key("path"), "the number of a path expected"));
+                return Err(SpecError::new(key("path"), "expected the number of a path"));
             }
             let ends = flow.stop_ns.is_none_or(|stop| stop > flow.start_ns);
             if flow.start_ns >= NEVER / 2 || !ends {
-                let expected = "more than start_ns, itself below 26 days, expected";
+                let expected = "expected more than start_ns, and start_ns below 26 days";
                 return Err(SpecError::new(key("stop_ns"), expected));
             }
         }
         if self.initial_path >= self.paths.len() {
-            return Err(SpecError::new("initial_path", "the number of a path expected"));
+            return Err(SpecError::new("initial_path", "expected the number of a path"));
         }
         Ok(())
     }
 
     fn check_ways(&self) -> Result<(), SpecError> {
-        // What needs an event of its own at most: hops, heaps, queues and background sources.
+        // At most these need an event of their own: hops, heaps, queues and background sources.
         let mut places: usize = self.links.iter().map(|link| 1 + link.udp.len()).sum();
         for (i, path) in self.paths.iter().enumerate() {
             for (key, way) in [("forward", &path.forward), ("reverse", &path.reverse)] {
                 let known = way.iter().all(|&link| link < self.links.len());
                 if way.is_empty() || way.len() > MAX_HOPS || !known {
-                    let expected = format!("a list of 1 to {MAX_HOPS} link numbers expected");
+                    let expected = format!("expected a list of 1 to {MAX_HOPS} link numbers");
                     return Err(SpecError::new(format!("paths[{i}].{key}"), expected));
                 }
                 let place = |&link: &usize| 1 + usize::from(self.links[link].reorder.is_some());
@@ -205,7 +169,7 @@ impl NetworkSpec {
         }
         if places > MAX_PLACES {
             let expected = format!(
-                "at most {MAX_PLACES} links, links on paths and background sources expected, \
+                "expected at most {MAX_PLACES} links, links on paths and background sources, \
                  found {places}"
             );
             return Err(SpecError::new("links", expected));
@@ -229,12 +193,12 @@ impl LinkSpec {
         !varying && self.bucket.is_none() && self.aqm.is_none()
     }
 
-    /// Something bounds its rate, so that packets can wait.
+    /// Something limits its rate, so that packets can wait.
     fn is_limited(&self) -> bool {
         self.rate_bps.is_some() || self.trace_ms.is_some() || self.bucket.is_some()
     }
 
-    /// It decides when a packet leaves its queue, so packets must arrive in the order of events.
+    /// It makes its decision when a packet leaves its queue, so packets must arrive in event order.
     pub(super) fn is_active(&self) -> bool {
         self.aqm.as_ref().is_some_and(AqmSpec::is_active)
     }
@@ -245,11 +209,11 @@ impl LinkSpec {
         }
         if let Some(queue) = self.queue_bytes.filter(|&queue| queue < FULL_PACKET) {
             let expected =
-                format!("room for one packet of {FULL_PACKET} bytes expected, found {queue}");
+                format!("expected room for one packet of {FULL_PACKET} bytes, found {queue}");
             return Err(SpecError::new("queue_bytes", expected));
         }
         if self.delay_ns > MAX_DELAY || self.jitter_ns > MAX_DELAY {
-            return Err(SpecError::new("delay_ns", "delay and jitter of at most 100 s expected"));
+            return Err(SpecError::new("delay_ns", "expected delay and jitter of at most 100 s"));
         }
         check("loss_ppb", self.loss_ppb, BILLION - 1)?;
         self.check_queue()?;
@@ -260,7 +224,7 @@ impl LinkSpec {
         let wrong = |key: &str, expected: &str| Err(SpecError::new(key, expected));
         if let Some(times) = &self.trace_ms {
             if self.rate_bps.is_some() {
-                return wrong("trace_ms", "either a rate or a trace expected, found both");
+                return wrong("trace_ms", "expected either a rate or a trace, found both");
             }
             trace::validate(times)?;
         }
@@ -269,12 +233,12 @@ impl LinkSpec {
         }
         if let Some(aqm) = &self.aqm {
             if !self.is_limited() {
-                return wrong("aqm", "a rate, a trace or a token bucket beside it expected");
+                return wrong("aqm", "expected a rate, a trace or a token bucket beside it");
             }
             aqm.validate(self.queue_bytes)?;
         }
         if !self.udp.is_empty() && (!self.is_limited() || self.queue_bytes.is_none()) {
-            return wrong("udp", "a rate and a queue limit beside it expected");
+            return wrong("udp", "expected a rate and a queue limit beside it");
         }
         for (i, udp) in self.udp.iter().enumerate() {
             let inside = |e: SpecError| SpecError::new(format!("udp[{i}].{}", e.key), e.expected);

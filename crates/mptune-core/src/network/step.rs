@@ -1,17 +1,16 @@
 //! Marking above a threshold of the instantaneous queue: the switch side of DCTCP.
 
-use super::aqm::Verdict;
-use super::spec::SpecError;
+use super::verdict::Verdict;
+use crate::error::SpecError;
 use crate::units::Bytes;
 use serde::Deserialize;
 
-/// The threshold K of RFC 8257 section 3.1. Packets that cannot be marked are left alone: the queue's
-/// limit drops them. (RED with equal thresholds, which the section suggests for hardware, would drop
-/// them at K.)
+/// The threshold K of RFC 8257 section 3.1. Packets that cannot be marked are left to the queue's
+/// limit. (RED with equal thresholds, which the section suggests for hardware, would drop them at K.)
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepMarkingSpec {
-    /// Bytes that may wait before arriving packets are marked.
+    /// Bytes that may be queued before arriving packets are marked.
     pub mark_bytes: Bytes,
 }
 
@@ -20,7 +19,7 @@ impl StepMarkingSpec {
         if queue.is_none_or(|queue| self.mark_bytes < queue) {
             return Ok(());
         }
-        let expected = format!("less than the queue's limit expected, found {}", self.mark_bytes);
+        let expected = format!("expected less than the queue's limit, found {}", self.mark_bytes);
         Err(SpecError::new("aqm.mark_bytes", expected))
     }
 

@@ -1,5 +1,5 @@
-//! Which random numbers are whose: each effect of each link has a stream of its own, so that adding an
-//! effect or a link never changes what another one draws.
+//! Streams of random numbers: each effect of each link has its own, so that adding an effect or a
+//! link never changes what another one draws.
 
 use crate::engine::Random;
 
@@ -11,7 +11,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Of the link with that number.
+    /// The streams of the link with this number.
     pub fn new(seed: u64, link: usize) -> Self {
         Self { seed, link: link as u64 }
     }
@@ -46,7 +46,7 @@ impl Streams {
         self.of(4)
     }
 
-    /// The background source with that number.
+    /// The background source with this number.
     pub fn udp(self, source: usize) -> Random {
         self.of(16 + source as u64)
     }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 mod effects;
 mod properties;
 
-/// A payload that remembers who it is, and whether it was marked.
+/// A payload that remembers its number, and whether it was marked.
 #[derive(Debug, Clone, Copy, Default)]
 struct Probe {
     number: u32,
@@ -59,7 +59,7 @@ struct Bench {
     now: Nanos,
     sent: u32,
     events: usize,
-    /// Until when links may look ahead, though packets are sent before.
+    /// Until when links may look ahead, although packets are sent earlier.
     ahead: Nanos,
     arrivals: Vec<(Nanos, RouteId, Probe)>,
 }
@@ -175,7 +175,7 @@ fn packets_that_meet_on_a_downlink_cost_an_event_each_and_few_more() {
 }
 
 #[test]
-fn random_loss_has_the_asked_probability_and_repeats_with_the_seed() {
+fn random_loss_has_the_requested_probability_and_repeats_with_the_seed() {
     let mut lossy = link(1_000_000_000, 1, None);
     lossy.loss_ppb = 20_000_000;
     let spec = network(vec![lossy], vec![path(&[0], &[0])]);

@@ -1,6 +1,7 @@
 //! A rate trace in mahimahi's format: the times at which one 1500-byte packet can leave, repeated.
 
-use super::spec::{FULL_PACKET, SpecError};
+use super::limits::FULL_PACKET;
+use crate::error::SpecError;
 use crate::units::{MILLISECOND, Nanos};
 
 /// Bytes of one opportunity.
@@ -10,13 +11,13 @@ const OPPORTUNITY: u32 = FULL_PACKET as u32;
 pub(super) fn validate(times_ms: &[u32]) -> Result<(), SpecError> {
     let wrong = |expected: String| Err(SpecError::new("trace_ms", expected));
     match times_ms.last() {
-        None => return wrong("at least one opportunity expected, found none".into()),
-        Some(0) => return wrong("a last time above 0 expected: it is the period".into()),
+        None => return wrong("expected at least one opportunity, found none".into()),
+        Some(0) => return wrong("expected a last time above 0: it is the period".into()),
         Some(_) => {}
     }
     match times_ms.windows(2).position(|pair| pair[0] > pair[1]) {
         Some(i) => wrong(format!(
-            "times that do not decrease expected, found {} after {}",
+            "expected times that do not decrease, found {} after {}",
             times_ms[i + 1],
             times_ms[i]
         )),
@@ -25,8 +26,8 @@ pub(super) fn validate(times_ms: &[u32]) -> Result<(), SpecError> {
 }
 
 /// The opportunities, and how far they are used. As in mahimahi, an opportunity carries up to 1500
-/// bytes of however many packets were queued before it, a larger packet takes several, and what
-/// nobody was there to use is gone.
+/// bytes of any number of packets queued before it, a larger packet takes several, and what no packet
+/// was there to use is lost.
 #[derive(Debug, Clone)]
 pub(super) struct Trace {
     times_ms: Vec<u32>,
@@ -52,7 +53,7 @@ impl Trace {
         self.cycle + Nanos::from(self.times_ms[self.index]) * MILLISECOND
     }
 
-    /// A packet arrives at `at` behind all before it: when its last byte leaves.
+    /// A packet arrives at `at` behind all earlier ones: when its last byte leaves.
     pub fn send(&mut self, at: Nanos, size: u32) -> Nanos {
         if self.time() <= at {
             self.skip_to(at);
@@ -75,8 +76,8 @@ impl Trace {
         }
     }
 
-    /// The first opportunity later than `at`. One follows within the repetition of `at`, because the
-    /// last is at its very end.
+    /// The first opportunity later than `at`. There is one in the same repetition, because the last is at
+    /// its very end.
     fn skip_to(&mut self, at: Nanos) {
         let phase = at % self.period();
         self.cycle = at - phase;
@@ -85,7 +86,7 @@ impl Trace {
         self.left = OPPORTUNITY;
     }
 
-    /// The time one full packet takes in the long run.
+    /// The long-term average time per full packet.
     pub fn packet_time(&self) -> Nanos {
         self.period() / self.times_ms.len() as u64
     }
@@ -118,8 +119,8 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_is_gone() {
-        // 2 ms: the opportunities at 1 and 2 ms are past, and what is left of that at 3 ms is only
+    fn an_unused_opportunity_is_lost() {
+        // 2 ms: the opportunities at 1 and 2 ms are past, and the rest of the one at 3 ms is only
         // for a packet that was there before it.
         let packets = [(2 * MS, 100), (3 * MS - 1, 100), (3 * MS, 100), (25 * MS, 1500)];
         assert_eq!(departures(&[1, 2, 3, 10], &packets), [3, 3, 10, 30]);

@@ -1,8 +1,9 @@
 //! Background traffic on one link: datagrams at a constant rate, in periods of sending and silence.
 
+use super::limits::{FULL_PACKET, check_rate};
 use super::rate::Pace;
-use super::spec::{FULL_PACKET, SpecError, check_rate};
 use crate::engine::Random;
+use crate::error::SpecError;
 use crate::units::{BitsPerSecond, NEVER, Nanos, SECOND};
 use serde::Deserialize;
 
@@ -13,7 +14,7 @@ const MAX_RATE: BitsPerSecond = 1_000_000_000_000;
 /// Longest period of sending or silence.
 const MAX_PERIOD: Nanos = 1_000_000 * SECOND;
 
-/// A source: its packets enter the link, take their room in its queue and leave the network behind it.
+/// A source: its packets enter the link, take up room in its queue and leave the network after it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UdpSpec {
@@ -22,7 +23,7 @@ pub struct UdpSpec {
     /// Size of its packets, headers included.
     #[serde(default = "full_packet")]
     pub packet_bytes: u32,
-    /// How long it sends, and is silent, in turn; none sends always.
+    /// How long it sends and is silent in turn; none always sends.
     #[serde(default)]
     pub on_off: Option<OnOffSpec>,
     /// When it starts, sending.
@@ -37,9 +38,9 @@ pub struct UdpSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnOffSpec {
-    /// Length of a period of sending; the mean if they are drawn. At least one packet's time.
+    /// Length of a sending period; the mean if lengths are drawn. At least one packet's time.
     pub on_ns: Nanos,
-    /// Length of a silence; the mean if they are drawn.
+    /// Length of a silence; the mean if lengths are drawn.
     pub off_ns: Nanos,
     /// How the lengths are distributed.
     pub lengths: Lengths,
@@ -65,25 +66,28 @@ impl UdpSpec {
         let wrong = |key: &str, expected: String| Err(SpecError::new(key, expected));
         check_rate("rate_bps", self.rate_bps)?;
         if self.rate_bps > MAX_RATE {
-            return wrong("rate_bps", "at most 1 Tbit/s expected".into());
+            return wrong("rate_bps", "expected at most 1 Tbit/s".into());
         }
         if !(SMALLEST..=full_packet()).contains(&self.packet_bytes) {
             let found = self.packet_bytes;
-            let expected = format!("{SMALLEST} to {FULL_PACKET} bytes expected, found {found}");
+            let expected = format!("expected {SMALLEST} to {FULL_PACKET} bytes, found {found}");
             return wrong("packet_bytes", expected);
         }
         if let Some(on_off) = &self.on_off {
             let least = self.gap();
             if !(least..=MAX_PERIOD).contains(&on_off.on_ns) {
-                let expected = format!("one packet's time of {least} ns to 10^6 s expected");
+                let expected = format!("expected one packet's time, {least} ns, to 10^6 s");
                 return wrong("on_off.on_ns", expected);
             }
             if on_off.off_ns > MAX_PERIOD {
-                return wrong("on_off.off_ns", "at most 10^6 s expected".into());
+                return wrong("on_off.off_ns", "expected at most 10^6 s".into());
             }
         }
         if self.start_ns >= NEVER / 2 || self.stop_ns.is_some_and(|stop| stop <= self.start_ns) {
-            return wrong("stop_ns", "more than start_ns, itself below 26 days, expected".into());
+            return wrong(
+                "stop_ns",
+                "expected more than start_ns, and start_ns below 26 days".into(),
+            );
         }
         Ok(())
     }
@@ -126,19 +130,19 @@ impl UdpSource {
         source
     }
 
-    /// When its next packet is due, [`NEVER`] if there is none any more.
+    /// When its next packet is due, [`NEVER`] if there are no more.
     pub fn next_at(&self) -> Nanos {
         self.next
     }
 
-    /// Sends the packet that is due, and returns its size.
+    /// Sends the packet that is due and returns its size.
     pub fn send(&mut self) -> u32 {
         self.schedule();
         self.size
     }
 
-    /// A packet follows the one before after a gap of sending time, over as many silences as fall
-    /// into it: so the mean rate is exact however short the periods are.
+    /// A packet follows the previous one after a gap of sending time, across any silences in
+    /// between, so the mean rate is exact however short the periods are.
     fn schedule(&mut self) {
         let mut left = self.gap;
         let mut at = self.next;
@@ -203,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_goes_on_after_the_silence() {
+    fn a_gap_continues_after_the_silence() {
         let spec = spec(on_off(3 * MS / 2, 10 * MS, Lengths::Fixed));
         // Sending from 0 to 1.5, 11.5 to 13, 23 to 24.5 ms.
         assert_eq!(

@@ -1,11 +1,11 @@
-//! What happens to a packet once it was sent: independent and bursty losses, delay, jitter,
+//! What happens to a packet after it is sent: independent and bursty losses, delay, jitter,
 //! reordering, duplication. Delay and loss may change over time.
 
 use super::chance::Chance;
+use super::counters::LinkCounters;
 use super::gilbert::GilbertElliott;
-use super::link::LinkCounters;
 use super::reorder::Reorder;
-use super::schedule::{StepSpec, Timeline};
+use super::schedule::{Timeline, timeline};
 use super::spec::LinkSpec;
 use super::stream::Streams;
 use crate::engine::Random;
@@ -18,8 +18,8 @@ pub(super) struct Exit {
     pub copies: u8,
 }
 
-/// The wire of a composite link. Losses and jitter are drawn from the same stream, in the same order,
-/// as those of a plain link.
+/// The wire of a composite link. Losses and jitter are drawn from the same stream, and in the same
+/// order, as for a plain link.
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
     delay: Timeline<Nanos>,
@@ -28,7 +28,7 @@ pub(super) struct Wire {
     bursts: Option<GilbertElliott>,
     reorder: Option<Reorder>,
     duplication: Chance,
-    /// When the last packet in order reaches the far end.
+    /// When the last in-order packet reaches the far end.
     last_exit: Nanos,
     random: Random,
     copier: Random,
@@ -36,11 +36,14 @@ pub(super) struct Wire {
 
 impl Wire {
     pub fn new(spec: &LinkSpec, streams: Streams) -> Self {
+        let schedule = spec.schedule.as_ref();
         let bursts = spec.gilbert_elliott.as_ref();
         let reorder = spec.reorder.as_ref();
         Self {
-            delay: timeline(spec, spec.delay_ns, |step| step.delay_ns),
-            loss: timeline(spec, Chance::ppb(spec.loss_ppb), |step| step.loss_ppb.map(Chance::ppb)),
+            delay: timeline(schedule, spec.delay_ns, |step| step.delay_ns),
+            loss: timeline(schedule, Chance::ppb(spec.loss_ppb), |step| {
+                step.loss_ppb.map(Chance::ppb)
+            }),
             jitter: spec.jitter_ns,
             bursts: bursts.map(|bursts| GilbertElliott::new(bursts, streams.bursts())),
             reorder: reorder.map(|reorder| Reorder::new(reorder, streams.reordering())),
@@ -75,22 +78,11 @@ impl Wire {
     }
 }
 
-/// How one of a link's values runs: as its schedule says, or for ever as it is.
-pub(super) fn timeline<T: Copy>(
-    spec: &LinkSpec,
-    base: T,
-    value: impl Fn(&StepSpec) -> Option<T>,
-) -> Timeline<T> {
-    spec.schedule
-        .as_ref()
-        .map_or(Timeline::constant(base), |schedule| schedule.timeline(base, value))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::network::reorder::ReorderSpec;
-    use crate::network::schedule::ScheduleSpec;
+    use crate::network::schedule::{ScheduleSpec, StepSpec};
     use crate::units::MILLISECOND;
 
     const MS: Nanos = MILLISECOND;
@@ -126,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn late_packets_are_as_many_and_as_late_as_asked_and_the_others_do_not_wait() {
+    fn late_packets_are_as_many_and_as_late_as_requested_and_the_others_do_not_wait() {
         let reorder = Some(ReorderSpec { probability_ppb: 100_000_000, delay_ns: 50 });
         let (exits, _) =
             exits(&LinkSpec { delay_ns: 7, reorder, ..LinkSpec::default() }, 0..20_000);
@@ -139,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_as_many_as_asked_and_come_with_the_original() {
+    fn copies_are_as_many_as_requested_and_come_with_the_original() {
         let spec = LinkSpec { duplicate_ppb: 50_000_000, ..LinkSpec::default() };
         let (exits, counters) = exits(&spec, 0..20_000);
         let copies: u64 = exits.iter().flatten().map(|exit| u64::from(exit.copies) - 1).sum();

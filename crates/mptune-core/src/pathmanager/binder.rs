@@ -6,18 +6,21 @@
 //! addresses, and one per further gateway carries an LSRR option that routes it through a relay
 //! behind that gateway. A gateway is a local interface here, since each has its own ISP, and the
 //! destination stays the initial remote interface. Where the network ignores the option, as nearly
-//! all do, the same subflows share the initial path: the study saw the throughput of one path
+//! all networks do, all these subflows share the initial path: the study saw the throughput of one path
 //! (section V-A).
 
-use super::{Command, Event, Options, PathManager, View};
+use super::{Command, Event, NoOptions, PathManager, View};
+use crate::error::SpecError;
 
 /// One subflow per local gateway towards the initial remote interface.
 #[derive(Debug, Clone)]
 pub struct Binder;
 
 impl PathManager for Binder {
-    fn new(_options: &Options) -> Self {
-        Self
+    type Options = NoOptions;
+
+    fn new(_options: NoOptions) -> Result<Self, SpecError> {
+        Ok(Self)
     }
 
     fn on_event(&mut self, event: Event, view: View<'_>, commands: &mut Vec<Command>) {
@@ -42,7 +45,7 @@ mod tests {
 
     #[test]
     fn honoured_source_routes_spread_the_subflows_over_the_gateways() {
-        let mut world = World::<Binder>::new(3, 2, &Options::default());
+        let mut world = World::<Binder>::new(3, 2, NoOptions {});
         world.lsrr_honoured = true;
         // Paths 1, 3 and 5 end at remote interface 1.
         assert_eq!(world.start(3), [1, 5].map(connect));
@@ -50,13 +53,13 @@ mod tests {
 
     #[test]
     fn ignored_source_routes_leave_all_subflows_on_the_initial_path() {
-        let mut world = World::<Binder>::new(3, 2, &Options::default());
+        let mut world = World::<Binder>::new(3, 2, NoOptions {});
         assert_eq!(world.start(3), [3, 3].map(connect));
     }
 
     #[test]
     fn a_single_gateway_stays_alone() {
-        let mut world = World::<Binder>::new(1, 2, &Options::default());
+        let mut world = World::<Binder>::new(1, 2, NoOptions {});
         world.lsrr_honoured = true;
         assert_eq!(world.start(0), []);
     }

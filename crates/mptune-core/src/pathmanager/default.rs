@@ -1,15 +1,18 @@
 //! The kernel's "default": opens nothing and accepts what the peer opens (path-management study,
 //! section II; Linux MPTCP fork, `mptcp_pm.c`, "default"). The initial path carries everything.
 
-use super::{Command, Event, Options, PathManager, View};
+use super::{Command, Event, NoOptions, PathManager, View};
+use crate::error::SpecError;
 
 /// Only the initial subflow.
 #[derive(Debug, Clone)]
 pub struct DefaultManager;
 
 impl PathManager for DefaultManager {
-    fn new(_options: &Options) -> Self {
-        Self
+    type Options = NoOptions;
+
+    fn new(_options: NoOptions) -> Result<Self, SpecError> {
+        Ok(Self)
     }
 
     fn on_event(&mut self, _event: Event, _view: View<'_>, _commands: &mut Vec<Command>) {}
@@ -22,7 +25,7 @@ mod tests {
 
     #[test]
     fn nothing_is_opened() {
-        let mut world = World::<DefaultManager>::new(2, 2, &Options::default());
+        let mut world = World::<DefaultManager>::new(2, 2, NoOptions {});
         assert_eq!(world.start(3), []);
     }
 }

@@ -1,15 +1,18 @@
 //! Every pair of interfaces: N x M subflows (path-management study, section II; Linux MPTCP fork,
-//! `mptcp_fullmesh.c`). All of them carry data; none is kept as backup.
+//! `mptcp_fullmesh.c`). All of them carry data; none is a backup.
 
-use super::{Command, Event, Options, PathManager, View};
+use super::{Command, Event, NoOptions, PathManager, View};
+use crate::error::SpecError;
 
 /// One subflow per path.
 #[derive(Debug, Clone)]
 pub struct Fullmesh;
 
 impl PathManager for Fullmesh {
-    fn new(_options: &Options) -> Self {
-        Self
+    type Options = NoOptions;
+
+    fn new(_options: NoOptions) -> Result<Self, SpecError> {
+        Ok(Self)
     }
 
     fn on_event(&mut self, event: Event, view: View<'_>, commands: &mut Vec<Command>) {
@@ -28,18 +31,18 @@ mod tests {
 
     #[test]
     fn every_other_path_gets_a_subflow() {
-        let mut world = World::<Fullmesh>::new(2, 3, &Options::default());
+        let mut world = World::<Fullmesh>::new(2, 3, NoOptions {});
         assert_eq!(world.start(4), [0, 1, 2, 3, 5].map(connect));
     }
 
     #[test]
     fn a_single_path_stays_alone() {
-        assert_eq!(World::<Fullmesh>::new(1, 1, &Options::default()).start(0), []);
+        assert_eq!(World::<Fullmesh>::new(1, 1, NoOptions {}).start(0), []);
     }
 
     #[test]
     fn later_events_change_nothing() {
-        let mut world = World::<Fullmesh>::new(2, 1, &Options::default());
+        let mut world = World::<Fullmesh>::new(2, 1, NoOptions {});
         world.start(0);
         assert_eq!(world.establish(1, 30), []);
         assert_eq!(world.lose(0), []);

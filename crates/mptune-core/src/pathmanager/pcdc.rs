@@ -1,24 +1,59 @@
 //! PCDC, "path characteristic and data characteristic" (PCDC paper, section IV): of the paths that
-//! help, the optional set, as many carry data as the size of the transfer asks for.
+//! help, the optional set P, as many carry data as the transfer size calls for.
 //!
 //! The optional set and the order of the others come from the impact factors, measured elsewhere
-//! ([`Options`]). Every path has an established subflow all the time, and a broken one that carries
+//! ([`Options`]). Every path always has an established subflow, and a broken one that carries
 //! data is replaced by the best unused one (MPCOA, end of section 3).
 //!
-//! What the papers leave open, and what is done here:
+//! What the papers leave open is done as follows:
 //!
-//! - RTT is the smoothed RTT when the choice is made anew, on every event. Equal ones keep the order
-//!   of creation, subflows whose RTT is not known yet come last.
-//! - When the size is not known, as with a saturated sender, the class is that of the bytes sent so
-//!   far: a stream starts in L1 and ends in L3.
+//! - P is sorted by the smallest RTT a subflow has seen, again on every event. The paper's RTT is a
+//!   characteristic of the path, measured before the transfer; a smoothed RTT includes the queue that the
+//!   transfer itself builds, and would drive a transfer from subflow to subflow. Ties keep the order of
+//!   creation.
+//! - A subflow without a sample uses the RTT measured with the impact factors, if given; without either it
+//!   comes last. A transfer that does not use all of P begins on the path with the smallest measured RTT,
+//!   and the paths it will use carry data as soon as they have joined.
+//! - An unlimited stream is in class L3 (section VI: "does not limit the size"). If the size is unknown the
+//!   class follows from the bytes sent so far: a stream starts in L1 and ends in L3.
 //! - With fewer optional subflows than the class wants, all of them carry data; an empty optional
 //!   set means all paths.
-//! - As long as no optional subflow was established, the initial one carries data.
-//! - "The best unused one" is an optional one that the class leaves out, then a standby one by the
-//!   given order, then any. It goes back when the lost one is restored.
+//! - Until an optional subflow is established, the initial one carries data.
+//! - "The best unused one" is an optional one that the class leaves out, then a standby one in the
+//!   given order, then any. It is released when the lost one is restored.
 
-use super::{Command, Event, Options, PathEnds, PathId, PathManager, SubflowId, SubflowView, View};
+use super::{Command, Event, OptionInfo, OptionKind, PathEnds, PathId, PathManager, SubflowId};
+use super::{SubflowView, TransferSize, View};
+use crate::error::SpecError;
 use crate::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The options of PCDC.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The optional set, the paths whose subflows carry data; none or empty means all of them.
+    pub active: Option<Vec<PathId>>,
+    /// The standby paths, best impact factor first.
+    pub standby_order: Vec<PathId>,
+    /// Limits of the data-size classes L1 and L2, bytes.
+    pub class_bytes: (Bytes, Bytes),
+    /// RTTs measured beforehand, by path.
+    pub rtt_ns: BTreeMap<PathId, Nanos>,
+}
+
+impl Default for Options {
+    /// Section IV: 512 KiB, 1024 KiB.
+    fn default() -> Self {
+        Self {
+            active: None,
+            standby_order: Vec::new(),
+            class_bytes: (512 * 1024, 1024 * 1024),
+            rtt_ns: BTreeMap::new(),
+        }
+    }
+}
 
 /// Data-size classes; equation 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +72,15 @@ impl Class {
         }
     }
 
+    /// The class in which a transfer begins.
+    fn first(size: TransferSize, limits: (Bytes, Bytes)) -> Self {
+        match size {
+            TransferSize::Known(bytes) => Self::of(bytes, limits),
+            TransferSize::Unlimited => Self::L3,
+            TransferSize::Unknown => Self::of(1, limits),
+        }
+    }
+
     /// How many of the `optional` subflows carry data.
     fn wants(self, optional: usize) -> usize {
         match self {
@@ -47,11 +91,6 @@ impl Class {
     }
 }
 
-/// Smoothed RTT for sorting; not known comes last.
-fn rtt(subflow: &SubflowView) -> Nanos {
-    if subflow.min_rtt > 0 { subflow.min_rtt } else { Nanos::MAX }
-}
-
 /// PCDC with its options.
 #[derive(Debug, Clone)]
 pub struct Pcdc {
@@ -59,6 +98,8 @@ pub struct Pcdc {
     optional: Vec<PathId>,
     standby_order: Vec<PathId>,
     class_bytes: (Bytes, Bytes),
+    /// RTTs measured beforehand, by path.
+    measured: BTreeMap<PathId, Nanos>,
     class: Class,
     lost: Vec<SubflowId>,
 }
@@ -73,16 +114,37 @@ impl Pcdc {
         rank.unwrap_or(self.standby_order.len())
     }
 
-    /// Opens a silent subflow on every other path; those all of which will be used carry data at
-    /// once.
+    /// RTT of a path for sorting; unknown comes last.
+    fn measured_rtt(&self, path: PathId) -> Nanos {
+        self.measured.get(&path).copied().unwrap_or(Nanos::MAX)
+    }
+
+    /// RTT of a subflow for sorting.
+    fn rtt(&self, subflow: &SubflowView) -> Nanos {
+        if subflow.min_rtt > 0 { subflow.min_rtt } else { self.measured_rtt(subflow.path) }
+    }
+
+    /// Of this many paths, those of P that the class uses, as far as the RTTs measured beforehand show.
+    fn taken(&self, class: Class, paths: usize) -> Vec<PathId> {
+        let mut taken: Vec<_> = (0..paths).filter(|&path| self.is_optional(path)).collect();
+        if class != Class::L3 {
+            let wants = class.wants(taken.len());
+            taken.retain(|path| self.measured.contains_key(path));
+            taken.sort_by_key(|&path| self.measured_rtt(path));
+            taken.truncate(wants);
+        }
+        taken
+    }
+
+    /// Opens a subflow on every other path; those that will be used carry data at once.
     fn connect_all(&self, view: View<'_>, commands: &mut Vec<Command>) {
+        let taken = self.taken(self.class, view.paths.len());
         for path in (0..view.paths.len()).filter(|&path| path != view.subflows[0].path) {
-            let backup = !self.is_optional(path) || self.class != Class::L3;
-            commands.push(Command::Connect { path, backup });
+            commands.push(Command::Connect { path, backup: !taken.contains(&path) });
         }
     }
 
-    /// The class of a transfer whose size is not known, and when to look again.
+    /// The class of a transfer of unknown size, and when to check again.
     fn classify_sent(&mut self, sent: Bytes, commands: &mut Vec<Command>) {
         self.class = Class::of(sent + 1, self.class_bytes);
         match self.class {
@@ -101,7 +163,7 @@ impl Pcdc {
         if known == 0 && subflows[0].alive {
             return vec![0];
         }
-        candidates.sort_by_key(|&id| rtt(&subflows[id]));
+        candidates.sort_by_key(|&id| self.rtt(&subflows[id]));
         rest.sort_by_key(|&id| self.standby_rank(subflows[id].path));
         candidates.extend(rest);
         candidates.truncate(self.class.wants(known).max(1));
@@ -124,27 +186,74 @@ impl Pcdc {
 }
 
 impl PathManager for Pcdc {
-    fn new(options: &Options) -> Self {
-        Self {
-            optional: options.active.clone().unwrap_or_default(),
-            standby_order: options.standby_order.clone(),
+    type Options = Options;
+
+    const OPTIONS: &'static [OptionInfo] = &[
+        OptionInfo {
+            name: "active",
+            kind: OptionKind::Paths,
+            unit: "",
+            help: "the optional set: paths whose subflows carry data; all paths unless given",
+        },
+        OptionInfo {
+            name: "standby_order",
+            kind: OptionKind::Paths,
+            unit: "",
+            help: "standby paths in the order in which they take over",
+        },
+        OptionInfo {
+            name: "class_bytes",
+            kind: OptionKind::Sizes,
+            unit: "bytes",
+            help: "largest transfers of the classes L1 (one subflow) and L2 (two subflows)",
+        },
+        OptionInfo {
+            name: "rtt_ns",
+            kind: OptionKind::PathTimes,
+            unit: "ns",
+            help: "RTTs of paths, measured beforehand: the optional set is sorted by them until the transfer measures its own",
+        },
+    ];
+
+    fn new(options: Options) -> Result<Self, SpecError> {
+        let (l1, l2) = options.class_bytes;
+        if l1 > l2 {
+            let expected = format!("expected the smaller limit first, found {l1}, {l2}");
+            return Err(SpecError::new("class_bytes", expected));
+        }
+        Ok(Self {
+            optional: options.active.unwrap_or_default(),
+            standby_order: options.standby_order,
             class_bytes: options.class_bytes,
+            measured: options.rtt_ns,
             class: Class::L3,
             lost: Vec::new(),
-        }
+        })
     }
 
-    fn initial_path(&self, paths: &[PathEnds], default: PathId) -> PathId {
-        let first = self.optional.iter().copied().find(|&path| path < paths.len());
-        if self.is_optional(default) { default } else { first.unwrap_or(default) }
+    fn thresholds(&self) -> Vec<Bytes> {
+        vec![self.class_bytes.0, self.class_bytes.1]
+    }
+
+    fn initial_path(&self, paths: &[PathEnds], size: TransferSize, default: PathId) -> PathId {
+        let class = Class::first(size, self.class_bytes);
+        let optional = |path: PathId| self.is_optional(path);
+        let rtt = |path: PathId| self.measured_rtt(path);
+        match self.taken(class, paths.len()).first() {
+            Some(&first) if class != Class::L3 => {
+                if optional(default) && rtt(default) == rtt(first) { default } else { first }
+            }
+            _ if optional(default) => default,
+            _ => self.optional.iter().copied().find(|&path| path < paths.len()).unwrap_or(default),
+        }
     }
 
     fn on_event(&mut self, event: Event, view: View<'_>, commands: &mut Vec<Command>) {
         match event {
             Event::Established => {
-                match view.transfer_bytes {
-                    Some(bytes) => self.class = Class::of(bytes, self.class_bytes),
-                    None => self.classify_sent(0, commands),
+                self.class = Class::first(view.size, self.class_bytes);
+                if view.size == TransferSize::Unknown {
+                    self.classify_sent(0, commands);
                 }
                 self.connect_all(view, commands);
             }
@@ -163,6 +272,8 @@ impl PathManager for Pcdc {
 mod tests {
     use super::*;
     use crate::pathmanager::testing::{World, activate, connect, connect_backup, silence};
+    use crate::units::MILLISECOND;
+    use TransferSize::{Known, Unknown};
     use proptest::prelude::*;
 
     const KIB: Bytes = 1024;
@@ -177,9 +288,9 @@ mod tests {
 
     /// 2 x 2 paths for a transfer of `bytes`, started on path 0, the others established on paths 1
     /// to 3 as subflows 1 to 3 with these RTTs (that of path 0 is 50 ms).
-    fn established(options: &Options, bytes: Option<Bytes>, rtts_ms: [u64; 3]) -> World<Pcdc> {
-        let mut world = World::new(2, 2, options);
-        world.transfer_bytes = bytes;
+    fn established(options: &Options, size: TransferSize, rtts_ms: [u64; 3]) -> World<Pcdc> {
+        let mut world = World::new(2, 2, options.clone());
+        world.size = size;
         world.start(0);
         for (subflow, rtt_ms) in (1..).zip(rtts_ms) {
             world.establish(subflow, rtt_ms);
@@ -196,7 +307,7 @@ mod tests {
             (1024, vec![2, 3]),
             (1025, vec![0, 1, 2, 3]),
         ] {
-            let world = established(&Options::default(), Some(kib * KIB), [60, 20, 40]);
+            let world = established(&Options::default(), Known(kib * KIB), [60, 20, 40]);
             assert_eq!(world.active(), active, "{kib} KiB");
         }
     }
@@ -205,14 +316,14 @@ mod tests {
     fn the_limits_of_the_classes_are_options() {
         let options = Options { class_bytes: (10, 20), ..Options::default() };
         for (bytes, count) in [(10, 1), (11, 2), (21, 4)] {
-            assert_eq!(established(&options, Some(bytes), [60, 20, 40]).active().len(), count);
+            assert_eq!(established(&options, Known(bytes), [60, 20, 40]).active().len(), count);
         }
     }
 
     #[test]
     fn only_the_optional_set_carries_data_and_all_paths_are_connected() {
-        let mut world = World::<Pcdc>::new(2, 2, &options(&[0, 2], &[3, 1]));
-        world.transfer_bytes = Some(100_000 * KIB);
+        let mut world = World::<Pcdc>::new(2, 2, options(&[0, 2], &[3, 1]));
+        world.size = Known(100_000 * KIB);
         assert_eq!(world.start(0), [connect_backup(1), connect(2), connect_backup(3)]);
         for subflow in 1..4 {
             assert_eq!(world.establish(subflow, 10), []);
@@ -222,8 +333,8 @@ mod tests {
 
     #[test]
     fn a_small_transfer_moves_to_a_faster_optional_subflow_only() {
-        let mut world = World::<Pcdc>::new(2, 2, &options(&[0, 1, 2], &[3]));
-        world.transfer_bytes = Some(100 * KIB);
+        let mut world = World::<Pcdc>::new(2, 2, options(&[0, 1, 2], &[3]));
+        world.size = Known(100 * KIB);
         assert_eq!(world.start(0), [1, 2, 3].map(connect_backup));
         assert_eq!(world.establish(3, 5), []);
         assert_eq!(world.establish(1, 60), []);
@@ -232,7 +343,7 @@ mod tests {
 
     #[test]
     fn equal_and_unknown_rtts_keep_the_order_of_creation() {
-        let small = Some(100 * KIB);
+        let small = Known(100 * KIB);
         assert_eq!(established(&Options::default(), small, [50, 50, 50]).active(), [0]);
         assert_eq!(established(&Options::default(), small, [0, 0, 0]).active(), [0]);
         assert_eq!(established(&Options::default(), small, [0, 40, 0]).active(), [2]);
@@ -240,8 +351,8 @@ mod tests {
 
     #[test]
     fn a_standby_initial_subflow_carries_data_until_an_optional_one_is_established() {
-        let mut world = World::<Pcdc>::new(2, 2, &options(&[2, 3], &[1, 0]));
-        world.transfer_bytes = Some(100_000 * KIB);
+        let mut world = World::<Pcdc>::new(2, 2, options(&[2, 3], &[1, 0]));
+        world.size = Known(100_000 * KIB);
         assert_eq!(world.start(0), [connect_backup(1), connect(2), connect(3)]);
         assert_eq!(world.establish(1, 10), []);
         assert_eq!(world.active(), [0]);
@@ -252,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_stream_of_unknown_size_climbs_through_the_classes() {
-        let mut world = World::<Pcdc>::new(2, 2, &options(&[0, 1, 2], &[3]));
+        let mut world = World::<Pcdc>::new(2, 2, options(&[0, 1, 2], &[3]));
         let notify = Command::NotifyAtBytes;
         let started = world.start(0);
         assert_eq!(started[0], notify(512 * KIB));
@@ -267,14 +378,14 @@ mod tests {
 
     #[test]
     fn a_stream_may_pass_several_limits_at_once() {
-        let mut world = established(&Options::default(), None, [60, 20, 40]);
+        let mut world = established(&Options::default(), Unknown, [60, 20, 40]);
         assert_eq!(world.send(3_000 * KIB), [0, 1, 3].map(activate));
     }
 
     #[test]
     fn a_lost_subflow_is_replaced_by_the_best_unused_one_and_comes_back() {
         // All optional ones are in use: the standby ones step in, in the order given.
-        let mut world = established(&options(&[0, 1], &[3, 2]), Some(9_999 * KIB), [60, 20, 40]);
+        let mut world = established(&options(&[0, 1], &[3, 2]), Known(9_999 * KIB), [60, 20, 40]);
         assert_eq!(world.lose(1), [activate(3)]);
         assert_eq!(world.lose(0), [activate(2)]);
         assert_eq!(world.restore(1), [silence(2)]);
@@ -284,7 +395,7 @@ mod tests {
 
     #[test]
     fn an_unused_optional_subflow_goes_before_a_standby_one() {
-        let mut world = established(&options(&[0, 1, 2], &[3]), Some(100 * KIB), [60, 20, 10]);
+        let mut world = established(&options(&[0, 1, 2], &[3]), Known(100 * KIB), [60, 20, 10]);
         assert_eq!(world.active(), [2]);
         assert_eq!(world.lose(2), [activate(0)]);
         assert_eq!(world.lose(0), [activate(1)]);
@@ -295,7 +406,7 @@ mod tests {
 
     #[test]
     fn without_an_order_any_living_subflow_steps_in() {
-        let mut world = established(&options(&[0], &[]), Some(9_999 * KIB), [60, 20, 40]);
+        let mut world = established(&options(&[0], &[]), Known(9_999 * KIB), [60, 20, 40]);
         assert_eq!(world.lose(0), [activate(1)]);
         assert_eq!(world.lose(1), [activate(2)]);
         assert_eq!(world.lose(2), [activate(3)]);
@@ -307,12 +418,59 @@ mod tests {
     #[test]
     fn the_initial_path_is_optional() {
         let initial = |active: &[PathId], default| {
-            World::<Pcdc>::new(2, 2, &options(active, &[])).initial_path(default)
+            World::<Pcdc>::new(2, 2, options(active, &[])).initial_path(default)
         };
         assert_eq!(initial(&[3, 1], 1), 1);
         assert_eq!(initial(&[3, 1], 0), 3);
         assert_eq!(initial(&[], 2), 2);
-        assert_eq!(World::<Pcdc>::new(2, 2, &Options::default()).initial_path(2), 2);
+        assert_eq!(World::<Pcdc>::new(2, 2, Options::default()).initial_path(2), 2);
+    }
+
+    fn measured(active: &[PathId], rtts_ms: &[(PathId, u64)]) -> Options {
+        let rtt_ns = rtts_ms.iter().map(|&(path, rtt)| (path, rtt * MILLISECOND)).collect();
+        Options { rtt_ns, ..options(active, &[]) }
+    }
+
+    #[test]
+    fn a_small_transfer_begins_on_the_optional_path_of_the_smallest_measured_rtt() {
+        let rtts = [(0, 90), (1, 10), (2, 30), (3, 30)];
+        for (size, active, initial) in [
+            (Known(KIB), &[][..], 1),
+            (Known(1024 * KIB), &[], 1),
+            (Unknown, &[], 1),
+            (Known(KIB), &[0, 2, 3], 2),
+            (Known(KIB), &[2], 2),
+            // All of P carry data: the order does not matter.
+            (Known(1025 * KIB), &[], 0),
+            (TransferSize::Unlimited, &[2, 3], 2),
+        ] {
+            let mut world = World::<Pcdc>::new(2, 2, measured(active, &rtts));
+            world.size = size;
+            assert_eq!(world.initial_path(0), initial, "{size:?} {active:?}");
+        }
+        let mut world = World::<Pcdc>::new(2, 2, measured(&[], &rtts));
+        world.size = Known(KIB);
+        assert_eq!(world.initial_path(1), 1);
+    }
+
+    #[test]
+    fn paths_the_class_will_use_carry_data_as_soon_as_they_have_joined() {
+        let rtts = [(0, 50), (1, 90), (2, 60), (3, 70)];
+        let mut world = World::<Pcdc>::new(2, 2, measured(&[], &rtts));
+        world.size = Known(1024 * KIB);
+        assert_eq!(world.start(0), [connect_backup(1), connect(2), connect_backup(3)]);
+        for (subflow, rtt_ms) in [(2, 60), (3, 70), (1, 90)] {
+            assert_eq!(world.establish(subflow, rtt_ms), []);
+        }
+        assert_eq!(world.active(), [0, 2]);
+    }
+
+    #[test]
+    fn a_sample_overrides_what_was_measured_before() {
+        let rtts = [(0, 50), (1, 90), (2, 60), (3, 70)];
+        let mut world = established(&measured(&[], &rtts), Known(KIB), [90, 60, 0]);
+        assert_eq!(world.active(), [0]);
+        assert_eq!(world.establish(1, 40), [activate(1), silence(0)]);
     }
 
     #[derive(Debug, Clone)]
@@ -333,7 +491,7 @@ mod tests {
     }
 
     proptest! {
-        /// The world refuses commands that change nothing; here, that data can always flow.
+        /// The world refuses commands that change nothing; this checks that data can always flow.
         #[test]
         fn a_living_subflow_carries_data_whatever_happens(
             active in prop::collection::vec(0..6usize, 0..4),
@@ -341,8 +499,8 @@ mod tests {
             initial in 0..6usize,
             steps in prop::collection::vec(step(), 0..60),
         ) {
-            let mut world = World::<Pcdc>::new(2, 3, &options(&active, &[5, 4]));
-            world.transfer_bytes = bytes;
+            let mut world = World::<Pcdc>::new(2, 3, options(&active, &[5, 4]));
+            world.size = bytes.map_or(Unknown, Known);
             world.start(initial);
             let mut established = [true, false, false, false, false, false];
             for step in steps {

@@ -1,16 +1,17 @@
-//! A world for the policies' tests: it carries commands out at once and reports what was asked for.
+//! A world for the policies' tests: it carries out commands at once and reports what was asked for.
 //!
 //! Not a network: subflows are established, lost and restored when the test says so.
 
-use super::{Command, Event, Options, PathEnds, PathId, PathManager, SubflowId, SubflowView, View};
+use super::{Command, Event, PathEnds, PathId, PathManager, SubflowId, SubflowView};
+use super::{TransferSize, View};
 use crate::units::{Bytes, MILLISECOND};
 
-/// The command for a further subflow that carries data.
+/// The command for another subflow that carries data.
 pub fn connect(path: PathId) -> Command {
     Command::Connect { path, backup: false }
 }
 
-/// The command for a further subflow that stays silent.
+/// The command for another subflow that stays silent.
 pub fn connect_backup(path: PathId) -> Command {
     Command::Connect { path, backup: true }
 }
@@ -31,25 +32,25 @@ pub struct World<P> {
     policy: P,
     paths: Vec<PathEnds>,
     pub lsrr_honoured: bool,
-    pub transfer_bytes: Option<Bytes>,
+    pub size: TransferSize,
     pub subflows: Vec<SubflowView>,
 }
 
 impl<P: PathManager> World<P> {
-    pub fn new(locals: usize, remotes: usize, options: &Options) -> Self {
+    pub fn new(locals: usize, remotes: usize, options: P::Options) -> Self {
         let ends = |n| PathEnds { local: n / remotes, remote: n % remotes };
         Self {
-            policy: P::new(options),
+            policy: P::new(options).expect("valid options"),
             paths: (0..locals * remotes).map(ends).collect(),
             lsrr_honoured: false,
-            transfer_bytes: None,
+            size: TransferSize::Unknown,
             subflows: Vec::new(),
         }
     }
 
     /// The path the policy takes for the initial subflow.
     pub fn initial_path(&self, default: PathId) -> PathId {
-        self.policy.initial_path(&self.paths, default)
+        self.policy.initial_path(&self.paths, self.size, default)
     }
 
     /// The connection is established on `path`, with an RTT of 50 ms.
@@ -79,19 +80,19 @@ impl<P: PathManager> World<P> {
         self.tell(Event::BytesSent(bytes))
     }
 
-    /// The living subflows that carry data.
+    /// The live subflows that carry data.
     pub fn active(&self) -> Vec<SubflowId> {
         let active = |&id: &SubflowId| self.subflows[id].alive && !self.subflows[id].backup;
         (0..self.subflows.len()).filter(active).collect()
     }
 
-    /// Tells the policy and carries out what it wants.
+    /// Passes an event to the policy and carries out its commands.
     fn tell(&mut self, event: Event) -> Vec<Command> {
         let view = View {
             paths: &self.paths,
             lsrr_honoured: self.lsrr_honoured,
             subflows: &self.subflows,
-            transfer_bytes: self.transfer_bytes,
+            size: self.size,
         };
         let mut commands = Vec::new();
         self.policy.on_event(event, view, &mut commands);

@@ -1,8 +1,8 @@
 //! One TCP subflow: RTT estimation, the receiver's acknowledgements, the sender's loss recovery.
 //!
-//! Segments are numbered, not bytes; the sender and the receiver each are a state machine without
-//! clock or network: they are told the time and return what is to be sent. How subflows share data
-//! and buffers is `mptcp`'s business.
+//! Sequence numbers count segments, not bytes; the sender and the receiver are state machines without clock or
+//! network: the time is an argument, and they return what to send. How subflows share data and buffers is up to
+//! `mptcp`.
 
 mod rate;
 mod receiver;
@@ -17,16 +17,16 @@ pub use sender::{Progress, Sender, SenderCounters, TimerAction};
 
 use crate::units::Seq;
 
-/// SACK blocks an ACK can carry: TCP options leave 40 bytes, timestamps take 12 (RFC 7323) and the
+/// SACK blocks an ACK can carry: TCP options have 40 bytes, timestamps take 12 (RFC 7323) and the
 /// DSS option with a 64-bit DATA_ACK 12 (RFC 8684 section 3.3), so one block fits; two do with a
-/// 32-bit DATA_ACK, which is what Linux sends while the upper half stands still.
+/// 32-bit DATA_ACK, which is what Linux sends while the upper half does not change.
 pub const SACK_BLOCKS: usize = 2;
 
 /// Selective acknowledgement: half-open ranges, the most recently changed first (RFC 2018 section
 /// 4); empty ones are absent.
 pub type SackBlocks = [(Seq, Seq); SACK_BLOCKS];
 
-/// What a receiver tells a sender about a subflow.
+/// What a receiver reports to a sender about a subflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Acknowledgement {
     /// Next segment expected.

@@ -1,7 +1,7 @@
-//! Delivery-rate estimation: how fast the network delivered, measured over what one segment saw
+//! Delivery-rate estimation: how fast the network delivered, measured over one segment's time in flight
 //! (draft-cheng-iccrg-delivery-rate-estimation, Linux `net/ipv4/tcp_rate.c`).
 //!
-//! Only senders whose congestion control asks for samples carry one. Counts are segments.
+//! Only senders whose congestion control requests samples have one. Counts are segments.
 
 use crate::congestion::RateSample;
 use crate::engine::Ring;
@@ -24,9 +24,10 @@ pub struct RateEstimator {
     delivered: u64,
     delivered_at: Nanos,
     first_sent_at: Nanos,
-    /// Until so much is delivered, samples count as limited by the application; 0 is not.
+    /// Until this many segments are delivered, samples count as limited by the application; 0 means not
+    /// limited.
     app_limited_until: u64,
-    /// Of the segments the current ACK delivers, the one that left last.
+    /// The segment that left last among those the current ACK delivers.
     newest: Option<Departure>,
 }
 
@@ -40,7 +41,7 @@ impl RateEstimator {
         self.departures.push(self.departure(now));
     }
 
-    /// A segment leaves again.
+    /// A segment is retransmitted.
     pub fn on_resend(&mut self, now: Nanos, seq: Seq) {
         *self.departures.at_mut(seq) = self.departure(now);
     }

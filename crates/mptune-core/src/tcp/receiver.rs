@@ -8,13 +8,13 @@ use super::{Acknowledgement, SackBlocks};
 use crate::engine::RangeSet;
 use crate::units::{MILLISECOND, NEVER, Nanos, Seq};
 
-/// Linux `TCP_DELACK_MIN`; RFC 5681 asks for at most 500 ms.
+/// Linux `TCP_DELACK_MIN`; RFC 5681 requires at most 500 ms.
 pub const DELAYED_ACK: Nanos = 40 * MILLISECOND;
-/// Linux `TCP_MAX_QUICKACKS`: so many ACKs at the start, or after a segment that was received before,
-/// are not delayed, so that slow start is not slowed down.
+/// Linux `TCP_MAX_QUICKACKS`: this many ACKs at the start, or after a segment that was received before, are not
+/// delayed, so that slow start is not slowed down.
 pub const QUICK_ACKS: u32 = 16;
 
-/// What the receiver wants to answer to a segment.
+/// The receiver's response to a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// Acknowledge at once.
@@ -45,7 +45,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Nothing received yet. `ecn_per_segment` echoes marks as DCTCP wants them.
+    /// Nothing received yet. `ecn_per_segment` echoes marks as DCTCP requires.
     pub fn new(ecn_per_segment: bool) -> Self {
         Self {
             next: 0,
@@ -62,11 +62,11 @@ impl Receiver {
         }
     }
 
-    /// A segment with that mark (CE) and that sign of a reduction (CWR) arrived; to be called before
-    /// [`Self::on_segment`]. Whether what is pending must be acknowledged first.
+    /// A segment with this mark (CE) and this sign of a reduction (CWR) arrived; to be called before
+    /// [`Self::on_segment`]. Returns whether pending segments must be acknowledged first.
     ///
-    /// RFC 3168 section 6.1.3: the echo is repeated until the sender says that it obeyed. RFC 8257
-    /// section 3.2: with DCTCP it says of exactly the acknowledged segments whether they were marked.
+    /// RFC 3168 section 6.1.3: the echo is repeated until the sender says that it obeyed. RFC 8257 section 3.2:
+    /// with DCTCP it says whether exactly the acknowledged segments were marked.
     #[inline]
     pub fn on_ecn(&mut self, marked: bool, reduced: bool) -> bool {
         if self.ecn_per_segment {
@@ -76,7 +76,7 @@ impl Receiver {
         false
     }
 
-    /// DCTCP: from now on acknowledged segments are marked ones, or are not.
+    /// DCTCP: whether segments acknowledged from now on are marked ones.
     #[inline]
     pub fn set_ecn_state(&mut self, marked: bool) {
         if self.ecn_per_segment {
@@ -121,14 +121,14 @@ impl Receiver {
         Reply::Later
     }
 
-    /// Acknowledgements are not delayed at present.
+    /// Acknowledgements are currently not delayed.
     #[inline]
     pub fn is_quick(&self) -> bool {
         self.quick > 0
     }
 
-    /// The next acknowledgement at least is not delayed (Linux `tcp_grow_window`, which sets the lowest
-    /// bit of the count).
+    /// At least the next acknowledgement is not delayed (Linux `tcp_grow_window`, which sets the lowest bit of
+    /// the count).
     #[inline]
     pub fn stay_quick(&mut self) {
         self.quick |= 1;
@@ -188,7 +188,7 @@ impl Receiver {
         self.data = data;
     }
 
-    /// An acknowledgement is being sent: its content. Clears what was pending.
+    /// Returns the content of an acknowledgement that is being sent. Clears what was pending.
     #[inline]
     pub fn acknowledge(&mut self, duplicate: bool) -> Acknowledgement {
         self.unacknowledged = 0;

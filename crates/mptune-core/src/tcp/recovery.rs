@@ -12,7 +12,7 @@ pub struct Prr {
     pub sent: u32,
 }
 
-/// What an ACK told, as far as PRR needs it.
+/// What PRR needs from an ACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrrInput {
     /// Segments the ACK newly delivered (`DeliveredData`).
@@ -32,7 +32,7 @@ impl Prr {
         Self { prior_window: prior_window.max(1), delivered: 0, sent: 0 }
     }
 
-    /// The window after an ACK: what is in flight plus what RFC 6937 section 3.1 lets go now.
+    /// The window after an ACK: what is in flight plus what RFC 6937 section 3.1 allows now.
     pub fn window(&mut self, ack: PrrInput) -> u32 {
         self.delivered += ack.delivered;
         let quota = if ack.in_flight > ack.ssthresh {
@@ -45,7 +45,7 @@ impl Prr {
             let bound = self.delivered.saturating_sub(self.sent).max(ack.delivered);
             (bound + u32::from(ack.safe)).min(ack.ssthresh - ack.in_flight)
         };
-        // The first retransmission goes out whatever the quota.
+        // The first retransmission is sent whatever the quota.
         let quota = if self.sent == 0 { quota.max(1) } else { quota };
         ack.in_flight + quota
     }

@@ -9,7 +9,7 @@ use crate::units::{MILLISECOND, Nanos, SECOND, Seq};
 
 /// Linux `TCP_RTO_MIN`.
 pub const RTO_MIN: Nanos = 200 * MILLISECOND;
-/// Linux `TCP_RTO_MAX`; RFC 6298 (2.5) asks for at least 60 s.
+/// Linux `TCP_RTO_MAX`; RFC 6298 (2.5) requires at least 60 s.
 pub const RTO_MAX: Nanos = 120 * SECOND;
 /// RFC 6298 (2.1): before the first sample.
 pub const RTO_INITIAL: Nanos = SECOND;

@@ -1,17 +1,18 @@
-//! TCP connections beside the measured one, so that congestion is shared with others: each on one path
-//! with a congestion control of its own, saturated from its start to its stop.
+//! TCP connections alongside the measured one, so that it shares congestion with others: each on one path
+//! with its own congestion control, saturated from its start to its stop.
 
-use super::check;
-use crate::mptcp::memory::Accounting;
+use super::names;
+use crate::error::SpecError;
+use crate::mptcp::accounting::Accounting;
 use crate::mptcp::{ConnectionOptions, ScriptedAction, ScriptedEvent, Workload, scheduler};
-use crate::network::{BackgroundSpec, NetworkSpec, SpecError};
+use crate::network::{BackgroundSpec, NetworkSpec};
 use crate::pathmanager;
 use crate::units::Bytes;
 
-/// Payload, never what limits it: a second's worth at 500 Mbit/s, four times the largest receive buffer
+/// Payload bytes, never the limit: a second's worth at 500 Mbit/s, four times the largest receive buffer
 /// of the papers' hosts.
 const BUFFER: Bytes = 64 << 20;
-/// Each needs three event sources; the queue has 2048 beside the network's.
+/// Each needs three event sources; the queue has 2048 in addition to the network's.
 const MAX_FLOWS: usize = 256;
 
 /// The connections of a network's background.
@@ -24,7 +25,7 @@ pub(super) fn connections(
 ) -> Result<Vec<ConnectionOptions>, SpecError> {
     let flows = &network.background;
     if flows.len() > MAX_FLOWS {
-        let expected = format!("at most {MAX_FLOWS} flows expected, found {}", flows.len());
+        let expected = format!("expected at most {MAX_FLOWS} flows, found {}", flows.len());
         return Err(SpecError::new("network.background", expected));
     }
     let numbered = flows.iter().enumerate();
@@ -42,10 +43,11 @@ fn connection(
         event: ScriptedEvent::Finish,
     };
     Ok(ConnectionOptions {
-        controller: check::controller(&format!("network.background[{number}].cc"), &flow.cc)?,
+        controller: names::controller(&format!("network.background[{number}].cc"), &flow.cc)?,
         scheduler: scheduler::Policy::MinRtt(scheduler::minrtt::MinRtt),
         path_manager: pathmanager::Policy::Default(pathmanager::default::DefaultManager),
         workload: Workload::Saturated,
+        size: Workload::Saturated.size(),
         accounting: Accounting::Payload,
         send_buffer: BUFFER,
         receive_buffer: BUFFER,

@@ -1,16 +1,28 @@
-//! What a trial gave.
+//! The outcome of a trial.
 
-use super::TrialSpec;
+use super::spec::TrialSpec;
 use crate::mptcp::{Connection, Stall, Subflow};
 use crate::pathmanager::PathId;
 use crate::simulation::Simulation;
 use crate::units::{Bytes, Nanos};
 use serde::Serialize;
 
-/// What a trial gave.
+/// Why a trial gave no usable number, for callers that distinguish failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FailureKind {
+    /// The connection stopped for good.
+    Stalled,
+    /// No byte arrived.
+    Unreachable,
+    /// The time limit came before a transfer's last byte.
+    Incomplete,
+}
+
+/// The outcome of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// How long was measured: the trial's duration, or a transfer's completion time.
+    /// How long the measurement took: the trial's duration, or a transfer's completion time.
     pub duration_ns: Nanos,
     /// Payload bytes delivered in order.
     pub in_order_bytes: Bytes,
@@ -20,24 +32,26 @@ pub struct Outcome {
     pub completion_ns: Option<Nanos>,
     /// Why the trial gave no usable number.
     pub failed: Option<String>,
+    /// The kind of that failure.
+    pub failed_kind: Option<FailureKind>,
     /// When the connection stopped for good, if it did.
     pub stalled_ns: Option<Nanos>,
-    /// Segments repeated on another subflow, or by the connection.
+    /// Segments resent on another subflow, or by the connection.
     pub reinjected: u64,
-    /// Segments that arrived although they had been received before.
+    /// Segments that arrived again after they had been received.
     pub duplicates: u64,
     /// How long the shared buffers kept a subflow with room from sending.
     pub window_limited_ns: Nanos,
-    /// Times the window offered fell to zero (accounting "linux").
+    /// Times the offered window fell to zero (accounting "linux").
     pub zero_windows: u64,
-    /// Segments the receiver dropped because they were beyond its window, under Linux' accounting: the
-    /// sender takes the window for wider than it is while a subflow has a hole.
+    /// Segments the receiver dropped because they were beyond its window, under Linux accounting: the
+    /// sender believes the window to be wider than it is while a subflow has a hole.
     pub beyond_window: u64,
-    /// Most bytes held in the receive buffer for want of earlier ones.
+    /// Most bytes held in the receive buffer while earlier ones were missing.
     pub largest_reordering_bytes: Bytes,
     /// Events the simulator handled.
     pub events: u64,
-    /// Every subflow, in the order of creation.
+    /// Every subflow, in order of creation.
     pub subflows: Vec<SubflowOutcome>,
     /// Every background connection, in the order of the network's list.
     pub background: Vec<BackgroundOutcome>,
@@ -48,7 +62,7 @@ pub struct Outcome {
 pub struct SubflowOutcome {
     /// Its path.
     pub path: PathId,
-    /// It carried data at some time.
+    /// It carried data at some point.
     pub active: bool,
     /// Payload bytes it was the first to deliver.
     pub bytes: Bytes,
@@ -58,9 +72,9 @@ pub struct SubflowOutcome {
     pub srtt_ns: Nanos,
     /// Smallest RTT.
     pub min_rtt_ns: Nanos,
-    /// Data segments sent, each time counted.
+    /// Data segments sent, retransmissions included.
     pub sent: u64,
-    /// Segments sent again on it.
+    /// Segments retransmitted on it.
     pub retransmitted: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
@@ -72,7 +86,7 @@ pub struct SubflowOutcome {
     pub ecn_reductions: u64,
     /// Segments that another subflow had carried before.
     pub reinjected: u64,
-    /// Segments dropped on arrival for want of memory (accounting "linux").
+    /// Segments dropped on arrival for lack of memory (accounting "linux").
     pub refused: u64,
 }
 
@@ -85,7 +99,7 @@ pub struct BackgroundOutcome {
     pub duration_ns: Nanos,
     /// Payload bytes delivered in order.
     pub bytes: Bytes,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmitted: u64,
 }
 
@@ -98,17 +112,20 @@ impl TrialSpec {
         alive: bool,
     ) -> Outcome {
         let connection = simulation.connection(number);
-        let completion = connection.completed_at;
+        let completion = connection.completed_at();
         let end = completion.unwrap_or(limit);
         let stalled = if completion.is_some() { None } else { stalled(connection, alive) };
+        let failure = self.failure(connection, limit, stalled.as_ref());
+        let (failed_kind, failed) = failure.unzip();
         Outcome {
             duration_ns: end,
-            in_order_bytes: connection.series.total(),
-            bins: connection.series.clone().finish(end),
+            in_order_bytes: connection.series().total(),
+            bins: connection.series().clone().finish(end),
             completion_ns: completion,
-            failed: self.failure(connection, limit, stalled.as_ref()),
+            failed,
+            failed_kind,
             stalled_ns: stalled.map(|(at, _)| at),
-            reinjected: connection.reinjected,
+            reinjected: connection.reinjected(),
             duplicates: connection.duplicates(),
             window_limited_ns: connection.window_limited(end),
             zero_windows: connection.zero_windows(),
@@ -126,19 +143,22 @@ impl TrialSpec {
         connection: &Connection,
         limit: Nanos,
         stalled: Option<&(Nanos, String)>,
-    ) -> Option<String> {
+    ) -> Option<(FailureKind, String)> {
         let seconds = |at: Nanos| at as f64 / 1e9;
-        let delivered = connection.series.total();
-        if connection.completed_at.is_some() {
+        let delivered = connection.series().total();
+        if connection.completed_at().is_some() {
             None
         } else if delivered == 0 {
-            Some("no byte was delivered".to_owned())
+            Some((FailureKind::Unreachable, "no byte was delivered".to_owned()))
         } else if let Some((at, reason)) = stalled {
-            Some(format!("stalled at {:.3} s: {reason}", seconds(*at)))
+            let reason = format!("stalled at {:.3} s: {reason}", seconds(*at));
+            Some((FailureKind::Stalled, reason))
         } else {
             self.transfer_bytes.map(|_| {
                 let limit = seconds(limit);
-                format!("not completed within {limit:.3} s: {delivered} bytes delivered")
+                let reason =
+                    format!("not completed within {limit:.3} s: {delivered} bytes delivered");
+                (FailureKind::Incomplete, reason)
             })
         }
     }
@@ -157,7 +177,7 @@ impl TrialSpec {
             BackgroundOutcome {
                 path: flow.path,
                 duration_ns: stop.saturating_sub(flow.start_ns),
-                bytes: connection.series.total(),
+                bytes: connection.series().total(),
                 retransmitted: totals.retransmitted,
             }
         });
@@ -167,13 +187,11 @@ impl TrialSpec {
 
 /// When and why the connection stopped for good.
 fn stalled(connection: &Connection, alive: bool) -> Option<(Nanos, String)> {
-    let last = connection.progress_at;
+    let last = connection.progress_at();
     match connection.stall() {
         Some(stall @ Stall::MemoryFull { at, .. }) => Some((at, stall.to_string())),
         Some(stall) => Some((last, stall.to_string())),
-        None if !alive && !connection.is_withdrawn() => {
-            Some((last, "nothing left to happen".to_owned()))
-        }
+        None if !alive && !connection.is_withdrawn() => Some((last, "no events left".to_owned())),
         None => None,
     }
 }

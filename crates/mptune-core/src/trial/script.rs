@@ -21,9 +21,9 @@ pub struct ScriptSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ScriptAction {
-    /// The path's subflows carry no data any more.
+    /// The path's subflows stop carrying data.
     Standby,
-    /// They may again.
+    /// They may carry data again.
     Active,
     /// The path is cut.
     Down,
@@ -31,7 +31,7 @@ pub enum ScriptAction {
     Up,
     /// The path's addresses are removed (REMOVE_ADDR): its subflows are closed.
     Remove,
-    /// They are announced again (ADD_ADDR): its subflows are opened anew.
+    /// They are announced again (ADD_ADDR): its subflows are reopened.
     Add,
 }
 

@@ -1,12 +1,12 @@
-//! Networks and trials for the tests of whole connections, written the way one would draw them.
+//! Networks and trials for the tests of whole connections, written as one would draw them.
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
 use mptune_core::congestion::Controller;
-use mptune_core::mptcp::memory::Accounting;
+use mptune_core::mptcp::accounting::Accounting;
 use mptune_core::mptcp::{ConnectionOptions, Workload, scheduler};
 use mptune_core::network::{LinkSpec, NetworkSpec, PathSpec};
-use mptune_core::pathmanager;
+use mptune_core::pathmanager::{OptionMap, Policy, TransferSize};
 use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};
 use mptune_core::units::{MILLISECOND, Nanos, SECOND};
 
@@ -27,7 +27,7 @@ pub fn link(mbps: f64, delay_ms: f64) -> LinkSpec {
     }
 }
 
-/// The same link with a drop-tail queue of that many bandwidth-delay products of a round trip.
+/// The same link with a drop-tail queue of this many bandwidth-delay products of a round trip.
 pub fn queued(mut link: LinkSpec, rtt_ms: f64, products: f64) -> LinkSpec {
     let rate = link.rate_bps.unwrap_or(0) as f64;
     link.queue_bytes = Some((rate / 8.0 * rtt_ms / 1e3 * products).max(3000.0) as u64);
@@ -40,8 +40,8 @@ pub fn lossy(mut link: LinkSpec, probability: f64) -> LinkSpec {
     link
 }
 
-/// Disjoint paths from as many local interfaces to one remote interface: each its own link there
-/// and an uncongested one of the same delay back.
+/// Disjoint paths from as many local interfaces to one remote interface: each has its own link there and an
+/// uncongested one of the same delay back.
 pub fn disjoint(links: &[LinkSpec]) -> NetworkSpec {
     let mut spec = NetworkSpec::default();
     for (number, forward) in links.iter().enumerate() {
@@ -87,12 +87,16 @@ pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) ->
         transfer_bytes: None,
         deadline_ns: 600 * SECOND,
         initial_path: None,
-        active: None,
-        standby_order: vec![],
-        class_bytes: (512 * 1024, 1024 * 1024),
-        ndiffports: 2,
+        pm_options: OptionMap::new(),
+        size_known: true,
         script: vec![],
     }
+}
+
+/// The same trial with options of its path manager, a JSON object.
+pub fn with_options(mut trial: TrialSpec, options: serde_json::Value) -> TrialSpec {
+    trial.pm_options = serde_json::from_value(options).expect("an object");
+    trial
 }
 
 /// A scripted action.
@@ -107,7 +111,7 @@ pub fn transfer(mut trial: TrialSpec, bytes: u64) -> TrialSpec {
     trial
 }
 
-/// Runs a trial that must give a number.
+/// Runs a trial that must succeed.
 pub fn run(trial: &TrialSpec) -> Outcome {
     let outcome = trial.run().expect("a valid trial");
     assert_eq!(outcome.failed, None);
@@ -128,7 +132,6 @@ pub fn mbps_between(outcome: &Outcome, from: Nanos, to: Nanos) -> f64 {
 
 /// A saturated connection for a simulation of several, on the given paths only.
 pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> ConnectionOptions {
-    let options = pathmanager::Options::default();
     ConnectionOptions {
         controller: Controller::new(cc).expect("known congestion control"),
         scheduler: scheduler::Policy::new("minrtt").expect("known scheduler"),
@@ -136,8 +139,9 @@ pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> Conn
         ecn: true,
         tso: false,
         accounting: Accounting::Payload,
-        path_manager: pathmanager::Policy::new(pm, &options).expect("known path manager"),
+        path_manager: Policy::new(pm, &OptionMap::new(), 1).expect("known path manager"),
         workload: Workload::Saturated,
+        size: TransferSize::Unlimited,
         send_buffer: 32 * MIB,
         receive_buffer: 32 * MIB,
         mss: MSS,

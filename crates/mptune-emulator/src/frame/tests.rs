@@ -1,5 +1,5 @@
-//! Segments are checked as a receiver would: what they add up to, and that every checksum is right once
-//! a device has finished what was left to it.
+//! Segments are checked as a receiver would check them: what they add up to, and that every checksum is right
+//! once a device has finished its part.
 
 use super::*;
 use crate::header::parse;
@@ -27,7 +27,7 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// As a device gives it: from the first interface of the sender to the first of the receiver.
+    /// As a device provides it: from the sender's first interface to the receiver's first.
     pub fn bytes(&self) -> Vec<u8> {
         let mut tcp = vec![0x30, 0x39, 0, 7];
         tcp.extend(self.sequence.to_be_bytes());
@@ -69,7 +69,7 @@ impl Sent {
     }
 }
 
-/// What the checksum of TCP covers besides the segment (RFC 9293, section 3.1; RFC 8200, section 8.1).
+/// What TCP's checksum covers besides the segment (RFC 9293, section 3.1; RFC 8200, section 8.1).
 fn pseudo_header(ip: &[u8], length: usize) -> Vec<u8> {
     let addresses = if ip[0] >> 4 == 4 { &ip[12..20] } else { &ip[8..40] };
     let mut header = addresses.to_vec();
@@ -78,11 +78,11 @@ fn pseudo_header(ip: &[u8], length: usize) -> Vec<u8> {
     header
 }
 
-/// All packets of a frame as a device is given them.
+/// All packets of a frame as they are given to a device.
 pub(crate) fn written(bytes: &[u8]) -> Vec<Vec<u8>> {
     let frame = Frame::parse(bytes).expect("a frame");
     let one = |number| {
-        // Of an earlier packet, which must not show.
+        // From an earlier packet; must not show.
         let mut slot = vec![0xEE; PREFIX + frame.largest()];
         let length = frame.write(number, &mut slot);
         slot.truncate(PREFIX + length);
@@ -91,7 +91,8 @@ pub(crate) fn written(bytes: &[u8]) -> Vec<Vec<u8>> {
     (0..frame.count()).map(one).collect()
 }
 
-/// The packet once the device has finished its checksum: that of what begins at `start`, left at `offset`.
+/// The packet once the device has finished its checksum: it covers everything from `start`, and is stored at
+/// `offset`.
 fn finished(written: &[u8]) -> Vec<u8> {
     let number = |at: usize| usize::from(u16::from_ne_bytes([written[at], written[at + 1]]));
     let (length, start, offset) = (number(2), number(6), number(8));
@@ -149,7 +150,7 @@ proptest! {
         prop_assert_eq!(payload, sent.payload);
     }
 
-    /// Acknowledgements and datagrams: their checksum may be left to the device, or be there.
+    /// Acknowledgements and datagrams: their checksum may be left to the device, or complete.
     #[test]
     fn what_is_not_to_be_cut_stays_as_it_is(sent in sent(), is_left in any::<bool>()) {
         let mut bytes = sent.bytes();

@@ -1,5 +1,5 @@
-//! The relay on a clock and devices of its own: what a packet's way takes, in which order packets
-//! come out, what happens to those that do not.
+//! The relay on its own clock and devices: how long packets take, in which order they come out, and what
+//! happens to those that do not.
 
 use super::*;
 use crate::config::tests::{parsed, two_by_two};
@@ -16,7 +16,7 @@ const PAYLOAD: usize = 1000;
 /// IPv4 and UDP headers.
 const SIZE: u64 = PAYLOAD as u64 + 28;
 
-/// A clock on which looking takes its time, as everything does.
+/// A clock that advances whenever it is read.
 struct FakeClock {
     now: Cell<Nanos>,
     cost: Nanos,
@@ -29,7 +29,7 @@ impl Clock for FakeClock {
     }
 }
 
-/// Devices that have something to read from given times on.
+/// Devices with something to read from given times on.
 #[derive(Default)]
 struct FakePorts {
     now: Nanos,
@@ -74,7 +74,7 @@ impl Bench {
         Self { relay, clock, ports: FakePorts::default(), written: Vec::new() }
     }
 
-    /// Has a packet wait in a device from `at` on, with nothing left to do for it.
+    /// Makes a packet wait in a device from `at` on, with nothing left to the device.
     fn send(&mut self, at: Nanos, from: usize, packet: Vec<u8>) {
         self.send_bytes(at, from, [vec![0; PREFIX], packet].concat());
     }
@@ -83,7 +83,7 @@ impl Bench {
         self.ports.inboxes[from].push_back((at, bytes));
     }
 
-    /// As the process does it, until nothing more happens or the time is over.
+    /// Runs as the process does, until nothing more happens or the time is over.
     fn run(&mut self, until: Nanos) {
         loop {
             let now = self.clock.now.get();
@@ -130,7 +130,7 @@ fn a_packet_takes_its_way_and_its_time_in_both_directions() {
     assert_eq!((bench.relay.tally(), bench.relay.lateness().max()), (expected, 0));
 }
 
-/// Of the first path: 60 segments, the last of which is shorter.
+/// On the first path: 60 segments, the last one shorter.
 fn sent_at_once(v6: bool) -> Sent {
     Sent {
         v6,
@@ -317,9 +317,8 @@ fn background_traffic_does_not_wake_for_every_packet_and_takes_its_room() {
 }
 
 proptest! {
-    /// Whatever the model's effects and however slow the machine: per direction of a path packets of a
-    /// flow come out in the order of their due times, nothing is lost but what was counted, and what
-    /// comes out is what went in.
+    /// Whatever the model's effects and however slow the machine: per direction of a path, packets of a flow
+    /// come out in the order of their due times, every loss is counted, and what comes out is what went in.
     #[test]
     fn order_and_content_are_kept(
         gaps in prop::collection::vec((0u64..2_000_000, 0u8..2, 0u8..2, 0u8..2), 1..300),
@@ -344,7 +343,7 @@ proptest! {
         let lost: u64 = bench.relay.counters().map(|c| c.dropped + c.lost).sum();
         prop_assert_eq!(bench.relay.tally().packets + lost, gaps.len() as u64);
         prop_assert_eq!(bench.relay.tally().overflow, 0);
-        // What came out of a pair of addresses is a subsequence of what went in.
+        // What came out for a pair of addresses is a subsequence of what went in.
         for (site, from, to) in (0..8u8).map(|n| (n >> 2, n >> 1 & 1, n & 1)) {
             let pair = |bytes: &&Vec<u8>| bytes[12..20] == packet(site, from, to, 0, 0)[12..20];
             let mut sent = sent[usize::from(2 * site + from)].iter().filter(pair);
@@ -354,7 +353,7 @@ proptest! {
                 prop_assert!(sent.any(|s| s == bytes));
             }
         }
-        // Written after it was due, which is at least the delay after it came.
+        // Written after it was due, which is at least the delay after its arrival.
         prop_assert!(bench.written.first().is_none_or(|&at| at >= 5 * MS));
     }
 }

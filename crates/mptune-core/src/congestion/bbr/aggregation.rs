@@ -1,5 +1,5 @@
-//! How far ACKs run ahead of the bandwidth when they come in bunches, so that the window can span the
-//! silences in between (Linux `bbr_update_ack_aggregation`; not in the draft).
+//! How far ACKs run ahead of the bandwidth when they come in bunches, so the window can span the gaps in
+//! between (Linux `bbr_update_ack_aggregation`; not in the draft).
 
 use crate::units::{Nanos, seconds};
 
@@ -13,7 +13,7 @@ const MAX_SECONDS: f64 = 0.1;
 /// The estimator of one flow.
 #[derive(Debug, Clone, Default)]
 pub struct Aggregation {
-    /// Since then ACKs have come no slower than the bandwidth says.
+    /// Since then ACKs have come no slower than the bandwidth implies.
     epoch: Nanos,
     /// Segments acknowledged in this epoch.
     acked: u32,
@@ -30,7 +30,7 @@ impl Aggregation {
         self.acked = 0;
     }
 
-    /// `acked` segments were delivered on a path of `bandwidth` segments/s; `round` begins one.
+    /// `acked` segments were delivered on a path of `bandwidth` segments/s; `round` says that a round begins.
     pub fn on_delivered(&mut self, now: Nanos, acked: u32, bandwidth: f64, cwnd: f64, round: bool) {
         if round {
             self.rounds += 1;

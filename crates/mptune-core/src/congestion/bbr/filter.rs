@@ -3,10 +3,10 @@
 //! Linux `lib/win_minmax.c` keeps the three best candidates instead of one value per round; this is
 //! exact.
 
-/// Rounds a value counts: one gain cycle and two (`bbr_bw_rtts`).
+/// Rounds for which a value counts: one gain cycle plus two (`bbr_bw_rtts`).
 const SPAN: u32 = 10;
 
-/// The filter. Time stands still between values: without new ones none expires.
+/// The filter. Time advances only with values: without new ones none expires.
 #[derive(Debug, Clone, Default)]
 pub struct WindowedMax {
     /// Per round, modulo the span: the round and its largest value.
@@ -15,7 +15,7 @@ pub struct WindowedMax {
 }
 
 impl WindowedMax {
-    /// A value of a round that is no earlier than the last one's.
+    /// Adds a value of a round no earlier than the last one's.
     #[inline]
     pub fn insert(&mut self, round: u32, value: f64) {
         let slot = &mut self.rounds[(round % SPAN) as usize];

@@ -1,32 +1,33 @@
 //! BBR version 1: draft-cardwell-iccrg-bbr-congestion-control-00; N. Cardwell et al., "BBR:
-//! congestion-based congestion control", ACM Queue 14(5), 2016. Models the path by its largest
-//! delivery rate and its smallest RTT, paces at the one and keeps about their product in flight.
+//! congestion-based congestion control", ACM Queue 14(5), 2016. Models the path by its largest delivery rate
+//! and its smallest RTT, paces at that rate and keeps about their product in flight.
 //!
 //! Not the delivery-rate samples (`tcp::rate`) and not the pacing itself, which are the sender's; not
-//! versions 2 and 3. `aggregation` and `policer` hold what Linux has beyond the draft.
+//! versions 2 and 3. `aggregation` and `policer` contain what Linux adds to the draft.
 //!
 //! Follows Linux `net/ipv4/tcp_bbr.c`; differences:
 //!
-//! - The phase of the gain cycle that PROBE_BW begins with, any but the draining one, is random in
-//!   Linux. Here it follows from the time of entry in ns and the number of the subflow, mixed: the
-//!   same in every run, and unlike from flow to flow.
+//! - The phase of the gain cycle in which PROBE_BW begins, any but the draining one, is random in Linux. Here
+//!   it follows from the time of entry in ns mixed with the number of the subflow: the same in every run, but
+//!   different from flow to flow.
 //! - Rates, gains and products are fractions; Linux has them in 1/256 (gains 2.887 and 0.344 for
 //!   2 / ln 2 and its inverse) and times in us or jiffies.
 //! - The bandwidth filter is exact over 10 rounds (`filter`).
 //! - The sender sends segments as they fall due, so what is in flight is in the network
 //!   (`bbr_packets_in_net_at_edt` without waiting). The window's allowance for TSO bursts is kept,
 //!   computed for segments of 1448 bytes, although there are none.
-//! - Linux marks the subflow as limited by the application while PROBE_RTT lasts; here BBR remembers
-//!   which segments left meanwhile and treats their samples so.
-//! - An RTT sample that a delayed ACK made replaces an expired minimum like any other.
-//! - Undoing a recovery restores the window as its end does, but does not take back what was learnt
-//!   about the full pipe (`bbr_undo_cwnd`).
+//! - Linux marks the subflow as limited by the application during PROBE_RTT; here BBR remembers which segments
+//!   left in that time and treats their samples that way.
+//! - An RTT sample from a delayed ACK replaces an expired minimum like any other.
+//! - Undoing a recovery restores the window as its end does, but does not forget that the pipe was full
+//!   (`bbr_undo_cwnd`).
 
 mod aggregation;
 mod filter;
 mod model;
 mod modes;
 mod policer;
+mod state;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -34,30 +35,9 @@ mod window;
 use super::{Ack, CongestionControl, Peers, Window};
 use crate::units::{Nanos, Seq};
 use model::Model;
+use state::{Mode, State};
 
-/// Payload of the segments that rates in bits are converted for.
-const SEGMENT_BYTES: f64 = 1448.0;
-/// Smallest window, segments, and that of PROBE_RTT (`bbr_cwnd_min_target`).
-const MIN_WINDOW: f64 = 4.0;
-
-/// What the flow is doing about the path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Startup,
-    Drain,
-    ProbeBw,
-    ProbeRtt,
-}
-
-/// What the sender is doing about losses, as the hooks tell it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Open,
-    Recovery,
-    Loss,
-}
-
-/// BBR; boxed, because it has much more to remember than other controllers.
+/// BBR; boxed, because it has much more state than other controllers.
 #[derive(Debug, Clone, Default)]
 pub struct Bbr(Box<Model>);
 
@@ -81,14 +61,14 @@ impl CongestionControl for Bbr {
     /// Everything happens in [`Self::on_delivered`].
     fn on_ack(&mut self, _window: &mut Window, _ack: &Ack, _peers: Peers<'_>) {}
 
-    /// There is no `ssthresh`; the window is remembered for the end of the recovery.
+    /// There is no `ssthresh`; the window is saved for the end of the recovery.
     fn on_congestion(&mut self, window: &Window, _now: Nanos, _peers: Peers<'_>) -> f64 {
         self.0.save_cwnd(window);
         self.0.state = State::Recovery;
         window.cwnd
     }
 
-    /// ECN is no sign that the model knows.
+    /// The model does not use ECN.
     fn on_ecn(&mut self, window: &Window, _now: Nanos, _peers: Peers<'_>) -> f64 {
         window.cwnd
     }

@@ -1,29 +1,29 @@
-//! What BBR knows of the path and what follows from it: bandwidth, smallest RTT, pacing rate.
+//! What BBR knows about the path and what follows from it: bandwidth, smallest RTT, pacing rate.
 
 use super::aggregation::Aggregation;
 use super::filter::WindowedMax;
 use super::policer::{Policer, Sight, Totals};
-use super::{Mode, SEGMENT_BYTES, State};
+use super::state::{Mode, SEGMENT_BYTES, State};
 use crate::congestion::{Ack, INITIAL_WINDOW, Window};
 use crate::units::{MILLISECOND, Nanos, seconds};
 
 /// Doubles the rate each round: 2 / ln 2.
 pub const HIGH_GAIN: f64 = 2.0 / std::f64::consts::LN_2;
-/// PROBE_BW: pacing gains of the phases, each about the smallest RTT long.
+/// PROBE_BW: pacing gains of the phases, each about as long as the smallest RTT.
 pub const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// PROBE_BW: bandwidth-delay products in flight, to tolerate delayed ACKs.
 const CWND_GAIN: f64 = 2.0;
 /// Pace a little below the estimate, for short queues (`bbr_pacing_margin_percent`).
 const PACING_MARGIN: f64 = 0.99;
-/// Paces before the first RTT sample as if it were this.
+/// The RTT assumed for pacing before the first sample.
 const NOMINAL_RTT: Nanos = MILLISECOND;
-/// A TSO burst is what is paced in 2^-10 s (`sk_pacing_shift`), up to 64 KiB less the headers, and two
+/// A TSO burst is what is paced in 2^-10 s (`sk_pacing_shift`), up to 64 KiB less the headers, and at least two
 /// segments from 1.2 Mbit/s on (`bbr_min_tso_rate`).
 const BURSTS_PER_SECOND: f64 = 1024.0;
 const MAX_BURST: f64 = 45.0;
 const TWO_SEGMENTS_RATE: f64 = 1.2e6 / 8.0 / SEGMENT_BYTES;
 
-/// Everything BBR remembers.
+/// All state of BBR.
 #[derive(Debug, Clone)]
 pub struct Model {
     pub mode: Mode,
@@ -38,8 +38,8 @@ pub struct Model {
     /// PROBE_RTT may end then, once a round has passed.
     pub probe_rtt_end: Option<Nanos>,
     pub probe_rtt_round: bool,
-    /// Segments that left between these counts of deliveries left in PROBE_RTT: their samples say
-    /// little about the bandwidth.
+    /// Segments that left between these delivery counts left in PROBE_RTT: their samples say little about the
+    /// bandwidth.
     pub probe_rtt_sends: (u64, u64),
     pub phase: usize,
     pub phase_start: Nanos,
@@ -47,7 +47,7 @@ pub struct Model {
     pub full_bandwidth: f64,
     pub full_rounds: u32,
     pub pipe_filled: bool,
-    /// Sending started again, and nothing of it is delivered yet.
+    /// Sending restarted, and nothing sent since has been delivered.
     pub restarting: bool,
     pub state: State,
     /// The state at the last ACK.
@@ -120,7 +120,7 @@ impl Model {
         self.set_window(window, ack);
     }
 
-    /// The sample shows what the application or PROBE_RTT let go rather than the path.
+    /// The sample reflects the application or PROBE_RTT rather than the path.
     fn is_limited(&self, ack: &Ack) -> bool {
         let (first, last) = self.probe_rtt_sends;
         ack.rate.is_some_and(|sample| {
@@ -213,7 +213,7 @@ impl Model {
         self.pacing_rate = PACING_MARGIN * HIGH_GAIN * cwnd / seconds(rtt);
     }
 
-    /// Until the pipe was full once, the pace only rises.
+    /// Until the pipe has been full once, the pace only rises.
     pub fn pace(&mut self, gain: f64) {
         let rate = PACING_MARGIN * gain * self.bandwidth();
         if self.pipe_filled || rate > self.pacing_rate {

@@ -1,16 +1,16 @@
-//! The modes and the ways between them: STARTUP until the pipe is full, DRAIN until its queue is
+//! The modes and the transitions between them: STARTUP until the pipe is full, DRAIN until its queue is
 //! empty, then PROBE_BW, which cycles through gains, and after 10 s without a smaller RTT PROBE_RTT.
 
 use super::model::{CYCLE, Model};
-use super::{MIN_WINDOW, Mode};
+use super::state::{MIN_WINDOW, Mode};
 use crate::congestion::{Ack, Window};
 use crate::units::{MILLISECOND, Nanos, SECOND};
 
-/// Age from which on the smallest RTT is measured anew.
+/// Age at which the smallest RTT is measured again.
 const MIN_RTT_AGE: Nanos = 10 * SECOND;
 /// Shortest stay in PROBE_RTT.
 const PROBE_RTT_SPAN: Nanos = 200 * MILLISECOND;
-/// The pipe is full after so many rounds without so much more bandwidth.
+/// The pipe is full after this many rounds without this much growth in bandwidth.
 const FULL_ROUNDS: u32 = 3;
 const FULL_GROWTH: f64 = 1.25;
 

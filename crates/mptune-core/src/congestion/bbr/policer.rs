@@ -1,21 +1,22 @@
 //! Long-term sampling: is there a token-bucket policer on the path? (Linux `bbr_lt_bw_sampling`; not
-//! in the draft.) Two intervals in a row with heavy losses and the same rate mean
-//! yes, and that rate is then taken instead of the largest of the last rounds.
+//! in the draft.) Two intervals in a row with heavy losses and the same rate mean yes, and that rate is then
+//! used instead of the largest of the last rounds.
 
+use super::state::SEGMENT_BYTES;
 use crate::units::{MILLISECOND, Nanos, seconds};
 
-/// An interval has at least so many rounds (`bbr_lt_intvl_min_rtts`) and at most four times as many.
+/// An interval has at least this many rounds (`bbr_lt_intvl_min_rtts`) and at most four times as many.
 const MIN_ROUNDS: u32 = 4;
-/// Lost per delivered segment from which on an interval is lossy (`bbr_lt_loss_thresh`).
+/// Lost per delivered segment from which an interval counts as lossy (`bbr_lt_loss_thresh`).
 const LOSSY: f64 = 50.0 / 256.0;
-/// Rates that differ by no more than this share are the same (`bbr_lt_bw_ratio`).
+/// Rates that differ by no more than this share count as equal (`bbr_lt_bw_ratio`).
 const SAME_SHARE: f64 = 1.0 / 8.0;
-/// Rates that differ by no more than 4 kbit/s are, in segments/s (`bbr_lt_bw_diff`).
-const SAME_RATE: f64 = 4_000.0 / 8.0 / super::SEGMENT_BYTES;
-/// Rounds after which the policed rate is given up and looked for again (`bbr_lt_bw_max_rtts`).
+/// So do rates that differ by no more than 4 kbit/s, here in segments/s (`bbr_lt_bw_diff`).
+const SAME_RATE: f64 = 4_000.0 / 8.0 / SEGMENT_BYTES;
+/// Rounds after which the policed rate is dropped and sampled again (`bbr_lt_bw_max_rtts`).
 const MAX_USE: u32 = 48;
 
-/// Totals at some time.
+/// Totals at a point in time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Totals {
     /// When.
@@ -26,10 +27,10 @@ pub struct Totals {
     pub lost: u64,
 }
 
-/// What an ACK, or a timeout, showed.
+/// What an ACK or a timeout showed.
 #[derive(Debug, Clone, Copy)]
 pub struct Sight {
-    /// The totals, it included.
+    /// The totals, including this event.
     pub totals: Totals,
     /// It showed losses.
     pub losses: bool,
@@ -70,7 +71,7 @@ impl Policer {
         *self = Self { start: totals, ..Self::default() };
     }
 
-    /// Something was delivered or a timeout expired. Whether a policed rate is given up.
+    /// Something was delivered or a timeout expired. Returns whether a policed rate is dropped.
     #[inline]
     pub fn on_sight(&mut self, sight: &Sight) -> bool {
         if self.in_use {
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn light_losses_or_unsteady_rates_are_none() {
+    fn light_losses_or_unsteady_rates_are_not_a_policer() {
         assert_eq!(found(&[(50, 9); 40]), None);
         let unsteady: Vec<_> = (0..60).map(|number| (50 << (number / 4 % 2), 40)).collect();
         assert_eq!(found(&unsteady), None);

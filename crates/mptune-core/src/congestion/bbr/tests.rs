@@ -1,6 +1,7 @@
 //! BBR on an ideal bottleneck: what the draft says each mode does.
 
 use super::model::{CYCLE, HIGH_GAIN};
+use super::state::MIN_WINDOW;
 use super::*;
 use crate::congestion::bottleneck::Bottleneck;
 use crate::congestion::testing::{ack, alone, assert_close};
@@ -18,7 +19,7 @@ impl Bottleneck<Bbr> {
         &self.cc.0
     }
 
-    /// Until it is in `mode`; when that was.
+    /// Runs until it is in `mode`; returns the time.
     fn until(&mut self, mode: Mode) -> Nanos {
         let limit = self.now + 60 * SECOND;
         while self.model().mode != mode {
@@ -113,7 +114,7 @@ fn the_gains_of_a_cycle_follow_each_other_a_smallest_rtt_long() {
     for pair in phases.windows(2) {
         let [(phase, start), (next, end)] = [pair[0], pair[1]];
         assert_eq!(next, (phase + 1) % CYCLE.len());
-        // Probing goes on until the pipe holds a quarter more, draining ends when it is empty.
+        // Probing lasts until the pipe holds a quarter more; draining ends when its queue is empty.
         let rtts = (end - start) as f64 / RTT as f64;
         let expected = if phase == 0 { 0.9..4.0 } else { 0.0..1.3 };
         assert!(expected.contains(&rtts), "phase {phase}: {rtts} RTTs");
@@ -141,7 +142,7 @@ fn the_smallest_rtt_is_measured_anew_every_ten_seconds() {
     let mut path = path();
     let mut stays = vec![];
     for _ in 0..2 {
-        // Seldom is an RTT as small as the smallest to the nanosecond; else nothing need be measured.
+        // An RTT rarely equals the smallest to the nanosecond; if it did, nothing would be measured again.
         path.delay += 1_000;
         let start = path.until(Mode::ProbeRtt);
         let mut least = usize::MAX;
@@ -203,7 +204,7 @@ fn a_shallow_queue_is_used_with_losses() {
     assert!(path.lost > 0);
 }
 
-/// An ACK of an established flow with so many segments in flight after it.
+/// An ACK of an established flow with this many segments in flight after it.
 fn recovering(in_flight: u32, lost: u32, delivered: u64) -> Ack {
     Ack { in_flight, lost, delivered, prior_in_flight: in_flight + 1 + lost, ..ack(1) }
 }

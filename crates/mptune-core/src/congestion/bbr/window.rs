@@ -1,11 +1,11 @@
 //! The window: draft section 4.2.3.
 
 use super::model::Model;
-use super::{MIN_WINDOW, Mode, State};
+use super::state::{MIN_WINDOW, Mode, State};
 use crate::congestion::{Ack, INITIAL_WINDOW, Window};
 
 impl Model {
-    /// Remembers a window that recovery and PROBE_RTT have not cut.
+    /// Saves a window that recovery and PROBE_RTT have not reduced.
     pub fn save_cwnd(&mut self, window: &Window) {
         let cut = self.prior_state != State::Open || self.mode == Mode::ProbeRtt;
         self.prior_cwnd = if cut { self.prior_cwnd.max(window.cwnd) } else { window.cwnd };
@@ -36,8 +36,8 @@ impl Model {
         self.with_bursts(product + bunches)
     }
 
-    /// What is lost leaves the window; in the first round of a recovery as many segments leave as
-    /// arrive; afterwards the window is what it was.
+    /// Losses are subtracted from the window; in the first round of a recovery as many segments are sent as
+    /// arrive; afterwards the window is restored.
     fn recover_or_restore(&mut self, window: &mut Window, ack: &Ack) {
         let arriving = f64::from(ack.in_flight + ack.acked);
         window.cwnd = (window.cwnd - f64::from(ack.lost)).max(1.0);

@@ -1,32 +1,32 @@
 //! Handshakes: MP_CAPABLE on the initial subflow, MP_JOIN with its four packets on the others (RFC 8684
 //! sections 3.1 and 3.2), and how often they are repeated.
 
-use super::{Connection, Io, MAX_SUBFLOWS, Timer};
-use crate::congestion::Peer;
+use super::Connection;
+use crate::mptcp::io::{Io, Timer};
 use crate::mptcp::packet::{Kind, Packet, SYN_SIZE};
 use crate::mptcp::subflow::{Phase, Subflow};
 use crate::network::{forward, reverse};
-use crate::pathmanager::{Event, PathId, SubflowId};
+use crate::pathmanager::{PathId, Report, Role, SubflowId};
 use crate::tcp::Sender;
 
 impl Connection {
-    pub(super) fn connect(&mut self, io: &mut Io<'_>, path: PathId, backup: bool) {
-        let id = self.subflows.len();
-        if id == MAX_SUBFLOWS {
-            return;
+    /// Opens a subflow for the first time, or reopens a closed one.
+    pub(super) fn connect(&mut self, io: &mut Io<'_>, id: SubflowId, path: PathId, role: Role) {
+        if id < self.subflows.len() {
+            return self.reopen(io, id, role);
         }
         let flow = io.add_flow(self.number, id);
         let timers = [Timer::Subflow(id), Timer::DelayedAck(id)];
         let timers = timers.map(|timer| io.add_timer(self.number, timer));
         let sender = Sender::new(self.controller.clone());
         let mut subflow = Subflow::new(path, flow, sender, self.start, timers);
-        subflow.backup = backup;
+        subflow.role = role;
         self.subflows.push(subflow);
-        self.peers.push(Peer::default());
+        self.sender.add_subflow();
         self.ask(io, id, Kind::Syn);
     }
 
-    /// Sends a handshake packet that wants an answer.
+    /// Sends a handshake packet that requires an answer.
     pub(super) fn ask(&mut self, io: &mut Io<'_>, id: SubflowId, kind: Kind) {
         let subflow = &mut self.subflows[id];
         subflow.note_asked(io.now);
@@ -48,7 +48,7 @@ impl Connection {
         }
         let rtt = subflow.note_answered(io.now);
         subflow.sender.on_established(io.now, rtt);
-        // The initial subflow too joins when its address comes back.
+        // The initial subflow also joins when its address comes back.
         if id == 0 && !self.fully_established {
             self.on_established(io, id);
         } else {
@@ -72,13 +72,8 @@ impl Connection {
 
     pub(super) fn on_established(&mut self, io: &mut Io<'_>, id: SubflowId) {
         self.subflows[id].phase = Phase::Established;
-        let was_lost = std::mem::take(&mut self.subflows[id].lost);
         self.update_roles(io.now);
-        if self.fully_established {
-            let event =
-                if was_lost { Event::SubflowRestored(id) } else { Event::SubflowEstablished(id) };
-            self.tell_path_manager(io, event);
-        }
+        self.report(io, Report::Joined(id));
         self.pump(io);
     }
 
@@ -89,6 +84,7 @@ impl Connection {
             io.queue.set(subflow.timer, deadline);
         } else if subflow.gives_up() {
             subflow.phase = Phase::Refused;
+            self.report(io, Report::JoinFailed(id));
         } else {
             let syn = subflow.phase == Phase::SynSent;
             self.ask(io, id, if syn { Kind::Syn } else { Kind::JoinAck });

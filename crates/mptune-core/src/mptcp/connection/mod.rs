@@ -1,235 +1,133 @@
-//! One MPTCP connection, both ends: handshakes, the shared buffers, the scheduler's loop,
-//! reinjection, and the path manager's commands (RFC 8684). One file for each subject.
+//! One MPTCP connection, both ends: handshakes, the script, roles of subflows and the orders of the path
+//! manager's driver (RFC 8684). One file per subject.
 //!
-//! Loss recovery on a subflow is `tcp::Sender`'s business, in-order delivery `Reassembly`'s, socket
-//! memory `memory`'s.
+//! [`DataSender`] decides what data goes where, [`DataReceiver`] delivers in order; this module passes
+//! events to them and decides which subflows there are.
 //!
 //! Simplifications, each harmless to throughput: ADD_ADDRs arrive with the first DATA_ACK (they are
 //! sent then, on the same subflow); MP_PRIO takes effect at the sender at once, as in Linux, where the
-//! option tells the peer about its own direction; the application reads at once what is in order.
+//! option informs the peer about its own direction; the application reads in-order data at once.
 
 mod addresses;
-mod bursts;
-mod charged;
 mod handshake;
-mod io;
 mod management;
-mod options;
-mod pumping;
-mod receiving;
-mod reinjection;
-mod repeating;
 mod sending;
 mod stall;
 
-pub use io::{Io, Timer};
-pub use options::{ConnectionOptions, ScriptedAction, ScriptedEvent, Workload};
 pub use stall::Stall;
 
-use super::memory::{Accounting, KernelMemory, full_payload};
-use super::packet::{DATA_HEADER, Kind, Packet};
-use super::reassembly::Reassembly;
-use super::scheduler;
+use super::io::{Io, Timer};
+use super::options::{ConnectionOptions, ScriptedAction};
+use super::packet::{Kind, Packet};
+use super::receiver::DataReceiver;
+use super::sender::DataSender;
 use super::series::Series;
 use super::subflow::Subflow;
-use crate::congestion::{Controller, Peer};
-use crate::engine::{Ring, Source};
-use crate::pathmanager::{self, PathId, SubflowId};
-use crate::units::{Bytes, NEVER, Nanos, Seq};
-use repeating::Repetition;
+use crate::congestion::Controller;
+use crate::engine::Source;
+use crate::pathmanager::{Assignment, Driver, PathId, Stack, SubflowId};
+use crate::units::{Bytes, NEVER, Nanos};
 use std::collections::VecDeque;
-
-/// Consecutive timeouts after which the path manager is told that a subflow is lost: with the
-/// timer's back-off about 7 RTOs. (Linux' `net.mptcp.stale_loss_cnt`, default 4, counts intervals of
-/// one RTO.)
-const LOST_AFTER_TIMEOUTS: u32 = 3;
-/// A full window of segments' space: the mask of subflows a segment was sent on has 64 bits.
-pub const MAX_SUBFLOWS: usize = 64;
 
 /// An MPTCP connection.
 #[derive(Debug)]
 pub struct Connection {
     number: usize,
-    /// Its subflows, in the order of creation.
+    /// Its subflows, in order of creation; both ends of each.
     pub subflows: Vec<Subflow>,
+    sender: DataSender,
+    receiver: DataReceiver,
+    /// The congestion control of every subflow, in its initial state.
     controller: Controller,
-    scheduler: scheduler::Policy,
-    opportunistic: bool,
-    tso: bool,
-    ecn: bool,
-    path_manager: pathmanager::Policy,
-    workload: Workload,
-    /// Payload bytes of a full segment, and of what comes before the payload in its packet.
-    mss: u32,
-    header: u32,
-    /// Segments of the whole transfer, as far as they are known; those before this are full.
-    segments: Seq,
-    regular_until: Seq,
-    /// Windows in segments: of the send buffer and of the receive buffer, both together, and of a
-    /// subflow's send queue.
-    send_window: Seq,
-    receive_window: Seq,
-    whole_window: Seq,
-    queue_limit: Seq,
+    driver: Driver,
     start: Nanos,
     initial_path: PathId,
     script: VecDeque<ScriptedAction>,
     script_timer: Source,
-    // The sender's side of the data sequence space.
-    data_una: Seq,
-    data_next: Seq,
-    window_edge: Seq,
-    /// For each segment from `data_una` on, the subflows it was sent on.
-    carried_by: Ring<u64>,
-    reinjections: VecDeque<Seq>,
-    peers: Vec<Peer>,
-    /// Bit sets of subflows: with room in their window; allowed to carry data.
-    room: u64,
-    usable: u64,
     fully_established: bool,
-    notify_at: Seq,
-    /// Since when the shared buffers keep a subflow with room from sending, [`NEVER`] if they do not;
-    /// and how long they did before.
-    blocked_since: Nanos,
-    blocked: Nanos,
-    /// Linux' accounting: the memory of both ends, and the connection-level retransmission.
-    memory: Option<Box<KernelMemory>>,
-    repetition: Option<Repetition>,
-    application: Option<Source>,
-    // The receiver's side.
-    reassembly: Reassembly,
-    /// Segments that a subflow just put in order; kept to reuse its memory.
-    arrived: Vec<Seq>,
-    /// Payload bytes delivered in order.
-    pub series: Series,
-    /// When bytes were last delivered in order.
-    pub progress_at: Nanos,
-    /// When the whole transfer had been delivered.
-    pub completed_at: Option<Nanos>,
-    /// Segments sent again on another subflow, or again by the connection.
-    pub reinjected: u64,
 }
 
 impl Connection {
     /// A connection that begins with [`Self::on_timer`] of its script timer at `options.start`.
     pub fn new(number: usize, options: ConnectionOptions, io: &mut Io<'_>) -> Self {
-        let total = match options.workload {
-            Workload::Saturated => Bytes::MAX,
-            Workload::Transfer(bytes) => bytes,
-        };
-        let charged = options.accounting == Accounting::Linux;
-        let mss = if charged { full_payload(options.mss) } else { options.mss };
-        let memory = charged.then(|| {
-            let (send, receive) = (options.send_buffer, options.receive_buffer);
-            Box::new(KernelMemory::new(send, receive, mss, total))
-        });
-        // Under Linux' accounting segments are counted as they are made.
-        let known = (total < Bytes::MAX && !charged).then(|| total.div_ceil(Bytes::from(mss)));
-        let window = |bytes: Bytes| (bytes / Bytes::from(mss)) as Seq;
-        let (send_window, receive_window, queue_limit) = memory.as_ref().map_or_else(
-            || {
-                let send = window(options.send_buffer);
-                (send, window(options.receive_buffer), send)
-            },
-            |memory| (Seq::MAX, memory.receive_window(), memory.sender.subflow_segments()),
-        );
-        let segments = known.map_or(Seq::MAX, |segments| segments as Seq);
-        let mut script = options.script;
-        script.sort_by_key(|action| action.at);
         let script_timer = io.add_timer(number, Timer::Script);
         io.queue.set(script_timer, options.start);
-        let mut connection = Self {
+        let receiver = DataReceiver::new(&options);
+        let sender = DataSender::new(number, &options, receiver.buffer(), io);
+        let (paths, size) = (io.paths, options.size);
+        let assignment =
+            Assignment::with_policy(options.path_manager, paths, size, io.lsrr_honoured);
+        let mut script = options.script;
+        script.sort_by_key(|action| action.at);
+        Self {
             number,
             subflows: Vec::new(),
+            sender,
+            receiver,
             controller: options.controller,
-            scheduler: options.scheduler,
-            opportunistic: options.opportunistic,
-            tso: options.tso,
-            ecn: options.ecn,
-            path_manager: options.path_manager,
-            workload: options.workload,
-            mss,
-            header: DATA_HEADER + (options.mss - mss),
-            segments,
-            regular_until: if charged { 0 } else { segments - 1 },
-            send_window,
-            receive_window,
-            whole_window: queue_limit.min(receive_window),
-            queue_limit,
+            driver: Driver::new(assignment, Stack::SIMULATED, options.initial_path),
             start: options.start,
             initial_path: options.initial_path,
             script: script.into(),
             script_timer,
-            data_una: 0,
-            data_next: 0,
-            window_edge: receive_window,
-            carried_by: Ring::new(),
-            reinjections: VecDeque::new(),
-            peers: Vec::new(),
-            room: 0,
-            usable: 0,
             fully_established: false,
-            notify_at: Seq::MAX,
-            blocked_since: NEVER,
-            blocked: 0,
-            memory,
-            repetition: charged.then(|| Repetition::new(io.add_timer(number, Timer::Data))),
-            application: charged.then(|| io.add_timer(number, Timer::Application)),
-            reassembly: Reassembly::new(receive_window),
-            arrived: Vec::new(),
-            series: Series::new(options.start),
-            progress_at: options.start,
-            completed_at: None,
-            reinjected: 0,
-        };
-        connection.update_window_edge();
-        connection
+        }
     }
 
-    /// Most payload bytes that waited in the receive buffer for one before them; counted in full
+    /// Payload bytes delivered in order.
+    pub fn series(&self) -> &Series {
+        &self.receiver.delivered().series
+    }
+
+    /// When bytes were last delivered in order.
+    pub fn progress_at(&self) -> Nanos {
+        self.receiver.delivered().progress_at
+    }
+
+    /// When the whole transfer was delivered.
+    #[inline]
+    pub fn completed_at(&self) -> Option<Nanos> {
+        self.receiver.delivered().completed_at
+    }
+
+    /// Segments resent on another subflow, or by the connection.
+    pub fn reinjected(&self) -> u64 {
+        self.sender.reinjected()
+    }
+
+    /// Most payload bytes that waited in the receive buffer for an earlier segment; counted in full
     /// segments.
     pub fn largest_waiting(&self) -> Bytes {
-        Bytes::from(self.reassembly.largest_waiting) * Bytes::from(self.mss)
+        Bytes::from(self.receiver.largest_waiting()) * Bytes::from(self.sender.buffer().full())
     }
 
-    /// Segments that arrived although they had been received before.
+    /// Segments that arrived again after they had been received.
     pub fn duplicates(&self) -> u64 {
-        self.reassembly.duplicates
+        self.receiver.duplicates()
     }
 
-    /// Times the window offered fell to zero, under Linux' accounting.
+    /// Times the offered window fell to zero, under Linux accounting.
     pub fn zero_windows(&self) -> u64 {
-        self.memory.as_ref().map_or(0, |memory| memory.receiver.zero_windows)
+        self.receiver.buffer().zero_windows()
     }
 
-    /// Segments the receiver dropped because they were beyond its window, under Linux' accounting.
+    /// Segments the receiver dropped because they were beyond its window, under Linux accounting.
     pub fn beyond_window(&self) -> u64 {
-        self.memory.as_ref().map_or(0, |memory| memory.receiver.beyond_window)
+        self.receiver.buffer().beyond_window()
     }
 
     /// How long the shared buffers kept a subflow with room from sending, until `now`.
     pub fn window_limited(&self, now: Nanos) -> Nanos {
-        self.blocked + now.saturating_sub(self.blocked_since)
-    }
-
-    /// Payload bytes of segments `from..to` of the data sequence space, all of one size but the last.
-    #[inline]
-    fn payload(&self, from: Seq, to: Seq) -> Bytes {
-        let full = u64::from(to - from) * u64::from(self.mss);
-        match self.workload {
-            Workload::Transfer(total) if to == self.segments => {
-                full - (u64::from(self.segments) * u64::from(self.mss) - total)
-            }
-            _ => full,
-        }
+        self.sender.window_limited(now)
     }
 
     /// A packet of a subflow arrived at the data receiver.
     #[inline]
     pub fn on_receiver_packet(&mut self, io: &mut Io<'_>, id: SubflowId, packet: &Packet) {
         match packet.kind {
-            Kind::Data if self.memory.is_some() => self.on_charged_data(io, id, packet),
-            Kind::Data => self.on_data(io, id, packet),
+            Kind::Data => {
+                self.receiver.on_data(io, &mut self.subflows, id, packet, self.sender.buffer());
+            }
             Kind::Syn => self.answer(io, id, Kind::SynAck),
             Kind::JoinAck => self.on_join(io, id),
             Kind::SynAck | Kind::JoinConfirmed | Kind::Ack => {}
@@ -255,13 +153,13 @@ impl Connection {
             Timer::DelayedAck(id) => {
                 let deadline = self.subflows[id].receiver.deadline();
                 if deadline <= io.now {
-                    self.acknowledge(io, id, false);
+                    self.receiver.acknowledge(io, &mut self.subflows[id], false);
                 } else {
                     io.queue.set(source, deadline);
                 }
             }
             Timer::Script => self.follow_script(io),
-            Timer::Data => self.on_data_timer(io),
+            Timer::Data => self.sender.on_data_timer(io, &mut self.subflows),
             Timer::Application => self.on_application(io),
         }
     }

@@ -4,18 +4,18 @@ use super::Connection;
 use crate::mptcp::subflow::Phase;
 use crate::units::{Bytes, Nanos};
 
-/// A connection that does not go on by itself.
+/// A connection that cannot continue by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stall {
-    /// The receive memory is full of data that waits for an earlier segment, so that this segment finds
-    /// no memory either: for ever.
+    /// The receive memory is full of data that waits for an earlier segment, so that segment never
+    /// finds memory either.
     MemoryFull {
         /// Since when.
         at: Nanos,
-        /// Bytes of memory there are.
+        /// Total bytes of memory.
         memory: Bytes,
     },
-    /// There is data to send, and no subflow has been answered for long.
+    /// There is data to send, but no subflow has been answered for long.
     Unanswered,
     /// Every subflow was closed, because its address was removed.
     Closed,
@@ -36,13 +36,10 @@ impl std::fmt::Display for Stall {
 }
 
 impl Connection {
-    /// What keeps it from going on, if anything does.
+    /// What keeps it from continuing, if anything.
     pub fn stall(&self) -> Option<Stall> {
-        if let Some(memory) = &self.memory {
-            let memory = &memory.receiver;
-            if let Some(at) = memory.overflowed_at {
-                return Some(Stall::MemoryFull { at, memory: memory.limit() });
-            }
+        if let Some((at, memory)) = self.receiver.buffer().overflow() {
+            return Some(Stall::MemoryFull { at, memory });
         }
         if self.subflows.is_empty() || self.is_withdrawn() {
             return None;
@@ -50,11 +47,14 @@ impl Connection {
         if self.subflows.iter().all(|subflow| subflow.phase == Phase::Closed) {
             return Some(Stall::Closed);
         }
-        self.subflows.iter().all(|subflow| subflow.is_silent()).then_some(Stall::Unanswered)
+        let lost = self.driver.subflows().iter().map(|subflow| subflow.is_lost());
+        let mut both = self.subflows.iter().zip(lost);
+        both.all(|(subflow, lost)| lost || subflow.is_silent()).then_some(Stall::Unanswered)
     }
 
-    /// The script took every subflow out of service: nothing happens, and nothing is wrong.
+    /// The script took every subflow out of service: nothing happens, but nothing is wrong.
     pub fn is_withdrawn(&self) -> bool {
-        !self.subflows.is_empty() && self.subflows.iter().all(|subflow| subflow.withdrawn)
+        let mut subflows = self.subflows.iter();
+        !self.subflows.is_empty() && subflows.all(|one| self.driver.is_withdrawn(one.path))
     }
 }

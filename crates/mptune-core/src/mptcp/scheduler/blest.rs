@@ -2,12 +2,11 @@
 //! scheduler for heterogeneous networks", IFIP Networking 2016; v0.9x kernels
 //! `net/mptcp/mptcp_blest.c`).
 //!
-//! minRTT, but a slower subflow is passed over when what the fastest one could send while the
-//! segment is on its way would not fit into the shared window beside it. As in the kernel the time on
-//! the way is interpolated between the smallest and the largest RTT by how full the window is, and
-//! the fast subflow is taken to grow like Reno. The paper's correction factor lambda adapts to
-//! retransmissions on the slow subflow; here it decays from 1.2 to its lower bound of 1.0 as in the
-//! kernel while there are none.
+//! minRTT, but a slower subflow is skipped when what the fastest one could send while the segment is in
+//! flight would not fit into the shared window next to it. As in the kernel the time in flight is
+//! interpolated between the smallest and the largest RTT by how full the window is, and the fast subflow
+//! is assumed to grow like Reno. The paper's correction factor lambda adapts to retransmissions on the
+//! slow subflow; here it decays from 1.2 to its lower bound of 1.0 as in the kernel while there are none.
 
 use super::{Choice, Scheduler, bits};
 use crate::congestion::{INFINITE_SSTHRESH, Peer};
@@ -18,7 +17,7 @@ const LAMBDA: f64 = 1.2;
 const MIN_LAMBDA: f64 = 1.0;
 const DECAY: f64 = 0.01;
 
-/// What BLEST remembers.
+/// The state of BLEST.
 #[derive(Debug, Clone)]
 pub struct Blest {
     lambda: f64,
@@ -95,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fastest_subflow_is_never_passed_over() {
+    fn the_fastest_subflow_is_never_skipped() {
         let subflows = [subflow(10, 10, 0), subflow(100, 10, 0)];
         assert_eq!(Blest::default().select(choice(&subflows, 1, 12)), Some(0));
     }

@@ -1,8 +1,8 @@
 //! ECF: earliest completion first (Lim, Nahum, Towsley, Gibbens: "ECF: An MPTCP path scheduler to
 //! manage heterogeneous paths", CoNEXT 2017; v0.9x kernels `net/mptcp/mptcp_ecf.c`).
 //!
-//! minRTT, but a slower subflow is passed over when waiting for the fastest one completes what is
-//! left to send sooner (algorithm 1 of the paper). What is left is what the shared buffer holds or
+//! minRTT, but a slower subflow is skipped when waiting for the fastest one completes the remaining
+//! data sooner (algorithm 1 of the paper). The remaining data is what the shared buffer holds or
 //! has room for, at least a window of either subflow, as in the kernel.
 
 use super::{Choice, Scheduler};
@@ -31,7 +31,7 @@ impl Scheduler for Ecf {
         let rounds = 1.0 + (left / fast.cwnd).max(1.0);
         let patience = 1.0 + if self.waiting { BETA } else { 0.0 };
         if rounds * fast_rtt < patience * (slow_rtt + margin) {
-            // Would the slow subflow not even be done in two round trips of the fast one?
+            // Would the slow subflow take more than two round trips of the fast one?
             if (left / slow.cwnd).max(1.0) * slow_rtt >= 2.0 * fast_rtt + margin {
                 self.waiting = true;
                 return None;
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_rest_waits_for_the_fast_subflow_and_a_long_one_does_not() {
+    fn a_short_remainder_waits_for_the_fast_subflow_and_a_long_one_does_not() {
         // One window left: two round trips of 20 ms beat one of 100 ms; 100 segments need 11 rounds.
         let subflows = [subflow(20, 10, 10), subflow(100, 10, 0)];
         assert_eq!(Ecf::default().select(choice(&subflows, 5, 100)), None);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_to_wait_is_kept_a_little_longer() {
+    fn a_decision_to_wait_has_hysteresis() {
         // 5 rounds of 20 ms are 100 ms: not less than 100, but less than 125.
         let subflows = [subflow(20, 10, 10), subflow(100, 10, 0)];
         let close = choice(&subflows, 40, 100);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn like_paths_are_both_used() {
+    fn similar_paths_are_both_used() {
         let subflows = [subflow(20, 10, 10), subflow(22, 10, 0)];
         assert_eq!(Ecf::default().select(choice(&subflows, 5, 100)), Some(1));
     }

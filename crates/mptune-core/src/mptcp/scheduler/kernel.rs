@@ -1,12 +1,11 @@
 //! The upstream kernel's default scheduler (`net/mptcp/protocol.c`, `mptcp_subflow_get_send`): the
-//! subflow on which data would wait the shortest time, which is its send queue divided by its pacing
+//! subflow on which data would wait the shortest time, that is, its send queue divided by its pacing
 //! rate; it then gets a burst of 64 KiB, or what there is, up to the end of a fragment of the send
-//! buffer. Each event brings a new choice.
+//! buffer. Each event leads to a new choice.
 //!
 //! Unlike the schedulers of the v0.9x kernels it hands data to a subflow whether or not the window
-//! has room: what does not go out at once waits in the subflow's send queue. The pacing rate is an
-//! average over what was handed over, so that a window that just changed counts little while the queue
-//! is long.
+//! has room: what cannot leave at once waits in the subflow's send queue. The pacing rate is an average
+//! over the data handed over, so a recent change of the window counts little while the queue is long.
 
 use super::{Choice, Scheduler, Style, bits};
 use crate::congestion::Peer;
@@ -47,7 +46,7 @@ impl Kernel {
         bits(choice.usable).min_by(|a, b| wait(a).total_cmp(&wait(b)))
     }
 
-    /// The average takes in a burst, weighed by its length against that of the queue before it.
+    /// Adds a burst to the average, weighted by its length against that of the queue before it.
     fn average(&mut self, subflow: &Peer) {
         let (burst, queue) = (f64::from(self.left), f64::from(subflow.outstanding));
         let pace = &mut self.paces[self.chosen];
@@ -84,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shortest_queue_in_time_gets_a_burst() {
+    fn the_queue_with_the_shortest_wait_gets_a_burst() {
         // 20 segments at 1 per ms wait longer than 30 at 3 per ms.
         let subflows = [subflow(100, 100, 20), subflow(10, 30, 29)];
         let mut scheduler = Kernel::default();
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_send_queue_of_the_best_subflow_holds_up_all() {
+    fn a_full_send_queue_of_the_best_subflow_holds_up_all_subflows() {
         let subflows = [subflow(100, 100, 20), subflow(10, 30, 29)];
         let now = Choice { ready: 0b01, ..choice(&subflows, 1000, 1000) };
         assert_eq!(Kernel::default().select(now), None);
@@ -106,7 +105,7 @@ mod tests {
     #[test]
     fn a_window_that_collapsed_counts_little_while_the_queue_is_long() {
         // 100 segments in the queue and bursts of one: the average of 3 per ms barely moves, and 100
-        // segments at 3 per ms are sooner out than 50 at 1 per ms.
+        // segments at 3 per ms leave sooner than 50 at 1 per ms.
         let before = [subflow(100, 100, 100), subflow(10, 30, 100)];
         let mut scheduler = Kernel::default();
         assert_eq!(scheduler.select(Choice { ready: 0b11, ..choice(&before, 1, 1000) }), Some(1));

@@ -1,6 +1,6 @@
 //! minRTT: the ready subflow with the smallest smoothed RTT, the default of the v0.9x kernels
 //! (`net/mptcp/mptcp_sched.c`, `get_available_subflow`). Their opportunistic retransmission and
-//! penalisation are an option of the connection, since every scheduler may have them.
+//! penalisation are an option of the connection, since any scheduler may use them.
 
 use super::{Choice, Scheduler};
 

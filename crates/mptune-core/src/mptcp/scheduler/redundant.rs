@@ -1,12 +1,12 @@
-//! Redundant: every subflow sends everything, whichever copy comes first counts (v0.9x kernels,
-//! `net/mptcp/mptcp_redundant.c`). It buys latency and resilience with the sum of the capacities.
+//! Redundant: every subflow sends everything, and the first copy to arrive counts (v0.9x kernels,
+//! `net/mptcp/mptcp_redundant.c`). It gives up the sum of the capacities for latency and resilience.
 //!
 //! Each subflow goes through the data sequence space at its own pace and skips what has been
 //! acknowledged in the meantime; the connection keeps the positions.
 
 use super::{Choice, Scheduler, Style};
 
-/// The policy is in its style.
+/// The whole policy is its style.
 #[derive(Debug, Clone, Default)]
 pub struct Redundant;
 

@@ -3,7 +3,7 @@
 
 use super::{Choice, Scheduler};
 
-/// Whose turn it was.
+/// The subflow that had the last turn.
 #[derive(Debug, Clone, Default)]
 pub struct RoundRobin {
     last: usize,
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ready_subflows_take_turns_and_others_are_passed_over() {
+    fn ready_subflows_take_turns_and_others_are_skipped() {
         let subflows = [subflow(1, 10, 0); 4];
         let mut scheduler = RoundRobin { last: 3 };
         let all = choice(&subflows, 1, 1);

@@ -1,5 +1,5 @@
-//! Effects on a link of a network against closed forms: what a queue's management, a rate that
-//! changes or background traffic does to packets, and that effects add up.
+//! Effects on a link of a network against closed forms: what queue management, a changing rate or
+//! background traffic does to packets, and that effects add up.
 
 use super::*;
 
@@ -46,7 +46,7 @@ fn codel_drops_at_its_control_law() {
     }
     let mut due = 110 * MS;
     for (n, &at) in (1..).zip(&drops) {
-        // A packet is taken every millisecond, and dropping takes no time of the line.
+        // A packet is taken every millisecond, and dropping takes no line time.
         assert!((due..=due + 2 * MS).contains(&at), "drop {n} at {at}, due {due}");
         due += (100e6 / f64::from(n).sqrt()) as Nanos;
     }
@@ -71,7 +71,7 @@ fn codel_marks_the_same_packets_that_it_would_drop_first() {
 }
 
 #[test]
-fn codel_leaves_a_queue_alone_that_stays_short_or_drains() {
+fn codel_leaves_alone_a_queue_that_stays_short_or_drains() {
     let spec = one_link(LinkSpec { aqm: Some(codel(false)), ..link(RATE, 0, None) });
     let mut bench = Bench::new(&spec, 1);
     // Bursts of 50 packets, gone within 50 ms each, and the line's own rate in between.
@@ -142,7 +142,7 @@ fn fq_codel_takes_from_the_longest_queue_when_it_is_full() {
 }
 
 #[test]
-fn a_step_threshold_marks_what_finds_more_and_drops_nothing() {
+fn a_step_threshold_marks_packets_that_find_more_and_drops_nothing() {
     let aqm = Some(AqmSpec::Step(StepMarkingSpec { mark_bytes: 4500 }));
     let spec = one_link(LinkSpec { aqm, ..link(RATE, 0, Some(15_000)) });
     let mut bench = Bench::new(&spec, 1);
@@ -157,7 +157,7 @@ fn a_step_threshold_marks_what_finds_more_and_drops_nothing() {
 
 #[test]
 fn red_keeps_the_average_queue_between_its_thresholds() {
-    // Twice the rate, nobody reacts: the average settles where half of the packets are dropped.
+    // Twice the rate, and nothing reacts: the average settles where half of the packets are dropped.
     let red = RedSpec {
         min_bytes: 15_000,
         max_bytes: 45_000,
@@ -192,7 +192,7 @@ fn a_scheduled_rate_that_never_changes_is_the_plain_link() {
 }
 
 #[test]
-fn a_rate_of_zero_for_ever_keeps_the_packets_and_ends_the_events() {
+fn a_rate_that_stays_zero_keeps_the_packets_and_ends_the_events() {
     let step = StepSpec { at_ns: 5 * MS / 2, rate_bps: Some(0), ..StepSpec::default() };
     let schedule = Some(ScheduleSpec { steps: vec![step], period_ns: None });
     for aqm in [None, Some(codel(true)), Some(fq_codel())] {
@@ -269,7 +269,7 @@ fn background_takes_its_share_of_a_queue_and_stays_on_its_link() {
         start_ns: 0,
         stop_ns: None,
     };
-    // The first link sends packets on before their time; the second must see them in time.
+    // The first link forwards packets before they are due; the second must see them in time.
     let shared = LinkSpec { udp: vec![udp], ..link(RATE, 1, Some(30_000)) };
     let spec = network(vec![link(10 * RATE, 5, None), shared], vec![path(&[0, 1], &[0])]);
     let mut bench = Bench::new(&spec, 1);
@@ -277,7 +277,7 @@ fn background_takes_its_share_of_a_queue_and_stays_on_its_link() {
     bench.run(10_000 * MS);
     let counters = bench.counters(1);
     // The line is never idle for long: it has sent 10 s at its rate and holds a queue of 20, and the
-    // rest is dropped but for the packets that the first link delays by 5 ms.
+    // rest is dropped except for the packets that the first link delays by 5 ms.
     assert!((9_900..=10_020).contains(&counters.forwarded), "{counters:?}");
     let before = 10_000 + counters.background - counters.forwarded - counters.dropped;
     assert!((4..=6).contains(&before), "{before}");
@@ -288,7 +288,7 @@ fn background_takes_its_share_of_a_queue_and_stays_on_its_link() {
 }
 
 #[test]
-fn background_stops_and_then_nothing_is_left_to_happen() {
+fn background_stops_and_then_no_events_are_left() {
     let stop_ns = Some(100 * MS);
     let udp = UdpSpec { rate_bps: RATE, packet_bytes: 1500, on_off: None, start_ns: 0, stop_ns };
     let spec = one_link(LinkSpec { udp: vec![udp], ..link(RATE, 1, Some(30_000)) });

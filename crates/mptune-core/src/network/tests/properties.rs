@@ -1,6 +1,6 @@
 //! What holds for any network: every packet is accounted for, time never runs backwards, order is
-//! kept unless reordering is asked for, the same seed gives the same arrivals; and what is not valid
-//! is refused.
+//! kept unless reordering is requested, the same seed gives the same arrivals; and invalid
+//! specifications are refused.
 
 use super::*;
 
@@ -116,7 +116,7 @@ prop_compose! {
     }
 }
 
-/// Two paths that share their middle links, one of which packets enter from two places; some ways
+/// Two paths that share their middle links, one of which packets enter from two places; some routes
 /// cross a link twice.
 fn any_network(reordering: bool) -> impl Strategy<Value = NetworkSpec> {
     prop::collection::vec(any_link(reordering), 5).prop_map(|links| {
@@ -132,7 +132,7 @@ fn packets() -> impl Strategy<Value = Packets> {
     prop::collection::vec(packet, 1..400)
 }
 
-/// Sends everything and runs until the end of anything that still happens within a minute.
+/// Sends everything and runs until all events within a minute are handled.
 fn carry(spec: &NetworkSpec, seed: u64, packets: &Packets) -> Bench {
     let mut bench = Bench::new(spec, seed);
     let mut at = 0;
@@ -158,7 +158,7 @@ proptest! {
     #[test]
     fn every_packet_is_accounted_for(spec in any_network(true), packets in packets(), seed: u64) {
         let mut bench = carry(&ending(spec), seed, &packets);
-        // Slow schedules may take longer than a minute; what waits for ever has no event.
+        // Slow schedules may take longer than a minute; packets that wait forever have no event.
         bench.run(NEVER);
         let mut entered = u64::from(bench.sent);
         let mut left = bench.arrivals.len() as u64;
@@ -295,7 +295,7 @@ proptest! {
             let arrivals: Vec<_> = bench.arrivals.iter().map(|a| (a.0, a.1, a.2.number)).collect();
             (arrivals, bench.network.counters().collect::<Vec<_>>())
         };
-        // Until a time: event by event, and as far as can be known.
+        // Until a time: event by event, and as far ahead as possible.
         let ((mut stepwise, until), (mut at_once, _)) = (send(0), send(0));
         while let Some((at, _)) = stepwise.queue.earliest().filter(|event| event.0 <= until) {
             stepwise.run(at);
@@ -310,7 +310,7 @@ proptest! {
         prop_assert_eq!(found(&stepwise), found(&ahead));
     }
 
-    /// Whatever a file says, it is refused or it runs.
+    /// Any specification is either refused or runs.
     #[test]
     fn any_numbers_are_refused_or_run(
         rate in prop::option::of(any::<u64>()), queue in prop::option::of(any::<u64>()),
@@ -346,7 +346,7 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_key() {
+fn invalid_values_are_refused_with_their_key() {
     let rated = || link(12_000_000, 1, Some(30_000));
     let refused = |link: LinkSpec| {
         let paths = vec![path(&[0], &[0])];
@@ -382,7 +382,7 @@ fn what_cannot_be_is_refused_with_its_key() {
 }
 
 #[test]
-fn background_connections_and_ways_are_checked() {
+fn background_connections_and_routes_are_checked() {
     let flow = |path, stop_ns| BackgroundSpec { path, cc: "reno".into(), start_ns: 5, stop_ns };
     let spec = |background, way: Vec<usize>| NetworkSpec {
         links: vec![link(12_000_000, 1, None)],

@@ -22,16 +22,28 @@ impl Sender {
     /// delivered segment. Returns whether a retransmission was found lost.
     pub(super) fn detect_losses(&mut self, now: Nanos) -> bool {
         let patience = self.rack.rtt + self.reordering_window();
-        let mut reorder_until = NEVER;
-        let mut retransmission_lost = false;
+        let lost_before = self.lost_total;
+        let first = self.judge_retransmissions(now, patience);
+        let retransmission_lost = self.lost_total > lost_before;
+        let reorder_until = first.min(self.judge_originals(now, patience));
+        if reorder_until < NEVER {
+            self.timer = Timer::Reordering;
+            self.deadline = reorder_until;
+        }
+        retransmission_lost
+    }
+
+    /// Marks the lost ones among the retransmissions; when the next one is to be judged, [`NEVER`] if
+    /// none waits for that.
+    #[inline]
+    fn judge_retransmissions(&mut self, now: Nanos, patience: Nanos) -> Nanos {
         while let Some(&(seq, sent_at)) = self.retransmissions.front() {
             if self.is_current_retransmission(seq, sent_at) {
                 if (sent_at, seq) >= (self.rack.sent_at, self.rack.end) {
                     break;
                 }
                 if sent_at + patience > now {
-                    reorder_until = sent_at + patience;
-                    break;
+                    return sent_at + patience;
                 }
                 let segment = self.board.at_mut(seq);
                 // After an undo the segment does not count as lost any more.
@@ -40,10 +52,15 @@ impl Sender {
                 self.retransmitted_out -= 1;
                 self.lost_total += 1;
                 self.lost_again.push_back(seq);
-                retransmission_lost = true;
             }
             self.retransmissions.pop_front();
         }
+        NEVER
+    }
+
+    /// The same for original transmissions.
+    #[inline]
+    fn judge_originals(&mut self, now: Nanos, patience: Nanos) -> Nanos {
         while self.rack_scan < self.next {
             let segment = *self.board.at(self.rack_scan);
             if segment.flags & !AMBIGUOUS == 0 {
@@ -51,18 +68,13 @@ impl Sender {
                     break;
                 }
                 if segment.sent_at + patience > now {
-                    reorder_until = reorder_until.min(segment.sent_at + patience);
-                    break;
+                    return segment.sent_at + patience;
                 }
                 self.mark_lost(self.rack_scan);
             }
             self.rack_scan += 1;
         }
-        if reorder_until < NEVER {
-            self.timer = Timer::Reordering;
-            self.deadline = reorder_until;
-        }
-        retransmission_lost
+        NEVER
     }
 
     fn is_current_retransmission(&self, seq: Seq, sent_at: Nanos) -> bool {
@@ -79,8 +91,8 @@ impl Sender {
         self.lost.push_back(seq);
     }
 
-    /// Linux `tcp_timeout_mark_lost`: everything not selectively acknowledged, but for what RACK finds
-    /// too recent.
+    /// Linux `tcp_timeout_mark_lost`: everything not selectively acknowledged, except what RACK considers too
+    /// recent.
     pub(super) fn mark_all_lost(&mut self, now: Nanos) {
         let patience = self.rack.rtt + self.reordering_window();
         self.lost.clear();
@@ -101,7 +113,7 @@ impl Sender {
         let mut retransmissions = std::mem::take(&mut self.retransmissions);
         retransmissions.retain(|&(seq, sent_at)| self.is_current_retransmission(seq, sent_at));
         self.retransmissions = retransmissions;
-        // What stays unmarked was sent too recently to be judged: RACK comes back to it.
+        // What stays unmarked was sent too recently to judge: RACK comes back to it.
         let unmarked =
             (self.una..self.next).find(|&seq| self.board.at(seq).flags & (SACKED | LOST) == 0);
         self.rack_scan = unmarked.unwrap_or(self.next);

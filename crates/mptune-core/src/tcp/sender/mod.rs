@@ -1,15 +1,16 @@
 //! The sending half of a subflow: scoreboard, loss detection and recovery, timers.
 //!
 //! Loss detection is RACK-TLP (RFC 8985) over SACK, recovery is PRR, the timeout follows RFC 6298,
-//! each as Linux has it (`net/ipv4/tcp_input.c`, `tcp_recovery.c`, `tcp_output.c`). Growth and
-//! reduction of the window belong to the congestion control. Not here: which data goes on which
-//! subflow (`mptcp`).
+//! each as in Linux (`net/ipv4/tcp_input.c`, `tcp_recovery.c`, `tcp_output.c`). Growth and reduction of the
+//! window belong to the congestion control. Not here: which data goes on which subflow (`mptcp`).
 //!
-//! Everything is amortised constant per segment: original transmissions are in order of time, so
-//! RACK scans each once, and retransmissions wait in a queue that is in order of time as well.
+//! The cost per segment is amortised constant: original transmissions are in order of time, so RACK scans each
+//! once, and so is the queue of retransmissions.
 
 mod acknowledgement;
 mod loss;
+mod reduction;
+mod round;
 mod timer;
 mod undo;
 
@@ -17,6 +18,7 @@ use super::{Acknowledgement, Prr, RttEstimator, rate::RateEstimator, recovery::P
 use crate::congestion::{Controller, Peer, Peers, Window};
 use crate::engine::{RangeSet, Ring};
 use crate::units::{NEVER, Nanos, Seq};
+use reduction::Undo;
 use std::collections::VecDeque;
 
 /// Most doublings of the timeout (2^9 * 200 ms is past `RTO_MAX`).
@@ -24,12 +26,12 @@ const MAX_BACKOFF: u32 = 10;
 
 const SACKED: u8 = 1;
 const LOST: u8 = 2;
-/// A retransmission of it is on its way.
+/// A retransmission of it is in flight.
 const RETRANSMITTED: u8 = 4;
 /// Sent more than once: no RTT sample (Karn's algorithm, RFC 6298 section 3).
 const AMBIGUOUS: u8 = 8;
 
-/// One sent, not cumulatively acknowledged segment.
+/// One segment that was sent and not cumulatively acknowledged.
 #[derive(Debug, Clone, Copy, Default)]
 struct Segment {
     sent_at: Nanos,
@@ -45,7 +47,7 @@ enum State {
     Loss,
 }
 
-/// What the one timer of a subflow is armed for.
+/// What a subflow's single timer is armed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Timer {
     Off,
@@ -53,7 +55,7 @@ enum Timer {
     Retransmission,
     /// RFC 8985 section 7: tail loss probe.
     Probe,
-    /// RFC 8985 section 6.2 step 5: the reordering window of a segment ends.
+    /// RFC 8985 section 6.2 step 5: a segment's reordering window ends.
     Reordering,
 }
 
@@ -82,7 +84,7 @@ pub struct Progress {
 pub struct SenderCounters {
     /// Fast recoveries begun.
     pub recoveries: u64,
-    /// Reductions taken back.
+    /// Reductions undone.
     pub undone: u64,
     /// Reductions because of ECN.
     pub ecn_reductions: u64,
@@ -116,11 +118,11 @@ pub struct Sender {
     /// A recovery ends when this segment is cumulatively acknowledged.
     recovery_end: Seq,
     prr: Prr,
-    undo: Option<undo::Undo>,
+    undo: Option<Undo>,
     rack: Rack,
     /// First segment RACK has not judged since its first transmission.
     rack_scan: Seq,
-    /// Lost segments to be sent again, in order: originals, and retransmissions lost in turn.
+    /// Lost segments to retransmit, in order: originals, and retransmissions lost in turn.
     lost: VecDeque<Seq>,
     lost_again: VecDeque<Seq>,
     retransmissions: VecDeque<(Seq, Nanos)>,
@@ -136,7 +138,7 @@ pub struct Sender {
     last_sent_at: Nanos,
     ecn_signal: bool,
     delivered: u64,
-    /// Delivery-rate samples, for a controller that asks for them.
+    /// Delivery-rate samples, for a controller that requests them.
     rate: Option<Box<RateEstimator>>,
     /// Time between two segments when paced, 0 otherwise, and when the next may leave.
     pacing_gap: Nanos,
@@ -211,7 +213,7 @@ impl Sender {
         self.controller.ecn_per_segment()
     }
 
-    /// The next new segment tells the receiver that its echo was obeyed (CWR); asking clears it.
+    /// The next new segment tells the receiver that its echo was obeyed (CWR); reading clears it.
     #[inline]
     pub fn take_ecn_signal(&mut self) -> bool {
         std::mem::take(&mut self.ecn_signal)
@@ -242,8 +244,7 @@ impl Sender {
         self.in_flight() < self.whole_window()
     }
 
-    /// New data may be sent: there is room, the pace allows it, and no lost segment waits for its
-    /// retransmission.
+    /// New data may be sent: there is room, the pace allows it, and no lost segment waits for retransmission.
     #[inline]
     pub fn ready(&self, now: Nanos) -> bool {
         now >= self.paced_until
@@ -269,7 +270,7 @@ impl Sender {
         }
     }
 
-    /// Segments sent so far, each time counted.
+    /// Segments sent so far, counting each transmission.
     pub fn sent(&self) -> u64 {
         u64::from(self.next) + self.retransmitted_total
     }
@@ -314,14 +315,14 @@ impl Sender {
         self.backoff
     }
 
-    /// Data sequence numbers of everything outstanding. Selectively acknowledged segments are among it:
-    /// the receiver keeps them until those before them have come, which may be never.
+    /// Data sequence numbers of everything outstanding. This includes selectively acknowledged segments: the
+    /// receiver keeps them until those before them have arrived, which may be never.
     pub fn undelivered(&self) -> impl Iterator<Item = Seq> {
         (self.una..self.next).map(|seq| self.board.at(seq).data)
     }
 
-    /// When [`Self::on_timer`] wants to be called: the timer fires, or the pace lets the next segment
-    /// go; [`NEVER`] for neither.
+    /// When to call [`Self::on_timer`]: the timer fires, or the pace allows the next segment; [`NEVER`] for
+    /// neither.
     #[inline]
     pub fn deadline(&self, now: Nanos) -> Nanos {
         if self.paced_until > now && self.has_room() {
@@ -345,8 +346,8 @@ impl Sender {
         }
         let flight = self.in_flight();
         self.note_window_use(flight);
-        // The second segment takes the delayed ACK out of the probe's wait; later ones would only
-        // move it by their distance, which every ACK does as well.
+        // The second segment removes the delayed ACK from the probe's wait; later ones would only shift it by
+        // their distance, as every ACK does.
         if self.timer == Timer::Off || self.outstanding() == 2 {
             self.arm(now);
         }
@@ -361,7 +362,7 @@ impl Sender {
         }
     }
 
-    /// Takes over the pace that the controller now asks for.
+    /// Applies the pace that the controller now requests.
     #[inline]
     pub(super) fn update_pacing(&mut self) {
         let rate = self.controller.pacing_rate();
@@ -376,7 +377,7 @@ impl Sender {
         }
     }
 
-    /// Linux `tcp_cwnd_validate`: remembers over a round whether the window was used up.
+    /// Linux `tcp_cwnd_validate`: remembers for a round whether the window was used up.
     #[inline]
     fn note_window_use(&mut self, flight: u32) {
         let limited = flight >= self.whole_window();
@@ -396,9 +397,8 @@ impl Sender {
                 && self.window.cwnd < 2.0 * f64::from(self.largest_flight))
     }
 
-    /// The next lost segment to retransmit if the window allows: its number and its data. The lowest
-    /// one goes first (Linux `tcp_verify_retransmit_hint`), so that the cumulative acknowledgement
-    /// can advance.
+    /// The next lost segment to retransmit if the window allows: its number and its data. The lowest goes first
+    /// (Linux `tcp_verify_retransmit_hint`), so that the cumulative acknowledgement can advance.
     pub fn next_retransmission(&mut self, now: Nanos) -> Option<(Seq, Seq)> {
         loop {
             let again = match (self.lost.front(), self.lost_again.front()) {
@@ -445,9 +445,9 @@ impl Sender {
         data
     }
 
-    /// RFC 8985 section 7.3: the probe repeats the last segment sent; its number and its data. (New
-    /// data would do as well, but a subflow has none waiting: the scheduler assigns it when there is
-    /// room.) The copy is not counted in flight, the original still is.
+    /// RFC 8985 section 7.3: the probe repeats the last segment sent; its number and its data. (New data would
+    /// do as well, but none waits on a subflow: the scheduler assigns it when there is room.) The copy is not
+    /// counted in flight, the original still is.
     pub fn probe(&mut self, now: Nanos) -> Option<(Seq, Seq)> {
         self.probe_end = Some(self.next);
         self.arm(now);
@@ -458,9 +458,8 @@ impl Sender {
         Some((last, segment.data))
     }
 
-    /// A faster subflow waits for what this one carries: halves the window unless a recovery is
-    /// under way, and `ssthresh` unless in slow start (v0.9x kernels `mptcp_rcv_buf_optimization`).
-    /// Whether it did.
+    /// A faster subflow waits for what this one carries: halves the window unless a recovery is under way, and
+    /// `ssthresh` unless in slow start (v0.9x kernels `mptcp_rcv_buf_optimization`). Returns whether it did.
     pub fn penalise(&mut self) -> bool {
         if self.state != State::Open {
             return false;
@@ -520,9 +519,9 @@ impl Sender {
         }
     }
 
-    /// RFC 3168 section 6.1.2: an echo is a congestion indication, once a window. The reduction ends
-    /// when something sent after it is acknowledged, so that the signal has reached the receiver
-    /// (Linux `tcp_fastretrans_alert`, `TCP_CA_CWR`).
+    /// RFC 3168 section 6.1.2: an echo is a congestion indication, once per window. The reduction ends when
+    /// something sent after it is acknowledged, as the signal has then reached the receiver (Linux
+    /// `tcp_fastretrans_alert`, `TCP_CA_CWR`).
     pub(super) fn on_ecn_echo(&mut self, now: Nanos, peers: Peers<'_>) {
         if self.state == State::Open {
             self.window.ssthresh = self.controller.on_ecn(&self.window, now, peers);
@@ -537,7 +536,7 @@ impl Sender {
     }
 
     pub(super) fn congestion_event(&mut self, now: Nanos, peers: Peers<'_>) {
-        self.undo = Some(undo::Undo::new(self.window));
+        self.undo = Some(Undo::new(self.window));
         self.window.ssthresh = self.controller.on_congestion(&self.window, now, peers);
         self.note_loss_interval();
     }
@@ -559,8 +558,8 @@ impl Sender {
         self.window.cwnd = f64::from(self.prr.window(input));
     }
 
-    /// RFC 8985 section 7.4: when the probe's copy was needed, a loss had happened and was repaired
-    /// by it, and congestion control must hear of it.
+    /// RFC 8985 section 7.4: if the probe's copy was needed, it repaired a loss, and congestion control must be
+    /// informed.
     pub(super) fn end_probe(&mut self, now: Nanos, ack: &Acknowledgement, peers: Peers<'_>) {
         let Some(end) = self.probe_end else { return };
         if ack.duplicate && ack.next >= end {

@@ -1,5 +1,5 @@
-//! The sender against the requirements it answers to, one test each. Time is in milliseconds, the
-//! path is the tests' own: an ACK comes when a test says so.
+//! The sender against its requirements, one test each. Time is in milliseconds, and the tests play the path: an
+//! ACK comes when a test says so.
 
 use super::*;
 use crate::tcp::{Acknowledgement, SackBlocks};
@@ -54,7 +54,7 @@ impl Subject {
             .collect()
     }
 
-    /// Lets the timer fire when it is due; returns when and what for.
+    /// Lets the timer fire when it is due; returns when and for what.
     fn fire(&mut self) -> (u64, TimerAction) {
         let at = self.sender.deadline(0);
         (at / MILLISECOND, self.sender.on_timer(at, &self.peers, 0))
@@ -95,7 +95,7 @@ fn once_reordering_was_seen_three_segments_no_longer_suffice() {
     subject.ack(110, 5, &[(6, 14)]);
     assert_eq!(subject.retransmissions(110), [] as [Seq; 0], "it may only be late");
     assert_eq!(subject.fire(), (126, TimerAction::None));
-    assert_eq!(subject.retransmissions(126), [5], "a quarter of the RTT later it is not");
+    assert_eq!(subject.retransmissions(126), [5], "a quarter of the RTT later it is lost");
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn an_idle_time_halves_the_window_for_each_timeout_down_to_the_initial_one() {
     assert_eq!(subject.sender.window.cwnd, 10.0);
 }
 
-/// Ten segments, a timeout, and the head sent again.
+/// Ten segments, a timeout, and the head retransmitted.
 fn timed_out() -> (Subject, u64) {
     let mut subject = Subject::new("reno");
     subject.send(0, 10);
@@ -332,7 +332,7 @@ fn lost_retransmissions_go_first_so_that_the_cumulative_acknowledgement_advances
     subject.ack(100, 0, &[(96, 100)]);
     let first = subject.retransmissions(100);
     assert_eq!(first.first(), Some(&0));
-    // All of them but the last arrive: that the first is lost again shows at once.
+    // All but the last arrive: this shows at once that the first is lost again.
     let (second, last) = (first[1], first[first.len() - 1]);
     subject.ack(200, 0, &[(second, last + 1), (96, 100)]);
     assert_eq!(subject.retransmissions(200).first(), Some(&0));
@@ -357,7 +357,7 @@ fn an_ecn_echo_reduces_the_window_once_a_window_and_is_answered() {
     assert_eq!(subject.retransmissions(202), [] as [Seq; 0], "nothing was lost");
 }
 
-/// What the counters and queues of a sender must say about its segments.
+/// What a sender's counters and queues must say about its segments.
 fn check(sender: &Sender) {
     let flags: Vec<(Seq, u8)> =
         (sender.una..sender.next).map(|seq| (seq, sender.board.at(seq).flags)).collect();
@@ -368,7 +368,7 @@ fn check(sender: &Sender) {
     for (seq, flags) in flags {
         let queued = sender.lost.contains(&seq) || sender.lost_again.contains(&seq);
         if flags & (LOST | RETRANSMITTED) == LOST {
-            assert!(queued, "segment {seq} is lost but will not be sent again");
+            assert!(queued, "segment {seq} is lost but will not be retransmitted");
         }
         if flags & RETRANSMITTED != 0 {
             let sent_at = sender.board.at(seq).sent_at;
@@ -383,8 +383,8 @@ fn check(sender: &Sender) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Over a path that loses, delays and duplicates whatever it likes, every segment arrives and
-    /// the books balance after every event.
+    /// Over a path that loses, delays and duplicates at random, every segment arrives and the counters are
+    /// consistent after every event.
     #[test]
     fn no_segment_is_forgotten(
         cc in prop::sample::select(vec!["reno", "cubic", "hybla"]),

@@ -1,4 +1,4 @@
-//! The one timer of a subflow: tail loss probe (RFC 8985 section 7), reordering window, and
+//! A subflow's single timer: tail loss probe (RFC 8985 section 7), reordering window, and
 //! retransmission timeout (RFC 6298 section 5).
 
 use super::{MAX_BACKOFF, Sender, State, Timer, TimerAction};
@@ -59,8 +59,8 @@ impl Sender {
         }
     }
 
-    /// RFC 6298 section 5 and RFC 5681 section 3.1, as Linux `tcp_enter_loss`: everything not
-    /// selectively acknowledged is lost, but for what RACK finds too recent.
+    /// RFC 6298 section 5 and RFC 5681 section 3.1, as Linux `tcp_enter_loss`: everything not selectively
+    /// acknowledged is lost, except what RACK considers too recent.
     fn time_out(&mut self, now: Nanos, peers: Peers<'_>) {
         self.timeouts_total += 1;
         self.backoff = (self.backoff + 1).min(MAX_BACKOFF);

@@ -1,21 +1,21 @@
-//! The data receiver's memory under Linux' accounting: what is charged, the window that follows, and
-//! when nothing more fits.
+//! The data receiver's memory under Linux accounting: what is charged, the resulting window, and when
+//! nothing more fits.
 //!
-//! What is charged to the connection is its out-of-order queue (Linux `net/mptcp/protocol.c`,
-//! `mptcp_data_queue_ofo`), and for a moment what the application has not read yet. Packets are not
+//! The connection is charged for its out-of-order queue (Linux `net/mptcp/protocol.c`,
+//! `mptcp_data_queue_ofo`), and briefly for what the application has not read yet. Packets are not
 //! merged in the queues: TUN's linear buffers cannot be (`skb_try_coalesce`).
 
 use super::charge::{DSS_SIZE, truesize};
 use super::send::doubled;
 use super::subflow::{DEFAULT_RATIO, RATIO_BITS, SubflowMemory, ratio};
-use crate::units::{Bytes, MICROSECOND, Nanos};
+use crate::units::{Bytes, MICROSECOND, Nanos, Seq};
 
-/// Linux `SOCK_MIN_RCVBUF`: one packet of 2 KiB with its head.
+/// Linux `SOCK_MIN_RCVBUF`: one packet of 2 KiB with its header.
 const SMALLEST_BUFFER: Bytes = 2304;
-/// Memory of the segment being received when the window has grown to its largest: Linux
-/// `tcp_grow_window` bounds it by what is then free. Measured on Linux 6.18, with 64 and 128 KiB.
+/// Memory of the segment being received when the window has reached its maximum: Linux
+/// `tcp_grow_window` limits it to what is then free. Measured on Linux 6.18, with 64 and 128 KiB.
 const LAST_STEP: Bytes = 1280;
-/// The application wakes up and reads so long after data arrived in order. Measured on Linux 6.18:
+/// The application wakes up and reads this long after data arrived in order. Measured on Linux 6.18:
 /// acknowledgements that wait for it leave 20 to 35 us after the segment.
 const READING: Nanos = 30 * MICROSECOND;
 /// Largest shift of RFC 7323 section 2.3, and the largest window without one.
@@ -37,7 +37,7 @@ pub struct ReceiveMemory {
     full: Bytes,
     /// Memory of the out-of-order queue.
     held: Bytes,
-    /// Memory of what is in order and not read, until it is.
+    /// Memory of what is in order and not yet read.
     unread: Bytes,
     read_at: Nanos,
     /// Payload delivered in order (Linux `ack_seq`), and the right edge of the window offered (Linux
@@ -53,7 +53,7 @@ pub struct ReceiveMemory {
 }
 
 impl ReceiveMemory {
-    /// For that value of `SO_RCVBUF`; full segments have `full` bytes of payload.
+    /// For this value of `SO_RCVBUF`; full segments have `full` bytes of payload.
     pub fn new(buffer: Bytes, full: u32) -> Self {
         let limit = doubled(buffer).max(SMALLEST_BUFFER);
         // Linux `tcp_select_initial_window`, from half the memory.
@@ -80,7 +80,7 @@ impl ReceiveMemory {
     }
 
     /// The largest window that a subflow may offer at first (Linux `tcp_init_buffer_space`): half the
-    /// memory less a segment.
+    /// memory minus a segment.
     fn first_window(&self) -> Bytes {
         let (half, segment) = (self.limit / 2, self.segment());
         if half > 2 * segment { (half - segment).max(2 * segment) } else { half }
@@ -91,20 +91,20 @@ impl ReceiveMemory {
         subflow.largest.unwrap_or_else(|| self.first_window())
     }
 
-    /// What is announced as the MSS, less timestamps (Linux `advmss`).
+    /// The announced MSS minus timestamps (Linux `advmss`).
     fn segment(&self) -> Bytes {
         self.full + Bytes::from(DSS_SIZE)
     }
 
-    /// A segment arrived on a subflow, which was new to it: whether the largest window that it may offer
-    /// grew, by two segments for each (Linux `tcp_grow_window`). While it does, no acknowledgement is
-    /// delayed. Traced on Linux 6.18 with a buffer of 2 MiB: 170 segments on each subflow, in which
+    /// A new segment arrived on a subflow: returns whether the largest window that it may offer grew, by
+    /// two segments for each one (Linux `tcp_grow_window`). While it grows, no acknowledgement is
+    /// delayed. Traced on Linux 6.18 with a buffer of 2 MiB: 170 segments on each subflow, during which
     /// `rcv_ssthresh` (`ss -tin`) grew from 2,095,704 to 2,588,672.
     pub fn grows(&self, subflow: &mut SubflowMemory, payload: u32) -> bool {
         let ratio = subflow.measure(payload);
         let largest = payload_in(self.limit - LAST_STEP, ratio);
         let before = self.largest_window(subflow);
-        // Smaller ones waste too much of the memory that they take.
+        // Smaller ones waste too much of their memory.
         let fits = payload_in(Bytes::from(truesize(payload)), ratio) <= Bytes::from(payload);
         if before >= largest || payload < SMALL || !fits {
             return false;
@@ -119,10 +119,10 @@ impl ReceiveMemory {
         payload_in(free, self.ratio) < payload_in(self.limit, self.ratio) / 2
     }
 
-    /// The application read: what memory holds is judged by the subflow that uses it worst (Linux
-    /// `mptcp_rcv_space_adjust`; it looks again after an eighth of the longest RTT). One on which nothing
-    /// large arrived yet, as on standby, counts as half: on Linux 6.18 with 275 KiB the window fell from
-    /// 346,184 to 281,600 bytes when a second subflow joined, until data came on that.
+    /// The application read: how much memory can hold is judged by the subflow that uses it worst (Linux
+    /// `mptcp_rcv_space_adjust`; it checks again after an eighth of the longest RTT). A subflow on which
+    /// nothing large has arrived yet, such as a standby one, counts as half: on Linux 6.18 with 275 KiB the
+    /// window fell from 346,184 to 281,600 bytes when a second subflow joined, until data arrived on it.
     pub fn on_read<'a>(&mut self, subflows: impl Iterator<Item = &'a SubflowMemory>) {
         self.ratio = subflows.filter_map(|subflow| subflow.ratio).min().unwrap_or(DEFAULT_RATIO);
     }
@@ -142,15 +142,20 @@ impl ReceiveMemory {
         self.scaled(payload_in(self.limit - LAST_STEP, ratio(self.full as u32)))
     }
 
-    /// What the 16 bits of the header can say, rounded up.
+    /// The same in full segments.
+    pub fn rest_segments(&self) -> Seq {
+        (self.rest_window() / self.full).max(1) as Seq
+    }
+
+    /// What the header's 16 bits can express, rounded up.
     #[inline]
     fn scaled(&self, window: Bytes) -> Bytes {
         let units = window.div_ceil(1 << self.shift);
         units.min(UNSCALED_WINDOW) << self.shift
     }
 
-    /// The out-of-order queue takes more than there is: the connection takes nothing from subflows any
-    /// more (Linux `__mptcp_move_skbs_from_subflow`), not even the segment that would empty the queue.
+    /// The out-of-order queue takes more memory than there is: the connection accepts nothing more from
+    /// subflows (Linux `__mptcp_move_skbs_from_subflow`), not even the segment that would empty the queue.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.held > self.limit
@@ -176,7 +181,7 @@ impl ReceiveMemory {
         self.unread += Bytes::from(truesize(payload));
     }
 
-    /// A segment left the out-of-order queue because it is in order now; it is read at once.
+    /// A segment left the out-of-order queue because it is now in order; it is read at once.
     #[inline]
     pub fn release(&mut self, payload: u32) {
         self.held -= Bytes::from(truesize(payload));
@@ -184,8 +189,8 @@ impl ReceiveMemory {
         self.unread = 0;
     }
 
-    /// A subflow's socket has no memory for another segment (Linux `tcp_can_ingest`): the stuck ones
-    /// and `holding` out of order take more than there is.
+    /// A subflow's socket has no memory for another segment (Linux `tcp_can_ingest`): the stuck segments
+    /// and the `holding` out of order take more memory than there is.
     #[inline]
     pub fn refuses(&self, subflow: &SubflowMemory, holding: u32) -> bool {
         let out_of_order = Bytes::from(holding) * Bytes::from(truesize(self.full as u32));
@@ -194,8 +199,8 @@ impl ReceiveMemory {
 
     /// The window that an acknowledgement on a subflow offers, from the DATA_ACK on (Linux
     /// `__tcp_select_window`, `mptcp_set_rwin`). Its right edge, which all subflows share, never moves
-    /// back; so a subflow's window shrinks by what others deliver. An acknowledgement that would offer
-    /// less than the last one on its subflow, or half of what there is once the application has read,
+    /// back, so a subflow's window shrinks by what others deliver. An acknowledgement that would offer
+    /// less than the last one on its subflow, or at most half of what is free once the application reads,
     /// is left to the application, which reads first (`__tcp_ack_snd_check`, `mptcp_cleanup_rbuf`).
     pub fn offer(&mut self, now: Nanos, subflow: &mut SubflowMemory) -> u32 {
         let unread = if now < self.read_at { self.unread } else { 0 };
@@ -213,7 +218,7 @@ impl ReceiveMemory {
         window as u32
     }
 
-    /// A segment that starts there is beyond the window, and is dropped although its subflow
+    /// A segment that starts here is beyond the window, and is dropped although its subflow
     /// acknowledges it (Linux `mptcp_data_queue_ofo`).
     #[inline]
     pub fn is_beyond(&self, start: Bytes) -> bool {
@@ -255,7 +260,7 @@ mod tests {
         assert_eq!(ReceiveMemory::new(128 * KIB, 1424).rest_window(), 161_004);
     }
 
-    /// A subflow that may offer as much as ever, and has told of its segments.
+    /// A subflow that may offer its maximum, and whose segment size is known.
     fn grown(memory: &mut ReceiveMemory) -> SubflowMemory {
         let mut subflow = SubflowMemory::default();
         while memory.grows(&mut subflow, 1424) {}
@@ -356,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_buffer_offers_a_window_again_once_it_was_read() {
+    fn the_smallest_buffer_offers_a_window_again_once_it_is_read() {
         let mut memory = ReceiveMemory::new(1, 1424);
         let mut subflow = SubflowMemory::default();
         for _ in 0..3 {
@@ -366,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn any_buffer_offers_a_window_that_its_scale_can_say() {
+    fn any_buffer_offers_a_window_that_its_scale_can_express() {
         for buffer in (1..40).map(|power| 1 << power) {
             let mut memory = ReceiveMemory::new(buffer, 1424);
             let window = memory.offer(0, &mut SubflowMemory::default());

@@ -1,9 +1,11 @@
-//! What a connection is asked to do, and what is done to it from outside.
+//! What a connection should do, and what is done to it from outside.
 
+use super::accounting::Accounting;
+use super::accounting::memory::full_payload;
+use super::packet::DATA_HEADER;
+use super::scheduler;
 use crate::congestion::Controller;
-use crate::mptcp::memory::Accounting;
-use crate::mptcp::scheduler;
-use crate::pathmanager::{self, PathId};
+use crate::pathmanager::{self, PathId, TransferSize};
 use crate::units::{Bytes, Nanos};
 
 /// What the connection has to send.
@@ -11,8 +13,26 @@ use crate::units::{Bytes, Nanos};
 pub enum Workload {
     /// The application always has more.
     Saturated,
-    /// So many payload bytes.
+    /// This many payload bytes.
     Transfer(Bytes),
+}
+
+impl Workload {
+    /// Total payload bytes, [`Bytes::MAX`] without an end.
+    pub fn bytes(self) -> Bytes {
+        match self {
+            Self::Saturated => Bytes::MAX,
+            Self::Transfer(bytes) => bytes,
+        }
+    }
+
+    /// What a path manager that is informed of it knows.
+    pub fn size(self) -> TransferSize {
+        match self {
+            Self::Saturated => TransferSize::Unlimited,
+            Self::Transfer(bytes) => TransferSize::Known(bytes),
+        }
+    }
 }
 
 /// Something done to a path from outside.
@@ -20,7 +40,7 @@ pub enum Workload {
 pub enum ScriptedEvent {
     /// Its subflows carry no data from now on.
     Withdraw,
-    /// They may again.
+    /// They may carry data again.
     Readmit,
     /// The path is cut.
     Cut,
@@ -28,7 +48,7 @@ pub enum ScriptedEvent {
     Restore,
     /// Its addresses are removed: its subflows are closed.
     Remove,
-    /// They are announced again: its subflows are opened again.
+    /// They are announced again: its subflows are reopened.
     Announce,
     /// The application has no more to send; the path does not matter.
     Finish,
@@ -45,7 +65,7 @@ pub struct ScriptedAction {
     pub event: ScriptedEvent,
 }
 
-/// How a connection is to behave.
+/// How a connection behaves.
 #[derive(Debug, Clone)]
 pub struct ConnectionOptions {
     /// Congestion control of every subflow, in its initial state.
@@ -56,13 +76,15 @@ pub struct ConnectionOptions {
     pub path_manager: pathmanager::Policy,
     /// What there is to send.
     pub workload: Workload,
+    /// What the path manager knows about it beforehand.
+    pub size: TransferSize,
     /// What the bytes of the buffers are charged with.
     pub accounting: Accounting,
     /// Shared send buffer: payload bytes, or the value of `SO_SNDBUF`.
     pub send_buffer: Bytes,
     /// Shared receive buffer: payload bytes, or the value of `SO_RCVBUF`.
     pub receive_buffer: Bytes,
-    /// Payload bytes of a full segment; under Linux' accounting, including the DSS option.
+    /// Payload bytes of a full segment; under Linux accounting, including the DSS option.
     pub mss: u32,
     /// Path of the MP_CAPABLE handshake.
     pub initial_path: PathId,
@@ -76,4 +98,19 @@ pub struct ConnectionOptions {
     pub start: Nanos,
     /// Scripted events, in any order.
     pub script: Vec<ScriptedAction>,
+}
+
+impl ConnectionOptions {
+    /// Payload bytes of a full segment: under Linux accounting the DSS option takes up some of them.
+    pub fn full_segment(&self) -> u32 {
+        match self.accounting {
+            Accounting::Payload => self.mss,
+            Accounting::Linux => full_payload(self.mss),
+        }
+    }
+
+    /// Bytes that come before the payload of a full segment in its packet.
+    pub fn header(&self) -> u32 {
+        DATA_HEADER + (self.mss - self.full_segment())
+    }
 }

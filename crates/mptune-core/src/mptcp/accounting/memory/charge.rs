@@ -1,9 +1,9 @@
 //! What one packet costs in socket memory (Linux `skb->truesize`).
 //!
-//! The cost depends on the driver that allocated the packet. These are packets of a TUN device, the
-//! place where the kernel testbed emulates its links (`drivers/net/tun.c`, `tun_alloc_skb`): one
-//! linear buffer from the allocator's size classes. Measured on Linux 6.18: a connection stood still
-//! with 131,328 bytes (`ss -M`, `skmem`) in its out-of-order queue, which are 57 times 2304.
+//! The cost depends on the driver that allocated the packet. These are packets of a TUN device, where
+//! the kernel testbed emulates its links (`drivers/net/tun.c`, `tun_alloc_skb`): one linear buffer from
+//! the allocator's size classes. Measured on Linux 6.18: a connection stalled with 131,328 bytes
+//! (`ss -M`, `skmem`) in its out-of-order queue, which is 57 times 2304.
 
 /// The DSS option of a data segment with a 32-bit DATA_ACK and a 64-bit data sequence number, padded
 /// (RFC 8684 section 3.3): Linux takes it from the payload of a full segment.
@@ -24,7 +24,7 @@ pub fn full_payload(mss: u32) -> u32 {
     mss - DSS_SIZE
 }
 
-/// Bytes of memory that a received packet with so much payload is charged with.
+/// Bytes of memory charged for a received packet with this much payload.
 #[inline]
 pub fn truesize(payload: u32) -> u32 {
     let buffer = payload + HEADERS + HEADROOM + SHARED_INFO;

@@ -1,12 +1,12 @@
-//! What of the simulation a connection may touch while it handles an event.
+//! The parts of the simulation that a connection may touch while it handles an event.
 
+use super::packet::Packet;
 use crate::engine::{EventQueue, Source};
-use crate::mptcp::Packet;
 use crate::network::Network;
 use crate::pathmanager::{PathEnds, SubflowId};
 use crate::units::Nanos;
 
-/// Whose timer an event source is.
+/// Which timer an event source is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timer {
     /// The sender's or the handshake's, of a subflow.
@@ -21,7 +21,7 @@ pub enum Timer {
     Application,
 }
 
-/// Everything of the simulation that a connection may touch.
+/// Everything in the simulation that a connection may touch.
 #[derive(Debug)]
 pub struct Io<'a> {
     /// The current time.
@@ -40,7 +40,7 @@ pub struct Io<'a> {
     pub lsrr_honoured: bool,
 }
 
-/// The connection of a flow that was closed: there is none.
+/// Stands for the connection of a closed flow: there is none.
 const NOBODY: usize = usize::MAX;
 
 impl Io<'_> {
@@ -56,7 +56,7 @@ impl Io<'_> {
         flow
     }
 
-    /// What still arrives of a flow is for nobody.
+    /// Packets of the flow that still arrive are discarded.
     pub(super) fn close_flow(&mut self, flow: u16) {
         self.flows[usize::from(flow)].0 = NOBODY;
     }

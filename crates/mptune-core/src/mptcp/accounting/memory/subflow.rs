@@ -1,35 +1,35 @@
-//! What Linux' accounting keeps for one subflow of the data receiver.
+//! What Linux accounting keeps for one subflow of the data receiver.
 
 use super::charge::truesize;
 use crate::units::{Bytes, MICROSECOND, MILLISECOND, Nanos, Seq};
 
-/// Linux `TCP_RMEM_TO_WIN_SCALE`: bits of a share of memory that is payload (`scaling_ratio`).
+/// Linux `TCP_RMEM_TO_WIN_SCALE`: bits of the share of memory that is payload (`scaling_ratio`).
 pub const RATIO_BITS: u32 = 8;
-/// The share assumed before anything arrived (Linux `TCP_DEFAULT_SCALING_RATIO`): half.
+/// The share assumed before anything arrives (Linux `TCP_DEFAULT_SCALING_RATIO`): half.
 pub const DEFAULT_RATIO: Bytes = 1 << (RATIO_BITS - 1);
-/// Segments without more payload do not tell of the share (Linux `TCP_MSS_DEFAULT`).
+/// Segments with no more payload than this do not update the share (Linux `TCP_MSS_DEFAULT`).
 const SMALLEST_TELLING: u32 = 536;
 
 /// Linux `TCP_FASTRETRANS_THRESH`: acknowledgements of a gap that are sent at once.
 const AT_ONCE: u32 = 3;
-/// Linux `tcp_comp_sack_nr`: acknowledgements that are left out before one is sent.
+/// Linux `tcp_comp_sack_nr`: acknowledgements that are skipped before one is sent.
 const LEFT_OUT: u32 = 44;
-/// How long one may be left out: a twentieth of the RTT (newer kernels: a share that can be set,
-/// `tcp_comp_sack_rtt_percent`), at most Linux `tcp_comp_sack_delay_ns`, and `tcp_comp_sack_slack_ns`.
+/// How long one may be held back: a twentieth of the RTT (newer kernels: a configurable share,
+/// `tcp_comp_sack_rtt_percent`), at most Linux `tcp_comp_sack_delay_ns`, plus `tcp_comp_sack_slack_ns`.
 const RTT_SHARE: Nanos = 20;
 const LONGEST: Nanos = MILLISECOND;
 const SLACK: Nanos = 100 * MICROSECOND;
 
-/// What of one subflow is charged and offered.
+/// What one subflow is charged and offers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SubflowMemory {
-    /// Memory of segments that were received in order and cannot be moved to the connection.
+    /// Memory of segments that were received in order but cannot be moved to the connection.
     pub stuck: Bytes,
     /// Segments dropped because there was no memory.
     pub refused: u64,
-    /// The most payload that a segment had so far (Linux `rcv_mss`).
+    /// The largest payload of any segment so far (Linux `rcv_mss`).
     segment: u32,
-    /// Payload in 256 bytes of its memory (Linux `scaling_ratio`); none before the receiver knows of it.
+    /// Payload in 256 bytes of its memory (Linux `scaling_ratio`); none before the receiver knows about it.
     pub ratio: Option<Bytes>,
     /// The window last offered (Linux `rcv_wnd`).
     pub window: Bytes,
@@ -40,12 +40,12 @@ pub struct SubflowMemory {
 }
 
 impl SubflowMemory {
-    /// The receiver knows of it: its share is the assumed one until a segment tells.
+    /// The receiver knows about it: its share is the assumed one until a segment shows the real one.
     pub fn join(&mut self) -> Bytes {
         *self.ratio.get_or_insert(DEFAULT_RATIO)
     }
 
-    /// A new segment arrived; the share that is known then.
+    /// A new segment arrived; returns the share now known.
     #[inline]
     pub fn measure(&mut self, payload: u32) -> Bytes {
         if payload > self.segment {
@@ -56,8 +56,8 @@ impl SubflowMemory {
     }
 }
 
-/// Payload in 256 bytes of memory, when no segment had more payload (Linux `tcp_measure_rcv_mss`, rounded
-/// down).
+/// Payload in 256 bytes of memory, if no segment had more payload than this (Linux `tcp_measure_rcv_mss`,
+/// rounded down).
 pub fn ratio(payload: u32) -> Bytes {
     if payload <= SMALLEST_TELLING {
         return DEFAULT_RATIO;
@@ -69,15 +69,15 @@ pub fn ratio(payload: u32) -> Bytes {
 /// the first are sent at once, and later ones together.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Compression {
-    /// Where the gap is, and how many acknowledgements it had at once.
+    /// Where the gap is, and how many immediate acknowledgements it had.
     gap: Seq,
     sent: u32,
     left_out: u32,
 }
 
 impl Compression {
-    /// An acknowledgement for a segment behind the gap at `gap` is due: none if it is to be sent at once,
-    /// otherwise when it is due at the latest.
+    /// An acknowledgement for a segment behind the gap at `gap` is due: none to send it at once,
+    /// otherwise the latest time to send it.
     pub fn postpone(&mut self, now: Nanos, gap: Seq, rtt: Nanos) -> Option<Nanos> {
         if self.left_out >= LEFT_OUT {
             return None;
@@ -106,7 +106,7 @@ mod tests {
     use crate::units::SECOND;
 
     #[test]
-    fn acknowledgements_of_a_gap_are_sent_three_times_and_then_left_out() {
+    fn acknowledgements_of_a_gap_are_sent_three_times_and_then_skipped() {
         let mut compression = Compression::default();
         for gap in [7, 9] {
             assert_eq!([0; 3].map(|now| compression.postpone(now, gap, SECOND)), [None; 3]);

@@ -1,24 +1,24 @@
-//! The data sender's memory under Linux' accounting: how long each segment is and what may be sent
+//! The data sender's memory under Linux accounting: how long each segment is and what may be sent
 //! (Linux `net/mptcp/protocol.c`, `mptcp_sendmsg_frag`, `mptcp_check_allowed_size`).
 
 use crate::engine::Ring;
 use crate::units::{Bytes, MICROSECOND, Nanos, Seq};
 
-/// Linux `SOCK_MIN_SNDBUF`: two packets of 2 KiB with their head.
+/// Linux `SOCK_MIN_SNDBUF`: two packets of 2 KiB with their headers.
 const SMALLEST_BUFFER: Bytes = 4608;
-/// Memory of a packet in a subflow's send queue beside its payload: 832 bytes for each buffer (`struct
+/// Memory of a packet in a subflow's send queue besides its payload: 832 bytes for each buffer (`struct
 /// sk_buff` with its clone and head), two segments in a buffer while the window opens by two segments
 /// with each acknowledgement. Measured on Linux 6.18: 14,144 bytes for 17 buffers with 32 segments.
 const OVERHEAD: u32 = 416;
 
-/// The send buffer is a list of fragments, each an order-3 page of 32 KiB less Linux `struct
+/// The send buffer is a list of fragments, each an order-3 page of 32 KiB minus Linux `struct
 /// mptcp_data_frag`: a scheduler's burst ends with a fragment.
 const FRAGMENT: Bytes = 32_768 - 40;
-/// The application wakes up and writes so long after there is room for it: about as long as the
+/// The application wakes up and writes this long after there is room for it: about as long as the
 /// receiving one takes to read.
 pub const WRITING: Nanos = 50 * MICROSECOND;
 
-/// Linux doubles the value, which it bounds to what fits an `int`.
+/// Linux doubles the value, limited to what fits an `int`.
 pub(super) fn doubled(value: Bytes) -> Bytes {
     value.saturating_mul(2).min(i32::MAX as Bytes)
 }
@@ -111,9 +111,9 @@ impl SendMemory {
         self.edge.min(self.written).saturating_sub(self.next)
     }
 
-    /// Segments that may be handed to subflows now. A scheduler that hands data over ahead of the
-    /// windows lets the window's edge cut a segment; TCP sends what does not fit only when nothing is
-    /// on its way (RFC 9293 section 3.8.6.2.1).
+    /// Segments that may be handed to subflows now. A scheduler that hands over data ahead of the
+    /// windows lets the window's edge cut a segment; TCP sends such a part only when nothing is
+    /// in flight (RFC 9293 section 3.8.6.2.1).
     #[inline]
     pub fn segments(&self, cut: bool) -> Seq {
         let room = self.room();
@@ -135,7 +135,7 @@ impl SendMemory {
         self.next % FRAGMENT == 0
     }
 
-    /// The next segment is handed to a subflow, as long as the window and the fragment let it be.
+    /// The next segment is handed to a subflow, as long as the window and the fragment allow.
     #[inline]
     pub fn take(&mut self) {
         let length = self.room().min(Bytes::from(self.full)).min(self.fragment_left());
@@ -143,7 +143,7 @@ impl SendMemory {
         self.next += length;
     }
 
-    /// Fills the newest segment up, which is still in a subflow's send queue: whether it was short.
+    /// Fills up the newest segment, which is still in a subflow's send queue; returns whether it was short.
     pub fn fill_up(&mut self, newest: Seq) -> bool {
         let missing = Bytes::from(self.full - self.length(newest));
         let more = self.room().min(missing).min(self.fragment_left());
@@ -158,7 +158,7 @@ impl SendMemory {
         u32::from(self.segments.at(data).length)
     }
 
-    /// Where a segment begins that is not DATA_ACKed.
+    /// Where a segment that is not DATA_ACKed begins.
     #[inline]
     pub fn start(&self, data: Seq) -> Bytes {
         self.segments.at(data).start
@@ -170,7 +170,7 @@ impl SendMemory {
         u32::try_from(self.edge.saturating_sub(start)).unwrap_or(u32::MAX)
     }
 
-    /// The first so many segments are DATA_ACKed.
+    /// The first `segments` segments are DATA_ACKed.
     #[inline]
     pub fn on_data_ack(&mut self, segments: Seq) {
         for _ in 0..segments {
@@ -178,7 +178,7 @@ impl SendMemory {
         }
     }
 
-    /// The receiver offers so much from the DATA_ACK on.
+    /// The receiver offers this much from the DATA_ACK on.
     #[inline]
     pub fn on_window(&mut self, window: u32) {
         self.edge = self.edge.max(self.una + Bytes::from(window));
@@ -214,10 +214,10 @@ mod tests {
     }
 
     #[test]
-    fn tcp_avoids_small_segments_unless_nothing_is_on_its_way() {
+    fn tcp_avoids_small_segments_unless_nothing_is_in_flight() {
         // RFC 9293 section 3.8.6.2.1.
         let mut sender = memory(1500, Bytes::MAX);
-        assert_eq!(sender.segments(false), 2, "nothing is on its way");
+        assert_eq!(sender.segments(false), 2, "nothing is in flight");
         sender.take();
         assert_eq!(sender.segments(false), 0);
         let mut last = memory(1500, 1400);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_ends_with_its_fragment_unless_the_same_subflow_goes_on() {
+    fn a_segment_ends_with_its_fragment_unless_the_same_subflow_continues() {
         let mut sender = memory(Bytes::MAX, Bytes::MAX);
         (0..33).for_each(|_| sender.take());
         assert_eq!(sender.length(32), (FRAGMENT % 1000) as u32);

@@ -1,0 +1,17 @@
+//! The shared buffers of a connection, under any accounting.
+//!
+//! Under [`Accounting::Payload`] a buffer of B bytes holds B bytes of payload, and windows are counted in
+//! segments. Under [`Accounting::Linux`] B is the value given to `SO_SNDBUF` and `SO_RCVBUF`, and
+//! `memory` determines what fits. [`SendBuffer`] and [`ReceiveBuffer`] answer the same questions under
+//! both: no other part of the connection asks which it is.
+
+mod choice;
+pub mod memory;
+mod receive;
+mod send;
+mod window;
+
+pub use choice::{Accounting, NAMES};
+pub use receive::ReceiveBuffer;
+pub use send::SendBuffer;
+pub use window::SendWindow;

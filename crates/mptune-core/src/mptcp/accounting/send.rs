@@ -1,0 +1,271 @@
+//! The data sender's buffer: which segments there are to send, how long each one is, and how far
+//! the buffers of both ends let the sender go.
+
+use super::choice::Accounting;
+use super::memory::SendMemory;
+use super::receive::ReceiveBuffer;
+use super::window::SendWindow;
+use crate::mptcp::options::{ConnectionOptions, Workload};
+use crate::mptcp::packet::Packet;
+use crate::units::{Bytes, Seq};
+
+/// The data sequence space as the sender sees it, in segments.
+#[derive(Debug)]
+pub struct SendBuffer {
+    /// Payload bytes of a full segment, and how many the last one falls short.
+    full: u32,
+    last_lacks: u32,
+    /// The first segment that is not DATA_ACKed, and the next one to be handed to a subflow (`SND.UNA`
+    /// and `SND.NXT` of RFC 9293 section 3.3.1).
+    una: Seq,
+    next: Seq,
+    /// The first segment beyond the receiver's window.
+    window_edge: Seq,
+    /// Segments that fit; under Linux accounting see `memory`.
+    window: Seq,
+    /// Segments of the whole transfer, as far as known; those before `regular_until` are full.
+    end: Seq,
+    regular_until: Seq,
+    /// The edge of the window may cut a segment (see [`SendMemory::segments`]).
+    cut: bool,
+    memory: Option<Box<SendMemory>>,
+}
+
+impl SendBuffer {
+    /// The empty buffer of a connection; `cut` as in [`SendMemory::segments`].
+    pub fn new(options: &ConnectionOptions, receiver: &ReceiveBuffer, cut: bool) -> Self {
+        let full = options.full_segment();
+        let mut buffer = Self {
+            full,
+            last_lacks: 0,
+            una: 0,
+            next: 0,
+            window_edge: receiver.segments(),
+            window: Seq::MAX,
+            // Under Linux accounting segments are counted as they are made.
+            end: Seq::MAX,
+            regular_until: 0,
+            cut,
+            memory: None,
+        };
+        match options.accounting {
+            Accounting::Payload => buffer.count_payload(options),
+            Accounting::Linux => {
+                let (send, total) = (options.send_buffer, options.workload.bytes());
+                let memory = SendMemory::new(send, full, total, receiver.edge());
+                buffer.memory = Some(Box::new(memory));
+                buffer.update_window_edge();
+            }
+        }
+        buffer
+    }
+
+    fn count_payload(&mut self, options: &ConnectionOptions) {
+        let full = Bytes::from(self.full);
+        self.window = (options.send_buffer / full) as Seq;
+        if let Workload::Transfer(total) = options.workload {
+            self.end = total.div_ceil(full) as Seq;
+            self.last_lacks = (Bytes::from(self.end) * full - total) as u32;
+        }
+        self.regular_until = self.end - 1;
+    }
+
+    /// Payload bytes of a full segment.
+    #[inline]
+    pub fn full(&self) -> u32 {
+        self.full
+    }
+
+    /// The first segment that is not DATA_ACKed.
+    #[inline]
+    pub fn una(&self) -> Seq {
+        self.una
+    }
+
+    /// The next segment to be handed to a subflow.
+    #[inline]
+    pub fn next(&self) -> Seq {
+        self.next
+    }
+
+    /// One past the last segment of the transfer, [`Seq::MAX`] while unknown.
+    #[inline]
+    pub fn end(&self) -> Seq {
+        self.end
+    }
+
+    /// The first segment that may not be sent: the receiver's window, the send buffer or the end of
+    /// the transfer.
+    #[inline]
+    pub fn limit(&self) -> Seq {
+        self.window_edge.min(self.una.saturating_add(self.window)).min(self.end)
+    }
+
+    /// Segments that fit the send queue of one subflow.
+    pub fn subflow_segments(&self) -> Seq {
+        self.memory.as_ref().map_or(self.window, |memory| memory.subflow_segments())
+    }
+
+    /// The next segment is handed to a subflow, which has this window of its own.
+    #[inline]
+    pub fn take(&mut self, subflow: &mut SendWindow) -> Seq {
+        let data = self.next;
+        self.next += 1;
+        if data >= self.regular_until {
+            self.take_irregular(data, subflow);
+        }
+        data
+    }
+
+    #[inline(never)]
+    fn take_irregular(&mut self, data: Seq, subflow: &mut SendWindow) {
+        if let Some(memory) = &mut self.memory {
+            memory.take();
+            self.share_window(data, subflow);
+            self.on_taken();
+        }
+    }
+
+    /// Fills up the newest segment, which is still in a subflow's send queue; returns whether it was short.
+    pub fn fill_up(&mut self, newest: Seq) -> bool {
+        let filled = self.memory.as_mut().is_some_and(|memory| memory.fill_up(newest));
+        if filled {
+            self.on_taken();
+        }
+        filled
+    }
+
+    /// Data was handed to a subflow. The number of segments is known once the last one is made.
+    fn on_taken(&mut self) {
+        if self.memory.as_ref().is_some_and(|memory| memory.is_finished()) {
+            self.end = self.next;
+        }
+        self.update_window_edge();
+    }
+
+    /// The edge is in bytes: converts it to segments.
+    fn update_window_edge(&mut self) {
+        if let Some(memory) = &self.memory {
+            self.window_edge = self.next.saturating_add(memory.segments(self.cut));
+        }
+    }
+
+    /// The connection's window as seen from a segment that a subflow carries also becomes the subflow's
+    /// window, if it is wider (Linux `mptcp_check_allowed_size`).
+    pub fn share_window(&self, data: Seq, subflow: &mut SendWindow) {
+        if let Some(memory) = &self.memory {
+            let window = memory.window_from(memory.start(data));
+            subflow.offered = subflow.offered.max(window);
+        }
+    }
+
+    /// DATA_ACK and window of an acknowledgement received by a subflow with this many segments outstanding;
+    /// returns how many segments it DATA_ACKs.
+    #[inline]
+    pub fn on_ack(&mut self, ack: &Packet, outstanding: u32, subflow: &mut SendWindow) -> Seq {
+        if self.memory.is_none() {
+            self.window_edge = self.window_edge.max(ack.window_edge);
+        } else {
+            self.on_charged_ack(ack, outstanding, subflow);
+        }
+        let acked = ack.data.saturating_sub(self.una);
+        self.una += acked;
+        acked
+    }
+
+    /// The same in bytes. The window is the one the subflow's TCP keeps, which a duplicate
+    /// acknowledgement cannot narrow: while a subflow has a hole and others deliver, the sender adds new
+    /// DATA_ACKs to an old window and sends more than was offered (Linux `ack_update_msk`,
+    /// `tcp_may_update_window`; traced on Linux 6.18).
+    #[inline(never)]
+    fn on_charged_ack(&mut self, ack: &Packet, outstanding: u32, subflow: &mut SendWindow) {
+        let Some(memory) = &mut self.memory else { return };
+        subflow.on_offer(outstanding, ack.seq, ack.window_edge);
+        if ack.data >= self.una {
+            memory.on_data_ack(ack.data - self.una);
+            memory.on_window(subflow.offered);
+        }
+        self.update_window_edge();
+    }
+
+    /// What was handed to subflows is all there is.
+    pub fn finish(&mut self) {
+        self.end = self.end.min(self.next);
+        if let Some(memory) = &mut self.memory {
+            memory.finish();
+            self.update_window_edge();
+        }
+    }
+
+    /// The application waits for room, and there is enough to wake it up.
+    pub fn wakes_application(&self) -> bool {
+        self.memory.as_ref().is_some_and(|memory| memory.wakes_application())
+    }
+
+    /// The application writes what there is room for.
+    pub fn write(&mut self) {
+        if let Some(memory) = &mut self.memory {
+            memory.write();
+            self.update_window_edge();
+        }
+    }
+
+    /// A scheduler's burst may end before the next segment.
+    #[inline]
+    pub fn burst_may_end(&self) -> bool {
+        self.memory.as_ref().is_none_or(|memory| memory.begins_fragment())
+    }
+
+    /// Payload bytes of a segment that leaves.
+    #[inline]
+    pub fn payload_of(&self, data: Seq) -> u32 {
+        if data < self.regular_until { self.full } else { self.irregular_payload(data) }
+    }
+
+    #[inline(never)]
+    fn irregular_payload(&self, data: Seq) -> u32 {
+        if self.memory.is_none() {
+            return self.payload(data, self.end) as u32;
+        }
+        // A segment whose length is forgotten is sent only for its subflow's sake.
+        self.length(data).unwrap_or(self.full)
+    }
+
+    /// Payload bytes of segments `from..to`, all of one size except the last of the transfer.
+    #[inline]
+    pub fn payload(&self, from: Seq, to: Seq) -> Bytes {
+        let full = Bytes::from(to - from) * Bytes::from(self.full);
+        if to == self.end { full - Bytes::from(self.last_lacks) } else { full }
+    }
+
+    /// Payload bytes by which the last segment of the transfer falls short of a full one.
+    #[inline]
+    pub fn last_lacks(&self) -> u32 {
+        self.last_lacks
+    }
+
+    /// Payload bytes of a segment, under Linux accounting and until it is DATA_ACKed.
+    #[inline]
+    pub fn length(&self, data: Seq) -> Option<u32> {
+        let memory = self.memory.as_ref()?;
+        (data >= self.una).then(|| memory.length(data))
+    }
+
+    /// Where a segment begins, in bytes, under Linux accounting and until it is DATA_ACKed.
+    #[inline]
+    pub fn start(&self, data: Seq) -> Option<Bytes> {
+        let memory = self.memory.as_ref()?;
+        (data >= self.una).then(|| memory.start(data))
+    }
+
+    /// A segment is not full but may become full while it waits.
+    pub fn is_short(&self, data: Seq) -> bool {
+        self.length(data).is_some_and(|length| length < self.full)
+    }
+
+    /// Segments that the receiver's window leaves to a subflow; under Linux accounting it also applies
+    /// per subflow.
+    pub fn subflow_window(&self, subflow: &SendWindow) -> Option<u32> {
+        self.memory.is_some().then(|| subflow.offered / self.full)
+    }
+}

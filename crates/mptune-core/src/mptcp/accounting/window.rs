@@ -1,0 +1,38 @@
+//! The send window of one subflow's TCP, kept only under Linux accounting.
+
+use crate::units::Seq;
+
+/// What a subflow's TCP knows about its receiver's window and its own short segments.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SendWindow {
+    /// Number of the next segment on the subflow.
+    next: Seq,
+    /// One past the number of the last segment on it that was not full.
+    short_end: Seq,
+    /// The window in bytes (Linux `snd_wnd`).
+    pub offered: u32,
+}
+
+impl SendWindow {
+    /// Segment `seq` was sent for the first time on the subflow.
+    pub fn note_sent(&mut self, seq: Seq, short: bool) {
+        self.next = seq + 1;
+        if short {
+            self.short_end = self.next;
+        }
+    }
+
+    /// A segment that was sent and not full is not yet acknowledged.
+    pub fn awaits_short_segment(&self, outstanding: u32) -> bool {
+        outstanding > 0 && self.short_end > self.next - outstanding
+    }
+
+    /// An acknowledgement up to `next` offers a window. One that acknowledges nothing new can widen the
+    /// window but not narrow it (RFC 9293 section 3.10.7.4, Linux `tcp_may_update_window`).
+    pub fn on_offer(&mut self, outstanding: u32, next: Seq, window: u32) {
+        let una = self.next - outstanding;
+        if next > una || next == una && (window > self.offered || window == 0) {
+            self.offered = window;
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A segment arrives under Linux accounting: every segment is charged, and one that finds no memory stays
+//! at its subflow or is dropped there (Linux `net/ipv4/tcp_input.c`, `tcp_data_queue`,
+//! `tcp_data_queue_ofo`; `net/mptcp/protocol.c`, `__mptcp_move_skbs_from_subflow`).
+
+use super::DataReceiver;
+use crate::mptcp::accounting::memory::{ReceiveMemory, SubflowMemory, truesize};
+use crate::mptcp::accounting::{ReceiveBuffer, SendBuffer};
+use crate::mptcp::io::Io;
+use crate::mptcp::packet::Packet;
+use crate::mptcp::subflow::{Phase, Subflow};
+use crate::pathmanager::SubflowId;
+use crate::tcp::{Receiver, Reply};
+use crate::units::{Bytes, NEVER, Nanos, Seq};
+
+impl DataReceiver {
+    #[inline(never)]
+    pub(super) fn on_charged(
+        &mut self,
+        io: &mut Io<'_>,
+        subflows: &mut [Subflow],
+        id: SubflowId,
+        packet: &Packet,
+        sent: &SendBuffer,
+    ) {
+        let before = self.reassembly.next();
+        let Some(reply) = self.take(io.now, &mut subflows[id], packet, sent) else {
+            subflows[id].memory.refused += 1;
+            return self.acknowledge(io, &mut subflows[id], false);
+        };
+        let progress = self.reassembly.next() - before;
+        self.reply(io, &mut subflows[id], reply, progress);
+        if progress > 0 {
+            let open = subflows.iter().filter(|subflow| subflow.phase != Phase::Closed);
+            self.buffer.on_read(open.map(|subflow| &subflow.memory));
+        }
+        if progress > 1 {
+            self.acknowledge_pending(io, subflows);
+        }
+    }
+
+    /// The subflow accepts the segment and passes on what is in order; none if it has no memory.
+    fn take(
+        &mut self,
+        now: Nanos,
+        subflow: &mut Subflow,
+        packet: &Packet,
+        sent: &SendBuffer,
+    ) -> Option<Reply> {
+        let Self { reassembly, buffer: ReceiveBuffer::Linux(memory), delivered } = self else {
+            return None;
+        };
+        let rtt = subflow.min_rtt();
+        let Subflow { receiver, memory: own, series, .. } = subflow;
+        if refuses(memory, own, receiver, packet.seq) {
+            return None;
+        }
+        // Its length is forgotten once it is DATA_ACKed: then use the packet's own.
+        let length = |data| sent.length(data).unwrap_or(packet.window_edge);
+        grow_window(memory, own, receiver, packet.seq, length(packet.data));
+        let gap = receiver.next();
+        let reply = receiver.on_segment(now, packet.seq, packet.data, |data| {
+            let payload = length(data);
+            if !admits(memory, own, sent.start(data), payload) {
+                return;
+            }
+            let before = reassembly.next();
+            reassembly.make_room(data);
+            let Some(released) = reassembly.on_segment(data) else { return };
+            series.add(now, Bytes::from(payload));
+            if released == 0 {
+                return memory.hold(now, payload);
+            }
+            let held = (before + 1..before + released).map(length);
+            let bytes = deliver(memory, now, payload, held);
+            delivered.add(now, bytes, before + released == sent.end());
+        });
+        Some(compressed(own, receiver, now, gap, rtt, reply))
+    }
+
+    /// The application read all there was: what waits for a delayed acknowledgement on any subflow is
+    /// acknowledged now (Linux `mptcp_cleanup_rbuf`), so that the fastest one reports the open window.
+    fn acknowledge_pending(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) {
+        for subflow in subflows.iter_mut().filter(|s| s.receiver.deadline() < NEVER) {
+            self.acknowledge(io, subflow, false);
+        }
+    }
+}
+
+/// The subflow has no memory for the segment. In subflow order it is still accepted unless others
+/// are stuck before it: everything may be waiting for it.
+fn refuses(memory: &ReceiveMemory, own: &SubflowMemory, receiver: &Receiver, seq: Seq) -> bool {
+    let exempt = seq == receiver.next() && own.stuck == 0;
+    !exempt && memory.refuses(own, receiver.holding()) && !receiver.knows(seq)
+}
+
+/// A new segment lets the subflow offer more, up to a limit; until that is reached, and after a segment
+/// that had already been acknowledged, acknowledgements are not delayed.
+fn grow_window(
+    memory: &ReceiveMemory,
+    own: &mut SubflowMemory,
+    receiver: &mut Receiver,
+    seq: Seq,
+    payload: u32,
+) {
+    if seq < receiver.next() {
+        receiver.be_quick();
+    } else if memory.grows(own, payload) {
+        receiver.stay_quick();
+    }
+}
+
+/// The connection accepts a segment that is in subflow order. `start` is none once it is DATA_ACKed.
+fn admits(
+    memory: &mut ReceiveMemory,
+    own: &mut SubflowMemory,
+    start: Option<Bytes>,
+    payload: u32,
+) -> bool {
+    if memory.is_full() {
+        own.stuck += Bytes::from(truesize(payload));
+        return false;
+    }
+    let beyond = start.is_some_and(|start| memory.is_beyond(start));
+    memory.beyond_window += u64::from(beyond);
+    !beyond
+}
+
+/// A segment arrived in order, releasing the held ones behind it; payload bytes of all of them.
+fn deliver(
+    memory: &mut ReceiveMemory,
+    now: Nanos,
+    arrived: u32,
+    held: impl Iterator<Item = u32>,
+) -> Bytes {
+    memory.on_delivered(now, arrived);
+    let mut bytes = Bytes::from(arrived);
+    for payload in held {
+        memory.release(payload);
+        bytes += Bytes::from(payload);
+    }
+    bytes
+}
+
+/// The reply, unless an acknowledgement of a gap at `gap` is held back for now.
+fn compressed(
+    own: &mut SubflowMemory,
+    receiver: &mut Receiver,
+    now: Nanos,
+    gap: Seq,
+    rtt: Nanos,
+    reply: Reply,
+) -> Reply {
+    let behind_gap = reply == Reply::Now { duplicate: false } && receiver.next() == gap;
+    if !behind_gap || receiver.is_quick() {
+        return reply;
+    }
+    let Some(until) = own.compression.postpone(now, gap, rtt) else { return reply };
+    receiver.acknowledge_by(until);
+    Reply::Later
+}

@@ -1,0 +1,123 @@
+//! The data receiver of a connection: from the segments of all subflows to in-order bytes, and back to
+//! acknowledgements (RFC 8684 sections 3.3.2 and 3.3.4).
+//!
+//! `tcp::Receiver` handles order on one subflow, [`ReceiveBuffer`] what fits the buffer. Segments are
+//! counted, not bytes: the receiver reads a segment's length and position from the sender's
+//! [`SendBuffer`], where a real one reads them from the packet.
+
+mod charged;
+mod delivered;
+mod payload;
+
+use super::accounting::{ReceiveBuffer, SendBuffer};
+use super::io::Io;
+use super::options::ConnectionOptions;
+use super::packet::{Kind, Packet, ack_size};
+use super::reassembly::Reassembly;
+use super::subflow::Subflow;
+use crate::network::reverse;
+use crate::pathmanager::SubflowId;
+use crate::tcp::Reply;
+use crate::units::Seq;
+use delivered::Delivered;
+
+/// The data receiver.
+#[derive(Debug)]
+pub struct DataReceiver {
+    reassembly: Reassembly,
+    buffer: ReceiveBuffer,
+    delivered: Delivered,
+}
+
+impl DataReceiver {
+    /// A receiver that has received nothing yet.
+    pub fn new(options: &ConnectionOptions) -> Self {
+        let buffer = ReceiveBuffer::new(options);
+        Self {
+            reassembly: Reassembly::new(buffer.segments()),
+            buffer,
+            delivered: Delivered::new(options.start),
+        }
+    }
+
+    /// Its buffer.
+    pub fn buffer(&self) -> &ReceiveBuffer {
+        &self.buffer
+    }
+
+    /// What was delivered in order.
+    #[inline]
+    pub fn delivered(&self) -> &Delivered {
+        &self.delivered
+    }
+
+    /// Segments that arrived again after they had been received.
+    pub fn duplicates(&self) -> u64 {
+        self.reassembly.duplicates
+    }
+
+    /// Most segments that waited for an earlier one.
+    pub fn largest_waiting(&self) -> u32 {
+        self.reassembly.largest_waiting
+    }
+
+    /// A data segment arrived on a subflow; `sent` is what the sender knows about all segments.
+    #[inline]
+    pub fn on_data(
+        &mut self,
+        io: &mut Io<'_>,
+        subflows: &mut [Subflow],
+        id: SubflowId,
+        packet: &Packet,
+        sent: &SendBuffer,
+    ) {
+        self.note_ecn(io, &mut subflows[id], packet);
+        match self.buffer {
+            ReceiveBuffer::Payload(_) => self.on_payload(io, &mut subflows[id], packet, sent),
+            ReceiveBuffer::Linux(_) => self.on_charged(io, subflows, id, packet, sent),
+        }
+    }
+
+    #[inline]
+    fn note_ecn(&mut self, io: &mut Io<'_>, subflow: &mut Subflow, packet: &Packet) {
+        if subflow.receiver.on_ecn(packet.congestion_experienced, packet.ecn_signal) {
+            self.acknowledge(io, subflow, false);
+        }
+        subflow.receiver.set_ecn_state(packet.congestion_experienced);
+    }
+
+    /// Acknowledges what just arrived, now or later; it brought `progress` segments in order.
+    #[inline(always)]
+    fn reply(&mut self, io: &mut Io<'_>, subflow: &mut Subflow, reply: Reply, progress: Seq) {
+        // A gap in the data sequence space closed: the window opens by more than a segment or two,
+        // and the sender may be waiting for it (RFC 9293 section 3.8.6.2.2).
+        let window_opened = progress > 2;
+        match reply {
+            Reply::Now { duplicate } => self.acknowledge(io, subflow, duplicate),
+            Reply::Later if window_opened => self.acknowledge(io, subflow, false),
+            Reply::Later => {
+                io.queue.set_no_later(subflow.ack_timer, subflow.receiver.deadline());
+            }
+        }
+    }
+
+    /// Sends an acknowledgement on a subflow.
+    #[inline]
+    pub fn acknowledge(&mut self, io: &mut Io<'_>, subflow: &mut Subflow, duplicate: bool) {
+        let ack = subflow.receiver.acknowledge(duplicate);
+        let data = self.reassembly.next();
+        let Subflow { receiver, memory, .. } = subflow;
+        let packet = Packet {
+            flow: subflow.flow,
+            kind: Kind::Ack,
+            duplicate,
+            seq: ack.next,
+            data,
+            window_edge: self.buffer.offer(io.now, data, receiver, memory),
+            sack: ack.sack,
+            ecn_signal: ack.ecn_echo,
+            ..Packet::default()
+        };
+        io.send(reverse(subflow.path), ack_size(&ack.sack), packet);
+    }
+}

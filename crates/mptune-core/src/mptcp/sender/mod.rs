@@ -1,0 +1,168 @@
+//! The data sender of a connection: which part of the data sequence space goes on which subflow, when,
+//! and what is sent again (RFC 8684 section 3.3). One file per subject.
+//!
+//! It sends on subflows that others opened, and knows neither roles nor path managers:
+//! [`DataSender::use_only`] sets which subflows may carry data. `tcp::Sender` handles loss recovery on a
+//! subflow, [`SendBuffer`] the size of windows and segments.
+
+mod blocking;
+mod bursts;
+mod pumping;
+mod reinjection;
+mod repeating;
+mod scheduling;
+mod timers;
+mod transmitting;
+
+use super::accounting::{ReceiveBuffer, SendBuffer};
+use super::io::Io;
+use super::options::ConnectionOptions;
+use super::packet::Packet;
+use super::scheduler::Style;
+use super::subflow::Subflow;
+use crate::congestion::Peer;
+use crate::engine::Ring;
+use crate::pathmanager::SubflowId;
+use crate::units::{Bytes, Nanos, Seq};
+use blocking::Blocking;
+use scheduling::Scheduling;
+use std::collections::VecDeque;
+use timers::Timers;
+
+/// The data sender.
+#[derive(Debug)]
+pub struct DataSender {
+    buffer: SendBuffer,
+    /// For each segment that is not DATA_ACKed, the subflows it was sent on.
+    carried_by: Ring<u64>,
+    /// Segments to resend on another subflow, and how many were resent, there or by the connection.
+    reinjections: VecDeque<Seq>,
+    reinjected: u64,
+    scheduling: Scheduling,
+    /// Segments that fit the send queue of a subflow.
+    queue_limit: Seq,
+    /// The path manager wants a notification when this many segments were handed to subflows.
+    notify_at: Seq,
+    blocking: Blocking,
+    /// Linux' connection-level retransmission and the application waiting for room, under Linux
+    /// accounting.
+    timers: Option<Timers>,
+    opportunistic: bool,
+    tso: bool,
+    ecn: bool,
+    /// The congestion control asks for delivery-rate samples.
+    rate_samples: bool,
+    /// Bytes before the payload of a packet.
+    header: u32,
+}
+
+impl DataSender {
+    /// A sender without subflows, for the connection with this number.
+    pub fn new(
+        number: usize,
+        options: &ConnectionOptions,
+        receiver: &ReceiveBuffer,
+        io: &mut Io<'_>,
+    ) -> Self {
+        let cut = options.scheduler.style() == Style::Push;
+        let buffer = SendBuffer::new(options, receiver, cut);
+        let queue_limit = buffer.subflow_segments();
+        let whole_window = queue_limit.min(receiver.segments());
+        Self {
+            buffer,
+            carried_by: Ring::new(),
+            reinjections: VecDeque::new(),
+            reinjected: 0,
+            scheduling: Scheduling::new(options.scheduler.clone(), whole_window),
+            queue_limit,
+            notify_at: Seq::MAX,
+            blocking: Blocking::new(),
+            timers: Timers::new(number, options.accounting, io),
+            opportunistic: options.opportunistic,
+            tso: options.tso,
+            ecn: options.ecn,
+            rate_samples: options.controller.rate_samples(),
+            header: options.header(),
+        }
+    }
+
+    /// Its side of the data sequence space.
+    #[inline]
+    pub fn buffer(&self) -> &SendBuffer {
+        &self.buffer
+    }
+
+    /// The subflows as coupled controllers see them.
+    #[inline]
+    pub fn peers(&self) -> &[Peer] {
+        &self.scheduling.peers
+    }
+
+    /// Segments resent on another subflow, or by the connection.
+    pub fn reinjected(&self) -> u64 {
+        self.reinjected
+    }
+
+    /// How long the shared buffers kept a subflow with room from sending, until `now`.
+    pub fn window_limited(&self, now: Nanos) -> Nanos {
+        self.blocking.total(now)
+    }
+
+    /// One more subflow is being opened.
+    pub fn add_subflow(&mut self) {
+        self.scheduling.peers.push(Peer::default());
+    }
+
+    /// Only these subflows may carry data from now on.
+    pub fn use_only(&mut self, now: Nanos, subflows: &mut [Subflow], usable: u64) {
+        self.scheduling.usable = usable;
+        self.recall_queues(subflows);
+        for id in 0..subflows.len() {
+            self.refresh(now, subflows, id);
+        }
+    }
+
+    /// [`Self::pump`] pauses when this many bytes were handed to subflows.
+    pub fn notify_at(&mut self, bytes: Bytes) {
+        self.notify_at = bytes.div_ceil(Bytes::from(self.buffer.full())) as Seq;
+    }
+
+    /// There will be no more data than what was handed to subflows.
+    pub fn finish(&mut self) {
+        self.buffer.finish();
+    }
+
+    /// DATA_ACK and window of an acknowledgement that arrived on a subflow.
+    #[inline]
+    pub fn on_data_ack(
+        &mut self,
+        io: &mut Io<'_>,
+        subflows: &mut [Subflow],
+        id: SubflowId,
+        ack: &Packet,
+    ) {
+        let subflow = &mut subflows[id];
+        let outstanding = subflow.sender.outstanding();
+        let acked = self.buffer.on_ack(ack, outstanding, &mut subflow.send_window);
+        for _ in 0..acked {
+            self.carried_by.pop();
+        }
+        if acked > 0 && self.timers.is_some() {
+            self.on_data_acked(io, subflows);
+        }
+    }
+
+    /// Something new is DATA_ACKed: the retransmission is postponed, and there is room to write.
+    #[inline(never)]
+    fn on_data_acked(&mut self, io: &mut Io<'_>, subflows: &[Subflow]) {
+        self.postpone_repetition(io, subflows);
+        if let Some(timers) = self.timers.as_ref().filter(|_| self.buffer.wakes_application()) {
+            timers.wake_application(io);
+        }
+    }
+
+    /// The application writes what there is room for.
+    pub fn on_application(&mut self) {
+        self.buffer.write();
+    }
+}

@@ -1,0 +1,202 @@
+//! The scheduler's loop: new data goes to subflows as far as windows, buffers and the scheduler allow.
+
+use super::DataSender;
+use crate::mptcp::io::Io;
+use crate::mptcp::scheduler::{self, Style};
+use crate::mptcp::subflow::Subflow;
+use crate::pathmanager::SubflowId;
+use crate::units::{Bytes, Nanos, Seq};
+
+impl DataSender {
+    /// Sends what the windows, the buffers and the scheduler allow. When the number of bytes sent reaches
+    /// one that the path manager wants reported ([`Self::notify_at`]), it pauses and returns that number;
+    /// unless it copies, call it again then.
+    #[inline]
+    pub fn pump(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+        match self.scheduling.style {
+            Style::Pull => self.pull(io, subflows),
+            Style::Push => self.push(io, subflows),
+            Style::Copy => self.copy(io, subflows),
+        }
+    }
+
+    /// Every subflow sends everything.
+    pub fn copies(&self) -> bool {
+        self.scheduling.style == Style::Copy
+    }
+
+    /// Each segment goes to a subflow whose window has room for it.
+    #[inline]
+    fn pull(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+        loop {
+            let ready = self.scheduling.ready();
+            if ready == 0 {
+                self.blocking.end(io.now);
+                return None;
+            }
+            if !self.reinjections.is_empty() && self.reinject(io, subflows, ready) {
+                continue;
+            }
+            let limit = self.buffer.limit();
+            if self.buffer.next() >= limit {
+                self.hold_back(io, subflows, ready, limit);
+                return None;
+            }
+            let id = self.select(io.now, ready, limit - self.buffer.next())?;
+            let data = self.take_next(subflows, id);
+            self.assign(io, subflows, id, data);
+            if self.is_notification_due() {
+                return self.notification();
+            }
+        }
+    }
+
+    /// The buffers release nothing although these subflows have room.
+    #[inline]
+    fn hold_back(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], ready: u64, limit: Seq) {
+        self.note_app_limited(subflows, ready);
+        self.note_blocked(io.now, limit);
+        if self.opportunistic && limit < self.buffer.end() {
+            self.unblock(io, subflows, ready);
+        }
+    }
+
+    /// Segments are handed to subflows whose send queue has room, and leave it when the window has room.
+    fn push(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+        while let Some(id) = self.next_receiver(io.now) {
+            self.hand_over(subflows, id);
+            if self.is_notification_due() {
+                return self.notification();
+            }
+        }
+        while !self.reinjections.is_empty() && self.reinject(io, subflows, self.scheduling.ready())
+        {
+        }
+        for id in scheduler::bits(self.scheduling.ready()) {
+            self.send_queue(io, subflows, id);
+        }
+        let limit = self.buffer.limit();
+        let idle = |id: usize| subflows[id].queue.is_empty();
+        let all_sent = self.buffer.next() >= limit;
+        if all_sent && scheduler::bits(self.scheduling.ready()).any(idle) {
+            self.note_blocked(io.now, limit);
+        } else {
+            self.blocking.end(io.now);
+        }
+        None
+    }
+
+    /// The subflow whose send queue gets the next segment, if one may be handed over.
+    fn next_receiver(&mut self, now: Nanos) -> Option<SubflowId> {
+        let limit = self.buffer.limit();
+        if self.buffer.next() >= limit {
+            return None;
+        }
+        let scheduling = &self.scheduling;
+        let open = scheduler::bits(scheduling.usable)
+            .filter(|&id| scheduling.peers[id].outstanding < self.queue_limit)
+            .fold(0, |set, id| set | 1 << id);
+        self.select(now, open, limit - self.buffer.next())
+    }
+
+    /// A subflow sends from its queue what its window allows.
+    fn send_queue(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], id: SubflowId) {
+        let kept = self.kept_for_burst(io.now, &mut subflows[id], id);
+        while self.scheduling.has_room(id)
+            && subflows[id].queue.len() > kept
+            && !self.waits_for_more(&subflows[id])
+        {
+            let Some(data) = subflows[id].queue.pop_front() else { break };
+            self.assign(io, subflows, id, data);
+        }
+    }
+
+    /// Segments at the end of a subflow's send queue that wait for a burst: those just handed to it,
+    /// since earlier ones will not grow.
+    fn kept_for_burst(&mut self, now: Nanos, subflow: &mut Subflow, id: SubflowId) -> usize {
+        let fresh = std::mem::take(&mut subflow.fresh);
+        if fresh > 0 && self.tso && self.gathers(now, subflow, id) { fresh } else { 0 }
+    }
+
+    /// The next segment goes to a subflow's send queue, or extends the short one at its end.
+    fn hand_over(&mut self, subflows: &mut [Subflow], id: SubflowId) {
+        let newest = self.buffer.next().wrapping_sub(1);
+        if subflows[id].queue.back() == Some(&newest) && self.buffer.fill_up(newest) {
+            return;
+        }
+        let data = self.take_next(subflows, id);
+        subflows[id].queue.push_back(data);
+        subflows[id].fresh += 1;
+        self.scheduling.peers[id].outstanding += 1;
+    }
+
+    /// The last segment in a subflow's send queue is not full and another short one is not yet acknowledged
+    /// (Nagle's algorithm as in Linux `tcp_nagle_check`, `tcp_minshall_check`).
+    fn waits_for_more(&self, subflow: &Subflow) -> bool {
+        let &[only] = subflow.queue.as_slices().0 else { return false };
+        let outstanding = subflow.sender.outstanding();
+        self.buffer.is_short(only) && subflow.send_window.awaits_short_segment(outstanding)
+    }
+
+    /// Every subflow sends every segment that is not acknowledged by the time its turn comes.
+    fn copy(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+        self.reinjections.clear();
+        for id in scheduler::bits(self.scheduling.ready()) {
+            while self.scheduling.has_room(id) {
+                let data = subflows[id].position.max(self.buffer.una());
+                if data >= self.buffer.limit() {
+                    break;
+                }
+                if data == self.buffer.next() {
+                    self.take_next(subflows, id);
+                } else {
+                    *self.carried_by.at_mut(data) |= 1 << id;
+                }
+                subflows[id].position = data + 1;
+                self.assign(io, subflows, id, data);
+            }
+        }
+        if self.is_notification_due() { self.notification() } else { None }
+    }
+
+    /// The next segment of the data sequence space, now carried by a subflow.
+    // Otherwise it is not inlined into the hottest loop, because it has other callers too.
+    #[inline(always)]
+    fn take_next(&mut self, subflows: &mut [Subflow], id: SubflowId) -> Seq {
+        self.carried_by.push(1 << id);
+        self.buffer.take(&mut subflows[id].send_window)
+    }
+
+    #[inline]
+    fn is_notification_due(&self) -> bool {
+        self.buffer.next() >= self.notify_at
+    }
+
+    fn notification(&mut self) -> Option<Bytes> {
+        self.notify_at = Seq::MAX;
+        Some(Bytes::from(self.buffer.next()) * Bytes::from(self.buffer.full()))
+    }
+
+    /// There was room on these subflows, but the buffers allowed nothing to be sent.
+    #[inline]
+    fn note_app_limited(&mut self, subflows: &mut [Subflow], ready: u64) {
+        if self.rate_samples {
+            for id in scheduler::bits(ready) {
+                subflows[id].sender.note_app_limited();
+            }
+        }
+    }
+
+    /// There is more to send, but the buffers do not release it.
+    #[inline]
+    fn note_blocked(&mut self, now: Nanos, limit: Seq) {
+        if limit < self.buffer.end() {
+            self.blocking.begin(now);
+        }
+    }
+
+    #[inline]
+    pub(super) fn select(&mut self, now: Nanos, ready: u64, window: Seq) -> Option<SubflowId> {
+        self.scheduling.select(now, ready, window, self.buffer.burst_may_end())
+    }
+}

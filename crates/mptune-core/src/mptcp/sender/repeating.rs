@@ -1,0 +1,84 @@
+//! Connection-level retransmission: data that is not DATA_ACKed although subflows acknowledged it, or
+//! carried by a subflow that does not recover, is resent on an idle one (RFC 8684 section 3.3.6;
+//! Linux `net/mptcp/protocol.c`, `mptcp_retransmit_timer`, `__mptcp_retrans`,
+//! `mptcp_subflow_get_retrans`).
+//!
+//! Only under Linux accounting: when payload is counted, what a subflow acknowledged has arrived.
+
+use super::DataSender;
+use crate::mptcp::io::Io;
+use crate::mptcp::scheduler;
+use crate::mptcp::subflow::Subflow;
+use crate::pathmanager::SubflowId;
+use crate::units::{MILLISECOND, NEVER, Nanos, Seq};
+
+/// Linux `TCP_RTO_MIN`: the interval when no subflow waits for anything.
+const SHORTEST: Nanos = 200 * MILLISECOND;
+/// Linux resends one `mptcp_data_frag`, at most an order-3 page of 32 KiB: in full segments.
+const REPEATED: Seq = 23;
+
+impl DataSender {
+    /// Data was sent: the timer runs.
+    pub(super) fn start_repetition(&mut self, io: &mut Io<'_>, subflows: &[Subflow]) {
+        if self.timers.as_ref().is_some_and(|timers| !timers.is_running()) {
+            self.arm_repetition(io, subflows);
+        }
+    }
+
+    /// Something is DATA_ACKed: the timer restarts, or stops if that was everything.
+    pub(super) fn postpone_repetition(&mut self, io: &mut Io<'_>, subflows: &[Subflow]) {
+        if self.buffer.una() < self.buffer.next() {
+            self.arm_repetition(io, subflows);
+        } else if let Some(timers) = &mut self.timers {
+            timers.stop();
+        }
+    }
+
+    /// Linux `mptcp_set_timeout`: the longest remaining wait of any subflow.
+    fn arm_repetition(&mut self, io: &mut Io<'_>, subflows: &[Subflow]) {
+        let Some(timers) = &mut self.timers else { return };
+        let waits = scheduler::bits(self.scheduling.usable).map(|id| subflows[id].deadline(io.now));
+        let longest = waits.filter(|&at| at < NEVER).max().unwrap_or(0);
+        let wait = longest.checked_sub(io.now).filter(|&wait| wait > 0).unwrap_or(SHORTEST);
+        timers.run_until(io, io.now + wait);
+    }
+
+    /// The timer's event is due.
+    pub fn on_data_timer(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) {
+        if self.timers.as_ref().is_none_or(|timers| timers.is_early(io)) {
+            return;
+        }
+        if self.buffer.una() == self.buffer.next() {
+            return;
+        }
+        if let Some(id) = self.idle(subflows) {
+            self.repeat(io, subflows, id);
+        }
+        self.arm_repetition(io, subflows);
+    }
+
+    /// A subflow that has nothing outstanding and nothing to send.
+    fn idle(&self, subflows: &[Subflow]) -> Option<SubflowId> {
+        scheduler::bits(self.scheduling.ready()).find(|&id| {
+            let subflow = &subflows[id];
+            subflow.sender.outstanding() == 0 && subflow.queue.is_empty()
+        })
+    }
+
+    fn repeat(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], id: SubflowId) {
+        let una = self.buffer.una();
+        for data in una..self.buffer.next().min(una.saturating_add(REPEATED)) {
+            let waits_in_a_queue = *self.carried_by.at(data) & queued(subflows, data) != 0;
+            if waits_in_a_queue || !self.scheduling.has_room(id) {
+                return;
+            }
+            self.carry_again(io, subflows, id, data);
+        }
+    }
+}
+
+/// Subflows whose send queue still holds the segment.
+fn queued(subflows: &[Subflow], data: Seq) -> u64 {
+    let holds = |id: &usize| subflows[*id].queue.front().is_some_and(|&first| first <= data);
+    (0..subflows.len()).filter(holds).fold(0, |set, id| set | 1 << id)
+}

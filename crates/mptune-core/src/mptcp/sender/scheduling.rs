@@ -1,0 +1,67 @@
+//! The scheduler's view of the subflows, and its choice among them.
+
+use crate::congestion::Peer;
+use crate::mptcp::scheduler::{self, Choice, Style};
+use crate::pathmanager::SubflowId;
+use crate::units::{Nanos, Seq};
+
+/// The scheduler with its view.
+#[derive(Debug)]
+pub(super) struct Scheduling {
+    policy: scheduler::Policy,
+    pub style: Style,
+    /// Every subflow in order of creation.
+    pub peers: Vec<Peer>,
+    /// Bit sets of subflows: with room in their window; allowed to carry data.
+    pub room: u64,
+    pub usable: u64,
+    /// Segments that both shared buffers can hold.
+    whole_window: Seq,
+}
+
+impl Scheduling {
+    pub fn new(policy: scheduler::Policy, whole_window: Seq) -> Self {
+        let style = policy.style();
+        Self { policy, style, peers: Vec::new(), room: 0, usable: 0, whole_window }
+    }
+
+    /// Subflows that may carry data and have room for it.
+    #[inline]
+    pub fn ready(&self) -> u64 {
+        self.usable & self.room
+    }
+
+    #[inline]
+    pub fn has_room(&self, id: SubflowId) -> bool {
+        self.room >> id & 1 == 1
+    }
+
+    #[inline]
+    pub fn set_room(&mut self, id: SubflowId, room: bool) {
+        if room {
+            self.room |= 1 << id;
+        } else {
+            self.room &= !(1 << id);
+        }
+    }
+
+    /// The subflow that takes the next segment; `window` segments fit the buffers.
+    #[inline]
+    pub fn select(
+        &mut self,
+        now: Nanos,
+        ready: u64,
+        window: Seq,
+        burst_may_end: bool,
+    ) -> Option<SubflowId> {
+        self.policy.select(Choice {
+            subflows: &self.peers,
+            ready,
+            usable: self.usable,
+            window,
+            burst_may_end,
+            whole_window: self.whole_window,
+            now,
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! The timers of the connection itself, which run only under Linux accounting: its retransmission, and
+//! the application waiting for room to write.
+
+use crate::engine::Source;
+use crate::mptcp::accounting::Accounting;
+use crate::mptcp::accounting::memory::WRITING;
+use crate::mptcp::io::{Io, Timer};
+use crate::units::{NEVER, Nanos};
+
+/// Both.
+#[derive(Debug)]
+pub(super) struct Timers {
+    repetition: Source,
+    /// When data is retransmitted, [`NEVER`] while nothing waits for its DATA_ACK.
+    deadline: Nanos,
+    application: Source,
+}
+
+impl Timers {
+    pub fn new(number: usize, accounting: Accounting, io: &mut Io<'_>) -> Option<Self> {
+        (accounting == Accounting::Linux).then(|| Self {
+            repetition: io.add_timer(number, Timer::Data),
+            deadline: NEVER,
+            application: io.add_timer(number, Timer::Application),
+        })
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.deadline < NEVER
+    }
+
+    /// Data is retransmitted at `deadline` at the earliest.
+    pub fn run_until(&mut self, io: &mut Io<'_>, deadline: Nanos) {
+        self.deadline = deadline;
+        io.queue.set_no_later(self.repetition, deadline);
+    }
+
+    pub fn stop(&mut self) {
+        self.deadline = NEVER;
+    }
+
+    /// The retransmission's event came too early and is set again.
+    pub fn is_early(&self, io: &mut Io<'_>) -> bool {
+        let early = self.deadline > io.now;
+        if early {
+            io.queue.set(self.repetition, self.deadline);
+        }
+        early
+    }
+
+    pub fn wake_application(&self, io: &mut Io<'_>) {
+        io.queue.set_no_later(self.application, io.now + WRITING);
+    }
+}

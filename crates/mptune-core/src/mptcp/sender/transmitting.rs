@@ -1,0 +1,100 @@
+//! How a segment leaves on a subflow, for the first time or again.
+
+use super::DataSender;
+use crate::mptcp::io::Io;
+use crate::mptcp::packet::{Kind, Packet};
+use crate::mptcp::scheduler::Style;
+use crate::mptcp::subflow::Subflow;
+use crate::network::forward;
+use crate::pathmanager::SubflowId;
+use crate::units::{Nanos, Seq};
+
+impl DataSender {
+    /// What the subflow's loss recovery retransmits.
+    #[inline]
+    pub fn retransmit(&mut self, io: &mut Io<'_>, subflow: &mut Subflow) {
+        while let Some(segment) = subflow.sender.next_retransmission(io.now) {
+            self.transmit(io, subflow, segment, false);
+        }
+    }
+
+    /// The subflow's tail loss probe is due.
+    pub fn probe(&mut self, io: &mut Io<'_>, subflow: &mut Subflow) {
+        if let Some(segment) = subflow.sender.probe(io.now) {
+            self.transmit(io, subflow, segment, false);
+        }
+    }
+
+    // Otherwise it is not inlined into the hottest loop, because it has other callers too.
+    #[inline(always)]
+    fn transmit(&self, io: &mut Io<'_>, subflow: &mut Subflow, (seq, data): (Seq, Seq), new: bool) {
+        let payload = self.buffer.payload_of(data);
+        let packet = Packet {
+            flow: subflow.flow,
+            kind: Kind::Data,
+            seq,
+            data,
+            window_edge: payload,
+            // RFC 3168 section 6.1.5: retransmissions are not ECN-capable.
+            ecn_capable: new && (self.ecn || subflow.sender.ecn_per_segment()),
+            ecn_signal: new && subflow.sender.take_ecn_signal(),
+            ..Packet::default()
+        };
+        io.send(forward(subflow.path), payload + self.header, packet);
+    }
+
+    /// A segment goes out on a subflow for the first time on it.
+    #[inline]
+    pub(super) fn assign(
+        &mut self,
+        io: &mut Io<'_>,
+        subflows: &mut [Subflow],
+        id: SubflowId,
+        data: Seq,
+    ) {
+        let subflow = &mut subflows[id];
+        if subflow.sender.outstanding() == 0 {
+            subflow.sender.on_start(io.now);
+        }
+        let seq = subflow.sender.send(io.now, data);
+        self.transmit(io, subflow, (seq, data), true);
+        subflow.carried_data = true;
+        if !subflow.sender.ready(io.now) {
+            self.scheduling.set_room(id, false);
+        }
+        io.queue.set_no_later(subflow.timer, subflow.sender.deadline(io.now));
+        if self.timers.is_some() {
+            subflow.send_window.note_sent(seq, self.buffer.is_short(data));
+            self.start_repetition(io, subflows);
+        }
+    }
+
+    /// A segment previously handed to another subflow, or to this one, goes out on this one.
+    pub(super) fn carry_again(
+        &mut self,
+        io: &mut Io<'_>,
+        subflows: &mut [Subflow],
+        id: SubflowId,
+        data: Seq,
+    ) {
+        *self.carried_by.at_mut(data) |= 1 << id;
+        self.reinjected += 1;
+        subflows[id].counted.reinjected += 1;
+        self.buffer.share_window(data, &mut subflows[id].send_window);
+        self.assign(io, subflows, id, data);
+    }
+
+    /// Updates what schedulers and coupled controllers see of a subflow.
+    #[inline]
+    pub fn refresh(&mut self, now: Nanos, subflows: &[Subflow], id: SubflowId) {
+        let subflow = &subflows[id];
+        let usable = self.scheduling.usable >> id & 1 == 1;
+        let peer = &mut self.scheduling.peers[id];
+        *peer = subflow.sender.summary(usable);
+        peer.outstanding += subflow.queue.len() as u32;
+        let pulls = self.scheduling.style != Style::Push;
+        let room =
+            subflow.sender.ready(now) && !(self.tso && pulls && self.gathers(now, subflow, id));
+        self.scheduling.set_room(id, room);
+    }
+}

@@ -1,0 +1,514 @@
+//! The life cycle of a connection's subflows: reports of what happened go in, orders come out.
+//!
+//! One state machine for everything that has connections: the simulation (`mptcp`), a program that manages
+//! the kernel's connections, a daemon with a thousand of them. It numbers the subflows, tracks which are
+//! alive, asks the policy what it wants, and assigns each subflow a role. It opens no socket, sends
+//! nothing and reads no clock; none of its decisions depend on time, so callers that record when something
+//! happened add the time themselves. Whatever carries out the orders is called the *stack* here.
+//!
+//! **Rules**
+//! - A subflow is *lost* after [`LOST_AFTER_TIMEOUTS`] consecutive timeouts, or when it is closed. It is
+//!   *restored* by the first progress after that, or when it has rejoined. The loss of a subflow that
+//!   sends nothing cannot be detected.
+//! - Before the connection is established the policy receives no events and gives no orders.
+//! - A path may be *withdrawn* from outside. Its subflows, including later ones, carry no data, not even
+//!   as the last resort ([`Role::Silent`]), whatever the policy wants; the policy does not know about it.
+//!   The others take over as in RFC 8684 section 3.3.8: standby subflows carry data while no active one
+//!   is alive.
+//! - A stack that knows only active and standby ([`Stack::silences`] is false) gets the closest
+//!   equivalent: withdrawn subflows are standby, and while no active subflow is alive the others are made
+//!   active, so that the stack does not use the withdrawn ones. If every path is withdrawn it sends on any.
+//! - When a path's address is removed its subflows are closed; when it is announced again, those that
+//!   were closed are reopened under their old numbers.
+//! - An order that the stack refuses is repeated after the next report.
+
+use super::{Command, Event, OptionMap, PathEnds, PathId, Policy, SubflowId, SubflowView};
+use super::{MAX_SUBFLOWS, TransferSize, View};
+use crate::error::SpecError;
+use crate::units::{Bytes, Nanos};
+use std::sync::Arc;
+
+/// Consecutive timeouts after which a subflow is lost: with the timer's back-off about 7 RTOs. (Linux'
+/// `net.mptcp.stale_loss_cnt`, default 4, counts intervals of one RTO.)
+pub const LOST_AFTER_TIMEOUTS: u32 = 3;
+
+/// A policy with its options and paths, for any number of connections.
+#[derive(Debug, Clone)]
+pub struct Assignment {
+    policy: Policy,
+    paths: Arc<[PathEnds]>,
+    lsrr_honoured: bool,
+    size: TransferSize,
+}
+
+impl Assignment {
+    /// The path manager called `pm` for these paths, in topology order.
+    ///
+    /// `size` is what is known about a transfer before it begins; `lsrr_honoured` says that the network
+    /// obeys loose source routes (RFC 791), which only binder uses.
+    ///
+    /// # Errors
+    /// The key that is wrong: "pm", "pm_options" for an unknown option, or the name of an option.
+    pub fn new(
+        pm: &str,
+        options: &OptionMap,
+        paths: impl Into<Arc<[PathEnds]>>,
+        size: TransferSize,
+        lsrr_honoured: bool,
+    ) -> Result<Self, SpecError> {
+        let paths = paths.into();
+        let policy = Policy::new(pm, options, paths.len())?;
+        Ok(Self::with_policy(policy, paths, size, lsrr_honoured))
+    }
+
+    /// The same with an existing policy.
+    pub fn with_policy(
+        policy: Policy,
+        paths: impl Into<Arc<[PathEnds]>>,
+        size: TransferSize,
+        lsrr_honoured: bool,
+    ) -> Self {
+        Self { policy, paths: paths.into(), lsrr_honoured, size }
+    }
+
+    /// The path for the initial subflow when the user named none; `default` is the topology's.
+    pub fn initial_path(&self, default: PathId) -> PathId {
+        self.policy.initial_path(&self.paths, self.size, default)
+    }
+
+    /// Numbers of sent bytes at which the policy may want a notification.
+    pub fn thresholds(&self) -> Vec<Bytes> {
+        self.policy.thresholds()
+    }
+}
+
+/// What the stack under a driver can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stack {
+    /// It can keep a subflow silent even while no other one is alive.
+    pub silences: bool,
+    /// It accepts roles before the subflow, or the connection, is established.
+    pub early_roles: bool,
+}
+
+impl Stack {
+    /// The simulated connection: supports everything.
+    pub const SIMULATED: Self = Self { silences: true, early_roles: true };
+    /// Linux: `SET_FLAGS` requires an established subflow, and standby subflows are its last resort.
+    pub const LINUX: Self = Self { silences: false, early_roles: false };
+}
+
+/// Who may send on a subflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It carries data.
+    Active,
+    /// It carries data while no active one is alive (RFC 8684 section 3.3.8, `backup`).
+    Standby,
+    /// It carries none; only for stacks that support it ([`Stack::silences`]).
+    Silent,
+}
+
+impl Role {
+    /// The backup flag of MP_JOIN and MP_PRIO.
+    pub fn backup(self) -> bool {
+        self != Self::Active
+    }
+}
+
+/// How far a subflow has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It is being opened.
+    Joining,
+    /// Its handshake is done.
+    Established,
+    /// It could not be opened.
+    Refused,
+    /// It was established or being opened, and was closed.
+    Closed,
+}
+
+/// What happened. Facts in the past tense, from the observer of the stack.
+///
+/// A subflow's number is the one in the order that opened it, 0 for the initial subflow; an unknown number
+/// panics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Report {
+    /// The connection is fully established (first DATA_ACK received, RFC 8684 section 3.1).
+    Established,
+    /// A subflow (including the initial one) finished its handshake.
+    Joined(SubflowId),
+    /// The peer opened a subflow on a path; it gets the next number, if there is room for it.
+    JoinedByPeer(PathId),
+    /// A subflow could not be opened: the peer or the stack refused, or there was no answer.
+    JoinFailed(SubflowId),
+    /// A subflow was closed.
+    Closed(SubflowId),
+    /// A subflow was polled, or its timer expired: retransmission timeouts without progress so far.
+    Timeouts {
+        /// The subflow.
+        subflow: SubflowId,
+        /// How many in a row; 0 if it has made progress since the last one.
+        consecutive: u32,
+    },
+    /// This many payload bytes were sent on the connection; reported any number of times, at any number.
+    BytesSent(Bytes),
+    /// A path was withdrawn from carrying data.
+    Withdrawn(PathId),
+    /// It was put back into service.
+    Readmitted(PathId),
+    /// A path's address was removed (REMOVE_ADDR, RFC 8684 section 3.4.2).
+    AddressRemoved(PathId),
+    /// It was announced again (ADD_ADDR, section 3.4.1).
+    AddressAnnounced(PathId),
+    /// The stack holds a subflow at this priority, whatever was ordered.
+    PrioritySeen {
+        /// The subflow.
+        subflow: SubflowId,
+        /// It is standby.
+        backup: bool,
+    },
+    /// The stack refused the [`Order::SetRole`] for this subflow. It is ordered again after another
+    /// report, not at once. (Linux refuses until it has the subflow in its list.)
+    RoleRefused(SubflowId),
+}
+
+/// What to do, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// Open a subflow; answered by [`Report::Joined`] or [`Report::JoinFailed`]. A number that is already
+    /// known means a closed subflow to reopen.
+    Connect {
+        /// Its number.
+        subflow: SubflowId,
+        /// Its path.
+        path: PathId,
+        /// Its initial role.
+        role: Role,
+    },
+    /// Close a subflow; answered by [`Report::Closed`].
+    Close {
+        /// The subflow.
+        subflow: SubflowId,
+    },
+    /// Change a subflow's role. It counts as done unless [`Report::RoleRefused`] says otherwise.
+    SetRole {
+        /// The subflow.
+        subflow: SubflowId,
+        /// The new role.
+        role: Role,
+    },
+    /// Report [`Report::BytesSent`] once this many payload bytes were sent; replaces any earlier such order.
+    NotifyAtBytes(Bytes),
+    /// For the record: a subflow was lost, and these standby subflows were activated in its place.
+    NoteLost {
+        /// The subflow.
+        subflow: SubflowId,
+        /// Its successors by the policy's choice.
+        successors: Vec<SubflowId>,
+    },
+    /// For the record: a lost subflow is back.
+    NoteRestored {
+        /// The subflow.
+        subflow: SubflowId,
+    },
+}
+
+/// A subflow as the driver knows it.
+#[derive(Debug, Clone)]
+pub struct Subflow {
+    path: PathId,
+    state: State,
+    lost: bool,
+    /// What the policy wants.
+    backup: bool,
+    min_rtt: Nanos,
+    /// The role it has in the stack, none if unknown.
+    role: Option<Role>,
+}
+
+impl Subflow {
+    fn new(path: PathId, backup: bool) -> Self {
+        let state = State::Joining;
+        Self { path, state, lost: false, backup, min_rtt: 0, role: Some(Role::Active) }
+    }
+
+    /// The path it runs on.
+    pub fn path(&self) -> PathId {
+        self.path
+    }
+
+    /// How far it has got.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// It was lost and is not restored.
+    pub fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Established and not lost.
+    pub fn is_alive(&self) -> bool {
+        self.state == State::Established && !self.lost
+    }
+}
+
+/// The subflows of one connection under a policy.
+#[derive(Debug, Clone)]
+pub struct Driver {
+    assignment: Assignment,
+    stack: Stack,
+    established: bool,
+    subflows: Vec<Subflow>,
+    /// For each path, whether it is withdrawn.
+    withdrawn: Vec<bool>,
+    notify_at: Option<Bytes>,
+}
+
+impl Driver {
+    /// A connection whose initial subflow, number 0, is being opened on a path.
+    pub fn new(assignment: Assignment, stack: Stack, initial: PathId) -> Self {
+        Self {
+            withdrawn: vec![false; assignment.paths.len()],
+            assignment,
+            stack,
+            established: false,
+            subflows: vec![Subflow::new(initial, false)],
+            notify_at: None,
+        }
+    }
+
+    /// Every subflow so far, in order of creation.
+    pub fn subflows(&self) -> &[Subflow] {
+        &self.subflows
+    }
+
+    /// The first subflow being opened on a path, for stacks that report joins by path.
+    pub fn joining(&self, path: PathId) -> Option<SubflowId> {
+        let joining = |one: &Subflow| one.state == State::Joining && one.path == path;
+        self.subflows.iter().position(joining)
+    }
+
+    /// The path is withdrawn.
+    pub fn is_withdrawn(&self, path: PathId) -> bool {
+        self.withdrawn[path]
+    }
+
+    /// Smallest RTT seen on a subflow; takes effect at the next report.
+    pub fn set_min_rtt(&mut self, subflow: SubflowId, min_rtt: Nanos) {
+        self.subflows[subflow].min_rtt = min_rtt;
+    }
+
+    /// Something happened: appends what to do to `orders`.
+    pub fn handle(&mut self, report: Report, orders: &mut Vec<Order>) {
+        match report {
+            Report::Established => self.on_established(orders),
+            Report::Joined(id) => self.on_joined(id, orders),
+            Report::JoinedByPeer(path) => self.on_joined_by_peer(path, orders),
+            Report::JoinFailed(id) => self.subflows[id].state = State::Refused,
+            Report::Closed(id) => {
+                self.subflows[id].state = State::Closed;
+                self.lose(id, orders);
+            }
+            Report::Timeouts { subflow, consecutive } => {
+                self.on_timeouts(subflow, consecutive, orders)
+            }
+            Report::BytesSent(sent) => self.on_bytes_sent(sent, orders),
+            Report::Withdrawn(path) => self.withdrawn[path] = true,
+            Report::Readmitted(path) => self.withdrawn[path] = false,
+            Report::AddressRemoved(path) => self.on_address_removed(path, orders),
+            Report::AddressAnnounced(path) => self.on_address_announced(path, orders),
+            Report::PrioritySeen { subflow, backup } => self.on_priority(subflow, backup),
+            Report::RoleRefused(id) => {
+                self.subflows[id].role = None;
+                return;
+            }
+        }
+        self.order_roles(orders);
+    }
+
+    fn on_established(&mut self, orders: &mut Vec<Order>) {
+        if std::mem::replace(&mut self.established, true) {
+            return;
+        }
+        self.tell(Event::Established, orders);
+        for id in 0..self.subflows.len() {
+            if self.subflows[id].lost {
+                self.tell(Event::SubflowLost(id), orders);
+            }
+        }
+    }
+
+    fn on_joined(&mut self, id: SubflowId, orders: &mut Vec<Order>) {
+        self.subflows[id].state = State::Established;
+        if self.subflows[id].lost {
+            self.restore(id, orders);
+        } else {
+            self.tell(Event::SubflowEstablished(id), orders);
+        }
+    }
+
+    fn on_joined_by_peer(&mut self, path: PathId, orders: &mut Vec<Order>) {
+        if self.subflows.len() < MAX_SUBFLOWS {
+            self.subflows.push(Subflow::new(path, false));
+            self.on_joined(self.subflows.len() - 1, orders);
+        }
+    }
+
+    fn on_timeouts(&mut self, id: SubflowId, consecutive: u32, orders: &mut Vec<Order>) {
+        if self.subflows[id].state != State::Established {
+            return;
+        }
+        if consecutive >= LOST_AFTER_TIMEOUTS {
+            self.lose(id, orders);
+        } else if consecutive == 0 && self.subflows[id].lost {
+            self.restore(id, orders);
+        }
+    }
+
+    fn on_bytes_sent(&mut self, sent: Bytes, orders: &mut Vec<Order>) {
+        if self.notify_at.is_some_and(|at| sent >= at) {
+            self.notify_at = None;
+            self.tell(Event::BytesSent(sent), orders);
+        }
+    }
+
+    fn on_address_removed(&mut self, path: PathId, orders: &mut Vec<Order>) {
+        let open = |one: &Subflow| matches!(one.state, State::Joining | State::Established);
+        let on_path = self.subflows.iter().enumerate().filter(|(_, one)| one.path == path);
+        orders.extend(
+            on_path.filter(|(_, one)| open(one)).map(|(subflow, _)| Order::Close { subflow }),
+        );
+    }
+
+    fn on_address_announced(&mut self, path: PathId, orders: &mut Vec<Order>) {
+        for id in 0..self.subflows.len() {
+            if self.subflows[id].path == path && self.subflows[id].state == State::Closed {
+                self.order_connect(id, orders);
+            }
+        }
+    }
+
+    fn on_priority(&mut self, id: SubflowId, backup: bool) {
+        let known = self.subflows[id].role;
+        if known.is_none_or(|role| role.backup() != backup) {
+            self.subflows[id].role = Some(if backup { Role::Standby } else { Role::Active });
+        }
+    }
+
+    fn lose(&mut self, id: SubflowId, orders: &mut Vec<Order>) {
+        if std::mem::replace(&mut self.subflows[id].lost, true) || !self.established {
+            return;
+        }
+        let standby: Vec<_> =
+            (0..self.subflows.len()).filter(|&i| self.subflows[i].backup).collect();
+        self.tell(Event::SubflowLost(id), orders);
+        let successors = standby.into_iter().filter(|&i| !self.subflows[i].backup).collect();
+        orders.push(Order::NoteLost { subflow: id, successors });
+    }
+
+    fn restore(&mut self, id: SubflowId, orders: &mut Vec<Order>) {
+        self.subflows[id].lost = false;
+        if self.established {
+            orders.push(Order::NoteRestored { subflow: id });
+            self.tell(Event::SubflowRestored(id), orders);
+        }
+    }
+
+    /// Passes the event to the policy and carries out its commands.
+    fn tell(&mut self, event: Event, orders: &mut Vec<Order>) {
+        if !self.established {
+            return;
+        }
+        let subflows = self.subflows.iter().map(|one| SubflowView {
+            path: one.path,
+            alive: one.is_alive(),
+            backup: one.backup,
+            min_rtt: one.min_rtt,
+        });
+        let subflows: Vec<_> = subflows.collect();
+        let assignment = &mut self.assignment;
+        let view = View {
+            paths: &assignment.paths,
+            lsrr_honoured: assignment.lsrr_honoured,
+            subflows: &subflows,
+            size: assignment.size,
+        };
+        let mut commands = Vec::new();
+        assignment.policy.on_event(event, view, &mut commands);
+        for command in commands {
+            self.obey(command, orders);
+        }
+    }
+
+    fn obey(&mut self, command: Command, orders: &mut Vec<Order>) {
+        match command {
+            Command::Connect { path, backup } if self.subflows.len() < MAX_SUBFLOWS => {
+                self.subflows.push(Subflow::new(path, backup));
+                self.order_connect(self.subflows.len() - 1, orders);
+            }
+            Command::Connect { .. } => {}
+            Command::SetBackup { subflow, backup } => self.subflows[subflow].backup = backup,
+            Command::NotifyAtBytes(bytes) => {
+                self.notify_at = Some(bytes);
+                orders.push(Order::NotifyAtBytes(bytes));
+            }
+        }
+    }
+
+    fn order_connect(&mut self, id: SubflowId, orders: &mut Vec<Order>) {
+        let role = self.role(id, self.lacks_active());
+        let subflow = &mut self.subflows[id];
+        (subflow.state, subflow.role) = (State::Joining, Some(role));
+        orders.push(Order::Connect { subflow: id, path: subflow.path, role });
+    }
+
+    /// Roles that differ in the stack: active ones first, so that data keeps flowing.
+    fn order_roles(&mut self, orders: &mut Vec<Order>) {
+        let lacks_active = self.lacks_active();
+        let first = orders.len();
+        for id in 0..self.subflows.len() {
+            let role = self.role(id, lacks_active);
+            if self.takes_roles(id) && self.subflows[id].role != Some(role) {
+                self.subflows[id].role = Some(role);
+                orders.push(Order::SetRole { subflow: id, role });
+            }
+        }
+        orders[first..]
+            .sort_by_key(|order| !matches!(order, Order::SetRole { role: Role::Active, .. }));
+    }
+
+    fn takes_roles(&self, id: SubflowId) -> bool {
+        match self.subflows[id].state {
+            State::Established => self.established || self.stack.early_roles,
+            State::Joining => self.stack.early_roles,
+            State::Refused | State::Closed => false,
+        }
+    }
+
+    /// The role a subflow should have.
+    fn role(&self, id: SubflowId, lacks_active: bool) -> Role {
+        let subflow = &self.subflows[id];
+        match (self.withdrawn[subflow.path], self.stack.silences) {
+            (true, true) => Role::Silent,
+            (true, false) => Role::Standby,
+            (false, false) if lacks_active => Role::Active,
+            (false, _) if subflow.backup => Role::Standby,
+            (false, _) => Role::Active,
+        }
+    }
+
+    /// The stack would use withdrawn subflows as the last resort, because no active one is alive.
+    fn lacks_active(&self) -> bool {
+        let withdrawn = |one: &Subflow| self.withdrawn[one.path];
+        let active = |one: &Subflow| one.is_alive() && !one.backup && !withdrawn(one);
+        !self.stack.silences
+            && self.subflows.iter().any(withdrawn)
+            && !self.subflows.iter().any(active)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+//! The life cycle of subflows on an obedient stack, and on one that refuses orders.
+
+use super::*;
+use serde_json::{Value, json};
+
+const KIB: Bytes = 1024;
+
+/// A stack that carries out orders at once and reports the result.
+struct World {
+    driver: Driver,
+    /// For each subflow, its role in the stack.
+    roles: Vec<Role>,
+    orders: Vec<Order>,
+    refuses: bool,
+}
+
+/// Paths 0 to 3 are the pairs of two local and two remote interfaces.
+fn assignment(pm: &str, options: Value, size: TransferSize) -> Assignment {
+    let Value::Object(options) = options else { panic!("a map") };
+    let ends = |n: usize| PathEnds { local: n / 2, remote: n % 2 };
+    let paths: Vec<_> = (0..4).map(ends).collect();
+    Assignment::new(pm, &options, paths, size, false).expect("valid")
+}
+
+fn pcdc(options: Value) -> Assignment {
+    assignment("pcdc", options, TransferSize::Unlimited)
+}
+
+fn fullmesh() -> Assignment {
+    assignment("fullmesh", json!({}), TransferSize::Unlimited)
+}
+
+impl World {
+    fn new(assignment: Assignment, stack: Stack) -> Self {
+        let driver = Driver::new(assignment, stack, 0);
+        Self { driver, roles: vec![Role::Active], orders: Vec::new(), refuses: false }
+    }
+
+    fn established(assignment: Assignment, stack: Stack) -> Self {
+        let mut world = Self::new(assignment, stack);
+        world.tell(Report::Joined(0));
+        world.tell(Report::Established);
+        world
+    }
+
+    fn tell(&mut self, report: Report) {
+        let mut orders = Vec::new();
+        self.driver.handle(report, &mut orders);
+        self.orders.extend(orders.iter().cloned());
+        for order in orders {
+            match order {
+                Order::Connect { subflow, role, .. } => {
+                    self.roles.resize(self.roles.len().max(subflow + 1), role);
+                    self.roles[subflow] = role;
+                    self.tell(Report::Joined(subflow));
+                }
+                Order::SetRole { subflow, .. } if self.refuses => {
+                    self.tell(Report::RoleRefused(subflow));
+                }
+                Order::SetRole { subflow, role } => {
+                    assert_ne!(self.roles[subflow], role, "it changes nothing");
+                    self.roles[subflow] = role;
+                }
+                Order::Close { subflow } => self.tell(Report::Closed(subflow)),
+                _ => {}
+            }
+        }
+    }
+
+    fn time_out(&mut self, subflow: SubflowId, consecutive: u32) {
+        self.tell(Report::Timeouts { subflow, consecutive });
+    }
+
+    fn with(&self, role: Role) -> Vec<SubflowId> {
+        (0..self.roles.len()).filter(|&id| self.roles[id] == role).collect()
+    }
+
+    fn losses(&self) -> Vec<(SubflowId, Vec<SubflowId>)> {
+        let lost = self.orders.iter().filter_map(|order| match order {
+            Order::NoteLost { subflow, successors } => Some((*subflow, successors.clone())),
+            _ => None,
+        });
+        lost.collect()
+    }
+}
+
+#[test]
+fn nothing_is_ordered_before_the_connection_is_established() {
+    let mut world = World::new(fullmesh(), Stack::LINUX);
+    world.tell(Report::Joined(0));
+    world.tell(Report::Withdrawn(0));
+    world.time_out(0, 7);
+    world.time_out(0, 0);
+    assert_eq!(world.orders, []);
+    world.tell(Report::Established);
+    assert_eq!(world.driver.subflows().len(), 4);
+    assert_eq!(world.with(Role::Standby), [0]);
+}
+
+#[test]
+fn three_timeouts_in_a_row_are_a_loss_and_progress_ends_it() {
+    let options = json!({"active": [0], "standby_order": [2, 1, 3]});
+    let mut world = World::established(pcdc(options), Stack::LINUX);
+    let on_path_2 = world.driver.subflows().iter().position(|one| one.path() == 2).unwrap();
+    for consecutive in [1, 2] {
+        world.time_out(0, consecutive);
+        assert_eq!(world.with(Role::Active), [0]);
+    }
+    world.time_out(0, 3);
+    world.time_out(0, 4);
+    assert_eq!(world.losses(), [(0, vec![on_path_2])]);
+    assert!(world.with(Role::Active).contains(&on_path_2));
+    world.time_out(0, 0);
+    assert_eq!(world.with(Role::Active), [0]);
+    assert_eq!(world.orders.last(), Some(&Order::SetRole { subflow: 2, role: Role::Standby }));
+}
+
+#[test]
+fn a_closed_subflow_is_replaced_for_good() {
+    let options = json!({"active": [0, 1], "standby_order": [3, 2]});
+    let mut world = World::established(pcdc(options), Stack::LINUX);
+    world.tell(Report::Closed(1));
+    world.time_out(1, 0);
+    assert_eq!(world.losses(), [(1, vec![3])]);
+    assert!(world.with(Role::Active).contains(&3));
+}
+
+#[test]
+fn active_ones_are_ordered_before_others_fall_silent() {
+    let mut world = World::established(pcdc(json!({"active": [0, 1]})), Stack::LINUX);
+    world.driver.set_min_rtt(1, 1);
+    let before = world.orders.len();
+    world.tell(Report::Withdrawn(0));
+    world.tell(Report::Withdrawn(1));
+    let roles = world.orders[before..].iter().filter_map(|order| match order {
+        Order::SetRole { role, .. } => Some(*role),
+        _ => None,
+    });
+    // Path 0; then the last resort takes over before path 1 goes.
+    let standby = Role::Standby;
+    assert_eq!(roles.collect::<Vec<_>>(), [standby, Role::Active, Role::Active, standby]);
+}
+
+#[test]
+fn a_withdrawn_path_is_silent_whatever_the_policy_wants() {
+    let mut world = World::established(pcdc(json!({"active": [0, 1]})), Stack::SIMULATED);
+    world.tell(Report::Withdrawn(1));
+    assert_eq!((world.with(Role::Active), world.with(Role::Standby)), (vec![0], vec![2, 3]));
+    world.tell(Report::Withdrawn(0));
+    assert_eq!((world.with(Role::Silent), world.with(Role::Standby)), (vec![0, 1], vec![2, 3]));
+    world.tell(Report::Readmitted(1));
+    world.tell(Report::Readmitted(0));
+    assert_eq!((world.with(Role::Active), world.with(Role::Standby)), (vec![0, 1], vec![2, 3]));
+}
+
+#[test]
+fn a_stack_without_silence_is_given_other_active_subflows_instead() {
+    let mut world = World::established(pcdc(json!({"active": [0, 1]})), Stack::LINUX);
+    world.tell(Report::Withdrawn(1));
+    assert_eq!((world.with(Role::Active), world.with(Role::Standby)), (vec![0], vec![1, 2, 3]));
+    // No active one is left: the others are the last resort, the withdrawn ones are not.
+    world.tell(Report::Withdrawn(0));
+    assert_eq!((world.with(Role::Active), world.with(Role::Standby)), (vec![2, 3], vec![0, 1]));
+    world.tell(Report::Readmitted(0));
+    assert_eq!((world.with(Role::Active), world.with(Role::Standby)), (vec![0], vec![1, 2, 3]));
+}
+
+#[test]
+fn subflows_opened_on_a_withdrawn_path_are_withdrawn_too() {
+    for (stack, role) in [(Stack::SIMULATED, Role::Silent), (Stack::LINUX, Role::Standby)] {
+        let mut world = World::new(fullmesh(), stack);
+        world.tell(Report::Joined(0));
+        world.tell(Report::Withdrawn(2));
+        world.tell(Report::Established);
+        assert_eq!(world.roles, [Role::Active, Role::Active, role, Role::Active]);
+    }
+}
+
+#[test]
+fn a_refused_role_is_ordered_again_after_another_report() {
+    let mut world = World::established(fullmesh(), Stack::LINUX);
+    world.refuses = true;
+    world.tell(Report::Withdrawn(2));
+    assert!(world.with(Role::Standby).is_empty());
+    let refused = world.orders.len();
+    world.time_out(3, 0);
+    assert_eq!(world.orders.len(), refused + 1);
+    world.refuses = false;
+    world.time_out(3, 0);
+    assert_eq!(world.with(Role::Standby), [2]);
+    world.time_out(3, 0);
+    assert_eq!(world.orders.len(), refused + 2);
+}
+
+#[test]
+fn a_priority_that_differs_in_the_stack_is_set_again() {
+    let mut world = World::established(pcdc(json!({"active": [0]})), Stack::LINUX);
+    world.roles[3] = Role::Active;
+    world.tell(Report::PrioritySeen { subflow: 3, backup: false });
+    assert_eq!(world.with(Role::Standby), [1, 2, 3]);
+    let orders = world.orders.len();
+    world.tell(Report::PrioritySeen { subflow: 3, backup: true });
+    assert_eq!(world.orders.len(), orders);
+}
+
+#[test]
+fn a_subflow_opened_by_the_peer_is_managed_too() {
+    let mut world = World::established(pcdc(json!({"active": [0]})), Stack::LINUX);
+    world.roles.push(Role::Active);
+    world.tell(Report::JoinedByPeer(3));
+    assert_eq!(world.driver.subflows()[4].path(), 3);
+    assert_eq!(world.roles[4], Role::Standby);
+}
+
+#[test]
+fn there_are_never_more_subflows_than_a_connection_can_have() {
+    let options = json!({"ndiffports": MAX_SUBFLOWS});
+    let mut world =
+        World::established(assignment("ndiffports", options, TransferSize::Unknown), Stack::LINUX);
+    assert_eq!(world.driver.subflows().len(), MAX_SUBFLOWS);
+    world.tell(Report::JoinedByPeer(0));
+    assert_eq!(world.driver.subflows().len(), MAX_SUBFLOWS);
+}
+
+#[test]
+fn joins_are_distinguished_by_their_path() {
+    let mut world = World::new(fullmesh(), Stack::LINUX);
+    let mut orders = Vec::new();
+    world.driver.handle(Report::Joined(0), &mut orders);
+    world.driver.handle(Report::Established, &mut orders);
+    assert_eq!(world.driver.joining(0), None);
+    assert_eq!(world.driver.joining(2), Some(2));
+    world.driver.handle(Report::JoinFailed(2), &mut orders);
+    assert_eq!(world.driver.joining(2), None);
+    assert_eq!(world.driver.subflows()[2].state(), State::Refused);
+    assert!(orders.iter().all(|order| matches!(order, Order::Connect { .. })));
+}
+
+#[test]
+fn a_removed_address_closes_its_subflows_and_an_announced_one_reopens_them() {
+    let options = json!({"active": [0, 1], "standby_order": [2, 3]});
+    let mut world = World::established(pcdc(options), Stack::LINUX);
+    world.tell(Report::AddressRemoved(1));
+    assert_eq!(world.driver.subflows()[1].state(), State::Closed);
+    assert_eq!(world.losses(), [(1, vec![2])]);
+    world.tell(Report::AddressAnnounced(3));
+    assert_eq!(world.driver.subflows()[1].state(), State::Closed);
+    world.tell(Report::AddressAnnounced(1));
+    assert_eq!(world.driver.subflows().len(), 4);
+    assert!(world.driver.subflows()[1].is_alive());
+    assert_eq!(world.with(Role::Active), [0, 1]);
+    assert!(world.orders.contains(&Order::NoteRestored { subflow: 1 }));
+}
+
+#[test]
+fn the_classes_of_a_stream_follow_the_bytes_sent() {
+    let unknown = assignment("pcdc", json!({}), TransferSize::Unknown);
+    let mut world = World::established(unknown, Stack::LINUX);
+    for (sent, active) in [(1, 1), (512 * KIB - 1, 1), (512 * KIB, 2), (1024 * KIB, 4)] {
+        world.tell(Report::BytesSent(sent));
+        assert_eq!(world.with(Role::Active).len(), active, "{sent}");
+    }
+    assert_eq!(world.driver.assignment.thresholds(), [512 * KIB, 1024 * KIB]);
+}
+
+#[test]
+fn the_policy_of_one_connection_knows_nothing_of_anothers() {
+    let unknown = assignment("pcdc", json!({}), TransferSize::Unknown);
+    let mut first = World::established(unknown.clone(), Stack::LINUX);
+    let second = World::established(unknown, Stack::LINUX);
+    first.tell(Report::BytesSent(2048 * KIB));
+    assert_eq!((first.with(Role::Active).len(), second.with(Role::Active).len()), (4, 1));
+}

@@ -1,0 +1,132 @@
+//! What a path manager is: the trait, its input events, and the commands it may give.
+
+use super::declaration::OptionInfo;
+use crate::error::SpecError;
+use crate::units::{Bytes, Nanos};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Maximum number of subflows of a connection: sets of them have 64 bits. No more are opened.
+pub const MAX_SUBFLOWS: usize = 64;
+/// The number of a path in the topology.
+pub type PathId = usize;
+/// The number of a subflow in its connection, in order of creation; 0 is the initial one.
+pub type SubflowId = usize;
+
+/// A pair of interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathEnds {
+    /// Number of the local interface.
+    pub local: usize,
+    /// Number of the remote interface.
+    pub remote: usize,
+}
+
+/// What is known about the number of payload bytes before a transfer begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TransferSize {
+    /// This many bytes.
+    Known(Bytes),
+    /// No end: a saturated sender, the papers' "large stream".
+    Unlimited,
+    /// Unknown: only the bytes sent so far are known.
+    Unknown,
+}
+
+/// What a policy knows when an event reaches it.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    /// Every path of the topology.
+    pub paths: &'a [PathEnds],
+    /// The network obeys loose source routes (RFC 791), which only binder uses.
+    pub lsrr_honoured: bool,
+    /// Every subflow so far.
+    pub subflows: &'a [SubflowView],
+    /// How much there will be to send.
+    pub size: TransferSize,
+}
+
+/// A subflow as a policy sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubflowView {
+    /// The path it runs on.
+    pub path: PathId,
+    /// Established and not lost.
+    pub alive: bool,
+    /// Carries no data while an active one is alive (RFC 8684 section 3.3.8).
+    pub backup: bool,
+    /// Smallest RTT seen, 0 before the first sample: the path's own, without the queue that the
+    /// connection's data builds.
+    pub min_rtt: Nanos,
+}
+
+/// What happened. Facts in the past tense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// The connection is fully established (first DATA_ACK received, RFC 8684 section 3.1) and the
+    /// peer's other addresses are known (ADD_ADDR, section 3.4.1). `View::subflows[0]` is the
+    /// initial subflow.
+    Established,
+    /// A subflow finished its handshake.
+    SubflowEstablished(SubflowId),
+    /// A subflow stopped making progress (repeated timeouts) or its path went away.
+    SubflowLost(SubflowId),
+    /// A lost subflow made progress again.
+    SubflowRestored(SubflowId),
+    /// The sender has sent this many payload bytes; answers [`Command::NotifyAtBytes`].
+    BytesSent(Bytes),
+}
+
+/// What a policy wants done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// Open a subflow on a path.
+    Connect {
+        /// The path.
+        path: PathId,
+        /// Join as backup (MP_JOIN's B bit).
+        backup: bool,
+    },
+    /// Change a subflow's priority on both sides (MP_PRIO).
+    SetBackup {
+        /// The subflow.
+        subflow: SubflowId,
+        /// The new value.
+        backup: bool,
+    },
+    /// Notify the policy once this many payload bytes were sent.
+    NotifyAtBytes(Bytes),
+}
+
+/// A path-management policy.
+pub trait PathManager: Sized {
+    /// Its options with their defaults; path numbers in them are checked by the code that reads them.
+    type Options: Default + Serialize + DeserializeOwned;
+
+    /// What its options mean, one entry per field.
+    const OPTIONS: &'static [OptionInfo] = &[];
+
+    /// The policy with its options.
+    ///
+    /// # Errors
+    /// The name of the invalid option.
+    fn new(options: Self::Options) -> Result<Self, SpecError>;
+
+    /// The path for the initial subflow when the user named none; `default` is the topology's.
+    fn initial_path(&self, _paths: &[PathEnds], _size: TransferSize, default: PathId) -> PathId {
+        default
+    }
+
+    /// Numbers of sent bytes for which it may give [`Command::NotifyAtBytes`].
+    fn thresholds(&self) -> Vec<Bytes> {
+        Vec::new()
+    }
+
+    /// An event happened; commands are appended to `commands` and carried out in order.
+    fn on_event(&mut self, event: Event, view: View<'_>, commands: &mut Vec<Command>);
+}

@@ -1,0 +1,70 @@
+//! What a trial is: the network, what runs on it, and for how long.
+
+use super::script::ScriptSpec;
+use crate::network::NetworkSpec;
+use crate::pathmanager::{OptionMap, PathId};
+use crate::units::{Bytes, Nanos};
+use serde::Deserialize;
+
+/// One simulated measurement.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrialSpec {
+    /// The network between the two sites, including the TCP connections that share it.
+    pub network: NetworkSpec,
+    /// Path manager.
+    pub pm: String,
+    /// Congestion control.
+    pub cc: String,
+    /// Scheduler.
+    pub scheduler: String,
+    /// Opportunistic retransmission and penalisation, as in the v0.9x kernels.
+    #[serde(default)]
+    pub opportunistic: bool,
+    /// Data is ECN-capable (RFC 3168); on by default, as in the papers.
+    #[serde(default = "yes")]
+    pub ecn: bool,
+    /// Segments leave in bursts, as with segmentation offload.
+    #[serde(default)]
+    pub tso: bool,
+    /// What the bytes of the buffer are charged with: "payload", or "linux" for socket memory as the
+    /// kernel counts it.
+    #[serde(default = "payload")]
+    pub accounting: String,
+    /// Connection-level send and receive buffer, bytes each: of payload, or the value given to
+    /// `SO_SNDBUF` and `SO_RCVBUF`.
+    pub buffer_bytes: Bytes,
+    /// Payload bytes of a full segment. With accounting "linux" they include the DSS option, as on the
+    /// wire.
+    pub mss: u32,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Saturated sender for this long; none for a transfer.
+    #[serde(default)]
+    pub duration_ns: Option<Nanos>,
+    /// Transfer of this many bytes; none for a saturated sender.
+    #[serde(default)]
+    pub transfer_bytes: Option<Bytes>,
+    /// A transfer is given up after this long.
+    pub deadline_ns: Nanos,
+    /// Path of the first handshake; none leaves it to the path manager.
+    #[serde(default)]
+    pub initial_path: Option<PathId>,
+    /// Options of the path manager, by name.
+    #[serde(default)]
+    pub pm_options: OptionMap,
+    /// The path manager knows beforehand how much there is to send; otherwise it sees only what was sent.
+    #[serde(default = "yes")]
+    pub size_known: bool,
+    /// Scripted events.
+    #[serde(default)]
+    pub script: Vec<ScriptSpec>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn payload() -> String {
+    "payload".into()
+}
