@@ -1,8 +1,7 @@
-//! A socket of a measurement: created, set up, read back, asked for its statistics, torn down.
+//! A socket of a measurement: creating it, setting it up, reading back settings and statistics, closing it.
 
 use crate::address;
-use crate::config::Config;
-use crate::info::{FullInfo, MptcpInfo, SubflowInfo, TcpInfo};
+use crate::meter::info::{FullInfo, MptcpInfo, SubflowInfo, TcpInfo};
 use crate::sys;
 use serde::Serialize;
 use std::io;
@@ -14,7 +13,7 @@ const CC_NAME_ROOM: usize = 16;
 /// Room for `struct tcp_info`.
 const TCP_INFO_ROOM: usize = 512;
 
-/// Send and receive buffer as the kernel holds them: twice what was granted.
+/// Send and receive buffer as the kernel stores them: twice what was granted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Buffers {
     /// `SO_SNDBUF`, bytes.
@@ -37,18 +36,18 @@ pub fn is_unsupported(error: &io::Error) -> bool {
     )
 }
 
-/// Asks for buffers of `config`'s size. Above the system's maximum only a privileged process gets
-/// them; what was granted is read back with [`buffers`].
-pub fn set_buffers(fd: BorrowedFd<'_>, config: &Config) -> Result<(), String> {
+/// Requests buffers of this size. Above the system's maximum only a privileged process gets them;
+/// read back what was granted with [`buffers`].
+pub fn set_buffers(fd: BorrowedFd<'_>, bytes: u32) -> Result<(), String> {
     let options = [
         (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE, "SO_SNDBUF"),
         (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, "SO_RCVBUF"),
     ];
     for (plain, force, name) in options {
-        let value = config.buffer_bytes.to_ne_bytes();
+        let value = bytes.to_ne_bytes();
         sys::set_option(fd, libc::SOL_SOCKET, plain, &value)
-            .map_err(|error| format!("setting {name} to {}: {error}", config.buffer_bytes))?;
-        if integer(fd, libc::SOL_SOCKET, plain).unwrap_or(0) < 2 * config.buffer_bytes {
+            .map_err(|error| format!("setting {name} to {}: {error}", bytes))?;
+        if integer(fd, libc::SOL_SOCKET, plain).unwrap_or(0) < 2 * bytes {
             // Refused without the privilege; the effective value shows it.
             let _ = sys::set_option(fd, libc::SOL_SOCKET, force, &value);
         }
@@ -56,7 +55,7 @@ pub fn set_buffers(fd: BorrowedFd<'_>, config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// The buffers in force.
+/// The effective buffers.
 pub fn buffers(fd: BorrowedFd<'_>) -> io::Result<Buffers> {
     Ok(Buffers {
         sndbuf: integer(fd, libc::SOL_SOCKET, libc::SO_SNDBUF)?,
@@ -64,8 +63,8 @@ pub fn buffers(fd: BorrowedFd<'_>) -> io::Result<Buffers> {
     })
 }
 
-/// Chooses the congestion control. On a bound socket, whose first subflow exists: only that one
-/// refuses.
+/// Sets the congestion control. Requires a bound socket, whose first subflow exists: only that
+/// subflow can refuse.
 pub fn set_congestion_control(fd: BorrowedFd<'_>, name: &str) -> Result<(), String> {
     sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes()).map_err(|error| {
         let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -83,7 +82,7 @@ pub fn set_congestion_control(fd: BorrowedFd<'_>, name: &str) -> Result<(), Stri
     })
 }
 
-/// The congestion control in force on the first subflow.
+/// The effective congestion control of the first subflow.
 pub fn congestion_control(fd: BorrowedFd<'_>) -> io::Result<String> {
     let name = sys::option(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, CC_NAME_ROOM)?;
     Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
@@ -98,8 +97,10 @@ fn integer(fd: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<u32> {
 /// The connection and its subflows at one moment.
 #[derive(Debug, Clone)]
 pub struct Statistics {
-    /// Payload bytes given to another subflow to send again.
+    /// Payload bytes reinjected on another subflow.
     pub reinjected: u64,
+    /// Grows with the payload that the peer acknowledged, from an unspecified origin.
+    pub acknowledged: u64,
     /// The subflows.
     pub subflows: Vec<SubflowInfo>,
 }
@@ -124,10 +125,14 @@ pub fn statistics(stream: &TcpStream, mptcp: bool) -> Result<Statistics, NoStati
         NoStatistics::Other(format!("MPTCP_FULL_INFO, which Linux has since 6.5: {error}"))
     })?;
     let info = FullInfo::parse(&raw);
-    Ok(Statistics { reinjected: info.mptcp.bytes_reinjected.unwrap_or(0), subflows: info.subflows })
+    Ok(Statistics {
+        reinjected: info.mptcp.bytes_reinjected.unwrap_or(0),
+        acknowledged: info.mptcp.snd_una,
+        subflows: info.subflows,
+    })
 }
 
-/// `MPTCP_INFO`. A connection that became plain TCP passes the question on to TCP, which knows no
+/// `MPTCP_INFO`. A connection that became plain TCP passes the request on to TCP, which has no
 /// such option (net/mptcp/sockopt.c, `mptcp_getsockopt`).
 fn connection_info(stream: &TcpStream) -> Result<MptcpInfo, NoStatistics> {
     match sys::option(stream.as_fd(), sys::SOL_MPTCP, sys::MPTCP_INFO, 256) {
@@ -145,10 +150,11 @@ fn plain_statistics(stream: &TcpStream) -> io::Result<Statistics> {
     let bytes = sys::option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, TCP_INFO_ROOM)?;
     let tcp = TcpInfo::parse(&bytes);
     let (local, remote) = (stream.local_addr()?, stream.peer_addr()?);
-    Ok(Statistics { reinjected: 0, subflows: vec![SubflowInfo { id: 1, local, remote, tcp }] })
+    let subflows = vec![SubflowInfo { id: 1, local, remote, tcp }];
+    Ok(Statistics { reinjected: 0, acknowledged: tcp.bytes_acked, subflows })
 }
 
-/// Starts to connect to `remote`.
+/// Starts connecting to `remote`.
 pub fn connect(fd: BorrowedFd<'_>, remote: SocketAddr) -> io::Result<()> {
     match sys::connect(fd, &address::encode(remote)) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
@@ -156,9 +162,9 @@ pub fn connect(fd: BorrowedFd<'_>, remote: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// Ends a connection at once: what is queued is thrown away, the peer gets a reset (MP_FASTCLOSE),
-/// and the kernel keeps no orphan that would go on sending.
+/// Ends a connection at once: queued data is discarded, the peer gets a reset (MP_FASTCLOSE),
+/// and the kernel keeps no orphan that would continue sending.
 pub fn abort(stream: TcpStream) {
-    // A socket that is not connected any more refuses; closing it is then enough.
+    // A socket that is no longer connected refuses; closing it is then enough.
     let _ = sys::connect(stream.as_fd(), &[0; 16]);
 }

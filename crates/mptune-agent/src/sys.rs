@@ -1,7 +1,7 @@
 //! The system calls that `std` does not offer, each behind a safe signature.
 //!
-//! The only file of the crate with `unsafe`. No policy: what is asked of the kernel, and what an
-//! error means, is decided by the callers.
+//! The only file of the crate with `unsafe`. No policy: the callers decide what to ask the kernel
+//! and what an error means.
 
 #![allow(unsafe_code)]
 
@@ -39,7 +39,7 @@ pub struct Watch<'a> {
     pub fd: BorrowedFd<'a>,
     /// `POLLIN` or `POLLOUT`.
     pub events: i16,
-    /// Set by [`wait`]: the events, an error or a hang-up happened.
+    /// Set by [`wait`]: the events, an error or a hang-up occurred.
     pub ready: bool,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// What `MPTCP_FULL_INFO` returned, not yet taken apart.
+/// What `MPTCP_FULL_INFO` returned, not yet parsed.
 pub struct RawFullInfo {
     /// `struct mptcp_full_info`, as long as the kernel wrote it.
     pub header: Vec<u8>,
@@ -69,14 +69,24 @@ fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// The calling thread, and only it, continues in the network namespace at `path`.
+/// Moves the calling thread, and only it, to the network namespace at `path`.
 pub fn enter_network_namespace(path: &Path) -> io::Result<()> {
     let namespace = File::open(path)?;
     // SAFETY: setns takes a descriptor that is open here and an integer.
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// The kernel kills this process when its parent ends. False if the parent ended meanwhile.
+/// Moves the process, which has one thread, to the user namespace at `path` as its root; keeps its
+/// files in /proc readable for other processes of its user, which a change of user would prevent.
+pub fn enter_user_namespace(path: &Path) -> io::Result<()> {
+    let namespace = File::open(path)?;
+    // SAFETY: setns takes a descriptor that is open here and an integer.
+    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWUSER) })?;
+    // SAFETY: PR_SET_DUMPABLE takes one integer and touches no memory.
+    check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1 as libc::c_ulong) }).map(drop)
+}
+
+/// Makes the kernel kill this process when its parent ends. False if the parent has already ended.
 pub fn die_with_parent() -> io::Result<bool> {
     let parent = parent_id();
     // SAFETY: PR_SET_PDEATHSIG takes one integer and touches no memory.
@@ -84,8 +94,8 @@ pub fn die_with_parent() -> io::Result<bool> {
     Ok(parent_id() == parent)
 }
 
-/// Withholds SIGTERM and SIGINT from this thread and those it starts; they are read from the
-/// descriptor (128 bytes each, the first four are the number).
+/// Blocks SIGTERM and SIGINT in this thread and those it starts; read them from the descriptor
+/// (128 bytes each, the first four are the number).
 pub fn signals_as_file() -> io::Result<File> {
     // SAFETY: sigset_t is plain data, for which all zeros is a value; the calls write only to it,
     // and signalfd's new descriptor has no other owner.
@@ -101,14 +111,6 @@ pub fn signals_as_file() -> io::Result<File> {
         let fd = check(libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))?;
         Ok(File::from_raw_fd(fd))
     }
-}
-
-/// A counter that makes itself readable (eventfd): 8 bytes in, 8 bytes out.
-pub fn event_file() -> io::Result<File> {
-    // SAFETY: eventfd takes integers; the new descriptor has no other owner.
-    let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-    // SAFETY: as above.
-    Ok(unsafe { File::from_raw_fd(fd) })
 }
 
 /// A non-blocking socket that no child process inherits.
@@ -152,7 +154,7 @@ pub fn option(fd: BorrowedFd<'_>, level: i32, name: i32, room: usize) -> io::Res
     let mut value = vec![0u8; room];
     let mut length = room as libc::socklen_t;
     let data = value.as_mut_ptr().cast();
-    // SAFETY: the kernel writes at most `length` bytes, the length of the vector, and says how
+    // SAFETY: the kernel writes at most `length` bytes, the length of the vector, and reports how
     // many.
     check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, data, &mut length) })?;
     value.truncate(length as usize);
@@ -183,7 +185,7 @@ pub fn full_info(fd: BorrowedFd<'_>) -> io::Result<RawFullInfo> {
     Ok(RawFullInfo { header, subflow_infos, tcp_infos })
 }
 
-/// Waits until a descriptor is ready, a signal came or the time is over.
+/// Waits until a descriptor is ready, a signal arrived or the time is over.
 pub fn wait(watches: &mut [Watch<'_>], timeout: Duration) -> io::Result<()> {
     let mut polled: Vec<_> = watches
         .iter()
@@ -208,9 +210,18 @@ pub fn wait(watches: &mut [Watch<'_>], timeout: Duration) -> io::Result<()> {
 
 /// Processor time of all threads of this process so far, nanoseconds.
 pub fn cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// CLOCK_MONOTONIC, which all processes of a machine share, nanoseconds.
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec; the clock exists on every Linux, so the call cannot
+    // SAFETY: the kernel writes one timespec; the clocks exist on every Linux, so the call cannot
     // fail.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -1,6 +1,6 @@
 //! Bytes per bin of time, bins of equal width.
 //!
-//! A bin holds what came after its beginning and up to its end: (k w, (k + 1) w]. So every byte of
+//! A bin holds what arrived after its beginning and up to its end: (k w, (k + 1) w]. So every byte of
 //! a measurement that ends at `end` lies in the first ceil(end / w) bins.
 
 /// Bytes over time.
@@ -26,9 +26,10 @@ impl Bins {
     }
 
     /// The bins up to `end_ns`, the last one possibly shorter than the others.
-    pub fn until(mut self, end_ns: u64) -> Vec<u64> {
-        self.bytes.resize(end_ns.div_ceil(self.width_ns) as usize, 0);
-        self.bytes
+    pub fn until(&self, end_ns: u64) -> Vec<u64> {
+        let mut bytes = self.bytes.clone();
+        bytes.resize(end_ns.div_ceil(self.width_ns) as usize, 0);
+        bytes
     }
 }
 
@@ -43,7 +44,7 @@ mod tests {
         for (at_ns, bytes) in [(0, 1), (100, 2), (101, 4), (350, 8)] {
             bins.add(at_ns, bytes);
         }
-        assert_eq!(bins.clone().until(350), [3, 4, 0, 8]);
+        assert_eq!(bins.until(350), [3, 4, 0, 8]);
         assert_eq!(bins.until(501), [3, 4, 0, 8, 0, 0]);
     }
 

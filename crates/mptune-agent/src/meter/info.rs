@@ -1,8 +1,8 @@
 //! `struct tcp_info`, `struct mptcp_info` and `struct mptcp_full_info`, read from bytes.
 //!
-//! Layouts: Linux `include/uapi/linux/tcp.h` and `include/uapi/linux/mptcp.h`. Both only ever grew
-//! at the end, so a field is read where it stands and is none when the running kernel's structure
-//! ends before it; the headers of the machine that compiled this do not matter.
+//! Layouts: Linux `include/uapi/linux/tcp.h` and `include/uapi/linux/mptcp.h`. Both have only grown
+//! at the end, so a field is read at its offset and is none if the running kernel's structure
+//! ends before it; the headers of the build machine do not matter.
 
 use crate::address;
 use crate::sys::{FULL_INFO_HEADER, RawFullInfo};
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 /// `MPTCP_INFO_FLAG_FALLBACK`.
 const FLAG_FALLBACK: u32 = 1;
-/// Offset of the remote address in `struct mptcp_subflow_info`; the local one stands at 8.
+/// Offset of the remote address in `struct mptcp_subflow_info`; the local one is at 8.
 const SUBFLOW_REMOTE: usize = 8 + 128;
 
 macro_rules! read {
@@ -30,17 +30,19 @@ pub struct TcpInfo {
     pub min_rtt_ns: u64,
     /// Congestion window, segments.
     pub cwnd: u32,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmitted: u32,
-    /// Retransmission timeouts, those of the handshake included; none before Linux 6.7.
+    /// Retransmission timeouts, including those of the handshake; none before Linux 6.7.
     pub timeouts: Option<u16>,
     /// Zero-window or tail probes in a row without an answer.
     pub probes: u8,
+    /// Payload bytes the peer acknowledged, and one for the handshake.
+    pub bytes_acked: u64,
     /// Payload bytes received in sequence on this subflow.
     pub bytes_received: u64,
-    /// Payload bytes sent, those sent again included.
+    /// Payload bytes sent, retransmissions included.
     pub bytes_sent: u64,
-    /// Payload bytes sent again.
+    /// Payload bytes retransmitted.
     pub bytes_retransmitted: u64,
 }
 
@@ -48,7 +50,7 @@ impl TcpInfo {
     /// Reads a `struct tcp_info` of any length.
     pub fn parse(bytes: &[u8]) -> Self {
         let micros = |offset| u64::from(read!(u32, bytes, offset).unwrap_or(0)) * 1000;
-        // All ones stands for "not measured".
+        // All ones means "not measured".
         let min_rtt = read!(u32, bytes, 148).filter(|&rtt| rtt != u32::MAX).unwrap_or(0);
         Self {
             srtt_ns: micros(68),
@@ -57,6 +59,7 @@ impl TcpInfo {
             retransmitted: read!(u32, bytes, 100).unwrap_or(0),
             timeouts: read!(u16, bytes, 240),
             probes: bytes.get(3).copied().unwrap_or(0),
+            bytes_acked: read!(u64, bytes, 120).unwrap_or(0),
             bytes_received: read!(u64, bytes, 128).unwrap_or(0),
             bytes_sent: read!(u64, bytes, 200).unwrap_or(0),
             bytes_retransmitted: read!(u64, bytes, 208).unwrap_or(0),
@@ -69,7 +72,9 @@ impl TcpInfo {
 pub struct MptcpInfo {
     /// The connection became plain TCP.
     pub fallback: bool,
-    /// Payload bytes given to another subflow to send again; none before Linux 6.5.
+    /// First byte of the payload's sequence that the peer has not acknowledged.
+    pub snd_una: u64,
+    /// Payload bytes reinjected on another subflow; none before Linux 6.5.
     pub bytes_reinjected: Option<u64>,
 }
 
@@ -78,12 +83,13 @@ impl MptcpInfo {
     pub fn parse(bytes: &[u8]) -> Self {
         Self {
             fallback: read!(u32, bytes, 8).unwrap_or(0) & FLAG_FALLBACK != 0,
+            snd_una: read!(u64, bytes, 24).unwrap_or(0),
             bytes_reinjected: read!(u64, bytes, 48),
         }
     }
 }
 
-/// One subflow at one moment, as its own end sees it.
+/// One subflow at one moment, as seen by its own end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubflowInfo {
     /// The kernel's number of the subflow in its connection, never used twice.
@@ -96,7 +102,7 @@ pub struct SubflowInfo {
     pub tcp: TcpInfo,
 }
 
-/// The connection and the subflows it has at one moment.
+/// The connection and its subflows at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FullInfo {
     /// The connection.
@@ -106,7 +112,7 @@ pub struct FullInfo {
 }
 
 impl FullInfo {
-    /// Takes apart what the kernel wrote; the strides are the ones it says it used.
+    /// Parses what the kernel wrote, using the strides it reports.
     pub fn parse(raw: &RawFullInfo) -> Self {
         let size = |offset| read!(u32, raw.header, offset).unwrap_or(0) as usize;
         let (tcp_stride, subflow_stride, count) = (size(4), size(12), size(16));
@@ -149,7 +155,7 @@ mod tests {
         for (offset, value) in [(68, 20_000u32), (80, 33), (100, 7), (148, 19_000)] {
             put(&mut bytes, offset, &value.to_ne_bytes());
         }
-        for (offset, value) in [(128, 1u64 << 40), (200, 5_000), (208, 300)] {
+        for (offset, value) in [(120, 1), (128, 1u64 << 40), (200, 5_000), (208, 300)] {
             put(&mut bytes, offset, &value.to_ne_bytes());
         }
         put(&mut bytes, 240, &2u16.to_ne_bytes());
@@ -185,6 +191,7 @@ mod tests {
             retransmitted: 7,
             timeouts: Some(2),
             probes: 5,
+            bytes_acked: 1,
             bytes_received: 1 << 40,
             bytes_sent: 5_000,
             bytes_retransmitted: 300,
@@ -194,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_kernel_gives_what_it_has() {
+    fn an_older_kernel_reports_what_it_has() {
         let linux_6_1 = TcpInfo::parse(&tcp_info(240));
         assert_eq!((linux_6_1.timeouts, linux_6_1.bytes_sent), (None, 5_000));
         let linux_4_9 = TcpInfo::parse(&tcp_info(160));
@@ -213,10 +220,11 @@ mod tests {
     fn fallback_and_reinjection_of_the_connection() {
         let mut bytes = vec![0; 96];
         put(&mut bytes, 8, &3u32.to_ne_bytes());
+        put(&mut bytes, 24, &9u64.to_ne_bytes());
         put(&mut bytes, 48, &11u64.to_ne_bytes());
         let info = MptcpInfo::parse(&bytes);
         assert!(info.fallback);
-        assert_eq!(info.bytes_reinjected, Some(11));
+        assert_eq!((info.snd_una, info.bytes_reinjected), (9, Some(11)));
         put(&mut bytes, 8, &2u32.to_ne_bytes());
         assert!(!MptcpInfo::parse(&bytes).fallback);
         assert_eq!(MptcpInfo::parse(&bytes[..48]).bytes_reinjected, None);

@@ -1,12 +1,12 @@
-//! The payload: bytes that follow from the seed and from their position, made and checked fast.
+//! The payload: bytes determined by the seed and their position, generated and checked fast.
 //!
-//! Not for secrecy. Byte `p` is that of a random block of 64 KiB at `p` modulo its size, XORed with
-//! a key of 8 bytes that differs from block to block. A stream in which bytes are lost, doubled or
+//! Not for secrecy. Byte `p` is the byte at `p` modulo the size of a random block of 64 KiB, XORed with
+//! a key of 8 bytes that differs from block to block. A stream in which bytes are lost, duplicated or
 //! swapped therefore differs from the pattern within a few bytes of the fault, whatever the
-//! distance of the shift. Both directions are one XOR per 8 bytes: gigabytes per second, far above
+//! distance of the shift. Both directions take one XOR per 8 bytes: gigabytes per second, far above
 //! what is measured.
 
-/// Bytes of the random block; fits the second-level cache together with what is compared with it.
+/// Bytes of the random block; fits the second-level cache together with the data it is compared with.
 const BLOCK: usize = 64 * 1024;
 /// Bytes checked at a time.
 const CHUNK: usize = 16 * 1024;
@@ -44,7 +44,7 @@ impl Pattern {
     }
 
     fn fill_within_block(&self, number: u64, start: usize, out: &mut [u8]) {
-        // The key as it lies over the words that begin at `start`.
+        // The key as aligned with the words that begin at `start`.
         let key = mix(!self.seed ^ number).rotate_right(8 * (start % 8) as u32);
         let source = &self.block[start..start + out.len()];
         let mut words = out.chunks_exact_mut(8);
@@ -87,7 +87,7 @@ mod tests {
         out
     }
 
-    /// What a receiver finds that reads `stream` in pieces of `piece` bytes.
+    /// What a receiver finds when it reads `stream` in pieces of `piece` bytes.
     fn found(seed: u64, offset: u64, stream: &[u8], piece: usize) -> Option<u64> {
         let pattern = Pattern::new(seed);
         let mut at = offset;

@@ -1,7 +1,7 @@
 //! Priority and congestion control of one subflow, over the kernel's socket diagnostics
 //! (sock_diag).
 //!
-//! `MPTCP_FULL_INFO` tells neither. Layouts: Linux `include/uapi/linux/netlink.h`, `sock_diag.h`,
+//! `MPTCP_FULL_INFO` has neither. Layouts: Linux `include/uapi/linux/netlink.h`, `sock_diag.h`,
 //! `inet_diag.h` and `mptcp.h`. The kernel answers within the request's system call.
 
 use crate::address;
@@ -17,7 +17,7 @@ const INET_DIAG_CONG: u16 = 4;
 const INET_DIAG_ULP_INFO: u16 = 19;
 const INET_ULP_INFO_MPTCP: u16 = 3;
 const MPTCP_SUBFLOW_ATTR_FLAGS: u16 = 8;
-/// `MPTCP_SUBFLOW_FLAG_BKUP_REM` and `_LOC`: the peer, or this end, made the subflow a backup one;
+/// `MPTCP_SUBFLOW_FLAG_BKUP_REM` and `_LOC`: the peer, or this end, made the subflow a backup;
 /// either keeps this end's scheduler off it (net/mptcp/protocol.c, `mptcp_subflow_get_send`).
 const FLAGS_BACKUP: u32 = 1 << 4 | 1 << 5;
 /// `struct nlmsghdr`, bytes.
@@ -27,10 +27,10 @@ const MESSAGE: usize = 72;
 /// The two bits of an attribute type that are not the type.
 const TYPE_MASK: u16 = 0x3fff;
 
-/// What sock_diag tells of a subflow.
+/// What sock_diag reports about a subflow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SubflowDiag {
-    /// Carries no data while a subflow lives that is not a backup one; none for plain TCP.
+    /// Carries no data while a non-backup subflow is alive; none for plain TCP.
     pub backup: Option<bool>,
     /// Name of its congestion control.
     pub cc: Option<String>,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn either_end_makes_a_backup() {
+    fn either_end_can_make_a_subflow_a_backup() {
         for (flags, backup) in [(0x1cf, false), (1 << 4, true), (1 << 5, true)] {
             let found = parse(&answer(flags)).unwrap();
             assert_eq!(found, SubflowDiag { backup: Some(backup), cc: Some("cubic".into()) });
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_breaks_it() {
+    fn truncated_answers_are_harmless() {
         let whole = answer(0);
         for length in 0..whole.len() {
             let cut = parse(&whole[..length]);

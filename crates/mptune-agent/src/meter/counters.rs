@@ -1,11 +1,11 @@
-//! Counters of a network namespace that tell why a connection stalls.
+//! Counters of a network namespace that show why a connection stalls.
 //!
 //! /proc/thread-self/net/netstat: pairs of lines, names and values, with the same prefix (Linux
 //! net/ipv4/proc.c, net/mptcp/mib.c).
 
 use std::collections::BTreeMap;
 
-/// Counters reported when they moved: segments dropped or pruned for want of receive memory,
+/// Counters reported when they increased: segments dropped or pruned for lack of receive memory,
 /// windows closed and probed, timeouts, and what MPTCP's own receive window did.
 const WATCHED: &[&str] = &[
     "TCPRcvQDrop",
@@ -48,7 +48,7 @@ fn parse(netstat: &str) -> Counters {
     counters
 }
 
-/// How far each counter moved; those that did not are left out.
+/// By how much each counter increased; unchanged ones are left out.
 fn moved(before: &Counters, after: &Counters) -> Counters {
     let delta = |(name, value): (&&'static str, &u64)| {
         (*name, value - before.get(name).copied().unwrap_or(0).min(*value))
@@ -64,7 +64,7 @@ pub struct Recorder {
     progress_ns: u64,
 }
 
-/// How far the counters moved.
+/// By how much the counters increased.
 #[derive(Debug, Clone, Default)]
 pub struct Moved {
     /// During the whole measurement.
@@ -80,24 +80,18 @@ impl Recorder {
         Self { at_progress: start.clone(), start, progress_ns: 0 }
     }
 
-    /// Looks again if the connection made progress, at `progress_ns`, since the last look.
+    /// Reads again if the connection made progress, at `progress_ns`, since the last reading.
     pub fn look(&mut self, progress_ns: u64) {
         if progress_ns != self.progress_ns {
             (self.at_progress, self.progress_ns) = (read(), progress_ns);
         }
     }
 
-    /// What moved up to now.
+    /// What has increased up to now.
     pub fn moved(&self) -> Moved {
         let now = read();
         Moved { whole: moved(&self.start, &now), since_progress: moved(&self.at_progress, &now) }
     }
-}
-
-/// `TCPRcvQDrop +12, TCPToZeroWindowAdv +3`.
-pub fn describe(counters: &Counters) -> String {
-    let words: Vec<_> = counters.iter().map(|(name, moved)| format!("{name} +{moved}")).collect();
-    words.join(", ")
 }
 
 #[cfg(test)]
@@ -110,13 +104,13 @@ mod tests {
                          MPTcpExt: MPCapableSYNRX RcvWndShared\nMPTcpExt: 1 5\n";
 
     #[test]
-    fn what_moved_is_told() {
+    fn increases_are_reported() {
         let moved = moved(&parse(BEFORE), &parse(AFTER));
-        assert_eq!(describe(&moved), "RcvWndShared +3, TCPRcvQDrop +12");
+        assert_eq!(moved, Counters::from([("RcvWndShared", 3), ("TCPRcvQDrop", 12)]));
     }
 
     #[test]
-    fn nothing_readable_is_nothing_moved() {
+    fn unreadable_counters_report_nothing() {
         assert!(moved(&parse(""), &parse("TcpExt: a")).is_empty());
     }
 

@@ -1,0 +1,126 @@
+//! The command line: a role, and where it runs.
+//!
+//! `mptune-agent [--userns PATH] [--netns PATH] ROLE`. Without a path the process stays where it
+//! is, as on a real host; namespaces of this machine are entered before the role begins,
+//! because only a single-threaded process can enter a user namespace.
+
+use crate::sys;
+use std::path::{Path, PathBuf};
+
+/// What the program is asked to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Its version.
+    Version,
+    /// A role.
+    Play(Arguments),
+}
+
+/// A role, and where it runs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Arguments {
+    /// Its name.
+    pub role: String,
+    /// The user namespace that owns the network namespace, if not the current one.
+    userns: Option<PathBuf>,
+    /// The network namespace, if not the current one.
+    netns: Option<PathBuf>,
+}
+
+/// Parses the command line; `roles` are the available names.
+///
+/// # Errors
+/// One line: what was expected, and what was found.
+pub fn parse(
+    mut arguments: impl Iterator<Item = String>,
+    roles: &[&str],
+) -> Result<Request, String> {
+    let mut parsed = Arguments::default();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--version" => return Ok(Request::Version),
+            "--userns" => parsed.userns = Some(path(&argument, arguments.next())?),
+            "--netns" => parsed.netns = Some(path(&argument, arguments.next())?),
+            role if parsed.role.is_empty() && roles.contains(&role) => parsed.role = argument,
+            _ => return Err(expected(&parsed, roles, &argument)),
+        }
+    }
+    if parsed.role.is_empty() {
+        return Err(expected(&parsed, roles, "nothing"));
+    }
+    Ok(Request::Play(parsed))
+}
+
+fn path(option: &str, value: Option<String>) -> Result<PathBuf, String> {
+    value.map(PathBuf::from).ok_or_else(|| format!("{option}: expected a path, found nothing"))
+}
+
+fn expected(parsed: &Arguments, roles: &[&str], found: &str) -> String {
+    if parsed.role.is_empty() {
+        format!("expected one of {}, --netns, --userns, --version, found {found}", roles.join(", "))
+    } else {
+        format!("expected nothing after the role {}, found {found}", parsed.role)
+    }
+}
+
+impl Arguments {
+    /// Enters the namespaces.
+    ///
+    /// # Errors
+    /// One line with the option and its path.
+    pub fn enter_namespaces(&self) -> Result<(), String> {
+        let entered = |option: &str, path: &Path, result: std::io::Result<()>| {
+            result.map_err(|error| format!("{option}: {}: {error}", path.display()))
+        };
+        if let Some(path) = &self.userns {
+            entered("--userns", path, sys::enter_user_namespace(path))?;
+        }
+        if let Some(path) = &self.netns {
+            entered("--netns", path, sys::enter_network_namespace(path))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Request, String> {
+        parse(line.split_whitespace().map(str::to_owned), &["sender", "receiver"])
+    }
+
+    #[test]
+    fn a_role_and_where_it_runs() {
+        let here = Arguments { role: "sender".into(), ..Arguments::default() };
+        assert_eq!(parsed("sender"), Ok(Request::Play(here)));
+        let there = Arguments {
+            role: "receiver".into(),
+            userns: Some("/a".into()),
+            netns: Some("/b".into()),
+        };
+        assert_eq!(parsed("--userns /a --netns /b receiver"), Ok(Request::Play(there)));
+        assert_eq!(parsed("--version"), Ok(Request::Version));
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong() {
+        let cases = [
+            ("", "found nothing"),
+            ("juggler", "found juggler"),
+            ("--netns", "--netns: expected a path"),
+            ("sender receiver", "found receiver"),
+        ];
+        for (line, expected) in cases {
+            let reason = parsed(line).unwrap_err();
+            assert!(reason.contains(expected) && !reason.contains('\n'), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_missing_namespace_is_named() {
+        let arguments = Arguments { netns: Some("/nowhere".into()), ..Arguments::default() };
+        let reason = arguments.enter_namespaces().unwrap_err();
+        assert!(reason.starts_with("--netns: /nowhere: "), "{reason}");
+    }
+}

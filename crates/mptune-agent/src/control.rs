@@ -1,0 +1,175 @@
+//! Standard input, standard output and signals of the agent, none of which it waits for without a
+//! limit: the measurement continues whatever the other end of a pipe does.
+
+use crate::sys::{self, Watch};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// Longest write that a pipe with reported room accepts at once (`PIPE_BUF`).
+const PIPE_BYTES: usize = 4096;
+/// How long a reader may leave the pipe full at the end.
+const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+/// Longest line accepted; a configuration is a few hundred bytes.
+const LINE_BYTES: usize = 1 << 20;
+/// Longest wait if nothing else limits it.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Input from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// A line on standard input.
+    Line(String),
+    /// Standard input was closed: the program that started this one is gone or wants it to end.
+    Closed,
+    /// A signal, by name.
+    Signal(&'static str),
+}
+
+/// The process's connections to the outside.
+pub struct Control {
+    signals: File,
+    input: File,
+    output: File,
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+}
+
+impl Control {
+    /// Takes over standard input and output, SIGTERM and SIGINT. Call it before starting any thread:
+    /// threads inherit that the signals are blocked.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            signals: sys::signals_as_file()?,
+            input: io::stdin().as_fd().try_clone_to_owned()?.into(),
+            output: io::stdout().as_fd().try_clone_to_owned()?.into(),
+            incoming: Vec::new(),
+            outgoing: Vec::new(),
+        })
+    }
+
+    /// The first line, which says what to do.
+    ///
+    /// # Errors
+    /// One line: what ended the wait, or what is wrong with the input.
+    pub fn configuration<T: DeserializeOwned>(&mut self) -> Result<T, String> {
+        loop {
+            let input = self.wait(&mut [], TICK);
+            match input.map_err(|error| format!("standard input: {error}"))? {
+                Some(Input::Line(line)) => {
+                    return serde_json::from_str(&line)
+                        .map_err(|error| format!("configuration: {error}"));
+                }
+                Some(Input::Closed) => {
+                    return Err("configuration: expected a line of JSON".to_owned());
+                }
+                Some(Input::Signal(name)) => return Err(format!("ended by {name}")),
+                None => {}
+            }
+        }
+    }
+
+    /// The next input from outside; none if one of `watches` is ready or the time is over first.
+    /// Pending output is written meanwhile.
+    ///
+    /// # Errors
+    /// Standard input or output can no longer be used.
+    pub fn wait(
+        &mut self,
+        watches: &mut [Watch<'_>],
+        timeout: Duration,
+    ) -> io::Result<Option<Input>> {
+        if let Some(line) = self.next_line()? {
+            return Ok(Some(Input::Line(line)));
+        }
+        let mut all = vec![Watch::readable(&self.signals), Watch::readable(&self.input)];
+        all.extend(watches.iter().map(|watch| Watch { ready: false, ..*watch }));
+        if !self.outgoing.is_empty() {
+            all.push(Watch::writable(&self.output));
+        }
+        sys::wait(&mut all, timeout)?;
+        let ready: Vec<_> = all.iter().map(|watch| watch.ready).collect();
+        for (watch, ready) in watches.iter_mut().zip(&ready[2..]) {
+            watch.ready = *ready;
+        }
+        if ready.get(2 + watches.len()) == Some(&true) {
+            self.write_some()?;
+        }
+        match (ready[0], ready[1]) {
+            (true, _) => self.signal().map(Some),
+            (false, true) => self.read(),
+            (false, false) => Ok(None),
+        }
+    }
+
+    fn signal(&self) -> io::Result<Input> {
+        let mut info = [0; 128]; // struct signalfd_siginfo, whose first field is the number
+        (&self.signals).read_exact(&mut info)?;
+        let number = i32::from_ne_bytes([info[0], info[1], info[2], info[3]]);
+        Ok(Input::Signal(if number == libc::SIGINT { "SIGINT" } else { "SIGTERM" }))
+    }
+
+    fn read(&mut self) -> io::Result<Option<Input>> {
+        let mut bytes = [0; PIPE_BYTES];
+        match self.input.read(&mut bytes) {
+            Ok(0) => Ok(Some(Input::Closed)),
+            Ok(length) => {
+                self.incoming.extend(&bytes[..length]);
+                Ok(self.next_line()?.map(Input::Line))
+            }
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn next_line(&mut self) -> io::Result<Option<String>> {
+        let Some(end) = self.incoming.iter().position(|&byte| byte == b'\n') else {
+            let too_long = self.incoming.len() > LINE_BYTES;
+            return if too_long { Err(io::Error::other("the line is too long")) } else { Ok(None) };
+        };
+        let line: Vec<u8> = self.incoming.drain(..=end).collect();
+        Ok(Some(String::from_utf8_lossy(&line).trim().to_owned()))
+    }
+
+    /// Queues a line of JSON, which is written by the next waits or by [`flush`].
+    ///
+    /// [`flush`]: Control::flush
+    pub fn tell(&mut self, message: &impl Serialize) {
+        let line = serde_json::to_string(message).expect("structures always serialise");
+        self.outgoing.extend(line.as_bytes());
+        self.outgoing.push(b'\n');
+    }
+
+    /// Writes pending output.
+    ///
+    /// # Errors
+    /// The reader is gone, or the pipe stays full.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let end = Instant::now() + WRITE_PATIENCE;
+        while !self.outgoing.is_empty() {
+            let mut watches = [Watch::writable(&self.output)];
+            sys::wait(&mut watches, end.saturating_duration_since(Instant::now()))?;
+            if watches[0].ready {
+                self.write_some()?;
+            } else if Instant::now() >= end {
+                return Err(ErrorKind::TimedOut.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes as much as the pipe accepts without waiting.
+    fn write_some(&mut self) -> io::Result<()> {
+        let now = self.outgoing.len().min(PIPE_BYTES);
+        let written = (&self.output).write(&self.outgoing[..now])?;
+        self.outgoing.drain(..written);
+        Ok(())
+    }
+}

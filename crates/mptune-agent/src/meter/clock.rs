@@ -1,0 +1,102 @@
+//! The sender's `connect` call on the receiver's clock, without comparing clocks.
+//!
+//! The sender's call takes `handshake` until the answer arrives; the acknowledgement of the answer
+//! takes another one-way delay until the receiver accepts. So the call was made `handshake` plus one
+//! one-way delay before that, and that delay is taken as half the round trip from the receiver's answer
+//! to the acknowledgement, which the receiver's own TCP has measured (RFC 6298 3; the sender's, if the
+//! answer had to be repeated). The error is half the difference of the two one-way delays in the
+//! handshake: zero if they are equal, never more than half the round-trip time.
+
+use serde::Deserialize;
+
+/// What the sender reports about its handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Handshake {
+    /// From the `connect` call until the connection was established there.
+    pub handshake_ns: u64,
+    /// The round-trip time its TCP measured; 0 if it has none.
+    pub rtt_ns: u64,
+}
+
+/// The times of an accepted connection, on the receiver's clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    accepted_ns: u64,
+    rtt_ns: u64,
+    handshake: Option<Handshake>,
+}
+
+impl Clock {
+    /// A connection accepted at `accepted_ns`, whose round trip took `rtt_ns`, 0 if unknown.
+    pub fn new(accepted_ns: u64, rtt_ns: u64) -> Self {
+        Self { accepted_ns, rtt_ns, handshake: None }
+    }
+
+    /// The sender has reported how long its handshake took.
+    pub fn align(&mut self, handshake: Handshake) {
+        self.handshake = Some(handshake);
+    }
+
+    /// The sender has reported it. Until then the origin assumes that nothing in the handshake was lost.
+    pub fn aligned(&self) -> bool {
+        self.handshake.is_some()
+    }
+
+    /// When `connect` was called.
+    fn origin_ns(&self) -> u64 {
+        let told = self.handshake.unwrap_or(Handshake { handshake_ns: self.rtt_ns, rtt_ns: 0 });
+        let rtt_ns = if self.rtt_ns > 0 { self.rtt_ns } else { told.rtt_ns };
+        self.accepted_ns.saturating_sub(told.handshake_ns + rtt_ns / 2)
+    }
+
+    /// Time from the `connect` call until `at_ns` on the receiver's clock.
+    pub fn since_connect_ns(&self, at_ns: u64) -> u64 {
+        at_ns.saturating_sub(self.origin_ns())
+    }
+
+    /// The moment `since_connect_ns` after the `connect` call, on the receiver's clock.
+    pub fn at_ns(&self, since_connect_ns: u64) -> u64 {
+        self.origin_ns().saturating_add(since_connect_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The clock of a receiver whose clock shows `connect` at the call; the way there takes
+    /// `forth`, the way back `back`, and `lost` is the time lost to repetitions of the sender's request.
+    fn clock(connect: u64, forth: u64, back: u64, lost: u64) -> Clock {
+        let handshake = Handshake { handshake_ns: lost + forth + back, rtt_ns: forth + back };
+        let mut clock = Clock::new(connect + lost + forth + back + forth, forth + back);
+        clock.align(handshake);
+        clock
+    }
+
+    proptest! {
+        #[test]
+        fn the_error_is_half_the_difference_of_the_ways(
+            connect in 0u64..1 << 40, forth in 0u64..1 << 30, back in 0u64..1 << 30, lost in 0u64..1 << 32,
+        ) {
+            let clock = clock(connect, forth, back, lost);
+            let error = clock.since_connect_ns(connect + (1 << 40)).abs_diff(1 << 40);
+            prop_assert!(error <= forth.abs_diff(back).div_ceil(2));
+        }
+    }
+
+    #[test]
+    fn the_senders_round_trip_replaces_one_that_was_not_measured() {
+        let mut clock = Clock::new(1_000, 0);
+        clock.align(Handshake { handshake_ns: 400, rtt_ns: 200 });
+        assert_eq!(clock.since_connect_ns(1_000), 500);
+        assert_eq!(clock.at_ns(500), 1_000);
+    }
+
+    #[test]
+    fn until_the_sender_reports_the_handshake_took_one_round_trip() {
+        let clock = Clock::new(1_000, 200);
+        assert!(!clock.aligned());
+        assert_eq!(clock.since_connect_ns(1_000), 300);
+    }
+}

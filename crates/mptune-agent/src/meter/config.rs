@@ -1,0 +1,195 @@
+//! What a half is asked to do: the first line on standard input.
+
+use serde::Deserialize;
+use std::net::IpAddr;
+
+/// A measurement, described the same way for both halves.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Congestion control of the sender.
+    pub cc: String,
+    /// `SO_SNDBUF` and `SO_RCVBUF` of both ends, as requested (the kernel doubles it).
+    pub buffer_bytes: u32,
+    /// Saturated sender for this long; none for a transfer.
+    #[serde(default)]
+    pub duration_ns: Option<u64>,
+    /// Transfer of this many bytes; none for a saturated sender.
+    #[serde(default)]
+    pub transfer_bytes: Option<u64>,
+    /// Give up after this long.
+    pub deadline_ns: u64,
+    /// Width of the bins of the series.
+    #[serde(default = "bin_ns")]
+    pub bin_ns: u64,
+    /// A connection on which nothing arrives in order for this long is stalled.
+    pub stall_ns: u64,
+    /// Report when this many bytes were sent.
+    #[serde(default)]
+    pub thresholds_bytes: Vec<u64>,
+    /// Multipath TCP; plain TCP otherwise.
+    #[serde(default = "yes")]
+    pub mptcp: bool,
+    /// Seed of the payload.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// The configuration of a sender.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SenderConfig {
+    /// What is measured.
+    pub job: Job,
+    /// Its address on the initial path.
+    pub local: IpAddr,
+    /// The receiver's address on it.
+    pub remote: IpAddr,
+    /// The port the receiver listens on.
+    pub port: u16,
+    /// Why the receiver cannot do MPTCP, as it reported; none if it can or need not.
+    #[serde(default)]
+    pub plain_because: Option<String>,
+}
+
+/// The configuration of a receiver.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReceiverConfig {
+    /// What is measured.
+    pub job: Job,
+    /// Where it accepts the connection.
+    pub address: IpAddr,
+    /// The port; 0 for any free one.
+    #[serde(default)]
+    pub port: u16,
+    /// Where further subflows may join it, including `address` if they may join there.
+    #[serde(default)]
+    pub joins: Vec<IpAddr>,
+}
+
+fn bin_ns() -> u64 {
+    100_000_000
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Job {
+    /// Checks a job.
+    ///
+    /// # Errors
+    /// One line with the key and what was expected there.
+    fn checked(mut self) -> Result<Self, String> {
+        if self.duration_ns.is_some() == self.transfer_bytes.is_some() {
+            return Err("configuration: expected one of duration_ns and transfer_bytes".to_owned());
+        }
+        let positive = [
+            ("duration_ns", self.duration_ns),
+            ("transfer_bytes", self.transfer_bytes),
+            ("deadline_ns", Some(self.deadline_ns)),
+            ("bin_ns", Some(self.bin_ns)),
+            ("stall_ns", Some(self.stall_ns)),
+            ("buffer_bytes", Some(self.buffer_bytes.into())),
+        ];
+        if let Some((key, _)) = positive.iter().find(|(_, value)| *value == Some(0)) {
+            return Err(format!("configuration: {key}: expected more than 0, found 0"));
+        }
+        if self.buffer_bytes > i32::MAX as u32 / 2 {
+            return Err(format!(
+                "configuration: buffer_bytes: expected at most {}, which Linux doubles, found {}",
+                i32::MAX / 2,
+                self.buffer_bytes
+            ));
+        }
+        self.thresholds_bytes.sort_unstable();
+        Ok(self)
+    }
+
+    /// When the measurement ends at the latest.
+    pub fn limit_ns(&self) -> u64 {
+        self.duration_ns.unwrap_or(u64::MAX).min(self.deadline_ns)
+    }
+}
+
+impl SenderConfig {
+    /// Checks the configuration of a sender.
+    ///
+    /// # Errors
+    /// One line with the key and what was expected there.
+    pub fn checked(self) -> Result<Self, String> {
+        same_family("remote", &self.local, &self.remote)?;
+        Ok(Self { job: self.job.checked()?, ..self })
+    }
+}
+
+impl ReceiverConfig {
+    /// Checks the configuration of a receiver.
+    ///
+    /// # Errors
+    /// One line with the key and what was expected there.
+    pub fn checked(self) -> Result<Self, String> {
+        self.joins.iter().try_for_each(|join| same_family("joins", &self.address, join))?;
+        Ok(Self { job: self.job.checked()?, ..self })
+    }
+}
+
+fn same_family(key: &str, wanted: &IpAddr, found: &IpAddr) -> Result<(), String> {
+    if wanted.is_ipv4() == found.is_ipv4() {
+        return Ok(());
+    }
+    Err(format!(
+        "configuration: {key}: expected an address of the family of {wanted}, found {found}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: &str = r#"{"cc": "cubic", "buffer_bytes": 4194304, "duration_ns": 5000000000,
+        "deadline_ns": 60000000000, "stall_ns": 10000000000, "thresholds_bytes": [1048576, 524288]}"#;
+
+    fn sender(job: &str) -> Result<SenderConfig, String> {
+        let line = format!(
+            r#"{{"job": {job}, "local": "10.64.0.1", "remote": "10.65.0.1", "port": 5000}}"#
+        );
+        let config: Result<SenderConfig, _> = serde_json::from_str(&line);
+        config.map_err(|error| error.to_string())?.checked()
+    }
+
+    #[test]
+    fn missing_keys_have_their_defaults() {
+        let job = sender(JOB).unwrap().job;
+        assert_eq!((job.bin_ns, job.mptcp, job.seed), (100_000_000, true, 0));
+        assert_eq!(job.thresholds_bytes, [524_288, 1_048_576]);
+        assert_eq!(job.limit_ns(), 5_000_000_000);
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong() {
+        let cases = [
+            ("\"cc\"", "\"ccc\"", "ccc"),
+            ("\"duration_ns\": 5000000000,", "", "duration_ns and transfer_bytes"),
+            ("\"cc\"", "\"transfer_bytes\": 1, \"cc\"", "duration_ns and transfer_bytes"),
+            ("5000000000", "0", "duration_ns"),
+            ("4194304", "2147483648", "buffer_bytes"),
+        ];
+        for (from, to, expected) in cases {
+            assert!(JOB.contains(from));
+            let reason = sender(&JOB.replace(from, to)).unwrap_err();
+            assert!(reason.contains(expected) && !reason.contains('\n'), "{reason}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_two_families_are_refused() {
+        let job = sender(JOB).unwrap().job;
+        let [four, six]: [IpAddr; 2] = ["10.65.0.1", "fd65::1"].map(|ip| ip.parse().unwrap());
+        let config = ReceiverConfig { job: job.clone(), address: four, port: 0, joins: vec![six] };
+        assert!(config.checked().unwrap_err().contains("joins: "));
+        let config = SenderConfig { job, local: four, remote: six, port: 1, plain_because: None };
+        assert!(config.checked().unwrap_err().contains("remote: "));
+    }
+}

@@ -1,0 +1,167 @@
+//! What both halves have: their own clock, commands while they measure, an ending, and a report of
+//! what they saw of the connection.
+
+use crate::control::{Control, Input};
+use crate::meter::clock::Handshake;
+use crate::meter::counters::{Counters, Moved};
+use crate::meter::socket::Buffers;
+use crate::meter::subflows::SubflowReport;
+use crate::sys::{self, Watch};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// How long a half that is never short of work may go without checking for commands.
+const UNHEARD: Duration = Duration::from_millis(5);
+/// Longest wait for anything.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Why a half stopped measuring.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", content = "reason", rename_all = "lowercase")]
+pub enum Ending {
+    /// The duration passed, or the last byte arrived.
+    Complete,
+    /// It was ordered to stop.
+    Stopped,
+    /// It gave no usable number: the reason.
+    Failed(String),
+    /// There was no connection: the reason.
+    Unreachable(String),
+    /// The deadline came before the last byte: the reason.
+    Incomplete(String),
+    /// The payload is not what was sent: the reason.
+    Corrupt(String),
+    /// The other half, or the network, ended the connection: what was observed.
+    Lost(String),
+    /// The receiver got nothing for too long: the reason.
+    Stalled(String),
+    /// The connection became plain TCP: the reason.
+    Fallback(String),
+}
+
+/// A line on standard input after the first.
+#[derive(Deserialize)]
+#[serde(tag = "action", rename_all = "lowercase")]
+enum Command {
+    /// The measurement is over now.
+    Stop,
+    /// The sender is connected.
+    Connected(Handshake),
+}
+
+/// The part of a result that both halves have.
+#[derive(Debug, Clone, Serialize)]
+pub struct Seen {
+    /// Its effective buffers, bytes.
+    pub buffers: Buffers,
+    /// The subflows as it saw them.
+    pub subflows: Vec<SubflowReport>,
+    /// Counters of its host that increased.
+    pub counters: Counters,
+    /// The same since the connection last made progress.
+    pub counters_since_progress: Counters,
+    /// Why it stopped.
+    pub ending: Ending,
+    /// Processor time it used, nanoseconds.
+    pub cpu_ns: u64,
+}
+
+/// One half of a measurement at work.
+pub struct Half<'a> {
+    control: &'a mut Control,
+    start: Instant,
+    cpu_before_ns: u64,
+    heard: Instant,
+    ending: Option<Ending>,
+}
+
+impl<'a> Half<'a> {
+    /// A half that begins now.
+    pub fn new(control: &'a mut Control) -> Self {
+        let start = Instant::now();
+        Self { control, start, cpu_before_ns: sys::cpu_ns(), heard: start, ending: None }
+    }
+
+    /// Restarts its clock.
+    pub fn restart(&mut self) {
+        self.start = Instant::now();
+    }
+
+    /// Nanoseconds since it began.
+    pub fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    /// Ends it; the first reason counts.
+    pub fn end(&mut self, ending: Ending) {
+        self.ending.get_or_insert(ending);
+    }
+
+    /// Why it is over; none while it is not.
+    pub fn ending(&self) -> Option<&Ending> {
+        self.ending.as_ref()
+    }
+
+    /// Writes a line of output.
+    pub fn tell(&mut self, message: &impl Serialize) {
+        self.control.tell(message);
+    }
+
+    /// Waits until one of `watches` is ready, `until_ns` is reached or a command arrives; returns what
+    /// the sender reports about its handshake.
+    ///
+    /// # Errors
+    /// Waiting is not possible.
+    pub fn wait(
+        &mut self,
+        watches: &mut [Watch<'_>],
+        until_ns: u64,
+    ) -> io::Result<Option<Handshake>> {
+        let timeout = Duration::from_nanos(until_ns.saturating_sub(self.now_ns())).min(TICK);
+        self.heard = Instant::now();
+        match self.control.wait(watches, timeout)? {
+            Some(Input::Line(line)) => match serde_json::from_str(&line) {
+                Ok(Command::Connected(handshake)) => return Ok(Some(handshake)),
+                Ok(Command::Stop) => self.end(Ending::Stopped),
+                Err(error) => self.end(Ending::Failed(format!("expected a command: {error}"))),
+            },
+            Some(Input::Closed) => self.end(Ending::Failed("standard input was closed".to_owned())),
+            Some(Input::Signal(name)) => self.end(Ending::Failed(format!("ended by {name}"))),
+            None => {}
+        }
+        Ok(None)
+    }
+
+    /// It has worked long enough without waiting that a command could have arrived.
+    pub fn is_deaf(&self) -> bool {
+        self.heard.elapsed() >= UNHEARD
+    }
+
+    /// What it saw, once it is over.
+    pub fn seen(&self, buffers: Buffers, subflows: Vec<SubflowReport>, moved: Moved) -> Seen {
+        Seen {
+            buffers,
+            subflows,
+            counters: moved.whole,
+            counters_since_progress: moved.since_progress,
+            ending: self.ending.clone().expect("asked for after the end"),
+            cpu_ns: sys::cpu_ns() - self.cpu_before_ns,
+        }
+    }
+
+    /// Keeps what the process holds open until standard input ends.
+    pub fn linger(&mut self) {
+        loop {
+            match self.control.wait(&mut [], TICK) {
+                Ok(Some(Input::Line(_)) | None) => {}
+                Ok(Some(Input::Closed | Input::Signal(_))) | Err(_) => return,
+            }
+        }
+    }
+}
+
+/// `3.214 s`.
+pub fn seconds(span_ns: u64) -> String {
+    format!("{:.3} s", span_ns as f64 / 1e9)
+}

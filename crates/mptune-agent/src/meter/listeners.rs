@@ -1,0 +1,200 @@
+//! Where the receiver listens: at the address of the trial, and where subflows may join, on one
+//! port.
+//!
+//! Linux accepts a further subflow only where a socket listens on the port (net/mptcp/subflow.c,
+//! `subflow_check_req` is the listener's), so those sockets stay as long as the connection. They
+//! serve no one else: any other connection is reset, and without joins nothing listens any more
+//! once the connection exists.
+
+use crate::address;
+use crate::meter::config::ReceiverConfig;
+use crate::meter::socket;
+use crate::sys::{self, Watch};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+
+/// Connections that may wait to be accepted: the trial's, and joins in progress.
+const BACKLOG: i32 = 128;
+/// Free ports to try until one is free at all addresses.
+const ATTEMPTS: usize = 16;
+
+/// The sockets that listen.
+pub struct Listeners {
+    /// Where the connection arrives; none once it has, unless subflows may also join there.
+    initial: Option<TcpListener>,
+    /// Subflows may join there.
+    join_initial: bool,
+    /// Where only subflows arrive.
+    joins: Vec<TcpListener>,
+    /// The port of all sockets.
+    pub port: u16,
+    /// Why the receiver cannot do MPTCP; none if it can or need not.
+    pub plain_because: Option<String>,
+}
+
+impl Listeners {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// One line: what could not be set up.
+    pub fn open(config: &ReceiverConfig) -> Result<Self, String> {
+        let (mptcp, plain_because) = capability(config)?;
+        let joins: Vec<_> = config.joins.iter().filter(|_| mptcp).copied().collect();
+        let elsewhere: Vec<_> =
+            joins.iter().filter(|join| **join != config.address).copied().collect();
+        let (initial, joined) = together(config, mptcp, &elsewhere)?;
+        let port = initial.local_addr().map_err(|error| format!("receiver: {error}"))?.port();
+        let join_initial = joins.contains(&config.address);
+        Ok(Self { initial: Some(initial), join_initial, joins: joined, port, plain_because })
+    }
+
+    /// The connection, if it has arrived.
+    pub fn accept(&mut self) -> io::Result<Option<TcpStream>> {
+        let Some(listener) = &self.initial else { return Ok(None) };
+        match listener.accept() {
+            // Here a token could be required before the connection counts as the trial's.
+            Ok((stream, _)) => {
+                stream.set_nonblocking(true)?;
+                if !self.join_initial {
+                    self.initial = None;
+                }
+                Ok(Some(stream))
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Resets connections where only subflows may join, and all others once the trial has its connection.
+    pub fn turn_away(&self, connected: bool) {
+        let initial = self.initial.as_ref().filter(|_| connected);
+        for listener in self.joins.iter().chain(initial) {
+            while let Ok((stream, _)) = listener.accept() {
+                socket::abort(stream);
+            }
+        }
+    }
+
+    /// Something to wait for.
+    pub fn watches(&self) -> impl Iterator<Item = Watch<'_>> {
+        self.initial.iter().chain(&self.joins).map(Watch::readable)
+    }
+}
+
+/// Whether MPTCP is used, and if it should be but is not, why: a host without it answers in plain TCP,
+/// and the sender reports what becomes of the connection.
+fn capability(config: &ReceiverConfig) -> Result<(bool, Option<String>), String> {
+    match socket::open(config.address, config.job.mptcp) {
+        Ok(_) => Ok((config.job.mptcp, None)),
+        Err(error) if config.job.mptcp && socket::is_unsupported(&error) => {
+            Ok((false, Some(format!("the receiver's host has no MPTCP ({error})"))))
+        }
+        Err(error) => Err(format!("receiver: socket: {error}")),
+    }
+}
+
+/// All listeners on one port. A port chosen at one address may be taken at another.
+fn together(
+    config: &ReceiverConfig,
+    mptcp: bool,
+    elsewhere: &[IpAddr],
+) -> Result<(TcpListener, Vec<TcpListener>), String> {
+    let mut attempts = if config.port == 0 { ATTEMPTS } else { 1 };
+    loop {
+        attempts -= 1;
+        let initial = listen(config, mptcp, SocketAddr::new(config.address, config.port))?;
+        let port = initial.local_addr().map_err(|error| format!("receiver: {error}"))?.port();
+        let joins: Result<Vec<_>, _> =
+            elsewhere.iter().map(|ip| listen(config, mptcp, SocketAddr::new(*ip, port))).collect();
+        match joins {
+            Ok(joins) => return Ok((initial, joins)),
+            Err(_) if attempts > 0 => {}
+            Err(reason) => return Err(reason),
+        }
+    }
+}
+
+/// One listener; what it accepts has its buffers from the start.
+fn listen(config: &ReceiverConfig, mptcp: bool, at: SocketAddr) -> Result<TcpListener, String> {
+    let listening = |error: io::Error| format!("receiver: listening on {at}: {error}");
+    let fd = socket::open(at.ip(), mptcp).map_err(listening)?;
+    socket::set_buffers(fd.as_fd(), config.job.buffer_bytes)
+        .map_err(|error| format!("receiver: {error}"))?;
+    sys::bind(fd.as_fd(), &address::encode(at))
+        .and_then(|()| sys::listen(fd.as_fd(), BACKLOG))
+        .map_err(listening)?;
+    Ok(TcpListener::from(fd))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::time::Duration;
+
+    fn config(joins: &str) -> ReceiverConfig {
+        let line = format!(
+            r#"{{"job": {{"cc": "cubic", "buffer_bytes": 65536, "duration_ns": 1, "deadline_ns": 1,
+                "stall_ns": 1, "mptcp": true}}, "address": "127.0.0.1", "joins": {joins}}}"#
+        );
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Waits for the connection.
+    fn accepted(listeners: &mut Listeners) -> TcpStream {
+        loop {
+            if let Some(stream) = listeners.accept().unwrap() {
+                return stream;
+            }
+            let mut watches: Vec<_> = listeners.watches().collect();
+            sys::wait(&mut watches, Duration::from_secs(10)).unwrap();
+        }
+    }
+
+    fn refused(port: u16, ip: &str) -> bool {
+        TcpStream::connect((ip, port))
+            .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    }
+
+    #[test]
+    fn nothing_listens_any_more_once_the_connection_exists() {
+        let mut listeners = Listeners::open(&config("[]")).unwrap();
+        assert!(refused(listeners.port, "127.0.0.2"));
+        let _client = TcpStream::connect(("127.0.0.1", listeners.port)).unwrap();
+        let _stream = accepted(&mut listeners);
+        assert_eq!(listeners.watches().count(), 0);
+        assert!(refused(listeners.port, "127.0.0.1"));
+    }
+
+    #[test]
+    fn a_port_in_use_is_named() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let reason = Listeners::open(&ReceiverConfig { port, ..config("[]") }).err().unwrap();
+        assert!(reason.contains(&format!("127.0.0.1:{port}")), "{reason}");
+    }
+
+    #[test]
+    fn where_subflows_join_no_one_else_is_served() {
+        let Ok(mut listeners) = Listeners::open(&config(r#"["127.0.0.1", "127.0.0.2"]"#)) else {
+            panic!("expected two listeners");
+        };
+        if listeners.plain_because.is_some() {
+            return; // without MPTCP there are no subflows, and nothing listens for them
+        }
+        let _client = TcpStream::connect(("127.0.0.1", listeners.port)).unwrap();
+        let _stream = accepted(&mut listeners);
+        for ip in ["127.0.0.1", "127.0.0.2"] {
+            let mut stranger = TcpStream::connect((ip, listeners.port)).unwrap();
+            let mut watches: Vec<_> = listeners.watches().collect();
+            sys::wait(&mut watches, Duration::from_secs(10)).unwrap();
+            listeners.turn_away(true);
+            assert!(
+                stranger
+                    .read(&mut [0])
+                    .is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
+            );
+        }
+    }
+}

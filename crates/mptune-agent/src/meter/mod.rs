@@ -1,0 +1,40 @@
+//! Saturated and fixed-size traffic over MPTCP sockets, measured: the roles `sender` and `receiver`.
+//!
+//! Two processes, perhaps on two machines, that share nothing but the network. What one must know
+//! about the other passes through the controller, which started both, as lines of JSON:
+//!
+//! ```text
+//! receiver  in   {"job": {...}, "address": "10.65.0.1", "port": 0, "joins": ["10.65.0.1", ...]}
+//!           out  {"event": "listening", "port": 40123, "plain_because": null}
+//!           in   {"action": "connected", "handshake_ns": ..., "rtt_ns": ...}
+//!           out  {"event": "result", "ending": {"kind": "complete"}, ...}
+//! sender    in   {"job": {...}, "local": "10.64.0.1", "remote": "10.65.0.1", "port": 40123}
+//!           out  {"event": "connected", "handshake_ns": ..., "rtt_ns": ..., ...}
+//!           out  {"event": "sent", "t_ns": ..., "bytes": ...} at each threshold
+//!           out  {"event": "result", "ending": {"kind": "complete"}, ...}
+//! both      in   {"action": "stop"}
+//!           out  {"event": "error", "reason": "..."} instead of any of them, and status 1
+//! ```
+//!
+//! The job is `config::Job`, the same for both. The receiver measures: the payload in order over
+//! time, and when a transfer is complete. Its times count from the sender's `connect` call, although
+//! no clocks are compared (`clock`). A sender of a transfer ends when ordered to stop, a saturated one
+//! after the duration. Each half keeps its socket until its standard input ends, because the other may
+//! not have read the connection's statistics for the last time; then the connection is reset.
+//!
+//! Not here: namespaces and addresses, the network (mptune-emulator), subflows (path managers open
+//! them; the halves count what there is), combining both results (the controller).
+
+mod bins;
+mod clock;
+mod config;
+mod counters;
+mod diag;
+mod half;
+mod info;
+mod listeners;
+mod pattern;
+pub mod receiver;
+pub mod sender;
+mod socket;
+mod subflows;

@@ -1,0 +1,470 @@
+//! The receiving half: accepts, reads, checks every byte, counts them over time, and decides when
+//! the measurement is over.
+
+use crate::control::Control;
+use crate::meter::bins::Bins;
+use crate::meter::clock::{Clock, Handshake};
+use crate::meter::config::{Job, ReceiverConfig};
+use crate::meter::counters::Recorder;
+use crate::meter::half::{Ending, Half, Seen, seconds};
+use crate::meter::listeners::Listeners;
+use crate::meter::pattern::Pattern;
+use crate::meter::socket;
+use crate::meter::subflows::Ledger;
+use crate::role;
+use crate::sys::Watch;
+use serde::Serialize;
+use std::io::{self, ErrorKind, Read};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+
+/// Bytes read at a time.
+const READ_BYTES: usize = 256 * 1024;
+/// How long the sender's report of its handshake may take to arrive once everything else has.
+const ALIGN_PATIENCE_NS: u64 = 10_000_000_000;
+
+/// The receiver is ready for the connection.
+#[derive(Serialize)]
+#[serde(tag = "event", rename = "listening")]
+struct Listening<'a> {
+    port: u16,
+    /// Why it cannot do MPTCP; none if it can or need not.
+    plain_because: Option<&'a str>,
+}
+
+/// The last line. Times count from the sender's `connect` call.
+#[derive(Serialize)]
+#[serde(tag = "event", rename = "result")]
+struct Report {
+    /// The connection arrived.
+    connected: bool,
+    /// When it stopped counting; 0 without a connection.
+    duration_ns: u64,
+    /// Payload bytes in order.
+    in_order_bytes: u64,
+    /// The same over time.
+    bins: Vec<u64>,
+    /// When the last byte of a transfer arrived.
+    completion_ns: Option<u64>,
+    /// First byte that differs from what was sent.
+    corrupt_at: Option<u64>,
+    #[serde(flatten)]
+    seen: Seen,
+}
+
+/// The role `receiver`.
+pub fn main() -> i32 {
+    role::play(run)
+}
+
+fn run(control: &mut Control) -> Result<(), String> {
+    let config = control.configuration::<ReceiverConfig>()?.checked()?;
+    let mut listeners = Listeners::open(&config)?;
+    let (port, plain_because) = (listeners.port, listeners.plain_because.as_deref());
+    control.tell(&Listening { port, plain_because });
+    let mut receiver = Receiver::new(&config.job, Half::new(control));
+    let connection = receiver.accept(&mut listeners)?;
+    if let Some(stream) = &connection {
+        receiver.receive(stream, &listeners)?;
+    }
+    drop(listeners);
+    receiver.report(connection.as_ref())?;
+    receiver.half.linger();
+    connection.into_iter().for_each(socket::abort);
+    Ok(())
+}
+
+struct Receiver<'a> {
+    job: &'a Job,
+    half: Half<'a>,
+    clock: Clock,
+    pattern: Pattern,
+    /// Payload that arrived and has been checked.
+    arrived_bytes: u64,
+    /// What arrived when, on this half's clock, until it is known when the connection was requested.
+    early: Vec<(u64, u64)>,
+    /// Payload that counts: a saturated measurement leaves out what arrived after its end.
+    in_order_bytes: u64,
+    bins: Bins,
+    /// When bytes, or the connection, last arrived, on this half's clock.
+    progress_ns: u64,
+    /// When the last byte of a transfer arrived, on this half's clock.
+    last_byte_ns: Option<u64>,
+    corrupt_at: Option<u64>,
+    subflows: Ledger,
+    recorder: Recorder,
+    /// When the subflows are next polled, since the connection was requested.
+    sample_ns: u64,
+}
+
+impl<'a> Receiver<'a> {
+    fn new(job: &'a Job, half: Half<'a>) -> Self {
+        Self {
+            job,
+            half,
+            clock: Clock::new(0, 0),
+            pattern: Pattern::new(job.seed),
+            arrived_bytes: 0,
+            early: Vec::new(),
+            in_order_bytes: 0,
+            bins: Bins::new(job.bin_ns),
+            progress_ns: 0,
+            last_byte_ns: None,
+            corrupt_at: None,
+            subflows: Ledger::new(job.bin_ns),
+            recorder: Recorder::new(),
+            sample_ns: job.bin_ns,
+        }
+    }
+
+    /// The connection; none if ordered to stop before one arrived.
+    fn accept(&mut self, listeners: &mut Listeners) -> Result<Option<TcpStream>, String> {
+        let failed = |error: io::Error| format!("receiver: accepting: {error}");
+        let mut handshake = None;
+        while self.half.ending().is_none() {
+            if let Some(stream) = listeners.accept().map_err(failed)? {
+                self.progress_ns = self.half.now_ns();
+                self.clock = Clock::new(self.progress_ns, self.rtt_ns(&stream));
+                handshake.into_iter().for_each(|said| self.align(said));
+                return Ok(Some(stream));
+            }
+            listeners.turn_away(false);
+            let mut watches: Vec<_> = listeners.watches().collect();
+            // The sender is connected a moment before its last acknowledgement arrives here.
+            handshake = self.half.wait(&mut watches, u64::MAX).map_err(failed)?.or(handshake);
+        }
+        Ok(None)
+    }
+
+    /// The round-trip time of the handshake, the only one this end ever measures.
+    fn rtt_ns(&self, stream: &TcpStream) -> u64 {
+        let statistics = socket::statistics(stream, self.job.mptcp);
+        let first = statistics.ok().and_then(|found| found.subflows.first().copied());
+        first.map_or(0, |flow| flow.tcp.srtt_ns)
+    }
+
+    fn receive(&mut self, stream: &TcpStream, listeners: &Listeners) -> Result<(), String> {
+        let mut data = vec![0; READ_BYTES];
+        while self.half.ending().is_none() {
+            self.look(stream);
+            match (&mut &*stream).read(&mut data) {
+                Ok(0) => self.lose("the sender closed the connection"),
+                Ok(length) => {
+                    self.take(self.half.now_ns(), &data[..length]);
+                    if length == READ_BYTES && !self.half.is_deaf() {
+                        continue; // there may be more
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => self.lose(&format!("receiving failed: {error}")),
+            }
+            self.wait(stream, listeners)?;
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, stream: &TcpStream, listeners: &Listeners) -> Result<(), String> {
+        let mut watches = vec![Watch::readable(stream)];
+        watches.extend(listeners.watches());
+        let said = self
+            .half
+            .wait(&mut watches, self.next_ns())
+            .map_err(|error| format!("receiver: waiting: {error}"))?;
+        if watches[1..].iter().any(|watch| watch.ready) {
+            listeners.turn_away(true);
+        }
+        said.into_iter().for_each(|handshake| self.align(handshake));
+        Ok(())
+    }
+
+    /// The sender has reported how long its handshake took: earlier arrivals go into their bins.
+    fn align(&mut self, handshake: Handshake) {
+        self.clock.align(handshake);
+        for (at_ns, bytes) in std::mem::take(&mut self.early) {
+            self.count(at_ns, bytes);
+        }
+    }
+
+    /// When something is due even if nothing arrives, on this half's clock.
+    fn next_ns(&self) -> u64 {
+        let stalled_ns = self.progress_ns.saturating_add(self.job.stall_ns);
+        if !self.clock.aligned() {
+            // Nothing is sampled or complete before the handshake is known, which wakes this half.
+            return stalled_ns
+                .min(self.clock.at_ns(self.job.limit_ns()).saturating_add(ALIGN_PATIENCE_NS));
+        }
+        self.clock.at_ns(self.sample_ns.min(self.job.limit_ns())).min(stalled_ns)
+    }
+
+    /// Handles what is due now.
+    fn look(&mut self, stream: &TcpStream) {
+        let now_ns = self.half.now_ns();
+        self.check_time(now_ns);
+        let since_ns = self.clock.since_connect_ns(now_ns);
+        if self.clock.aligned() && since_ns >= self.sample_ns {
+            let bin = since_ns / self.job.bin_ns;
+            self.sample(stream, bin * self.job.bin_ns);
+            self.sample_ns = (bin + 1) * self.job.bin_ns;
+        }
+    }
+
+    fn check_time(&mut self, now_ns: u64) {
+        let due_ns = self.job.duration_ns.map(|duration_ns| self.clock.at_ns(duration_ns));
+        if let Some(over_ns) = self.last_byte_ns.or(due_ns.filter(|due_ns| now_ns >= *due_ns)) {
+            if self.clock.aligned() {
+                self.half.end(Ending::Complete);
+            } else if now_ns >= over_ns.saturating_add(ALIGN_PATIENCE_NS) {
+                self.fail("the sender's handshake was never reported");
+            }
+        } else if self.clock.since_connect_ns(now_ns) >= self.job.deadline_ns {
+            let reason = self.placed("the deadline passed");
+            self.half.end(Ending::Incomplete(reason));
+        } else if now_ns >= self.progress_ns.saturating_add(self.job.stall_ns) {
+            self.half.end(Ending::Stalled(format!(
+                "stalled at {}: no byte in order for {} after {} bytes",
+                seconds(self.clock.since_connect_ns(self.progress_ns)),
+                seconds(self.job.stall_ns),
+                self.arrived_bytes,
+            )));
+        }
+    }
+
+    fn lose(&mut self, reason: &str) {
+        let reason = self.placed(reason);
+        self.half.end(Ending::Lost(reason));
+    }
+
+    fn fail(&mut self, reason: &str) {
+        let reason = self.placed(reason);
+        self.half.end(Ending::Failed(reason));
+    }
+
+    /// A reason with the time and the progress made.
+    fn placed(&self, reason: &str) -> String {
+        let expected = self.job.transfer_bytes.map(|bytes| format!(" of {bytes}"));
+        let expected = expected.unwrap_or_default();
+        let at = seconds(self.clock.since_connect_ns(self.half.now_ns()));
+        let bytes = self.arrived_bytes;
+        format!("{reason} at {at}, after {bytes}{expected} bytes")
+    }
+
+    /// Checks and counts what was read.
+    fn take(&mut self, now_ns: u64, data: &[u8]) {
+        let offset = self.arrived_bytes;
+        let room = self.job.transfer_bytes.map_or(u64::MAX, |bytes| bytes - offset);
+        let within = data.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        let beyond = (within < data.len()).then_some(offset + within as u64);
+        self.arrived_bytes += within as u64;
+        self.progress_ns = now_ns;
+        if self.clock.aligned() {
+            self.count(now_ns, within as u64);
+        } else {
+            self.early.push((now_ns, within as u64));
+        }
+        if let Some(at) = self.pattern.first_wrong(offset, &data[..within]).or(beyond) {
+            self.corrupt_at = Some(at);
+            let reason = format!("payload differs from what was sent at byte {at}");
+            self.half.end(Ending::Corrupt(reason));
+        } else if self.job.transfer_bytes == Some(self.arrived_bytes) {
+            self.last_byte_ns = Some(now_ns);
+            self.check_time(now_ns);
+        }
+    }
+
+    /// Counts bytes that arrived at `at_ns` on this half's clock.
+    fn count(&mut self, at_ns: u64, bytes: u64) {
+        let since_ns = self.clock.since_connect_ns(at_ns);
+        if self.job.duration_ns.is_none_or(|duration_ns| since_ns <= duration_ns) {
+            self.in_order_bytes += bytes;
+            self.bins.add(since_ns, bytes);
+        }
+    }
+
+    fn sample(&mut self, stream: &TcpStream, at_ns: u64) {
+        self.recorder.look(self.progress_ns);
+        // Whatever prevents reading them, the sender sees and reports too.
+        if let Ok(statistics) = socket::statistics(stream, self.job.mptcp) {
+            self.subflows.update(at_ns, &statistics.subflows);
+        }
+    }
+
+    /// When it stopped counting, since the connection was requested.
+    fn end_ns(&self) -> u64 {
+        let now_ns = self.clock.since_connect_ns(self.half.now_ns());
+        let whole_ns = self.job.duration_ns.filter(|duration_ns| now_ns >= *duration_ns);
+        let completion_ns = self.completion_ns();
+        completion_ns.or(whole_ns).unwrap_or(now_ns)
+    }
+
+    fn completion_ns(&self) -> Option<u64> {
+        self.last_byte_ns.map(|at_ns| self.clock.since_connect_ns(at_ns))
+    }
+
+    /// Reports what it found.
+    fn report(&mut self, connection: Option<&TcpStream>) -> Result<(), String> {
+        for (at_ns, bytes) in std::mem::take(&mut self.early) {
+            self.count(at_ns, bytes);
+        }
+        let end_ns = connection.map_or(0, |_| self.end_ns());
+        if let Some(stream) = connection {
+            self.sample(stream, end_ns);
+        }
+        let buffers = connection.map(|stream| socket::buffers(stream.as_fd())).transpose();
+        let buffers =
+            buffers.map_err(|error| format!("receiver: reading buffers back: {error}"))?;
+        let seen = self.half.seen(
+            buffers.unwrap_or_default(),
+            self.subflows.reports(end_ns),
+            self.recorder.moved(),
+        );
+        self.half.tell(&Report {
+            connected: connection.is_some(),
+            duration_ns: end_ns,
+            in_order_bytes: self.in_order_bytes,
+            bins: self.bins.until(end_ns),
+            completion_ns: self.completion_ns(),
+            corrupt_at: self.corrupt_at,
+            seen,
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn job(goal: &str) -> Job {
+        let line = format!(
+            r#"{{"cc": "cubic", "buffer_bytes": 65536, "seed": 7, {goal}, "deadline_ns": 60000000000,
+                "stall_ns": 5000000000}}"#
+        );
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// What `check` finds of a receiver that got `stream` at `at_ns`, read in pieces of `piece` bytes,
+    /// on a connection that was requested when its clock began.
+    fn taken<T>(
+        (goal, at_ns): (&str, u64),
+        stream: &[u8],
+        piece: usize,
+        check: impl FnOnce(&mut Receiver<'_>) -> T,
+    ) -> T {
+        let (job, mut control) = (job(goal), Control::new().unwrap());
+        let mut receiver = Receiver::new(&job, Half::new(&mut control));
+        receiver.align(Handshake { handshake_ns: 0, rtt_ns: 0 });
+        for data in stream.chunks(piece) {
+            if receiver.half.ending().is_none() {
+                receiver.take(at_ns, data);
+            }
+        }
+        check(&mut receiver)
+    }
+
+    fn payload(bytes: usize) -> Vec<u8> {
+        let mut payload = vec![0; bytes];
+        Pattern::new(7).fill(0, &mut payload);
+        payload
+    }
+
+    #[test]
+    fn a_transfer_ends_with_its_last_byte() {
+        let transfer = (r#""transfer_bytes": 10000"#, 1);
+        taken(transfer, &payload(9_999), 1_460, |receiver| {
+            assert_eq!((receiver.completion_ns(), receiver.half.ending()), (None, None));
+        });
+        taken(transfer, &payload(10_000), 1_460, |receiver| {
+            assert_eq!((receiver.in_order_bytes, receiver.corrupt_at), (10_000, None));
+            assert_eq!(receiver.half.ending(), Some(&Ending::Complete));
+            assert_eq!(receiver.bins.until(receiver.completion_ns().unwrap()), [10_000]);
+        });
+    }
+
+    #[test]
+    fn a_wrong_byte_ends_it() {
+        let mut stream = payload(10_000);
+        stream[7_000] ^= 1;
+        for goal in [r#""transfer_bytes": 10000"#, r#""duration_ns": 60000000000"#] {
+            taken((goal, 1), &stream, 77, |receiver| {
+                assert_eq!(receiver.corrupt_at, Some(7_000));
+                let ending = receiver.half.ending();
+                assert!(matches!(ending, Some(Ending::Corrupt(reason)) if reason.contains("7000")));
+            });
+        }
+    }
+
+    #[test]
+    fn bytes_after_the_duration_do_not_count() {
+        taken((r#""duration_ns": 1"#, 2), &payload(10_000), 10_000, |receiver| {
+            assert_eq!((receiver.in_order_bytes, receiver.half.ending()), (0, None));
+        });
+    }
+
+    #[test]
+    fn an_extra_byte_is_wrong() {
+        taken((r#""transfer_bytes": 9000"#, 1), &payload(9_001), 9_001, |receiver| {
+            assert_eq!((receiver.corrupt_at, receiver.in_order_bytes), (Some(9_000), 9_000));
+            assert!(matches!(receiver.half.ending(), Some(Ending::Corrupt(_))));
+        });
+    }
+
+    #[test]
+    fn bytes_that_arrive_before_the_senders_report_are_binned_later() {
+        let (job, mut control) = (job(r#""transfer_bytes": 10000"#), Control::new().unwrap());
+        let mut receiver = Receiver::new(&job, Half::new(&mut control));
+        receiver.clock = Clock::new(2 * SECOND, 200_000_000);
+        let payload = payload(10_000);
+        receiver.take(2_040_000_000, &payload[..4_000]);
+        receiver.take(2_060_000_000, &payload[4_000..]);
+        assert_eq!((receiver.in_order_bytes, receiver.half.ending()), (0, None));
+        // The first request was lost: the connection was requested at 0.85 s of this clock.
+        receiver.align(Handshake { handshake_ns: 1_050_000_000, rtt_ns: 0 });
+        receiver.check_time(2_070_000_000);
+        assert_eq!(receiver.half.ending(), Some(&Ending::Complete));
+        assert_eq!(receiver.completion_ns(), Some(1_210_000_000));
+        assert_eq!(receiver.bins.until(1_210_000_000)[11..], [4_000, 6_000]);
+    }
+
+    #[test]
+    fn without_the_senders_report_there_is_no_result() {
+        let (job, mut control) = (job(r#""transfer_bytes": 100"#), Control::new().unwrap());
+        let mut receiver = Receiver::new(&job, Half::new(&mut control));
+        receiver.take(SECOND, &payload(100));
+        receiver.check_time(2 * SECOND);
+        assert_eq!(receiver.half.ending(), None);
+        receiver.check_time(SECOND + ALIGN_PATIENCE_NS);
+        assert!(matches!(receiver.half.ending(), Some(Ending::Failed(_))));
+    }
+
+    /// The ending at `now_ns` of a connection on which bytes last arrived at 1 s.
+    fn checked(goal: &str, now_ns: u64) -> Option<Ending> {
+        taken((goal, 0), &[], 1, |receiver| {
+            receiver.progress_ns = SECOND;
+            receiver.check_time(now_ns);
+            receiver.half.ending().cloned()
+        })
+    }
+
+    #[test]
+    fn a_stall_is_reported_with_its_beginning() {
+        let goal = r#""duration_ns": 30000000000"#;
+        assert_eq!(checked(goal, 6 * SECOND - 1), None);
+        let ending = checked(goal, 6 * SECOND);
+        assert!(
+            matches!(ending, Some(Ending::Stalled(reason)) if reason.starts_with("stalled at 1.000 s"))
+        );
+    }
+
+    #[test]
+    fn the_end_of_the_duration_comes_before_a_stall() {
+        assert_eq!(checked(r#""duration_ns": 6000000000"#, 6 * SECOND), Some(Ending::Complete));
+    }
+
+    #[test]
+    fn a_transfer_has_a_deadline() {
+        let ending = checked(r#""transfer_bytes": 5"#, 60 * SECOND);
+        assert!(matches!(ending, Some(Ending::Incomplete(reason)) if reason.contains("deadline")));
+    }
+}

@@ -1,0 +1,389 @@
+//! The sending half: connects, writes the payload as fast as the socket accepts it, and reports what
+//! the kernel's transport did with it.
+
+use crate::address;
+use crate::control::Control;
+use crate::meter::config::{Job, SenderConfig};
+use crate::meter::counters::Recorder;
+use crate::meter::diag::Diag;
+use crate::meter::half::{Ending, Half, Seen, seconds};
+use crate::meter::pattern::Pattern;
+use crate::meter::socket::{self, NoStatistics};
+use crate::meter::subflows::Ledger;
+use crate::role;
+use crate::sys::{self, Watch};
+use serde::Serialize;
+use std::io::{self, ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Bytes of payload generated at a time.
+const WRITE_BYTES: usize = 256 * 1024;
+/// How often the bytes sent are checked while a threshold is ahead.
+const THRESHOLD_NS: u64 = 2_000_000;
+
+/// What is reported while the measurement runs. Times count from the `connect` call.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+enum News {
+    /// The initial subflow is established.
+    Connected {
+        /// How long that took.
+        handshake_ns: u64,
+        /// The round-trip time its TCP measured meanwhile; 0 if it has none.
+        rtt_ns: u64,
+        /// The sender's port.
+        local_port: u16,
+        /// The receiver's port.
+        remote_port: u16,
+    },
+    /// A threshold was passed.
+    Sent {
+        /// When that was seen.
+        t_ns: u64,
+        /// The bytes sent by then.
+        bytes: u64,
+    },
+}
+
+/// The last line.
+#[derive(Serialize)]
+#[serde(tag = "event", rename = "result")]
+struct Report {
+    /// From the `connect` call to the end.
+    duration_ns: u64,
+    /// The congestion control as the kernel names it.
+    cc: String,
+    /// Payload bytes reinjected on another subflow.
+    reinjected_bytes: u64,
+    #[serde(flatten)]
+    seen: Seen,
+}
+
+/// The role `sender`.
+pub fn main() -> i32 {
+    role::play(run)
+}
+
+fn run(control: &mut Control) -> Result<(), String> {
+    let config = control.configuration::<SenderConfig>()?.checked()?;
+    let (fd, diag) = set_up(&config)?;
+    // Generated before the clock runs, which begins with the `connect` call.
+    let mut payload = Payload::new(&config.job);
+    let mut sender = Sender::new(&config, Half::new(control), diag);
+    let stream = sender.connect(fd)?;
+    if sender.connected {
+        sender.send(&stream, &mut payload)?;
+        sender.sample(&stream);
+        sender.report_thresholds();
+    }
+    sender.report(&stream)?;
+    sender.half.linger();
+    socket::abort(stream);
+    Ok(())
+}
+
+fn set_up(config: &SenderConfig) -> Result<(OwnedFd, Diag), String> {
+    let fd = socket::open(config.local, config.job.mptcp).map_err(|error| {
+        let unsupported = config.job.mptcp && socket::is_unsupported(&error);
+        let hint = if unsupported { "; sysctl net.mptcp.enabled=1 there" } else { "" };
+        format!("sender: a socket on its host: {error}{hint}")
+    })?;
+    let local = SocketAddr::new(config.local, 0);
+    sys::bind(fd.as_fd(), &address::encode(local))
+        .map_err(|error| format!("local: {}: {error}", config.local))?;
+    socket::set_congestion_control(fd.as_fd(), &config.job.cc)?;
+    socket::set_buffers(fd.as_fd(), config.job.buffer_bytes)
+        .map_err(|error| format!("sender: {error}"))?;
+    let diag = Diag::open().map_err(|error| format!("sender: socket diagnostics: {error}"))?;
+    Ok((fd, diag))
+}
+
+/// What is still to be sent, generated a piece at a time.
+struct Payload {
+    pattern: Pattern,
+    data: Vec<u8>,
+    /// Bytes of `data` that were sent.
+    sent: usize,
+    /// Bytes generated so far, and in total.
+    made: u64,
+    total: u64,
+}
+
+impl Payload {
+    /// All of it, with the first piece generated.
+    fn new(job: &Job) -> Self {
+        let total = job.transfer_bytes.unwrap_or(u64::MAX);
+        let (pattern, data) = (Pattern::new(job.seed), vec![0; WRITE_BYTES]);
+        let mut payload = Self { pattern, sent: data.len(), data, made: 0, total };
+        payload.refill();
+        payload
+    }
+
+    /// Generates the next piece, as long as possible, if nothing is left of the last one.
+    fn refill(&mut self) {
+        if self.sent == self.data.len() {
+            let rest = usize::try_from(self.total - self.made).unwrap_or(WRITE_BYTES);
+            self.data.truncate(rest);
+            self.pattern.fill(self.made, &mut self.data);
+            self.made += self.data.len() as u64;
+            self.sent = 0;
+        }
+    }
+
+    /// What comes next; empty at the end.
+    fn next(&self) -> &[u8] {
+        &self.data[self.sent..]
+    }
+
+    /// This much of it was sent.
+    fn advance(&mut self, bytes: usize) {
+        self.sent += bytes;
+        self.refill();
+    }
+}
+
+struct Sender<'a> {
+    config: &'a SenderConfig,
+    job: &'a Job,
+    half: Half<'a>,
+    diag: Diag,
+    connected: bool,
+    reinjected_bytes: u64,
+    /// Payload the receiver has acknowledged, and when that last grew.
+    acknowledged: u64,
+    progress_ns: u64,
+    subflows: Ledger,
+    recorder: Recorder,
+    /// When the subflows are next polled.
+    sample_ns: u64,
+    /// When the thresholds are next checked.
+    threshold_ns: u64,
+    /// Thresholds passed.
+    passed: usize,
+}
+
+impl<'a> Sender<'a> {
+    fn new(config: &'a SenderConfig, half: Half<'a>, diag: Diag) -> Self {
+        Self {
+            config,
+            job: &config.job,
+            half,
+            diag,
+            connected: false,
+            reinjected_bytes: 0,
+            acknowledged: 0,
+            progress_ns: 0,
+            subflows: Ledger::new(config.job.bin_ns),
+            recorder: Recorder::new(),
+            sample_ns: config.job.bin_ns,
+            threshold_ns: 0,
+            passed: 0,
+        }
+    }
+
+    /// The socket, connected unless that failed or it was ordered to stop.
+    fn connect(&mut self, fd: OwnedFd) -> Result<TcpStream, String> {
+        let remote = SocketAddr::new(self.config.remote, self.config.port);
+        self.half.restart();
+        let begun = socket::connect(fd.as_fd(), remote);
+        let stream = TcpStream::from(fd);
+        if let Err(error) = begun.and_then(|()| self.await_connection(&stream)) {
+            let at = seconds(self.half.now_ns());
+            self.half
+                .end(Ending::Unreachable(format!("no connection to {remote} at {at}: {error}")));
+        }
+        if self.connected {
+            let handshake_ns = self.half.now_ns();
+            self.sample(&stream);
+            let rtt_ns = self.subflows.first().map_or(0, |info| info.tcp.srtt_ns);
+            let local_port = stream.local_addr().map_or(0, |address| address.port());
+            let remote_port = self.config.port;
+            self.half.tell(&News::Connected { handshake_ns, rtt_ns, local_port, remote_port });
+        }
+        Ok(stream)
+    }
+
+    fn await_connection(&mut self, stream: &TcpStream) -> io::Result<()> {
+        let limit_ns = self.job.limit_ns();
+        while self.half.ending().is_none() {
+            if let Some(error) = stream.take_error()? {
+                return Err(error);
+            }
+            if stream.peer_addr().is_ok() {
+                self.connected = true;
+                return Ok(());
+            }
+            if self.half.now_ns() >= limit_ns {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            self.wait(Some(Watch::writable(stream)), limit_ns)?;
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, watch: Option<Watch<'_>>, until_ns: u64) -> io::Result<()> {
+        let mut watches: Vec<_> = watch.into_iter().collect();
+        if self.half.wait(&mut watches, until_ns)?.is_some() {
+            self.fail("received a command for the receiver".to_owned());
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, stream: &TcpStream, payload: &mut Payload) -> Result<(), String> {
+        let failed = |error| format!("sender: waiting: {error}");
+        while self.half.ending().is_none() {
+            self.look(stream);
+            let rest = payload.next();
+            let watch = (!rest.is_empty()).then(|| Watch::writable(stream));
+            if watch.is_some() {
+                match (&*stream).write(rest) {
+                    Ok(written) => {
+                        payload.advance(written);
+                        if self.half.is_deaf() {
+                            self.wait(None, 0).map_err(failed)?; // only for a command
+                        }
+                        continue;
+                    }
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    Err(error) => {
+                        let at = seconds(self.half.now_ns());
+                        self.half.end(Ending::Lost(format!("sending failed: {error} at {at}")));
+                    }
+                }
+            }
+            self.wait(watch, self.next_ns()).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn thresholds_ahead(&self) -> bool {
+        self.passed < self.job.thresholds_bytes.len()
+    }
+
+    /// When something is due even if nothing can be sent.
+    fn next_ns(&self) -> u64 {
+        let due_ns = self.sample_ns.min(self.job.duration_ns.unwrap_or(u64::MAX));
+        if self.thresholds_ahead() { due_ns.min(self.threshold_ns) } else { due_ns }
+    }
+
+    /// Handles what is due now. The receiver ends a transfer: only it knows when everything arrived.
+    fn look(&mut self, stream: &TcpStream) {
+        let now_ns = self.half.now_ns();
+        if self.job.duration_ns.is_some_and(|duration_ns| now_ns >= duration_ns) {
+            self.half.end(Ending::Complete);
+            return;
+        }
+        if now_ns >= self.sample_ns {
+            self.sample(stream);
+            self.sample_ns = (now_ns / self.job.bin_ns + 1) * self.job.bin_ns;
+        }
+        if self.thresholds_ahead() && now_ns >= self.threshold_ns {
+            self.refresh(stream);
+            self.report_thresholds();
+            self.threshold_ns = now_ns + THRESHOLD_NS;
+        }
+    }
+
+    /// What has left, without what waits in the subflows' queues, which `mptcpi_bytes_sent` counts too.
+    fn report_thresholds(&mut self) {
+        let bytes = self.subflows.sent().saturating_sub(self.reinjected_bytes);
+        let passed = self.job.thresholds_bytes.partition_point(|&limit| limit <= bytes);
+        for _ in self.passed..passed {
+            let t_ns = self.half.now_ns();
+            self.half.tell(&News::Sent { t_ns, bytes });
+        }
+        self.passed = passed.max(self.passed);
+    }
+
+    fn sample(&mut self, stream: &TcpStream) {
+        self.refresh(stream);
+        let diag = &mut self.diag;
+        self.subflows.diagnose(|info| diag.subflow(info.local, info.remote));
+        self.recorder.look(self.progress_ns);
+    }
+
+    fn refresh(&mut self, stream: &TcpStream) {
+        let now_ns = self.half.now_ns();
+        match socket::statistics(stream, self.job.mptcp) {
+            Ok(statistics) => {
+                self.reinjected_bytes = statistics.reinjected;
+                if statistics.acknowledged != self.acknowledged {
+                    (self.acknowledged, self.progress_ns) = (statistics.acknowledged, now_ns);
+                }
+                self.subflows.update(now_ns, &statistics.subflows);
+            }
+            Err(reason) => self.no_statistics(reason),
+        }
+    }
+
+    fn no_statistics(&mut self, reason: NoStatistics) {
+        match reason {
+            NoStatistics::Fallback => {
+                let cause = self.config.plain_because.as_deref();
+                let cause =
+                    cause.unwrap_or("the receiver or something between did not answer in MPTCP");
+                let at = seconds(self.half.now_ns());
+                let reason = format!("the connection is plain TCP at {at}: {cause}");
+                self.half.end(Ending::Fallback(reason));
+            }
+            NoStatistics::Other(reason) => self.fail(reason),
+        }
+    }
+
+    fn fail(&mut self, reason: String) {
+        let at = seconds(self.half.now_ns());
+        self.half.end(Ending::Failed(format!("{reason} at {at}")));
+    }
+
+    /// Reports what it found.
+    fn report(&mut self, stream: &TcpStream) -> Result<(), String> {
+        let failed = |error: io::Error| format!("sender: reading back: {error}");
+        let duration_ns = self.half.now_ns();
+        let buffers = socket::buffers(stream.as_fd()).map_err(failed)?;
+        let cc = socket::congestion_control(stream.as_fd()).map_err(failed)?;
+        let subflows = self.subflows.reports(0); // it receives nothing: no bins
+        let seen = self.half.seen(buffers, subflows, self.recorder.moved());
+        let reinjected_bytes = self.reinjected_bytes;
+        self.half.tell(&Report { duration_ns, cc, reinjected_bytes, seen });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(goal: &str) -> Job {
+        let line = format!(
+            r#"{{"cc": "cubic", "buffer_bytes": 65536, "seed": 7, {goal}, "deadline_ns": 1, "stall_ns": 1}}"#
+        );
+        serde_json::from_str(&line).unwrap()
+    }
+
+    #[test]
+    fn a_transfer_is_its_bytes_whatever_the_piece_size() {
+        let size = 2 * WRITE_BYTES + 7;
+        let mut expected = vec![0; size];
+        Pattern::new(7).fill(0, &mut expected);
+        for piece in [1_459, WRITE_BYTES, usize::MAX] {
+            let mut payload = Payload::new(&job(&format!(r#""transfer_bytes": {size}"#)));
+            let mut sent = Vec::new();
+            while !payload.next().is_empty() {
+                let bytes = payload.next().len().min(piece);
+                sent.extend_from_slice(&payload.next()[..bytes]);
+                payload.advance(bytes);
+            }
+            assert!(sent == expected, "in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn a_saturated_sender_never_runs_out() {
+        let mut payload = Payload::new(&job(r#""duration_ns": 1"#));
+        for _ in 0..100 {
+            assert_eq!(payload.next().len(), WRITE_BYTES);
+            payload.advance(WRITE_BYTES);
+        }
+    }
+}

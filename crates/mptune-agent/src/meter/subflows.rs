@@ -1,0 +1,203 @@
+//! The subflows of a connection over time, as seen by one of its ends.
+//!
+//! The kernel forgets a subflow when it closes; its last known state is kept here.
+
+use crate::meter::bins::Bins;
+use crate::meter::diag::SubflowDiag;
+use crate::meter::info::{SubflowInfo, TcpInfo};
+use serde::Serialize;
+use std::net::SocketAddr;
+
+/// One subflow as last seen by one end.
+#[derive(Debug, Clone)]
+struct Entry {
+    info: SubflowInfo,
+    received: Bins,
+    closed: bool,
+    diag: SubflowDiag,
+}
+
+/// All subflows that one end ever saw, in order of appearance.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    bin_ns: u64,
+    entries: Vec<Entry>,
+}
+
+impl Ledger {
+    /// No subflow yet.
+    pub fn new(bin_ns: u64) -> Self {
+        Self { bin_ns, entries: Vec::new() }
+    }
+
+    /// Adds the current subflows; what was received on them since the last call falls into the bin
+    /// of `at_ns`.
+    pub fn update(&mut self, at_ns: u64, subflows: &[SubflowInfo]) {
+        for entry in &mut self.entries {
+            entry.closed = true;
+        }
+        for info in subflows {
+            let entry = self.entry(info);
+            let before = entry.info.tcp.bytes_received;
+            entry.received.add(at_ns, info.tcp.bytes_received.saturating_sub(before));
+            entry.info = *info;
+            entry.closed = false;
+        }
+    }
+
+    /// The entry of `info`, created with nothing received if there is none.
+    fn entry(&mut self, info: &SubflowInfo) -> &mut Entry {
+        let same = |entry: &Entry| {
+            (entry.info.id, entry.info.local, entry.info.remote)
+                == (info.id, info.local, info.remote)
+        };
+        let index = self.entries.iter().position(same).unwrap_or_else(|| {
+            self.entries.push(Entry {
+                info: SubflowInfo { tcp: TcpInfo::default(), ..*info },
+                received: Bins::new(self.bin_ns),
+                closed: false,
+                diag: SubflowDiag::default(),
+            });
+            self.entries.len() - 1
+        });
+        &mut self.entries[index]
+    }
+
+    /// The subflow that was seen first.
+    pub fn first(&self) -> Option<SubflowInfo> {
+        self.entries.first().map(|entry| entry.info)
+    }
+
+    /// Payload bytes that ever left on any subflow, without retransmissions on the same one.
+    pub fn sent(&self) -> u64 {
+        let first_time = |tcp: TcpInfo| tcp.bytes_sent.saturating_sub(tcp.bytes_retransmitted);
+        self.entries.iter().map(|entry| first_time(entry.info.tcp)).sum()
+    }
+
+    /// Asks `diag` about every open subflow; without an answer the last one is kept.
+    pub fn diagnose(&mut self, mut diag: impl FnMut(&SubflowInfo) -> Option<SubflowDiag>) {
+        for entry in self.entries.iter_mut().filter(|entry| !entry.closed) {
+            if let Some(found) = diag(&entry.info) {
+                entry.diag = found;
+            }
+        }
+    }
+}
+
+/// One subflow as reported by one end; each end is the local one in its own report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SubflowReport {
+    /// Own address and port.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// Payload bytes this end got on it in subflow sequence, reinjected ones included.
+    pub bytes: u64,
+    /// The same over time.
+    pub bins: Vec<u64>,
+    /// Smoothed RTT, nanoseconds.
+    pub srtt_ns: u64,
+    /// Smallest RTT, nanoseconds.
+    pub min_rtt_ns: u64,
+    /// Segments retransmitted.
+    pub retransmitted: u32,
+    /// Retransmission timeouts, including those of the handshake; none before Linux 6.7.
+    pub timeouts: Option<u16>,
+    /// Congestion window at the end, segments.
+    pub cwnd: u32,
+    /// It was a backup subflow at the end; none for plain TCP, or if not queried.
+    pub backup: Option<bool>,
+    /// Its congestion control; none if not queried.
+    pub cc: Option<String>,
+    /// It ended before the measurement did.
+    pub closed: bool,
+    /// Probes in a row without an answer at the end.
+    pub probes: u8,
+}
+
+impl Ledger {
+    /// The subflows until `end_ns`, in order of appearance.
+    pub fn reports(&self, end_ns: u64) -> Vec<SubflowReport> {
+        self.entries.iter().map(|entry| entry.report(end_ns)).collect()
+    }
+}
+
+impl Entry {
+    fn report(&self, end_ns: u64) -> SubflowReport {
+        let (tcp, diag) = (self.info.tcp, self.diag.clone());
+        SubflowReport {
+            local: self.info.local,
+            remote: self.info.remote,
+            bytes: tcp.bytes_received,
+            bins: self.received.until(end_ns),
+            srtt_ns: tcp.srtt_ns,
+            min_rtt_ns: tcp.min_rtt_ns,
+            retransmitted: tcp.retransmitted,
+            timeouts: tcp.timeouts,
+            cwnd: tcp.cwnd,
+            backup: diag.backup,
+            cc: diag.cc,
+            closed: self.closed,
+            probes: tcp.probes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(id: u32, local: &str, remote: &str, bytes_received: u64) -> SubflowInfo {
+        let tcp = TcpInfo { bytes_received, cwnd: 10 * id, ..TcpInfo::default() };
+        SubflowInfo { id, local: local.parse().unwrap(), remote: remote.parse().unwrap(), tcp }
+    }
+
+    fn ledger(samples: &[(u64, &[SubflowInfo])]) -> Ledger {
+        let mut ledger = Ledger::new(100);
+        for (at_ns, subflows) in samples {
+            ledger.update(*at_ns, subflows);
+        }
+        ledger
+    }
+
+    const S: [&str; 2] = ["10.64.0.1:4000", "10.64.1.1:4001"];
+    const R: [&str; 2] = ["10.65.0.1:5000", "10.65.1.1:5000"];
+
+    #[test]
+    fn what_arrives_falls_into_its_bin() {
+        let ledger = ledger(&[
+            (100, &[info(2, S[1], R[1], 7), info(1, S[0], R[0], 5)]),
+            (200, &[info(2, S[1], R[1], 9), info(1, S[0], R[0], 6)]),
+        ]);
+        let reports = ledger.reports(250);
+        let found: Vec<_> =
+            reports.iter().map(|flow| (flow.cwnd, flow.bytes, &flow.bins[..])).collect();
+        assert_eq!(found, [(20, 9, &[7, 2, 0][..]), (10, 6, &[5, 1, 0][..])]);
+    }
+
+    #[test]
+    fn a_closed_subflow_keeps_its_last_numbers() {
+        let reports = ledger(&[(100, &[info(1, S[0], R[0], 5)]), (200, &[])]).reports(200);
+        assert!(reports[0].closed);
+        assert_eq!((reports[0].cwnd, reports[0].bytes), (10, 5));
+    }
+
+    #[test]
+    fn a_second_subflow_between_the_same_ports_is_another() {
+        let samples = [(100, &[info(1, S[0], R[0], 5)][..]), (200, &[info(3, S[0], R[0], 4)][..])];
+        let reports = ledger(&samples).reports(200);
+        let found: Vec<_> = reports.iter().map(|flow| (flow.cwnd, &flow.bins[..])).collect();
+        assert_eq!(found, [(10, &[5, 0][..]), (30, &[0, 4][..])]);
+    }
+
+    #[test]
+    fn what_a_closed_subflow_sent_stays_sent() {
+        let sent = |mut info: SubflowInfo, bytes_sent, bytes_retransmitted| {
+            info.tcp = TcpInfo { bytes_sent, bytes_retransmitted, ..info.tcp };
+            info
+        };
+        let (first, second) = (info(1, S[0], R[0], 0), info(2, S[1], R[1], 0));
+        let both = [sent(first, 100, 10), sent(second, 50, 0)];
+        assert_eq!(ledger(&[(100, &both), (200, &[sent(second, 70, 5)])]).sent(), 90 + 65);
+    }
+}

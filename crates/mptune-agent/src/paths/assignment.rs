@@ -1,0 +1,153 @@
+//! What a path manager should do: a policy of the core with its options, and its paths, by the
+//! addresses that the kernel knows.
+
+use super::pair::Pair;
+use mptune_core::pathmanager::{self as core, OptionMap, PathEnds, PathId, TransferSize};
+use serde::Deserialize;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// `transfer_bytes` of a sender that always has more.
+const SATURATED: u64 = u64::MAX;
+
+/// A path as both sites know it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelPath {
+    /// As in the topology.
+    pub label: String,
+    /// Number of the sender's interface.
+    pub local: usize,
+    /// Number of the receiver's.
+    pub remote: usize,
+    /// The sender's and the receiver's address, once per address family.
+    pub pairs: Vec<(IpAddr, IpAddr)>,
+}
+
+/// A policy, its options and its paths, as received.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Told {
+    /// Name of the policy, from the core's list.
+    pm: String,
+    /// Its options, with paths by their numbers.
+    #[serde(default)]
+    pm_options: OptionMap,
+    /// All paths, in the order of the topology.
+    paths: Vec<KernelPath>,
+    /// Payload bytes a connection will have; the largest number if it never ends, none if unknown.
+    #[serde(default)]
+    transfer_bytes: Option<u64>,
+    /// binder may use its gateways.
+    #[serde(default)]
+    lsrr_honoured: bool,
+}
+
+/// The same, checked, for any number of connections.
+#[derive(Debug, Clone)]
+pub struct Assignment {
+    /// For the core.
+    pub policy: core::Assignment,
+    /// All paths.
+    pub paths: Arc<[KernelPath]>,
+}
+
+impl Told {
+    /// Checks it.
+    ///
+    /// # Errors
+    /// One line with the key that is wrong.
+    pub fn checked(self) -> Result<Assignment, String> {
+        let ends = |path: &KernelPath| PathEnds { local: path.local, remote: path.remote };
+        let ends: Vec<_> = self.paths.iter().map(ends).collect();
+        let size = match self.transfer_bytes {
+            Some(SATURATED) => TransferSize::Unlimited,
+            Some(bytes) => TransferSize::Known(bytes),
+            None => TransferSize::Unknown,
+        };
+        let policy =
+            core::Assignment::new(&self.pm, &self.pm_options, ends, size, self.lsrr_honoured)
+                .map_err(|error| format!("path manager: {}: {}", error.key, error.expected))?;
+        Ok(Assignment { policy, paths: self.paths.into() })
+    }
+}
+
+impl Assignment {
+    /// The path between the ends of a subflow, if it is one of these paths.
+    pub fn path_of(&self, pair: &Pair) -> Option<PathId> {
+        let addresses = pair.addresses();
+        self.paths.iter().position(|path| path.pairs.contains(&addresses))
+    }
+
+    /// The paths to an address of the receiver.
+    pub fn paths_to(&self, address: IpAddr) -> Vec<PathId> {
+        let leads =
+            |&path: &PathId| self.paths[path].pairs.iter().any(|&(_, remote)| remote == address);
+        (0..self.paths.len()).filter(leads).collect()
+    }
+
+    /// The path with a label.
+    ///
+    /// # Errors
+    /// One line with the known labels.
+    pub fn path_named(&self, label: &str) -> Result<PathId, String> {
+        let found = self.paths.iter().position(|path| path.label == label);
+        found.ok_or_else(|| {
+            let known: Vec<_> = self.paths.iter().map(|path| path.label.as_str()).collect();
+            format!("path: expected one of {}, found {label:?}", known.join(", "))
+        })
+    }
+
+    /// Local and remote address of a path in an address's family.
+    pub fn addresses(&self, path: PathId, family: IpAddr) -> Option<(IpAddr, IpAddr)> {
+        let same = |(local, _): &&(IpAddr, IpAddr)| local.is_ipv4() == family.is_ipv4();
+        self.paths[path].pairs.iter().find(same).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn checked(pm: &str, options: serde_json::Value) -> Result<Assignment, String> {
+        let path = |label: &str, local: usize| {
+            json!({"label": label, "local": local, "remote": 0,
+                   "pairs": [[format!("10.64.{local}.1"), "10.65.0.1"]]})
+        };
+        let paths = [path("A-X", 0), path("B-X", 1)];
+        let told = json!({"pm": pm, "paths": paths, "pm_options": options});
+        serde_json::from_value::<Told>(told).unwrap().checked()
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong_with_an_assignment() {
+        for (pm, options, words) in [
+            ("fullmash", json!({}), "path manager: pm: expected one of default"),
+            (
+                "pcdc",
+                json!({"active": [2]}),
+                "path manager: active: expected a path below 2, found 2",
+            ),
+            ("ndiffports", json!({"ndiffports": 0}), "path manager: ndiffports: expected 1 to 64"),
+        ] {
+            let reason = checked(pm, options).unwrap_err();
+            assert!(reason.starts_with(words), "{reason}");
+        }
+    }
+
+    #[test]
+    fn paths_are_known_by_their_addresses_and_labels() {
+        let assignment = checked("fullmesh", json!({})).unwrap();
+        let pair = |local: &str| Pair {
+            local: local.parse().unwrap(),
+            remote: "10.65.0.1:5001".parse().unwrap(),
+        };
+        assert_eq!(assignment.path_of(&pair("10.64.1.1:7")), Some(1));
+        assert_eq!(assignment.path_of(&pair("10.64.2.1:7")), None);
+        assert_eq!(assignment.path_named("B-X"), Ok(1));
+        let reason = assignment.path_named("C-X").unwrap_err();
+        assert_eq!(reason, "path: expected one of A-X, B-X, found \"C-X\"");
+        assert_eq!(assignment.addresses(0, "::1".parse().unwrap()), None);
+    }
+}

@@ -1,0 +1,477 @@
+//! One kernel connection under a driver of the core: what happened goes in, what the kernel should do
+//! comes out.
+//!
+//! It opens no socket and reads no clock. The driver (`mptune_core::pathmanager`), which the simulator
+//! also runs, decides which subflows there should be and in which role; this module translates its
+//! numbers to addresses and ports and back, and records what happened.
+
+use super::assignment::Assignment;
+use super::netlink::diag::{Families, Statistics};
+use super::netlink::error::strerror;
+use super::netlink::events::SubflowEvent;
+use super::pair::Pair;
+use super::subflow::{Outage, PriorityChange, Subflow};
+use mptune_core::pathmanager::{Driver, Order, PathId, Report, Role, Stack, State, SubflowId};
+use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, SocketAddr};
+
+/// A subflow that ends this soon after its handshake without an error was not wanted.
+const AT_ONCE_NS: u64 = 1_000_000_000;
+/// A successor is polled closely for its first data for this long.
+const AWAITED_NS: u64 = 5_000_000_000;
+/// A change of priority may be refused for this long before it counts as a problem. The kernel reports
+/// a subflow before adding it to the connection's list, and refuses to change it until then.
+const REFUSED_NS: u64 = 1_000_000_000;
+
+/// What the kernel should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// Open a subflow; the kernel chooses the port of its local end.
+    Create {
+        /// Its number.
+        subflow: SubflowId,
+        /// Its ends.
+        pair: Pair,
+        /// Number of the local address.
+        address_id: u8,
+        /// Join as standby.
+        backup: bool,
+    },
+    /// Make a subflow standby or active.
+    SetPriority {
+        /// Its number.
+        subflow: SubflowId,
+        /// Its ends.
+        pair: Pair,
+        /// Standby from now on.
+        backup: bool,
+    },
+    /// Close a subflow.
+    Destroy {
+        /// Its number.
+        subflow: SubflowId,
+        /// Its ends.
+        pair: Pair,
+    },
+}
+
+/// How to use a path from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathChange {
+    /// Its subflows are standby, whatever the policy wants.
+    Withdraw,
+    /// They follow the policy again.
+    Readmit,
+    /// Its address goes away: its subflows are closed.
+    Remove,
+    /// It comes back, and its subflows with it.
+    Add,
+}
+
+/// A connection that this side opened.
+pub struct Connection {
+    assignment: Assignment,
+    driver: Driver,
+    subflows: Vec<Subflow>,
+    /// Address families of its subflows.
+    pub families: Families,
+    remote_port: u16,
+    initial_local: usize,
+    address: IpAddr,
+    /// When the kernel reported it.
+    pub created_ns: u64,
+    /// When the kernel reported that it is gone.
+    pub closed_ns: Option<u64>,
+    /// Priorities that were changed after the subflows were opened.
+    pub changes: Vec<PriorityChange>,
+    /// Subflows that were lost in use.
+    pub outages: Vec<Outage>,
+    /// One line each: joins that failed, orders that the kernel refused.
+    pub problems: Vec<String>,
+    acts: Vec<Act>,
+    /// The ongoing outage of each lost subflow.
+    open_outages: HashMap<SubflowId, usize>,
+    /// Successors whose first data is awaited, with the outage.
+    awaited: Vec<(SubflowId, usize)>,
+    /// Ends of subflows that were closed by order; the kernel will report it.
+    closing: Vec<Pair>,
+    /// Numbers of addresses that the peer withdrew, whose subflows the kernel closes.
+    taken_back: BTreeSet<u8>,
+}
+
+impl Connection {
+    /// A connection whose first subflow has these ends on this path.
+    pub fn new(
+        assignment: &Assignment,
+        pair: Pair,
+        path: PathId,
+        withdrawn: &BTreeSet<PathId>,
+        now_ns: u64,
+    ) -> Self {
+        let mut first = Subflow::new(path, false);
+        first.establish(pair, now_ns);
+        let mut connection = Self {
+            driver: Driver::new(assignment.policy.clone(), Stack::LINUX, path),
+            assignment: assignment.clone(),
+            subflows: vec![first],
+            families: Families::of(&pair),
+            remote_port: pair.remote.port(),
+            initial_local: assignment.paths[path].local,
+            address: pair.addresses().0,
+            created_ns: now_ns,
+            closed_ns: None,
+            changes: Vec::new(),
+            outages: Vec::new(),
+            problems: Vec::new(),
+            acts: Vec::new(),
+            open_outages: HashMap::new(),
+            awaited: Vec::new(),
+            closing: Vec::new(),
+            taken_back: BTreeSet::new(),
+        };
+        for &path in withdrawn {
+            connection.report(Report::Withdrawn(path), now_ns);
+        }
+        connection.report(Report::Joined(0), now_ns);
+        connection
+    }
+
+    // What happened
+
+    /// The connection is fully established; nothing is ordered before that.
+    pub fn on_established(&mut self, now_ns: u64) {
+        self.report(Report::Established, now_ns);
+    }
+
+    /// A subflow was established: one that was ordered, or one that the peer opened on a known path.
+    /// Returns its number.
+    pub fn on_joined(
+        &mut self,
+        pair: Pair,
+        seen: Option<Statistics>,
+        now_ns: u64,
+    ) -> Option<SubflowId> {
+        let path = self.assignment.path_of(&pair)?;
+        if self.subflow_at(&pair).is_some() {
+            return None;
+        }
+        let ordered = self.driver.joining(path);
+        let id = ordered.unwrap_or(self.subflows.len());
+        let report = match ordered {
+            Some(id) => Report::Joined(id),
+            None if self.subflows.len() == mptune_core::pathmanager::MAX_SUBFLOWS => return None,
+            None => {
+                self.subflows.push(Subflow::new(path, false));
+                Report::JoinedByPeer(path)
+            }
+        };
+        self.subflows[id].establish(pair, now_ns);
+        if let Some(seen) = seen {
+            self.subflows[id].note(seen, now_ns);
+            // One that the peer opened is known to the driver only after the report.
+            if ordered.is_some() {
+                self.driver.set_min_rtt(id, seen.min_rtt_ns);
+            }
+        }
+        self.report(report, now_ns);
+        if std::mem::take(&mut self.subflows[id].unwanted) {
+            self.acts.push(Act::Destroy { subflow: id, pair });
+        }
+        Some(id)
+    }
+
+    /// A subflow was closed, or its join failed.
+    pub fn on_ended(&mut self, event: &SubflowEvent, now_ns: u64) {
+        if let Some(known) = self.closing.iter().position(|pair| *pair == event.pair) {
+            self.closing.swap_remove(known);
+        } else if let Some(id) = self.subflow_at(&event.pair) {
+            let at_once = now_ns - self.subflows[id].established_ns < AT_ONCE_NS;
+            if event.error == 0 && at_once && !self.taken_back.contains(&event.remote_id) {
+                self.problem(id, "closed by the receiver, whose path manager accepts no more");
+            }
+            self.close(id, now_ns);
+        } else {
+            let path = self.assignment.path_of(&event.pair);
+            if let Some(id) = path.and_then(|path| self.driver.joining(path)) {
+                self.on_join_failed(id, &why(event), now_ns);
+            }
+        }
+    }
+
+    /// Events were lost. Of the subflows that are being opened these are all that the kernel still
+    /// has, answered or not: the others have failed unnoticed.
+    pub fn on_opening(&mut self, opening: &[Pair], now_ns: u64) {
+        let known = opening.iter().filter_map(|pair| self.assignment.path_of(pair));
+        let mut opening: Vec<PathId> = known.collect();
+        for id in 0..self.subflows.len() {
+            if self.driver.subflows()[id].state() != State::Joining {
+                continue;
+            }
+            let path = self.subflows[id].path;
+            match opening.iter().position(|&one| one == path) {
+                Some(found) => drop(opening.swap_remove(found)),
+                None => {
+                    self.on_join_failed(id, "the join failed among events that were lost", now_ns)
+                }
+            }
+        }
+    }
+
+    fn on_join_failed(&mut self, id: SubflowId, reason: &str, now_ns: u64) {
+        if std::mem::take(&mut self.subflows[id].unwanted) {
+            self.close(id, now_ns);
+        } else {
+            self.problem(id, reason);
+            self.report(Report::JoinFailed(id), now_ns);
+        }
+    }
+
+    /// The peer withdrew an address, or announced it (again), by its number.
+    pub fn on_peers_address(&mut self, id: u8, there: bool) {
+        if there {
+            self.taken_back.remove(&id);
+        } else {
+            self.taken_back.insert(id);
+        }
+    }
+
+    /// An established subflow no longer exists.
+    pub fn close(&mut self, id: SubflowId, now_ns: u64) {
+        self.subflows[id].pair = None;
+        self.report(Report::Closed(id), now_ns);
+    }
+
+    /// The connection is gone.
+    pub fn on_closed(&mut self, now_ns: u64) {
+        self.closed_ns = Some(now_ns);
+    }
+
+    /// A subflow was polled closely; [`Connection::on_looked`] draws the conclusions.
+    pub fn note(&mut self, id: SubflowId, seen: Statistics, now_ns: u64) {
+        self.driver.set_min_rtt(id, seen.min_rtt_ns);
+        self.subflows[id].note(seen, now_ns);
+        self.see_successors();
+    }
+
+    /// Every subflow was polled closely: finds what is lost and what is back.
+    pub fn on_looked(&mut self, now_ns: u64) {
+        for subflow in 0..self.subflows.len() {
+            let Some(last) = self.subflows[subflow].last else { continue };
+            if self.subflows[subflow].pair.is_none() {
+                continue;
+            }
+            if last.backup != self.subflows[subflow].kernel_backup {
+                self.subflows[subflow].kernel_backup = last.backup;
+                self.report(Report::PrioritySeen { subflow, backup: last.backup }, now_ns);
+            }
+            let consecutive = last.timeouts;
+            self.report(Report::Timeouts { subflow, consecutive }, now_ns);
+        }
+        self.see_successors();
+    }
+
+    /// This many payload bytes were sent.
+    pub fn on_bytes_sent(&mut self, sent: u64, now_ns: u64) {
+        self.report(Report::BytesSent(sent), now_ns);
+    }
+
+    /// A path should be used differently.
+    pub fn on_path(&mut self, change: PathChange, path: PathId, now_ns: u64) {
+        if change == PathChange::Add {
+            let on_path = self.subflows.iter_mut().filter(|one| one.path == path);
+            on_path.for_each(|one| one.unwanted = false);
+        }
+        let report = match change {
+            PathChange::Withdraw => Report::Withdrawn(path),
+            PathChange::Readmit => Report::Readmitted(path),
+            PathChange::Remove => Report::AddressRemoved(path),
+            PathChange::Add => Report::AddressAnnounced(path),
+        };
+        self.report(report, now_ns);
+    }
+
+    /// The kernel did something.
+    pub fn on_done(&mut self, act: &Act, now_ns: u64) {
+        match *act {
+            Act::Create { .. } => {}
+            Act::SetPriority { subflow, backup, .. } => {
+                let path = self.label(subflow);
+                let one = &mut self.subflows[subflow];
+                (one.kernel_backup, one.refused_ns) = (backup, None);
+                self.changes.push(PriorityChange { at_ns: now_ns, path, backup });
+            }
+            Act::Destroy { subflow, pair } => {
+                self.closing.push(pair);
+                self.close(subflow, now_ns);
+            }
+        }
+    }
+
+    /// The kernel refused something; a change of priority is ordered again at the next poll.
+    pub fn on_refused(&mut self, act: &Act, reason: &str, now_ns: u64) {
+        match *act {
+            Act::Create { subflow, .. } => {
+                self.problem(subflow, reason);
+                self.report(Report::JoinFailed(subflow), now_ns);
+            }
+            Act::SetPriority { subflow, .. } => {
+                self.report(Report::RoleRefused(subflow), now_ns);
+                let since_ns = *self.subflows[subflow].refused_ns.get_or_insert(now_ns);
+                if now_ns - since_ns > REFUSED_NS && !self.subflows[subflow].refusal_told {
+                    self.subflows[subflow].refusal_told = true;
+                    self.problem(subflow, reason);
+                }
+            }
+            Act::Destroy { subflow, .. } => self.problem(subflow, reason),
+        }
+    }
+
+    // What it means
+
+    /// What the kernel should do, in this order.
+    pub fn take_acts(&mut self) -> Vec<Act> {
+        std::mem::take(&mut self.acts)
+    }
+
+    /// Something is going wrong or about to be fixed: poll it more often.
+    pub fn is_troubled(&self, now_ns: u64) -> bool {
+        let subflows = || self.subflows.iter().zip(self.driver.subflows());
+        let timed_out = subflows().any(|(one, driven)| driven.is_alive() && one.timeouts() > 0);
+        let refused = |one: &Subflow| one.refused_ns.is_some() && !one.refusal_told;
+        let awaited = |outage: usize| now_ns - self.outages[outage].detected_ns < AWAITED_NS;
+        timed_out
+            || self.subflows.iter().any(|one| one.pair.is_some() && refused(one))
+            || self.awaited.iter().any(|&(_, outage)| awaited(outage))
+    }
+
+    /// A glance at a subflow shows something new: it is worth a close look.
+    pub fn is_news(&self, pair: &Pair, timeouts: u32) -> bool {
+        let known = self.subflow_at(pair).map(|id| &self.subflows[id]);
+        known.is_some_and(|one| one.timeouts() != timeouts)
+    }
+
+    /// Numbers and ends of the established subflows.
+    pub fn established(&self) -> Vec<(SubflowId, Pair)> {
+        let ends = self.subflows.iter().enumerate();
+        ends.filter_map(|(id, one)| one.pair.map(|pair| (id, pair))).collect()
+    }
+
+    /// The subflows with their states, in order of creation.
+    pub fn subflows(&self) -> impl Iterator<Item = (&Subflow, State)> {
+        self.subflows.iter().zip(self.driver.subflows()).map(|(one, driven)| (one, driven.state()))
+    }
+
+    /// The number of the established subflow with these ends.
+    pub fn subflow_at(&self, pair: &Pair) -> Option<SubflowId> {
+        self.subflows.iter().position(|one| one.pair.as_ref() == Some(pair))
+    }
+
+    /// The label of a subflow's path.
+    pub fn label(&self, id: SubflowId) -> String {
+        self.assignment.paths[self.subflows[id].path].label.clone()
+    }
+
+    fn report(&mut self, report: Report, now_ns: u64) {
+        let mut orders = Vec::new();
+        self.driver.handle(report, &mut orders);
+        for order in orders {
+            self.obey(order, now_ns);
+        }
+    }
+
+    fn obey(&mut self, order: Order, now_ns: u64) {
+        match order {
+            Order::Connect { subflow, path, role } => self.connect(subflow, path, role, now_ns),
+            Order::Close { subflow } => match self.subflows[subflow].pair {
+                Some(pair) => self.acts.push(Act::Destroy { subflow, pair }),
+                None => self.subflows[subflow].unwanted = true,
+            },
+            Order::SetRole { subflow, role } => {
+                let pair = self.subflows[subflow].pair.expect("roles are for established ones");
+                self.acts.push(Act::SetPriority { subflow, pair, backup: role.backup() });
+            }
+            Order::NotifyAtBytes(_) => {} // every number is reported to the driver
+            Order::NoteLost { subflow, successors } => self.note_lost(subflow, &successors, now_ns),
+            Order::NoteRestored { subflow } => {
+                if let Some(outage) = self.open_outages.remove(&subflow) {
+                    self.outages[outage].restored_ns = Some(now_ns);
+                }
+            }
+        }
+    }
+
+    fn connect(&mut self, subflow: SubflowId, path: PathId, role: Role, now_ns: u64) {
+        let backup = role.backup();
+        match self.subflows.get_mut(subflow) {
+            Some(again) => (again.kernel_backup, again.unwanted) = (backup, false),
+            None => self.subflows.push(Subflow::new(path, backup)),
+        }
+        let Some((local, remote)) = self.assignment.addresses(path, self.address) else {
+            self.problem(subflow, "it has no address of the connection's family");
+            return self.report(Report::JoinFailed(subflow), now_ns);
+        };
+        let pair = Pair {
+            local: SocketAddr::new(local, 0),
+            remote: SocketAddr::new(remote, self.remote_port),
+        };
+        let address_id = self.address_id(self.assignment.paths[path].local);
+        self.acts.push(Act::Create { subflow, pair, address_id, backup });
+    }
+
+    /// What MP_JOIN calls the address of a local interface; 0 is that of the first subflow (RFC 8684
+    /// section 3.2).
+    fn address_id(&self, local: usize) -> u8 {
+        if local == self.initial_local { 0 } else { local as u8 + 1 }
+    }
+
+    fn note_lost(&mut self, subflow: SubflowId, successors: &[SubflowId], now_ns: u64) {
+        let outage = self.outages.len();
+        self.outages.push(Outage {
+            path: self.label(subflow),
+            last_heard_ns: self.subflows[subflow].heard_ns,
+            detected_ns: now_ns,
+            successors: successors.iter().map(|&id| self.label(id)).collect(),
+            carrying_ns: None,
+            take_over_ns: None,
+            restored_ns: None,
+        });
+        self.open_outages.insert(subflow, outage);
+        self.awaited.retain(|(id, _)| !successors.contains(id));
+        self.awaited.extend(successors.iter().map(|&id| (id, outage)));
+        self.see_successors();
+    }
+
+    /// Notes which of the awaited subflows now carry data.
+    fn see_successors(&mut self) {
+        for (id, number) in std::mem::take(&mut self.awaited) {
+            let outage = &mut self.outages[number];
+            if let (Some(carrying_ns), None) = (self.subflows[id].carrying_ns, outage.carrying_ns) {
+                let carrying_ns = carrying_ns.max(outage.last_heard_ns);
+                outage.carrying_ns = Some(carrying_ns);
+                outage.take_over_ns = Some(carrying_ns - outage.last_heard_ns);
+            }
+            if outage.carrying_ns.is_none() && self.driver.subflows()[id].is_alive() {
+                self.awaited.push((id, number));
+            }
+        }
+    }
+
+    fn problem(&mut self, id: SubflowId, reason: &str) {
+        self.problems.push(format!("{}: {reason}", self.label(id)));
+    }
+}
+
+/// Why a join failed.
+fn why(event: &SubflowEvent) -> String {
+    let remote = event.pair.addresses().1;
+    match i32::from(event.error) {
+        libc::ECONNREFUSED => {
+            format!("no listener at {remote}: the receiver must listen on all its addresses")
+        }
+        0 => "the receiver refused to join it".to_owned(),
+        error => strerror(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

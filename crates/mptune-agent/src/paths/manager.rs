@@ -1,0 +1,419 @@
+//! All connections that are opened from one network namespace, under one policy.
+//!
+//! It watches them through the kernel's events and by polling: a glance at all of them in one dump, and
+//! a close look at those where something is wrong. There is no per-connection work except what its
+//! events require. It decides nothing (see `connection` for what does).
+
+use super::assignment::Assignment;
+use super::connection::{Act, Connection, PathChange};
+use super::netlink::commands::Commands;
+use super::netlink::diag::{Diag, Families, Mptcp};
+use super::netlink::error::Error;
+use super::netlink::events::{Change, Event, Events, SubflowEvent};
+use super::pair::Pair;
+use super::protocol::{ConnectionReport, Message};
+use crate::sys;
+use mptune_core::pathmanager::PathId;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::net::IpAddr;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// Time between two glances.
+const GLANCE_NS: u64 = 100_000_000;
+/// Time between two close looks at a connection in trouble, for the takeover time.
+const CLOSE_LOOK_NS: u64 = 20_000_000;
+/// Glances take no more than this fraction of the time: with many connections they are less frequent.
+const GLANCE_SHARE: u64 = 50;
+/// Connections that get a close look at every glance, in turn. A glance does not show everything:
+/// neither a priority changed by another program nor what was acknowledged.
+const IN_TURN: usize = 8;
+/// How many finished connections, the latest ones, are kept for the report.
+const KEPT: usize = 1000;
+
+/// Runs a policy for every connection that is opened from this namespace after `open`.
+pub struct Manager {
+    assignment: Assignment,
+    events: Events,
+    commands: Commands,
+    diag: Diag,
+    withdrawn: BTreeSet<PathId>,
+    /// By token.
+    live: BTreeMap<u32, Connection>,
+    over: VecDeque<Connection>,
+    /// The connections of established subflows.
+    tokens: HashMap<Pair, u32>,
+    troubled: BTreeSet<u32>,
+    /// The connection that had the last turn.
+    turn: u32,
+    glance_at_ns: u64,
+    close_look_at_ns: u64,
+}
+
+impl Manager {
+    /// Starts watching.
+    ///
+    /// # Errors
+    /// The kernel has no path management.
+    pub fn open(assignment: Assignment) -> Result<Self, Error> {
+        Ok(Self {
+            assignment,
+            events: Events::open()?,
+            commands: Commands::open()?,
+            diag: Diag::open()?,
+            withdrawn: BTreeSet::new(),
+            live: BTreeMap::new(),
+            over: VecDeque::new(),
+            tokens: HashMap::new(),
+            troubled: BTreeSet::new(),
+            turn: 0,
+            glance_at_ns: 0,
+            close_look_at_ns: 0,
+        })
+    }
+
+    /// Readable when there are events.
+    pub fn events(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+
+    /// How long there is nothing to do except events and commands; none means forever.
+    pub fn pause(&self, now_ns: u64) -> Option<Duration> {
+        let glance = (!self.live.is_empty()).then_some(self.glance_at_ns);
+        let close_look = (!self.troubled.is_empty()).then_some(self.close_look_at_ns);
+        let next = glance.into_iter().chain(close_look).min()?;
+        Some(Duration::from_nanos(next.saturating_sub(now_ns)))
+    }
+
+    /// Does what is due: events that have arrived, then polling.
+    ///
+    /// # Errors
+    /// The kernel's side no longer works.
+    pub fn step(&mut self) -> Result<(), Error> {
+        let mut events = Vec::new();
+        let lost = self.events.take(&mut events)?;
+        for event in events {
+            self.on_event(&event)?;
+        }
+        if lost {
+            self.resynchronise()?;
+        }
+        if !self.troubled.is_empty() && sys::monotonic_ns() >= self.close_look_at_ns {
+            self.close_look_at_ns = sys::monotonic_ns() + CLOSE_LOOK_NS;
+            let troubled = self.troubled.clone();
+            troubled.into_iter().try_for_each(|token| self.look_closely(token))?;
+        }
+        if !self.live.is_empty() && sys::monotonic_ns() >= self.glance_at_ns {
+            self.glance()?;
+        }
+        Ok(())
+    }
+
+    /// This many payload bytes of the connection were sent.
+    pub fn on_bytes_sent(&mut self, bytes: u64) -> Result<(), Error> {
+        self.each(|connection, now_ns| connection.on_bytes_sent(bytes, now_ns))
+    }
+
+    /// A path should be used differently; when this returns the kernel has its commands.
+    pub fn on_path(&mut self, change: PathChange, path: PathId) -> Result<(), Error> {
+        match change {
+            PathChange::Withdraw => self.withdrawn.insert(path),
+            PathChange::Readmit => self.withdrawn.remove(&path),
+            PathChange::Remove | PathChange::Add => false,
+        };
+        self.each(|connection, now_ns| connection.on_path(change, path, now_ns))
+    }
+
+    /// The number of a path.
+    pub fn path_named(&self, label: &str) -> Result<PathId, String> {
+        self.assignment.path_named(label)
+    }
+
+    /// Every connection so far, in order of creation.
+    pub fn report(&mut self) -> Result<Message, Error> {
+        let mut failure = None;
+        let diag = &mut self.diag;
+        let mut kernel = |pair: &Pair| match diag.look_at(pair) {
+            Ok(seen) => seen,
+            Err(error) => {
+                failure = Some(error);
+                None
+            }
+        };
+        let mut all: Vec<_> = self.over.iter().chain(self.live.values()).collect();
+        all.sort_by_key(|connection| connection.created_ns);
+        let connections =
+            all.into_iter().map(|one| ConnectionReport::new(one, &mut kernel)).collect();
+        let report = Message::Report { connections, cpu_ns: sys::cpu_ns() };
+        failure.map_or(Ok(report), Err)
+    }
+
+    // Events
+
+    fn on_event(&mut self, event: &Event) -> Result<(), Error> {
+        match event {
+            Event::Created { token, pair, server_side: false } => {
+                self.create(*token, *pair);
+                Ok(())
+            }
+            Event::Established { token } => self.establish(*token),
+            Event::Closed { token } => {
+                self.close(*token);
+                Ok(())
+            }
+            Event::Subflow(event) => self.on_subflow(event),
+            Event::Announced { token, id, address } => {
+                self.on_peers_address(*token, *id, true);
+                self.announce(*token, address.ip().to_canonical())
+            }
+            Event::Removed { token, id } => {
+                self.on_peers_address(*token, *id, false);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn create(&mut self, token: u32, pair: Pair) {
+        let Some(path) = self.assignment.path_of(&pair) else { return };
+        self.close(token);
+        let now_ns = sys::monotonic_ns();
+        if self.live.is_empty() {
+            self.glance_at_ns = now_ns + GLANCE_NS;
+        }
+        let connection = Connection::new(&self.assignment, pair, path, &self.withdrawn, now_ns);
+        self.tokens.insert(pair, token);
+        self.live.insert(token, connection);
+    }
+
+    fn establish(&mut self, token: u32) -> Result<(), Error> {
+        self.note(token)?;
+        self.with(token, |connection, now_ns| connection.on_established(now_ns))
+    }
+
+    fn close(&mut self, token: u32) {
+        let Some(mut connection) = self.live.remove(&token) else { return };
+        for (_, pair) in connection.established() {
+            self.tokens.remove(&pair);
+        }
+        self.troubled.remove(&token);
+        connection.on_closed(sys::monotonic_ns());
+        self.over.push_back(connection);
+        if self.over.len() > KEPT {
+            self.over.pop_front();
+        }
+    }
+
+    fn on_subflow(&mut self, event: &SubflowEvent) -> Result<(), Error> {
+        if !self.live.contains_key(&event.token) || event.change == Change::Priority {
+            return Ok(());
+        }
+        self.note(event.token)?;
+        if event.change == Change::Established {
+            return self.join(event.token, event.pair);
+        }
+        self.tokens.remove(&event.pair);
+        self.with(event.token, |connection, now_ns| connection.on_ended(event, now_ns))
+    }
+
+    fn on_peers_address(&mut self, token: u32, id: u8, there: bool) {
+        if let Some(connection) = self.live.get_mut(&token) {
+            connection.on_peers_address(id, there);
+        }
+    }
+
+    /// The peer has an address (again).
+    fn announce(&mut self, token: u32, address: IpAddr) -> Result<(), Error> {
+        for path in self.assignment.paths_to(address) {
+            self.with(token, |connection, now_ns| {
+                connection.on_path(PathChange::Add, path, now_ns);
+            })?;
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, token: u32, pair: Pair) -> Result<(), Error> {
+        let seen = self.diag.look_at(&pair)?;
+        let tokens = &mut self.tokens;
+        let mut joined = false;
+        if let Some(connection) = self.live.get_mut(&token) {
+            joined = connection.on_joined(pair, seen, sys::monotonic_ns()).is_some();
+        }
+        if joined {
+            tokens.insert(pair, token);
+        }
+        self.carry_out(token)
+    }
+
+    // Polling
+
+    /// All subflows in one dump, and a close look at those that show something new; in addition, the
+    /// connections take turns getting a close look.
+    fn glance(&mut self) -> Result<(), Error> {
+        let began_ns = sys::monotonic_ns();
+        let mut news = self.next_in_turn();
+        if news.len() < self.live.len() {
+            let (tokens, live) = (&self.tokens, &self.live);
+            self.diag.glance(self.live_families(), |pair, timeouts| {
+                let token = tokens.get(&pair);
+                let connection = token.and_then(|token| Some((token, live.get(token)?)));
+                if let Some((&token, connection)) = connection
+                    && connection.is_news(&pair, timeouts)
+                {
+                    news.insert(token);
+                }
+            })?;
+        }
+        let now_ns = sys::monotonic_ns();
+        self.glance_at_ns = now_ns + GLANCE_NS.max((now_ns - began_ns) * GLANCE_SHARE);
+        news.into_iter().try_for_each(|token| self.look_closely(token))
+    }
+
+    /// The connections whose turn it is.
+    fn next_in_turn(&mut self) -> BTreeSet<u32> {
+        let after = self.live.range((Excluded(self.turn), Unbounded)).map(|(token, _)| *token);
+        let turn: Vec<u32> = after.chain(self.live.keys().copied()).take(IN_TURN).collect();
+        self.turn = turn.last().copied().unwrap_or_default();
+        turn.into_iter().collect()
+    }
+
+    fn live_families(&self) -> Families {
+        let all = self.live.values().map(|connection| connection.families);
+        all.fold(Families::default(), Families::and)
+    }
+
+    /// Polls the subflows of a connection one by one and acts on the result.
+    fn look_closely(&mut self, token: u32) -> Result<(), Error> {
+        self.note(token)?;
+        self.with(token, Connection::on_looked)
+    }
+
+    /// Updates what is known about a connection's subflows.
+    fn note(&mut self, token: u32) -> Result<(), Error> {
+        let Some(connection) = self.live.get_mut(&token) else { return Ok(()) };
+        for (id, pair) in connection.established() {
+            if let Some(seen) = self.diag.look_at(&pair)? {
+                connection.note(id, seen, sys::monotonic_ns());
+            }
+        }
+        Ok(())
+    }
+
+    /// Events were lost: a survey replaces them.
+    fn resynchronise(&mut self) -> Result<(), Error> {
+        let both = Families { v4: true, v6: true };
+        let (mut opening, mut there) = (HashMap::new(), HashMap::new());
+        // In this order: one that is answered in between is in both, and in neither only if it failed.
+        self.diag.survey_opening(both, |pair, mptcp| {
+            opening.insert(pair, mptcp);
+        })?;
+        self.diag.survey(both, |pair, mptcp| {
+            there.insert(pair, mptcp);
+        })?;
+        // Before anything new is opened.
+        opening.extend(there.iter().filter(|(pair, _)| !self.tokens.contains_key(pair)));
+        self.forget_failed(&opening)?;
+        for token in self.live.keys().copied().collect::<Vec<_>>() {
+            self.forget_ended(token, &there)?;
+        }
+        let mut unknown: Vec<_> =
+            there.into_iter().filter(|(pair, _)| !self.tokens.contains_key(pair)).collect();
+        // The first subflow of a connection before those that joined it.
+        unknown.sort_by_key(|(pair, mptcp)| (!mptcp.opened_connection, *pair));
+        for (pair, mptcp) in unknown {
+            self.adopt(pair, mptcp)?;
+        }
+        Ok(())
+    }
+
+    /// Gives up subflows that were being opened and are not any more.
+    fn forget_failed(&mut self, opening: &HashMap<Pair, Mptcp>) -> Result<(), Error> {
+        let mut of: HashMap<u32, Vec<Pair>> = HashMap::new();
+        for (pair, mptcp) in opening {
+            of.entry(mptcp.token).or_default().push(*pair);
+        }
+        for token in self.live.keys().copied().collect::<Vec<_>>() {
+            let opening = of.remove(&token).unwrap_or_default();
+            self.with(token, |connection, now_ns| connection.on_opening(&opening, now_ns))?;
+        }
+        Ok(())
+    }
+
+    /// Closes what no longer exists; a connection without any subflow is over.
+    fn forget_ended(&mut self, token: u32, there: &HashMap<Pair, Mptcp>) -> Result<(), Error> {
+        let known = self.live.get(&token).map(Connection::established).unwrap_or_default();
+        let (alive, ended): (Vec<_>, Vec<_>) =
+            known.into_iter().partition(|(_, pair)| there.contains_key(pair));
+        if alive.is_empty() {
+            self.close(token);
+        }
+        for (id, pair) in ended {
+            self.tokens.remove(&pair);
+            self.with(token, |connection, now_ns| connection.close(id, now_ns))?;
+        }
+        Ok(())
+    }
+
+    /// A subflow whose events were lost.
+    fn adopt(&mut self, pair: Pair, mptcp: Mptcp) -> Result<(), Error> {
+        let token = mptcp.token;
+        match (self.live.contains_key(&token), mptcp.opened_connection) {
+            (true, _) => self.join(token, pair),
+            (false, true) => {
+                self.create(token, pair);
+                self.establish(token)
+            }
+            (false, false) => Ok(()),
+        }
+    }
+
+    // Acting
+
+    fn each(&mut self, act: impl Fn(&mut Connection, u64)) -> Result<(), Error> {
+        let tokens: Vec<_> = self.live.keys().copied().collect();
+        tokens.into_iter().try_for_each(|token| self.with(token, &act))
+    }
+
+    /// Reports something to a connection and carries out what it wants.
+    fn with(&mut self, token: u32, act: impl FnOnce(&mut Connection, u64)) -> Result<(), Error> {
+        if let Some(connection) = self.live.get_mut(&token) {
+            act(connection, sys::monotonic_ns());
+        }
+        self.carry_out(token)
+    }
+
+    fn carry_out(&mut self, token: u32) -> Result<(), Error> {
+        let Some(connection) = self.live.get_mut(&token) else { return Ok(()) };
+        let mut acts = VecDeque::from(connection.take_acts());
+        while let Some(act) = acts.pop_front() {
+            match obey(&mut self.commands, token, &act) {
+                Ok(()) => connection.on_done(&act, sys::monotonic_ns()),
+                Err(Error::Refused(refusal)) => {
+                    connection.on_refused(&act, &refusal.to_string(), sys::monotonic_ns());
+                }
+                Err(error) => return Err(error),
+            }
+            if let Act::Destroy { pair, .. } = act {
+                self.tokens.remove(&pair);
+            }
+            acts.extend(connection.take_acts());
+        }
+        if connection.is_troubled(sys::monotonic_ns()) {
+            self.troubled.insert(token);
+        } else {
+            self.troubled.remove(&token);
+        }
+        Ok(())
+    }
+}
+
+fn obey(commands: &mut Commands, token: u32, act: &Act) -> Result<(), Error> {
+    match *act {
+        Act::Create { pair, address_id, backup, .. } => {
+            commands.create(token, &pair, address_id, backup)
+        }
+        Act::SetPriority { pair, backup, .. } => commands.set_backup(token, &pair, backup),
+        Act::Destroy { pair, .. } => commands.destroy(token, &pair),
+    }
+}

@@ -1,0 +1,310 @@
+//! What the kernel knows about every established TCP connection in a namespace, including MPTCP
+//! subflows (include/uapi/linux/{inet_diag,tcp,mptcp}.h).
+//!
+//! It also sees the connections of other processes, and is read-only. Three queries: a glance at all of
+//! them in one dump, without their `tcp_info`, for which the kernel would have to take each socket's
+//! lock (and without which it reports nothing about MPTCP either); a survey, which is the same with it;
+//! and a close look at one.
+
+use super::error::Error;
+use super::socket::{Netlink, Received};
+use crate::paths::pair::Pair;
+use netlink_packet_core::{DecodeError, NlaBuffer, NlasIterator, Parseable, parse_u8, parse_u32};
+use netlink_packet_sock_diag::inet::nlas::TcpInfo;
+use netlink_packet_sock_diag::inet::{
+    ExtensionFlags, InetRequest, InetResponseBuffer, InetResponseHeader, SocketId, StateFlags,
+    Timer,
+};
+use netlink_packet_sock_diag::{AF_INET, AF_INET6, INET_DIAG_INFO, IPPROTO_TCP, SockDiagMessage};
+use netlink_sys::protocols::NETLINK_SOCK_DIAG;
+use std::net::SocketAddr;
+
+const INET_DIAG_ULP_INFO: u16 = 19;
+const INET_ULP_INFO_MPTCP: u16 = 3;
+/// `idiag_cookie` that matches any.
+const NO_COOKIE: [u8; 8] = [0xff; 8];
+/// `tcpi_min_rtt` before the first sample.
+const NO_SAMPLE: u32 = u32::MAX;
+// MPTCP_SUBFLOW_FLAG_*: what this side asked for in the handshake and since.
+const FLAG_CAPABLE_HERE: u32 = 1 << 1;
+const FLAG_JOIN_HERE: u32 = 1 << 3;
+const FLAG_BACKUP_HERE: u32 = 1 << 5;
+
+/// Whether to query sockets of IPv4, of IPv6 or of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Families {
+    /// AF_INET.
+    pub v4: bool,
+    /// AF_INET6; also those that carry IPv4.
+    pub v6: bool,
+}
+
+impl Families {
+    /// The families of a connection: one with IPv4 addresses in an IPv6 socket may have subflows of
+    /// both.
+    pub fn of(pair: &Pair) -> Self {
+        Self { v4: pair.local.is_ipv4() || pair.is_mapped(), v6: pair.local.is_ipv6() }
+    }
+
+    /// The families of both.
+    pub fn and(self, other: Self) -> Self {
+        Self { v4: self.v4 || other.v4, v6: self.v6 || other.v6 }
+    }
+}
+
+/// What the kernel reports about a subflow as part of an MPTCP connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mptcp {
+    /// The connection's token here; 0 if the kernel does not report it.
+    pub token: u32,
+    /// The connection's token at the peer.
+    pub remote_token: u32,
+    /// The number of its local address.
+    pub local_id: u8,
+    /// This side made it standby.
+    pub backup: bool,
+    /// This side opened it as the first of its connection.
+    pub opened_connection: bool,
+    /// This side opened it as a further one.
+    pub joined: bool,
+}
+
+/// A subflow at a close look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Consecutive retransmission timeouts without progress. (Zero-window probes do not count: they are
+    /// no sign of a dead path.)
+    pub timeouts: u32,
+    /// Smallest RTT seen, nanoseconds; 0 before the first sample.
+    pub min_rtt_ns: u64,
+    /// Milliseconds since the last acknowledgement arrived.
+    pub silent_ms: u32,
+    /// Acknowledged so far, bytes; the SYN counts as one.
+    pub acked_bytes: u64,
+    /// Segments in flight.
+    pub unacked: u32,
+    /// This side made it standby.
+    pub backup: bool,
+}
+
+/// Queries one network namespace.
+pub struct Diag {
+    netlink: Netlink,
+}
+
+impl Diag {
+    /// For the current namespace.
+    pub fn open() -> Result<Self, Error> {
+        Ok(Self { netlink: Netlink::open(NETLINK_SOCK_DIAG)? })
+    }
+
+    /// Calls `each` with the ends and the consecutive timeouts of every established TCP connection of
+    /// these families.
+    ///
+    /// # Errors
+    /// The kernel does not answer such queries (CONFIG_INET_DIAG).
+    pub fn glance(
+        &mut self,
+        families: Families,
+        mut each: impl FnMut(Pair, u32),
+    ) -> Result<(), Error> {
+        self.dump(families, StateFlags::ESTABLISHED, ExtensionFlags::empty(), |message| {
+            let (pair, timeouts) = head(message.payload())?;
+            each(pair, timeouts);
+            Ok(())
+        })
+    }
+
+    /// Calls `each` for every established subflow of these families.
+    ///
+    /// # Errors
+    /// As for a glance.
+    pub fn survey(
+        &mut self,
+        families: Families,
+        each: impl FnMut(Pair, Mptcp),
+    ) -> Result<(), Error> {
+        self.survey_in(StateFlags::ESTABLISHED, families, each)
+    }
+
+    /// The same for every subflow that this side has begun to open and that nobody has answered yet.
+    ///
+    /// # Errors
+    /// As for a glance.
+    pub fn survey_opening(
+        &mut self,
+        families: Families,
+        each: impl FnMut(Pair, Mptcp),
+    ) -> Result<(), Error> {
+        self.survey_in(StateFlags::SYN_SENT, families, each)
+    }
+
+    fn survey_in(
+        &mut self,
+        states: StateFlags,
+        families: Families,
+        mut each: impl FnMut(Pair, Mptcp),
+    ) -> Result<(), Error> {
+        self.dump(families, states, ExtensionFlags::INFO, |message| {
+            let (pair, _) = head(message.payload())?;
+            if let (_, Some(mptcp)) = attributes(message.payload())? {
+                each(pair, mptcp);
+            }
+            Ok(())
+        })
+    }
+
+    fn dump(
+        &mut self,
+        families: Families,
+        states: StateFlags,
+        extensions: ExtensionFlags,
+        mut each: impl FnMut(&Received<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for (wanted, family) in [(families.v4, AF_INET), (families.v6, AF_INET6)] {
+            if wanted {
+                let socket = SocketId::new_v4();
+                let question = request(family, states.clone(), extensions.clone(), socket);
+                explain(self.netlink.dump(NAME, question, &mut each))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One subflow as it is now; none if it is gone.
+    ///
+    /// # Errors
+    /// As for a glance.
+    pub fn look_at(&mut self, pair: &Pair) -> Result<Option<Statistics>, Error> {
+        let family = if pair.local.is_ipv4() { AF_INET } else { AF_INET6 };
+        let socket = SocketId {
+            source_port: pair.local.port(),
+            destination_port: pair.remote.port(),
+            source_address: pair.local.ip(),
+            destination_address: pair.remote.ip(),
+            cookie: NO_COOKIE,
+            ..SocketId::new_v4()
+        };
+        let mut found = None;
+        let question = request(family, StateFlags::ESTABLISHED, ExtensionFlags::INFO, socket);
+        let asked = self.netlink.ask(NAME, question, |message| {
+            let (_, timeouts) = head(message.payload())?;
+            if let (Some(info), Some(mptcp)) = attributes(message.payload())? {
+                found = Some(Statistics::new(timeouts, &info, &mptcp));
+            }
+            Ok(())
+        });
+        match asked {
+            Err(Error::Refused(refusal)) if refusal.number() == libc::ENOENT => Ok(None),
+            asked => explain(asked).map(|()| found),
+        }
+    }
+}
+
+/// The name of the request, in refusals.
+const NAME: &str = "socket statistics";
+
+fn explain(asked: Result<(), Error>) -> Result<(), Error> {
+    match asked {
+        Err(Error::Refused(refusal)) if refusal.number() == libc::ENOENT => {
+            Err(Error::Refused(refusal.meaning("this kernel lacks CONFIG_INET_DIAG")))
+        }
+        asked => asked,
+    }
+}
+
+fn request(
+    family: u8,
+    states: StateFlags,
+    extensions: ExtensionFlags,
+    socket_id: SocketId,
+) -> SockDiagMessage {
+    SockDiagMessage::InetRequest(InetRequest {
+        family,
+        protocol: IPPROTO_TCP,
+        extensions,
+        states,
+        socket_id,
+    })
+}
+
+/// The ends of a socket, and its consecutive timeouts.
+fn head(payload: &[u8]) -> Result<(Pair, u32), DecodeError> {
+    let header = InetResponseHeader::parse(payload)?;
+    let socket = header.socket_id;
+    let pair = Pair {
+        local: SocketAddr::new(socket.source_address, socket.source_port),
+        remote: SocketAddr::new(socket.destination_address, socket.destination_port),
+    };
+    let timeouts = match header.timer {
+        Some(Timer::Retransmit(_, timeouts)) => timeouts.into(),
+        _ => 0,
+    };
+    Ok((pair, timeouts))
+}
+
+/// The attributes that matter here; unless `tcp_info` is requested there is none, and without
+/// CAP_NET_ADMIN there is nothing about MPTCP.
+fn attributes(payload: &[u8]) -> Result<(Option<TcpInfo>, Option<Mptcp>), DecodeError> {
+    let (mut info, mut mptcp) = (None, None);
+    let attributes = payload.get(size_of::<InetResponseBuffer>()..).unwrap_or_default();
+    for attribute in NlasIterator::new(attributes) {
+        let attribute = attribute?;
+        match attribute.kind() {
+            INET_DIAG_INFO => info = Some(TcpInfo::parse(attribute.value())?),
+            INET_DIAG_ULP_INFO => mptcp = Mptcp::parse(&attribute)?,
+            _ => {}
+        }
+    }
+    Ok((info, mptcp))
+}
+
+impl Statistics {
+    fn new(timeouts: u32, info: &TcpInfo, mptcp: &Mptcp) -> Self {
+        let min_rtt_ns = if info.min_rtt == NO_SAMPLE { 0 } else { u64::from(info.min_rtt) * 1000 };
+        Self {
+            timeouts,
+            min_rtt_ns,
+            silent_ms: info.last_ack_recv,
+            acked_bytes: info.bytes_acked,
+            unacked: info.unacked,
+            backup: mptcp.backup,
+        }
+    }
+}
+
+impl Mptcp {
+    /// From the attribute for the protocol above TCP; none if that is not MPTCP.
+    fn parse(ulp: &NlaBuffer<&[u8]>) -> Result<Option<Self>, DecodeError> {
+        for attribute in NlasIterator::new(ulp.value()) {
+            let attribute = attribute?;
+            if attribute.kind() == INET_ULP_INFO_MPTCP {
+                return Self::parse_subflow(attribute.value()).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// enum MPTCP_SUBFLOW_ATTR_*
+    fn parse_subflow(buffer: &[u8]) -> Result<Self, DecodeError> {
+        let mut found = Self::default();
+        for attribute in NlasIterator::new(buffer) {
+            let attribute = attribute?;
+            let value = attribute.value();
+            match attribute.kind() {
+                1 => found.remote_token = parse_u32(value)?,
+                2 => found.token = parse_u32(value)?,
+                8 => found.note_flags(parse_u32(value)?),
+                10 => found.local_id = parse_u8(value)?,
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    fn note_flags(&mut self, flags: u32) {
+        self.backup = flags & FLAG_BACKUP_HERE != 0;
+        self.opened_connection = flags & FLAG_CAPABLE_HERE != 0;
+        self.joined = flags & FLAG_JOIN_HERE != 0;
+    }
+}

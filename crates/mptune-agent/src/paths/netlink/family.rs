@@ -1,0 +1,92 @@
+//! The generic netlink family `mptcp_pm` of a network namespace: its number and its event group.
+
+use super::error::Error;
+use super::socket::Netlink;
+use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_generic::GenlMessage;
+use netlink_packet_generic::ctrl::nlas::{GenlCtrlAttrs, McastGrpAttrs};
+use netlink_packet_generic::ctrl::{GenlCtrl, GenlCtrlCmd};
+use netlink_sys::protocols::NETLINK_GENERIC;
+
+/// The family's name.
+pub const NAME: &str = "mptcp_pm";
+/// Its version (include/uapi/linux/mptcp_pm.h).
+pub const VERSION: u8 = 1;
+/// The name of the group that receives events.
+const EVENTS: &str = "mptcp_pm_events";
+
+/// What the kernel reports about the family.
+pub struct Family {
+    /// The type of its messages.
+    pub number: u16,
+    /// The multicast group of its events; none before Linux 5.12.
+    pub events: Option<u32>,
+}
+
+/// A socket in the current namespace, and the family there.
+///
+/// # Errors
+/// The kernel has no MPTCP.
+pub fn open() -> Result<(Netlink, Family), Error> {
+    let mut netlink = Netlink::open(NETLINK_GENERIC)?;
+    let question = GenlMessage::from_payload(GenlCtrl {
+        cmd: GenlCtrlCmd::GetFamily,
+        nlas: vec![GenlCtrlAttrs::FamilyName(NAME.to_owned())],
+    });
+    let mut family = Family { number: 0, events: None };
+    let asked = netlink.ask(&format!("netlink family {NAME}"), question, |answer| {
+        let answer =
+            NetlinkMessage::<GenlMessage<GenlCtrl>>::deserialize(answer.clone().into_inner())?;
+        if let NetlinkPayload::InnerMessage(answer) = answer.payload {
+            family = read(&answer.payload.nlas);
+        }
+        Ok(())
+    });
+    match asked {
+        Ok(()) => Ok((netlink, family)),
+        Err(Error::Refused(refusal)) if refusal.number() == libc::ENOENT => Err(Error::Refused(
+            refusal.meaning("this kernel has no such netlink family: it needs CONFIG_MPTCP"),
+        )),
+        Err(error) => Err(error),
+    }
+}
+
+fn read(attributes: &[GenlCtrlAttrs]) -> Family {
+    let mut family = Family { number: 0, events: None };
+    for attribute in attributes {
+        match attribute {
+            GenlCtrlAttrs::FamilyId(number) => family.number = *number,
+            GenlCtrlAttrs::McastGroups(groups) => {
+                family.events = groups.iter().find_map(|group| events_group(group));
+            }
+            _ => {}
+        }
+    }
+    family
+}
+
+/// The number of a multicast group if it is the event group.
+fn events_group(group: &[McastGrpAttrs]) -> Option<u32> {
+    let is_events =
+        group.iter().any(|one| matches!(one, McastGrpAttrs::Name(name) if name == EVENTS));
+    let number = |one: &McastGrpAttrs| match one {
+        McastGrpAttrs::Id(number) => Some(*number),
+        McastGrpAttrs::Name(_) => None,
+    };
+    group.iter().find_map(number).filter(|_| is_events)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_of_the_events_is_found_by_its_name() {
+        let group =
+            |name: &str, id| vec![McastGrpAttrs::Name(name.to_owned()), McastGrpAttrs::Id(id)];
+        let groups = vec![group("mptcp_pm_cmds", 7), group("mptcp_pm_events", 8)];
+        let family = read(&[GenlCtrlAttrs::FamilyId(28), GenlCtrlAttrs::McastGroups(groups)]);
+        assert_eq!((family.number, family.events), (28, Some(8)));
+        assert_eq!(read(&[GenlCtrlAttrs::FamilyId(28)]).events, None);
+    }
+}

@@ -1,0 +1,300 @@
+//! A netlink socket in the network namespace of the thread that opens it: requests and their answers,
+//! and events as they arrive.
+//!
+//! It knows no family: those of path management are in `family`, those of socket statistics in
+//! `diag`. Requests are answered in order, each within the call.
+
+use super::error::{Error, Refusal};
+use crate::sys::{self, Watch};
+use netlink_packet_core::{
+    DoneBuffer, ErrorBuffer, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR,
+    NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+    NlasIterator, nla_align,
+};
+use netlink_sys::Socket;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// The kernel answers a request within the system call; a longer wait than this means that something
+/// is broken.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Room for bursts of events, bytes: thousands of them. Without CAP_NET_ADMIN over the machine the
+/// kernel grants less (`net.core.rmem_max`).
+const RECEIVE_BUFFER: i32 = 1 << 20;
+/// The largest datagram the kernel sends is half of it (`NLMSG_GOODSIZE`, netlink_dump).
+const DATAGRAM: usize = 1 << 16;
+/// The kernel's own words in an answer, include/uapi/linux/netlink.h.
+const NLMSGERR_ATTR_MSG: u16 = 1;
+/// Alignment of the messages of a datagram, and of attributes.
+const NLA_ALIGNTO: usize = 4;
+/// Bytes of a message's header.
+const HEADER: usize = 16;
+
+/// A message as it arrived.
+pub type Received<'a> = NetlinkBuffer<&'a [u8]>;
+
+/// A socket of one netlink protocol.
+pub struct Netlink {
+    socket: Socket,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl Netlink {
+    /// A socket of a protocol (`netlink_sys::protocols`) in the current namespace.
+    pub fn open(protocol: isize) -> Result<Self, Error> {
+        let open = || {
+            let mut socket = Socket::new(protocol)?;
+            socket.set_cap_ack(true)?;
+            socket.set_ext_ack(true)?;
+            socket.set_rx_buf_sz(RECEIVE_BUFFER)?;
+            socket.set_non_blocking(true)?;
+            socket.bind_auto()?;
+            Ok(socket)
+        };
+        let socket = open().map_err(|error| Error::io("netlink", &error))?;
+        Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(DATAGRAM) })
+    }
+
+    /// Receives the messages of a multicast group from now on.
+    pub fn join(&self, group: u32) -> Result<(), Error> {
+        let joined = self.socket.add_membership(group);
+        joined.map_err(|error| Error::io("netlink events", &error))
+    }
+
+    /// A command: sent and acknowledged.
+    ///
+    /// # Errors
+    /// The kernel refuses `name`, or does not answer.
+    pub fn command<I: NetlinkSerializable>(&mut self, name: &str, message: I) -> Result<(), Error> {
+        self.request(name, message, NLM_F_ACK, |_| Ok(()))
+    }
+
+    /// A question; `each` is called for every answer.
+    ///
+    /// # Errors
+    /// As for a command, and errors from `each`.
+    pub fn ask<I: NetlinkSerializable>(
+        &mut self,
+        name: &str,
+        message: I,
+        each: impl FnMut(&Received<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.request(name, message, NLM_F_ACK, each)
+    }
+
+    /// A question about all objects; `each` is called for every answer.
+    ///
+    /// # Errors
+    /// As for a question.
+    pub fn dump<I: NetlinkSerializable>(
+        &mut self,
+        name: &str,
+        message: I,
+        each: impl FnMut(&Received<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.request(name, message, NLM_F_DUMP, each)
+    }
+
+    /// Messages that have arrived, without waiting; true if the kernel dropped some because they were
+    /// not read in time.
+    pub fn take(
+        &mut self,
+        mut each: impl FnMut(&Received<'_>) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let mut lost = false;
+        loop {
+            match self.receive() {
+                Ok(true) => messages(&self.buffer, &mut each)?,
+                Ok(false) => return Ok(lost),
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => lost = true,
+                Err(error) => return Err(Error::io("netlink events", &error)),
+            }
+        }
+    }
+
+    fn request<I: NetlinkSerializable>(
+        &mut self,
+        name: &str,
+        message: I,
+        flags: u16,
+        mut each: impl FnMut(&Received<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.send(message, flags).map_err(|error| Error::io(name, &error))?;
+        let mut over = false;
+        while !over {
+            self.wait_for_answer(name)?;
+            let sequence = self.sequence;
+            messages(&self.buffer, |message| {
+                if message.sequence_number() != sequence {
+                    return Ok(());
+                }
+                match end(name, message)? {
+                    true => over = true,
+                    false => each(message)?,
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn send<I: NetlinkSerializable>(&self, message: I, flags: u16) -> std::io::Result<()> {
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0).map(drop)
+    }
+
+    fn wait_for_answer(&mut self, name: &str) -> Result<(), Error> {
+        for _ in 0..2 {
+            if self.receive().map_err(|error| Error::io(name, &error))? {
+                return Ok(());
+            }
+            let mut watches = [Watch::readable(&self.socket)];
+            sys::wait(&mut watches, PATIENCE).map_err(|error| Error::io(name, &error))?;
+        }
+        let limit = PATIENCE.as_secs();
+        Err(Error::Failed(format!("{name}: no answer from the kernel within {limit} s")))
+    }
+
+    /// Fills the buffer with the next datagram; false if there is none.
+    fn receive(&mut self) -> std::io::Result<bool> {
+        self.buffer.clear();
+        match self.socket.recv(&mut self.buffer, libc::MSG_DONTWAIT) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsFd for Netlink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Calls `each` for the messages of a datagram.
+fn messages(
+    mut datagram: &[u8],
+    mut each: impl FnMut(&Received<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    while datagram.len() >= HEADER {
+        let message = NetlinkBuffer::new_checked(datagram)?;
+        let length = nla_align!(message.length() as usize).max(HEADER);
+        each(&message)?;
+        datagram = datagram.get(length..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Whether a message ends the answer to `name`.
+fn end(name: &str, message: &Received<'_>) -> Result<bool, Error> {
+    let (status, words) = match message.message_type() {
+        NLMSG_ERROR => {
+            let error = ErrorBuffer::new_checked(message.payload())?;
+            // The request's header comes first; NETLINK_CAP_ACK leaves out the rest of it.
+            let words = error.payload().get(HEADER..).unwrap_or_default();
+            (error.code().map_or(0, |code| code.get()), words)
+        }
+        NLMSG_DONE if message.payload().is_empty() => return Ok(true),
+        NLMSG_DONE => {
+            let done = DoneBuffer::new_checked(message.payload())?;
+            (done.code(), done.extended_ack())
+        }
+        _ => return Ok(false),
+    };
+    if status >= 0 {
+        return Ok(true);
+    }
+    Err(Error::Refused(Refusal::new(name, -status, explanation(words))))
+}
+
+/// The kernel's own words among the attributes of an answer, if there are any.
+fn explanation(attributes: &[u8]) -> Option<String> {
+    let mut known = NlasIterator::new(attributes).filter_map(Result::ok);
+    let words = known.find(|attribute| attribute.kind() == NLMSGERR_ATTR_MSG)?;
+    Some(String::from_utf8_lossy(words.value()).trim_end_matches('\0').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Answers as the kernel packs them, by hand.
+
+    use super::*;
+    use crate::paths::netlink::testing::attribute;
+
+    const NLM_F_CAPPED: u16 = 0x100;
+    const NLM_F_ACK_TLVS: u16 = 0x200;
+
+    fn header(kind: u16, flags: u16, payload: usize) -> Vec<u8> {
+        let mut bytes = ((HEADER + payload) as u32).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(flags.to_ne_bytes());
+        bytes.extend([0; 8]); // sequence number and port
+        bytes
+    }
+
+    /// The answer to a command: an error number, the command's header, and words.
+    fn answer(number: i32, words: Option<&str>) -> Vec<u8> {
+        let mut payload = (-number).to_ne_bytes().to_vec();
+        payload.extend(header(28, 0, 60));
+        if let Some(words) = words {
+            payload.extend(attribute(NLMSGERR_ATTR_MSG, format!("{words}\0").as_bytes()));
+        }
+        let flags = NLM_F_CAPPED | if words.is_some() { NLM_F_ACK_TLVS } else { 0 };
+        [header(NLMSG_ERROR, flags, payload.len()), payload].concat()
+    }
+
+    fn read(name: &str, answer: &[u8]) -> Result<bool, Error> {
+        end(name, &NetlinkBuffer::new_checked(answer).unwrap())
+    }
+
+    #[test]
+    fn a_refusal_is_read_with_the_kernels_words() {
+        let name = "priority of subflow a to b";
+        let Err(Error::Refused(refusal)) = read(name, &answer(libc::EINVAL, Some("invalid token")))
+        else {
+            panic!("a refusal");
+        };
+        assert_eq!(refusal.number(), libc::EINVAL);
+        let line = "priority of subflow a to b: Invalid argument (invalid token)";
+        assert_eq!(refusal.to_string(), line);
+    }
+
+    #[test]
+    fn a_refusal_without_words_is_read_by_its_number() {
+        let Err(Error::Refused(refusal)) = read("end of subflow", &answer(libc::ESRCH, None))
+        else {
+            panic!("a refusal");
+        };
+        assert_eq!(refusal, Refusal::new("end of subflow", libc::ESRCH, None));
+    }
+
+    #[test]
+    fn an_acknowledgement_ends_the_answer_and_anything_else_does_not() {
+        assert_eq!(read("a", &answer(0, None)), Ok(true));
+        assert_eq!(read("a", &header(NLMSG_DONE, 0, 0)), Ok(true));
+        assert_eq!(read("a", &header(28, 0, 0)), Ok(false));
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_read_ends_the_reading_with_an_error() {
+        let failing = |message: &Received<'_>| match message.message_type() {
+            28 => Err(Error::Failed("no".to_owned())),
+            _ => Ok(()),
+        };
+        let datagram = [header(29, 0, 0), header(28, 0, 0)].concat();
+        assert_eq!(messages(&datagram, failing), Err(Error::Failed("no".to_owned())));
+        let mut too_long = header(29, 0, 0);
+        too_long[0] = 200;
+        assert!(messages(&too_long, |_| Ok(())).is_err());
+    }
+}
