@@ -2,7 +2,7 @@
 
 
 def digits(value: float, count: int = 4, sign: str = "") -> str:
-    """Return a number with so many significant digits, trailing zeros kept and no exponent.
+    """Return a number with this many significant digits, trailing zeros kept and no exponent.
 
     Parameters
     ----------

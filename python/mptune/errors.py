@@ -1,13 +1,50 @@
-"""The errors a user can meet, and the exit code of each.
+"""The errors a user can see, and the exit code of each.
 
-One tree, drawn here once::
+The whole tree::
 
     MptuneError                 exit 1: the work could not be done
     ├── InputError              exit 2: something the user wrote is wrong
-    └── TrialError              exit 1: one trial failed (campaigns record it and go on)
+    └── TrialError              exit 1: one trial failed (campaigns record it and continue)
 
-This module formats one-line messages; it neither prints them nor exits: that is `mptune.cli`.
+And `Failure`: why a trial gave no number, for code (its kind) and for people (its reason).
+
+This module formats one-line messages; it neither prints them nor exits: `mptune.cli` does.
 """
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+#: Why a trial gave no usable number:
+#:
+#: - stalled: nothing arrived in order for too long
+#: - overloaded: the machine was too busy for real time
+#: - fallback: the connection became plain TCP
+#: - died: a process ended, a testbed gave up, or either said nothing
+#: - refused: a process or the kernel would not do what it was asked
+#: - unreachable: there was no connection, or no byte arrived
+#: - incomplete: the limit came before the last byte, or before what was to be measured
+#: - corrupt: the payload is not what was sent
+FailureKind = Literal[
+    "stalled", "overloaded", "fallback", "died", "refused", "unreachable", "incomplete", "corrupt"
+]
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a trial gave no usable number; as text it is the reason alone.
+
+    Attributes
+    ----------
+    kind : what code asks for.
+    reason : what people read; no code depends on its words.
+    """
+
+    kind: FailureKind
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class MptuneError(Exception):
@@ -17,7 +54,7 @@ class MptuneError(Exception):
 
 
 class InputError(MptuneError):
-    """Bad input: names where it stands, which key, and what was expected.
+    """Bad input: says where it is, which key, and what was expected.
 
     Parameters
     ----------
@@ -35,3 +72,18 @@ class InputError(MptuneError):
 
 class TrialError(MptuneError):
     """A trial that could not be carried out; the message is the reason that gets recorded."""
+
+    def __init__(self, reason: str, kind: FailureKind = "died") -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+    @property
+    def failure(self) -> Failure:
+        """What is recorded of it."""
+        return Failure(self.kind, str(self))
+
+
+def one_of(known: Iterable[object], found: object) -> str:
+    """What is said of a name that is not among the known ones, wherever it was written."""
+    shown = "none" if found is None else repr(found)
+    return f"expected one of {', '.join(map(str, known))}, found {shown}"

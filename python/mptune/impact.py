@@ -1,42 +1,47 @@
 """Impact factors by withdrawal, and the optional and standby sets that follow from them.
 
 MPCOA Eq. 5 (PCDC Eq. 1): all subflows carry data during 0..T; at T one of them becomes a standby, and
-the total throughput of T..2T is compared with that of 0..T. One trial withdraws one subflow. It
-measures and partitions; how a path manager uses the sets is the core's business.
+the total throughput of T..2T is compared with that of 0..T. One trial withdraws one subflow. This module
+measures and partitions; the core's path managers use the sets.
 
 Three things to know about the formula:
 
-- Printed, it sums T samples above and T + 1 below, which gives a subflow that does nothing an impact
-  factor of 1/(T + 1) (errata E6). Here both windows have the same number of samples.
+- As printed, it sums T samples in the numerator and T + 1 in the denominator, which gives a subflow that
+  does nothing an impact factor of 1/(T + 1) (errata E6). Here both windows have the same number of samples.
 - The first window holds the handshakes and slow start, the second does not. A subflow that does
   nothing therefore gets an impact factor slightly *below* zero, more so for short T and long RTT, and
   lands in the standby set. That is the papers' method and the default; `settle_ns` leaves out the
   beginning of both windows, which also keeps what was in flight at T out of the second.
-- Whatever else changes between the windows counts as impact too. Subflows that share the throughput
-  have impact factors that add up to about 1 (0.7 to 1.3 in MPCOA Table 2); a much larger sum is told.
+- Any other change between the windows counts as impact too. Subflows that share the throughput have
+  impact factors that add up to about 1 (0.7 to 1.3 in MPCOA Table 2); a much larger sum gives a warning.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
 
 import msgspec
 
-from mptune.campaign.bench import Bench
-from mptune.campaign.records import PlannedTrial, Record, record
-from mptune.campaign.running import Advance
-from mptune.campaign.seeds import seed_for
-from mptune.errors import InputError, TrialError
+from mptune import units
+from mptune.errors import TrialError
+from mptune.measuring.records import PlannedTrial, Record, record
+from mptune.measuring.runner import TrialRunner
+from mptune.measuring.running import Advance
+from mptune.measuring.seeds import seed_for
+from mptune.options import Option, Options, choice, count, time
+from mptune.options.buffers import BUFFER
+from mptune.options.trials import Seed
 from mptune.statistics import Summary, summarise
-from mptune.testbeds import BIN_NS, MSS, Observation, ScriptedAction, Trial
+from mptune.testbeds import BIN_NS, Observation, ScriptedAction, Trial
 from mptune.topology import Topology
 
-#: A sum of the impact factors above this means that they do not measure shares of the throughput.
+#: If the impact factors add up to more than this, they do not measure shares of the throughput.
 MAX_SUM = 1.5
 
 #: Set of a subflow whose mean impact factor is exactly 0.
 ZERO_RULES = ("standby", "optional")
 
 
-class ImpactOptions(msgspec.Struct, frozen=True, kw_only=True):
+class ImpactOptions(Options, frozen=True, kw_only=True):
     """How impact factors are measured.
 
     Attributes
@@ -48,12 +53,50 @@ class ImpactOptions(msgspec.Struct, frozen=True, kw_only=True):
     zero : one of `ZERO_RULES`; the papers say both (errata E5, E26).
     """
 
-    runs: int = 10
-    window_ns: int = 30_000_000_000
-    buffer_bytes: int = 16 * 1024 * 1024
-    settle_ns: int = 0
-    zero: str = "standby"
-    seed: int = 1
+    runs: Annotated[
+        int,
+        Option(
+            count(1),
+            "Runs per subflow for its impact factor, each with its own seed.",
+            key="impact.runs",
+            nested="--impact-runs",
+        ),
+    ] = 10
+    window_ns: Annotated[
+        int,
+        Option(
+            time(step_ns=BIN_NS),
+            "T of the impact factors: each trial runs this long with all subflows, then as long without one.",
+            key="impact.duration",
+            nested="--impact-duration",
+        ),
+    ] = 30_000_000_000
+    buffer_bytes: Annotated[
+        int,
+        Option(
+            BUFFER,
+            "Send and receive buffer of the connection; a bare number is MiB.",
+            key="impact.buffer",
+            alone=True,
+        ),
+    ] = 16 * 1024 * 1024
+    settle_ns: Annotated[
+        int, Option(time(), "Leave out this much at the start of both T.", key="impact.settle")
+    ] = 0
+    zero: Annotated[
+        str,
+        Option(
+            choice(lambda: ZERO_RULES),
+            "Set of a subflow whose impact factor is exactly 0.",
+            key="impact.zero",
+        ),
+    ] = "standby"
+    seed: Seed = 1
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """The windows must not be empty."""
+        if self.settle_ns >= self.window_ns:
+            yield "settle_ns", f"expected less than T, found {units.format_time(self.settle_ns)}"
 
 
 class SubflowSets(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,15 +104,17 @@ class SubflowSets(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    optional : carry data, in the order of the topology.
-    standby : established but silent, best impact factor first.
-    fallback : no subflow qualified, and the best one was taken: the papers leave this case undefined
+    optional : subflows that carry data, in the order of the topology.
+    standby : subflows that are established but silent, best impact factor first.
+    rtt_ns : smallest RTT of every path that has one, by label: PCDC sorts the optional set by it.
+    fallback : no subflow qualified, so the best one was taken: the papers leave this case undefined
         (errata E27), and a connection needs one.
     """
 
     optional: tuple[str, ...]
     standby: tuple[str, ...]
     fallback: bool = False
+    rtt_ns: dict[str, int] = {}
 
 
 class PathImpact(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,8 +122,8 @@ class PathImpact(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    omega : its statistics; None when every run failed.
-    rtt_ms : mean over the runs of its last smoothed RTT; None when it never measured one.
+    omega : its statistics; None if every run failed.
+    rtt_ms : mean over the runs of its last smoothed RTT; None if it never measured one.
     """
 
     path: str
@@ -104,11 +149,11 @@ def impact_factor(observation: Observation, window_ns: int, settle_ns: int = 0) 
     """
     window, settle = window_ns // BIN_NS, settle_ns // BIN_NS
     if len(observation.bins) < 2 * window:
-        raise TrialError(f"the series ends after {len(observation.bins)} of {2 * window} bins")
+        raise TrialError(f"the series ends after {len(observation.bins)} of {2 * window} bins", "incomplete")
     with_all = sum(observation.bins[settle:window])
     without = sum(observation.bins[window + settle : 2 * window])
     if not with_all:
-        raise TrialError("nothing was delivered while all subflows carried data")
+        raise TrialError("nothing was delivered while all subflows carried data", "unreachable")
     return 1.0 - without / with_all
 
 
@@ -116,7 +161,7 @@ def partition(means: Mapping[str, float | None], zero: str = "standby") -> Subfl
     """Optional and standby sets from mean impact factors (None: could not be measured).
 
     The sign of the unrounded mean decides, which is consistent with every set the papers print. A
-    subflow that could not be measured stays optional: FullMesh is right until proven wrong.
+    subflow that could not be measured stays optional, as in FullMesh.
     """
     known = {path: mean for path, mean in means.items() if mean is not None}
     best_first = sorted(known, key=lambda path: -known[path])
@@ -130,7 +175,7 @@ def partition(means: Mapping[str, float | None], zero: str = "standby") -> Subfl
 
 def measure_impact(
     topology: Topology,
-    bench: Bench,
+    runner: TrialRunner,
     ccs: Sequence[str],
     options: ImpactOptions,
     *,
@@ -140,40 +185,22 @@ def measure_impact(
 
     Raises
     ------
-    InputError : an option that cannot be, such as a window that is no multiple of the sampling step.
+    InputError : an invalid option, such as a window that is not a multiple of the sampling step.
     """
-    check_impact(options)
+    options.check()
 
     def reduce(one: PlannedTrial, observation: Observation) -> Record:
         return _record(one, observation, options)
 
-    records = bench.measure(_plan(topology, ccs, options), reduce=reduce, progress=progress)
+    records = runner.measure(_plan(topology, ccs, options), reduce=reduce, progress=progress)
     by_cc = {cc: [one for one in records if one.cc == cc] for cc in ccs}
     return [_impact(topology, cc, by_cc[cc], options.zero) for cc in ccs], records
-
-
-def check_impact(options: ImpactOptions) -> None:
-    """Windows must be whole bins, and something must be left of them; a segment must fit the buffer."""
-    if options.window_ns <= 0 or options.window_ns % BIN_NS:
-        raise InputError(
-            "impact window T",
-            "",
-            f"expected a positive multiple of {BIN_NS / 1e9} s, found {options.window_ns / 1e9} s",
-        )
-    if not 0 <= options.settle_ns < options.window_ns:
-        raise InputError("--settle", "", f"expected less than T, found {options.settle_ns / 1e9} s")
-    if options.buffer_bytes < MSS:
-        raise InputError(
-            "--buffer", "", f"expected at least one segment ({MSS} bytes), found {options.buffer_bytes} bytes"
-        )
-    if options.zero not in ZERO_RULES:
-        raise InputError("--zero", "", f"expected one of {', '.join(ZERO_RULES)}, found {options.zero!r}")
 
 
 def _plan(topology: Topology, ccs: Sequence[str], options: ImpactOptions) -> list[PlannedTrial]:
     """Trials of every congestion control, withdrawn subflow and run.
 
-    All withdrawals of one run share its seed, and so the first window: they are compared with the same
+    All withdrawals of one run share its seed and therefore the first window, so they have the same
     denominator.
     """
     return [
@@ -198,14 +225,14 @@ def _plan(topology: Topology, ccs: Sequence[str], options: ImpactOptions) -> lis
 
 
 def _record(planned: PlannedTrial, observation: Observation, options: ImpactOptions) -> Record:
-    """Condense a trial; one without an impact factor is a failed one."""
+    """Condense a trial; without an impact factor it counts as failed."""
     one = record(planned, observation)
     if one.failed is not None:
         return one
     try:
         omega = impact_factor(observation, options.window_ns, options.settle_ns)
     except TrialError as error:
-        return msgspec.structs.replace(one, throughput_mbps=None, failed=str(error))
+        return msgspec.structs.replace(one, throughput_mbps=None, failed=error.failure)
     return msgspec.structs.replace(one, omega=omega)
 
 
@@ -216,6 +243,7 @@ def _impact(topology: Topology, cc: str, records: Sequence[Record], zero: str) -
         for path in topology.paths
     )
     sets = partition({one.path: None if one.omega is None else one.omega.mean for one in paths}, zero)
+    sets = msgspec.structs.replace(sets, rtt_ns=_smallest_rtts(topology, records))
     warnings = []
     failed = [one for one in records if one.failed is not None]
     if failed:
@@ -226,19 +254,29 @@ def _impact(topology: Topology, cc: str, records: Sequence[Record], zero: str) -
     unknown = [one.path for one in paths if one.omega is None]
     if unknown:
         warnings.append(
-            f"{cc}: no impact factor for {', '.join(unknown)}: every run failed; kept as optional."
+            f"{cc}: no impact factor for {', '.join(unknown)}, as every run failed; kept as optional."
         )
     total = sum(one.omega.mean for one in paths if one.omega is not None)
     if total > MAX_SUM:
         warnings.append(
             f"{cc}: the impact factors add up to {total:.1f} instead of about 1: the throughput falls "
-            "over time whichever subflow is withdrawn, so they tell little about the subflows."
+            "over time regardless of the withdrawn subflow, so they say little about the subflows."
         )
     if sets.fallback:
         warnings.append(
-            f"{cc}: no subflow has a positive impact factor; {sets.optional[0]}, the best, is used."
+            f"{cc}: no subflow has a positive impact factor; the best one, {sets.optional[0]}, is used."
         )
     return Impact(cc=cc, paths=paths, sets=sets, warnings=tuple(warnings))
+
+
+def _smallest_rtts(topology: Topology, records: Sequence[Record]) -> dict[str, int]:
+    """The smallest RTT that any trial saw on each path, nanoseconds."""
+    seen = [subflow for one in records if one.failed is None for subflow in one.subflows]
+    smallest = {
+        path.label: [one.min_rtt_ms for one in seen if one.path == path.label and one.min_rtt_ms is not None]
+        for path in topology.paths
+    }
+    return {label: round(min(rtts) * 1e6) for label, rtts in smallest.items() if rtts}
 
 
 def _path_impact(label: str, records: Sequence[Record]) -> PathImpact:

@@ -1,7 +1,7 @@
 """Summaries of a sample: location, spread, and the 95 % interval of its mean.
 
-One definition of each statistic for the whole project. It knows nothing of trials: whoever calls
-it has already left the failed ones out.
+One definition of each statistic for the whole project. It knows nothing about trials: callers have already
+left out the failed ones.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""Theoretical buffer sizes: what a connection needs when nothing but rates, RTTs and RTOs are known.
+"""Theoretical buffer sizes: what a connection needs when only rates, RTTs and RTOs are known.
 
-Eq. 1-3 of Zhou et al. (AINA 2017), the formula behind MPCOA Table 5, and nothing measured. A single
-path is a list of one. Everything is integer arithmetic, rounded up to whole bytes.
+Eq. 1-3 of Zhou et al. (AINA 2017) and the formula behind MPCOA Table 5; nothing is measured. A single path is
+a list of one. Everything is integer arithmetic, rounded up to whole bytes.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _BIT_NS_PER_BYTE = 8 * 1_000_000_000
 
 
 class Subflow(msgspec.Struct, frozen=True, kw_only=True):
-    """What the formulas need to know of one subflow.
+    """What the formulas need to know about one subflow.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ def fast_retransmission(subflows: Sequence[Subflow]) -> int:
 
 
 def timer_retransmission(subflows: Sequence[Subflow]) -> int:
-    """Eq. 3: `(3 max RTT + max RTO) * sum of bandwidths`, bytes; the fast one is lost too.
+    """Eq. 3: `(3 max RTT + max RTO) * sum of bandwidths`, bytes; the fast retransmission is lost too.
 
     MPCOA prints the same formula as its Eq. 1.
     """
@@ -52,8 +52,8 @@ def timer_retransmission(subflows: Sequence[Subflow]) -> int:
 def table5(subflows: Sequence[Subflow]) -> int:
     """Formula that gives the "traditional" column of MPCOA Table 5, bytes.
 
-    `3 (max RTT + max RTO) * sum of min(sender up, receiver down)`: recovered from the numbers, it
-    is printed nowhere. `rate_bps` must be that minimum.
+    `3 (max RTT + max RTO) * sum of min(sender up, receiver down)`: recovered from the numbers; it is not
+    printed anywhere. `rate_bps` must be that minimum.
     """
     return _bytes(3 * (max(s.rtt_ns for s in subflows) + max(s.rto_ns for s in subflows)), subflows)
 
@@ -61,8 +61,8 @@ def table5(subflows: Sequence[Subflow]) -> int:
 def traditional(topology: Topology, rto_ns: int = RTO_NS) -> dict[str, int]:
     """Every formula for the subflows between two sites, bytes: "eq1", "eq2", "eq3", "table5".
 
-    RTTs are those of empty queues, so the sizes are at the lower end of what the formulas ask for. The
-    rate is that of the slowest link of a path; for Table 5 that of the slower access link.
+    RTTs are those of empty queues, so the sizes are at the lower end of what the formulas give. The rate is
+    that of a path's slowest link; for Table 5 that of the slower access link.
     """
     slowest = [Subflow(rate_bps=p.rate_bps, rtt_ns=p.base_rtt_ns, rto_ns=rto_ns) for p in topology.paths]
     access = [

@@ -1,9 +1,9 @@
 """Values with units as people write them ("100 Mbit/s", "12.4 ms"), to integers and exactly back.
 
-Rates are bit/s, times nanoseconds, sizes bytes, fractions parts per billion (ppb). Arithmetic is
-decimal, so nothing is lost on the way: a value finer than one of those is refused, never rounded.
-A unit is required (only fractions have a plain form). This module knows neither files nor options:
-it raises ValueError with a sentence, and whoever knows where the text came from adds that.
+Rates are bit/s, times nanoseconds, sizes bytes, fractions parts per billion (ppb). Arithmetic is decimal, so
+nothing is lost: a finer value is refused, never rounded. A unit is required (only fractions have a plain
+form). This module knows neither files nor options: it raises ValueError with a sentence, and the caller adds
+where the text came from.
 """
 
 import re
@@ -15,12 +15,14 @@ RATES = {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9}
 #: Unit -> ns. "µs" may be spelled with either of the two Unicode letters.
 TIMES = {"ns": 1, "us": 10**3, "\u00b5s": 10**3, "\u03bcs": 10**3, "ms": 10**6, "s": 10**9}
 TIMES |= {"min": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
+#: Bytes of a mebibyte, in which buffers are shown.
+MIB = 2**20
 #: Unit -> bytes. KiB, MiB, GiB are powers of two (the papers' buffers), kB and MB powers of ten.
 SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6}
 #: Unit -> ppb; the empty unit is the plain fraction.
 FRACTIONS = {"%": 10**7, "ppm": 10**3, "": 10**9}
 
-#: What the core's integers hold; far above anything physical, and it bounds the work on "9e999".
+#: The core's largest integer; far above anything physical, and it bounds the work on "9e999".
 LIMIT = 2**63 - 1
 
 _TEXT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-z\u00b5\u03bc%/]*)")

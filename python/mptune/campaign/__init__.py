@@ -1,6 +1,4 @@
-"""Campaigns: which trials, on all cores, with what seeds, and the directory that keeps the result.
+"""Campaigns: their file, the main job, sweeps, measurements made elsewhere, and the result files.
 
-`grid` and `planning` say what to measure, `seeds` with which randomness, `running` does it with
-`progress` shown, `records` keeps what each trial gave, and `directory` writes a campaign down. No
-statistics and no decisions here.
+Trials are run by `mptune.measuring`; `mptune.decision` interprets the numbers.
 """

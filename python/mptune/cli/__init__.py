@@ -1,7 +1,7 @@
-"""The `mptune` command. Each subcommand is one file beside this one; here is only their list.
+"""The `mptune` command. Each subcommand has its own file next to this one; this file only lists them.
 
-A command file has `register(app)`, which adds its function to the app. It imports what it works with
-(numpy, pandas, the core) inside that function, so that `mptune --help` stays quick.
+A command file has `register(app)`, which adds its function to the app. It imports its heavy dependencies
+(numpy, pandas, the core) inside that function, so that `mptune --help` stays fast.
 """
 
 from mptune.cli import (

@@ -1,6 +1,6 @@
-"""What all commands share: global options, the way errors end, and the way results leave.
+"""What all commands share: global options, error handling and output.
 
-Nothing here knows a command. The contract: results on stdout, one line per error on stderr, exit codes
+It knows no particular command. The contract: results on stdout, one line per error on stderr, exit codes
 0 (done), 1 (could not be done), 2 (the input is wrong), 130 (interrupted).
 """
 
@@ -14,30 +14,39 @@ import msgspec
 import typer
 from typer.core import TyperGroup
 
+from mptune.cli._flags import with_flags
 from mptune.errors import MptuneError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.console import Console
+
+    from mptune.topology import Topology
 
 #: The TOPOLOGY argument, the same for every command.
 TopologyArgument = Annotated[
     str, typer.Argument(metavar="TOPOLOGY", help="A topology file, or the name of a shipped scenario.")
 ]
-#: The --json option, the same for every command.
+#: Options that are the same in every command.
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress on stderr.")]
+OutOption = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="Run directory.  [default: runs/<name>-<time>]"),
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace an earlier run in --out.")]
 
-#: Base of typer's own complaints (unknown option, missing argument). It has no public name: depending on
-#: the version it lives in click or in typer itself.
+#: Base class of typer's own errors (unknown option, missing argument). It has no public name: depending on
+#: the version it is in click or in typer itself.
 _USAGE_ERROR: type[BaseException] = typer.BadParameter.__mro__[2]
 
-#: Columns of what is not written to a terminal: wide enough that nothing is wrapped or cut.
+#: Width of output that does not go to a terminal: wide enough that nothing is wrapped or cut.
 _UNLIMITED = 1000
 
 
 class _Program(TyperGroup):
-    """Turns everything that goes wrong into one line and an exit code."""
+    """Turns every error into one line and an exit code."""
 
     def main(
         self,
@@ -107,12 +116,36 @@ def _options(
         raise typer.Exit
 
 
-def examples(*lines: str) -> str:
-    """Epilog of a command's help: example command lines, kept as they are.
+def add(app: typer.Typer, function: Callable[..., None], *lines: str, name: str | None = None) -> None:
+    """Add a command: its flags from the declarations of its options, and examples below its help.
 
     Parameters
     ----------
-    lines : command lines, with what they show after a "#" where that helps.
+    lines : as for `examples`.
+    name : on the command line, if it is not the function's.
+    """
+    app.command(name, epilog=examples(*lines))(with_flags(function))
+
+
+def load_topology(name: str, *, reverse: bool) -> Topology:
+    """Load the topology of a command, with sender and receiver exchanged if `reverse`.
+
+    Raises
+    ------
+    InputError : no such topology, or something in it is wrong.
+    """
+    from mptune.topology import load
+
+    topology = load(name)
+    return topology.reversed() if reverse else topology
+
+
+def examples(*lines: str) -> str:
+    """Epilog of a command's help: example command lines, printed unchanged.
+
+    Parameters
+    ----------
+    lines : command lines, with a comment after "#" where that helps.
     """
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
@@ -123,7 +156,7 @@ def emit_json(result: object) -> None:
 
 
 def console() -> Console:
-    """Console for tables and text on stdout: as wide as the terminal, unlimited into files and pipes."""
+    """Console for tables and text on stdout: as wide as the terminal, unlimited for files and pipes."""
     from rich.console import Console
 
     terminal = Console(highlight=False)

@@ -1,4 +1,4 @@
-"""Tables as every answer prints them: plain columns under a bold title."""
+"""The tables that all commands print: plain columns under a bold title."""
 
 from rich.console import Console
 from rich.table import Table

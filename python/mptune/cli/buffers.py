@@ -1,7 +1,7 @@
-"""`mptune buffers`: what the formulas ask for, per path and for MPTCP, beside a recommendation.
+"""`mptune buffers`: the traditional buffer sizes per path and for MPTCP, beside a recommendation.
 
-Here the options become paths, and a run directory a recommendation; what is made of them is in `_buffers`.
-It measures nothing.
+This file turns options into paths and a run directory into a recommendation; `_buffer_tables` shows them. It
+measures nothing.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import msgspec
 import typer
 
 from mptune import units
-from mptune.cli import _options
-from mptune.cli._buffers import Case, Recommendation, document, show
-from mptune.cli._common import JsonOption, console, emit_json, examples
+from mptune.cli._buffer_tables import Case, Recommendation, document, show
+from mptune.cli._common import JsonOption, add, console, emit_json
 from mptune.errors import InputError
+from mptune.options import Option, choice, count, time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mptune.topology import Path as NetworkPath
 
-#: RTT statistics of a topology: key -> what it is.
+#: RTT statistics of a topology: key -> description.
 _RTTS = {
     "base": "RTTs with empty queues",
     "loaded": "RTTs with the queue of the slowest link full",
@@ -34,14 +34,14 @@ _PATH_SYNTAX = 'expected RATE,RTT or RATE,RTT,RTO such as "100Mbit/s,10ms,1s"'
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(
-        epilog=examples(
-            "mptune buffers --path 100Mbit/s,10ms --path 1Mbit/s,200ms    # fibre and ADSL of the paper",
-            "mptune buffers UNIS-HiN",
-            "mptune buffers UNIS-HiN --rtt loaded --rto 2s --connections 1000",
-            "mptune buffers UNIS-HiN --run runs/demo --json               # beside what was measured best",
-        )
-    )(buffers)
+    add(
+        app,
+        buffers,
+        "mptune buffers --path 100Mbit/s,10ms --path 1Mbit/s,200ms    # fibre and ADSL of the paper",
+        "mptune buffers UNIS-HiN",
+        "mptune buffers UNIS-HiN --rtt loaded --rto 2s --connections 1000",
+        "mptune buffers UNIS-HiN --run runs/demo --json               # beside a measured recommendation",
+    )
 
 
 def buffers(
@@ -54,30 +54,43 @@ def buffers(
     ] = None,
     rtt: Annotated[
         str | None,
-        typer.Option(help="Of a topology. base: empty queues; loaded: base + queue/rate.  [default: base]"),
+        Option(
+            choice(lambda: _RTTS, listed=False),
+            "RTTs of a topology. base: with empty queues; loaded: with a full queue.",
+            flag="--rtt",
+            unset="base",
+        ),
     ] = None,
     rto: Annotated[
-        str, typer.Option(help="Retransmission timeout; RFC 6298 asks for 1s or more, Linux allows 200ms.")
-    ] = "1s",
-    run: Annotated[str | None, typer.Option(help="Run directory whose recommendation to compare.")] = None,
-    connections: Annotated[int, typer.Option(help="Memory for so many connections.")] = 1,
+        int,
+        Option(
+            time(positive=True),
+            "Retransmission timeout; RFC 6298 requires at least 1s, Linux allows 200ms.",
+            flag="--rto",
+        ),
+    ] = 1_000_000_000,
+    run: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Also show the recommendation of this run directory.")
+    ] = None,
+    connections: Annotated[
+        int, Option(count(1), "Also show the memory for this many connections.", flag="--connections")
+    ] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the theoretical buffer sizes of paths and of MPTCP over all of them.
+    """Show the theoretical buffer sizes of each path and of MPTCP over all of them.
 
-    A buffer must hold what is under way until it is acknowledged: for one RTT if all goes well, two with
-    a fast retransmission, three and an RTO with one by timer. MPTCP shares it among all subflows, so that the
-    largest RTT and RTO count, and the sum of the rates. As in the papers, a link that several paths share
-    is counted once for each. For one direction: the sender's send buffer, the receiver's receive buffer.
+    A buffer must hold data until they are acknowledged: for one RTT without loss, two RTTs with a fast
+    retransmission, three RTTs and an RTO with a timer retransmission. All subflows share MPTCP's buffer, so
+    the sum of the rates and the largest RTT and RTO count. As in the papers, a link that several paths share
+    is counted once for each. Sizes are for one direction: the sender's send buffer, the receiver's receive
+    buffer.
     """
-    rto_ns = _positive("--rto", _options.duration_ns("--rto", rto))
-    case = _case(topology, path or [], rtt, rto_ns)
-    count = _options.at_least_one("--connections", connections)
+    case = _case(topology, path or [], rtt, rto)
     recommendation = None if run is None else _recommendation(run)
     if as_json:
-        emit_json(document(case, count, recommendation))
+        emit_json(document(case, connections, recommendation))
     else:
-        show(console(), case, count, recommendation)
+        show(console(), case, connections, recommendation)
 
 
 def _case(topology: str | None, paths: Sequence[str], rtt: str | None, rto_ns: int) -> Case:
@@ -85,20 +98,19 @@ def _case(topology: str | None, paths: Sequence[str], rtt: str | None, rto_ns: i
 
     Raises
     ------
-    InputError : both or neither are given, or an option does not go with them.
+    InputError : both or neither are given, or an option does not apply to them.
     """
     if (topology is None) == (not paths):
         found = "neither" if topology is None else "both"
-        raise InputError("TOPOLOGY, --path", "", f"expected one of the two, found {found}")
+        raise InputError("TOPOLOGY, --path", "", f"expected one of them, found {found}")
     if topology is None:
         if rtt is not None:
-            raise InputError("--rtt", "", "expected with a TOPOLOGY only: a --path brings its own RTT")
+            raise InputError("--rtt", "", "expected only with a TOPOLOGY: each --path has its own RTT")
         return _given(paths, rto_ns)
     from mptune.theory import Subflow
     from mptune.topology import load
 
     statistic = rtt or "base"
-    _options.check_choice("--rtt", statistic, list(_RTTS))
     loaded = load(topology)
     subflows = {
         one.label: Subflow(rate_bps=one.rate_bps, rtt_ns=_rtt_ns(one, statistic), rto_ns=rto_ns)
@@ -108,7 +120,7 @@ def _case(topology: str | None, paths: Sequence[str], rtt: str | None, rto_ns: i
 
 
 def _rtt_ns(path: NetworkPath, statistic: str) -> int:
-    """RTT of a path; loaded, a packet waits behind a full queue of the slowest link, rounded up."""
+    """RTT of a path; if loaded, plus the time to drain a full queue of the slowest link, rounded up."""
     if statistic == "base":
         return path.base_rtt_ns
     return path.base_rtt_ns - (-path.queue_bytes * 8 * 10**9 // path.rate_bps)
@@ -137,11 +149,11 @@ def _given(texts: Sequence[str], rto_ns: int) -> Case:
 
 
 def _positive(where: str, value: int) -> int:
-    """Rate or time that is there at all.
+    """Refuse a rate or time of 0.
 
     Raises
     ------
-    InputError : it is zero.
+    InputError : it is 0.
     """
     if value <= 0:
         raise InputError(where, "", "expected more than 0, found 0")
@@ -149,11 +161,11 @@ def _positive(where: str, value: int) -> int:
 
 
 def _recommendation(run: str) -> Recommendation:
-    """Answer of a run directory.
+    """Recommendation in a run directory.
 
     Raises
     ------
-    InputError : there is none, or it is no result.
+    InputError : it is missing, or not a result.
     """
     file = Path(run) / "result.json"
     try:

@@ -1,4 +1,4 @@
-"""`mptune campaign`: run, resume, look at, export and merge campaigns that outlive any interruption."""
+"""`mptune campaign`: run, resume, inspect, export and merge campaigns that survive any interruption."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mptune.cli import _options
-from mptune.cli._common import JsonOption, console, emit_json, examples
+from mptune.campaign.definition import Every, Lasting
+from mptune.cli._common import ForceOption, JsonOption, OutOption, QuietOption, add, console, emit_json
 from mptune.errors import InputError
+from mptune.options import Option, choice
+from mptune.options.trials import Jobs
+from mptune.store.export import FORMATS
 
 if TYPE_CHECKING:
-    from mptune.optimise import Result
+    from mptune.campaign.optimise import Result
 
-QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")]
 DirectoryArgument = Annotated[str, typer.Argument(metavar="DIR", help="A run directory.")]
 
 
@@ -40,72 +42,70 @@ def register(app: typer.Typer) -> None:
     )
     for command, *lines in commands:
         name = "import" if command is merge else None
-        group.command(name, epilog=examples(*lines))(command)
+        add(group, command, *lines, name=name)
     app.add_typer(group, name="campaign")
 
 
 def run(
-    file: Annotated[str, typer.Argument(metavar="FILE.toml", help="What to measure; see the docs.")],
-    every: Annotated[str | None, typer.Option(help="Repeat a sweep so often, for the time of --for.")] = None,
-    lasting: Annotated[str | None, typer.Option("--for", help="Repeat a sweep for so long.")] = None,
-    out: Annotated[str | None, typer.Option(help="Run directory; runs/<name>-<time> by default.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in --out.")] = False,
-    jobs: _options.JobsOption = None,
+    file: Annotated[str, typer.Argument(metavar="FILE.toml", help="The campaign file.")],
+    every: Every = None,
+    lasting: Lasting = None,
+    out: OutOption = None,
+    force: ForceOption = False,
+    jobs: Jobs = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the campaign a file describes."""
+    """Run the campaign described in a file (docs/how-to/campaigns.md)."""
     from datetime import datetime
 
     import msgspec
 
-    from mptune.campaign.directory import default_directory
-    from mptune.campaign.progress import Reporter
-    from mptune.cli._campaign import keeping
-    from mptune.definition import SweepOptions, check_repeat, read_definition
-    from mptune.execution import start
+    from mptune.campaign.definition import SweepOptions, read_definition
+    from mptune.campaign.execution import start
+    from mptune.cli._run_directory import keeping
+    from mptune.measuring.progress import Reporter
+    from mptune.store.directory import default_directory
 
     definition = read_definition(file)
     if every is not None or lasting is not None:
         if every is None or lasting is None:
-            raise InputError("--every" if every is None else "--for", "", "expected together with the other")
+            missing, given = ("--every", "--for") if every is None else ("--for", "--every")
+            raise InputError(missing, "", f"expected together with {given}")
         if not isinstance(definition.options, SweepOptions):
             raise InputError("--every", "", 'expected only for a campaign of kind = "sweep"')
-        times = _options.duration_ns("--every", every), _options.duration_ns("--for", lasting)
-        check_repeat(*times, "--every")
-        options = msgspec.structs.replace(definition.options, every_ns=times[0], for_ns=times[1])
+        options = msgspec.structs.replace(definition.options, every_ns=every, for_ns=lasting)
+        options.check()
         definition = msgspec.structs.replace(definition, options=options)
     now = datetime.now().astimezone()
     directory = default_directory(definition.name, now) if out is None else Path(out)
-    workers = _options.jobs(jobs)
     with keeping(directory):
-        result = start(definition, directory, force=force, workers=workers, reporter=Reporter(quiet=quiet))
+        result = start(definition, directory, force=force, workers=jobs, reporter=Reporter(quiet=quiet))
     _show(result, directory, as_json)
 
 
 def resume(
     directory: DirectoryArgument,
-    jobs: _options.JobsOption = None,
+    jobs: Jobs = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Go on with an interrupted campaign: only what is missing is run."""
-    from mptune.campaign.progress import Reporter
-    from mptune.cli._campaign import keeping
-    from mptune.execution import resume as go_on
+    """Continue an interrupted campaign: only the missing trials are run."""
+    from mptune.campaign.execution import resume as go_on
+    from mptune.cli._run_directory import keeping
+    from mptune.measuring.progress import Reporter
 
-    workers = _options.jobs(jobs)
     with keeping(Path(directory)):
-        result = go_on(Path(directory), workers=workers, reporter=Reporter(quiet=quiet))
+        result = go_on(Path(directory), workers=jobs, reporter=Reporter(quiet=quiet))
     _show(result, Path(directory), as_json)
 
 
 def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
-    """Show how far a campaign is; it may be running."""
+    """Show the progress of a campaign, also while it is running."""
     from rich.table import Table
 
-    from mptune.campaign.directory import STORE, is_unfinished
-    from mptune.campaign.store import open_store
+    from mptune.store import open_store
+    from mptune.store.directory import STORE, is_unfinished
 
     path = Path(directory)
     with open_store(path / STORE, write=False) as store:
@@ -123,8 +123,8 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
         )
         return
     out = console()
-    state = "complete" if complete else "not complete (mptune campaign resume goes on)"
-    out.print(f"{campaign.name}, begun {campaign.created}: {state}.", style="bold")
+    state = "complete" if complete else "not complete (mptune campaign resume continues it)"
+    out.print(f"{campaign.name}, started {campaign.created}: {state}.", style="bold")
     table = Table("phase", "round", "planned", "done", "failed")
     for one in phases:
         table.add_row(one.purpose, *(f"{number}" for number in one[1:]))
@@ -135,18 +135,18 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
 
 def export(
     directory: DirectoryArgument,
-    kind: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
-    out: Annotated[str | None, typer.Option(help="Where to; DIR/export by default.")] = None,
-    series: Annotated[bool, typer.Option("--series", help="Also the throughput over time.")] = False,
+    kind: Annotated[str, Option(choice(lambda: FORMATS), "Format of the tables.", flag="--format")] = "csv",
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where to write.  [default: DIR/export]")
+    ] = None,
+    series: Annotated[bool, typer.Option("--series", help="Also write the throughput over time.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write trials, subflows and series as tables, with units in the names of the columns."""
-    from mptune.campaign.directory import STORE
-    from mptune.campaign.export import FORMATS
-    from mptune.campaign.export import export as write
-    from mptune.campaign.store import open_store
+    """Write trials, subflows and series as tables, with units in the column names."""
+    from mptune.store import open_store
+    from mptune.store.directory import STORE
+    from mptune.store.export import export as write
 
-    _options.check_choice("--format", kind, tuple(FORMATS))
     target = Path(directory) / "export" if out is None else Path(out)
     with open_store(Path(directory) / STORE, write=False) as store:
         files = write(store, target, kind, series=series)
@@ -159,12 +159,14 @@ def export(
 
 def merge(
     directory: DirectoryArgument,
-    source: Annotated[list[str], typer.Option("--from", help="Another run directory; repeat.")],
+    source: Annotated[
+        list[str], typer.Option("--from", metavar="DIR", help="Another run directory; repeat for more.")
+    ],
     as_json: JsonOption = False,
 ) -> None:
-    """Add the trials of other campaigns to this one; what it has already stays as it is."""
-    from mptune.campaign.directory import STORE
-    from mptune.campaign.store import open_store
+    """Add the trials of other campaigns to this one; existing trials stay unchanged."""
+    from mptune.store import open_store
+    from mptune.store.directory import STORE
 
     with open_store(Path(directory) / STORE) as store:
         added = {one: store.merge(Path(one) / STORE) for one in source}
@@ -177,8 +179,8 @@ def merge(
 
 def _show(result: Result | None, directory: Path, as_json: bool) -> None:
     """The answer of the main job, or where the observations of a sweep are."""
-    from mptune.cli import _answer
-    from mptune.report.documents import result_document
+    from mptune.campaign.documents import result_document
+    from mptune.cli import _result_tables
     from mptune.report.files import PAGE
 
     if as_json:
@@ -188,4 +190,4 @@ def _show(result: Result | None, directory: Path, as_json: bool) -> None:
         console().print(f"All trials are done. Observations: {directory}", markup=False)
         console().print(f"Report: {directory / PAGE}", markup=False)
     else:
-        _answer.show(console(), result, directory)
+        _result_tables.show(console(), result, directory)

@@ -1,4 +1,4 @@
-"""`mptune cc`: congestion controls on this kernel, and the BPF programs that supply what it lacks."""
+"""`mptune cc`: congestion controls on this kernel, and BPF programs for those it lacks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mptune.cli._common import JsonOption, console, emit_json, examples
-from mptune.errors import InputError, MptuneError
+from mptune.errors import InputError, MptuneError, one_of
 
 if TYPE_CHECKING:
     from mptune.linux.bpf import Availability
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_all(as_json: JsonOption = False) -> None:
-    """List what each congestion control is on this kernel: part of it, a BPF program, or absent and why."""
+    """List each congestion control on this kernel: built in, a BPF program, or why it is missing."""
     from mptune import testbeds
     from mptune.cli._tables import table
     from mptune.linux import bpf
@@ -51,10 +51,10 @@ def list_all(as_json: JsonOption = False) -> None:
 
 
 def load(names: NamesArgument, as_json: JsonOption = False) -> None:
-    """Register BPF programs until they are unloaded, for every program on this machine. Takes root.
+    """Register BPF programs for all users of this machine, until they are unloaded. Needs root.
 
-    A trial needs no loading: it brings what it uses and takes it back. What the kernel has by itself is
-    used as it is.
+    Trials do not need this: they load the programs they use and unload them afterwards. A congestion control
+    that the kernel already has needs no program.
     """
     from mptune.linux import bpf
 
@@ -75,17 +75,17 @@ def load(names: NamesArgument, as_json: JsonOption = False) -> None:
         emit_json(found)
         return
     for one in found:
-        how = "loaded" if one.source == "bpf" else "the kernel has it, nothing to load"
+        how = "loaded" if one.source == "bpf" else "already in the kernel, nothing to load"
         typer.echo(f"{one.cc}: {how}; its name for TCP_CONGESTION is {one.kernel_name}")
     restricted = [one.kernel_name for one in found if one.kernel_name not in bpf.allowed()]
     if restricted:
         every = " ".join([*bpf.allowed(), *(name for name in restricted if name)])
-        typer.echo("Programs without CAP_NET_ADMIN may choose it after:")
+        typer.echo("To allow it for programs without CAP_NET_ADMIN:")
         typer.echo(f'  sysctl -w net.ipv4.tcp_allowed_congestion_control="{every}"')
 
 
 def unload(names: NamesArgument, as_json: JsonOption = False) -> None:
-    """Take back what `load` did. Programs that use it at the moment keep it until they end."""
+    """Undo `load`. Connections and campaigns that are using a program keep it until they end."""
     from mptune.linux import bpf
 
     _check(names)
@@ -101,7 +101,7 @@ def unload(names: NamesArgument, as_json: JsonOption = False) -> None:
 
 
 def status(as_json: JsonOption = False) -> None:
-    """Show the BPF programs of mptune that are registered now, and who keeps them. Takes root."""
+    """Show which BPF programs of mptune are registered, and what keeps them. Needs root."""
     from mptune.cli._tables import table
     from mptune.linux import bpf
 
@@ -119,10 +119,10 @@ def status(as_json: JsonOption = False) -> None:
 
 
 def _check(names: list[str]) -> None:
-    """Refuse what is no congestion control before anything is done."""
+    """Refuse unknown congestion controls before anything is done."""
     from mptune import testbeds
 
     known = testbeds.names("congestion_controls")
     for cc in names:
         if cc not in known:
-            raise InputError("NAME", "", f"one of {', '.join(known)} expected, found {cc!r}")
+            raise InputError("NAME", "", one_of(known, cc))

@@ -1,4 +1,4 @@
-"""`mptune clean`: end what a program that was killed may have left behind."""
+"""`mptune clean`: end processes that a killed mptune may have left behind."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def register(app: typer.Typer) -> None:
 
 
 def clean(as_json: JsonOption = False) -> None:
-    """End processes that an mptune which no longer runs has left behind.
+    """End processes left behind by an mptune that is no longer running.
 
-    There should be none: namespaces, devices and processes of a trial end with it, even when it is killed.
-    What campaigns that still run are using is left alone. Nothing outside of processes needs cleaning.
+    There should be none: a trial's namespaces, devices and processes end with it, even if it is killed.
+    Running campaigns are left alone. Nothing but processes can be left behind.
     """
     import msgspec
 
-    from mptune.linux.marker import end_strays
+    from mptune.linux.sandbox.leftovers import end_strays
 
     found = end_strays()
     if as_json:

@@ -1,4 +1,4 @@
-"""`mptune compare`: the same trials in the simulator and on the kernel, and how far they are apart."""
+"""`mptune compare`: the same trials in the simulator and on the kernel, and how far apart they are."""
 
 from __future__ import annotations
 
@@ -6,80 +6,73 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mptune.cli import _options
-from mptune.cli._common import JsonOption, TopologyArgument, console, emit_json, examples
-from mptune.errors import InputError
+from mptune.cli._common import (
+    ForceOption,
+    JsonOption,
+    QuietOption,
+    TopologyArgument,
+    add,
+    console,
+    emit_json,
+    load_topology,
+)
+from mptune.decision.comparison import CompareOptions
+from mptune.options.trials import Jobs, Reverse
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mptune.comparison import Cell, Comparison, Row
-
-_BUFFERS = "256KiB,512KiB,1MiB,2MiB,4MiB"
+    from mptune.decision.agreement import Cell, Comparison, Row
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(
-        epilog=examples(
-            "mptune compare UiB-HU",
-            "mptune compare UiB-HU --cc cubic --buffers 512KiB,4MiB --runs 3 --duration 20s",
-            "mptune compare UNIS-HiN --transfer 4MiB --json",
-        )
-    )(compare)
+    add(
+        app,
+        compare,
+        "mptune compare UiB-HU",
+        "mptune compare UiB-HU --cc cubic --buffers 512KiB,4MiB --runs 3 --duration 20s",
+        "mptune compare UNIS-HiN --transfer 4MiB --json",
+    )
 
 
 def compare(
     topology: TopologyArgument,
-    cc: Annotated[list[str] | None, typer.Option(help="Congestion controls.  [default: reno,cubic]")] = None,
-    pm: Annotated[list[str] | None, typer.Option(help="Path managers.  [default: fullmesh]")] = None,
-    buffers: Annotated[str, typer.Option(help="Send and receive buffers.")] = _BUFFERS,
-    runs: Annotated[int, typer.Option(help="Runs of each configuration, with a seed of its own each.")] = 1,
-    duration: Annotated[str | None, typer.Option(help="Send for so long.  [default: 10s]")] = None,
-    transfer: Annotated[str | None, typer.Option(help="Send so many bytes instead.")] = None,
-    seed: Annotated[int, typer.Option(help="Base of all seeds.")] = 1,
-    out: Annotated[str | None, typer.Option(help="Directory for the tables as CSV and JSON.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in --out.")] = False,
-    jobs: _options.JobsOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
+    options: CompareOptions,
+    reverse: Reverse = False,
+    jobs: Jobs = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Directory for the tables as CSV and JSON.")
+    ] = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure the same configurations in the simulator and on this machine's own MPTCP.
 
-    Shows both throughputs and the error of the simulator for each, then how well the two agree as a whole:
-    the median and the 90 % quantile of the errors, the rank correlation, and whether both recommend the
-    same configuration. Trials on the kernel take their time: as long as they say.
+    The simulator uses Linux's scheduler and memory accounting. Shows both throughputs and the simulator's
+    error for each configuration, and how well the two agree overall: the median and the 90 % quantile of the
+    errors, the rank correlation, and whether both recommend the same configuration. Trials on the kernel run
+    in real time.
     """
     from datetime import datetime
     from pathlib import Path
 
-    from mptune import comparing
-    from mptune.campaign.directory import check_writable
-    from mptune.campaign.progress import Reporter
-    from mptune.cli import _comparing
-    from mptune.topology import load
+    from mptune.cli import _comparison_files
+    from mptune.decision.comparison import measure
+    from mptune.measuring.progress import Reporter
+    from mptune.store.directory import check_writable
 
-    if duration is not None and transfer is not None:
-        raise InputError("--transfer", "", "expected either --duration or --transfer, found both")
-    loaded = load(topology)
-    options = comparing.CompareOptions(
-        pms=_options.names(pm or ["fullmesh"]),
-        ccs=_options.names(cc or ["reno", "cubic"]),
-        buffers=tuple(_options.size_bytes("--buffers", size) for size in buffers.split(",")),
-        runs=runs,
-        duration_ns=None if transfer is not None else _options.duration_ns("--duration", duration or "10s"),
-        transfer_bytes=None if transfer is None else _options.size_bytes("--transfer", transfer),
-        seed=seed,
-    )
+    loaded = load_topology(topology, reverse=reverse)
     if out is not None:
         check_writable(Path(out), force=force)
     now = datetime.now().astimezone()
     reporter = Reporter(quiet=quiet)
-    comparison = comparing.measure(loaded, options, workers=_options.jobs(jobs), reporter=reporter)
+    comparison = measure(loaded, options, workers=jobs, reporter=reporter)
     if out is not None:
-        _comparing.write(Path(out), loaded, options, comparison, now, force=force)
+        _comparison_files.write(Path(out), loaded, options, comparison, now, force=force)
     if as_json:
-        emit_json(_comparing.document(loaded.name, comparison))
+        emit_json(_comparison_files.document(loaded.name, comparison))
     else:
         _show(console(), loaded.name, comparison)
 
@@ -124,10 +117,10 @@ def _verdict(comparison: Comparison) -> str:
 
 
 def _optima(comparison: Comparison) -> list[str]:
-    """What either side recommends."""
+    """What each side recommends."""
     simulated, kernel = comparison.simulated_optimum, comparison.kernel_optimum
     if simulated is None or kernel is None:
-        return ["One side has no configuration without a stall or a failure to recommend."]
+        return ["No recommendation: on one side every configuration stalled or failed."]
     if simulated is kernel:
         return [f"Both recommend {_configuration(kernel)}."]
     kept = "" if comparison.kept is None else f", which keeps {comparison.kept:.1%} of the throughput there"

@@ -1,4 +1,4 @@
-"""`mptune doctor`: what this machine can do, and what to do about what it cannot."""
+"""`mptune doctor`: what this machine can do, and how to fix the rest."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         epilog=examples(
-            "mptune doctor          # what works here, and what to do about the rest", "mptune doctor --json"
+            "mptune doctor          # what works here, and how to fix the rest", "mptune doctor --json"
         )
     )(doctor)
 
 
 def doctor(as_json: JsonOption = False) -> None:
-    """Tell what this machine can do, and what to do about what it cannot.
+    """Show what this machine can do, and how to fix the rest.
 
-    Ends with exit code 0 if trials can run on this machine's own MPTCP (--testbed namespaces), with 1 if not.
+    The exit code is 0 if trials can run on this machine's own MPTCP (--testbed namespaces), otherwise 1.
     Changes nothing.
     """
     from mptune.linux.doctor import examine, ready

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from mptune.cli import _options
-from mptune.cli._common import JsonOption, TopologyArgument, console, emit_json, examples
+from mptune.cli._common import (
+    JsonOption,
+    QuietOption,
+    TopologyArgument,
+    add,
+    console,
+    emit_json,
+    load_topology,
+)
+from mptune.impact import ImpactOptions
+from mptune.options.trials import Cc, MeasuringOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,64 +26,41 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(
-        epilog=examples(
-            "mptune impact UNIS-HiN --cc cubic",
-            "mptune impact UNIS-HiN --cc olia --duration 120s --buffer 16MiB   # as in the PCDC paper",
-            "mptune impact UiB-HU --settle 5s --json                           # without slow start",
-        )
-    )(impact)
+    add(
+        app,
+        impact,
+        "mptune impact UNIS-HiN --cc cubic",
+        "mptune impact UNIS-HiN --cc olia --duration 120s --buffer 16MiB   # as in the PCDC paper",
+        "mptune impact UiB-HU --settle 5s --json                           # without slow start",
+    )
 
 
 def impact(
     topology: TopologyArgument,
-    cc: Annotated[str, typer.Option(help="Congestion control.")] = "cubic",
-    runs: Annotated[int, typer.Option(help="Runs per subflow, each with a seed of its own.")] = 10,
-    duration: Annotated[str, typer.Option(help="T: time with all subflows, and again without one.")] = "30s",
-    buffer: Annotated[str, typer.Option(help="Send and receive buffer.")] = "16MiB",
-    settle: Annotated[str, typer.Option(help="Leave out so much at the start of both times.")] = "0s",
-    zero: Annotated[
-        str, typer.Option(help="Set of a subflow at exactly 0: standby or optional.")
-    ] = "standby",
-    seed: Annotated[int, typer.Option(help="Base of all seeds.")] = 1,
-    testbed: Annotated[str, typer.Option(help="Where to measure.")] = "simulated",
-    jobs: _options.JobsOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
+    options: ImpactOptions,
+    measuring: MeasuringOptions,
+    cc: Cc = "cubic",
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure how much each subflow contributes.
 
-    All subflows carry data for T; then one of them is withdrawn, and the throughput of the next T is
-    compared with the first. The impact factor is the share that is lost: above 0 the subflow helps
+    All subflows carry data for a time T. Then one of them is withdrawn, and the throughput of the next T is
+    compared with that of the first. The impact factor is the share lost: above 0 the subflow helps
     (optional set), below 0 the connection is faster without it (standby set). The mean of the runs
-    decides. Slow start falls into the first T, so a subflow that does nothing ends slightly below 0; see
+    decides. Slow start is in the first T, so a subflow that does nothing ends up slightly below 0; see
     --settle.
     """
     from mptune import testbeds
-    from mptune.campaign.bench import Bench
-    from mptune.campaign.progress import Reporter
-    from mptune.impact import ImpactOptions, measure_impact
-    from mptune.report.documents import impact_document
-    from mptune.topology import load
+    from mptune.campaign.documents import impact_document
+    from mptune.impact import measure_impact
+    from mptune.measuring.progress import Reporter
+    from mptune.measuring.runner import TrialRunner
 
-    loaded = load(topology)
-    _options.check_choice("--cc", cc, testbeds.names("congestion_controls"))
-    options = ImpactOptions(
-        runs=_options.at_least_one("--runs", runs),
-        window_ns=_options.duration_ns("--duration", duration),
-        buffer_bytes=_options.size_bytes("--buffer", buffer),
-        settle_ns=_options.duration_ns("--settle", settle),
-        zero=zero,
-        seed=seed,
-    )
+    loaded = load_topology(topology, reverse=measuring.reverse)
+    runner = TrialRunner(testbeds.create(measuring.testbed), measuring.jobs)
     with Reporter(quiet=quiet).phase("impact factors") as progress:
-        (measured,), _ = measure_impact(
-            loaded,
-            Bench(testbeds.create(testbed), _options.jobs(jobs)),
-            [cc],
-            options,
-            progress=progress,
-        )
+        (measured,), _ = measure_impact(loaded, runner, [cc], options, progress=progress)
     if as_json:
         emit_json(impact_document(measured))
     else:
@@ -82,7 +68,7 @@ def impact(
 
 
 def _show(out: Console, name: str, measured: Impact) -> None:
-    """Sets first, then the statistics behind them."""
+    """Print the sets, then the statistics behind them."""
     from rich.table import Table
 
     sets = measured.sets

@@ -1,4 +1,4 @@
-"""`mptune paths`: what the paths of a topology are, and which of its numbers are published or assumed.
+"""`mptune paths`: the paths of a topology, and which of its numbers are published or assumed.
 
 It measures nothing.
 """
@@ -10,38 +10,38 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from mptune import units
-from mptune.cli._common import JsonOption, TopologyArgument, console, emit_json, examples
+from mptune.cli._common import JsonOption, TopologyArgument, add, console, emit_json, load_topology
+from mptune.options.trials import Reverse
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from mptune.topology import Link, Path, Topology
 
-#: Significant digits in the table; `--json` and the lists below it have them all.
+#: Significant digits in the table; `--json` and the lists below the table have all digits.
 _DIGITS = 4
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(
-        epilog=examples(
-            "mptune paths UNIS-HiN           # a shipped scenario",
-            "mptune paths my-sites.toml      # a file of your own",
-            "mptune paths UNIS-HiN --json",
-        )
-    )(paths)
+    add(
+        app,
+        paths,
+        "mptune paths UNIS-HiN           # a shipped scenario",
+        "mptune paths my-sites.toml      # a file of your own",
+        "mptune paths UNIS-HiN --json",
+        "mptune paths UNIS-HiN --reverse # data in the other direction",
+    )
 
 
-def paths(topology: TopologyArgument, as_json: JsonOption = False) -> None:
+def paths(topology: TopologyArgument, reverse: Reverse = False, as_json: JsonOption = False) -> None:
     """Show the paths of a topology and where its numbers come from.
 
-    Lists the N x M paths with their rates, RTTs, losses, queues and bandwidth-delay products; what links
-    do to packets beyond that, and the traffic of others, if there is any; then every value of the file:
-    which are published (and where) and which are assumed (and why).
+    Lists the N x M paths with their rates, RTTs, losses, queues and bandwidth-delay products; further effects
+    of links and background traffic, if there are any; then every value of the file with its origin: published
+    (where) or assumed (why).
     """
-    from mptune.topology import load
-
-    loaded = load(topology)
+    loaded = load_topology(topology, reverse=reverse)
     if as_json:
         emit_json(_result(loaded))
         return
@@ -115,9 +115,9 @@ def _print_paths(out: Console, topology: Topology) -> None:
             units.format_size(path.bdp_bytes, _DIGITS),
         )
     out.print(table)
-    out.print("\nRate and queue are those of the slowest link data crosses, the loss that of all of them.")
+    out.print("\nRate and queue are those of the slowest link in data direction; loss is that of all links.")
     if any(_varies(link) for link in topology.links):
-        out.print("Rates and losses that change over time are shown by their mean in the long run.")
+        out.print("Rates and losses that change over time are shown as long-term means.")
 
 
 def _varies(link: Link) -> bool:
@@ -125,7 +125,7 @@ def _varies(link: Link) -> bool:
 
 
 def _print_more(out: Console, topology: Topology) -> None:
-    """Links that do more than the table tells, and the traffic of others."""
+    """Further effects of links, and background traffic."""
     from mptune.topology import background_in_words, effects_in_words
 
     alike: dict[str, list[str]] = {}
@@ -134,7 +134,7 @@ def _print_more(out: Console, topology: Topology) -> None:
             alike.setdefault("; ".join(found), []).append(link.name)
     more = [f"{', '.join(names)}: {found}" for found, names in alike.items()]
     others = [background_in_words(flow) for flow in topology.background]
-    for title, lines in (("Links that do more", more), ("Background traffic", others)):
+    for title, lines in (("Further effects of links", more), ("Background traffic", others)):
         if lines:
             out.print(f"\n{title}", style="bold")
         for line in lines:
@@ -142,7 +142,7 @@ def _print_more(out: Console, topology: Topology) -> None:
 
 
 def _print_origins(out: Console, title: str, values: list[tuple[str, str, str]]) -> None:
-    """Values by where they come from: the origin, below it each value with the keys that have it."""
+    """Print values by origin: below each origin its values, each with its keys."""
     from rich.padding import Padding
 
     groups: dict[str, dict[str, list[str]]] = {}
@@ -157,7 +157,7 @@ def _print_origins(out: Console, title: str, values: list[tuple[str, str, str]])
 
 
 def _short(key: str) -> str:
-    """Key without the parts that only say where tables lie: "UNIS.U.up", "U-C.rtt"."""
+    """Key without the names of the outer tables: "UNIS.U.up", "U-C.rtt"."""
     for table in ("sites.", "interfaces.", "core.segments."):
         key = key.replace(table, "", 1)
     return key

@@ -1,4 +1,4 @@
-"""`mptune report`: the offline report of one run, or of several on top of each other."""
+"""`mptune report`: the offline report of one run, or of several compared."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog=examples(
             "mptune report runs/demo                                # runs/demo/report.html and its figures",
-            "mptune report runs/new runs/old --out comparison       # the first in full, and the others",
-            "mptune report runs/demo --no-figures                   # the page alone",
+            "mptune report runs/new runs/old --out comparison       # the first in full, with the others",
+            "mptune report runs/demo --no-figures                   # only the page",
         )
     )(report)
 
 
 def report(
     directories: Annotated[list[str], typer.Argument(metavar="DIR...", help="Run directories.")],
-    out: Annotated[str | None, typer.Option(help="Where to; the first run directory by default.")] = None,
-    figures: Annotated[bool, typer.Option(help="Every figure also as SVG, PNG and PDF.")] = True,
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where to write.  [default: the first run directory]")
+    ] = None,
+    figures: Annotated[bool, typer.Option(help="Also write every figure as SVG, PNG and PDF.")] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Write one HTML file that tells the answer and shows what it rests on, and every figure as a file.
+    """Write one HTML file with the answer and the evidence, and every figure as a file.
 
-    The page needs no network and no other file. With several runs the first is shown in full and compared
-    with the others.
+    The page needs no network and no other files. If several runs are given, the first is shown in full and
+    compared with the others.
     """
     from mptune.report.files import write_report
-    from mptune.report.reading import read_runs
+    from mptune.report.read_runs import read_runs
 
     runs = read_runs([Path(one) for one in directories])
     page, *drawn = write_report(runs, Path(directories[0] if out is None else out), figures=figures)

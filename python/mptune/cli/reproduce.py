@@ -1,6 +1,6 @@
-"""`mptune reproduce`: the papers' derived numbers beside what mptune computes from the same inputs.
+"""`mptune reproduce`: the papers' derived numbers beside those mptune computes from the same inputs.
 
-It shows; what follows from what is in `mptune.reproduce`.
+It only prints; the computations are in `mptune.reproduce`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mptune.cli import _options
 from mptune.cli._common import JsonOption, console, emit_json, examples
-from mptune.errors import MptuneError
+from mptune.errors import InputError, MptuneError, one_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
 
     from mptune.reproduce import Check, Reproduction
 
-#: Digits shown of a recomputed number: two behind the last printed one, and at least four in all.
+#: Digits shown of a recomputed number: two more than the paper prints, and at least four in all.
 _MORE_DIGITS = 2
 _LEAST_DIGITS = 4
 
-#: Columns that the names of the quantities keep on a narrow terminal.
+#: Smallest width of the quantities' names on a narrow terminal.
 _QUANTITY_WIDTH = 24
 
 
@@ -36,7 +35,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "mptune reproduce                            # all five papers",
             "mptune reproduce glm pcdc",
-            "mptune reproduce --only contradicts         # and why",
+            "mptune reproduce --only contradicts         # with explanations",
             'mptune reproduce mpcoa --only "within rounding" --json',
         )
     )(reproduce)
@@ -48,24 +47,26 @@ def reproduce(
         typer.Argument(metavar="mpcoa|buffersizes|pcdc|pathmgmt|glm", help="Papers; all by default."),
     ] = None,
     only: Annotated[
-        str | None, typer.Option(help="Show one verdict: agrees, within rounding, or contradicts.")
+        str | None,
+        typer.Option(metavar="VERDICT", help="Show only: agrees, within rounding, or contradicts."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Recompute every derived number of the papers.
 
-    A number agrees when it has the printed digits; it is within rounding when the rounding of the
-    printed inputs allows the printed digits; otherwise it contradicts them, and the erratum is told. The
-    exit code is 0 when exactly the documented contradictions occur, and 1 otherwise.
+    A number agrees if it has the printed digits. It is within rounding if the rounding of the printed inputs
+    explains the difference. Otherwise it contradicts the paper, and the erratum is shown. The exit code is 0
+    if exactly the documented contradictions occur, otherwise 1.
     """
     from mptune.reproduce import PAPERS, VERDICTS
     from mptune.reproduce import reproduce as recompute
 
     chosen = list(dict.fromkeys(papers or PAPERS))
     for paper in chosen:
-        _options.check_choice("PAPERS", paper, list(PAPERS))
-    if only is not None:
-        _options.check_choice("--only", only, VERDICTS)
+        if paper not in PAPERS:
+            raise InputError("PAPERS", "", one_of(PAPERS, paper))
+    if only is not None and only not in VERDICTS:
+        raise InputError("--only", "", one_of(VERDICTS, only))
     result = recompute(chosen)
     shown = [check for check in result.checks if only in (None, check.verdict)]
     if as_json:
@@ -77,7 +78,7 @@ def reproduce(
 
 
 def _document(papers: Sequence[str], result: Reproduction, shown: Sequence[Check]) -> dict[str, Any]:
-    """`--json`: counts of everything, the numbers asked for, and what is not as documented."""
+    """`--json`: all counts, the numbers asked for, and what is not as documented."""
     return {
         "papers": papers,
         "counts": {**{paper: result.counts(paper) for paper in papers}, "total": result.counts()},
@@ -94,7 +95,7 @@ def _fault(result: Reproduction) -> str:
     for key in result.undocumented:
         check = by_key[key]
         parts.append(f"{key} contradicts ({check.published} published, {check.recomputed} recomputed)")
-    parts += [f"{key} is documented to contradict and does not" for key in result.absent]
+    parts += [f"{key} is documented as a contradiction but agrees" for key in result.absent]
     return f"not as documented: {'; '.join(parts)}"
 
 
@@ -134,7 +135,7 @@ def _table(checks: Sequence[Check]) -> Table:
 
 
 def _show_explanations(out: Console, checks: Sequence[Check]) -> None:
-    """What lies behind the numbers shown that are not the printed ones."""
+    """Explain the numbers shown that differ from the printed ones."""
     from mptune.reproduce import DOCUMENTED
 
     rounding = [f"{one.quantity}: {one.explanation}" for one in checks if one.verdict == "within rounding"]
@@ -160,7 +161,7 @@ def _counted(counts: dict[Any, int]) -> str:
 
 
 def _shown(value: float | str, published: str) -> str:
-    """Recomputed number, finer than the printed one it stands beside."""
+    """Recomputed number, with more digits than the printed one beside it."""
     if isinstance(value, str):
         return value
     digits = re.search(r"(?:\.(\d+))?(e[+-]?\d+)?$", published)
@@ -176,7 +177,7 @@ def _shown(value: float | str, published: str) -> str:
 
 
 def _allowed(check: Check) -> str:
-    """What the rounding of the inputs allows, where it moves the number and matters."""
+    """Range that the rounding of the inputs allows, where it matters."""
     if check.verdict == "agrees" or check.low is None or check.high is None or check.low == check.high:
         return ""
     return f"{_shown(check.low, check.published)} to {_shown(check.high, check.published)}"

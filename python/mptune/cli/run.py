@@ -5,133 +5,108 @@ The options become a `Trial`; the testbed does the rest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
+import msgspec
 import typer
 
-from mptune import _core, units
-from mptune.cli._common import JsonOption, TopologyArgument, console, emit_json, examples
-from mptune.errors import InputError, TrialError
+from mptune import testbeds, units
+from mptune.cli._common import JsonOption, TopologyArgument, add, console, emit_json, load_topology
+from mptune.errors import TrialError
+from mptune.options import SWITCH, Option, Options, count
+from mptune.options.path_managers import PathManagerOptions
+from mptune.options.trials import (
+    Accounting,
+    Buffer,
+    Cc,
+    InitialPath,
+    Pm,
+    Reverse,
+    Scheduler,
+    Testbed,
+    Transfer,
+    check_labels,
+    sending_time,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mptune.testbeds import Observation, Trial
+
+
+class RunOptions(Options, frozen=True, kw_only=True):
+    """One trial; the fields are those of `mptune.testbeds.Trial`."""
+
+    pm: Pm = "fullmesh"
+    cc: Cc = "cubic"
+    buffer_bytes: Buffer = 16 * units.MIB
+    duration_ns: Annotated[int | None, sending_time("30s")] = None
+    transfer_bytes: Transfer = None
+    seed: Annotated[int, Option(count(), "Seed of everything random.", flag="--seed")] = 1
+    initial_path: InitialPath = None
+    scheduler: Scheduler = "minrtt"
+    opportunistic: Annotated[
+        bool,
+        Option(
+            SWITCH, "Opportunistic retransmission and penalisation (v0.9x kernels).", flag="--opportunistic"
+        ),
+    ] = False
+    accounting: Accounting = "payload"
+    tso: Annotated[
+        bool, Option(SWITCH, "Simulated segments leave in bursts, as with offload.", flag="--tso")
+    ] = False
+    pm_options: PathManagerOptions = PathManagerOptions()
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """A time or a size, not both; options only of the path manager that is used."""
+        if self.duration_ns is not None and self.transfer_bytes is not None:
+            yield "transfer_bytes", "expected either --duration or --transfer, found both"
+        for name, pm in self.pm_options.unused((self.pm,)):
+            yield f"pm_options.{name}", f"expected only with --pm {pm}, found with {self.pm}"
+
+    def completed(self) -> Self:
+        """Without a time or a size, send for 30 s."""
+        if self.duration_ns is None and self.transfer_bytes is None:
+            return msgspec.structs.replace(self, duration_ns=30_000_000_000)
+        return self
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(
-        epilog=examples(
-            "mptune run UNIS-HiN --pm fullmesh --cc cubic --buffer 4MiB --duration 30s",
-            "mptune run UiB-UNIS --cc olia --transfer 512KiB     # completion time of a transfer",
-            "mptune run SRL-HU --pm pcdc --active K-C,U-C        # these carry data, the rest stands by",
-            "mptune run KU-HiG --initial-path K-P --json",
-            "mptune run UiT-HAW --scheduler kernel --accounting linux   # as near to Linux as it gets",
-            "mptune run UiT-HAW --testbed namespaces                    # Linux itself",
-        )
-    )(run)
+    add(
+        app,
+        run,
+        "mptune run UNIS-HiN --pm fullmesh --cc cubic --buffer 4MiB --duration 30s",
+        "mptune run UiB-UNIS --cc olia --transfer 512KiB     # completion time of a transfer",
+        "mptune run SRL-HU --pm pcdc --active K-C,U-C        # these carry data, the rest stands by",
+        "mptune run KU-HiG --pm ndiffports --ndiffports 4            # options of a path manager",
+        "mptune run KU-HiG --initial-path K-P --json",
+        "mptune run UiT-HAW --scheduler kernel --accounting linux   # as near to Linux as it gets",
+        "mptune run UiT-HAW --testbed namespaces                    # Linux itself",
+    )
 
 
 def run(
     topology: TopologyArgument,
-    pm: Annotated[str, typer.Option(help=f"Path manager: {', '.join(_core.path_managers())}.")] = "fullmesh",
-    cc: Annotated[
-        str,
-        typer.Option(help=f"Congestion control of every subflow: {', '.join(_core.congestion_controls())}."),
-    ] = "cubic",
-    buffer: Annotated[str, typer.Option(help="Connection-level send and receive buffer.")] = "16MiB",
-    duration: Annotated[str | None, typer.Option(help="Send for so long.  [default: 30s]")] = None,
-    transfer: Annotated[str | None, typer.Option(help="Send so many bytes instead.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 1,
-    testbed: Annotated[str, typer.Option(help="Where to measure.")] = "simulated",
-    initial_path: Annotated[str | None, typer.Option(help="Path of the first handshake.")] = None,
-    scheduler: Annotated[str, typer.Option(help=f"Scheduler: {', '.join(_core.schedulers())}.")] = "minrtt",
-    opportunistic: Annotated[
-        bool,
-        typer.Option(
-            "--opportunistic", help="Opportunistic retransmission and penalisation (v0.9x kernels)."
-        ),
-    ] = False,
-    accounting: Annotated[
-        str,
-        typer.Option(help=f"What the simulator charges the buffers with: {', '.join(_core.accountings())}."),
-    ] = "payload",
-    tso: Annotated[
-        bool, typer.Option("--tso", help="Simulated segments leave in bursts, as with offload.")
-    ] = False,
-    active: Annotated[
-        str | None, typer.Option(help="Subflows that carry data (pcdc), separated by commas.")
-    ] = None,
+    options: RunOptions,
+    testbed: Testbed = "simulated",
+    reverse: Reverse = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run one trial and show its throughput and its subflows."""
-    from mptune.testbeds import MSS, Trial, create, names
-    from mptune.topology import load
+    from mptune.testbeds import Trial
 
-    _check("--cc", cc, names("congestion_controls"))
-    _check("--pm", pm, names("path_managers"))
-    _check("--scheduler", scheduler, names("schedulers"))
-    _check("--accounting", accounting, names("accountings"))
-    if duration is not None and transfer is not None:
-        raise InputError("--transfer", "", "expected either --duration or --transfer, found both")
-    if active is not None and pm != "pcdc":
-        raise InputError("--active", "", f"expected only with --pm pcdc, found with {pm}")
-    buffer_bytes = _value("--buffer", buffer, units.parse_size)
-    if buffer_bytes < MSS:
-        raise InputError("--buffer", "", f"expected at least one segment ({MSS} B), found {buffer}")
-    duration_ns = transfer_bytes = None
-    if transfer is None:
-        duration_ns = _positive("--duration", duration or "30s", units.parse_time)
-    else:
-        transfer_bytes = _positive("--transfer", transfer, units.parse_size)
-    loaded = load(topology)
-    chosen = None if active is None else tuple(label.strip() for label in active.split(","))
-    for label in chosen or ():
-        loaded.path(label, "--active")
-    if initial_path is not None:
-        loaded.path(initial_path, "--initial-path")
-    trial = Trial(
-        topology=loaded,
-        pm=pm,
-        cc=cc,
-        scheduler=scheduler,
-        opportunistic=opportunistic,
-        accounting=accounting,
-        tso=tso,
-        buffer_bytes=buffer_bytes,
-        seed=seed,
-        initial_path=initial_path,
-        active=chosen,
-        duration_ns=duration_ns,
-        transfer_bytes=transfer_bytes,
-    )
-    observation = create(testbed).run(trial)
+    loaded = load_topology(topology, reverse=reverse)
+    check_labels(options, loaded)
+    asked = msgspec.structs.asdict(options) | {"pm_options": options.pm_options.of(options.pm)}
+    trial = Trial(topology=loaded, **asked)
+    observation = testbeds.create(testbed).run(trial)
     if as_json:
         emit_json(_result(trial, observation))
     else:
         _print(trial, observation)
     if observation.failed:
         raise TrialError(f"the trial failed: {observation.failed}")
-
-
-def _check(option: str, name: str, known: list[str]) -> None:
-    if name not in known:
-        raise InputError(option, "", f"expected one of {', '.join(known)}, found {name!r}")
-
-
-def _value(option: str, text: str, parse: Callable[[str], int]) -> int:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise InputError(option, "", str(error)) from None
-
-
-def _positive(option: str, text: str, parse: Callable[[str], int]) -> int:
-    value = _value(option, text, parse)
-    if value == 0:
-        raise InputError(option, "", f"expected more than 0, found {text!r}")
-    return value
 
 
 def _result(trial: Trial, observation: Observation) -> dict[str, Any]:
@@ -179,7 +154,8 @@ def _result(trial: Trial, observation: Observation) -> dict[str, Any]:
     if observation.completion_ns is not None:
         result["completion_s"] = observation.completion_ns / 1e9
     if observation.failed is not None:
-        result["failed"] = observation.failed
+        result["failed"] = observation.failed.reason
+        result["failed_kind"] = observation.failed.kind
     return result
 
 

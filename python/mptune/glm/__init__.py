@@ -1,8 +1,4 @@
-"""The GLM procedure of Wang et al. (IAEAC 2018): a formula for throughput over buffer, and what it rests on.
+"""The GLM procedure of Wang et al. (IAEAC 2018): a formula for throughput over buffer, and its statistics.
 
-`equation` is the formula itself. Nothing here measures, reads files or prints.
+The formula itself is `mptune.response.equation`. Nothing here measures, reads files or prints.
 """
-
-from mptune.glm.equation import Equation
-
-__all__ = ["Equation"]

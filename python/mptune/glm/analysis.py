@@ -3,39 +3,59 @@
     measurements -> forward inclusion in each form -> the best form -> what matters, equations,
     inverse, ranking -> validation on a second file
 
-The form with the largest adjusted R-square is chosen: R-square alone, the study's first criterion, always
-prefers more terms. It prints nothing: see `mptune.cli.fit` and `mptune.report.fit_document`.
+"The model with highest R-square value and lowest prediction error is the model that fits the data best"
+(section V-B, step 4). If the two disagree, the prediction of new measurements decides and a warning names
+both; without a second file, R-square alone decides. Terms enter by their significance, so that a form is
+not preferred for having more of them. It prints nothing: see `mptune.cli.fit` and
+`mptune.cli._fit_document`.
 """
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
 from mptune.errors import InputError
 from mptune.glm.design import BUFFER, FORMS, Coding, check_design
-from mptune.glm.equation import Equation
 from mptune.glm.fit import FormFit, mean_relative_error
 from mptune.glm.forward import FTest
 from mptune.glm.ranking import Rank, rank_congestion_controls
-from mptune.measurements import Measurements
+from mptune.measurements import Measurements, pooled
+from mptune.options import Option, Options, names, probability, rate_mbps, texts
 from mptune.response import MAX_P, MIN_R_SQUARED, Combination
+from mptune.response.equation import Equation
+
+#: Differences of R-square below this are rounding: the same terms in two forms.
+_SAME = 1e-9
+
+#: Observations of each variable that the study requires (section V-B, step 1).
+POINTS = 40
 
 
-class AnalysisOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to analyse.
+class AnalysisOptions(Options, frozen=True, kw_only=True):
+    """Options of the analysis.
 
     Attributes
     ----------
     forms : names in `FORMS`.
-    alpha : a term enters, and a factor matters, at a p of at most this.
+    alpha : a term enters, and a factor matters, if its p is at most this.
     ignore : factor columns to leave out.
-    target_mbps : throughput to find the buffer for; None for none.
+    target_mbps : throughput to find the buffer for, or None.
     """
 
-    forms: tuple[str, ...] = tuple(FORMS)
-    alpha: float = MAX_P
-    ignore: tuple[str, ...] = ()
-    target_mbps: float | None = None
+    forms: Annotated[
+        tuple[str, ...], Option(names(lambda: FORMS), "Forms of the formula to try.", flag="--forms")
+    ] = tuple(FORMS)
+    alpha: Annotated[
+        float, Option(probability(), "Largest p that counts as significant.", flag="--alpha")
+    ] = MAX_P
+    ignore: Annotated[
+        tuple[str, ...],
+        Option(texts("NAME,..."), "Factors to leave out; repeat, or use commas.", flag="--ignore"),
+    ] = ()
+    target_mbps: Annotated[
+        float | None, Option(rate_mbps(), "Throughput to find the buffer for.", flag="--target")
+    ] = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +63,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    test : all its terms together, on top of the others of the chosen model.
-    robust_p : of the same hypothesis with HC3 errors; None where there are none.
-    gain : by how much R-square grows with these terms: what is significant may still be small.
+    test : all its terms together, added to the other terms of the chosen model.
+    robust_p : of the same hypothesis with HC3 errors; None if there are none.
+    gain : increase of R-square by these terms: a significant effect may still be small.
     """
 
     family: str
@@ -56,7 +76,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Validation(msgspec.Struct, frozen=True, kw_only=True):
-    """Prediction of measurements that took no part in the fit.
+    """Prediction of measurements that were not used for the fit.
 
     Attributes
     ----------
@@ -76,10 +96,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    fits : every form tried, in the order asked for.
+    fits : every form tried, in the order of the option.
     best : the chosen one.
     constant : factors with a single level, which cannot matter.
-    targets : for the wanted throughput: the buffer, MiB, or why there is none; empty without a target.
+    targets : buffer for the target throughput, MiB, or why there is none; empty without a target.
     """
 
     measurements: Measurements
@@ -98,12 +118,12 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 def analyse(
     measurements: Measurements, options: AnalysisOptions, validate: Measurements | None = None
 ) -> Analysis:
-    """Carry out the procedure.
+    """Run the procedure.
 
     Raises
     ------
-    InputError : an impossible option, factors that cannot be told apart, a wanted throughput that no
-        equation reaches, or a validation file with levels that the first one does not have.
+    InputError : an invalid option, factors that cannot be distinguished, a target throughput that no
+        equation reaches, or a validation file with levels that the first file does not have.
     """
     _check_options(options, measurements)
     coding = Coding(measurements, options.ignore)
@@ -112,10 +132,11 @@ def analyse(
     possible = [form for form in options.forms if FORMS[form].powers < sizes]
     if not possible:
         raise InputError(
-            measurements.path, "buffer", f"expected three sizes at least for {options.forms[0]}, found two"
+            measurements.path, "buffer", f"expected at least three sizes for {options.forms[0]}, found two"
         )
     fits = tuple(FormFit(measurements, coding, form, options.alpha) for form in possible)
-    best = max(fits, key=_adjusted)
+    validation = None if validate is None else _validate(fits, measurements, validate)
+    best = _best(fits, validation)
     equations = best.equations()
     verdicts = tuple(_verdict(best, family) for family in (BUFFER, *coding.levels))
     warnings = [
@@ -137,28 +158,64 @@ def analyse(
         equations=equations,
         targets={} if options.target_mbps is None else _targets(equations, options.target_mbps),
         ranking=tuple(rank_congestion_controls(best)),
-        validation=None if validate is None else _validate(fits, measurements, validate),
-        warnings=(*warnings, *_warnings(best, options.alpha), *_disagreements(verdicts, options.alpha)),
+        validation=validation,
+        warnings=(
+            *warnings,
+            *pooled(measurements),
+            *_few(measurements, coding),
+            *_rivals(fits, best, validation),
+            *_warnings(best, options.alpha),
+            *_disagreements(verdicts, options.alpha),
+        ),
     )
 
 
 def _check_options(options: AnalysisOptions, measurements: Measurements) -> None:
-    """Refuse forms, factors and levels of significance that cannot be."""
-    for form in options.forms or ("",):
-        if form not in FORMS:
-            raise InputError("--forms", "", f"expected one of {', '.join(FORMS)}, found {form!r}")
+    """Refuse invalid options, and factors that the file does not have."""
+    options.check()
     for factor in options.ignore:
         if factor not in measurements.factors:
             known = ", ".join(measurements.factors)
             raise InputError("--ignore", "", f"expected a factor of the file ({known}), found {factor!r}")
-    if not 0 < options.alpha < 1:
-        raise InputError("--alpha", "", f"expected a probability between 0 and 1, found {options.alpha}")
 
 
-def _adjusted(fit: FormFit) -> float:
-    """Adjusted R-square, for comparison."""
-    adjusted = fit.quality().adjusted
-    return 0.0 if adjusted is None else adjusted
+def _r_squared(fit: FormFit) -> float:
+    """R-square, for comparison."""
+    return fit.quality().r_squared or 0.0
+
+
+def _best(fits: Sequence[FormFit], validation: Validation | None) -> FormFit:
+    """The form with the lowest prediction error, or without validation the highest R-square."""
+    if validation is None:
+        return max(fits, key=_r_squared)
+    errors = validation.errors
+    return min(fits, key=lambda fit: (errors[fit.form], -_r_squared(fit)))
+
+
+def _rivals(fits: Sequence[FormFit], best: FormFit, validation: Validation | None) -> list[str]:
+    """Another form with a higher R-square than the one that predicts best."""
+    highest = max(fits, key=_r_squared)
+    if validation is None or _r_squared(highest) - _r_squared(best) < _SAME:
+        return []
+    errors = validation.errors
+    return [
+        f"The {highest.form} form has a higher R-square ({_r_squared(highest):.4f}, against "
+        f"{_r_squared(best):.4f}), but the {best.form} form was chosen because it predicts {validation.path} "
+        f"better (mean relative error {errors[best.form]:.1%}, against {errors[highest.form]:.1%})."
+    ]
+
+
+def _few(measurements: Measurements, coding: Coding) -> list[str]:
+    """Whether there are fewer observations than the study requires."""
+    variables = {BUFFER: 1, **{factor: len(levels) - 1 for factor, levels in coding.levels.items()}}
+    needed, found = POINTS * sum(variables.values()), len(measurements.rows)
+    if found >= needed:
+        return []
+    counted = ", ".join(f"{number} of {name}" for name, number in variables.items())
+    return [
+        f"{found} observations of {sum(variables.values())} variables ({counted}): the study requires "
+        f"{POINTS} of each, that is {needed}; factors that do not matter here may matter with more."
+    ]
 
 
 def _verdict(fit: FormFit, family: str) -> Verdict:
@@ -169,7 +226,7 @@ def _verdict(fit: FormFit, family: str) -> Verdict:
 
 
 def _targets(equations: dict[Combination, Equation], wanted_mbps: float) -> dict[Combination, float | str]:
-    """Buffer for a throughput by each equation, or the reason why there is none."""
+    """Buffer for a throughput by each equation, or why there is none."""
     found: dict[Combination, float | str] = {}
     for key, equation in equations.items():
         try:
@@ -198,7 +255,7 @@ def _validate(fits: Sequence[FormFit], fitted: Measurements, fresh: Measurements
 
 
 def _warnings(best: FormFit, alpha: float) -> list[str]:
-    """What to be wary of in the chosen model."""
+    """Warnings about the chosen model."""
     quality = best.quality()
     warnings = []
     if quality.r_squared is None:
@@ -206,18 +263,18 @@ def _warnings(best: FormFit, alpha: float) -> list[str]:
     elif quality.r_squared < MIN_R_SQUARED:
         warnings.append(
             f"R-square is {quality.r_squared:.2f}, below {MIN_R_SQUARED:.2f}: the {best.form} form explains "
-            "the observations only in part."
+            "only part of the observations."
         )
     if quality.lack_of_fit_p is not None and quality.lack_of_fit_p <= alpha:
         warnings.append(
             f"The {best.form} form misses the data's shape (lack of fit: p = {quality.lack_of_fit_p:.1g}): "
-            "its p values and its inverse are approximate. mptune optimise --from follows the data closer."
+            "its p values and its inverse are approximate. mptune optimise --from fits the data more closely."
         )
     return warnings
 
 
 def _disagreements(verdicts: Sequence[Verdict], alpha: float) -> list[str]:
-    """Verdicts that depend on whether the scatter is taken to be the same everywhere."""
+    """Verdicts that depend on whether the scatter is assumed to be the same everywhere."""
     return [
         f"Whether {one.family} matters depends on the errors: p = {one.test.p:.2g} if the scatter is the "
         f"same everywhere, {one.robust_p:.2g} if it is not (HC3)."

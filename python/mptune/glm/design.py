@@ -3,15 +3,19 @@
 The GLM study's variables (section V-B): the buffer B, dummies of each factor, and their products with
 B. One level of a factor is the reference, which has no column: the last in alphabetical order, as in
 SAS (Vegas in the study's Table IV). Buffers in MiB, throughputs in Mbit/s. Nothing is fitted here.
+
+If the runs of a file share their seeds, each run is a block: its effect on all configurations alike is luck,
+and is excluded from the scatter used by the tests (a randomised block design; common random numbers, Law,
+Simulation Modeling and Analysis, section 11.2).
 """
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from mptune.errors import InputError
-from mptune.glm.equation import SYMBOLS, X_OF, Regressor
+from mptune.errors import InputError, one_of
 from mptune.measurements import Measurement, Measurements
+from mptune.response.equation import SYMBOLS, X_OF, Regressor
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,12 +23,12 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-#: A column that keeps less than this share of its length when the others are taken out depends on them.
+#: A column depends on the others if removing them leaves less than this share of its length.
 _DEPENDENT = 1e-7
 
 
 class Form(NamedTuple):
-    """A candidate form of the model: what x is, and up to which power it enters."""
+    """A candidate form of the model: the regressor x, and its highest power."""
 
     regressor: Regressor
     powers: int
@@ -38,12 +42,12 @@ FORMS = {
     "square-root": Form("root", 1),
 }
 
-#: Name of the family of terms that hold no factor.
+#: Name of the family of terms without a factor.
 BUFFER = "buffer"
 
 
 class Term(NamedTuple):
-    """A product of a power of x and a factor: one column, or one per level but the reference.
+    """A product of a power of x and a factor: one column, or one per level except the reference.
 
     Attributes
     ----------
@@ -56,7 +60,7 @@ class Term(NamedTuple):
 
     @property
     def family(self) -> str:
-        """Factor, or the buffer: what a question "does it matter?" is asked about."""
+        """Factor, or the buffer: the subject of a question "does it matter?"."""
         return self.factor or BUFFER
 
     def label(self, regressor: Regressor, level: str | None = None) -> str:
@@ -68,7 +72,7 @@ class Term(NamedTuple):
 
 
 class Coding:
-    """Factors and their levels, as the data have them.
+    """Factors and their levels in the data.
 
     Attributes
     ----------
@@ -94,22 +98,20 @@ class Coding:
         return [term.label(form.regressor, level) for level in self.levels[term.factor][:-1]]
 
     def dummies(self, factor: str, rows: Sequence[Measurement], path: str) -> "Array":
-        """Column per level but the reference.
+        """One column per level except the reference.
 
         Raises
         ------
-        InputError : a level that the coding does not know, or no such factor in the file.
+        InputError : a level that the coding does not know, or the factor is not in the file.
         """
         import numpy as np
 
         index = {level: i for i, level in enumerate(self.levels[factor])}
-        known = ", ".join(index)
         matrix = np.zeros((len(rows), len(index)))
         for i, one in enumerate(rows):
             level = one.levels.get(factor)
             if level not in index:
-                found = "no such column" if level is None else repr(level)
-                raise InputError(path, f"row {one.row}, {factor}", f"expected one of {known}, found {found}")
+                raise InputError(path, f"row {one.row}, {factor}", one_of(index, level))
             matrix[i, index[level]] = 1.0
         return matrix[:, :-1]
 
@@ -132,7 +134,7 @@ class Design:
         self._dummies: dict[str, Array] = {}
 
     def columns(self, term: Term) -> "Array":
-        """Columns of a term, shape (n, one per level but the reference)."""
+        """Columns of a term, shape (n, one per level except the reference)."""
         power: Array = self.x[:, None] ** term.power
         if term.factor is None:
             return power
@@ -143,16 +145,33 @@ class Design:
         return product
 
     @cached_property
+    def blocks(self) -> "Array":
+        """One column per run except the last, each with a mean of 0; none if runs share nothing."""
+        import numpy as np
+
+        rows = self.measurements.rows
+        none = np.empty((len(rows), 0))
+        if not self.measurements.shared_runs:
+            return none
+        runs = sorted({one.run or "" for one in rows})
+        dummies = np.array([[float(one.run == run) for run in runs[:-1]] for one in rows])
+        centred: Array = dummies - dummies.mean(axis=0)
+        terms = [term for family in self.coding.families(self.form).values() for term in family]
+        whole = np.hstack([centred, self.matrix(terms)])
+        return none if whole.shape[0] <= whole.shape[1] or _dependent(whole) else centred
+
+    @cached_property
     def condensed(self) -> "Condensed":
-        """The same design in as many rows as it has columns."""
+        """The same design with as many rows as columns."""
         import numpy as np
 
         terms = [term for family in self.coding.families(self.form).values() for term in family]
-        blocks = [np.ones((len(self.y), 1)), *(self.columns(term) for term in terms), self.y[:, None]]
-        triangle = np.linalg.qr(np.hstack(blocks), mode="r")
-        ends = np.cumsum([block.shape[1] for block in blocks])
-        intercept, *columns, y = np.split(triangle, ends[:-1], axis=1)
-        return Condensed(intercept, dict(zip(terms, columns, strict=True)), y[:, 0])
+        always = np.hstack([self.blocks, np.ones((len(self.y), 1))])
+        parts = [always, *(self.columns(term) for term in terms), self.y[:, None]]
+        triangle = np.linalg.qr(np.hstack(parts), mode="r")
+        ends = np.cumsum([part.shape[1] for part in parts])
+        always, *columns, y = np.split(triangle, ends[:-1], axis=1)
+        return Condensed(always, dict(zip(terms, columns, strict=True)), y[:, 0])
 
     def matrix(self, terms: Iterable[Term]) -> "Array":
         """Intercept and the columns of the terms, in their order."""
@@ -160,35 +179,45 @@ class Design:
 
         return np.hstack([np.ones((len(self.y), 1)), *(self.columns(term) for term in terms)])
 
+    def fitted(self, terms: Iterable[Term]) -> "Array":
+        """The blocks followed by the columns of `matrix`: the matrix for least squares."""
+        import numpy as np
+
+        return np.hstack([self.blocks, self.matrix(terms)])
+
     def labels(self, terms: Iterable[Term]) -> list[str]:
         """Names of the columns of `matrix`."""
         return ["intercept", *(label for term in terms for label in self.coding.labels(term, self.form))]
 
 
 class Condensed(NamedTuple):
-    """Columns of all terms of a form and y after one rotation that leaves few rows (QR decomposition).
+    """Columns of all terms of a form and y after a rotation that leaves few rows (QR decomposition).
 
-    A rotation changes no length and no angle: whatever is fitted, its sums of squares are those of the
-    observations. Selecting terms tries hundreds of fits, and needs nothing but these sums.
+    A rotation changes no lengths or angles, so the sums of squares of every fit are those of the
+    observations. Selecting terms tries hundreds of fits, and needs only these sums.
+
+    Attributes
+    ----------
+    always : blocks and intercept, which are in every fit.
     """
 
-    intercept: "Array"
+    always: "Array"
     columns: dict[Term, "Array"]
     y: "Array"
 
     def matrix(self, terms: Iterable[Term]) -> "Array":
-        """Intercept and the columns of the terms, in their order."""
+        """Blocks, intercept and the columns of the terms, in their order."""
         import numpy as np
 
-        return np.hstack([self.intercept, *(self.columns[term] for term in terms)])
+        return np.hstack([self.always, *(self.columns[term] for term in terms)])
 
 
 def check_design(measurements: Measurements, coding: Coding) -> None:
-    """Refuse data whose factors cannot be told apart, or are too few for the whole straight-line model.
+    """Refuse data whose factors cannot be distinguished, or that are too few for the whole linear model.
 
     Raises
     ------
-    InputError : naming the file, the factor, and what it is tied to.
+    InputError : naming the file, the factor, and the factors it depends on.
     """
     design = Design(measurements, coding, FORMS["linear"])
     for factor, levels in coding.levels.items():
@@ -202,7 +231,7 @@ def check_design(measurements: Measurements, coding: Coding) -> None:
             raise InputError(
                 measurements.path,
                 term.family,
-                f"expected levels that vary independently of {to}, found them tied to it (see --ignore)",
+                f"expected levels that vary independently of {to}, but they depend on it (see --ignore)",
             )
     columns = design.matrix(terms).shape[1]
     if len(design.y) <= columns:
@@ -222,7 +251,7 @@ def _check_sizes(measurements: Measurements, factor: str, levels: Sequence[str])
             raise InputError(
                 measurements.path,
                 f"row {rows[0].row}, {factor}",
-                f"expected two buffer sizes at least for {level!r}, found {rows[0].buffer_mib:.6g} MiB alone",
+                f"expected at least two buffer sizes for {level!r}, found only {rows[0].buffer_mib:.6g} MiB",
             )
 
 
@@ -231,6 +260,6 @@ def _dependent(matrix: "Array") -> bool:
     import numpy as np
 
     if matrix.shape[0] < matrix.shape[1]:
-        return False  # too few rows: a complaint of its own
+        return False  # too few rows: a different error
     scaled = matrix / np.linalg.norm(matrix, axis=0)
     return bool(np.abs(np.diag(np.linalg.qr(scaled, mode="r"))).min() < _DEPENDENT)

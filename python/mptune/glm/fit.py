@@ -1,7 +1,7 @@
-"""One fitted form: how good it is, its terms with their errors, its equations, what it predicts.
+"""One fitted form: its quality, its terms with their errors, its equations and its predictions.
 
 The output of the GLM study's Tables III and IV (R-square, coefficient of variation, root MSE, estimates
-with p) with t, F, adjusted R-square, a test for lack of fit, and errors that stay right when the
+with p) with t, F, adjusted R-square, a test for lack of fit, and errors that remain correct if the
 scatter differs between configurations (HC3 of MacKinnon and White, 1985). Least squares by
 statsmodels. Mbit/s and MiB.
 """
@@ -14,15 +14,15 @@ import msgspec
 
 from mptune.errors import InputError
 from mptune.glm.design import BUFFER, FORMS, Coding, Design, Term
-from mptune.glm.equation import Equation
 from mptune.glm.forward import NOTHING, FTest, f_test, forward_inclusion
 from mptune.measurements import Measurements
 from mptune.response import Combination, t_value
+from mptune.response.equation import Equation
 
 if TYPE_CHECKING:
     from mptune.glm.design import Array
 
-#: A leverage this close to 1 leaves an observation no residual of its own, and HC3 divides by it.
+#: With a leverage this close to 1, an observation has almost no residual, and HC3 divides by 1 - leverage.
 _FULL_LEVERAGE = 1 - 1e-8
 
 
@@ -31,9 +31,9 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    error, t, p : by least squares; None where the fit leaves no scatter.
-    low, high : 95 % interval that goes with them.
-    robust_error, robust_p : with HC3; None where an observation determines a coefficient alone.
+    error, t, p : by least squares; None if the fit leaves no scatter.
+    low, high : their 95 % interval.
+    robust_error, robust_p : with HC3; None if a single observation determines a coefficient.
     """
 
     name: str
@@ -55,14 +55,14 @@ class TermTest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
-    """How good a fit is.
+    """Quality of a fit.
 
     Attributes
     ----------
-    r_squared, adjusted : None when the throughput does not vary.
+    r_squared, adjusted : None if the throughput does not vary.
     cv_percent : root MSE as a share of the mean, percent; None for a mean of 0.
     root_mse_mbps : None without a degree of freedom.
-    f, p : of the whole model against the mean; None for a model that is the mean.
+    f, p : of the whole model against the mean; None if the model is only the mean.
     lack_of_fit_p : of the form against the means of repeated configurations; None without repetitions.
     """
 
@@ -93,43 +93,55 @@ class FormFit:
         self.design = Design(measurements, coding, FORMS[form])
         self.terms, self.steps = forward_inclusion(self.design, alpha)
         self.matrix = self.design.matrix(self.terms)
-        self._result: Any = OLS(self.design.y, self.matrix).fit()
-        self.coefficients: Array = self._result.params
-        self.robust_covariance = _hc3(self._result) if self.squares else None
+        self._result: Any = OLS(self.design.y, self.design.fitted(self.terms)).fit()
+        self._first = self.design.blocks.shape[1]
+        self.coefficients: Array = self._result.params[self._first :]
+        self.robust_covariance = self._without_blocks(_hc3(self._result)) if self.scatter else None
 
     @property
     def df_resid(self) -> int:
         """Degrees of freedom left."""
-        return len(self.design.y) - int(self.matrix.shape[1])
+        return len(self.design.y) - int(self._first) - int(self.matrix.shape[1])
 
     @property
     def covariance(self) -> "Array":
-        """Covariance of the coefficients: HC3, or by least squares where there is none."""
+        """Covariance of the coefficients: HC3 if there is one, otherwise by least squares."""
         if self.robust_covariance is not None:
             return self.robust_covariance
-        covariance: Array = self._result.cov_params()
+        covariance: Array = self._result.cov_params()[self._first :, self._first :]
         return covariance
 
     @property
     def squares(self) -> float:
-        """Sum of squared residuals, (Mbit/s)^2; rounding errors are none."""
-        squares = float(self._result.ssr)
+        """Sum of squared residuals of the formula, (Mbit/s)^2; 0 if only rounding errors are left."""
+        residuals = self.design.y - self.matrix @ self.coefficients
+        return self._beyond_rounding(float(residuals @ residuals))
+
+    @property
+    def scatter(self) -> float:
+        """The same without the luck that runs share; the tests use it."""
+        return self._beyond_rounding(float(self._result.ssr))
+
+    def _beyond_rounding(self, squares: float) -> float:
         return squares if squares > NOTHING * float(self.design.y @ self.design.y) else 0.0
 
+    def _without_blocks(self, covariance: "Array | None") -> "Array | None":
+        return None if covariance is None else covariance[self._first :, self._first :]
+
     def quality(self) -> Quality:
-        """Numbers of the study's Table III, and more."""
+        """Quality, with the numbers of the study's Table III."""
         n, parameters = self.matrix.shape
         mean = float(self.design.y.mean())
         total = float(((self.design.y - mean) ** 2).sum())
-        r_squared = 1 - self.squares / total if self.design.y.min() < self.design.y.max() else None
-        root_mse = math.sqrt(self.squares / self.df_resid)
+        r_squared = max(0.0, 1 - self.squares / total) if self.design.y.min() < self.design.y.max() else None
+        root_mse = math.sqrt(self.squares / (n - parameters))
         whole = f_test(self.design, [], self.terms) if self.terms else None
         return Quality(
             n=n,
             parameters=parameters,
             mean_mbps=mean,
             r_squared=r_squared,
-            adjusted=None if r_squared is None else 1 - (1 - r_squared) * (n - 1) / self.df_resid,
+            adjusted=None if r_squared is None else 1 - (1 - r_squared) * (n - 1) / (n - parameters),
             root_mse_mbps=root_mse,
             cv_percent=100 * root_mse / mean if mean else None,
             f=None if whole is None or math.isinf(whole.f) else whole.f,
@@ -142,7 +154,8 @@ class FormFit:
         robust, quantile = self.robust_covariance, t_value(self.df_resid)
         found = []
         for i, name in enumerate(self.design.labels(self.terms)):
-            value, error = float(self.coefficients[i]), float(self._result.bse[i]) if self.squares else 0.0
+            value = float(self.coefficients[i])
+            error = float(self._result.bse[self._first + i]) if self.scatter else 0.0
             robust_error = None if robust is None else math.sqrt(robust[i, i])
             found.append(
                 Estimate(
@@ -172,8 +185,8 @@ class FormFit:
     def family_test(self, family: str) -> tuple[FTest, float | None, float]:
         """Whether a factor (or the buffer) matters: all its terms together, in the model or not.
 
-        Returns the partial F test, the p of the same hypothesis with HC3 errors, and by how much R-square
-        grows with the terms (0 where the throughput does not vary).
+        Returns the partial F test, the p of the same hypothesis with HC3 errors, and the increase of R-square
+        by the terms (0 if the throughput does not vary).
         """
         from statsmodels.regression.linear_model import OLS
 
@@ -183,10 +196,10 @@ class FormFit:
         tested = [term for term in self.terms if term in dropped] or list(whole)
         if any(term.power for term in tested) and Term(None, 1) not in [*others, *tested]:
             tested = [term for term in tested if not term.power] or tested
-        matrix = self.design.matrix([*others, *tested])
-        first = self.design.matrix(others).shape[1]
+        matrix = self.design.fitted([*others, *tested])
+        first = self.design.fitted(others).shape[1]
         result: Any = OLS(self.design.y, matrix).fit()
-        robust = _hc3(result) if self.squares else None
+        robust = _hc3(result) if self.scatter else None
         without = float(OLS(self.design.y, matrix[:, :first]).fit().ssr)
         total = float(((self.design.y - self.design.y.mean()) ** 2).sum())
         return (
@@ -209,8 +222,8 @@ class FormFit:
     def equations(self) -> dict[Combination, Equation]:
         """Throughput over buffer for each measured (path manager, congestion control).
 
-        What is not in the model is "" in the key, and one equation holds for all of it. Other factors of
-        the model enter at the mean of their levels, each level counting the same.
+        The key has "" for a factor that is not in the model; one equation holds for all its levels. Other
+        factors of the model are at the mean of their levels, all levels with equal weight.
         """
         by = [factor for factor in ("pm", "cc") if any(term.factor == factor for term in self.terms)]
         sizes: dict[Combination, list[float]] = {}
@@ -223,7 +236,7 @@ class FormFit:
         }
 
     def contrast(self, levels: Mapping[str, str], x: Sequence[float]) -> "Array":
-        """Row of the design at given levels, the others at the mean of theirs.
+        """Row of the design at given levels, other factors at the mean of theirs.
 
         Parameters
         ----------
@@ -252,7 +265,7 @@ class FormFit:
         return float(2 * stdtr(self.df_resid, -abs(t)))
 
     def _equation(self, levels: Mapping[str, str], buffers: Sequence[float]) -> Equation:
-        """Equation at some levels, with the buffers they were measured with as its domain."""
+        """Equation at given levels; its domain is the range of buffers measured with them."""
         powers = [self.contrast(levels, [float(i == power) for i in range(3)]) for power in range(3)]
         intercept, linear, quadratic = (float(row @ self.coefficients) for row in powers)
         return Equation(
@@ -287,7 +300,7 @@ def mean_relative_error(fit: FormFit, measurements: Measurements) -> float:
 
     Raises
     ------
-    InputError : an observed throughput of 0, of which nothing is a share.
+    InputError : an observed throughput of 0, which has no relative error.
     """
     for one in measurements.rows:
         if not one.throughput_mbps:
@@ -298,9 +311,9 @@ def mean_relative_error(fit: FormFit, measurements: Measurements) -> float:
 
 
 def _hc3(result: Any) -> "Array | None":
-    """HC3 covariance; None where an observation has full leverage.
+    """HC3 covariance; None if an observation has full leverage.
 
-    From a QR decomposition: statsmodels' own takes a matrix of observations by observations.
+    From a QR decomposition: statsmodels' version needs a matrix of observations by observations.
     """
     import numpy as np
 

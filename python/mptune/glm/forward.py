@@ -1,20 +1,20 @@
-"""Forward inclusion: which terms enter the model, one after the other, by partial F tests.
+"""Forward inclusion: terms enter the model one after another, by partial F tests.
 
 The GLM study's "include one more and see" (section V-A) as a rule. A family is the buffer (its
 powers) or a factor (its main effect and its product with the buffer). At each step
 
-1. every family that is not complete is tested as a whole: all its missing terms together;
-2. of the families that are significant so, each missing term is tested alone;
-3. the term with the smallest p enters, if that is significant; where no term of a family is significant
-   alone, its terms are one candidate together.
+1. every incomplete family is tested as a whole: all its missing terms together;
+2. in the families that are significant as a whole, each missing term is tested alone;
+3. the term with the smallest p enters if it is significant; if no term of a family is significant alone,
+   its terms together are one candidate.
 
-Step 1 keeps the chance to admit a factor that does nothing at alpha, however many terms it has. A
-square of the buffer waits for the buffer. A slope of a factor waits for it too, unless the buffer has
-no effect on the average; then it enters with it.
+Step 1 keeps the probability of admitting a factor without effect at alpha, regardless of its number of terms.
+The square of the buffer can enter only after the buffer. So can a slope of a factor, unless the buffer has no
+effect on average; then both enter together.
 
-When nothing more enters, a term that the later ones have made superfluous is removed again, the one with
-the largest p first: two congestion controls with different slopes differ in their means too, and the
-main effect often enters before the slope that explains it (Eq. 4 of the study has slopes alone).
+When no more terms enter, terms that later ones have made superfluous are removed, the largest p first: two
+congestion controls with different slopes also differ in their means, and the main effect often enters before
+the slope that explains it (Eq. 4 of the study has only slopes).
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ from mptune.glm.design import BUFFER, Design, Term
 if TYPE_CHECKING:
     from mptune.glm.design import Array
 
-#: The buffer itself, which its square and every slope build upon.
+#: The buffer itself, which its square and every slope depend on.
 _FIRST = Term(None, 1)
 
-#: Squared residuals below this share of the total are rounding: nothing is left to explain.
+#: Squared residuals below this share of the total are rounding errors: nothing is left to explain.
 NOTHING = 1e-20
 
 
@@ -44,7 +44,7 @@ class FTest(NamedTuple):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What entered (or was removed) at one step, and its partial F test at that moment."""
+    """Terms that entered (or were removed) in one step, and their partial F test at that point."""
 
     terms: tuple[Term, ...]
     test: FTest
@@ -52,7 +52,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def forward_inclusion(design: Design, alpha: float) -> tuple[list[Term], list[Step]]:
-    """Terms of the model, in the order of `Design.matrix`, and the steps that led there."""
+    """Terms of the model, in the order of `Design.matrix`, and the steps that led to them."""
     chosen: list[Term] = []
     steps: list[Step] = []
     while (step := _next(design, chosen, alpha)) is not None:
@@ -83,12 +83,12 @@ def _next(design: Design, chosen: Sequence[Term], alpha: float) -> Step | None:
         missing = [term for term in terms if term not in chosen]
         with_slopes = _FIRST in chosen or not found
         candidates += _candidates(design, chosen, [t for t in missing if with_slopes or not t.power], alpha)
-    # Several p are below the smallest number there is: the larger F is then the smaller p, nearly.
+    # If several p are below the smallest float, the larger F has (nearly always) the smaller p.
     return min([*found, *candidates], key=lambda step: (step.test.p, -step.test.f), default=None)
 
 
 def _superfluous(design: Design, chosen: Sequence[Term], alpha: float) -> Step | None:
-    """Least significant term that nothing builds upon; None when all are significant."""
+    """Least significant term that no other depends on; None if all are significant."""
     built_upon = any(_waits(term, []) for term in chosen)
     tests = [
         Step(terms=(term,), test=f_test(design, [t for t in chosen if t != term], [term]), removed=True)
@@ -122,7 +122,7 @@ def _waits(term: Term, chosen: Sequence[Term]) -> bool:
 
 
 def _project(design: Design, terms: Sequence[Term]) -> "tuple[Array, Array]":
-    """Orthonormal basis of the terms' columns, and what of y they leave."""
+    """Orthonormal basis of the terms' columns, and the residuals of y."""
     import numpy as np
 
     y = design.condensed.y
@@ -131,7 +131,7 @@ def _project(design: Design, terms: Sequence[Term]) -> "tuple[Array, Array]":
 
 
 def _f_test(design: Design, basis: "Array", residuals: "Array", added: Sequence[Term]) -> FTest:
-    """F test of further terms on top of a basis."""
+    """F test of terms added to a basis."""
     import numpy as np
     from scipy.special import fdtrc
 

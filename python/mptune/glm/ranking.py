@@ -1,8 +1,8 @@
-"""Ranking of the congestion controls of a fitted form, and which differences are more than chance.
+"""Ranking of the congestion controls of a fitted form, and which differences are significant.
 
 Each congestion control is represented by the mean of the model at the average of x over the data, other
-factors at the mean of their levels. Everyone is compared with the best by a t test with HC3 errors
-(by least squares where there are none), and the p are corrected for their number by Holm (1979).
+factors at the mean of their levels. Each is compared with the best by a t test with HC3 errors (by least
+squares if there are none), and the p values are corrected for their number by Holm (1979).
 """
 
 import math
@@ -24,7 +24,7 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     throughput_mbps : of the model, at the average of x over the data.
     behind_mbps : how far it is behind the best; 0 for the best.
-    p : Holm-corrected, of the difference to the best; None for the best, and without any scatter.
+    p : Holm-corrected, of the difference from the best; None for the best, and without any scatter.
     """
 
     cc: str
@@ -34,14 +34,14 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rank_congestion_controls(fit: FormFit) -> list[Rank]:
-    """Congestion controls from best to worst; empty when they make no difference in the model."""
+    """Congestion controls from best to worst; empty if they are not in the model."""
     if not any(term.factor == "cc" for term in fit.terms):
         return []
     x = [float((fit.design.x**power).mean()) for power in range(3)]
     rows = {cc: fit.contrast({"cc": cc}, x) for cc in fit.coding.levels["cc"]}
     heights = {cc: float(row @ fit.coefficients) for cc, row in rows.items()}
     best, *others = sorted(heights, key=lambda cc: -heights[cc])
-    ps = holm([_p(fit, rows[best] - rows[cc]) for cc in others]) if fit.squares else [None] * len(others)
+    ps = holm([_p(fit, rows[best] - rows[cc]) for cc in others]) if fit.scatter else [None] * len(others)
     return [
         Rank(cc=cc, throughput_mbps=heights[cc], behind_mbps=heights[best] - heights[cc], p=p)
         for cc, p in zip([best, *others], [None, *ps], strict=True)
@@ -60,6 +60,6 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def _p(fit: FormFit, difference: "Array") -> float:
-    """P of a difference between two means of the model; 0 where it has no scatter."""
+    """P of a difference between two means of the model; 0 if there is no scatter."""
     variance = float(difference @ fit.covariance @ difference)
     return fit.p_of_t(float(difference @ fit.coefficients) / math.sqrt(variance)) if variance > 0 else 0.0

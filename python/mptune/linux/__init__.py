@@ -1,5 +1,5 @@
 """What mptune does with the Linux kernel: namespaces, addresses, processes, and what this machine can do.
 
-Nothing here measures or decides. The testbed that puts these parts together is
-`mptune.testbeds.namespaces`; the packets are moved by the emulator and the meter of the compiled core.
+Nothing here measures or decides. `mptune.testbeds.namespaces` combines these parts; the emulator of the
+compiled core and the agent move the packets.
 """

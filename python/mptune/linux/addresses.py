@@ -1,8 +1,8 @@
 """How the interfaces of a topology appear inside the two namespaces: devices, addresses, routing tables.
 
 An address pair names a path: interface i of the sender has 10.64.i.1 and fd64:0:i::1, interface j of
-the receiver 10.65.j.1 and fd65:0:j::1, and what leaves from an address leaves by its own device.
-Nothing here touches the kernel: `mptune.linux.holder` does.
+the receiver 10.65.j.1 and fd65:0:j::1, and packets from an address leave by its own device.
+Nothing here touches the kernel: `mptune.linux.sandbox.namespace_process` does.
 """
 
 from ipaddress import IPv6Address
@@ -16,7 +16,7 @@ Side = Literal["local", "remote"]
 SIDES: tuple[Side, Side] = ("local", "remote")
 
 _NETWORK = {"local": 64, "remote": 65}
-#: Routing table of the first interface. A topology has 64 of a site at most; the kernel's begin at 253.
+#: Routing table of the first interface. A site has at most 64 interfaces; the kernel's begin at 253.
 _FIRST_TABLE = 100
 
 

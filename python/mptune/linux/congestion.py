@@ -1,29 +1,30 @@
-"""Which congestion controls a trial can use here, and what would add one that it cannot.
+"""Which congestion controls a trial can use here, and how to add missing ones.
 
-It reads; modules are loaded by whoever may change the machine, BPF programs by `mptune.linux.bpf`.
+It only reads; the administrator loads modules, and `mptune.linux.bpf` loads BPF programs.
 """
 
 import os
 from pathlib import Path
 
 from mptune.errors import InputError
-from mptune.linux import bpf, sysctls
+from mptune.linux import bpf
+from mptune.linux.sandbox import sysctls
 
 
 def available() -> tuple[str, ...]:
-    """Names that the kernel knows now, BPF programs included."""
+    """Names that the kernel knows now, including BPF programs."""
     return tuple((sysctls.read("net.ipv4.tcp_available_congestion_control") or "").split())
 
 
 def module(cc: str) -> str | None:
-    """Kernel module that provides a congestion control, where one was built for the running kernel."""
-    name = f"tcp_{cc}"  # as all of net/ipv4/tcp_*.c are called
+    """Kernel module that provides a congestion control, if it was built for the running kernel."""
+    name = f"tcp_{cc}"  # like all of net/ipv4/tcp_*.c
     folder = Path("/lib/modules", os.uname().release, "kernel/net/ipv4")
     return name if any(folder.glob(f"{name}.ko*")) else None
 
 
 def obstacle(cc: str) -> str | None:
-    """Why a trial cannot use a congestion control here, with what would help; None if it can."""
+    """Why a trial cannot use a congestion control here, and what would help; None if it can."""
     reason = bpf.availability(cc).reason
     if reason is None:
         return None
@@ -32,11 +33,11 @@ def obstacle(cc: str) -> str | None:
 
 
 def check(cc: str) -> None:
-    """Refuse a congestion control that no trial can use here.
+    """Refuse a congestion control that trials cannot use here.
 
     Raises
     ------
-    InputError : with the reason, and the module or BPF program that is missing.
+    InputError : with the reason, and the missing module or BPF program.
     """
     reason = obstacle(cc)
     if reason is not None:

@@ -1,7 +1,7 @@
-"""What this machine can do for mptune, each with what to do about it.
+"""What this machine can do for mptune, and how to fix the rest.
 
-It looks and tries; it changes nothing. What a trial needs is *required*: the namespaces testbed runs if
-nothing required is missing. `mptune.cli.doctor` shows the findings.
+It looks and tries; it changes nothing. Items that a trial needs are *required*: the namespaces testbed runs
+if no required item is missing. `mptune.cli.doctor` shows the findings.
 """
 
 import os
@@ -14,20 +14,21 @@ from typing import Literal
 import msgspec
 
 from mptune import _core
-from mptune.errors import TrialError
-from mptune.linux import bpf, congestion, sysctls
-from mptune.linux.namespaces import STEP_S, Sites
+from mptune.errors import MptuneError, TrialError
+from mptune.linux import agent, bpf, congestion
+from mptune.linux.sandbox import sysctls
+from mptune.linux.sandbox.namespaces import STEP_S, Sites
 
 #: "ok"; "limited": works, with a restriction; "missing": does not work.
 State = Literal["ok", "limited", "missing"]
 
 #: Largest buffer of the papers' sweeps (MPCOA, section 5.3: 0.5 to 30 MiB), bytes.
 _LARGEST_BUFFER = 30 * 2**20
-#: Descriptors that a campaign may have open at once: four processes with pipes for each trial.
+#: Descriptors that a campaign may have open: five processes with pipes for each trial.
 _DESCRIPTORS = 256
 
 _NAMESPACES = (
-    "run as root, or let users make namespaces: sysctl user.max_user_namespaces above 0, "
+    "run as root, or let users create namespaces: sysctl user.max_user_namespaces above 0, "
     "kernel.unprivileged_userns_clone=1 (Debian), kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu)"
 )
 _TRIED = {
@@ -39,7 +40,7 @@ _TRIED = {
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing examined; `remedy` says what to do, where there is something to do."""
+    """One item examined; `remedy` says what to do, if anything."""
 
     name: str
     state: State
@@ -49,9 +50,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def examine() -> list[Finding]:
-    """Everything, what trials require first."""
+    """All findings, required ones first."""
     return [
-        *_inside(),
+        *_required(),
         *_congestion_controls(),
         _bpf(),
         *(check() for check in (_buffers, _tcp_memory, _descriptors, _reverse_path, _cores)),
@@ -65,15 +66,34 @@ def ready(findings: list[Finding]) -> bool:
 
 
 def obstacle() -> str | None:
-    """The first required thing that is missing, with its remedy; None if the namespaces testbed can run."""
-    for finding in _inside():
+    """The first missing required item, with its remedy; None if the namespaces testbed can run."""
+    for finding in _required():
         if finding.state == "missing":
             return f"{finding.found}: {finding.remedy}"
     return None
 
 
+def _required() -> list[Finding]:
+    """Required items."""
+    return [*_inside(), _agent()]
+
+
+def _agent() -> Finding:
+    """The program that sends and receives, of the same version as this package."""
+    try:
+        version = agent.version()
+    except MptuneError as error:
+        found, _, remedy = str(error).partition("; ")
+        return Finding(name="agent", state="missing", found=found, remedy=remedy, required=True)
+    if version != _core.version():
+        found = f"version {version} beside mptune {_core.version()}"
+        remedy = "run `make setup` in the source directory, or install mptune again"
+        return Finding(name="agent", state="missing", found=found, remedy=remedy, required=True)
+    return Finding(name="agent", state="ok", found=f"mptune-agent {version}", required=True)
+
+
 def _inside() -> list[Finding]:
-    """Make namespaces as a trial does, and try there what a trial uses."""
+    """Create namespaces as a trial does, and try there what a trial uses."""
     release = os.uname().release
     try:
         with Sites() as sites, sites.start("probe", "mptune.linux.probe") as probe:
@@ -100,12 +120,12 @@ def _inside() -> list[Finding]:
 
 
 def _congestion_controls() -> list[Finding]:
-    """Each of ours on this kernel."""
+    """Availability of each congestion control on this kernel."""
     known = congestion.available()
     findings = []
     for cc in _core.congestion_controls():
         reason = congestion.obstacle(cc)
-        found = "in the kernel" if cc in known else "by its BPF program"
+        found = "in the kernel" if cc in known else "as a BPF program"
         findings.append(
             Finding(
                 name=f"congestion control {cc}",
@@ -123,13 +143,13 @@ def _congestion_controls() -> list[Finding]:
             found=f"{', '.join(allowed) or 'none'} of {', '.join(known) or 'none'}",
             remedy=None
             if set(known) <= set(allowed)
-            else "concerns other programs only: inside its namespaces mptune may use all of them",
+            else "affects only other programs: inside its namespaces mptune may use all of them",
         ),
     ]
 
 
 def _bpf() -> Finding:
-    """What BPF programs need to be built and registered."""
+    """Requirements for building and registering BPF programs."""
     types = Path("/sys/kernel/btf/vmlinux")
     built = bpf.programs()
     lacking = [tool for tool in ("clang", "bpftool") if shutil.which(tool) is None]
@@ -149,7 +169,7 @@ def _bpf() -> Finding:
 
 
 def _buffers() -> Finding:
-    """Largest buffer that programs get without privilege (SO_SNDBUF; trials use SO_SNDBUFFORCE)."""
+    """Largest buffer for programs without privilege (SO_SNDBUF; trials use SO_SNDBUFFORCE)."""
     found = {name: int(sysctls.read(f"net.core.{name}") or 0) for name in ("rmem_max", "wmem_max")}
     enough = min(found.values()) >= _LARGEST_BUFFER
     return Finding(
@@ -158,13 +178,13 @@ def _buffers() -> Finding:
         found=", ".join(f"net.core.{name} = {value}" for name, value in found.items()),
         remedy=None
         if enough
-        else "concerns programs without privilege, when an answer is put to use: "
+        else "limits programs without privilege when they use a recommended buffer: "
         f"sysctl -w net.core.rmem_max={_LARGEST_BUFFER} net.core.wmem_max={_LARGEST_BUFFER}",
     )
 
 
 def _tcp_memory() -> Finding:
-    """Memory of all TCP sockets together, beyond which the kernel prunes what they hold (tcp_mem, pages)."""
+    """Memory of all TCP sockets together above which the kernel prunes their buffers (tcp_mem, pages)."""
     pages = [int(value) for value in (sysctls.read("net.ipv4.tcp_mem") or "0 0 0").split()]
     limit = pages[1] * resource.getpagesize()
     # A trial's two buffers, each up to twice its size in kernel memory.
@@ -172,8 +192,8 @@ def _tcp_memory() -> Finding:
     return Finding(
         name="memory for TCP",
         state="ok" if enough else "limited",
-        found=f"{limit // 2**20} MiB before the kernel saves on buffers (net.ipv4.tcp_mem)",
-        remedy=None if enough else "raise net.ipv4.tcp_mem before buffers of many MiB are measured",
+        found=f"{limit // 2**20} MiB before the kernel reduces buffers (net.ipv4.tcp_mem)",
+        remedy=None if enough else "increase net.ipv4.tcp_mem before measuring buffers of many MiB",
     )
 
 
@@ -190,7 +210,7 @@ def _descriptors() -> Finding:
 
 
 def _reverse_path() -> Finding:
-    """The host's reverse path filter, which drops what comes in by another interface than it would leave."""
+    """The host's reverse path filter, which drops packets that arrive on an unexpected interface."""
     value = sysctls.read("net.ipv4.conf.all.rp_filter") or "0"
     return Finding(
         name="reverse path filter",
@@ -209,12 +229,12 @@ def _cores() -> Finding:
         name="processors",
         state="ok" if cores > 1 else "limited",
         found=f"{cores} for this process",
-        remedy=None if cores > 1 else "trials above some 100 Mbit/s need two: watch for overloaded trials",
+        remedy=None if cores > 1 else "trials above about 100 Mbit/s need two: watch for overloaded trials",
     )
 
 
 def _tools() -> list[Finding]:
-    """Programs that serve as second opinions."""
+    """Programs for a second opinion."""
     wanted = {"iperf3": "install iperf3", "mptcpize": "install mptcpize (part of mptcpd)"}
     seek: Callable[[str], str | None] = shutil.which
     return [

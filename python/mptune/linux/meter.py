@@ -1,8 +1,158 @@
-"""`python -m mptune.linux.meter`: one measurement of traffic between two namespaces (crate mptune-meter)."""
+"""A measurement of traffic: the agent's roles `sender` and `receiver`, and what passes between them.
 
-import sys
+The two may be on different machines and share only the network. The caller starts them. Their messages to
+each other pass through here: the receiver's port, the duration of the sender's handshake, from which the
+receiver computes when the connection was requested, and the end.
+"""
 
-from mptune._core import meter_main
+import select
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
-if __name__ == "__main__":
-    sys.exit(meter_main())
+from mptune.errors import TrialError
+from mptune.linux import meter_report
+from mptune.linux.sandbox.processes import Child, Message
+
+#: Seconds a half has to start, or to report after the other one did.
+STEP_S = 20.0
+#: Seconds the receiver has to report its measurements in a failed trial.
+_SALVAGE_S = 2.0
+
+
+class Meter:
+    """Two halves and their measurement.
+
+    Attributes
+    ----------
+    sender, receiver : the processes; the caller ends them.
+    """
+
+    def __init__(self, sender: Child, receiver: Child) -> None:
+        self.sender, self.receiver = sender, receiver
+        self._job: Mapping[str, Any] = {}
+        self._listening: Message = {}
+        #: Results by half.
+        self._reports: dict[Child, Message] = {}
+        self._messages: deque[Message] = deque()
+
+    @property
+    def halves(self) -> tuple[Child, Child]:
+        """Both processes; readable when there is something to `take`, for select(2)."""
+        return self.sender, self.receiver
+
+    def listen(self, job: Mapping[str, Any], address: str, joins: Sequence[str]) -> None:
+        """Let the receiver wait for the connection, and for subflows that may join it.
+
+        Parameters
+        ----------
+        job : instructions for both halves (`config.rs`).
+        address : where the connection arrives.
+        joins : addresses where further subflows may arrive, including `address`.
+
+        Raises
+        ------
+        TrialError : the receiver refused, died or did not answer.
+        """
+        self._job = job
+        self.receiver.tell({"job": job, "address": address, "port": 0, "joins": list(joins)})
+        self._listening = self.receiver.expect("listening", STEP_S)
+
+    def connect(self, local: str, remote: str) -> None:
+        """Let the sender connect from one address to the other, and send."""
+        heard = {key: self._listening[key] for key in ("port", "plain_because")}
+        self.sender.tell({"job": self._job, "local": local, "remote": remote, **heard})
+
+    def stop(self) -> None:
+        """Let both end with what they have measured."""
+        for half in self.halves:
+            half.tell({"action": "stop"})
+
+    def take(self) -> list[Message]:
+        """Messages so far, without waiting: "connected", "sent", and one "result" or "error"."""
+        for half in self.halves:
+            for message in half.take():
+                self._hear(half, message)
+        said = list(self._messages)
+        self._messages.clear()
+        return said
+
+    def _hear(self, half: Child, message: Message) -> None:
+        match message["event"]:
+            case "result":
+                self._reports[half] = message
+                self._pass_end_on(half, message)
+            case "connected":
+                said = {key: message[key] for key in ("handshake_ns", "rtt_ns")}
+                self.receiver.tell({"action": "connected", **said})
+                self._messages.append(message)
+            case "error":
+                self._messages.append({**message, "reason": f"{half.name}: {message['reason']}"})
+            case _:
+                self._messages.append(message)
+
+    def _pass_end_on(self, half: Child, report: Message) -> None:
+        """If one half ends, end the other too, except at the end of the duration, which both know."""
+        if len(self._reports) == len(self.halves):
+            self._messages.append({"event": "result", **self._joined()})
+            for other in self.halves:
+                other.close()
+        elif half is self.receiver or report["ending"]["kind"] != "complete":
+            for other in self.halves:
+                other.tell({"action": "stop"})
+
+    def _joined(self) -> dict[str, Any]:
+        sender, receiver = self._reports.get(self.sender), self._reports[self.receiver]
+        return meter_report.join(self._job, sender, receiver)
+
+    def expect(self, event: str, within_s: float) -> Message:
+        """Wait for a message of that kind and discard earlier ones; later ones can still be taken.
+
+        Raises
+        ------
+        TrialError : a half refuses or ends, or the time is up.
+        """
+        end = time.monotonic() + within_s
+        while True:
+            said = deque(self.take())
+            while said:
+                message = said.popleft()
+                if message["event"] == "error":
+                    raise TrialError(message["reason"], "refused")
+                if message["event"] == event:
+                    self._messages = said
+                    return message
+            self.check()
+            if time.monotonic() > end:
+                raise TrialError(f"meter: no {event!r} within {within_s:g} s")
+            speaking = [half for half in self.halves if not half.ended]
+            select.select(speaking, [], [], max(0.0, end - time.monotonic()))
+
+    def check(self) -> None:
+        """Notice a half that ended without a result.
+
+        Raises
+        ------
+        TrialError : how.
+        """
+        for half in self.halves:
+            if half.ended and half not in self._reports:
+                raise TrialError(half.death())
+
+    @property
+    def ended(self) -> bool:
+        """Both have ended, and all their messages have been taken."""
+        return not self._messages and all(half.ended for half in self.halves)
+
+    def salvage(self) -> dict[str, Any] | None:
+        """Measurements so far of a failed trial; None if the receiver cannot report them."""
+        self.stop()
+        if self.receiver not in self._reports:
+            with suppress(TrialError):
+                self._reports[self.receiver] = self.receiver.expect("result", _SALVAGE_S)
+        if self.sender not in self._reports:
+            with suppress(TrialError):
+                self._reports[self.sender] = self.sender.expect("result", _SALVAGE_S)
+        return self._joined() if self.receiver in self._reports else None

@@ -1,8 +1,8 @@
 """`python -m mptune.linux.probe`: what can be done inside a namespace, tried by doing it.
 
 Reads one JSON line, {"namespace": path}, and answers with one: {"event": "probed", "mptcp": null, ...},
-where null stands for "works" and text for what went wrong. A process of its own: a thread that entered
-a namespace is of no use for anything else.
+where null means "works" and text is the error. It is a separate process because a thread that entered a
+namespace cannot be used for anything else.
 """
 
 import errno
@@ -14,7 +14,7 @@ import struct
 import sys
 from collections.abc import Callable
 
-from mptune.linux import _syscalls, sysctls
+from mptune.linux.sandbox import syscalls, sysctls
 
 _IPPROTO_MPTCP = 262  # include/uapi/linux/in.h
 _SOL_MPTCP = 284  # include/linux/socket.h
@@ -25,9 +25,9 @@ _IFF_TUN_NO_PI = 0x0001 | 0x1000
 
 def main() -> int:
     """Answer one question."""
-    _syscalls.die_with_parent()
+    syscalls.die_with_parent()
     descriptor = os.open(json.loads(sys.stdin.readline())["namespace"], os.O_RDONLY | os.O_CLOEXEC)
-    _syscalls.setns(descriptor, _syscalls.CLONE_NEWNET)
+    syscalls.setns(descriptor, syscalls.CLONE_NEWNET)
     os.close(descriptor)
     tried = {name: _try(attempt) for name, attempt in _ATTEMPTS.items()}
     sys.stdout.write(json.dumps({"event": "probed", **tried}) + "\n")
@@ -47,7 +47,7 @@ def _mptcp() -> None:
 
 
 def _statistics() -> None:
-    """Per-subflow statistics in one call (Linux 6.5): asked without room for them, the call is refused."""
+    """Per-subflow statistics in one call (Linux 6.5): without room for them, the call fails with EINVAL."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, _IPPROTO_MPTCP) as connection:
         try:
             connection.getsockopt(_SOL_MPTCP, _MPTCP_FULL_INFO, 1)

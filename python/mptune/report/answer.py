@@ -1,26 +1,26 @@
-"""HTML of the answer: what to set, what to expect of it, and the slider that goes through the other choices.
+"""HTML of the answer: what to set, what to expect from it, and the slider for the other choices.
 
-Of a sweep, which has no answer, it tells the best of what was observed.
+For a sweep, which has no answer, it names the best of what was observed.
 """
 
 from html import escape
 
 from mptune._text import digits
+from mptune.campaign.wording import ends
 from mptune.report.choices import Choices
 from mptune.report.markup import prose
 from mptune.report.run_data import Answer, Interval, RunData, TrialRow
-from mptune.report.wording import ends
 
-#: The section that stands beside the answer.
+#: The section shown beside the answer.
 BESIDE = "trade-off"
 
 
 def answer(run: RunData, found: Choices, beside: str) -> str:
-    """The answer in sentences with its slider, and the trade-off beside it.
+    """Return the answer in sentences with its slider, and the trade-off beside it.
 
     Parameters
     ----------
-    beside : HTML of the section of the trade-off; empty if there is none.
+    beside : HTML of the trade-off's section; empty if there is none.
     """
     if run.answer is None:
         text = f'<p class="sentence">{escape(_without_answer(run))}</p>'
@@ -36,7 +36,7 @@ def answer(run: RunData, found: Choices, beside: str) -> str:
 
 
 def _sentences(run: RunData, found: Choices) -> str:
-    """The sentences of all choices in one place, so that it is as high as the longest and nothing jumps."""
+    """Stack the sentences of all choices: the place is as high as the longest one, so nothing jumps."""
     other = ' class="other"'
     labels = () if run.topology is None else [path.label for path in run.topology.paths]
     sentences = "".join(
@@ -47,9 +47,9 @@ def _sentences(run: RunData, found: Choices) -> str:
 
 
 def _without_answer(run: RunData) -> str:
-    """What a sweep found, which was not asked for a recommendation."""
+    """What a sweep found; it makes no recommendation."""
     done = len(run.trials) - len(run.failures)
-    told = f"{run.name}: {done} observations, and no recommendation was asked for."
+    told = f"{run.name}: {done} observations; a sweep makes no recommendation."
     if not run.shown:
         return f"{told}{_fastest(run)}"
     one = run.shown[0]
@@ -66,7 +66,7 @@ def _configuration(one: TrialRow) -> str:
 
 
 def _fastest(run: RunData) -> str:
-    """Of transfers: what took the largest one the shortest time, on average."""
+    """For transfers: what completed the largest one fastest, on average."""
     groups: dict[str, list[float]] = {}
     done = [
         one for one in run.trials if one.transfer_bytes and one.completion_s is not None and not one.failed
@@ -85,7 +85,7 @@ def _fastest(run: RunData) -> str:
 
 
 def _confirmed(answer: Answer) -> str:
-    """Recommendation and default, as they were measured afresh."""
+    """Recommendation and default, as confirmed with new seeds."""
     default = answer.default
     if default is None or answer.confirmed.mean is None:
         return ""
@@ -97,7 +97,7 @@ def _confirmed(answer: Answer) -> str:
         )
     )
     return (
-        '<table class="confirmed"><caption>Measured afresh</caption><thead><tr><td></td>'
+        '<table class="confirmed"><caption>Confirmed with new seeds</caption><thead><tr><td></td>'
         '<th scope="col">configuration</th><th scope="col">Mbit/s (95 % interval)</th></tr></thead>'
         f"<tbody>{rows}</tbody></table>"
     )

@@ -1,6 +1,6 @@
-"""What the slider of a report goes through: the answer, and what other sacrifices would have given.
+"""The positions of a report's slider: the answer, and what other sacrifices would have given.
 
-The sentences are made here, in the words of the answer itself; the page only shows them.
+The sentences are made here, in the same words as the answer; the page only shows them.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from mptune._text import digits
-from mptune.optimise import whole_buffer
-from mptune.report import wording
+from mptune.campaign import wording
+from mptune.campaign.optimise import whole_buffer
 from mptune.report.run_data import Answer, FrontRow, RunData
 
-#: How the label of the ring is aligned in the parts of the axis.
+#: How the ring's label is aligned in each part of the axis.
 _SIDES = ("left", "center", "right")
 
 
@@ -22,8 +22,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    sentence : what to set; `sacrifice` : what is given up for it; `prediction` : what to expect of it, None
-        of the answer, which has sentences of its own.
+    sentence : what to set; `sacrifice` : what is given up for it; `prediction` : what to expect from it, None
+    for the answer, which has sentences of its own.
     """
 
     pm: str
@@ -36,17 +36,17 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choices(msgspec.Struct, frozen=True):
-    """Every position of the slider by rising sacrifice, and at which one the answer is."""
+    """Every position of the slider by rising sacrifice, and the index of the answer."""
 
     all: tuple[Choice, ...] = ()
     answer: int = 0
 
     def marks(self, along: Callable[[float], float], pm: str | None = None) -> list[dict[str, Any]]:
-        """Rows for the ring of a chart, optionally of one path manager's alone.
+        """Rows for the ring of a chart, optionally for one path manager only.
 
         Parameters
         ----------
-        along : where on its axis a buffer (MiB) is, from 0 to 1: the label stands on the side with room.
+        along : where a buffer (MiB) lies on its axis, from 0 to 1: the label goes on the side with room.
         """
         return [
             {
@@ -64,7 +64,7 @@ class Choices(msgspec.Struct, frozen=True):
 def choices(run: RunData) -> Choices:
     """Positions of the slider; none for a run without an answer.
 
-    The answer of another reading than the global one need not be on the front: it has a position of its own.
+    The answer by a reading other than the global one need not be on the front: it has a position of its own.
     """
     answer = run.answer
     if answer is None:
@@ -87,7 +87,7 @@ def _answer(run: RunData, answer: Answer) -> Choice:
         cc=answer.occ,
         buffer_mib=answer.obs_mib,
         throughput_mbps=answer.otp_mbps,
-        sacrifice=f"up to {_percent(answer.sacrifice)}, as asked: the recommended choice",
+        sacrifice=f"up to {_percent(answer.sacrifice)}, as requested: the recommended choice",
         sentence=answer.answer[0],
     )
 
@@ -97,9 +97,9 @@ def _other(run: RunData, answer: Answer, row: FrontRow) -> Choice:
     needed = ""
     if row.buffer_mib_low is not None and row.buffer_mib_high is not None:
         ends = wording.ends(row.buffer_mib_low, row.buffer_mib_high, 3)
-        needed = f" In 95 % of the resamples that took {ends} MiB."
+        needed = f" In 95 % of the resamples it needed {ends} MiB."
     predicted = f"The {answer.model} model predicts {digits(row.throughput_mbps)} Mbit/s{between}."
-    unconfirmed = " It was not measured afresh; the recommended choice was." if answer.confirmed.runs else ""
+    unconfirmed = " It was not confirmed; the recommended choice was." if answer.confirmed.runs else ""
     subflows, standby = _subflows(run, row.pm, row.cc)
     size = whole_buffer(row.buffer_mib)
     return Choice(
@@ -122,7 +122,7 @@ def _between(low: float | None, high: float | None) -> str:
 
 
 def _subflows(run: RunData, pm: str, cc: str) -> tuple[Sequence[str], Sequence[str]]:
-    """Subflows that carry data and that stand by; empty where that is the path manager's business."""
+    """Subflows that carry data and those that stand by; empty where the path manager decides."""
     if pm == "pcdc":
         return next(((one.optional, one.standby) for one in run.impact if one.cc == cc), ((), ()))
     if pm == "fullmesh" and run.topology is not None:

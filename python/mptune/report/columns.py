@@ -1,9 +1,9 @@
-"""Names of columns as people read them: words and a unit, for tables, axes and tooltips.
+"""Column names for people: words and a unit, for tables, axes and tooltips.
 
-A column's name ends in its unit, as in the exported files; the words are those of the docs.
+A column's name ends in its unit, as in the exported files; the words match the docs.
 """
 
-#: Units as the names of columns end with them, and as people write them.
+#: Units as column names end in them, and as people write them.
 _UNITS = {
     "mbps": "Mbit/s",
     "mib": "MiB",
@@ -32,9 +32,9 @@ _WORDS = {
     "smallest_rtt": "smallest RTT",
     "min_rtt": "RTT, minimum",
     "max_rtt": "RTT, maximum",
-    "again_per_mb": "sent again, segments per MB",
-    "min_again_per_mb": "sent again, minimum",
-    "max_again_per_mb": "sent again, maximum",
+    "again_per_mb": "retransmitted, segments per MB",
+    "min_again_per_mb": "retransmitted, minimum",
+    "max_again_per_mb": "retransmitted, maximum",
     "retransmitted": "retransmitted segments",
     "q25": "25 % quantile",
     "q75": "75 % quantile",

@@ -1,8 +1,8 @@
 """The topology as a drawing: two sites, their interfaces with rates, and the paths between them.
 
-SVG of its own, because no chart library draws networks. Each path has a row of its own in the middle, so
-that no label ever crosses another one. All text from files is escaped. Ink and paper are those of the
-place it stands in (`currentColor`, `var(--paper)`).
+It writes SVG itself, because no chart library draws networks. Each path has its own row in the middle, so
+labels never cross. All text from files is escaped. Ink and paper are those of the surrounding page
+(`currentColor`, `var(--paper)`).
 """
 
 from collections.abc import Collection
@@ -16,7 +16,7 @@ from mptune.units import format_rate, format_time
 
 
 class Geometry(msgspec.Struct, frozen=True):
-    """Sizes in user units: of the drawing, of an interface's box, of a path's label, of the font.
+    """Sizes in user units: the drawing, an interface's box, a path's label, the font.
 
     `rate` adds the rate to the labels of the paths.
     """
@@ -28,14 +28,14 @@ class Geometry(msgspec.Struct, frozen=True):
     rate: bool
 
 
-#: For a page and for files, and for a phone.
+#: One for pages and files, one for phones.
 WIDE = Geometry(width=900, box=200, label=210, font=14, rate=True)
 NARROW = Geometry(width=360, box=112, label=72, font=11, rate=False)
 
 #: Heights of an interface's box and of a path's row, and room for the names of the sites.
 _BOX, _ROW, _TOP = 66, 34, 48
 
-#: Width of a letter, as a share of the size of the font: wide enough for most texts.
+#: Width of a letter as a share of the font size: wide enough for most texts.
 _LETTER = 0.58
 
 
@@ -66,7 +66,7 @@ def draw(topology: Topology, carrying: Collection[str], shape: Geometry) -> str:
 
 
 def _middles(count: int, height: int) -> list[float]:
-    """Middles of things that are spread evenly below the names of the sites."""
+    """Centres of things spread evenly below the sites' names."""
     return [_TOP + (height - _TOP) * (2 * i + 1) / (2 * count) for i in range(count)]
 
 
@@ -128,7 +128,7 @@ def _interface(x: float, y: float, interface: Interface, shape: Geometry) -> lis
 
 
 def _fitted(text: str, width: float, font: int) -> str:
-    """The text, cut where it would not fit."""
+    """The text, cut to fit."""
     letters = int(width / (_LETTER * font))
     return text if len(text) <= letters else text[: letters - 1] + "…"
 

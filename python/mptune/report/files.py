@@ -21,17 +21,17 @@ _COLUMNS = 3
 _WIDTHS = {1: 640, 2: 420, 3: 300}
 _PNG_SCALE = 2
 
-#: Letters of a line of explanation above a figure, per pixel of its width.
+#: Letters per pixel of width in the explanation above a figure.
 _LETTERS = 0.17
 
 
 def write_page(run: RunData, directory: Path) -> Path:
-    """Write the page of one run; a second or two. Errors as `write_report`."""
+    """Write the page of one run; takes a second or two. Raises the same errors as `write_report`."""
     return _write(directory / PAGE, page(run, (), sections(run)).encode())
 
 
 def write_report(runs: Sequence[RunData], directory: Path, *, figures: bool = True) -> list[Path]:
-    """Write the page, and the figures into a directory beside it; return the files, the page first.
+    """Write the page, and the figures to a directory beside it; return the files, the page first.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def write_report(runs: Sequence[RunData], directory: Path, *, figures: bool = Tr
 
     Raises
     ------
-    InputError : the directory cannot be made.
+    InputError : the directory cannot be created.
     MptuneError : a file cannot be written.
     """
     first, *others = runs
@@ -47,7 +47,7 @@ def write_report(runs: Sequence[RunData], directory: Path, *, figures: bool = Tr
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(str(directory), "", f"expected a place to write to: {error.strerror}") from None
+        raise InputError(str(directory), "", f"expected a writable directory: {error.strerror}") from None
     written = [_write(directory / PAGE, page(first, others, found).encode())]
     if figures:
         for one in found:
@@ -60,7 +60,7 @@ def write_report(runs: Sequence[RunData], directory: Path, *, figures: bool = Tr
 
 
 def _write(path: Path, content: bytes) -> Path:
-    """Write a file whole or not at all."""
+    """Write a file completely or not at all."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(exist_ok=True)
@@ -122,7 +122,7 @@ def printed(one: Section) -> Spec:
 
 
 def _renamed(view: Spec, number: int) -> Spec:
-    """A view whose data have names of their own: all panels of a figure call theirs the same."""
+    """A view with its data renamed: all panels of a figure use the same names."""
     renamed = dict(view)
     if "data" in view:
         renamed["data"] = {"name": f"{view['data']['name']}-{number}"}

@@ -20,10 +20,10 @@ MAX_ROWS = 800
 #: Significant digits of a number in a table.
 _DIGITS = 5
 
-#: Letters of a text from which it may be broken into lines.
+#: Length from which a text may be broken into lines.
 _LONG = 16
 
-#: What looks like the label of a path, and such a label as HTML that is not broken at its hyphen.
+#: What looks like a path's label, and HTML that does not break such a label at its hyphen.
 _LABEL = re.compile(r"(?<![\w-])(\w{1,6}-\w{1,6})(?![\w-])")
 _UNBROKEN = r'<span class="path">\1</span>'
 
@@ -46,7 +46,7 @@ def tables(found: Sequence[Table]) -> str:
 
 
 def table(one: Table) -> str:
-    """Rows under headings with units; what is beyond a screen's worth of rows is in the named file."""
+    """Rows under headings with units; rows beyond `MAX_ROWS` are in the named file."""
     if not one.rows:
         return "<p>None.</p>"
     columns = list(one.rows[0])
@@ -68,7 +68,7 @@ def prose(text: str, unbroken: Sequence[str]) -> str:
 
 
 def scrolled(content: str, label: str) -> str:
-    """HTML in a place of its own that scrolls, also by keyboard."""
+    """HTML in a region that scrolls, also by keyboard."""
     name = escape(label, quote=True)
     return f'<div class="table" tabindex="0" role="region" aria-label="{name}">{content}</div>'
 
@@ -104,7 +104,7 @@ def _number(value: float) -> str:
 
 
 def legend(key: Key, section: str) -> str:
-    """A key as buttons that bring out what they name, in the figures of a section."""
+    """A key as buttons that highlight what they name in the figures of a section."""
     items = "".join(
         f'<li><button type="button" aria-pressed="false" data-name="{escape(name, quote=True)}">'
         f"{_swatch(key, number)}{escape(name)}</button></li>"
@@ -112,7 +112,7 @@ def legend(key: Key, section: str) -> str:
     )
     return (
         f'<div class="legend" data-section="{section}"><span>{escape(key.title)}:</span>'
-        f'<ul aria-label="{escape(key.title, quote=True)}: bring out">{items}</ul></div>'
+        f'<ul aria-label="{escape(key.title, quote=True)}: highlight">{items}</ul></div>'
     )
 
 
@@ -128,18 +128,18 @@ def _swatch(key: Key, number: int) -> str:
 
 
 def data(name: str, content: object) -> str:
-    """A block of data for scripts; "<" is written so that no text in it can end the block."""
+    """A block of data for scripts; "<" is escaped so that no text in it can end the block."""
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     return f'<script type="application/json" id="{name}">{text}</script>'
 
 
 def script(text: str) -> str:
-    """A script of our own or of a library; the end tag cannot occur in it."""
+    """Our own script or a library's; the end tag cannot occur in it."""
     return f"<script>{text.replace('</script', '<' + chr(92) + '/script')}</script>"
 
 
 def shortened(thing: Any, count: int = _DIGITS) -> Any:
-    """The same thing with fewer digits: more than a screen can show make a page large."""
+    """The same data with fewer digits: digits that no screen can show only make the page larger."""
     if isinstance(thing, float):
         return float(f"{thing:.{count}g}")
     if isinstance(thing, Mapping):

@@ -1,4 +1,4 @@
-"""How a run was measured, and what a reader must know before believing its numbers."""
+"""How a run was measured, and what a reader must know before trusting its numbers."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -9,11 +9,8 @@ from mptune.report.run_data import RunData
 from mptune.report.sections import Table
 from mptune.report.settings import in_words
 
-#: Of the reasons of failed trials only the most frequent are listed.
+#: Only the most frequent reasons for failures are listed.
 _REASONS = 20
-
-#: How a testbed begins the reason of a trial that the machine was too busy for.
-_OVERLOADED = "overloaded"
 
 
 def warnings(run: RunData) -> list[str]:
@@ -24,9 +21,9 @@ def warnings(run: RunData) -> list[str]:
 
 def _failures(run: RunData) -> Iterator[str]:
     failed = run.failures
-    if failed and run.answer is None:  # the warnings of an answer tell already
+    if failed and run.answer is None:  # an answer's warnings already say it
         yield f"{len(failed)} of {len(run.trials)} trials failed and are left out (reasons at the end)."
-    overloaded = sum(one.failed is not None and one.failed.startswith(_OVERLOADED) for one in failed)
+    overloaded = sum(one.failed is not None and one.failed.kind == "overloaded" for one in failed)
     if overloaded:
         yield f"Trials that failed because the machine was too busy for real time: {overloaded}."
     if run.foreign:
@@ -39,7 +36,7 @@ def _network(run: RunData) -> Iterator[str]:
     if assumed:
         yield (
             f"{assumed} of the {len(values)} values that describe the network are assumed, not published or "
-            "measured (The network, below); what is told here holds as far as they do."
+            "measured (The network, below); the results are only as good as those values."
         )
 
 
@@ -47,7 +44,7 @@ def in_short(run: RunData) -> dict[str, object]:
     """The few facts that everyone wants: where, when, how often, with what."""
     config, trials = run.config, run.trials
     options = config.options
-    told: dict[str, object] = {"begun": config.time.replace("T", " ")}
+    told: dict[str, object] = {"started": config.time.replace("T", " ")}
     if trials:
         told["testbed"] = ", ".join(dict.fromkeys(one.testbed for one in trials))
         counts = Counter(one.purpose for one in trials)
@@ -67,7 +64,7 @@ def in_short(run: RunData) -> dict[str, object]:
 
 
 def in_full(run: RunData) -> dict[str, object]:
-    """Every version and option, and what the testbed tells of the first trial shown over time."""
+    """Every version and option, and what the testbed reports about the first trial shown over time."""
     told: dict[str, object] = {f"version of {name}": text for name, text in run.config.versions.items()}
     told |= {f"option {name}": value for name, value in in_words(run.config.options).items()}
     for observation in list(run.observations.values())[:1]:
@@ -76,8 +73,8 @@ def in_full(run: RunData) -> dict[str, object]:
 
 
 def reasons(run: RunData) -> Table | None:
-    """Why trials failed; None if none did."""
-    failed = Counter((one.purpose, one.failed) for one in run.failures)
+    """Reasons why trials failed; None if none did."""
+    failed = Counter((one.purpose, str(one.failed)) for one in run.failures)
     rows: list[dict[str, Any]] = [
         {"trials": number, "of": purpose, "reason": reason}
         for (purpose, reason), number in failed.most_common(_REASONS)

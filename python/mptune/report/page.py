@@ -1,9 +1,10 @@
 """The report as one HTML file that needs nothing else: no network, no server, no other file.
 
-What is in the sections stands in `mptune.report.sections`; looks and behaviour in `assets`.
+The sections' content is in `mptune.report.sections`, looks and behaviour are in `assets`.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from html import escape
 from importlib.resources import files
 
@@ -14,7 +15,7 @@ from mptune.report.choices import choices
 from mptune.report.run_data import RunData
 from mptune.report.sections import Section
 
-#: Nothing may be loaded from anywhere; Vega compiles its expressions.
+#: Nothing may be loaded from elsewhere; Vega compiles its expressions.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 )
@@ -59,8 +60,9 @@ def page(run: RunData, others: Sequence[RunData], sections: Sequence[Section]) -
     )
 
 
+@cache
 def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script."""
+    """Vega, Vega-Lite and Vega-Embed as one script; putting them together takes seconds."""
     import vl_convert
 
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
@@ -90,7 +92,7 @@ def _contents(sections: Sequence[Section]) -> str:
     links = "".join(f'<li><a href="#{one.name}">{escape(one.title)}</a></li>' for one in sections)
     return (
         f'<nav aria-label="Contents"><ul>{links}<li><a href="#measured">How it was measured</a></li></ul>'
-        "</nav><noscript><p>A script in this file draws the figures; the tables need none.</p></noscript>"
+        "</nav><noscript><p>A script in this file draws the figures; the tables work anyway.</p></noscript>"
     )
 
 
@@ -134,6 +136,6 @@ def _measured(run: RunData) -> str:
         '<section id="measured"><h2>How it was measured</h2>'
         + markup.facts(measured.in_short(run))
         + (markup.tables([failed]) if failed else "")
-        + f"<details><summary>All versions and options, and what the testbed tells</summary>{full}</details>"
+        + f"<details><summary>Versions and options, and what the testbed reports</summary>{full}</details>"
         + "</section>"
     )

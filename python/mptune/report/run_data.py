@@ -1,14 +1,14 @@
-"""A finished run as data for a report: what its documents and its trials say, without a figure or a sentence.
+"""A finished run as data for a report: what its documents and trials say, without figures or sentences.
 
-What is in a run directory is read by `mptune.report.reading`, what is shown of it chosen by
-`mptune.report.sections`. A run decided from measurements made elsewhere has no trials, and a sweep has no
-answer.
+`mptune.report.read_runs` reads it from a run directory, and `mptune.report.sections` chooses what is shown. A
+run decided from measurements made elsewhere has no trials, and a sweep has no answer.
 """
 
 from typing import Any
 
 import msgspec
 
+from mptune.errors import Failure
 from mptune.testbeds import Observation
 from mptune.topology import Topology
 
@@ -31,7 +31,7 @@ class Baseline(Interval, frozen=True, kw_only=True):
 
 
 class FrontRow(msgspec.Struct, frozen=True):
-    """A point of the trade-off: what a sacrifice gets; MiB and Mbit/s, intervals None without resampling."""
+    """A point of the trade-off: what a sacrifice buys; MiB and Mbit/s, intervals None without resampling."""
 
     sacrifice: float
     pm: str
@@ -54,7 +54,7 @@ class Fit(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """`result.json`, as far as a report shows it (`mptune.report.documents.result_document` writes it)."""
+    """`result.json`, as far as a report shows it (`mptune.campaign.documents.result_document` writes it)."""
 
     opm: str
     occ: str
@@ -87,7 +87,7 @@ class ImpactSets(msgspec.Struct, frozen=True):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """`config.json`: what was asked for, on what, with which software, and when."""
+    """`config.json`: what was requested, on what, with which software, and when."""
 
     time: str
     versions: dict[str, str]
@@ -100,11 +100,11 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    manager : the path manager, with the scheduler where that is another one than minrtt.
+    manager : the path manager, with the scheduler if that is not minrtt.
     started : seconds since 1970.
     initial_path : None leaves it to the topology.
     transfer_bytes : None is a saturated sender.
-    failed : the reason, if it gave no number.
+    failed : the reason, if it gave no result.
     """
 
     key: bytes
@@ -120,7 +120,7 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     started: float
     initial_path: str | None
     transfer_bytes: int | None
-    failed: str | None
+    failed: Failure | None
     throughput_mbps: float | None
     completion_s: float | None
 
@@ -141,14 +141,14 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    label : its name among others.
-    answer : None of a sweep.
-    topology : None where only measurements were given.
-    trials : in the order in which they were asked for, without those of other campaigns in the store.
+    label : its name when several runs are shown.
+    answer : None for a sweep.
+    topology : None if only measurements were given.
+    trials : in the order in which they were requested, without those of other campaigns in the store.
     foreign : number of those.
-    shown : trials that are drawn over time, for all of them together; their series are in `observations`.
-    panorama : trials that are drawn over time in a panel per congestion control.
-    observations : what the trials of both gave, by their key.
+    shown : trials drawn over time in one figure; their series are in `observations`.
+    panorama : trials drawn over time in one panel per congestion control.
+    observations : results of the trials of both, by their key.
     """
 
     label: str
@@ -166,7 +166,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def swept(self) -> list[TrialRow]:
-        """Trials of the sweep that gave a throughput of a saturated sender."""
+        """Trials of the sweep with a saturated sender that gave a throughput."""
         return [
             one
             for one in self.trials
@@ -175,7 +175,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failures(self) -> list[TrialRow]:
-        """Trials that gave no number."""
+        """Trials that gave no result."""
         return [one for one in self.trials if one.failed is not None]
 
     @property

@@ -8,12 +8,12 @@ from typing import Any
 
 from mptune.units import format_size, format_time
 
-#: Lists of numbers longer than this are told by their ends.
+#: Lists of numbers longer than this are shown by their ends.
 _LISTED = 6
 
 
 def in_words(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options by their names, those of a part with its name in front."""
+    """Options by name, those of a part prefixed with the part's name."""
     return dict(_named(options, ""))
 
 

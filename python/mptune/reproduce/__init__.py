@@ -1,8 +1,8 @@
-"""The papers' derived numbers, computed again by the functions the product works with.
+"""The papers' derived numbers, recomputed with mptune's own functions.
 
-A module per paper says what follows from what, and `_base` when a number counts as reproduced. The
-contradictions that are known stand in `contradictions`; anything else that does not follow is a fault,
-in the facts (`mptune.published`) or in the product. Nothing is measured here.
+One module per paper says what follows from what; `_base` says when a number counts as reproduced. Known
+contradictions are in `contradictions`; anything else that does not follow is a bug, in the facts
+(`mptune.published`) or in mptune. Nothing is measured here.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ __all__ = ["DOCUMENTED", "PAPERS", "VERDICTS", "Check", "Documented", "Reproduct
 
 
 class Paper(NamedTuple):
-    """A paper and what computes its numbers."""
+    """A paper and the function that recomputes its numbers."""
 
     title: str
     checks: Callable[[], list[Check]]
@@ -35,12 +35,12 @@ PAPERS: dict[str, Paper] = {
 
 
 class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out.
+    """The result.
 
     Attributes
     ----------
     checks : every number, contradictions with their explanation.
-    undocumented : keys of contradictions that nobody has explained.
+    undocumented : keys of contradictions without an explanation.
     absent : keys of documented contradictions that did not occur.
     """
 
@@ -54,7 +54,7 @@ class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
         return not self.undocumented and not self.absent
 
     def counts(self, paper: str | None = None) -> dict[Verdict, int]:
-        """How many numbers have each verdict, of one paper or of all."""
+        """How many numbers have each verdict, in one paper or in all."""
         verdicts = [check.verdict for check in self.checks if paper in (None, check.paper)]
         return {verdict: verdicts.count(verdict) for verdict in VERDICTS}
 

@@ -1,8 +1,8 @@
-"""What a reproduced number is, how far rounding may move it, and the verdict that follows.
+"""What a reproduced number is, how far rounding may move it, and the resulting verdict.
 
 A paper prints rounded numbers and computes others from them. Every printed number is therefore an
 interval here (half a unit of its last digit to either side), and so is what is recomputed from printed
-inputs. No tolerance is chosen anywhere. Which numbers are compared is told by the modules of the papers.
+inputs. No tolerance is chosen anywhere. The papers' modules choose the numbers to compare.
 """
 
 import math
@@ -14,11 +14,10 @@ import msgspec
 
 Verdict = Literal["agrees", "within rounding", "contradicts"]
 
-#: All of them, in the order of tables.
+#: All verdicts, in the order of tables.
 VERDICTS: tuple[Verdict, ...] = ("agrees", "within rounding", "contradicts")
 
-#: Share by which two floats may miss each other and still be the same decimal number; far below any
-#: printed digit.
+#: Relative difference up to which two floats are the same decimal number; far below any printed digit.
 _FLOAT_ERROR = 1e-12
 
 #: Significant digits of a recomputed number: enough for the longest printed one, without the last bits
@@ -30,15 +29,15 @@ _LOOSE = ("about", "ca.", "around")
 
 
 class Printed(NamedTuple):
-    """A number of a paper and what it may stand for.
+    """A number in a paper and what it may stand for.
 
     Attributes
     ----------
     text : as printed.
     value : the number itself.
-    low, high : everything that would have been printed so; the same as `value` for exact numbers,
-        unbounded to one side for statements such as "at least 50".
-    decimals : digits behind the point, for showing a recomputed number beside it.
+    low, high : range of the numbers that would be printed like this; the same as `value` for exact numbers,
+    unbounded on one side for statements such as "at least 50". decimals : digits after the point, for showing
+    a recomputed number beside it.
     """
 
     text: str
@@ -49,7 +48,7 @@ class Printed(NamedTuple):
 
 
 class Recomputed(NamedTuple):
-    """What the printed inputs give, and the least and the most their rounding allows."""
+    """The result of the printed inputs, and the least and the most their rounding allows."""
 
     value: float
     low: float
@@ -67,7 +66,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     published : as printed.
     recomputed : a number in `unit`, or names.
     low, high : what the rounding of the printed inputs allows; None for names.
-    explanation : why a number is not the printed one; empty where it is.
+    explanation : why a number differs from the printed one; empty if it does not.
     """
 
     key: str
@@ -84,12 +83,12 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rounded(text: str, comparison: str = "=", decimals: int | None = None) -> Printed:
-    """Number that a paper rounded: half a unit of its last digit to either side.
+    """Number that a paper rounded: half a unit of its last digit either side.
 
     Parameters
     ----------
     comparison : "about", "around" and "ca." make the zeros at the end of a whole number placeholders.
-    decimals : digits behind the point where the paper dropped zeros ("9.8" in a column of two decimals).
+    decimals : digits after the point if the paper dropped zeros ("9.8" in a column of two decimals).
     """
     number = Decimal(text)
     if comparison.startswith(_LOOSE) and number == number.to_integral_value():
@@ -104,14 +103,14 @@ def rounded(text: str, comparison: str = "=", decimals: int | None = None) -> Pr
 
 
 def exact(text: str) -> Printed:
-    """Number that is what it says: a setting, a count, a nominal rate."""
+    """Exact number: a setting, a count, a nominal rate."""
     number = Decimal(text)
     exponent = number.as_tuple().exponent
     return Printed(text, float(number), float(number), float(number), max(0, -int(exponent)))
 
 
 def bound(text: str, comparison: str) -> Printed:
-    """Bound of a paper: "at least", "above", "at most" or "below" a number."""
+    """Bound in a paper: "at least", "above", "at most" or "below" a number."""
     value = float(text)
     low, high = {
         "at least": (value, math.inf),
@@ -125,9 +124,9 @@ def bound(text: str, comparison: str) -> Printed:
 def reach(compute: Callable[[Sequence[float]], float], inputs: Sequence[Printed]) -> Recomputed:
     """Value of a formula at printed inputs, and its extremes over all they may stand for.
 
-    Each input is moved alone to learn in which direction it moves the result; the extremes lie where all
-    of them pull the same way. That is exact for a formula monotone in every input across so narrow an
-    interval, as all formulas here are; a decision is one as long as it stays the same.
+    Each input is moved alone to see in which direction it moves the result; the extremes lie where all of
+    them pull the same way. That is exact for a formula that is monotone in every input across such a narrow
+    interval, as all formulas here are; so is a decision as long as it stays the same.
     """
     at = [one.value for one in inputs]
     lowest, highest, values = list(at), list(at), [compute(at)]
@@ -162,7 +161,7 @@ def number(
 
     Parameters
     ----------
-    note : what to know about the number besides its rounding, shown unless it agrees.
+    note : what to know about the number besides its rounding; shown unless it agrees.
     """
     slack = _FLOAT_ERROR * abs(recomputed.value)
     if published.low - slack <= recomputed.value <= published.high + slack:
@@ -226,7 +225,7 @@ def names(
 
 
 def decimals_of(texts: Collection[str]) -> int:
-    """Most digits behind the point in a column: the resolution of all its numbers."""
+    """Most digits after the point in a column: the resolution of all its numbers."""
     return max(max(0, -int(Decimal(text).as_tuple().exponent)) for text in texts)
 
 

@@ -1,4 +1,4 @@
-"""Looking up published facts, and the few quantities more than one paper is asked for.
+"""Look-up of published facts, and the few quantities used by more than one paper.
 
 The tables themselves are read by `mptune.published`; nothing is compared here.
 """
@@ -21,7 +21,7 @@ _FINE = 1000
 
 
 def table(name: str, **wanted: str) -> list[Row]:
-    """Rows of a published table in which the named columns have the wanted values."""
+    """Rows of a published table in which the named columns have these values."""
     return [row for row in published.rows(name) if all(row[key] == value for key, value in wanted.items())]
 
 
@@ -30,7 +30,7 @@ def one(name: str, **wanted: str) -> Row:
 
     Raises
     ------
-    LookupError : there is none, or more than one.
+    LookupError : no such row, or more than one.
     """
     found = table(name, **wanted)
     if len(found) != 1:
@@ -44,7 +44,7 @@ def claim(paper: str, name: str) -> Row:
 
 
 def stated(row: Row) -> Printed:
-    """Number of a row that has a column `comparison`: rounded, exact ("=", a count) or a bound."""
+    """Number in a row with a column `comparison`: rounded, exact ("=", a count) or a bound."""
     comparison, text = row["comparison"], row["value"]
     if comparison in ("at least", "at most", "above", "below"):
         return bound(text, comparison)
@@ -52,7 +52,7 @@ def stated(row: Row) -> Printed:
 
 
 def buffer_bytes(formula: Formula, paths: Sequence[tuple[float, float]], rto_s: float = 1.0) -> float:
-    """Buffer by a formula of the product, bytes, not rounded up to whole ones.
+    """Buffer by one of mptune's formulas, bytes, not rounded up to whole bytes.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def path_count(sites: str, local: str, remote: str) -> int:
 
 
 def nominal_limit_mbps(sites: str, local: str, remote: str) -> float:
-    """What the published access rates let through between two sites, Mbit/s."""
+    """What the published access rates allow between two sites, Mbit/s."""
     up = sum(Decimal(row["up_kbit_s"]) for row in isps(sites, local))
     down = sum(Decimal(row["down_kbit_s"]) for row in isps(sites, remote))
     return float(min(up, down) / 1000)

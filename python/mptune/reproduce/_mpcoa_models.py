@@ -1,16 +1,17 @@
 """MPCOA's models: Eq. 13-15 and Table 4 from each other, and the maxima of Table 4.
 
 Eq. 13-15 are the minimum-norm solution of a design with more columns than rank: a constant, the buffer,
-one dummy per congestion control, and all products of two of these. Each congestion control stands in it
-as itself and as its square, so that half of its intercept ends up in either. The closed form of that
-solution is here; the fit that yields the curves is the product's own.
+one dummy per congestion control, and all products of two of these. Each congestion control appears in it as
+itself and as its square, so half of its intercept ends up in each. The closed form of that solution is here;
+the fit that yields the curves is mptune's own.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import cast
 
-from mptune.campaign.grid import MIB, parse_buffers
+from mptune.decision.selection import BufferRange
+from mptune.options.buffers import parse_buffers
 from mptune.reproduce._base import (
     Check,
     Printed,
@@ -27,7 +28,7 @@ from mptune.reproduce._base import (
 from mptune.reproduce._facts import one, table
 from mptune.response import MODELS, Combination, Curve, Sample
 from mptune.response.quadratic import Parabola
-from mptune.selection import BufferRange
+from mptune.units import MIB
 
 #: Scenario -> number of its equation.
 SCENARIOS = {"SRL-HU": 13, "UNIS-HiN": 14, "UiT-HAW": 15}
@@ -115,7 +116,7 @@ def _printed_equation(scenario: str, pm: str) -> dict[str, Printed]:
 
 
 def _table_4(scenario: str, models: Models) -> list[Check]:
-    """Table 4 from Eq. 13-15: the equation at every buffer of the sweep, fitted by the product's model."""
+    """Table 4 from Eq. 13-15: the equation at every buffer of the sweep, fitted with mptune's model."""
     equations = {pm: _printed_equation(scenario, pm) for pm in PMS}
     samples = [
         Sample(Combination(pm.lower(), cc.lower()), bs, _evaluate(equations[pm], k, bs))
@@ -187,7 +188,7 @@ def _term(term: str, values: Sequence[float]) -> float:
 
 
 def _maximum(scenario: str, models: Models) -> list[Check]:
-    """Largest throughput of a scenario, where it lies, and whose it is (Table 4, last column)."""
+    """Largest throughput of a scenario, its buffer, and its combination (Table 4, last column)."""
     row, buffers = one("mpcoa_table4_results", scenario=scenario), swept()
     printed = {"tp": rounded(row["tp_max_Mbit_s"]), "bs": rounded(row["bs_at_tp_max_MiB"])}
 
@@ -224,7 +225,7 @@ def _maximum(scenario: str, models: Models) -> list[Check]:
 
 
 def _leaders(models: Models, buffers: BufferRange, printed: Printed) -> str:
-    """Combinations whose maximum is printed like the largest one: those the paper calls equal (E4)."""
+    """Combinations whose maximum is printed like the largest one: the paper calls them equal (E4)."""
     maxima = {name: buffers.maximum(curve) for name, curve in models.curves().items()}
     shown = round(max(maxima.values()), printed.decimals)
     leaders = [name for name, maximum in maxima.items() if round(maximum, printed.decimals) == shown]
@@ -234,7 +235,7 @@ def _leaders(models: Models, buffers: BufferRange, printed: Printed) -> str:
 
 
 def _acceptance(scenario: str) -> list[Check]:
-    """What a fit must fulfil (section 3, step 6), and how many terms the design can tell apart."""
+    """What a fit must satisfy (section 3, step 6), and how many terms the design can tell apart."""
     row = one("mpcoa_table4_results", scenario=scenario)
     r_square, p = (
         one("mpcoa_prose_numbers", item=f"{item} acceptance threshold")["value"]

@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from mptune import theory
-from mptune.campaign.grid import MIB
+from mptune.decision.selection import BufferRange, Optimum, select
 from mptune.impact import partition
 from mptune.reproduce._base import (
     Check,
@@ -22,8 +22,8 @@ from mptune.reproduce._facts import Row, buffer_bytes, isps, one, table
 from mptune.reproduce._mpcoa_models import CCS, PMS, SCENARIOS, Models, swept
 from mptune.response import Combination, Curve
 from mptune.response.quadratic import Parabola
-from mptune.selection import BufferRange, Optimum, select
 from mptune.theory import Subflow
+from mptune.units import MIB
 
 _SITES = "mpcoa_table1_sites"
 
@@ -43,7 +43,7 @@ def checks() -> list[Check]:
 
 
 class _Scenario:
-    """What is decided upon: Table 5's row, Table 4's models, the sweep, and where PCDC is FullMesh."""
+    """The decision's inputs: Table 5's row, Table 4's models, the sweep, and where PCDC is FullMesh."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -65,7 +65,7 @@ class _Scenario:
         )
 
     def nearby(self, reading: str) -> set[str]:
-        """Combinations chosen when one coefficient moves to an end of what it may have been."""
+        """Combinations chosen when one coefficient moves to an end of its rounding interval."""
         found = set()
         for i, coefficient in enumerate(self.models.coefficients):
             for end in (coefficient.low, coefficient.high):
@@ -81,7 +81,7 @@ def impact_factors(scenario: str, cc: str) -> dict[str, float | None]:
 
 
 def homogeneous(scenario: str) -> set[str]:
-    """Congestion controls whose optional set holds every subflow: PCDC is FullMesh there (section 5.3)."""
+    """Congestion controls whose optional set contains every subflow: there PCDC is FullMesh (section 5.3)."""
     return {cc.lower() for cc in CCS if not partition(impact_factors(scenario, cc)).standby}
 
 
@@ -108,8 +108,8 @@ class _Reading(NamedTuple):
 
     Attributes
     ----------
-    reading : name in `mptune.selection.READINGS`.
-    keep : the combinations it looks at.
+    reading : name in `mptune.decision.selection.READINGS`.
+    keep : the combinations it considers.
     ties : it prefers FullMesh where PCDC uses every subflow (sections 5.3 and 5.4, not Algorithm 1).
     """
 
@@ -121,7 +121,7 @@ class _Reading(NamedTuple):
 
 _READINGS = {
     "global": _Reading("against the best of all", "global", _all_of_them, True),
-    "literal": _Reading("Eq. 11 to the letter", "literal", _all_of_them, True),
+    "literal": _Reading("Eq. 11 read literally", "literal", _all_of_them, True),
     "best-pm": _Reading("Algorithm 1, best path manager", "literal", _best_pm_of_each_cc, False),
     "indented": _Reading("Algorithm 1 as indented", "literal", _fullmesh_only, False),
 }
@@ -179,7 +179,7 @@ def _from_printed(scenario: _Scenario) -> list[Check]:
     key = f"mpcoa/table5/{scenario.name}"
 
     def smallest(values: Sequence[float]) -> float:
-        # Out of reach for some of the numbers that round to the printed maximum: then the whole range.
+        # Out of reach for some of the numbers that round to the printed maximum: then the range's end.
         found = buffers.smallest(Parabola((values[1], values[2], values[3])), keep * values[0])
         return buffers.grid[-1] if found is None else found
 
@@ -237,7 +237,7 @@ def _traditional(row: Row) -> list[Check]:
 
 
 def _traditional_mib(row: Row, formula: Formula, divisor: int) -> Recomputed:
-    """Traditional buffer, MiB, over the slower access rate of every path; `divisor` of the formula."""
+    """Traditional buffer, MiB, over each path's slower access rate; the formula's result over `divisor`."""
     sender, receiver = row["scenario"].split("-")
     rates = [
         min(float(local["up_kbit_s"]), float(remote["down_kbit_s"])) / 1000
@@ -253,7 +253,7 @@ def _traditional_mib(row: Row, formula: Formula, divisor: int) -> Recomputed:
 
 
 def _shares(row: Row, name: str, what: str, traditional: Printed) -> list[Check]:
-    """OBS as a percentage of a traditional buffer, and whether as much is saved as claimed."""
+    """OBS as a percentage of a traditional buffer, and whether the claimed saving is reached."""
     scenario, obs = row["scenario"], rounded(row["obs_MiB"])
     share = reach(lambda values: 100 * values[0] / values[1], [obs, traditional])
     saving = Recomputed(100 - share.value, 100 - share.high, 100 - share.low)
@@ -285,11 +285,11 @@ def _rule_of_thumb(row: Row, traditional: Printed) -> list[Check]:
 
 
 def _spelled(optimum: Optimum) -> str:
-    """Combination as the paper spells it."""
+    """Combination in the paper's spelling."""
     pm = next(pm for pm in PMS if pm.lower() == optimum.pm)
     return f"{pm}/{next(cc for cc in CCS if cc.lower() == optimum.cc)}"
 
 
 def _as_input(recomputed: Recomputed) -> Printed:
-    """Recomputed number as input of the next one, with all it may be."""
+    """Recomputed number as input of the next one, with its whole range."""
     return Printed("", *recomputed)

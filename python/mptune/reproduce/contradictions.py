@@ -1,6 +1,6 @@
-"""Where the papers are known to contradict themselves, each other, or their own formulas.
+"""Where the papers are known to contradict themselves, each other or their own formulas.
 
-The only list of them: `mptune reproduce` succeeds when exactly these occur. The numbers are those of the
+This is the only list: `mptune reproduce` succeeds when exactly these occur. The numbers are those of the
 errata in `mptune/published/README.md`.
 """
 
@@ -8,11 +8,11 @@ import msgspec
 
 
 class Documented(msgspec.Struct, frozen=True, kw_only=True):
-    """One erratum and the places in which it shows.
+    """One erratum and where it shows.
 
     Attributes
     ----------
-    keys : of the checks it contradicts.
+    keys : the checks it contradicts.
     """
 
     erratum: str
@@ -21,7 +21,7 @@ class Documented(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _keys(text: str) -> tuple[str, ...]:
-    """Keys separated by white space."""
+    """Split keys at white space."""
     return tuple(text.split())
 
 
@@ -29,9 +29,10 @@ DOCUMENTED: tuple[Documented, ...] = (
     Documented(
         erratum="E1",
         explanation=(
-            "Eq. 11 to the letter takes the smallest buffer that satisfies any combination by that "
-            "combination's own maximum, however slow it is. Table 5 follows when all are held against "
-            "the best maximum, which is the default of mptune; the letter is --selection literal."
+            "Read literally, Eq. 11 takes the smallest buffer that satisfies any combination by that "
+            "combination's own maximum, however slow it is. Table 5 follows when all are compared "
+            "with the best maximum, which is mptune's default; --selection literal reads it "
+            "literally."
         ),
         keys=_keys("""
             mpcoa/table5/SRL-HU/literal/combination
@@ -74,8 +75,8 @@ DOCUMENTED: tuple[Documented, ...] = (
     Documented(
         erratum="E8",
         explanation=(
-            "Algorithm 1 measures and fits after its loop over the path managers, so that only the "
-            "last one, FullMesh, is ever seen; and it compares each congestion control with its own "
+            "Algorithm 1 measures and fits after its loop over the path managers, so only the last "
+            "one, FullMesh, is ever seen; and it compares each congestion control with its own "
             "maximum. Neither reading leads to Table 5."
         ),
         keys=_keys("""
@@ -92,17 +93,15 @@ DOCUMENTED: tuple[Documented, ...] = (
     ),
     Documented(
         erratum="E10",
-        explanation=(
-            "An R-square of at least 0.90 is demanded of a fit, and one with 0.80 is used all the same."
-        ),
+        explanation="A fit must have an R-square of at least 0.90, yet one with 0.80 is used.",
         keys=_keys("mpcoa/acceptance/SRL-HU/r-square"),
     ),
     Documented(
         erratum="E11",
         explanation=(
-            "Every congestion control stands in the equations as a dummy and as its square, which is "
-            "the same number, and the dummies add up to one: the design cannot tell the terms apart, "
-            "so they cannot have a p-value each."
+            "The equations contain each congestion control as a dummy and as its square, which is the "
+            "same number, and the dummies add up to one: the design cannot tell the terms apart, so "
+            "they cannot each have a p-value."
         ),
         keys=_keys("""
             mpcoa/acceptance/SRL-HU/terms
@@ -135,7 +134,7 @@ DOCUMENTED: tuple[Documented, ...] = (
     ),
     Documented(
         erratum="E14",
-        explanation="Measured and predicted throughputs exceed what the printed access rates let through.",
+        explanation="Measured and predicted throughputs exceed what the printed access rates allow.",
         keys=_keys("mpcoa/nominal/UNIS-HiN/measured mpcoa/nominal/UNIS-HiN/predicted"),
     ),
     Documented(
@@ -151,20 +150,20 @@ DOCUMENTED: tuple[Documented, ...] = (
         erratum="E16",
         explanation=(
             "The two ISPs of UiT are called almost equal, and the network homogeneous; downstream one "
-            "has three times the rate of the other (upstream 1.3 times)."
+            "is three times as fast as the other (upstream 1.3 times)."
         ),
         keys=_keys("mpcoa/homogeneous/down"),
     ),
     Documented(
         erratum="E17",
-        explanation="Section 5.2 describes an ISP BKK that neither site has in Table 1.",
+        explanation="Section 5.2 describes an ISP, BKK, that neither site has in Table 1.",
         keys=_keys("mpcoa/isp"),
     ),
     Documented(
         erratum="E19",
         explanation=(
             "Half the traditional buffer is recommended where measuring takes too long. For SRL-HU "
-            "that is 164.5 MiB, five times the largest buffer tested, against the paper's own warning "
+            "that is 164.5 MiB, five times the largest buffer tested, despite the paper's own warning "
             "of buffer bloat."
         ),
         keys=_keys("mpcoa/rule-of-thumb/SRL-HU"),
@@ -195,13 +194,13 @@ DOCUMENTED: tuple[Documented, ...] = (
         erratum="E28",
         explanation=(
             "PCDC is said to improve performance; from UiB to HU it halves the throughput of Cubic. "
-            "Its optional set has one subflow there, whose impact factor ranged from -0.34 to 0.97."
+            "There its optional set has one subflow, whose impact factor ranged from -0.34 to 0.97."
         ),
         keys=_keys("pcdc/gain/UiB-HU/Cubic"),
     ),
     Documented(
         erratum="E29",
-        explanation="Measured throughputs exceed what the printed access rates let through.",
+        explanation="Measured throughputs exceed what the printed access rates allow.",
         keys=_keys("pcdc/nominal/UiB-UNIS pcdc/nominal/UiB-HU"),
     ),
     Documented(
@@ -212,7 +211,7 @@ DOCUMENTED: tuple[Documented, ...] = (
     Documented(
         erratum="E31",
         explanation=(
-            "29.1 over 6.8 Mbit/s is a factor of 4.3, nearer to four than to five; 122.5 over 1.8 is "
+            "29.1 over 6.8 Mbit/s is a factor of 4.3, closer to four than to five; 122.5 over 1.8 is "
             "a factor of 68, two orders of magnitude only if the exponent is rounded."
         ),
         keys=_keys("pathmgmt/one-fifth pathmgmt/two-orders"),
@@ -222,7 +221,7 @@ DOCUMENTED: tuple[Documented, ...] = (
         explanation=(
             "MPTCP stays below the best single path from KU to HiG, and from NTNU to HiN with Cubic "
             "and the worst initial path, against the study's own Rule 1. With OLIA it exceeds the "
-            "best single path that it is said not to exceed (whose congestion control is not told)."
+            "best single path that it is said not to exceed (whose congestion control is not stated)."
         ),
         keys=_keys("""
             pathmgmt/rule1/KU-HiG/Cubic/any
@@ -235,8 +234,8 @@ DOCUMENTED: tuple[Documented, ...] = (
         explanation=(
             "Table II has buffers of 256,000 byte, below the domain of Eq. 4, whose upper end is far "
             "above the kernel's limit. Read as nine times the setting, one for each path, the ends "
-            "become 204,800 and 10,240,000 byte, and Eq. 5 gives 18.1 Mbit/s where Table II has 16.4 "
-            "in the mean (7.9 without): B is probably the sum over the paths."
+            "become 204,800 and 10,240,000 byte, and Eq. 5 gives 18.1 Mbit/s where Table II has a "
+            "mean of 16.4 (7.9 without): B is probably the sum over the paths."
         ),
         keys=_keys("glm/domain/limit glm/domain/table2 glm/domain/table2-throughput"),
     ),
@@ -244,14 +243,14 @@ DOCUMENTED: tuple[Documented, ...] = (
         erratum="E35",
         explanation=(
             "The buffer by Eq. 5 is called much smaller than the one by Eq. 2, but the first is for "
-            "20 Mbit/s and the second for 104.12. For 104.12 Mbit/s Eq. 5 asks for 22.8 million byte, "
+            "20 Mbit/s and the second for 104.12. For 104.12 Mbit/s Eq. 5 gives 22.8 million byte, "
             "half as much again as Eq. 2."
         ),
         keys=_keys("glm/eq2/same-throughput"),
     ),
     Documented(
         erratum="E36",
-        explanation="The largest throughput predicted is almost twice the sum of the bandwidths in Eq. 2.",
+        explanation="The largest predicted throughput is almost twice the sum of the bandwidths in Eq. 2.",
         keys=_keys("glm/eq2/bandwidths"),
     ),
     Documented(
@@ -277,8 +276,8 @@ DOCUMENTED: tuple[Documented, ...] = (
     Documented(
         erratum="E40",
         explanation=(
-            "Two studies with the same software measured more than a factor of two apart from KU to "
-            "HiG; all other paths they share agree."
+            "From KU to HiG, two studies with the same software measured throughputs more than a "
+            "factor of two apart; all other paths they share agree."
         ),
         keys=_keys("pathmgmt/repeated/KU-HiG/TCP/KanREN-Uninett pathmgmt/repeated/KU-HiG/MPTCP/any"),
     ),
@@ -286,7 +285,7 @@ DOCUMENTED: tuple[Documented, ...] = (
         erratum="E41",
         explanation=(
             "Cubic is recommended over OLIA between continents, which PCDC confirms (UiB-HU); in "
-            "MPCOA OLIA is the faster one (SRL-HU)."
+            "MPCOA OLIA is faster (SRL-HU)."
         ),
         keys=_keys("pathmgmt/cubic-better/mpcoa/SRL-HU"),
     ),

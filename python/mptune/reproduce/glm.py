@@ -1,13 +1,12 @@
 """The GLM study (IAEAC 2018): Eq. 4 from Table IV, Eq. 5, its inverse and vertex, the worked examples.
 
-The equation is the product's own (`mptune.glm.Equation`); units are bit/s and byte as in the paper.
+The equation is mptune's own (`mptune.response.equation.Equation`); units are bit/s and byte as in the paper.
 """
 
 from collections.abc import Sequence
 from functools import partial
 
 from mptune import theory
-from mptune.glm import Equation
 from mptune.reproduce._base import (
     Check,
     Printed,
@@ -22,6 +21,7 @@ from mptune.reproduce._base import (
     taken,
 )
 from mptune.reproduce._facts import Row, buffer_bytes, claim, one, stated, table
+from mptune.response.equation import Equation
 
 _ESTIMATE = "estimate_T_bit_s_B_byte"
 
@@ -190,12 +190,12 @@ def _ends() -> tuple[float, float]:
 
 
 def _interval(low: float, high: float) -> Printed:
-    """Anything within two printed ends."""
+    """Anything between two printed ends."""
     return Printed(f"{low:.0f} to {high:.0f}", low, low, high)
 
 
 def _traditional() -> list[Check]:
-    """Eq. 2 for UiO-UiT and for the example of II-C, and what is concluded from it."""
+    """Eq. 2 for UiO-UiT and for the example of II-C, and the conclusions from it."""
     row, example = _example("Eq. 2 buffer, UiO-UiT"), _example("Eq. 2 buffer, fiber + ADSL example")
     rtts = [rounded(one["rtt_ms"]) for one in table("glm_table5_rtt")]
     rates = _bandwidths(row)
@@ -218,7 +218,7 @@ def _traditional() -> list[Check]:
 
 
 def _bandwidths(row: Row) -> list[float]:
-    """Bandwidths that Eq. 2 is worked with, Mbit/s: "...bit/s: 100000000 + 200000 + 512000*3"."""
+    """Bandwidths used in Eq. 2, Mbit/s: "...bit/s: 100000000 + 200000 + 512000*3"."""
     rates = []
     for part in row["inputs"].partition("bit/s: ")[2].split(" + "):
         bps, _, times = part.partition("*")
@@ -271,5 +271,5 @@ def _worked(key: str, row: Row, recomputed: Recomputed, note: str = "") -> Check
 
 
 def _per_byte(bits: Recomputed) -> Recomputed:
-    """Bytes for bits."""
+    """Bits as bytes."""
     return Recomputed(*(value / 8 for value in bits))

@@ -1,6 +1,6 @@
 """MPCOA (Electronics 2021): Tables 2 to 5, Eq. 13-15, and what the figures and the prose say.
 
-The models and the optimum have files of their own beside this one.
+The models and the optimum have their own files beside this one.
 """
 
 from mptune.impact import partition
@@ -71,7 +71,7 @@ def _table_3() -> list[Check]:
 
 
 def _figure_6() -> list[Check]:
-    """Gains of PCDC over FullMesh at 30 MiB, the best combination, and a baseline that cannot be."""
+    """Gains of PCDC over FullMesh at 30 MiB, the best combination, and an impossible baseline."""
     rows = table(_MEASURED, scenario="SRL-HU")
     mean = {(row["pm"], row["cc"]): row[_MEAN] for row in rows}
     improvement = one("mpcoa_prose_numbers", item="Hybla PCDC over FullMesh improvement, SRL-HU")
@@ -95,8 +95,8 @@ def _figure_6() -> list[Check]:
 def _baseline(rows: list[Row]) -> Check:
     """Throughput with all subflows under Hybla: Fig. 6 against the lowest impact factor of Table 2.
 
-    An impact factor of -40.7 means that the rest carried 41.7 times as much, and the most that was
-    measured anywhere in this scenario bounds what the rest can have carried.
+    An impact factor of -40.7 means that the rest carried 41.7 times as much; the largest measurement in this
+    scenario bounds what the rest can have carried.
     """
     lowest = min(float(row["omega_Hybla"]) for row in table("mpcoa_table2_impact_factors", scenario="SRL-HU"))
     most = max(float(row[_MEAN]) for row in rows)

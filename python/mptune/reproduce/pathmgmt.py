@@ -1,7 +1,7 @@
 """The path-management study (AINA 2017): comparisons in words, checked with the numbers beside them.
 
-The paper has no tables of results; all its numbers stand in the prose. Where another paper of the five
-measured the same thing, the two are compared too.
+The paper has no tables of results; all its numbers are in the prose. If another of the five papers measured
+the same thing, the two are compared too.
 """
 
 from collections.abc import Sequence
@@ -109,7 +109,7 @@ def _repetition(name: str, row: Row, other: str) -> Check:
 
 
 def _initial(row: Row) -> str:
-    """Which initial path a row speaks of, in one word."""
+    """Which initial path a row is about, in one word."""
     return row["path"].removeprefix("e.g. ").partition(" ")[0]
 
 

@@ -1,7 +1,7 @@
 """PCDC (LCN 2020): optional sets from impact factors, improvements, and what the prose says.
 
-Completion times are measurements; only what is said about them can be checked, and only where the values
-behind it are printed.
+Completion times are measurements; only statements about them can be checked, and only where their values are
+printed.
 """
 
 from mptune.impact import partition
@@ -19,7 +19,7 @@ _IMPACT = {
     "UiB-HU": ("pcdc_table4_if_uib_hu", "Table IV"),
 }
 
-#: What a mean printed as zero may be: the sign in front of it is all that is left of the digits cut off.
+#: What a mean printed as zero may be: its sign is all that remains of the dropped digits.
 _LEFT_OF_ZERO = {"0.00": 0.0025, "-0.00": -0.0025}
 
 
@@ -70,7 +70,7 @@ def _subsets() -> list[Check]:
 
 
 def _listed(paths: list[str] | tuple[str, ...]) -> str:
-    """Set of subflows as text, whatever order it was printed in."""
+    """Set of subflows as text, independent of the printed order."""
     return " ".join(sorted(paths))
 
 
@@ -142,7 +142,7 @@ def _rates_of_sites() -> list[Check]:
 
 
 def _completion_times() -> list[Check]:
-    """Completion times named in VI-A against the labels of Fig. 7, all of which are there (unassigned)."""
+    """Completion times named in VI-A against the labels of Fig. 7, all of which are known (unassigned)."""
     labels = [float(row["label_ms"]) for row in table("pcdc_fig7_9_completion_labels_unassigned", figure="7")]
     centre = one("pcdc_completion_time_prose", quantity="spread centre (slightly around)")
     nearest = min(labels, key=lambda label: abs(label - float(centre["value"])))

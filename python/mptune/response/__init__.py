@@ -1,6 +1,6 @@
-"""Response models by name: the one list from which `--model` and the documentation draw.
+"""Response models by name: the one list behind `--model` and the documentation.
 
-The seam itself is in `_base.py`, each model in a file of its own.
+The interface is in `_base.py`, each model in its own file.
 """
 
 from mptune.response._base import (
@@ -41,7 +41,7 @@ __all__ = [
     "t_value",
 ]
 
-#: Models with a shape of their own, the one with the fewest freedoms first.
+#: Models with their own shape, the one with the fewest degrees of freedom first.
 _SHAPES: tuple[ResponseModel, ...] = (Quadratic(), Saturating(), Monotone(), Smooth())
 
 #: Name -> model.

@@ -1,9 +1,9 @@
 """What a response model promises: throughput as a function of buffer, path manager, congestion control.
 
-MPCOA's f5 (Eq. 8) as a seam. A model is fitted to observations and answers four questions per
+MPCOA's f5 (Eq. 8) as an interface. A model is fitted to observations and answers four questions per
 (path manager, congestion control): what throughput at this buffer, with what uncertainty, where is
-the maximum, which is the smallest buffer for a wanted throughput. It chooses nothing: that is
-`mptune.selection`. A new model is one file beside this one and one line in `mptune.response`.
+the maximum, which is the smallest buffer for a wanted throughput. It chooses nothing:
+`mptune.decision.selection` does. A new model is one file beside this one and one line in `mptune.response`.
 
 Buffers are in MiB and throughputs in Mbit/s throughout, as in the papers' formulas.
 """
@@ -34,8 +34,8 @@ class Sample(NamedTuple):
 
     Attributes
     ----------
-    run : number of the run; those of the same number were measured under like conditions (the same
-        seed, the same hour). It decides nothing in a fit, and keeps runs together in a comparison.
+    run : number of the run; runs with the same number were measured under the same conditions (the same seed,
+    the same hour). A fit ignores it; a comparison keeps such runs together.
     """
 
     combination: Combination
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """A configuration over its runs: all that least squares needs to know of it.
+    """A configuration over its runs: all that least squares needs to know about it.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Curve(ABC):
     here, and overridden where a closed form exists.
     """
 
-    #: Points of the search. Features of a curve narrower than a thousandth of the range are missed.
+    #: Points of the search. It misses features narrower than a thousandth of the range.
     _POINTS = 1001
 
     @abstractmethod
@@ -166,8 +166,8 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    model : name of the model in `mptune.response.MODELS` that the curves are of.
-    comparison : the models that were compared to choose it; empty when it was asked for by name.
+    model : the curves' model, by its name in `mptune.response.MODELS`.
+    comparison : the models that were compared to choose it; empty when it was requested by name.
     r_squared : over all observations and path managers together; None as in `FitQuality`.
     warnings : sentences for the user, empty when every acceptance threshold is met.
     """
@@ -181,13 +181,13 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelError(msgspec.Struct, frozen=True, kw_only=True):
-    """How well a model predicts what it was not fitted to.
+    """How well a model predicts observations it was not fitted to.
 
     Attributes
     ----------
     rms_mbps : root mean squared error of the held-out observations, Mbit/s; None where the model could
         not be fitted without them.
-    by_pm : path manager -> the same for its observations alone.
+    by_pm : path manager -> the same for its observations only.
     """
 
     model: str
@@ -196,9 +196,9 @@ class ModelError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def acceptance_warnings(quality: FitQuality) -> list[str]:
-    """Sentences for what misses MPCOA's acceptance (section 3, step 6); the fit is used all the same.
+    """Sentences for what fails MPCOA's acceptance (section 3, step 6); the fit is used anyway.
 
-    The paper demands both and then uses a fit with R-square 0.80 (errata E10): a miss is told, and
+    The paper requires both and then uses a fit with R-square 0.80 (errata E10): a failure is reported, and
     decides nothing.
     """
     warnings = []
@@ -222,7 +222,7 @@ class ResponseModel(Protocol):
 
     #: Its key in `mptune.response.MODELS`.
     name: str
-    #: Distinct buffer sizes it needs at least.
+    #: Fewest distinct buffer sizes it needs.
     min_buffers: int
 
     def fit(self, samples: Sequence[Sample]) -> Response:
@@ -235,7 +235,7 @@ class ResponseModel(Protocol):
         ...
 
     def curves(self, configurations: Sequence[Mean]) -> dict[Combination, Curve]:
-        """Give the curves of `fit` alone, without intervals: fast enough to be repeated hundreds of times.
+        """Give only the curves of `fit`, without intervals: fast enough to repeat hundreds of times.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """A curve through values at the measured buffers, joined by straight lines.
 
-What a model without a formula is made of. Straight lines, because a smoother interpolation overshoots
-at a knee and would promise throughput that nothing measured. Level beyond the ends.
+Used by models without a formula. The lines are straight because a smoother interpolation overshoots at a knee
+and would promise throughput that nothing measured. The curve is level beyond the ends.
 """
 
 import math
@@ -62,7 +62,7 @@ class Polyline(Curve):
         return max(self._corners(low, high), key=lambda point: (point[1], -point[0]))
 
     def smallest_buffer(self, wanted: float, low: float, high: float) -> float | None:
-        """Where the curve first reaches a throughput within [low, high], MiB; None if nowhere."""
+        """Where the curve first reaches a throughput within [low, high], MiB; None if it does not."""
         previous: tuple[float, float] | None = None
         for buffer, value in self._corners(low, high):
             if value >= wanted:

@@ -1,7 +1,7 @@
-"""Models that fit each combination by itself, whatever the others do.
+"""Models that fit each combination independently of the others.
 
-Common to them: cutting the observations into combinations, and the quality of all curves of a path
-manager together. A model adds how one curve follows from one combination.
+They share the splitting of observations into combinations, and the quality of all curves of a path manager
+together. A model adds how one curve follows from one combination.
 """
 
 import math
@@ -50,14 +50,14 @@ class Data(NamedTuple):
         return sum(self.counts)
 
     def residual_squares(self, fitted: "Array") -> float:
-        """Squared residuals of all observations about a curve's values at the buffers."""
+        """Squared residuals of all observations from a curve's values at the buffers."""
         import numpy as np
 
         return float(np.array(self.counts) @ (self.values - fitted) ** 2) + self.squares
 
 
 class SeparateModel(ABC):
-    """A model whose curves do not depend on one another."""
+    """A model whose curves are independent of one another."""
 
     name: str
     min_buffers: int

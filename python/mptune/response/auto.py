@@ -1,18 +1,18 @@
-"""The model that predicts best what it has not seen: chosen by cross-validation among the others.
+"""The model that best predicts what it has not seen: chosen among the others by cross-validation.
 
 Observations are held out by buffer *and* by run: a fold leaves out some buffers and some runs, the
 models are fitted to the other buffers of the other runs, and are judged by the left-out runs at the
 left-out buffers.
 
-- By buffer, because between the swept buffers is where an optimum lies. Were only runs held out, a
-  curve through every mean would win, whatever it does between them.
-- By run too, because the runs of one number share their seed in all configurations: with one of them in
-  the fit, a model could seem to predict what it has only seen at the neighbouring buffer.
+- By buffer, because an optimum lies between the swept buffers. If only runs were held out, a curve through
+every mean would win, whatever it does between them.
+- By run too, because runs with the same number share their seed in all configurations: with one of them in
+the fit, a model could seem to predict what it has only seen at the neighbouring buffer.
 - The smallest and the largest buffer are never held out: no answer lies beyond them, and how a
   model extrapolates should not decide.
 
-One model is chosen for all combinations, by the squared error over all of them in Mbit/s: they are
-compared with one another on the same scale afterwards.
+One model is chosen for all combinations, by the squared error over all of them in Mbit/s, since they are
+later compared with one another on that scale.
 """
 
 import math
@@ -33,7 +33,7 @@ class Auto:
 
     Parameters
     ----------
-    candidates : name -> model, the simplest first; of equal ones the first is chosen.
+    candidates : name -> model, the simplest first; the first of equal ones is chosen.
     """
 
     name = "auto"
@@ -54,7 +54,7 @@ class Auto:
         judged = [error for error in errors if error.rms_mbps is not None]
         if not judged:
             raise MptuneError(
-                "no response model can be judged by these observations: some combination has fewer than "
+                "these observations cannot judge any response model: some combination has fewer than "
                 f"{self.min_buffers} buffer sizes with usable ones"
             )
         best = min(judged, key=lambda error: error.rms_mbps or 0.0)

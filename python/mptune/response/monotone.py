@@ -1,9 +1,9 @@
-"""A curve that never falls: more buffer, no less throughput, and nothing else assumed.
+"""A curve that never falls: it assumes only that more buffer gives no less throughput.
 
 Isotonic regression (Barlow et al., 1972) by pooling adjacent violators: buffers at which the means fall
-are merged until they do not, with a straight line between the measured buffers. Where throughput levels
-off it is level too, whatever the noise. It cannot follow a throughput that declines, and its interval
-ignores that the merging was chosen by the data.
+are merged until they do not, with a straight line between the measured buffers. Where throughput levels off
+the curve does too, whatever the noise. It cannot follow a declining throughput, and its interval ignores that
+the data chose the merging.
 """
 
 import math
@@ -14,7 +14,7 @@ from mptune.response._separate import Data, SeparateModel
 
 
 class Monotone(SeparateModel):
-    """Fits one non-decreasing `Polyline` per combination; see the module's text."""
+    """Fits one non-decreasing `Polyline` per combination; see the module docstring."""
 
     name = "monotone"
     #: Two ends.

@@ -1,4 +1,4 @@
-"""MPCOA's own response model: per path manager one parabola per congestion control, equally curved.
+"""MPCOA's own response model: per path manager one parabola per congestion control, all equally curved.
 
 Design of MPCOA Eq. 13-15: one intercept and one slope per congestion control, one quadratic term
 shared by all of them, one least-squares fit per path manager. The printed equations contain every
@@ -6,12 +6,12 @@ congestion control twice and are not of full rank, so no coefficient has a p-val
 E11); here the first congestion control is the reference level and the others are differences from
 it. The curves are the same.
 
-Every observation enters the fit, not the mean of its configuration: the means would hide the spread
-from R-square and p-values. Runs with the same index share a seed across configurations, so their
-errors are not wholly independent and the p-values are approximate.
+Every observation enters the fit, not the mean of its configuration: means would hide the spread from R-square
+and p-values. Runs with the same index share a seed across configurations, so their errors are not wholly
+independent and the p-values are approximate.
 
-A parabola must fall again behind its maximum. A throughput that rises and then stays level is
-misfitted by it (errata E13), which is why an optimum is confirmed by fresh trials.
+A parabola must fall after its maximum. It misfits a throughput that rises and then stays level (errata E13),
+which is why an optimum is confirmed by fresh trials.
 """
 
 import math
@@ -19,8 +19,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import MptuneError
-from mptune.glm import Equation
-from mptune.glm.equation import signed
 from mptune.response._base import (
     Combination,
     Curve,
@@ -32,6 +30,7 @@ from mptune.response._base import (
     r_squared,
     t_value,
 )
+from mptune.response.equation import Equation, signed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +94,7 @@ class Parabola(Curve):
 
 
 class Quadratic:
-    """Fits one `Parabola` per combination; see the module's text."""
+    """Fits one `Parabola` per combination; see the module docstring."""
 
     name = "quadratic"
     #: A parabola has three coefficients.
@@ -173,7 +172,7 @@ class _Design:
         ]
 
     def selection(self, cc: str) -> "NDArray[np.float64]":
-        """Matrix that makes c0, c1 and c2 of a congestion control of the coefficients."""
+        """Matrix that turns the coefficients into c0, c1 and c2 of a congestion control."""
         import numpy as np
 
         to_c = np.zeros((3, self.matrix.shape[1]))
@@ -188,7 +187,7 @@ class _Design:
 
 
 class _PathManagerFit:
-    """The fit of one path manager: coefficients, quality, and the curves cut out of it."""
+    """The fit of one path manager: coefficients, quality, and the resulting curves."""
 
     def __init__(self, pm: str, samples: Sequence[Sample]) -> None:
         import numpy as np

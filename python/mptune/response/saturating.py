@@ -1,16 +1,16 @@
-"""Throughput that rises and then stays level: `t0 + r (1 - exp(-(bs / b0)^h))`, with a decline if need be.
+"""Throughput that rises and then stays level: `t0 + r (1 - exp(-(bs / b0)^h))`, with a decline if needed.
 
-What a buffer does: as long as it is the limit, throughput grows with it, and beyond some b0 the network
-is the limit. A growth curve of the Weibull type (Ratkowsky, 1983): h = 1 is the exponential approach,
-larger h a sharper knee. A decline `- d bs` behind the peak (queues that grow with the buffer) is added
-where it explains significantly more, at 5 %. Each combination has its own coefficients.
+As long as the buffer is the limit, throughput grows with it; beyond some b0 the network is the limit. A
+growth curve of the Weibull type (Ratkowsky, 1983): h = 1 is the exponential approach, larger h a sharper
+knee. A decline `- d bs` after the peak (queues that grow with the buffer) is added if it explains
+significantly more, at 5 %. Each combination has its own coefficients.
 
-t0, the throughput without a buffer, is not negative: where least squares would have it so, it is 0.
-Otherwise a knee between two measured buffers could be put anywhere by a steep enough rise.
+t0, the throughput without a buffer, is not negative: where least squares would make it so, it is 0. Otherwise
+a steep enough rise could put a knee anywhere between two measured buffers.
 
-Given b0 and h the rest is linear least squares, so the fit is a search over these two alone (variable
-projection, Golub and Pereyra, 1973): certain, and fast. The interval is the linear approximation at
-the optimum, b0 counted as estimated and h as known.
+Given b0 and h the rest is linear least squares, so the fit is a search over only these two (variable
+projection, Golub and Pereyra, 1973): reliable and fast. The interval is the linear approximation at the
+optimum, with b0 treated as estimated and h as known.
 """
 
 import math
@@ -24,10 +24,10 @@ from mptune.response._separate import Data, SeparateModel
 if TYPE_CHECKING:
     from mptune.response._separate import Array
 
-#: Values of h that are tried: exponential, bell-shaped, and nearly a straight line into a corner.
+#: Values of h to try: exponential, bell-shaped, and nearly a straight line into a corner.
 _SHAPES = (1.0, 2.0, 4.0)
 
-#: Values of b0 that are tried for each h, before the best is refined.
+#: Values of b0 to try for each h, before the best is refined.
 _SCALES = 40
 
 #: Share of the squared residuals below which refining b0 further gains nothing.
@@ -46,7 +46,7 @@ class Growth(Curve):
     linear : t0 (Mbit/s), r (Mbit/s), d (Mbit/s per MiB); t0 and d are not negative.
     b0 : MiB.
     h : shape, no unit.
-    covariance : of t0, r, d and log b0, without t0 or d where that is 0; None without a degree of freedom.
+    covariance : of t0, r, d and log b0, without t0 or d if that is 0; None without a degree of freedom.
     t_value : two-sided quantile of Student's t that goes with it.
     """
 
@@ -69,8 +69,8 @@ class Growth(Curve):
     def interval(self, buffer_mib: float) -> tuple[float, float] | None:
         """95 % interval of the mean, Mbit/s; None where the data do not determine the curve.
 
-        They do not when only one of the buffers lies on the rise: the linear approximation would then have
-        the mean anywhere.
+        They do not when only one of the buffers lies on the rise: the linear approximation could then put the
+        mean anywhere.
         """
         if self._covariance is None:
             return None
@@ -127,12 +127,12 @@ class Growth(Curve):
         return float(self.b0 * max(1 - 1 / self.h, 0.0) ** (1 / self.h))
 
     def _peak(self, high: float) -> float:
-        """Where the slope falls to 0 behind the steepest point; `high` if it does not before."""
+        """Where the slope falls to 0 after the steepest point; `high` if not before that."""
         left = max(self._steepest(), 1e-9 * self.b0)
         return _zero(self._slope, left, high) if left < high and self._slope(left) > 0 else min(left, high)
 
     def _valley(self, low: float, top: float) -> float:
-        """A buffer from which the curve only rises up to its peak."""
+        """A buffer from which the curve only rises until its peak."""
         steepest = self._steepest()
         if not low < steepest < top or self._slope(low) >= 0:
             return low
@@ -140,7 +140,7 @@ class Growth(Curve):
 
 
 class Saturating(SeparateModel):
-    """Fits one `Growth` per combination; see the module's text."""
+    """Fits one `Growth` per combination; see the module docstring."""
 
     name = "saturating"
     #: t0, r and b0; the decline needs one more and is then not considered.
@@ -183,8 +183,8 @@ class _Found(NamedTuple):
     def scatter(self, data: Data) -> tuple[float, int] | None:
         """Variance of an observation, (Mbit/s)^2, and its degrees of freedom; None where there are none.
 
-        From all residuals; but from those of the means alone where the curve significantly misses the
-        means (the runs at a buffer that the curve misses are all off by the same, and count once).
+        From all residuals, or only from those of the means if the curve significantly misses the means (runs
+        at a buffer that the curve misses are all off by the same amount, and count once).
         """
         from scipy.special import fdtrc
 
@@ -234,7 +234,7 @@ def _search(data: Data, *, decline: bool) -> _Found:
         vertex = _vertex((ends[0], x, ends[1]), (left.squares, before, right.squares))
         peak = [] if vertex is None else [_solve(data, math.exp(vertex), h, decline=decline)]
         best = min([best, left, right, *peak], key=lambda one: one.squares)
-        # No gain: the minimum is found. Where t0 turns 0 the squares have a kink, and it takes longer.
+        # No gain: the minimum is found. Where t0 becomes 0 the squares have a kink, and it takes longer.
         if best.squares >= before * (1 - _GAIN):
             break
     return best
@@ -274,9 +274,9 @@ def _solve(data: Data, b0: float, h: float, *, decline: bool) -> _Found:
 def _grid(
     buffers: tuple[float, ...], counts: tuple[int, ...], decline: bool
 ) -> "tuple[list[tuple[float, float]], Array, Array, Array]":
-    """All (b0, h) of the search, and for each what its weighted design does.
+    """All (b0, h) of the search, each with the effect of its weighted design.
 
-    Orthonormal bases with and without the intercept, and the row that makes t0 of the observations.
+    Orthonormal bases with and without the intercept, and the row that gives t0 from the observations.
     """
     import numpy as np
 
@@ -299,15 +299,15 @@ def _columns(buffers: tuple[float, ...], b0: float, h: float, decline: bool) -> 
 
 
 def _range_of_b0(buffers: tuple[float, ...], h: float) -> tuple[float, float]:
-    """Smallest and largest b0 that the buffers can tell."""
+    """Smallest and largest b0 that the buffers can determine."""
     return buffers[0] / _MOST ** (1 / h), buffers[-1] / _LEAST ** (1 / h)
 
 
 def _significant(data: Data, level: _Found, falling: _Found) -> bool:
-    """Whether a decline is one, and explains more than chance: partial F test over the means.
+    """Whether there is a decline that explains more than chance: partial F test over the means.
 
-    Over the means, because a curve that misses a knee would otherwise find a decline significant that
-    only bends it back towards the plateau.
+    Over the means, because otherwise a curve that misses a knee would find a decline significant that only
+    bends it back towards the plateau.
     """
     from scipy.special import fdtrc
 

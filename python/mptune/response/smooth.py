@@ -2,13 +2,12 @@
 
 The values of a natural cubic smoothing spline (Green and Silverman, 1994, chapter 2) at the measured
 buffers, with a straight line between them. Its roughness is measured over the logarithm of the buffer:
-throughput changes fast at small buffers and hardly at large ones. How smooth is decided for each
-combination by generalised cross-validation (Craven and Wahba, 1979) over all observations, so the
-scatter between runs tells noise from shape.
+throughput changes fast at small buffers and hardly at large ones. Generalised cross-validation (Craven and
+Wahba, 1979) over all observations decides the smoothness of each combination, so the scatter between runs
+separates noise from shape.
 
-It assumes nothing, and so it also follows a dip or a decline; it needs as many buffer sizes as the
-shape has turns. Its interval is Nychka's (1988), right on the average over the buffers and too narrow
-at a sharp knee.
+It assumes nothing, so it also follows a dip or a decline; it needs as many buffer sizes as the shape has
+turns. Its interval is Nychka's (1988), correct on average over the buffers and too narrow at a sharp knee.
 """
 
 from functools import lru_cache
@@ -24,12 +23,12 @@ if TYPE_CHECKING:
 #: Steps of the search for the smoothness, from "through every mean" to "a straight line in log buffer".
 _STEPS = 80
 
-#: Fewer degrees of freedom than this say nothing about the scatter.
+#: With fewer degrees of freedom than this the scatter is unknown.
 _MIN_DEGREES = 0.5
 
 
 class _Basis(NamedTuple):
-    """Smoother of one grid in the directions in which it acts by a factor each.
+    """Smoother of one grid, in the directions in which it multiplies by a factor.
 
     Attributes
     ----------
@@ -44,10 +43,10 @@ class _Basis(NamedTuple):
 
 
 class Smooth(SeparateModel):
-    """Fits one smoothing `Polyline` per combination; see the module's text."""
+    """Fits one smoothing `Polyline` per combination; see the module docstring."""
 
     name = "smooth"
-    #: Two ends; with them alone it is the straight line.
+    #: Two ends; with only these it is the straight line.
     min_buffers = 2
 
     def curve(self, data: Data, *, with_errors: bool) -> Curve:
@@ -80,7 +79,7 @@ def _basis(buffers: tuple[float, ...], counts: tuple[int, ...]) -> _Basis:
     roots = np.sqrt(np.array(counts, dtype=float))
     roughness = _roughness(np.log(np.array(buffers))) / np.outer(roots, roots)
     penalties, vectors = np.linalg.eigh(roughness)
-    # A straight line has no roughness, but for rounding; the others are what smoothing acts upon.
+    # A straight line has no roughness, except for rounding; smoothing acts on the others.
     penalties[: min(2, len(buffers))] = 0.0
     rough = penalties[2:] if len(buffers) > 2 else np.ones(1)
     weights = np.geomspace(1e-4 / rough[-1], 1e4 / rough[0], _STEPS)

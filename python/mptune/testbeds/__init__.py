@@ -1,16 +1,17 @@
-"""Testbeds: where trials are measured. One file each; this is their list.
+"""Testbeds: where trials are measured. Each has its own file; this one lists them.
 
-`create(name)` makes one; `names(kind)` gives the algorithm names that every trial is made of, from
-the lists of the core. What a trial and an observation are stands in `_base`.
+`create(name)` makes one; `names(kind)` gives the names of algorithms for trials, from the lists of the
+core. `_base` defines trials and observations.
 """
 
 from collections.abc import Callable
 from typing import Literal
 
 from mptune import _core
-from mptune.errors import InputError
+from mptune.errors import InputError, one_of
 from mptune.testbeds._base import (
     BIN_NS,
+    LINUX,
     MSS,
     BackgroundObservation,
     Observation,
@@ -18,12 +19,14 @@ from mptune.testbeds._base import (
     SubflowObservation,
     Testbed,
     Trial,
+    as_linux,
 )
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.simulated import SimulatedTestbed
 
 __all__ = [
     "BIN_NS",
+    "LINUX",
     "MSS",
     "TESTBEDS",
     "BackgroundObservation",
@@ -32,6 +35,7 @@ __all__ = [
     "SubflowObservation",
     "Testbed",
     "Trial",
+    "as_linux",
     "create",
     "names",
 ]
@@ -48,10 +52,10 @@ def create(name: str) -> Testbed:
 
     Raises
     ------
-    InputError : there is none of that name.
+    InputError : there is no testbed with that name.
     """
     if name not in TESTBEDS:
-        raise InputError("--testbed", "", f"one of {', '.join(TESTBEDS)} expected, found {name!r}")
+        raise InputError("--testbed", "", one_of(TESTBEDS, name))
     return TESTBEDS[name]()
 
 

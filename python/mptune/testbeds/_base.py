@@ -1,14 +1,15 @@
 """Trial, Observation, and the one verb a testbed has: `run(trial) -> Observation`.
 
-This is the seam between what is asked (campaigns, impact factors, the CLI) and where it is
-measured (simulator, kernel namespaces, hosts). It holds no algorithm. A new testbed is one file
-beside this one and one line in `mptune.testbeds`.
+This is the interface between the users of trials (campaigns, impact factors, the CLI) and the places where
+they are measured (simulator, kernel namespaces, hosts). It has no algorithm. A new testbed is one file next
+to this one and one line in `mptune.testbeds`.
 """
 
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
+from mptune.errors import Failure
 from mptune.topology import Topology
 
 #: Width of one bin of every throughput series, nanoseconds (100 ms).
@@ -19,13 +20,13 @@ MSS = 1448
 
 
 class ScriptedAction(msgspec.Struct, frozen=True, kw_only=True):
-    """Something done to a path from outside while the trial runs.
+    """An action on a path, from outside, while the trial runs.
 
     `standby` withdraws the path's subflows from carrying data (as MP_PRIO does, RFC 8684 section 3.3.8,
-    but not even as last resort: a withdrawn subflow stays silent), `active` readmits them;
+    but a withdrawn subflow stays silent even as a last resort), `active` readmits them;
     `down`/`up` cut and restore the path itself; `remove`/`add` withdraw its remote address and announce it
-    again (REMOVE_ADDR, ADD_ADDR, RFC 8684 section 3.4): both ends close its subflows, and what they carried
-    goes to others.
+    again (REMOVE_ADDR, ADD_ADDR, RFC 8684 section 3.4): both ends close its subflows, and other subflows
+    carry their data.
     """
 
     at_ns: int
@@ -34,7 +35,7 @@ class ScriptedAction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """One measurement to do. Exactly one of `duration_ns` (saturated sender) or `transfer_bytes`.
+    """One measurement to make, with exactly one of `duration_ns` (saturated sender) and `transfer_bytes`.
 
     Attributes
     ----------
@@ -44,18 +45,16 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         shared window is full (Raiciu et al., NSDI 2012, section 4.2).
     buffer_bytes : connection-level send buffer and receive buffer, bytes each: of payload, or with the
         accounting "linux" the value given to SO_SNDBUF and SO_RCVBUF, as on the kernel.
-    accounting : what the simulator charges the buffers with: "payload", or "linux" for socket memory as the
+    accounting : what counts as buffer use in the simulator: "payload", or "linux" for socket memory as the
         kernel counts it (docs/explanation/buffers.md). The kernel has only its own.
     tso : the simulator's segments leave in bursts, as with segmentation offload.
-    duration_ns : saturated sender for so long, counted from the first SYN.
-    transfer_bytes : transfer of so many payload bytes, measured to its last byte in order.
-    deadline_ns : give a transfer up after so long (it is then reported as failed).
+    duration_ns : saturated sender for this long, counted from the first SYN.
+    transfer_bytes : transfer of this many payload bytes, measured to its last byte in order.
+    deadline_ns : give up a transfer after this long (it is then reported as failed).
     initial_path : label of the path of the MP_CAPABLE handshake; None leaves it to the path manager.
-    active : labels of the subflows that carry data (PCDC's optional set); None means the path
-        manager's own choice (all of them).
-    standby_order : labels of the standby subflows, best impact factor first (take-over order).
-    class_bytes : PCDC's data-size class limits (L1 up to the first, L2 up to the second, L3 above).
-    ndiffports : subflows of the ndiffports path manager.
+    pm_options : options of the path manager by name (see `mptune.path_managers`); paths by label.
+    size_known : the path manager knows in advance how much there is to send (no limit for a saturated
+        sender); otherwise it sees only what was sent so far.
     script : scripted actions, in any order.
     """
 
@@ -72,18 +71,28 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     accounting: str = "payload"
     tso: bool = False
     initial_path: str | None = None
-    active: tuple[str, ...] | None = None
-    standby_order: tuple[str, ...] = ()
-    class_bytes: tuple[int, int] = (512 * 1024, 1024 * 1024)
-    ndiffports: int = 2
+    pm_options: dict[str, Any] = {}
+    size_known: bool = True
     mss: int = MSS
     script: tuple[ScriptedAction, ...] = ()
 
 
-class SubflowObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """What one subflow did. `bins` are payload bytes first delivered by it, per 100 ms.
+#: Settings that give the simulator the transport of upstream Linux: its scheduler and memory accounting.
+LINUX = {"scheduler": "kernel", "accounting": "linux"}
 
-    `counters` hold what else the testbed counts, by name: segments sent, recoveries, reductions and so on.
+
+def as_linux(trial: Trial) -> Trial:
+    """The same trial with the transport of upstream Linux, to compare the simulator with the kernel.
+
+    The kernel has no other transport, so both trials are the same for it.
+    """
+    return msgspec.structs.replace(trial, **LINUX)
+
+
+class SubflowObservation(msgspec.Struct, frozen=True, kw_only=True):
+    """What one subflow did. `bins` are payload bytes that it delivered first, per 100 ms.
+
+    `counters` has the testbed's other counters by name: segments sent, recoveries, reductions and so on.
     """
 
     path: str
@@ -98,7 +107,7 @@ class SubflowObservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackgroundObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """What one background TCP connection did in the time it had data to send."""
+    """What one background TCP connection did while it had data to send."""
 
     path: str
     duration_ns: int
@@ -107,10 +116,10 @@ class BackgroundObservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trial gave. `bins` are payload bytes delivered in order, per 100 ms from the first SYN.
+    """Result of a trial. `bins` are payload bytes delivered in order, per 100 ms from the first SYN.
 
-    `failed` is the reason when the trial gave no usable number; the numbers are then what was
-    measured up to the failure and must not enter any statistic.
+    `failed` is the reason if the trial gave no usable number; the numbers are then those measured up to the
+    failure, and no statistics may include them.
     """
 
     testbed: str
@@ -119,7 +128,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     bins: list[int]
     subflows: list[SubflowObservation]
     completion_ns: int | None = None
-    failed: str | None = None
+    failed: Failure | None = None
     background: list[BackgroundObservation] = []
     metadata: dict[str, bool | int | float | str] = {}
 
@@ -133,7 +142,7 @@ class Testbed(Protocol):
     """Where trials are run."""
 
     name: str
-    #: How many trials may run side by side without disturbing each other (None: one per core).
+    #: Number of trials that can run in parallel without disturbing each other (None: one per core).
     parallel: int | None
 
     def run(self, trial: Trial) -> Observation:

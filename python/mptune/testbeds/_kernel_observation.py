@@ -1,9 +1,9 @@
-"""What came out of a trial on the kernel, as an observation; and whether it is to be believed.
+"""The observation of a trial on the kernel, and whether it can be trusted.
 
-A trial is *overloaded*, and so failed, when the machine was too busy for real time: one packet in a hundred
-left the emulator more than 1 ms late, packets were lost that the network model did not lose, or the meter
-waited for a processor for more than 5 % of the time. The numbers of such a trial are the machine's, not
-MPTCP's. A busy machine alone is no reason: emulator and meter go before everything else, where they may.
+A trial is *overloaded*, and has therefore failed, if the machine was too busy for real time: one packet in a
+hundred left the emulator more than 1 ms late, packets were lost that the network model did not lose, or the
+meter waited for a processor for more than 5 % of the time. Such a trial measures the machine, not MPTCP. A
+busy machine alone is not a reason: emulator and meter have priority over everything else, if permitted.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
+from mptune.errors import Failure
 from mptune.testbeds._base import BIN_NS, Observation, SubflowObservation, Trial
 
 if TYPE_CHECKING:
-    from mptune.linux.course import Outcome, Plan
+    from mptune.linux.kernel_trial import Outcome, Plan
 
-#: Lateness of the emulator at the 99th percentile up to which a trial is believed, nanoseconds.
+#: Largest accepted lateness of the emulator at the 99th percentile, nanoseconds.
 _LATE_NS = 1_000_000
 #: Share of the trial that the meter may have waited for a processor.
 _WAITED = 0.05
@@ -33,17 +34,17 @@ def observe(trial: Trial, plan: Plan, outcome: Outcome, busy: float) -> Observat
 
     Parameters
     ----------
-    plan : what the processes were told.
+    plan : the instructions that the processes were given.
     busy : share of all processors that was in use during the trial.
     """
     result: dict[str, Any] = outcome.result or {}
-    failed = outcome.failed or result.get("failed")
+    failed = outcome.failed or _failure(result)
     fine = BIN_NS // plan.meter["bin_ns"]
     metadata = _metadata(plan, outcome, busy) | _take_over(plan, result)
     overload = _overload(outcome)
     if overload:
         metadata["overloaded"] = "; ".join(overload)
-        failed = failed or f"overloaded: {metadata['overloaded']}"
+        failed = failed or Failure("overloaded", f"overloaded: {metadata['overloaded']}")
     return Observation(
         testbed="namespaces",
         duration_ns=result.get("duration_ns", 0),
@@ -56,8 +57,13 @@ def observe(trial: Trial, plan: Plan, outcome: Outcome, busy: float) -> Observat
     )
 
 
+def _failure(result: dict[str, Any]) -> Failure | None:
+    """Why the meter has no usable number, if so."""
+    return Failure(result["failed_kind"], result["failed"]) if result.get("failed") else None
+
+
 def processor_shares(outcome: Outcome) -> dict[str, float]:
-    """Processors that emulator and meter used on average, as far as they told."""
+    """Processors that emulator and meter used on average, as far as they reported it."""
     shares = {}
     for name, said, span in (
         ("emulator", outcome.report, "elapsed_ns"),
@@ -74,14 +80,14 @@ def _waited_share(outcome: Outcome) -> float:
 
 
 def _overload(outcome: Outcome) -> list[str]:
-    """Why a trial is not to be believed."""
+    """Why a trial cannot be trusted."""
     reasons = []
     report = outcome.report or {}
     late = report.get("late_p99_ns", 0)
     if late > _LATE_NS:
-        reasons.append(f"1 % of the packets was {late / 1e6:.1f} ms late or more")
+        reasons.append(f"1 % of the packets were at least {late / 1e6:.1f} ms late")
     if report.get("overflow"):
-        reasons.append(f"{report['overflow']} packets were lost outside of the network model")
+        reasons.append(f"{report['overflow']} packets were lost outside the network model")
     waited = _waited_share(outcome)
     if waited > _WAITED:
         reasons.append(f"the meter waited for a processor for {waited:.1%} of the time")
@@ -113,7 +119,7 @@ def _coarse(bins: list[int], fine: int) -> list[int]:
 
 
 def _take_over(plan: Plan, result: dict[str, Any]) -> Metadata:
-    """Time from the first cut of a path until data went on arriving, ms; nothing without a cut."""
+    """Time from the first cut of a path until data arrived again, ms; empty without a cut."""
     script = plan.script
     cuts = [index for index, action in enumerate(script) if action.action == "down"]
     if not cuts:
@@ -128,7 +134,7 @@ def _take_over(plan: Plan, result: dict[str, Any]) -> Metadata:
 def silence_s(bins: list[int], width_s: float, cut_s: float, until_s: float) -> float:
     """Seconds from a cut to the end of the longest silence that began between it and `until_s`.
 
-    0 where no two bins in a row stayed empty. A silence that lasts to the last bin ends there.
+    0 if no two consecutive bins stayed empty. A silence that lasts to the last bin ends there.
     """
     first = math.floor(cut_s / width_s)
     silences, at = [], first
@@ -162,7 +168,7 @@ def _metadata(plan: Plan, outcome: Outcome, busy: float) -> Metadata:
 
 
 def _of_emulator(report: dict[str, Any]) -> Metadata:
-    """Lateness in ms, packets, and what links dropped."""
+    """Lateness in ms, and packets, bytes and unroutable packets."""
     metadata: Metadata = {
         f"emulator_late_{which}_ms": report[f"late_{which}_ns"] / 1e6
         for which in ("p50", "p99", "max")
@@ -175,7 +181,7 @@ def _of_emulator(report: dict[str, Any]) -> Metadata:
 
 
 def _of_manager(outcome: Outcome) -> Metadata:
-    """What the path manager did, when (ms), and what went wrong; the time to take over as it saw it."""
+    """Actions of the path manager with times (ms), its problems, and the take-over time it measured."""
     metadata: Metadata = {}
     for connection in outcome.managed:
         changes = [
@@ -185,23 +191,23 @@ def _of_manager(outcome: Outcome) -> Metadata:
         metadata["path_manager_changes"] = ", ".join(changes)
         metadata["path_manager_problems"] = "; ".join(connection["problems"])
         for outage in connection["outages"]:
-            told = [f"lost at {_ms(outage['detected_ns'], outcome):.0f} ms"]
+            events = [f"lost at {_ms(outage['detected_ns'], outcome):.0f} ms"]
             if outage["carrying_ns"] is not None:
                 took = (outage["carrying_ns"] - outage["last_heard_ns"]) / 1e6
-                told.append(f"{', '.join(outage['successors'])} after {took:.0f} ms")
+                events.append(f"{', '.join(outage['successors'])} after {took:.0f} ms")
             if outage["restored_ns"] is not None:
-                told.append(f"restored at {_ms(outage['restored_ns'], outcome):.0f} ms")
-            metadata[f"outage {outage['path']}"] = ", ".join(told)
+                events.append(f"restored at {_ms(outage['restored_ns'], outcome):.0f} ms")
+            metadata[f"outage {outage['path']}"] = ", ".join(events)
     return metadata
 
 
 def _ms(at_ns: int, outcome: Outcome) -> float:
-    """Time since the connection was asked for."""
+    """Time since the connection was requested, ms."""
     return (at_ns - outcome.started_ns) / 1e6
 
 
 def _of_meter(result: dict[str, Any]) -> Metadata:
-    """Buffers asked for and in force, congestion control in force, fallback, and what the kernel counted."""
+    """Buffers requested and in effect, congestion control in effect, fallback, and the kernel's counters."""
     metadata: Metadata = {f"requested_{name}": size for name, size in result.get("requested", {}).items()}
     metadata |= {f"effective_{name}": size for name, size in result.get("effective", {}).items()}
     for key in ("cc_effective", "fallback", "reinjected_bytes"):

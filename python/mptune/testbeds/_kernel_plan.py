@@ -1,6 +1,6 @@
-"""A trial as the processes of the namespaces testbed are told it: labels become numbers and addresses.
+"""A trial as instructions for the processes of the namespaces testbed: labels become numbers and addresses.
 
-It decides what a trial cannot ask of the kernel, and when silence is a stall.
+It decides which trials the kernel cannot run, and when silence is a stall.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from mptune.testbeds._base import BIN_NS, MSS, Trial
 
 if TYPE_CHECKING:
     from mptune.linux.assignment import Assignment
-    from mptune.linux.course import Action, Plan
+    from mptune.linux.kernel_trial import Action, Plan
 
-#: The kernel's one scheduler, by its name in the core's list and as `Trial` leaves it.
+#: The kernel's only scheduler: its name in the core's list, and the default of `Trial`.
 _SCHEDULERS = ("kernel", "minrtt")
 
-#: A connection without progress for so long is stalled, nanoseconds. The kernel's deadlocks last 15 s and
+#: A connection without progress for this long is stalled, nanoseconds. The kernel's deadlocks last 15 s or
 #: longer, recoveries from lost segments fractions of a second.
 STALL_NS = 3_000_000_000
 #: The same in round-trip times of the slowest path.
 _STALL_RTTS = 20
 
-#: Width of the bins of a trial whose take-over time is wanted, nanoseconds.
+#: Width of the bins of a trial whose take-over time is measured, nanoseconds.
 _FINE_NS = 10_000_000
 
 
@@ -38,16 +38,18 @@ def check(trial: Trial) -> None:
 
     congestion.check(trial.cc)
     if trial.scheduler not in _SCHEDULERS:
-        expected = f"expected kernel, the only one it has, found {trial.scheduler}"
+        expected = f"expected kernel, the only one on the kernel, found {trial.scheduler}"
         raise InputError("--scheduler", "", expected)
     if trial.opportunistic:
-        raise InputError("--opportunistic", "", "expected only in the simulator: this kernel does not do it")
+        raise InputError(
+            "--opportunistic", "", "expected only in the simulator: the kernel does not support it"
+        )
     if trial.mss != MSS:
-        raise InputError("mss", "", f"expected {MSS}, as the kernel chooses its own, found {trial.mss}")
+        raise InputError("mss", "", f"expected {MSS}, because the kernel chooses its own, found {trial.mss}")
 
 
 def stall_ns(trial: Trial) -> int:
-    """No progress for so long is a stall: longer than any recovery, and than what the script may cut."""
+    """Time without progress that is a stall: longer than any recovery, and than any cut by the script."""
     rtt = max(path.base_rtt_ns for path in trial.topology.paths)
     patience = max(STALL_NS, _STALL_RTTS * rtt)
     if trial.script:
@@ -56,27 +58,26 @@ def stall_ns(trial: Trial) -> int:
 
 
 def plan(trial: Trial, kernel_cc: str) -> Plan:
-    """What the processes are to do; `kernel_cc` is the congestion control's name in the kernel.
+    """Instructions for the processes; `kernel_cc` is the congestion control's name in the kernel.
 
     Raises
     ------
-    InputError : a label that is none, or an option that the path manager cannot have.
+    InputError : an unknown label, or an option that the path manager does not have.
     """
-    from mptune.linux import addresses, course
-    from mptune.linux.assignment import Policy
+    from mptune.linux import addresses, kernel_trial
+    from mptune.linux.assignment import start
 
     topology = trial.topology
     named = addresses.interfaces(topology)
     assignment = _assignment(trial)
-    initial = topology.path(
-        trial.initial_path or Policy(assignment).initial_path(topology.initial_path), "initial path"
-    )
-    return course.Plan(
+    begins = start(assignment, topology.initial_path)
+    initial = topology.path(trial.initial_path or begins.initial_path, "initial path")
+    return kernel_trial.Plan(
         interfaces=named,
         network=topology.network(),
         seed=trial.seed,
         assignment=assignment,
-        meter=_meter(trial, kernel_cc),
+        meter=_meter(trial, kernel_cc, begins.thresholds),
         initial=(named["local"][initial.local_index].ipv4, named["remote"][initial.remote_index].ipv4),
         script=_script(trial),
         limit_s=_limit_ns(trial) / 1e9,
@@ -87,21 +88,19 @@ def _assignment(trial: Trial) -> Assignment:
     """The path manager with its options."""
     from mptune.linux import assignment
 
+    size = assignment.SATURATED if trial.transfer_bytes is None else trial.transfer_bytes
     return assignment.Assignment(
         pm=trial.pm,
         paths=assignment.kernel_paths(trial.topology),
-        transfer_bytes=assignment.SATURATED if trial.transfer_bytes is None else trial.transfer_bytes,
-        active=trial.active,
-        standby_order=trial.standby_order,
-        class_bytes=trial.class_bytes,
-        ndiffports=trial.ndiffports,
+        transfer_bytes=size if trial.size_known else None,
+        pm_options=trial.pm_options,
         lsrr_honoured=trial.topology.lsrr_honoured,
     )
 
 
 def _script(trial: Trial) -> tuple[Action, ...]:
     """Scripted actions in order of time."""
-    from mptune.linux.course import Action
+    from mptune.linux.kernel_trial import Action
 
     labels = [path.label for path in trial.topology.paths]
     actions = []
@@ -112,8 +111,8 @@ def _script(trial: Trial) -> tuple[Action, ...]:
     return tuple(actions)
 
 
-def _meter(trial: Trial, kernel_cc: str) -> dict[str, Any]:
-    """What is sent, and how it is watched."""
+def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any]:
+    """What is sent, and how it is measured."""
     cuts = any(action.action == "down" for action in trial.script)
     return {
         "cc": kernel_cc,
@@ -123,7 +122,7 @@ def _meter(trial: Trial, kernel_cc: str) -> dict[str, Any]:
         "deadline_ns": _limit_ns(trial),
         "bin_ns": _FINE_NS if cuts else BIN_NS,
         "stall_ns": stall_ns(trial),
-        "thresholds_bytes": list(trial.class_bytes),
+        "thresholds_bytes": thresholds,
         "mptcp": True,
         "seed": trial.seed,
     }

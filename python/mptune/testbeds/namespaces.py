@@ -1,8 +1,8 @@
 """The namespaces testbed: trials on this machine's own MPTCP, between two network namespaces.
 
-The network between them is the simulator's, carried by the emulator in real time; everything above it is the
-kernel. What a trial becomes there is `_kernel_plan`, what came out `_kernel_observation`, and what happens
-in between `mptune.linux.course`.
+The network between them is the simulator's, run by the emulator in real time; everything above it is the
+kernel. `_kernel_plan` prepares a trial, `mptune.linux.kernel_trial` runs it, and `_kernel_observation`
+evaluates it.
 """
 
 import os
@@ -15,16 +15,16 @@ from mptune.testbeds._kernel_plan import stall_ns
 
 __all__ = ["NamespacesTestbed", "stall_ns"]
 
-#: Trials for each processor that are let in when there is room for them.
+#: Largest number of trials per processor that wait to be admitted or run.
 _WAITING = 4
 
 
 class NamespacesTestbed:
-    """Runs trials on the kernel, as many at once as the processors have room for.
+    """Runs trials on the kernel, as many at once as the processors can take.
 
     Raises
     ------
-    MptuneError : this machine cannot do it; the message says what is missing.
+    MptuneError : this machine cannot run them; the message says what is missing.
     """
 
     name = "namespaces"
@@ -32,15 +32,16 @@ class NamespacesTestbed:
     def __init__(self) -> None:
         if sys.platform != "linux":
             raise MptuneError("--testbed namespaces: needs Linux")
-        from mptune.linux import doctor, machine, marker
+        from mptune.linux import doctor, processor_load
+        from mptune.linux.sandbox import leftovers
 
-        marker.end_strays()
+        leftovers.end_strays()
         missing = doctor.obstacle()
         if missing is not None:
-            raise MptuneError(f"--testbed namespaces: {missing} (mptune doctor tells more)")
-        # As many as wait at the gate: trials over slow links need a small part of a processor each.
+            raise MptuneError(f"--testbed namespaces: {missing} (see mptune doctor)")
+        # The gate limits them further: trials over slow links need only a small part of a processor each.
         self.parallel: int | None = _WAITING * len(os.sched_getaffinity(0))
-        self._gate = machine.Gate()
+        self._gate = processor_load.Gate()
 
     def check(self, trial: Trial) -> None:
         """Refuse what the kernel cannot do, without running it.
@@ -52,11 +53,11 @@ class NamespacesTestbed:
         _kernel_plan.check(trial)
 
     def run(self, trial: Trial) -> Observation:
-        """Run one trial; one that was overloaded is repeated once, alone.
+        """Run one trial; an overloaded one is repeated once, alone.
 
         Raises
         ------
-        InputError : the kernel cannot do what the trial asks for.
+        InputError : the kernel cannot run such a trial.
         KeyboardInterrupt : Ctrl-C, or `interrupt` from another thread.
         """
         self.check(trial)
@@ -70,20 +71,20 @@ class NamespacesTestbed:
         return again
 
     def interrupt(self) -> None:
-        """Break off what is running; nothing is run any more.
+        """Abort running trials; no further trial is run.
 
-        It stays that way: a thread may be just about to begin a trial, and a trial takes its time.
+        This is permanent: a thread may be just about to start a trial, and trials take long.
         """
         self._gate.close()
 
     def _measure(self, trial: Trial) -> Observation:
-        from mptune.linux import bpf, course
-        from mptune.linux.machine import Load
+        from mptune.linux import bpf, kernel_trial
+        from mptune.linux.processor_load import Load
 
         with bpf.loaded([trial.cc]) as kernel_names:
             plan = _kernel_plan.plan(trial, kernel_names[trial.cc])
             before = Load.now()
-            outcome = course.run(plan, lambda: self._gate.closed)
+            outcome = kernel_trial.run(plan, lambda: self._gate.closed)
             busy = before.share_until(Load.now())
         self._gate.learn(sum(_kernel_observation.processor_shares(outcome).values()))
         return _kernel_observation.observe(trial, plan, outcome, busy)

@@ -1,12 +1,12 @@
 """The simulated testbed: trials in the packet-level core, in virtual time.
 
-This translates labels to path numbers and back; it measures and decides nothing.
+This translates path labels to numbers and back; it measures and decides nothing.
 """
 
 import msgspec
 
-from mptune import _core
-from mptune.errors import InputError
+from mptune import _core, path_managers
+from mptune.errors import Failure, FailureKind, InputError
 from mptune.testbeds._base import BackgroundObservation, Observation, SubflowObservation, Trial
 
 
@@ -40,6 +40,7 @@ class _Outcome(msgspec.Struct):
     bins: list[int]
     completion_ns: int | None
     failed: str | None
+    failed_kind: FailureKind | None
     stalled_ns: int | None
     reinjected: int
     duplicates: int
@@ -52,7 +53,7 @@ class _Outcome(msgspec.Struct):
     background: list[_Background]
 
 
-#: What the core counts of a subflow beside what every testbed does.
+#: Counters of a subflow that only the core has.
 _COUNTERS = ("sent", "recoveries", "undone", "ecn_reductions", "reinjected", "refused")
 
 _ENCODER = msgspec.json.Encoder()
@@ -104,15 +105,19 @@ def _spec(trial: Trial) -> dict[str, object]:
         "transfer_bytes": trial.transfer_bytes,
         "deadline_ns": trial.deadline_ns,
         "initial_path": None if trial.initial_path is None else number(trial.initial_path, "initial path"),
-        "active": None if trial.active is None else [number(label, "active") for label in trial.active],
-        "standby_order": [number(label, "standby order") for label in trial.standby_order],
-        "class_bytes": trial.class_bytes,
-        "ndiffports": trial.ndiffports,
+        "pm_options": path_managers.numbered(trial.pm, trial.pm_options, number),
+        "size_known": trial.size_known,
         "script": [
             {"at_ns": action.at_ns, "path": number(action.path, "script"), "action": action.action}
             for action in trial.script
         ],
     }
+
+
+def _failure(outcome: _Outcome) -> Failure | None:
+    if outcome.failed is None or outcome.failed_kind is None:
+        return None
+    return Failure(outcome.failed_kind, outcome.failed)
 
 
 def _observation(trial: Trial, outcome: _Outcome) -> Observation:
@@ -149,7 +154,7 @@ def _observation(trial: Trial, outcome: _Outcome) -> Observation:
         subflows=subflows,
         background=background,
         completion_ns=outcome.completion_ns,
-        failed=outcome.failed,
+        failed=_failure(outcome),
         metadata={
             "reinjected_segments": outcome.reinjected,
             "duplicate_segments": outcome.duplicates,

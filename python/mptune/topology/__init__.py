@@ -1,17 +1,18 @@
 """Topology files: two multi-homed sites, the core between them, and where every number comes from.
 
-`load` turns a TOML file (or the bare name of a shipped scenario) into a frozen `Topology` of integers:
-bit/s, nanoseconds, bytes, parts per billion. Nothing here measures or decides; what the numbers do to
-packets is the core's business (`Topology.network` is all it gets to see). The file format is described
-in `_schema` and, for those who write such files, in `docs/reference/topology.md`; the values a file may
-leave out in `_defaults` and `_effect_defaults`.
+`load` turns a TOML file (or the bare name of a shipped scenario) into a frozen `Topology` of integers: bit/s,
+nanoseconds, bytes, parts per billion. Nothing here measures or decides; the core determines what the numbers
+do to packets (it sees only `Topology.network`). The file format is described in `_schema` and, for authors of
+such files, in `docs/reference/topology.md`; the values a file may leave out in `_defaults` and
+`_effect_defaults`.
 """
 
 from mptune.topology._effects import Background, Effects, TcpBackground, UdpBackground
 from mptune.topology._load import load
-from mptune.topology._model import CoreSegment, Interface, Path, Provenance, Site, Topology
+from mptune.topology._model import Topology
 from mptune.topology._network import Link
 from mptune.topology._shipped import shipped
+from mptune.topology._sites import CoreSegment, Interface, Path, Provenance, Site
 from mptune.topology._words import background as background_in_words
 from mptune.topology._words import effects as effects_in_words
 

@@ -1,6 +1,6 @@
-"""Traffic of others in a topology file: TCP connections on a path, datagrams on one link.
+"""Background traffic in a topology file: TCP connections on a path, datagrams on one link.
 
-What it does to the network is the core's business.
+The core determines what it does to the network.
 """
 
 from __future__ import annotations
@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mptune import _core, units
-from mptune.errors import InputError
+from mptune.errors import InputError, one_of
+from mptune.tables import inside
 from mptune.topology import _effect_defaults as defaults
 from mptune.topology._effects import Background, OnOff, TcpBackground, UdpBackground
 from mptune.topology._groups import Group
-from mptune.topology._model import Path, Site
 from mptune.topology._network import Link, links
-from mptune.topology._schema import TcpTable, UdpTable, inside
+from mptune.topology._schema import TcpTable, UdpTable
+from mptune.topology._sites import Path, Site
 from mptune.topology._values import MOMENT, PACKET, PERIOD, RATE, Kind, Ledger, Origin, choice
 
-#: Sources and connections; the core's event queue has room for more.
+#: Limit on sources and connections; the core's event queue has room for more.
 _MAX_FLOWS = 256
-#: 1 Tbit/s: a full packet still takes some nanoseconds.
+#: 1 Tbit/s: a full packet still takes a few nanoseconds.
 _MAX_UDP_BPS = 10**12
 _BIT_NS_PER_BYTE = 8 * 10**9
 _KINDS = ("tcp", "udp")
@@ -33,7 +34,7 @@ def read_background(
     ledger: Ledger,
     origin: Origin,
 ) -> tuple[Background, ...]:
-    """All of `[[background]]`, in the order of the file.
+    """All flows of `[[background]]`, in the file's order.
 
     Raises
     ------
@@ -61,8 +62,7 @@ def _kind(where: str, key: str, raw: object) -> str:
         raise InputError(where, inside(key, "kind"), "expected, but missing")
     kind = raw["kind"]
     if kind not in _KINDS:
-        expected = f"expected one of {', '.join(_KINDS)}, found {kind!r}"
-        raise InputError(where, inside(key, "kind"), expected)
+        raise InputError(where, inside(key, "kind"), one_of(_KINDS, kind))
     return str(kind)
 
 
@@ -122,7 +122,7 @@ def _words(options: Sequence[str]) -> Kind[str]:
 
 
 def _link_in(known: dict[str, Link]) -> Kind[str]:
-    """Kind of a link's name. They are too many to list: an access link and a core link each way."""
+    """Kind of a link's name. There are too many to list: access links and core links, each way."""
     examples = '"{}", "{}", "{}" or "{}"'.format(*list(known)[:2], *list(known)[-2:])
 
     def parse(text: str) -> str:

@@ -1,9 +1,8 @@
-"""What a topology file may leave out of its links, and why the default is what it is.
+"""What a topology file may leave out about its links, and the reason for each default.
 
-A default is an assumption like any other: its reason is shown next to it wherever values are listed.
-Effects that a file does not mention are not there; the parameters of those it does are in
-`_effect_defaults`. The evidence is Table II of the buffer-size study (AINA 2017), whose RTTs were taken
-under load.
+A default is an assumption like any other: its reason is shown next to it wherever values are listed. Effects
+that a file does not mention do not occur; the parameters of those it does mention are in `_effect_defaults`.
+The evidence is Table II of the buffer-size study (AINA 2017), whose RTTs were measured under load.
 """
 
 from typing import Generic, NamedTuple, TypeVar
@@ -32,15 +31,15 @@ def access_delay(adsl: bool) -> Assumption[int]:
 def access_queue(rate_bps: int, adsl: bool) -> Assumption[int]:
     """Drop-tail queue in front of an access link, bytes.
 
-    An ADSL modem holds a second of traffic, never less than 10 packets of 1500 bytes; anything else
-    30 ms within 64 KiB and 4 MiB.
+    An ADSL modem holds a second of traffic, at least 10 packets of 1500 bytes; anything else 30 ms, at least
+    64 KiB and at most 4 MiB.
     """
     if adsl:
         reason = f"no queue given: 1 s at the line's rate, as the largest RTTs over ADSL lines show {_TABLE2}"
         return Assumption(max(rate_bps // 8, 15_000), reason)
     return Assumption(
         min(max(rate_bps * 30 // 8_000, 64 * 1024), 4 * 1024**2),
-        "no queue given: 30 ms at the link's rate within 64 KiB and 4 MiB; over research networks the mean "
+        "no queue given: 30 ms at the link's rate, 64 KiB to 4 MiB; over research networks the mean "
         f"RTT is 15 to 31 ms above the smallest {_TABLE2}",
     )
 
@@ -53,7 +52,7 @@ def access_loss(adsl: bool) -> Assumption[int]:
             "no loss given: the windows seen over ADSL lines (throughput times mean RTT) need 0.02 to 0.8 % "
             f"by TCP's response function {_TABLE2}",
         )
-    return Assumption(0, "no loss given: a fibre loses nothing but what its queue drops")
+    return Assumption(0, "no loss given: a fibre loses only what its queue drops")
 
 
 def core_loss() -> Assumption[int]:
@@ -63,7 +62,7 @@ def core_loss() -> Assumption[int]:
 
 def core_jitter(core_rtt_ns: int) -> Assumption[int]:
     """Largest extra delay of a core segment one way, ns: 1 % of its one-way delay."""
-    reason = "no jitter given: 1 % of the core delay, enough that subflows do not move in lockstep"
+    reason = "no jitter given: 1 % of the core delay, enough to keep subflows from moving in lockstep"
     return Assumption(core_rtt_ns // 200, reason)
 
 
@@ -73,5 +72,5 @@ NO_CAP = "no rate given: the access links are the bottlenecks"
 NO_LSRR = "not given: routers on the Internet ignore loose source routes (path-management study, V-A)"
 #: Why the first path is the initial one unless the file says otherwise.
 FIRST_PATH = "not given: the first pair of interfaces; the papers try every initial path"
-#: Source of plain values in a file that names none.
+#: Source of plain values in a file that names no source.
 NO_SOURCE = "stated in the topology file"

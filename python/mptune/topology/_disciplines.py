@@ -1,7 +1,7 @@
-"""Queue disciplines of a topology file: their names, and the parameters of each.
+"""Queue disciplines of a topology file: names and parameters.
 
-"droptail" is the default and nothing but the queue's limit. A discipline is text, or a table with
-`kind` and what is to differ from the recommended parameters (`_effect_defaults`).
+"droptail" is the default and has only the queue's limit. A discipline is text, or a table with `kind` and the
+parameters that differ from the recommended ones (`_effect_defaults`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mptune import units
-from mptune.errors import InputError
+from mptune.errors import InputError, one_of
+from mptune.tables import inside
 from mptune.topology import _effect_defaults as defaults
 from mptune.topology._effects import Aqm, Codel, FqCodel, Red, StepMarking
 from mptune.topology._groups import Group
@@ -21,7 +22,6 @@ from mptune.topology._schema import (
     RedTable,
     SourcedTable,
     StepMarkingTable,
-    inside,
 )
 from mptune.topology._values import (
     COUNT,
@@ -44,7 +44,7 @@ class Ahead(NamedTuple):
 
 
 class _Discipline(NamedTuple):
-    """The table of a discipline's parameters, and what they become."""
+    """The table of a discipline's parameters, and how they are read."""
 
     table: type[SourcedTable]
     read: Callable[[Group, Ahead], Aqm | None]
@@ -65,12 +65,12 @@ def discipline_name(where: str, key: str, raw: object) -> str:
         expected = 'expected text such as "fq_codel" or a table with kind'
         raise InputError(where, key, f"{expected}, found {raw!r}")
     if raw not in DISCIPLINES:
-        raise InputError(where, key, f"expected one of {', '.join(DISCIPLINES)}, found {raw!r}")
+        raise InputError(where, key, one_of(DISCIPLINES, raw))
     return raw
 
 
 def is_codel(name: str | None) -> bool:
-    """Whether a discipline keeps its queue short by itself, so that the limit is not what bounds it."""
+    """Whether a discipline keeps its queue short by itself, so the limit hardly matters."""
     return name in ("codel", "fq_codel")
 
 
@@ -81,8 +81,8 @@ def read_discipline(
 
     Parameters
     ----------
-    default_key : key under which defaults are noted.
-    ahead : of the link.
+    default_key : key under which defaults are recorded.
+    ahead : the link's queue limit and rate.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def read_discipline(
 
 
 def _droptail(group: Group, ahead: Ahead) -> None:
-    """Nothing but the limit."""
+    """Only the queue's limit."""
 
 
 def _red(group: Group, ahead: Ahead) -> Red:
@@ -160,7 +160,7 @@ def _fq_codel(group: Group, ahead: Ahead) -> FqCodel:
     )
 
 
-#: Every queue discipline by its name in a topology file.
+#: Every queue discipline, by its name in a topology file.
 DISCIPLINES: dict[str, _Discipline] = {
     "droptail": _Discipline(DropTailTable, _droptail),
     "red": _Discipline(RedTable, _red),

@@ -1,7 +1,7 @@
 """Parameters of effects and of background traffic that a topology file may leave out, each with its reason.
 
-Only of effects that are in the file: one that is not mentioned does nothing. The defaults of links are
-in `_defaults`.
+They apply only to effects in the file: one that is not mentioned does nothing. The defaults of links are in
+`_defaults`.
 """
 
 from mptune.topology._defaults import Assumption
@@ -39,7 +39,7 @@ RED_WEIGHT = Assumption(2_000_000, "no weight given: 0.002, as in the paper's si
 RED_GENTLE = Assumption(
     True, "not given: gentle, Floyd's recommendation of 2000 (Recommendation on using the gentle variant)"
 )
-RED_ECN = Assumption(False, "not given: drops, as Linux does unless it is told to mark (sch_red.c)")
+RED_ECN = Assumption(False, "not given: drops, as Linux does by default (sch_red.c)")
 
 
 def step_mark(queue_bytes: int) -> Assumption[int]:
@@ -66,8 +66,8 @@ def codel_interval(target_ns: int) -> Assumption[int]:
     return Assumption(10 * min(target_ns, _MAX_TARGET_NS), reason)
 
 
-CODEL_ECN = Assumption(False, "not given: drops, as Linux does unless it is told to mark (sch_codel.c)")
-FQ_CODEL_ECN = Assumption(True, "not given: marks, as Linux does unless it is told to drop (sch_fq_codel.c)")
+CODEL_ECN = Assumption(False, "not given: drops, as Linux does by default (sch_codel.c)")
+FQ_CODEL_ECN = Assumption(True, "not given: marks, as Linux does by default (sch_fq_codel.c)")
 FQ_CODEL_QUEUES = Assumption(1024, "no queues given: 1024, the recommendation (RFC 8290, section 5.2)")
 FQ_CODEL_QUANTUM = Assumption(1514, "no quantum given: 1514 bytes, an Ethernet frame (RFC 8290, section 5.2)")
 
@@ -76,9 +76,9 @@ BAD_LOSS = Assumption(
     10**9, "no bad_loss given: the bad state loses everything (the simple Gilbert model), so bursts are runs"
 )
 
-BACKGROUND_CC = Assumption("cubic", "no cc given: what Linux uses unless told otherwise")
+BACKGROUND_CC = Assumption("cubic", "no cc given: Linux' default")
 BACKGROUND_START = Assumption(0, "no start given: from the beginning of the trial")
 UDP_PACKET = Assumption(_FULL_PACKET, "no packet given: full packets, headers included")
 UDP_LENGTHS = Assumption(
-    "exponential", "no lengths given: drawn from exponential distributions, so that sources do not beat"
+    "exponential", "no lengths given: drawn from exponential distributions, so sources do not synchronise"
 )

@@ -1,9 +1,8 @@
 """What a link can do to packets beyond a rate, a delay, a queue and a loss: records and long-run means.
 
-Fields are named as those of the core's description (`crates/mptune-core/src/network/`), so that
-`_network` hands the records over as they are; what an effect does to packets stands there. Rates are
-bit/s, times nanoseconds, sizes bytes, probabilities parts per billion (ppb). How a topology file says
-all this is in `_schema`.
+Fields have the names of the core's description (`crates/mptune-core/src/network/`), so `_network` passes the
+records on unchanged; what an effect does to packets is documented there. Rates are bit/s, times nanoseconds,
+sizes bytes, probabilities parts per billion (ppb). How a topology file expresses all this is in `_schema`.
 """
 
 from collections.abc import Callable
@@ -51,7 +50,7 @@ class FqCodel(msgspec.Struct, frozen=True, kw_only=True, tag="fq_codel", tag_fie
     quantum_bytes: int
 
 
-#: A queue discipline that is more than a limit.
+#: A queue discipline with more than a limit.
 Aqm = Red | StepMarking | Codel | FqCodel
 
 
@@ -63,7 +62,7 @@ class TokenBucket(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GilbertElliott(msgspec.Struct, frozen=True, kw_only=True):
-    """A chain of a good and a bad state that takes one step per packet (Gilbert 1960, Elliott 1963)."""
+    """A Markov chain with a good and a bad state, one step per packet (Gilbert 1960, Elliott 1963)."""
 
     enter_ppb: int
     leave_ppb: int
@@ -78,7 +77,7 @@ class GilbertElliott(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reorder(msgspec.Struct, frozen=True, kw_only=True):
-    """Some packets are late and overtaken."""
+    """Some packets are late and get overtaken."""
 
     probability_ppb: int
     delay_ns: int
@@ -100,9 +99,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     period_ns: int | None = None
 
     def mean(self, base: int, value: Callable[[Step], int | None]) -> int:
-        """One of the values in the long run: over a period, or after the last step; rounded down.
+        """Long-run mean of one of the values: over a period, or after the last step; rounded down.
 
-        `base` is the link's own value, which counts if no step sets another.
+        `base` is the link's own value, which applies if no step sets another.
         """
         steps = [(step.at_ns, found) for step in self.steps if (found := value(step)) is not None]
         if not steps:
@@ -131,7 +130,7 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     duplicate_ppb: int = 0
 
     def mean_rate_bps(self, rate_bps: int | None) -> int | None:
-        """Rate in the long run of a link whose own is `rate_bps`, of a trace its mean; None is unlimited."""
+        """Long-run rate of a link whose own is `rate_bps`; for a trace its mean; None is unlimited."""
         rates = [] if self.bucket is None else [self.bucket.rate_bps]
         if rate_bps is not None:
             schedule = self.schedule
@@ -139,14 +138,14 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return min(rates, default=None)
 
     def mean_loss_ppb(self, loss_ppb: int) -> int:
-        """Share of packets that the wire loses in the long run; `loss_ppb` is the link's own loss."""
+        """Long-run share of packets that the wire loses; `loss_ppb` is the link's own loss."""
         if self.schedule is not None:
             loss_ppb = self.schedule.mean(loss_ppb, lambda step: step.loss_ppb)
         bursts = 0 if self.gilbert_elliott is None else self.gilbert_elliott.mean_loss_ppb
         return _PPB - round((_PPB - loss_ppb) * (_PPB - bursts) / _PPB)
 
     def standing_bytes(self, queue_bytes: int, rate_bps: int) -> int:
-        """What lasting load keeps in a queue of so many bytes: all of it, or what CoDel's target allows."""
+        """What sustained load keeps in a queue of this size: all of it, or what CoDel's target allows."""
         if not isinstance(self.aqm, Codel | FqCodel):
             return queue_bytes
         return min(queue_bytes, max(_FULL_PACKET, self.aqm.target_ns * rate_bps // _BIT_NS_PER_BYTE))
@@ -163,15 +162,15 @@ class OnOff(msgspec.Struct, frozen=True, kw_only=True):
 class UdpBackground(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="udp", tag_field="kind"
 ):
-    """Datagrams that take their room on one link and leave the network behind it.
+    """Datagrams that use one link and leave the network after it.
 
     Attributes
     ----------
     link : name of the link, as in `Topology.links`.
     rate_bps : while it sends, headers included.
     packet_bytes : size of its packets, headers included.
-    on_off : None sends all the time.
-    stop_ns : None never stops.
+    on_off : None to send all the time.
+    stop_ns : None for never.
     """
 
     link: str
@@ -193,5 +192,5 @@ class TcpBackground(
     stop_ns: int | None = None
 
 
-#: Traffic of others.
+#: Background traffic.
 Background = UdpBackground | TcpBackground

@@ -1,7 +1,7 @@
 """Tables whose values belong together: the parameters of one effect, a step, a background flow.
 
 Such a table has one origin for all its values (`source` or `assumed` beside them); each value may still
-be a table with an origin of its own. What the values mean is the business of whoever reads them.
+be a table with an origin of its own. The caller knows what the values mean.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TypeVar
 
 from mptune.errors import InputError
+from mptune.tables import convert, inside
 from mptune.topology._defaults import Assumption
-from mptune.topology._schema import SourcedTable, convert, inside
+from mptune.topology._schema import SourcedTable
 from mptune.topology._values import Kind, Ledger, Origin
 
 T = TypeVar("T")
@@ -21,10 +22,10 @@ class Group:
 
     Parameters
     ----------
-    raw : the table as it is written.
-    origin : of the tables around it.
-    default_key : key under which defaults are noted, if it is not `key` (two links may share a table
-        and have defaults of their own).
+    raw : the table as written.
+    origin : that of the enclosing tables.
+    default_key : key under which defaults are recorded, if not `key` (two links may share a table but have
+    their own defaults).
 
     Raises
     ------
@@ -50,15 +51,15 @@ class Group:
         return getattr(self._table, name) is not None
 
     def value(self, name: str, kind: Kind[T]) -> T:
-        """Value that must be there (the schema says so)."""
+        """Value that must be given (the schema requires it)."""
         return self.ledger.read(inside(self.key, name), getattr(self._table, name), kind, self._origin)
 
     def optional(self, name: str, kind: Kind[T]) -> T | None:
-        """Value, or None if it is not there."""
+        """Value, or None if it is not given."""
         return self.value(name, kind) if self.has(name) else None
 
     def given(self, name: str, kind: Kind[T], default: Assumption[T]) -> T:
-        """Value, or the default, which is noted as such."""
+        """Value, or the default, which is recorded as such."""
         if self.has(name):
             return self.value(name, kind)
         key = inside(self._default_key, name)

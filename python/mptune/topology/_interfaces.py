@@ -1,7 +1,7 @@
-"""The interfaces of a topology file: what is given of each access link, and the defaults of the rest.
+"""The interfaces of a topology file: what is given for each access link, and defaults for the rest.
 
-The sites they belong to are `_load`'s. Keys of one link end in `_up` or `_down`; without such an end,
-those that both may have are for both.
+`_load` reads the sites they belong to. Keys of one link end in `_up` or `_down`; without that ending, a key
+that both may have applies to both.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from mptune.topology import _defaults as defaults
 from mptune.topology._disciplines import Ahead
 from mptune.topology._effects import Effects
 from mptune.topology._link_effects import EffectsReader, Found, bounded
-from mptune.topology._model import Interface
 from mptune.topology._schedules import Steps, read_steps
 from mptune.topology._schema import InterfaceTable
+from mptune.topology._sites import Interface
 from mptune.topology._trace import Trace, trace_in
 from mptune.topology._values import LOSS, RATE, TIME, Kind, Ledger, Origin
 
@@ -34,9 +34,9 @@ def read_interface(
 
     Parameters
     ----------
-    key : what messages and provenance call it.
-    site_origin : of the site's plain values.
-    folder : what the names of trace files are relative to.
+    key : its name in messages and provenance.
+    site_origin : origin of the site's plain values.
+    folder : where relative names of trace files start.
 
     Raises
     ------
@@ -105,7 +105,7 @@ class _InterfaceReader:
         return _AccessLink(rate, queue, effects)
 
     def _line(self, way: str) -> tuple[int, Trace | None]:
-        """Rate of a link, bit/s; with the trace whose mean it is if there is one."""
+        """Rate of a link, bit/s, and the trace whose mean it is, if any."""
         trace = getattr(self._row, f"trace_{way}")
         if getattr(self._row, way) is not None:
             if trace is not None:
@@ -119,7 +119,7 @@ class _InterfaceReader:
         return read.mean_bps, read
 
     def _find(self, way: str, name: str) -> Found | None:
-        """Value of one link: under its own key, or under that of both."""
+        """Value of one link, from its own key or from the key for both."""
         own, both = f"{name}_{way}", getattr(self._row, name, None)
         if both is None:
             raw, key = getattr(self._row, own), f"{self._key}.{own}"

@@ -1,8 +1,8 @@
-"""The effects of one link, read from wherever the table around it says they are.
+"""The effects of one link, read from wherever the enclosing table says they are.
 
-An interface finds a value under the link's own key or under the key of both links, a core segment in its
-own table or in `[core]`: they come with a function that finds. Traces and schedules are read before, by
-the modules of those names. What each effect does to packets is told, exactly, by the core.
+An interface finds a value under the link's own key or under the key for both links, a core segment in its own
+table or in `[core]`; each passes a function that finds it. Traces and schedules are read earlier, by the
+modules of those names. The core documents what exactly each effect does to packets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mptune.topology._values import CHANCE, LOSS, QUEUE, RATE, SOME_CHANCE, SOME
 
 
 class Found(NamedTuple):
-    """A value as it is written: where, what, of which origin, and where its own defaults are noted."""
+    """A value as written: where, what, its origin, and where its own defaults are recorded."""
 
     key: str
     raw: object
@@ -32,12 +32,12 @@ class Found(NamedTuple):
         return Group(ledger, self.key, self.raw, table, self.origin, self.default_key)
 
 
-#: Where a value of the link is, by its name; None if it is not given.
+#: Where a value of the link is, by name; None if it is not given.
 Find = Callable[[str], Found | None]
 
 
 class EffectsReader:
-    """Reads what is given of one link's effects.
+    """Reads what the file gives of one link's effects.
 
     Raises
     ------
@@ -48,7 +48,7 @@ class EffectsReader:
         self._ledger, self._find = ledger, find
 
     def queue(self, rate_bps: int, default_key: str, *, adsl: bool) -> int:
-        """Limit of its queue, bytes; by default as the discipline and the rate want it."""
+        """Limit of its queue, bytes; the default depends on the discipline and the rate."""
         codel = self._has_codel()
         if (found := self._find("queue")) is not None:
             return self._ledger.read(found.key, found.raw, QUEUE, found.origin)
@@ -100,6 +100,6 @@ class EffectsReader:
 
 
 def bounded(rate_bps: int | None, bucket: TokenBucket | None) -> int:
-    """Rate of a link behind a token bucket, bit/s; one of the two must be there."""
+    """Rate of a link behind a token bucket, bit/s; one of the two must be given."""
     rates = [] if bucket is None else [bucket.rate_bps]
     return min(rates if rate_bps is None else [rate_bps, *rates])

@@ -1,4 +1,4 @@
-"""From a topology file to a `Topology`: every table checked, every value read, every default noted.
+"""From a topology file to a `Topology`: every table checked, every value read, every default recorded.
 
 Errors are `InputError`: one line with file, key and what was expected. The layout of the file is in
 `_schema`; single values are read by `_values`, interfaces by `_interfaces`, the paths by `_segments`, and the
@@ -8,16 +8,16 @@ traffic of others by `_background`.
 import re
 from pathlib import Path as File
 
-import msgspec
-
 from mptune.errors import InputError
+from mptune.tables import convert, read_toml
 from mptune.topology import _defaults as defaults
 from mptune.topology._background import read_background
 from mptune.topology._interfaces import read_interface
-from mptune.topology._model import Interface, Path, Site, Topology
-from mptune.topology._schema import FileTable, InterfaceTable, SiteTable, convert
+from mptune.topology._model import Topology
+from mptune.topology._schema import FileTable, InterfaceTable, SiteTable
 from mptune.topology._segments import read_paths
 from mptune.topology._shipped import find
+from mptune.topology._sites import Interface, Path, Site
 from mptune.topology._values import Ledger, Origin, choice
 
 
@@ -32,17 +32,9 @@ def load(path: str | File) -> Topology:
     ------
     InputError : no such file, not TOML, or anything in it that is not as expected.
     """
-    where = str(path)
-    try:
-        file = find(path)
-        where = str(file)
-        raw = msgspec.toml.decode(file.read_bytes())
-    except OSError as error:
-        raise InputError(where, "", f"expected a readable file: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(where, "", "expected TOML, which is UTF-8 text") from None
-    except msgspec.DecodeError as error:
-        raise InputError(where, "", f"expected TOML: {error}") from None
+    file = find(path)
+    where = str(file)
+    raw = read_toml(file, where)
     return from_tables(raw, where, file.name, file.parent)
 
 
@@ -52,8 +44,8 @@ def from_tables(raw: object, where: str, file_name: str, folder: File = File()) 
     Parameters
     ----------
     raw : the file's tables as dicts, lists and text.
-    where : what messages call the file.
-    folder : what the names of trace files in it are relative to.
+    where : the file's name in messages.
+    folder : where relative names of trace files start.
 
     Raises
     ------
@@ -86,7 +78,7 @@ def _check_sites(table: FileTable, where: str) -> None:
         if abbr not in table.sites:
             raise InputError(where, key, f"expected one of the file's sites ({known}), found {abbr!r}")
     if table.sender == table.receiver:
-        raise InputError(where, "receiver", f"expected another site than the sender {table.sender!r}")
+        raise InputError(where, "receiver", f"expected a site other than the sender {table.sender!r}")
     for abbr in table.sites:
         if abbr not in (table.sender, table.receiver):
             raise InputError(where, f"sites.{abbr}", "expected only sites that are sender or receiver")
@@ -105,7 +97,7 @@ def _site(file: FileTable, abbr: str, ledger: Ledger, outer: Origin, folder: Fil
             expected = f"expected letters and digits only, found {row.abbr!r}"
             raise InputError(where, f"{key}.interfaces[{number}].abbr", expected)
         if row.abbr in (other.abbr for other in interfaces):
-            expected = f"expected an abbreviation of its own, found {row.abbr!r} twice"
+            expected = f"expected a unique abbreviation, found {row.abbr!r} twice"
             raise InputError(where, f"{key}.interfaces[{number}].abbr", expected)
         interfaces.append(read_interface(row, f"{key}.interfaces.{row.abbr}", ledger, origin, folder))
     return Site(abbr=abbr, name=table.name, location=table.location, interfaces=tuple(interfaces))

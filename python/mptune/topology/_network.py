@@ -1,26 +1,22 @@
-"""A topology as the core's links and routes: the one place that knows how an interface pair is wired.
+"""A topology as the core's links and routes: the only place that knows how interface pairs are wired.
 
 Each interface has one up and one down link, shared by all its paths; each path has a core link of its
 own each way. Data crosses sender up, core forward, receiver down; ACKs receiver up, core back, sender
-down. Rates null are not rate limiting, unless a trace takes their place; such links have no queue unless
-a token bucket needs one.
+down. A null rate means no limit, unless a trace replaces it; such links have no queue unless a token bucket
+needs one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from mptune.topology._effects import Background, Effects, TcpBackground, UdpBackground
-
-if TYPE_CHECKING:
-    from mptune.topology._model import Path, Site, Topology
+from mptune.topology._sites import Path, Site
 
 
 class Link(NamedTuple):
-    """A link in one direction; `rate_bps` of a trace is its mean."""
+    """A link in one direction; with a trace, `rate_bps` is its mean."""
 
     name: str
     rate_bps: int | None
@@ -37,16 +33,16 @@ def links(sender: Site, receiver: Site, paths: Sequence[Path]) -> list[Link]:
     return access + [link for path in paths for link in _core(path)]
 
 
-def describe(topology: Topology) -> dict[str, Any]:
-    """Return the core's `NetworkSpec` as JSON types."""
-    labels = [path.label for path in topology.paths]
+def describe(
+    sender: Site, receiver: Site, paths: Sequence[Path], background: Sequence[Background]
+) -> dict[str, Any]:
+    """Return links, routes and background of the core's `NetworkSpec` as JSON types."""
+    labels = [path.label for path in paths]
     network: dict[str, Any] = {
-        "links": [_described(link, topology.background) for link in topology.links],
-        "paths": _routes(topology),
-        "initial_path": labels.index(topology.initial_path),
-        "lsrr_honoured": topology.lsrr_honoured,
+        "links": [_described(link, background) for link in links(sender, receiver, paths)],
+        "paths": _routes(sender, receiver, paths),
     }
-    if flows := [flow for flow in topology.background if isinstance(flow, TcpBackground)]:
+    if flows := [flow for flow in background if isinstance(flow, TcpBackground)]:
         network["background"] = [_without_place(flow) | {"path": labels.index(flow.path)} for flow in flows]
     return network
 
@@ -76,11 +72,11 @@ def _core(path: Path) -> list[Link]:
     ]
 
 
-def _routes(topology: Topology) -> list[dict[str, Any]]:
-    receiver_base = 2 * len(topology.sender.interfaces)
-    core_base = receiver_base + 2 * len(topology.receiver.interfaces)
+def _routes(sender: Site, receiver: Site, paths: Sequence[Path]) -> list[dict[str, Any]]:
+    receiver_base = 2 * len(sender.interfaces)
+    core_base = receiver_base + 2 * len(receiver.interfaces)
     routes = []
-    for number, path in enumerate(topology.paths):
+    for number, path in enumerate(paths):
         local, remote = 2 * path.local_index, receiver_base + 2 * path.remote_index
         core = core_base + 2 * number
         routes.append(
@@ -96,7 +92,7 @@ def _routes(topology: Topology) -> list[dict[str, Any]]:
 
 
 def _described(link: Link, background: Sequence[Background]) -> dict[str, Any]:
-    """Description of a link; effects it does not have are not in it."""
+    """Description of a link, without effects it does not have."""
     described: dict[str, Any] = link._asdict() | _plain(link.effects)
     del described["effects"]
     if link.effects.trace_ms is not None:
@@ -108,7 +104,7 @@ def _described(link: Link, background: Sequence[Background]) -> dict[str, Any]:
 
 
 def _without_place(flow: Background) -> dict[str, Any]:
-    """Description of a flow without what tells its kind and its place."""
+    """Description of a flow without its kind and place."""
     return {key: value for key, value in _plain(flow).items() if key not in ("kind", "link", "path")}
 
 

@@ -1,23 +1,18 @@
-"""Schedules of a topology file: steps at which rates, delays and losses change, once or again and again.
+"""Schedules of a topology file: steps at which rates, delays and losses change, once or repeatedly.
 
-A step has the keys of the table it stands in (`up`, `down`, `delay`, `loss` of an interface; `rate`,
-`delay`, `loss` of a core segment) and says what they are from then on. A link that would let nothing
-through for ever is refused: a path is cut for good by the script of a trial, not by its network.
+A step has the keys of its table (`up`, `down`, `delay`, `loss` of an interface; `rate`, `delay`, `loss` of a
+core segment) and sets them from then on. A link that would let nothing through for ever is refused: a trial's
+script cuts paths for good, not its network.
 """
 
 from __future__ import annotations
 
 from mptune import units
 from mptune.errors import InputError
+from mptune.tables import inside
 from mptune.topology._effects import Schedule, Step
 from mptune.topology._groups import Group
-from mptune.topology._schema import (
-    CoreValues,
-    InterfaceStepTable,
-    InterfaceTable,
-    SegmentStepTable,
-    inside,
-)
+from mptune.topology._schema import CoreValues, InterfaceStepTable, InterfaceTable, SegmentStepTable
 from mptune.topology._values import CHANCE, MOMENT, PERIOD, STEP_RATE, TIME, Ledger, Origin
 
 _KINDS = {"up": STEP_RATE, "down": STEP_RATE, "rate": STEP_RATE, "delay": TIME, "loss": CHANCE}
@@ -32,12 +27,12 @@ def read_steps(
     origin: Origin,
     rates: dict[str, bool],
 ) -> Steps | None:
-    """Steps of the `schedule` of the table at `key`, if it has one.
+    """Steps of the `schedule` in the table at `key`, if any.
 
     Parameters
     ----------
-    origin : of the table's plain values.
-    rates : key of a step's rate -> whether the link has a rate that steps can change.
+    origin : origin of the table's plain values.
+    rates : key of a step's rate -> whether steps can change the link's rate.
 
     Raises
     ------
@@ -96,17 +91,17 @@ class Steps:
         return period
 
     def of_link(self, rate: str, base_bps: int | None, *, lossy: bool = True) -> Schedule | None:
-        """Schedule of one link; None if no step concerns it.
+        """Schedule of one link; None if no step affects it.
 
         Parameters
         ----------
         rate : key of its rate.
         base_bps : its rate before the first step.
-        lossy : losses are this link's too.
+        lossy : losses apply to this link too.
 
         Raises
         ------
-        InputError : in the long run nothing gets through.
+        InputError : nothing gets through in the long run.
         """
         names = {"rate_bps": rate, "delay_ns": "delay"} | ({"loss_ppb": "loss"} if lossy else {})
         steps = []

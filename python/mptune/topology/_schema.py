@@ -1,4 +1,4 @@
-"""The tables of a topology file as they are written, before any value is understood.
+"""The tables of a topology file as written, before any value is parsed.
 
     name, description, sender, receiver, initial_path, lsrr = "honoured" | "ignored"
     [sites.<abbreviation>]                  name, location
@@ -13,23 +13,20 @@
     [[background]]                          kind = "tcp": path, cc, start, stop
                                             kind = "udp": link, rate, packet, on, off, lengths, start, stop
 
-A key with * is for both links of an interface, or with `_up` or `_down` after it for one of them.
+A key with * applies to both links of an interface, or with `_up` or `_down` appended to one of them.
 `docs/reference/topology.md` has every key with its unit, its default and what it does to packets.
 
 A value is text with its unit, or a table `{ value = "286 Mbit/s", assumed = "reason" }`, or
 `{ value = ..., source = "where it is published" }`; `up.value = ...` and `up.assumed = ...` on two lines
-are the same. Any table may have `source` or `assumed` for its plain values; the nearest counts, and
-without any they are published in the file itself. `delay` is one way; a segment's `rtt` is that of the
-whole path, access links included; what it loses, delays or doubles (`loss` and the like) is data, not ACKs.
-Only tables and types are checked here; values are `_values`' job.
+are the same. Any table may have `source` or `assumed` for its plain values; the nearest applies, and without
+any the file itself is the source. `delay` is one way; a segment's `rtt` is that of the whole path, access
+links included; what it loses, delays or duplicates (`loss` and the like) is data, not ACKs. Only tables and
+types are checked here; `_values` checks the values.
 """
 
-import re
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-
-from mptune.errors import InputError
 
 
 class SourcedTable(msgspec.Struct, kw_only=True):
@@ -243,60 +240,3 @@ class ValueTable(SourcedTable, kw_only=True):
     """A value with its reason or its source."""
 
     value: Any
-
-
-Table = TypeVar("Table", bound=msgspec.Struct)
-
-_WORDS = {
-    "str": "text",
-    "bool": "true or false",
-    "object": "a table",
-    "array": "a list of tables",
-    "int": "a whole number",
-    "float": "a number",
-}
-
-
-def convert(raw: object, table: type[Table], where: str, key: str) -> Table:
-    """Check the keys and types of one table (not of the tables inside it).
-
-    Parameters
-    ----------
-    where, key : file and dotted key of the table, for messages.
-
-    Raises
-    ------
-    InputError : not a table, an unknown or missing key, or a key of the wrong type.
-    """
-    if not isinstance(raw, dict):
-        raise InputError(where, key, f"expected a table, found {_word(type(raw).__name__)}")
-    known = table.__struct_encode_fields__
-    for name in raw:
-        if name not in known:
-            # What every table may have stands last.
-            listed = sorted(known, key=lambda field: field in SourcedTable.__struct_fields__)
-            raise InputError(where, inside(key, name), f"unknown key, expected one of {', '.join(listed)}")
-    try:
-        return msgspec.convert(raw, table)
-    except msgspec.ValidationError as error:
-        raise _explained(error, where, key) from None
-
-
-def inside(key: str, name: str) -> str:
-    """Dotted key of `name` in the table at `key` ("" is the file itself)."""
-    return f"{key}.{name}" if key else name
-
-
-def _explained(error: msgspec.ValidationError, where: str, key: str) -> InputError:
-    """Message of msgspec in the words of this file format."""
-    message, _, place = str(error).partition(" - at `$.")
-    if missing := re.fullmatch(r"Object missing required field `(.+)`", message):
-        return InputError(where, inside(key, missing[1]), "expected, but missing")
-    expected, found = re.findall(r"`(.+?)`", message)
-    wanted = _word(expected.removesuffix(" | null"))
-    return InputError(where, inside(key, place.rstrip("`")), f"expected {wanted}, found {_word(found)}")
-
-
-def _word(type_name: str) -> str:
-    aliases = {"dict": "object", "list": "array"}
-    return _WORDS.get(aliases.get(type_name, type_name), type_name)

@@ -1,7 +1,7 @@
 """The N x M paths of a topology file: interface pairs, and the core segment of each.
 
-A segment takes each value from its own table, else from `[core]`, else from the defaults. Sites are
-`_load`'s, interfaces `_interfaces`'.
+A segment takes each value from its own table, else from `[core]`, else from the defaults. `_load` reads the
+sites, `_interfaces` the interfaces.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from typing import NamedTuple
 
 from mptune import units
 from mptune.errors import InputError
+from mptune.tables import convert, inside
 from mptune.topology import _defaults as defaults
 from mptune.topology._disciplines import Ahead
 from mptune.topology._effects import Aqm, Effects, Schedule, TokenBucket
 from mptune.topology._link_effects import EffectsReader, Found, bounded
-from mptune.topology._model import CoreSegment, Path, Site
 from mptune.topology._schedules import Steps, read_steps
-from mptune.topology._schema import CoreTable, CoreValues, SegmentTable, convert, inside
+from mptune.topology._schema import CoreTable, CoreValues, SegmentTable
+from mptune.topology._sites import CoreSegment, Path, Site
 from mptune.topology._trace import Trace, trace_in
 from mptune.topology._values import LOSS, RATE, TIME, Kind, Ledger, Origin
 
-#: Paths the core can carry.
+#: Most paths the core supports.
 _MAX_PATHS = 64
 
 
@@ -32,9 +33,9 @@ def read_paths(
 
     Parameters
     ----------
-    core_table : the file's `[core]` as it is written.
-    origin : of plain values unless a nearer table says otherwise.
-    folder : what the names of trace files are relative to.
+    core_table : the file's `[core]` as written.
+    origin : origin of plain values unless a nearer table says otherwise.
+    folder : where relative names of trace files start.
 
     Raises
     ------
@@ -77,7 +78,7 @@ def _segments(core: CoreTable, labels: list[str], where: str) -> dict[str, Segme
 
 
 class _Level(NamedTuple):
-    """A table that may have a value of the segment."""
+    """A table that may give a value of the segment."""
 
     key: str
     table: CoreValues
@@ -85,7 +86,7 @@ class _Level(NamedTuple):
 
 
 class _Cap(NamedTuple):
-    """What limits a segment's rate, bit/s (of a trace its mean), and the queue in front of it, bytes."""
+    """What limits a segment's rate, bit/s (for a trace its mean), and the queue in front of it, bytes."""
 
     rate_bps: int | None = None
     trace: Trace | None = None
@@ -116,7 +117,7 @@ class _SegmentReader:
         self._reader = EffectsReader(ledger, self._find)
 
     def segment(self, access_ns: int) -> CoreSegment:
-        """Build the segment; `access_ns` is what the access links take of the path's RTT."""
+        """Build the segment; `access_ns` is the access links' part of the path's RTT."""
         core_rtt = self._core_rtt(access_ns)
         cap = self._cap()
         forward, back = self._effects(cap)
@@ -132,7 +133,7 @@ class _SegmentReader:
         )
 
     def _core_rtt(self, access_ns: int) -> int:
-        """Core's share of the RTT, ns: what the access links leave of `rtt`, or twice `delay`."""
+        """The core's part of the RTT, ns: what the access links leave of `rtt`, or twice `delay`."""
         found = self._either("rtt", "delay")
         if found is None:
             key = f"{self._key}.rtt"
@@ -168,7 +169,7 @@ class _SegmentReader:
         return trace.mean_bps, trace
 
     def _effects(self, cap: _Cap) -> tuple[Effects, Effects]:
-        """Of both directions: what limits the rate either way, and what happens to data on the wire."""
+        """Effects of both directions: rate limits either way, and what happens to data on the wire."""
         steps = self._steps(cap)
         base = None if cap.trace else cap.rate_bps
         times = None if cap.trace is None else cap.trace.times_ms

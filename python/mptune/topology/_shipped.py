@@ -1,7 +1,7 @@
 """The scenario files that come with mptune, and how a name on the command line becomes a file.
 
 In a clone they are `scenarios/` beside `python/`; in an installed wheel they are packed inside the
-package. What a scenario contains is none of this module's business.
+package. This module does not look inside them.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ _FOLDERS = (_PACKAGE / "scenarios", _PACKAGE.parents[1] / "scenarios")
 
 
 def shipped() -> list[str]:
-    """Names of the shipped scenarios, sorted; `mptune.topology.load` takes them as they are."""
+    """Names of the shipped scenarios, sorted; `mptune.topology.load` accepts them."""
     return sorted(path.stem for path in _folder().glob("*.toml"))
 
 
@@ -22,11 +22,14 @@ def find(name: str | Path) -> Path:
 
     Raises
     ------
-    InputError : neither.
+    InputError : neither, or not a possible file name.
     """
     path = Path(name)
-    if path.exists():
-        return path
+    try:
+        if path.exists():
+            return path
+    except OSError as error:  # not a possible file name
+        raise InputError(str(name), "", f"expected a readable file: {error.strerror}") from None
     stem = str(name).removesuffix(".toml")
     if stem in shipped():
         return _folder() / f"{stem}.toml"

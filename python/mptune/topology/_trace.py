@@ -1,8 +1,8 @@
-"""Rate traces in mahimahi's format: a text file with a time per line, in ms, at which 1500 bytes can leave.
+"""Rate traces in mahimahi's format: a text file with one time per line, in ms, at which 1500 bytes can leave.
 
-The times do not decrease; the last one is the period after which the trace repeats. What mahimahi
-refuses (`src/frontend/link_queue.cc`) is refused here: no line, an empty line, a period of 0. What a
-trace does to packets is the core's business.
+The times do not decrease; the last one is the period after which the trace repeats. What mahimahi refuses
+(`src/frontend/link_queue.cc`) is refused here too: no line, an empty line, a period of 0. The core determines
+what a trace does to packets.
 """
 
 from collections.abc import Callable
@@ -20,14 +20,14 @@ _BIT_MS_PER_OPPORTUNITY = 1500 * 8 * 1000
 
 
 class Trace(NamedTuple):
-    """A file's name as it was given, and the times in it, ms."""
+    """A file's name as given, and the times in it, ms."""
 
     name: str
     times_ms: tuple[int, ...]
 
     @property
     def mean_bps(self) -> int:
-        """What the trace lets through in the long run if all is used, rounded down."""
+        """What the trace lets through in the long run if fully used, rounded down."""
         return len(self.times_ms) * _BIT_MS_PER_OPPORTUNITY // self.times_ms[-1]
 
 
@@ -59,7 +59,7 @@ def _shown(trace: Trace) -> str:
 
 
 def _lines(file: Path, name: str) -> list[str]:
-    # A device or a pipe would be read for ever.
+    # Reading a device or a pipe would never end.
     try:
         if not file.exists():
             raise ValueError(f"expected a trace beside the topology file, found no file {name}")

@@ -1,7 +1,7 @@
-"""Single values of a topology file: text to integer, within bounds, with its provenance noted.
+"""Single values of a topology file: text to integer, within bounds, with the provenance recorded.
 
-The bounds are what the core can carry (`crates/mptune-core/src/network/spec.rs`); they are checked here
-too, because only here the file and the key are known.
+The bounds are what the core supports (`crates/mptune-core/src/network/`); they are checked here too,
+because only here are the file and the key known.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from mptune import units
-from mptune.errors import InputError
-from mptune.topology._model import Provenance
-from mptune.topology._schema import SourcedTable, ValueTable, convert, inside
+from mptune.errors import InputError, one_of
+from mptune.tables import convert, inside
+from mptune.topology._schema import SourcedTable, ValueTable
+from mptune.topology._sites import Provenance
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ _WHOLE = units.FRACTIONS[""]
 class Kind(NamedTuple, Generic[T]):
     """How one kind of value is read (ValueError with a sentence if it cannot be) and shown.
 
-    `plain` is what it is in TOML: text, but for switches and counts.
+    `plain` is its type in TOML: text, except for switches and counts.
     """
 
     parse: Callable[[Any], T]
@@ -82,7 +83,7 @@ def _above_zero(value: int, text: str) -> int:
 def _queue(text: str) -> int:
     value = units.parse_size(text)
     if value < _FULL_PACKET:
-        raise ValueError(f"expected room for one packet of {_FULL_PACKET} bytes at least, found {text!r}")
+        raise ValueError(f"expected room for at least one packet of {_FULL_PACKET} bytes, found {text!r}")
     return value
 
 
@@ -114,11 +115,11 @@ def _count(value: int) -> int:
 
 
 def choice(options: dict[str, T]) -> Kind[T]:
-    """Kind of a value that is one of a few words."""
+    """Kind of a value that is one of several words."""
 
     def parse(text: str) -> T:
         if text not in options:
-            raise ValueError(f"expected one of {', '.join(options)}, found {text!r}")
+            raise ValueError(one_of(options, text))
         return options[text]
 
     names = {value: word for word, value in options.items()}
@@ -137,7 +138,7 @@ QUEUE = Kind(_queue, units.format_size, "256 KiB")
 SIZE = Kind(units.parse_size, units.format_size, "30 kB")
 PACKET = Kind(_between(_SMALLEST_PACKET, _FULL_PACKET), units.format_size, "1500 B")
 QUANTUM = Kind(_between(*_SIZES), units.format_size, "1514 B")
-#: A loss that leaves something over.
+#: A loss below 100 %.
 LOSS = Kind(_loss, units.format_fraction, "0.1 %")
 CHANCE = Kind(units.parse_fraction, units.format_fraction, "0.1 %")
 SOME_CHANCE = Kind(_some_chance, units.format_fraction, "0.1 %")
@@ -146,7 +147,7 @@ COUNT = Kind[int](_count, str, "a whole number such as 1024", int)
 
 
 class Origin(NamedTuple):
-    """Where the plain values of a table come from: assumed for a reason, or else published in a source."""
+    """Where the plain values of a table come from: assumed for a reason, or published in a source."""
 
     source: str
     assumed: str | None = None
@@ -160,7 +161,7 @@ class Ledger:
         self.provenance: dict[str, Provenance] = {}
 
     def origin(self, key: str, table: SourcedTable, outer: Origin) -> Origin:
-        """Origin of the plain values of the table at `key`: its own, else that of the tables around it.
+        """Origin of the plain values of the table at `key`: its own, else that of the enclosing tables.
 
         Raises
         ------
@@ -175,7 +176,7 @@ class Ledger:
         return Origin(outer.source, table.assumed)
 
     def read(self, key: str, raw: object, kind: Kind[T], origin: Origin) -> T:
-        """Value at `key`; one that is not a value table of its own is of the origin given.
+        """Value at `key`; `origin` applies unless it is a value table with its own.
 
         Raises
         ------
@@ -196,6 +197,6 @@ class Ledger:
         return value
 
     def assume(self, key: str, value: T, show: Callable[[T], str], reason: str) -> T:
-        """Note a default."""
+        """Record a default."""
         self.provenance[key] = Provenance(value=show(value), assumed=reason, default=True)
         return value

@@ -1,4 +1,4 @@
-"""What a link does to packets, and what others send, in words: for whoever lists a topology.
+"""What a link does to packets, and the background traffic, in words: for listing a topology.
 
 Nothing is decided here; the numbers are in `_effects`.
 """
@@ -46,7 +46,7 @@ def effects(link: Link) -> list[str]:
 
 
 def background(flow: Background) -> str:
-    """A flow of others."""
+    """A background flow."""
     if isinstance(flow, UdpBackground):
         what = f"UDP on {flow.link}, {_rate(flow.rate_bps)} in packets of {flow.packet_bytes} bytes"
         if flow.on_off is not None:

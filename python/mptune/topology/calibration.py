@@ -1,15 +1,15 @@
 """How much random loss a path must have for single-path TCP to reach a published throughput.
 
-Used when a topology file is written: the papers publish RTTs and throughputs of long paths, but no loss
-rates. A loss found this way is an assumption, and its reason begins with "from the response function".
-It is a steady-state mean for independent losses; queues, slow start and receive windows are not in it.
+Used for writing topology files: the papers publish RTTs and throughputs of long paths, but no loss rates. A
+loss found this way is an assumption, and its reason begins with "from the response function". It is a
+steady-state mean for independent losses, without queues, slow start and receive windows.
 """
 
 from math import sqrt
 
 #: Payload of a full segment, bytes: 1500 less IP and TCP headers with timestamps.
 SEGMENT_BYTES = 1448
-#: The IP packet it travels in, bytes.
+#: Its IP packet, bytes.
 PACKET_BYTES = 1500
 
 #: Multiplicative decrease and scaling constant of Cubic (RFC 9438, sections 4.6 and 5).

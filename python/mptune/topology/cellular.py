@@ -1,4 +1,4 @@
-"""Rate traces of a cellular link, drawn from a model: for topology files of links nobody has measured.
+"""Rate traces of a cellular link, drawn from a model: for topology files with unmeasured links.
 
 The model is that of Sprout (Winstein, Sivaraman and Balakrishnan, NSDI 2013, section 3.1) with its
 constants: packets can leave at the times of a Poisson process whose rate moves in Brownian motion of
@@ -24,13 +24,13 @@ def trace_ms(duration_ms: int, seed: int, highest: float = HIGHEST, brownian: fl
     Parameters
     ----------
     duration_ms : length of the trace.
-    seed : the same one gives the same trace, on every machine.
+    seed : the same seed gives the same trace on every machine.
     highest : highest rate, packets/s; the motion starts at half of it.
     brownian : standard deviation of the rate's change in a second, packets/s.
     """
     random, normal = Random(seed), NormalDist(0.0, brownian * sqrt(_TICK_MS / 1000))
     rate, times = highest / 2, []
-    # Packets expected until the next one leaves: an exponential variable of mean 1, used up by the rate.
+    # Packets expected until the next one leaves: an exponential variable of mean 1, used up at the rate.
     left = -log(1 - random.random())
     for now in range(1, duration_ms + 1):
         if now % _TICK_MS == 1:
@@ -43,6 +43,6 @@ def trace_ms(duration_ms: int, seed: int, highest: float = HIGHEST, brownian: fl
 
 
 def _reflected(rate: float, highest: float) -> float:
-    """Rate within 0 and the highest one, mirrored at both."""
+    """Rate between 0 and the highest one, mirrored at both."""
     rate = abs(rate) % (2 * highest)
     return min(rate, 2 * highest - rate)

@@ -1,5 +1,5 @@
-// Draws the charts of the page, lets the slider go through the choices and the legends bring out what they name.
-// Colours are CSS variables, so that light, dark and print need no drawing anew. No request leaves.
+// Draws the charts of the page, moves the slider through the choices, and lets legends highlight what they name.
+// Colours are CSS variables, so light, dark and print need no redrawing. It sends no request.
 "use strict";
 (() => {
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
@@ -37,7 +37,7 @@
       choose();
       slider.focus();
     });
-    slider.value = slider.dataset.answer; // a reloaded page would keep the last one
+    slider.value = slider.dataset.answer; // otherwise a reloaded page keeps the last position
     choose();
   }
 

@@ -1,4 +1,4 @@
-"""Charts of further factors: transfers, initial paths, the time of day, runs that are compared."""
+"""Charts of further factors: transfers, initial paths, the time of day, compared runs."""
 
 from mptune.report.charts.style import (
     BUFFER,
@@ -51,7 +51,7 @@ def by_buffer(rows: Rows, colours: Key, *, top: float) -> Spec:
 
 
 def intervals(rows: Rows, colours: Key, *, down: str, title: str, zero: bool) -> Spec:
-    """Means with 95 % intervals, one below the other.
+    """Means with 95 % intervals, one below another.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def intervals(rows: Rows, colours: Key, *, down: str, title: str, zero: bool) ->
 
 
 def time_of_day(rows: Rows, colours: Key) -> Spec:
-    """Throughput of a campaign that was repeated, against the time of day.
+    """Throughput of a repeated campaign against the time of day.
 
     Parameters
     ----------

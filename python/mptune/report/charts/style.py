@@ -1,6 +1,6 @@
-"""What all charts share: colours and marks of names, axes, ink, and the fading of what is not looked at.
+"""What all charts share: colours and marks of names, axes, ink, and the fading of what is not selected.
 
-Colours are those of Okabe and Ito (2008), which people with any colour vision can tell apart; marks differ
+Colours are those of Okabe and Ito (2008), which people with any colour vision can distinguish; marks differ
 as well, for print without colour. It knows no data.
 """
 
@@ -20,10 +20,10 @@ Rows = Sequence[Mapping[str, Any]]
 #: A chart in Vega-Lite.
 Spec = dict[str, Any]
 
-#: Okabe and Ito's colours, grey in the place of black, which is the ink; pale yellow comes last.
+#: Okabe and Ito's colours, with grey instead of black, which is the ink; pale yellow comes last.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
 
-#: Marks in Vega's words, and the dashes of names beyond the palette.
+#: Marks by Vega's names, and the dashes for names beyond the palette.
 SHAPES = (
     *("circle", "square", "triangle-up", "diamond", "cross"),
     *("triangle-down", "triangle-right", "triangle-left"),
@@ -42,11 +42,11 @@ _ON_PAGE = {name: f"var(--{name})" for name in _PRINTED}
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """Names and how they are drawn; one key for all figures in which the names occur.
+    """Names and how they are drawn; one key for all figures that show the names.
 
     Attributes
     ----------
-    field : column that has the names.
+    field : column with the names.
     marks : names differ by their marks too.
     first : colour of the first name, as an index of the palette.
     """
@@ -93,7 +93,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
         return alt.StrokeDash(f"{self.field}:N", title=self.title, sort=list(self.names), scale=scale)
 
     def opacity(self, full: float = 1.0) -> Any:
-        """Opacity channel: names that are not among the emphasised ones fade; none emphasised is all."""
+        """Opacity channel: names that are not emphasised fade, unless none is."""
         import altair as alt
 
         seen = f"length(emphasis) == 0 || indexof(emphasis, datum['{self.field}']) >= 0"
@@ -111,22 +111,22 @@ def distinct(names: Any) -> tuple[str, ...]:
 
 
 def base(data: str) -> "alt.Chart":
-    """A chart of the rows that `layered` is given under a name, without a mark yet."""
+    """A chart, without a mark yet, of the rows that `layered` gets under a name."""
     import altair as alt
 
     return alt.Chart(alt.NamedData(name=data))
 
 
 def layered(*layers: Any, data: Mapping[str, Rows], height: int = HEIGHT, choice: int | None = None) -> Spec:
-    """Layers as one chart that is as wide as its place.
+    """Layers as one chart as wide as its container.
 
-    Altair holds the chart against the schema of Vega-Lite. The rows are put into it afterwards, because
+    Altair validates the chart against the Vega-Lite schema. The rows are inserted afterwards, because
     checking each number of a campaign would take longer than everything else.
 
     Parameters
     ----------
-    data : rows by the names that the layers know.
-    choice : initial value of the parameter that moves the ring; None where there is none.
+    data : rows by the names that the layers use.
+    choice : initial value of the parameter that moves the ring; None without a ring.
     """
     import altair as alt
 
@@ -140,9 +140,9 @@ def layered(*layers: Any, data: Mapping[str, Rows], height: int = HEIGHT, choice
 
 
 def ring(data: str, x: Any, y: Any, *, below: bool = True) -> list[Any]:
-    """Ring around the chosen one of several rows, and what its column `label` says below or above it.
+    """Ring around the chosen row, with the text of its column `label` below or above it.
 
-    The others are there and cannot be seen, so that the axes stay where they are while the ring moves.
+    The other rows are there but invisible, so the axes do not move with the ring.
     """
     import altair as alt
 
@@ -220,7 +220,7 @@ def look(*, page: bool) -> dict[str, Any]:
             "labelSeparation": 8,
             "labelFlush": False,
         },
-        # Above the axis and not along it: it is read without turning the head, and leaves a phone its width.
+        # Above the axis and not along it: easier to read, and a phone keeps its width.
         "axisY": {
             "titleAngle": 0,
             "titleAlign": "left",
@@ -228,7 +228,7 @@ def look(*, page: bool) -> dict[str, Any]:
             "titleY": -12,
             "titleBaseline": "bottom",
         },
-        # The page writes its legends itself: they wrap, and are reached by keyboard.
+        # The page writes its own legends: they wrap and work by keyboard.
         "legend": {"disable": True}
         if page
         else {

@@ -15,7 +15,7 @@ from mptune.report.charts.style import (
     vertical,
 )
 
-#: Height of one impact factor, pixels, and of the smallest chart of them.
+#: Height of one impact factor and of the smallest chart of them, pixels.
 _ROW, _SMALLEST = 11, 130
 
 _TIME = "time (s)"
@@ -27,7 +27,7 @@ def omegas(rows: Rows, colours: Key, *, reach: float | None = None) -> Spec:
     Parameters
     ----------
     rows : column of `colours`, path, carries_data, mean, min, max, q10, q90 (no unit).
-    reach : show only what is so close to 0; None shows all.
+    reach : show only what is this close to 0; None shows all.
     """
     import altair as alt
 
@@ -56,7 +56,7 @@ def omegas(rows: Rows, colours: Key, *, reach: float | None = None) -> Spec:
 
 
 def round_trips(rows: Rows, colours: Key) -> Spec:
-    """RTT of all subflows per configuration: the smallest one, and that at the end of the runs.
+    """RTT of all subflows per configuration: the smallest one, and the one at the end of the runs.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ def round_trips(rows: Rows, colours: Key) -> Spec:
 
 
 def retransmissions(rows: Rows, colours: Key) -> Spec:
-    """Segments that were sent again, per MB that a subflow delivered, with minimum and maximum of the runs.
+    """Retransmitted segments per MB that a subflow delivered, with minimum and maximum of the runs.
 
     Parameters
     ----------
     rows : column of `colours`, subflow, again_per_mb, min_again_per_mb, max_again_per_mb.
     """
-    x = horizontal("segments sent again per MB delivered", domainMin=0, nice=False, padding=8)
+    x = horizontal("retransmitted segments per MB delivered", domainMin=0, nice=False, padding=8)
     place = _subflow_by_subflow(rows, colours, "subflow")
     shown = tips(rows, "subflow", colours.field, "again_per_mb", "min_again_per_mb", "max_again_per_mb")
     layers = [
@@ -100,7 +100,7 @@ def retransmissions(rows: Rows, colours: Key) -> Spec:
 
 
 def _subflow_by_subflow(rows: Rows, colours: Key, column: str) -> Any:
-    """A place for each subflow, below each other, and in it one for each name."""
+    """Subflows one below another, and a place for each name within each."""
     import altair as alt
 
     axis = alt.Axis(grid=True, ticks=False, titleX=0, titleAnchor="end", bandPosition=0)

@@ -18,10 +18,10 @@ from mptune.report.charts.style import (
     vertical,
 )
 
-#: Marks of a panel above this number are drawn small.
+#: Marks are drawn small in a panel with more than this many.
 _MANY = 150
 
-#: Bars of a panel above this number have no numbers on them: they would overlap on a phone.
+#: Bars have no numbers in a panel with more than this many: they would overlap on a phone.
 _NUMBERED = 12
 
 #: Height of a box from quartile to quartile, pixels.
@@ -38,8 +38,8 @@ def response(
     points : column of `colours`, buffer_mib, mean_mbps, min_mbps, max_mbps; may be empty.
     curves : column of `colours`, buffer_mib, predicted_mbps, predicted_low_mbps, predicted_high_mbps.
     top : upper end of the throughput axis, the same for all panels, Mbit/s.
-    choices, choice : what the ring can be around (choice, buffer_mib, throughput_mbps, label, side), and
-        where it begins.
+    choices, choice : where the ring can be (choice, buffer_mib, throughput_mbps, label, side), and where it
+    starts.
     """
     x = horizontal(BUFFER, domainMin=0, nice=False)("buffer_mib")
     y = vertical(THROUGHPUT, domain=[0, top], nice=True)
@@ -94,7 +94,7 @@ def bars(rows: Rows, colours: Key, *, top: float) -> Spec:
 
 
 def single_runs(runs: Rows, boxes: Rows, colours: Key) -> Spec:
-    """Every run as a mark over a box from quartile to quartile, configurations below each other.
+    """Every run as a mark over a box from quartile to quartile, one configuration below another.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Chart of the trade-off: the Pareto front of throughput and buffer, with a ring that can be moved."""
+"""Chart of the trade-off: the Pareto front of throughput and buffer, with a movable ring."""
 
 import math
 
@@ -16,7 +16,7 @@ from mptune.report.charts.style import (
     vertical,
 )
 
-#: Steps of a logarithmic axis in each decade.
+#: Steps of a logarithmic axis per decade.
 _STEPS = (1, 2, 3, 5, 7)
 
 
@@ -60,7 +60,7 @@ def trade_off(
 
 
 def _round_sizes(rows: Rows) -> list[float]:
-    """Sizes to write along a logarithmic axis; of Vega's own a narrow one keeps 3, 5, 7, 9 and 20."""
+    """Sizes to write along a logarithmic axis; on a narrow one Vega itself would write 3, 5, 7, 9 and 20."""
     columns = "buffer_mib", "buffer_low_mib", "buffer_high_mib"
     sizes = [row[name] for row in rows for name in columns if row[name] is not None]
     low, high = min(sizes), max(sizes)

@@ -1,8 +1,8 @@
 """What a report shows: sections with figures, the tables behind them, and how to read them.
 
-A section is one function of a run in one of the files here, and one line below; one without data is left
-out. Rows are prepared here and drawn by `mptune.report.charts`; how a page or files are made of sections
-is the business of `mptune.report.page` and `mptune.report.files`.
+A section is one function of a run in one of the files here, and one line below; a section without data is
+left out. Rows are prepared here and drawn by `mptune.report.charts`; `mptune.report.page` and
+`mptune.report.files` turn sections into a page or files.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ __all__ = ["Panel", "Section", "Table", "choices", "sections"]
 
 _Maker = Callable[[RunData, Choices], Iterator[Section]]
 
-#: Of one run, the most wanted first.
+#: Sections of one run, the most useful first.
 _OF_A_RUN: tuple[_Maker, ...] = (
     trade_off,
     responses,
@@ -44,12 +44,12 @@ _OF_A_RUN: tuple[_Maker, ...] = (
     network,
 )
 
-#: Of several runs, after the trade-off of the first, whose slider belongs to the answer.
+#: Sections of several runs, after the trade-off of the first, whose slider belongs to the answer.
 _OF_SEVERAL = (compared, compared_responses, compared_fronts, compared_completions)
 
 
 def sections(run: RunData, others: Sequence[RunData] = ()) -> list[Section]:
-    """Every section that there is data for; `others` are runs to compare with."""
+    """Every section with data; `others` are runs to compare with."""
     positions = choices(run)
     own = [section for maker in _OF_A_RUN for section in maker(run, positions)]
     if not others:

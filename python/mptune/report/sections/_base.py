@@ -16,7 +16,7 @@ SPREAD = "thin line: minimum to maximum; thick line: 10 % to 90 % quantile."
 
 
 class Panel(msgspec.Struct, kw_only=True):
-    """One chart of a section; `title` tells it from the others."""
+    """One chart of a section; `title` distinguishes it from the others."""
 
     chart: Spec
     title: str = ""
@@ -27,8 +27,8 @@ class Table(msgspec.Struct, kw_only=True):
 
     Attributes
     ----------
-    source : file of the run directory, or command, that has all of it, if it is longer than what is shown.
-    headings : of columns whose names do not say it.
+    source : file of the run directory, or command, that has all of it if not all is shown.
+    headings : for columns whose names are not clear.
     """
 
     title: str
@@ -42,11 +42,11 @@ class Section(msgspec.Struct, kw_only=True):
 
     Attributes
     ----------
-    name : identifier, also of its files; nothing of it comes from data.
+    name : identifier, also of its files; never taken from data.
     lead : how to read it, a sentence or two.
     panels : charts side by side; they share one key.
-    drawing : SVG texts for a wide and for a narrow page, in the place of charts.
-    tables : the numbers behind it; `open` ones are shown without being asked for.
+    drawing : SVG texts for a wide and for a narrow page, instead of charts.
+    tables : the numbers behind it; `open` ones are shown without a click.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Section(msgspec.Struct, kw_only=True):
 
 
 def statistics(values: Sequence[float], unit: str) -> dict[str, Any]:
-    """Columns of a summary; the 95 % interval is None of a single value."""
+    """Columns of a summary; the 95 % interval is None for a single value."""
     one = summarise(values)
     named = {name: getattr(one, name) for name in ("mean", "min", "max", "q10", "q90", "low", "high")}
     return {**{f"{name}_{unit}": value for name, value in named.items()}, "runs": one.n}
@@ -69,7 +69,7 @@ def statistics(values: Sequence[float], unit: str) -> dict[str, Any]:
 def grouped(
     trials: Iterable[TrialRow], columns: Sequence[str], value: Callable[[TrialRow], float | None], unit: str
 ) -> Rows:
-    """Statistics of a value of the trials for each combination of some of their columns."""
+    """Statistics of a value of the trials per combination of some of their columns."""
     groups: dict[tuple[Any, ...], list[float]] = {}
     for one in trials:
         number = value(one)
@@ -87,5 +87,5 @@ def throughput(trial: TrialRow) -> float | None:
 
 
 def without(rows: Rows, *columns: str) -> Rows:
-    """The rows without what is only drawn."""
+    """The rows without columns that are only drawn."""
     return [{name: value for name, value in row.items() if name not in columns} for row in rows]

@@ -1,4 +1,4 @@
-"""Sections of several runs on top of each other: what they confirmed, their best curves, their trade-offs."""
+"""Sections that compare several runs: what they confirmed, their best curves, their trade-offs."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -25,12 +25,12 @@ from mptune.report.settings import in_words
 
 
 def compared(runs: Sequence[RunData]) -> Iterator[Section]:
-    """What fresh trials of each run gave, and in what the runs differ."""
+    """What fresh trials of each run gave, and how the runs differ."""
     rows: Rows = []
     for run in runs:
         rows += _best_of(run) if run.answer is None else _confirmed(run, run.answer)
     colours = key("configuration", "configuration", rows, marks=True)
-    told = "Means with 95 % intervals, of fresh trials where there are any; the axis does not begin at 0."
+    told = "Means with 95 % intervals, of fresh trials where there are any; the axis does not start at 0."
     yield Section(
         name="compared",
         title="The runs compared",
@@ -43,7 +43,7 @@ def compared(runs: Sequence[RunData]) -> Iterator[Section]:
 
 
 def _best_of(run: RunData) -> Rows:
-    """Of a sweep, the configuration with the largest mean."""
+    """For a sweep, the configuration with the largest mean."""
     columns = "manager", "cc", "buffer_mib"
     return [
         {
@@ -81,7 +81,7 @@ def _confirmed(run: RunData, answer: Answer) -> Iterator[dict[str, Any]]:
 
 
 def _differences(runs: Sequence[RunData]) -> Table:
-    """Answers and settings that are not the same in all runs, a row each and a column per run."""
+    """Answers and settings that differ between runs, one row each and one column per run."""
     told = [_settings(run) for run in runs]
     names = dict.fromkeys(name for one in told for name in one)
     rows = [
@@ -133,7 +133,7 @@ def compared_responses(runs: Sequence[RunData]) -> Iterator[Section]:
 
 
 def _best(run: RunData) -> tuple[str, str] | None:
-    """Path manager and congestion control of the answer, or of the best of a sweep."""
+    """Path manager and congestion control of the answer, or of a sweep's best configuration."""
     if run.answer is not None:
         return run.answer.opm, run.answer.occ
     return (run.shown[0].manager, run.shown[0].cc) if run.shown else None
@@ -172,7 +172,7 @@ def compared_fronts(runs: Sequence[RunData]) -> Iterator[Section]:
     yield Section(
         name="compared-trade-off",
         title="What a smaller buffer costs in each run",
-        lead="The smallest buffer for every sacrifice (percent); 95 % intervals. Neither axis begins at 0.",
+        lead="The smallest buffer for every sacrifice (percent); 95 % intervals. Neither axis starts at 0.",
         panels=[Panel(chart=trade_off(rows, colours, steps=colours))],
         key=colours,
         tables=[
@@ -186,7 +186,7 @@ def compared_fronts(runs: Sequence[RunData]) -> Iterator[Section]:
 
 
 def compared_completions(runs: Sequence[RunData]) -> Iterator[Section]:
-    """Completion times of the combination of each run that is fastest on average, with the largest buffer."""
+    """Completion times of each run's fastest combination on average, with the largest buffer."""
     rows: Rows = []
     for run in runs:
         groups: dict[str, Rows] = {}

@@ -1,11 +1,10 @@
-"""Sections of other factors of a sweep: transfers, initial paths, the time of day."""
+"""Sections for other factors of a sweep: transfers, initial paths, the time of day."""
 
 from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
 
-from mptune.campaign.grid import MIB
 from mptune.report.charts import factors as charts
 from mptune.report.charts.style import Key, distinct, key
 from mptune.report.choices import Choices
@@ -22,6 +21,7 @@ from mptune.report.sections._base import (
     without,
 )
 from mptune.report.sections.sweep import HEADROOM, manager_key
+from mptune.units import MIB
 
 #: Steps of the time of day, hours.
 _STEP_H = 0.25
@@ -51,7 +51,7 @@ def completion(run: RunData, choices: Choices) -> Iterator[Section]:
 
 
 def completion_rows(run: RunData) -> Rows:
-    """Completion times with the largest buffer, by rising size of the transfer."""
+    """Completion times with the largest buffer, by rising transfer size."""
     done = [one for one in run.trials if one.purpose == "sweep" and one.transfer_bytes and one.failed is None]
     largest = max((one.buffer_bytes for one in done), default=0)
     shown = [_with_path(run, one) for one in done if one.buffer_bytes == largest]
@@ -62,7 +62,7 @@ def completion_rows(run: RunData) -> Rows:
 
 
 def _with_path(run: RunData, one: TrialRow) -> TrialRow:
-    """The trial with its initial path beside the path manager, where there are several."""
+    """The trial with its initial path added to the path manager, if there are several."""
     if not run.many_paths or one.initial_path is None:
         return one
     return msgspec.structs.replace(one, manager=f"{one.manager}, from {one.initial_path}")
@@ -99,7 +99,7 @@ def _over_buffers(rows: Rows, paths: Key) -> list[Panel]:
 
 
 def _side_by_side(rows: Rows) -> list[Panel]:
-    """A panel per congestion control, initial paths below each other."""
+    """A panel per congestion control, one initial path below another."""
     colours = manager_key(rows)
     return [
         Panel(
@@ -117,7 +117,7 @@ def _side_by_side(rows: Rows) -> list[Panel]:
 
 
 def time_of_day(run: RunData, choices: Choices) -> Iterator[Section]:
-    """Throughput with the largest buffer over the time of day, of a campaign that was repeated."""
+    """Throughput with the largest buffer over the time of day, for a repeated campaign."""
     if len({one.round for one in run.trials}) < 2:
         return
     largest = max((one.buffer_bytes for one in run.swept), default=0)
@@ -136,8 +136,8 @@ def time_of_day(run: RunData, choices: Choices) -> Iterator[Section]:
     yield Section(
         name="time-of-day",
         title="Throughput over the time of day",
-        lead=f"With {largest / MIB:.4g} MiB, all rounds together: mean of what began in the same quarter "
-        "of an hour, minimum to maximum. The throughput axis does not begin at 0.",
+        lead=f"With {largest / MIB:.4g} MiB, all rounds: mean of the trials that began in the same quarter "
+        "of an hour, minimum to maximum. The throughput axis does not start at 0.",
         panels=[Panel(chart=charts.time_of_day(rows, colours))],
         key=colours,
         tables=[Table(title="By quarters of an hour", rows=rows)],

@@ -1,4 +1,4 @@
-"""The section of the network: both sites, the paths between them, and what of it is assumed."""
+"""The section of the network: both sites, the paths between them, and which values are assumed."""
 
 from collections.abc import Iterator
 
@@ -30,13 +30,11 @@ def network(run: RunData, choices: Choices) -> Iterator[Section]:
         for name, one in topology.provenance.items()
         if one.assumed is not None
     ]
-    lead = (
-        "Rates of the access links; of each path its RTT while queues are empty and its slowest link's rate."
-    )
+    lead = "Rates of the access links; for each path its RTT with empty queues and its slowest link's rate."
     if carrying:
         lead += " Thick lines carry data in the recommended configuration."
     if assumed:
-        lead += " What is assumed stands below, with the reasons."
+        lead += " Assumed values are listed below, with the reasons."
     yield Section(
         name="topology",
         title="The network",

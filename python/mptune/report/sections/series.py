@@ -16,7 +16,7 @@ from mptune.testbeds import BIN_NS, Observation, SubflowObservation
 
 T = TypeVar("T")
 
-#: Steps of a drawn series: a phone shows no more, and single bins of 100 ms show bursts, not throughput.
+#: Most steps of a drawn series: a phone shows no more, and single bins of 100 ms show bursts, not throughput.
 _STEPS = 80
 
 #: Widths of a step, in bins.
@@ -25,15 +25,15 @@ _WIDTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 #: Height of one of many panels, pixels.
 _LOW = 150
 
-#: How the answer is called among the configurations that were measured afresh.
+#: The answer's name among the configurations that were confirmed with new seeds.
 _RECOMMENDED = "recommended"
 
-#: Where all of a series is.
+#: Where the whole series is.
 _SERIES = "mptune campaign export --series"
 
 
 def over_time(run: RunData, choices: Choices) -> Iterator[Section]:
-    """Total throughput over time: answer and default, or the best of a sweep (path management Fig. 3)."""
+    """Total throughput over time: answer and default, or a sweep's best (path management Fig. 3)."""
     groups = by_configuration(run, run.shown)
     if not groups:
         return
@@ -45,7 +45,7 @@ def over_time(run: RunData, choices: Choices) -> Iterator[Section]:
         name="over-time",
         title="Throughput over time",
         lead=f"Received in order, per {step:g} s: mean of {runs} runs, band from minimum to maximum. What "
-        "waited for a missing segment arrives at once with it, faster than the links.",
+        "waited for a missing segment counts when that arrives, so peaks may exceed the links' rates.",
         panels=[Panel(chart=time_chart(rows, colours))],
         key=colours,
         tables=[Table(title="Mean, minimum and maximum", rows=rows, source=_SERIES)],
@@ -82,7 +82,7 @@ def stacked(run: RunData, choices: Choices) -> Iterator[Section]:
 
 
 def _by_subflow(seen: Observation, width: int) -> Rows:
-    """Throughput of each subflow that delivered something."""
+    """Throughput of each subflow that delivered data."""
     rows: Rows = []
     for place, (name, subflow) in enumerate(labelled([one for one in seen.subflows if any(one.bins)])):
         rows += [
@@ -170,7 +170,7 @@ def _seconds(width: int) -> float:
 
 
 def _steps(bins: Sequence[int], width: int) -> Iterator[tuple[float, float]]:
-    """Begin (s) and throughput (Mbit/s) of each step; the last one only if it is full or alone."""
+    """Start (s) and throughput (Mbit/s) of each step; the last one only if it is full or the only one."""
     for first in range(0, max(len(bins) - width + 1, min(len(bins), 1)), width):
         part = bins[first : first + width]
         yield _seconds(first), sum(part) * 8e3 / (len(part) * BIN_NS)

@@ -1,4 +1,4 @@
-"""Sections of the subflows: what each contributes, the sets that follow, and what each went through."""
+"""Sections of the subflows: what each contributes, the resulting sets, and each one's RTTs and losses."""
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
@@ -13,7 +13,7 @@ from mptune.report.sections.series import by_configuration, labelled
 from mptune.report.sections.sweep import cc_key
 from mptune.testbeds import Observation, SubflowObservation
 
-#: Impact factors so much smaller than the largest get a panel of their own.
+#: Impact factors smaller than this share of the largest get a panel of their own.
 _SMALL = 0.25
 
 
@@ -41,7 +41,7 @@ def sets(run: RunData, choices: Choices) -> Iterator[Section]:
         panels[0].title = "All"
         panels.append(
             Panel(
-                title="Close to 0; what lies farther off is left out",
+                title="Close to 0; values farther off are left out",
                 chart=omegas(drawn, colours, reach=reach),
             )
         )
@@ -57,8 +57,8 @@ def sets(run: RunData, choices: Choices) -> Iterator[Section]:
     yield Section(
         name="impact-factors",
         title="What each subflow contributes",
-        lead="Impact factor: the share of the throughput that is lost when the subflow falls silent. Filled "
-        f"marks carry data under pcdc, hollow ones stand by: nothing is lost without them. Spread: {SPREAD}",
+        lead="Impact factor: the share of the throughput that is lost without the subflow. Filled "
+        f"marks carry data under pcdc; hollow ones stand by: nothing is lost without them. Spread: {SPREAD}",
         panels=panels,
         key=colours,
         open=[Table(title="The resulting sets", rows=chosen, source="impact.json")],
@@ -71,7 +71,7 @@ def _fell_back(run: RunData) -> bool:
 
 
 def _reach(rows: Rows) -> float | None:
-    """How far a second panel reaches, where small impact factors would be lost beside a large one."""
+    """Range of a second panel, where small impact factors would be lost beside a large one."""
     largest = max(abs(row["mean"]) for row in rows)
     small = [row for row in rows if abs(row["mean"]) < _SMALL * largest]
     ends = [abs(row[name]) for row in small for name in ("q10", "q90")]
@@ -80,7 +80,7 @@ def _reach(rows: Rows) -> float | None:
 
 
 def went_through(run: RunData, choices: Choices) -> Iterator[Section]:
-    """RTTs and retransmissions of the subflows: of answer and default, or of the best of a sweep."""
+    """RTTs and retransmissions of the subflows, for answer and default or for a sweep's best."""
     rows: Rows = [
         row
         for name, trials in by_configuration(run, run.shown).items()
@@ -95,7 +95,7 @@ def went_through(run: RunData, choices: Choices) -> Iterator[Section]:
         name="round-trips",
         title="Round-trip times and retransmissions",
         lead="RTT: the mark is the smoothed RTT at the end, mean of the runs, with minimum and maximum; the "
-        "upright line is the smallest RTT seen. What lies between them was spent in queues. A subflow that "
+        "vertical line is the smallest RTT seen. The difference was spent in queues. A subflow that "
         "delivered nothing has no mark among the retransmissions, and an RTT of few samples.",
         panels=[
             Panel(title="RTT", chart=charts.round_trips(timed, colours)),
@@ -107,7 +107,7 @@ def went_through(run: RunData, choices: Choices) -> Iterator[Section]:
 
 
 def _by_subflow(name: str, seen: Sequence[Observation]) -> Iterator[dict[str, object]]:
-    """What the subflows of a configuration went through, over its runs."""
+    """RTTs and retransmissions of a configuration's subflows, over its runs."""
     found: dict[str, list[tuple[SubflowObservation, Observation]]] = {}
     for one in seen:
         for label, subflow in labelled(one.subflows):

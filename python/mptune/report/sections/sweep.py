@@ -14,10 +14,10 @@ from mptune.report.sections._base import SPREAD, Panel, Rows, Section, Table, gr
 #: Room above the largest value, as a factor.
 HEADROOM = 1.06
 
-#: Runs of one configuration below which there is no distribution to show.
+#: With fewer runs of a configuration there is no distribution to show.
 _FEW = 3
 
-#: Place of the path managers in the palette: away from the congestion controls' first colours.
+#: Where the path managers start in the palette: away from the congestion controls' first colours.
 MANAGERS = 4
 
 
@@ -109,7 +109,7 @@ def _models(answer: Answer) -> Iterator[Table]:
 
 
 def bars(run: RunData, choices: Choices) -> Iterator[Section]:
-    """Path managers and congestion controls side by side, with two buffers (MPCOA Figs. 6-8)."""
+    """Path managers and congestion controls side by side, for two buffers (MPCOA Figs. 6-8)."""
     swept = run.swept
     rows = grouped(swept, ("manager", "cc", "buffer_mib"), throughput, "mbps")
     if len({(row["manager"], row["cc"]) for row in rows}) < 2:
@@ -160,8 +160,8 @@ def single_runs(run: RunData, choices: Choices) -> Iterator[Section]:
     yield Section(
         name="single-runs",
         title="How the runs are spread",
-        lead=f"Each mark is a run{over}; box: from quartile to quartile, upright line: median. The "
-        "throughput axes do not begin at 0, and each has its own range.",
+        lead=f"Each mark is a run{over}; box: from quartile to quartile, vertical line: median. The "
+        "throughput axes do not start at 0, and each has its own range.",
         panels=[
             Panel(
                 title=f"{size:.4g} MiB, {what}",
@@ -179,7 +179,7 @@ def _of_size(rows: Rows, size: float) -> Rows:
 
 
 def _quartiles(values: list[float]) -> dict[str, float | int]:
-    """Quartiles of a sample, as linear interpolation between its values has them."""
+    """Quartiles of a sample, by linear interpolation between its values."""
     q25, median, q75 = quantiles(values, method="inclusive") if len(values) > 1 else 3 * values
     return {"q25_mbps": q25, "median_mbps": median, "q75_mbps": q75, "runs": len(values)}
 

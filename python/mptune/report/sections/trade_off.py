@@ -1,4 +1,4 @@
-"""The section of the trade-off, which stands beside the answer: its slider changes both."""
+"""The section of the trade-off, shown beside the answer: its slider changes both."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ _LABELLED = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5)
 
 
 def trade_off(run: RunData, choices: Choices) -> Iterator[Section]:
-    """Throughput against buffer, and what each sacrifice gets."""
+    """Throughput against buffer, and what each sacrifice buys."""
     answer = run.answer
     if answer is None or not answer.pareto:
         return
@@ -39,7 +39,7 @@ def trade_off(run: RunData, choices: Choices) -> Iterator[Section]:
         name="trade-off",
         title=title,
         lead="Each mark: the smallest buffer that still gives the best throughput less a sacrifice (%). "
-        "Ring: the choice shown. Crosses: 95 % intervals. The throughput axis does not begin at 0.",
+        "Ring: the choice shown. Crosses: 95 % intervals. The throughput axis does not start at 0.",
         panels=[Panel(chart=chart(rows, colours, choices=marks, choice=choices.answer))],
         key=colours,
         tables=tables,
@@ -47,7 +47,7 @@ def trade_off(run: RunData, choices: Choices) -> Iterator[Section]:
 
 
 def _logarithmic(sizes: Sequence[float]) -> Callable[[float], float]:
-    """Where on a logarithmic axis over these sizes another one is, from 0 to 1."""
+    """Where a size lies on a logarithmic axis over these sizes, from 0 to 1."""
     low, high = math.log(min(sizes)), math.log(max(sizes))
     return lambda size: min(max((math.log(size) - low) / (high - low), 0.0), 1.0)
 
@@ -90,4 +90,4 @@ def _traditional(sizes: dict[str, dict[str, Any]], obs_mib: float) -> Iterator[T
         for name, size in sizes.items()
     ]
     if rows:
-        yield Table(title="What the traditional formulas ask for", rows=rows, source="result.json")
+        yield Table(title="What the traditional formulas give", rows=rows, source="result.json")

@@ -1,0 +1,239 @@
+"""What a campaign is asked to do: from a campaign file, from the flags of `mptune optimise`, or from a store.
+
+It checks and converts; it runs nothing (see `mptune.campaign.execution`). A campaign is one of two things:
+the main job (`OptimiseOptions`) or a plain factorial sweep (`SweepOptions`), possibly repeated over days.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import msgspec
+
+from mptune import testbeds
+from mptune.campaign.optimise import OptimiseOptions, configuration, withdrawals
+from mptune.campaign.papers import BUFFERS, CCS, PMS
+from mptune.impact import ImpactOptions, SubflowSets
+from mptune.measuring.planning import Configuration
+from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, in_file, time
+from mptune.options.path_managers import PathManagerOptions
+from mptune.options.trials import (
+    Buffers,
+    Ccs,
+    Duration,
+    InitialPaths,
+    Pms,
+    Reverse,
+    Runs,
+    Schedulers,
+    Seed,
+    Testbed,
+    Transfers,
+    check_labels,
+)
+from mptune.tables import read_toml
+from mptune.topology import Topology, load
+
+#: Rounds of a repeated campaign beyond this are a typo.
+_MAX_ROUNDS = 100_000
+
+Every = Annotated[
+    int | None,
+    Option(time(positive=True), "Repeat a sweep at this interval, with --for.", key="repeat.every"),
+]
+Lasting = Annotated[
+    int | None, Option(time(positive=True), "Repeat a sweep for this long, with --every.", key="repeat.for")
+]
+
+
+class SweepOptions(Options, frozen=True, kw_only=True):
+    """A factorial campaign: every combination of the factors, in every run.
+
+    Attributes
+    ----------
+    buffers : bytes, ascending.
+    initial_paths, schedulers : empty leaves it at the topology's path and at minrtt.
+    transfers : bytes; empty is a saturated sender for `duration_ns`.
+    pm_options : of the path managers, whatever the congestion control; PCDC's sets may be among them.
+    impact : how PCDC's sets are measured; None where they are given, or where PCDC is not swept.
+    every_ns, for_ns : repeat the whole sweep at this interval for this long; both None runs it once.
+    """
+
+    pms: Pms = PMS
+    ccs: Ccs = CCS
+    buffers: Buffers = BUFFERS
+    runs: Runs = 9
+    duration_ns: Duration = 30_000_000_000
+    seed: Seed = 1
+    initial_paths: InitialPaths = ()
+    schedulers: Schedulers = ()
+    transfers: Transfers = ()
+    pm_options: PathManagerOptions = PathManagerOptions()
+    impact: ImpactOptions | None = None
+    every_ns: Every = None
+    for_ns: Lasting = None
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """Options are of path managers that are swept, PCDC has its sets; a repetition ends, and begins."""
+        for name, pm in self.pm_options.unused(self.pms):
+            yield f"pm_options.{name}", f"expected only with the path manager {pm}"
+        yield from self._conflicts_of_sets()
+        every, lasting = self.every_ns, self.for_ns
+        if (every is None) != (lasting is None):
+            yield (
+                "every_ns" if every is None else "for_ns",
+                "expected together with the other of every and for",
+            )
+        if every is not None and lasting is not None and not every <= lasting <= every * _MAX_ROUNDS:
+            yield "every_ns", f"expected an interval that fits 1 to {_MAX_ROUNDS} times into the whole"
+
+    def _conflicts_of_sets(self) -> Iterator[tuple[str, str]]:
+        """PCDC has its sets from one place, and they do not overlap."""
+        pcdc, measured = "pcdc" in self.pms, self.impact is not None
+        if self._active and measured:
+            yield (
+                "pm_options.pcdc.active",
+                "expected either the sets of pcdc or how to measure them (impact), found both",
+            )
+        if measured and not pcdc:
+            yield "pms", f"expected pcdc where impact factors are measured, found {', '.join(self.pms)}"
+        if pcdc and not (measured or self._active):
+            yield "pms", "expected the sets of pcdc or how to measure them (impact), found neither"
+        told = self.pm_options.of("pcdc")
+        for name in ("standby_order", "rtt_ns"):
+            if told.get(name) and not self._active:
+                yield f"pm_options.pcdc.{name}", "expected only with active subflows"
+        if both := [label for label in told.get("standby_order", ()) if label in self._active]:
+            yield "pm_options.pcdc.standby_order", f"expected no subflow that is active, found {both[0]!r}"
+
+    @property
+    def _active(self) -> tuple[str, ...]:
+        """PCDC's optional set, if it was given."""
+        active: tuple[str, ...] = self.pm_options.of("pcdc").get("active", ())
+        return active
+
+    def completed(self) -> Self:
+        """PCDC's sets are measured unless they are given."""
+        impact = self.impact
+        if impact is None and "pcdc" in self.pms and not self._active:
+            impact = ImpactOptions()
+        if impact is not None:
+            impact = withdrawals(impact, self.buffers, self.seed)
+        return msgspec.structs.replace(self, impact=impact)
+
+    @property
+    def rounds(self) -> int:
+        """How many times the sweep is run."""
+        if self.every_ns is None or self.for_ns is None:
+            return 1
+        return -(-self.for_ns // self.every_ns)
+
+    def configurations(self, sets: Mapping[str, SubflowSets]) -> list[Configuration]:
+        """Every combination, the last factor fastest.
+
+        Parameters
+        ----------
+        sets : PCDC's as measured, by congestion control; where there are none, not even among its options,
+            all subflows are active, as in sweeps of 0.1.
+        """
+        return [
+            configuration(
+                pm,
+                cc,
+                size,
+                sets,
+                pm_options=self.pm_options.of(pm),
+                initial_path=path,
+                scheduler=scheduler,
+                transfer_bytes=transfer,
+            )
+            for pm, cc, path, scheduler, transfer, size in itertools.product(
+                self.pms,
+                self.ccs,
+                self.initial_paths or (None,),
+                self.schedulers or ("minrtt",),
+                self.transfers or (None,),
+                self.buffers,
+            )
+        ]
+
+
+#: What a campaign can be, by the word in its file.
+KINDS: dict[str, type[OptimiseOptions | SweepOptions]] = {"optimise": OptimiseOptions, "sweep": SweepOptions}
+
+
+class Definition(msgspec.Struct, frozen=True, kw_only=True):
+    """A campaign as it was asked for."""
+
+    name: str
+    topology: Topology
+    testbed: str
+    options: OptimiseOptions | SweepOptions
+
+    def settings(self) -> dict[str, Any]:
+        """JSON types that `from_settings` reads again, and a person can read too."""
+        built: dict[str, Any] = {
+            "name": self.name,
+            "testbed": self.testbed,
+            "kind": next(name for name, kind in KINDS.items() if isinstance(self.options, kind)),
+            "options": msgspec.to_builtins(self.options),
+            "topology": msgspec.to_builtins(self.topology),
+        }
+        return built
+
+
+def from_settings(settings: dict[str, Any]) -> Definition:
+    """The definition that `Definition.settings` was made from, in this version or an earlier one."""
+    return Definition(
+        name=settings["name"],
+        topology=msgspec.convert(settings["topology"], Topology),
+        testbed=settings["testbed"],
+        options=msgspec.convert(settings["options"], KINDS[settings["kind"]]),
+    )
+
+
+def check(definition: Definition, place: Place = by_flag) -> None:
+    """Refuse what cannot be, before anything is measured.
+
+    Raises
+    ------
+    InputError : naming the option where it was written.
+    """
+    testbeds.create(definition.testbed)
+    definition.options.check(place)
+    check_labels(definition.options, definition.topology, place)
+
+
+class _Head(Options, frozen=True, kw_only=True):
+    """What every campaign file has."""
+
+    topology: Annotated[str, Option(TEXT, "A topology file, or a shipped scenario.", key="topology")]
+    name: Annotated[str | None, Option(TEXT, "What lists and reports call the campaign.", key="name")] = None
+    kind: Annotated[str, Option(choice(lambda: KINDS), "What the campaign is.", key="kind")] = "optimise"
+    testbed: Testbed = "simulated"
+    reverse: Reverse = False
+
+
+def read_definition(path: str | Path) -> Definition:
+    """Read a campaign file; a relative topology is beside it, or a shipped scenario.
+
+    Raises
+    ------
+    InputError : no such file, not TOML, or anything in it that is not as expected.
+    """
+    where, file = str(path), Path(path)
+    tables = Tables(read_toml(file, where), where, _Head, KINDS, "kind")
+    head = tables.head()
+    beside = file.parent / head.topology
+    topology = load(beside if beside.is_file() else head.topology)
+    if head.reverse:
+        topology = topology.reversed()
+    definition = Definition(
+        name=head.name or topology.name,
+        topology=topology,
+        testbed=head.testbed,
+        options=tables.options(head.kind),
+    )
+    check(definition, in_file(where))
+    return definition

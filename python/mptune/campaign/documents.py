@@ -1,0 +1,262 @@
+"""JSON documents of impact factors and optima, and the files of the run directory.
+
+`--json` prints the same documents that are in the run directory; they are made here.
+"""
+
+import csv
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mptune.campaign import wording
+from mptune.campaign.optimise import Result
+from mptune.decision import Decision
+from mptune.decision.confirmation import Confirmation
+from mptune.decision.uncertainty import Uncertainty
+from mptune.impact import Impact
+from mptune.statistics import Summary
+from mptune.store.directory import write_config, write_json, write_observations
+from mptune.units import MIB
+
+#: Significant digits of a number in a document: enough for any use, and few enough that the last bits
+#: of linear algebra, which differ between processors, never show.
+_DIGITS = 9
+
+#: Points of a fitted curve in a table.
+_CURVE_POINTS = 120
+
+
+def impact_document(impact: Impact) -> dict[str, Any]:
+    """Impact factors and sets of one congestion control; RTTs in ms, `mean` null if every run failed."""
+    return document(
+        {
+            "cc": impact.cc,
+            "omega": {
+                one.path: {**_omega(one.omega), "rtt_ms": one.rtt_ms, "runs": one.omega.n if one.omega else 0}
+                for one in impact.paths
+            },
+            "optional": list(impact.sets.optional),
+            "standby": list(impact.sets.standby),
+            "fallback": impact.sets.fallback,
+            "warnings": list(impact.warnings),
+        }
+    )
+
+
+def result_document(result: Result) -> dict[str, Any]:
+    """The answer of `mptune optimise`: MiB, Mbit/s, intervals of 95 %.
+
+    What is unknown for measurements made elsewhere is null or empty.
+    """
+    decision, optimum, confirmation = result.decision, result.optimum, result.confirmation
+    low, high = result.predicted or (None, None)
+    options = decision.options
+    return document(
+        {
+            "topology": None if result.topology is None else result.topology.name,
+            "opm": optimum.pm,
+            "occ": optimum.cc,
+            "obs_mib": optimum.buffer_mib,
+            "otp_mbps": optimum.throughput_mbps,
+            "subflows": list(result.subflows),
+            "standby": [] if confirmation is None else list(confirmation.recommended.standby_order),
+            "obs_bytes": result.buffer_bytes,
+            "predicted": {"mean": optimum.throughput_mbps, "low": low, "high": high},
+            "confirmed": _interval(None if confirmation is None else confirmation.confirmed),
+            "default": None if confirmation is None else _default(confirmation),
+            "gain": None if confirmation is None else _gain(confirmation),
+            "uncertainty": _uncertainty(decision.uncertainty),
+            "models": _models(decision),
+            "r_squared": decision.response.r_squared,
+            "fits": [msgspec.to_builtins(one) for one in decision.response.qualities],
+            "comparison": [msgspec.to_builtins(one) for one in decision.response.comparison],
+            "pareto": pareto_rows(decision),
+            **_traditional(result),
+            "sacrifice": options.sacrifice,
+            "selection": options.selection,
+            "model": decision.response.model,
+            "model_asked": options.model,
+            "trials": {
+                "run": len(result.records),
+                "failed": sum(one.failed is not None for one in result.records),
+            },
+            "answer": wording.answer(result),
+            "warnings": list(result.warnings),
+        }
+    )
+
+
+def pareto_rows(decision: Decision) -> list[dict[str, Any]]:
+    """The front of throughput and buffer as rows: MiB, Mbit/s; intervals null without resampling."""
+    rows = []
+    for point in decision.front:
+        buffer, throughput = point.buffer_interval, point.throughput_interval
+        rows.append(
+            {
+                "sacrifice": point.sacrifice,
+                "pm": point.optimum.pm,
+                "cc": point.optimum.cc,
+                "buffer_mib": point.optimum.buffer_mib,
+                "buffer_mib_low": None if buffer is None else buffer[0],
+                "buffer_mib_high": None if buffer is None else buffer[1],
+                "throughput_mbps": point.optimum.throughput_mbps,
+                "throughput_mbps_low": None if throughput is None else throughput[0],
+                "throughput_mbps_high": None if throughput is None else throughput[1],
+            }
+        )
+    return rows
+
+
+def write_result(directory: Path, result: Result, options: Mapping[str, Any], now: datetime) -> None:
+    """Write config, observations, impact factors and result into a directory.
+
+    Parameters
+    ----------
+    options : of the run, as the user would give them again.
+    now : time of the run; only `config.json` contains it.
+    """
+    decision = result.decision
+    write_config(directory, options, _topology(result), now)
+    if result.records:
+        write_observations(directory, result.records)
+    write_impacts(directory, result.impacts)
+    answer = result_document(result)
+    write_json(directory / "result.json", answer)
+    _write_table(directory / "pareto.csv", answer["pareto"])
+    _write_table(directory / "curves.csv", curve_rows(decision))
+
+
+def write_impacts(directory: Path, impacts: Sequence[Impact]) -> None:
+    """Write impact factors and sets of every congestion control; nothing if none were measured."""
+    if impacts:
+        write_json(directory / "impact.json", {"impact": [impact_document(one) for one in impacts]})
+
+
+def curve_rows(decision: Decision) -> list[dict[str, Any]]:
+    """Every fitted curve over the measured buffers, MiB and Mbit/s; 95 % intervals if there are any."""
+    low, high = decision.buffers[0], decision.buffers[-1]
+    buffers = [low + i * (high - low) / (_CURVE_POINTS - 1) for i in range(_CURVE_POINTS)]
+    rows = []
+    for (pm, cc), curve in decision.response.curves.items():
+        for size in buffers:
+            interval = curve.interval(size) or (None, None)
+            rows.append(
+                document(
+                    {
+                        "pm": pm,
+                        "cc": cc,
+                        "buffer_mib": size,
+                        "predicted_mbps": curve.predict(size),
+                        "low_mbps": interval[0],
+                        "high_mbps": interval[1],
+                    }
+                )
+            )
+    return rows
+
+
+def _write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as CSV; an empty field means that there is no value."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _topology(result: Result) -> dict[str, Any]:
+    """The topology as used: its network and the origin of each value; empty if there is none."""
+    built: dict[str, Any] = {} if result.topology is None else msgspec.to_builtins(result.topology)
+    return built
+
+
+def _traditional(result: Result) -> dict[str, Any]:
+    """Traditional buffers, and the recommended one as a share of each; null and empty without a topology."""
+    sizes, obs = result.traditional, result.buffer_bytes
+    eq3 = sizes.get("eq3")
+    return {
+        "traditional_mib": None if eq3 is None else eq3 / MIB,
+        "share_of_traditional": None if eq3 is None else obs / eq3,
+        "traditional": {name: {"mib": size / MIB, "share": obs / size} for name, size in sizes.items()},
+    }
+
+
+def _uncertainty(uncertainty: Uncertainty | None) -> dict[str, Any] | None:
+    """Intervals of the optimum, and how often each combination wins."""
+    if uncertainty is None:
+        return None
+    return {
+        "resamples": uncertainty.resamples,
+        "single_runs": uncertainty.single_runs,
+        "obs_mib": dict(zip(("low", "high"), uncertainty.obs_mib, strict=True)),
+        "otp_mbps": dict(zip(("low", "high"), uncertainty.otp_mbps, strict=True)),
+        "wins": [{"pm": pm, "cc": cc, "share": share} for (pm, cc), share in uncertainty.wins.items()],
+    }
+
+
+def _models(decision: Decision) -> list[dict[str, Any]]:
+    """Formula and maximum of every curve within the measured range (MPCOA Table 4)."""
+    models = []
+    for combination, curve in decision.response.curves.items():
+        buffer, maximum = curve.maximum(decision.buffers[0], decision.buffers[-1])
+        models.append(
+            {
+                "pm": combination.pm,
+                "cc": combination.cc,
+                "formula": curve.formula(),
+                "max_mbps": maximum,
+                "buffer_at_max_mib": buffer,
+            }
+        )
+    return models
+
+
+def _omega(summary: Summary | None) -> dict[str, float | None]:
+    """Statistics of an impact factor, all null when there is none."""
+    return {
+        name: None if summary is None else getattr(summary, name)
+        for name in ("mean", "median", "min", "max", "q10", "q90")
+    }
+
+
+def _interval(summary: Summary | None) -> dict[str, float | int | None]:
+    """Mean, 95 % interval and number of runs."""
+    if summary is None:
+        return {"mean": None, "low": None, "high": None, "runs": 0}
+    return {"mean": summary.mean, "low": summary.low, "high": summary.high, "runs": summary.n}
+
+
+def _default(confirmation: Confirmation) -> dict[str, Any]:
+    """The default configuration and its throughput."""
+    default = confirmation.default
+    return {
+        "pm": default.pm,
+        "cc": default.cc,
+        "buffer_mib": default.buffer_bytes / MIB,
+        **_interval(confirmation.baseline),
+    }
+
+
+def _gain(confirmation: Confirmation) -> dict[str, Any]:
+    """Gain over the default in Mbit/s, and its mean as a share of the default's mean."""
+    gain, baseline = confirmation.gain, confirmation.baseline
+    share = gain.mean / baseline.mean if gain and baseline and baseline.mean else None
+    return {**_interval(gain), "share": share}
+
+
+def document(content: dict[str, Any]) -> dict[str, Any]:
+    """Finish a document: round its numbers."""
+    return {key: _rounded(value) for key, value in content.items()}
+
+
+def _rounded(thing: Any) -> Any:
+    """The same value with its floats rounded to `_DIGITS` significant digits."""
+    if isinstance(thing, float):
+        return float(f"{thing:.{_DIGITS}g}")
+    if isinstance(thing, Mapping):
+        return {key: _rounded(value) for key, value in thing.items()}
+    if isinstance(thing, Sequence) and not isinstance(thing, str):
+        return [_rounded(value) for value in thing]
+    return thing

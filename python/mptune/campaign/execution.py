@@ -1,0 +1,166 @@
+"""Runs a campaign in its directory: from the first trial or from where it was interrupted.
+
+The store exists from the first trial on, the results when all trials are done. After any interruption,
+`resume` runs the missing trials and ends with the same results. Campaigns are defined in
+`mptune.campaign.definition`; the caller draws the report with `mptune.report`.
+"""
+
+import platform
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from mptune import __version__, testbeds
+from mptune.campaign.definition import Definition, SweepOptions, check, from_settings
+from mptune.campaign.documents import write_impacts, write_result
+from mptune.campaign.optimise import OptimiseOptions, Result, optimise
+from mptune.impact import Impact, measure_impact
+from mptune.measuring.planning import plan_trials
+from mptune.measuring.progress import Reporter
+from mptune.measuring.records import Record
+from mptune.measuring.runner import TrialRunner
+from mptune.store import Campaign, Store, create, open_store
+from mptune.store.directory import (
+    STORE,
+    publish,
+    start_directory,
+    write_config,
+    write_observations,
+)
+
+#: Waits until a time; replaced in tests.
+Wait = Callable[[datetime], None]
+
+
+def wait_until(time: datetime) -> None:
+    """Sleep until a time; Ctrl-C ends it."""
+    never = threading.Event()
+    while (left := (time - datetime.now().astimezone()).total_seconds()) > 0:
+        never.wait(min(left, 1.0))
+
+
+def start(
+    definition: Definition,
+    directory: Path,
+    *,
+    force: bool = False,
+    workers: int | None = None,
+    reporter: Reporter | None = None,
+    wait: Wait = wait_until,
+) -> Result | None:
+    """Run a campaign in a new directory.
+
+    Returns
+    -------
+    The result of the main job; None for a sweep, which has only observations.
+
+    Raises
+    ------
+    InputError : the definition is not possible, or the directory cannot be used.
+    MptuneError : the store cannot be written, or too many trials failed for an answer.
+    """
+    check(definition)
+    start_directory(directory, force=force)
+    campaign = Campaign(
+        name=definition.name,
+        settings=definition.settings(),
+        environment={
+            "mptune": __version__,
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "host": platform.node(),
+        },
+    )
+    with create(directory / STORE, campaign) as store:
+        return _Run(definition, directory, store, workers, reporter or Reporter(quiet=True), wait).run()
+
+
+def resume(
+    directory: Path,
+    *,
+    workers: int | None = None,
+    reporter: Reporter | None = None,
+    wait: Wait = wait_until,
+) -> Result | None:
+    """Continue an interrupted campaign, or write the results of a finished one again.
+
+    Raises
+    ------
+    InputError : there is no campaign in the directory.
+    MptuneError : as `start`.
+    """
+    with open_store(directory / STORE) as store:
+        definition = from_settings(store.campaign().settings)
+        return _Run(definition, directory, store, workers, reporter or Reporter(quiet=True), wait).run()
+
+
+class _Run:
+    """One campaign with its open store."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        directory: Path,
+        store: Store,
+        workers: int | None,
+        reporter: Reporter,
+        wait: Wait,
+    ) -> None:
+        self._definition, self._directory, self._store = definition, directory, store
+        self._runner = TrialRunner(testbeds.create(definition.testbed), workers, store)
+        self._reporter, self._wait = reporter, wait
+
+    def run(self) -> Result | None:
+        options = self._definition.options
+        if isinstance(options, OptimiseOptions):
+            return self._optimise(options)
+        self._sweep(options)
+        return None
+
+    def _optimise(self, options: OptimiseOptions) -> Result:
+        result = optimise(self._definition.topology, self._runner, options, reporter=self._reporter)
+        with publish(self._directory) as directory:
+            write_result(directory, result, self._asked(), self._created())
+        return result
+
+    def _sweep(self, options: SweepOptions) -> None:
+        impacts, records = self._impacts(options)
+        sets = {impact.cc: impact.sets for impact in impacts}
+        settings = self._definition.settings()
+        for round_ in range(options.rounds):
+            if round_ and options.every_ns is not None:
+                self._wait(self._created() + timedelta(microseconds=round_ * options.every_ns / 1000))
+            planned = plan_trials(
+                self._definition.topology,
+                options.configurations(sets),
+                purpose="sweep",
+                runs=options.runs,
+                duration_ns=options.duration_ns,
+                base_seed=options.seed,
+                round_=round_,
+            )
+            name = "sweep" if options.rounds == 1 else f"round {round_ + 1} of {options.rounds}"
+            with self._reporter.phase(name) as progress:
+                records += self._runner.measure(planned, progress=progress)
+        with publish(self._directory) as directory:
+            write_config(directory, self._asked(), settings["topology"], self._created())
+            write_observations(directory, records)
+            write_impacts(directory, impacts)
+
+    def _impacts(self, options: SweepOptions) -> tuple[list[Impact], list[Record]]:
+        """Impact factors of every congestion control, if PCDC's sets are to be measured."""
+        if options.impact is None:
+            return [], []
+        with self._reporter.phase("impact factors") as progress:
+            return measure_impact(
+                self._definition.topology, self._runner, options.ccs, options.impact, progress=progress
+            )
+
+    def _asked(self) -> dict[str, Any]:
+        """Options as `config.json` contains them."""
+        return {"testbed": self._definition.testbed, **self._definition.settings()["options"]}
+
+    def _created(self) -> datetime:
+        return datetime.fromisoformat(self._store.campaign().created)

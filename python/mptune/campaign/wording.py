@@ -1,0 +1,112 @@
+"""The answer of the main job in sentences: for the terminal, the JSON document and the report.
+
+It formats and computes nothing.
+"""
+
+from collections.abc import Sequence
+
+from mptune._text import digits
+from mptune.campaign.optimise import Result
+from mptune.decision.confirmation import Confirmation
+from mptune.decision.uncertainty import Uncertainty
+from mptune.statistics import Summary
+from mptune.units import MIB
+
+#: Combinations named in the sentence about who wins.
+_NAMED = 4
+
+
+def answer(result: Result) -> list[str]:
+    """What to set, what to expect, the comparison with the default, and how certain it is."""
+    comparison = _comparison(result.confirmation)
+    return [
+        _sentence(result),
+        _expectation(result),
+        *([comparison] if comparison else []),
+        *_sureness(result.decision.uncertainty),
+    ]
+
+
+def ends(low: float, high: float, count: int = 4, sign: str = "") -> str:
+    """Ends of an interval."""
+    return f"{digits(low, count, sign)} to {digits(high, count, sign)}"
+
+
+def instruction(
+    name: str, pm: str, cc: str, size: int, subflows: Sequence[str], standby: Sequence[str]
+) -> str:
+    """What to set, as a sentence.
+
+    Parameters
+    ----------
+    name : of the topology, or of the measurements.
+    size : of the buffer, bytes.
+    subflows : those that carry data; empty if they are unknown.
+    standby : the silent ones, in the order in which they take over.
+    """
+    silent = f" (standby: {', '.join(standby)})" if standby else ""
+    send = f", send on {', '.join(subflows)}{silent}," if subflows else ""
+    return (
+        f"{name}: use path manager {pm} with {cc}{send} and set the buffer to {size / MIB:.2f} MiB "
+        f"({size // 1024} KiB)."
+    )
+
+
+def _sentence(result: Result) -> str:
+    """What to set."""
+    optimum = result.optimum
+    standby = () if result.confirmation is None else result.confirmation.recommended.standby_order
+    return instruction(result.name, optimum.pm, optimum.cc, result.buffer_bytes, result.subflows, standby)
+
+
+def _expectation(result: Result) -> str:
+    """The throughput to expect, from confirmation trials if there are any."""
+    predicted = result.optimum.throughput_mbps
+    range_ = "" if result.predicted is None else f" ({ends(*result.predicted)})"
+    confirmation, model = result.confirmation, result.response.model
+    if confirmation is None:
+        return f"The {model} model predicts {digits(predicted)} Mbit/s{range_}; this is not confirmed."
+    confirmed = confirmation.confirmed
+    if confirmed is None:
+        return f"The {model} model predicts {digits(predicted)} Mbit/s; no confirmation trial succeeded."
+    return (
+        f"Expect {digits(confirmed.mean)} Mbit/s{interval(confirmed)}, the mean of {confirmed.n} new runs; "
+        f"the {model} model predicts {digits(predicted)}{range_}."
+    )
+
+
+def _comparison(confirmation: Confirmation | None) -> str:
+    """Gain over the default, as a sentence; empty where there is none."""
+    if confirmation is None:
+        return ""
+    gain, baseline, default = confirmation.gain, confirmation.baseline, confirmation.default
+    if gain is None or baseline is None:
+        return ""
+    percent = f", {100 * gain.mean / baseline.mean:+.1f} %" if baseline.mean else ""
+    smaller = confirmation.recommended.buffer_bytes / default.buffer_bytes
+    return (
+        f"Compared with {default.pm}, {default.cc} and {default.buffer_bytes / MIB:g} MiB: "
+        f"{digits(gain.mean, 3, '+')} Mbit/s{interval(gain, 3, '+')}{percent}, "
+        f"with {digits(100 * smaller, 3)} % of the buffer."
+    )
+
+
+def _sureness(uncertainty: Uncertainty | None) -> list[str]:
+    """How much the choice depends on chance, as sentences."""
+    if uncertainty is None:
+        return []
+    wins = [f"{pm} with {cc} {100 * share:.0f} %" for (pm, cc), share in uncertainty.wins.items()]
+    more = f", {len(wins) - _NAMED} others" if len(wins) > _NAMED else ""
+    of = "residuals" if uncertainty.single_runs else "runs"
+    return [
+        f"95 % intervals from {uncertainty.resamples} resamples of the {of}: buffer "
+        f"{ends(*uncertainty.obs_mib, 3)} MiB, throughput {ends(*uncertainty.otp_mbps)} Mbit/s.",
+        f"Chosen in the resamples: {', '.join(wins[:_NAMED])}{more}.",
+    ]
+
+
+def interval(summary: Summary, count: int = 4, sign: str = "") -> str:
+    """95 % interval in brackets; nothing for a single run."""
+    if summary.low is None or summary.high is None:
+        return ""
+    return f" ({ends(summary.low, summary.high, count, sign)})"

@@ -1,0 +1,195 @@
+"""How `mptune buffers` shows its sizes: formulas applied, tables and `--json`.
+
+The formulas themselves are in `mptune.theory`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import msgspec
+
+from mptune import units
+from mptune._text import digits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+    from mptune.theory import Subflow
+
+_KIB, _MIB = units.SIZES["KiB"], units.SIZES["MiB"]
+
+#: Key of a formula in `--json` -> what it covers.
+_COVERED = {
+    "first": "first transmission (Eq. 1)",
+    "fast": "with a fast retransmission (Eq. 2)",
+    "timer": "with a timer retransmission (Eq. 3)",
+}
+
+#: Linux allocates twice the value that is set (SOL_SOCKET in socket(7); buffer-size study IV-B2).
+_LINUX_FACTOR = 2
+
+
+_WHAT_TO_SET = (
+    "Sizes to set, per connection and direction. Linux allocates twice the set value (SO_SNDBUF, SO_RCVBUF); "
+    "part of that is its own overhead, so one to two times the set value can hold data."
+)
+
+
+class Recommendation(msgspec.Struct, frozen=True):
+    """The part of a run's `result.json` that is read."""
+
+    opm: str
+    occ: str
+    obs_bytes: Annotated[int, msgspec.Meta(ge=1)]
+    otp_mbps: float
+    topology: str | None = None
+
+
+class Case(NamedTuple):
+    """Paths to apply the formulas to.
+
+    Attributes
+    ----------
+    name : of the topology, or a phrase if there is none.
+    rtt : where the RTTs come from, as a phrase.
+    """
+
+    name: str
+    rtt: str
+    subflows: Mapping[str, Subflow]
+
+
+def _sizes(subflows: Sequence[Subflow]) -> dict[str, int]:
+    """Bytes by each formula."""
+    from mptune import theory
+
+    formulas = (theory.initial_transmission, theory.fast_retransmission, theory.timer_retransmission)
+    return {key: formula(subflows) for key, formula in zip(_COVERED, formulas, strict=True)}
+
+
+def document(case: Case, connections: int, recommendation: Recommendation | None) -> dict[str, Any]:
+    """`--json`: rates in bit/s, times in ms, sizes in bytes per connection and direction."""
+    subflows = list(case.subflows.values())
+    sizes = _sizes(subflows)
+    return {
+        "name": case.name,
+        "rtt": case.rtt,
+        "paths": [
+            {"path": label, **_inputs([one]), "bytes": _sizes([one])} for label, one in case.subflows.items()
+        ],
+        "mptcp": {**_inputs(subflows), "bytes": sizes},
+        "connections": connections,
+        "memory_bytes": {key: connections * size for key, size in sizes.items()},
+        "memory_linux_bytes": {key: _LINUX_FACTOR * connections * size for key, size in sizes.items()},
+        "warnings": _warnings(case, recommendation),
+        "recommendation": None
+        if recommendation is None
+        else {
+            **msgspec.to_builtins(recommendation),
+            "share_of": {key: recommendation.obs_bytes / size for key, size in sizes.items()},
+            "memory_bytes": connections * recommendation.obs_bytes,
+            "memory_linux_bytes": _LINUX_FACTOR * connections * recommendation.obs_bytes,
+        },
+    }
+
+
+def _warnings(case: Case, recommendation: Recommendation | None) -> list[str]:
+    """Warnings."""
+    warnings = []
+    rtt_ns, rto_ns = (
+        max(getattr(one, name) for one in case.subflows.values()) for name in ("rtt_ns", "rto_ns")
+    )
+    if rto_ns < rtt_ns:
+        warnings.append(
+            f"The largest RTO, {units.format_time(rto_ns, 4)}, is below the largest RTT; TCP keeps it above "
+            "(RFC 6298, section 2). See --rto."
+        )
+    if recommendation is not None and recommendation.topology not in (None, case.name):
+        warnings.append(f"The run used {recommendation.topology}, not {case.name}.")
+    return warnings
+
+
+def _inputs(subflows: Sequence[Subflow]) -> dict[str, float]:
+    """Inputs of the formulas: sum of the rates, largest RTT and RTO."""
+    return {
+        "rate_bps": sum(one.rate_bps for one in subflows),
+        "rtt_ms": max(one.rtt_ns for one in subflows) / 1e6,
+        "rto_ms": max(one.rto_ns for one in subflows) / 1e6,
+    }
+
+
+def show(out: Console, case: Case, connections: int, recommendation: Recommendation | None) -> None:
+    """Show single paths first, then MPTCP, then the memory of several connections."""
+    from mptune.cli._tables import table
+
+    out.print(f"{case.name}: buffer sizes by formula, {case.rtt}", style="bold", markup=False)
+    paths = table("path", "| rate", "| RTT", "| RTO", *(f"| Eq. {i}" for i in range(1, len(_COVERED) + 1)))
+    for label, one in case.subflows.items():
+        paths.add_row(
+            label, *_described([one]), *(f"{_text(size / _KIB)} KiB" for size in _sizes([one]).values())
+        )
+    out.print(paths)
+    subflows = list(case.subflows.values())
+    rate, rtt, rto = _described(subflows)
+    out.print(
+        f"\nMPTCP over all {len(subflows)} paths: sum of rates {rate}, largest RTT {rtt}, largest RTO {rto}",
+        style="bold",
+        markup=False,
+    )
+    shown = table("buffer", "| KiB", "| MiB", "| bytes", *_memory_columns(connections, recommendation))
+    rows = dict(zip(_COVERED.values(), _sizes(subflows).values(), strict=True))
+    if recommendation is not None:
+        rows["recommended"] = recommendation.obs_bytes
+    for text, size in rows.items():
+        shown.add_row(text, *_columns(size, connections, recommendation))
+    out.print(shown)
+    if recommendation is not None:
+        out.print(f"\n{_recommended(recommendation)}", markup=False)
+    out.print(f"\n{_WHAT_TO_SET}", markup=False)
+    for warning in _warnings(case, recommendation):
+        out.print(f"! {warning}", markup=False)
+
+
+def _recommended(recommendation: Recommendation) -> str:
+    """The run's recommendation in words."""
+    of = "" if recommendation.topology is None else f" ({recommendation.topology})"
+    speed = f"{digits(recommendation.otp_mbps)} Mbit/s"
+    return f"The run{of} recommends {recommendation.opm} with {recommendation.occ}, and predicts {speed}."
+
+
+def _memory_columns(connections: int, recommendation: Recommendation | None) -> list[str]:
+    """Headings of the optional columns."""
+    memory = [f"| {connections} connections", "| at most in Linux"] if connections > 1 else []
+    return memory + (["| recommended is"] if recommendation is not None else [])
+
+
+def _columns(size: int, connections: int, recommendation: Recommendation | None) -> list[str]:
+    """Cells of one buffer size."""
+    cells = [_text(size / _KIB), _text(size / _MIB), str(size)]
+    if connections > 1:
+        cells += [_memory(connections * size), _memory(_LINUX_FACTOR * connections * size)]
+    if recommendation is not None:
+        cells.append(f"{digits(100 * recommendation.obs_bytes / size, 3)} %")
+    return cells
+
+
+def _described(subflows: Sequence[Subflow]) -> tuple[str, str, str]:
+    """Sum of the rates, largest RTT and RTO as text."""
+    return (
+        units.format_rate(sum(one.rate_bps for one in subflows), 4),
+        units.format_time(max(one.rtt_ns for one in subflows), 4),
+        units.format_time(max(one.rto_ns for one in subflows), 4),
+    )
+
+
+def _text(value: float) -> str:
+    """Number as the papers show sizes: whole, with decimals only where three digits need them."""
+    return digits(value, 3) if value < 100 else f"{value:.0f}"
+
+
+def _memory(size: int) -> str:
+    """Memory of many connections."""
+    return units.format_size(size, 4)

@@ -1,0 +1,91 @@
+"""JSON document of the GLM procedure: what `mptune fit --json` prints. Mbit/s and MiB."""
+
+from typing import Any
+
+import msgspec
+
+from mptune.campaign.documents import document
+from mptune.glm.analysis import Analysis
+from mptune.glm.fit import FormFit
+from mptune.glm.forward import FTest
+from mptune.response import Combination
+from mptune.response.equation import Equation
+
+
+def fit_document(analysis: Analysis) -> dict[str, Any]:
+    """Everything the analysis found."""
+    data, best = analysis.measurements, analysis.best
+    return document(
+        {
+            "file": data.path,
+            "observations": len(data.rows),
+            "failed": data.failed,
+            "unused_columns": list(data.unused),
+            "alpha": analysis.options.alpha,
+            "factors": {
+                factor: {"levels": list(levels), "reference": levels[-1]}
+                for factor, levels in best.coding.levels.items()
+            },
+            "constant": analysis.constant,
+            "forms": [_form(fit, analysis) for fit in analysis.fits],
+            "form": best.form,
+            "estimates": [msgspec.to_builtins(one) for one in best.estimates()],
+            "terms": [{"name": one.name, **_test(one.test)} for one in best.term_tests()],
+            "matters": {
+                one.family: {
+                    "in_model": one.in_model,
+                    **_test(one.test),
+                    "robust_p": one.robust_p,
+                    "r_squared_gain": one.gain,
+                }
+                for one in analysis.verdicts
+            },
+            "equations": [_equation(key, equation, analysis) for key, equation in analysis.equations.items()],
+            "target_mbps": analysis.options.target_mbps,
+            "ranking": [msgspec.to_builtins(one) for one in analysis.ranking],
+            "validation": None if analysis.validation is None else msgspec.to_builtins(analysis.validation),
+            "warnings": list(analysis.warnings),
+        }
+    )
+
+
+def _form(fit: FormFit, analysis: Analysis) -> dict[str, Any]:
+    """One form: its quality, and the steps of its forward inclusion."""
+    regressor = fit.design.form.regressor
+    return {
+        "form": fit.form,
+        **msgspec.to_builtins(fit.quality()),
+        "validation_error": None if analysis.validation is None else analysis.validation.errors[fit.form],
+        "steps": [
+            {
+                "terms": [term.label(regressor) for term in step.terms],
+                "removed": step.removed,
+                **_test(step.test),
+            }
+            for step in fit.steps
+        ],
+    }
+
+
+def _test(test: FTest) -> dict[str, Any]:
+    """An F test; an infinite F (nothing left to explain) is null."""
+    return {
+        "f": None if test.f == float("inf") else test.f,
+        "df": test.df,
+        "df_resid": test.df_resid,
+        "p": test.p,
+    }
+
+
+def _equation(key: Combination, equation: Equation, analysis: Analysis) -> dict[str, Any]:
+    """One equation with its vertex and the buffer for the target."""
+    vertex, target = equation.vertex(), analysis.targets.get(key)
+    return {
+        "pm": key.pm or None,
+        "cc": key.cc or None,
+        "formula": equation.formula(digits=6),
+        **msgspec.to_builtins(equation),
+        "vertex": None if vertex is None else vertex._asdict(),
+        "buffer_at_target_mib": target if isinstance(target, float) else None,
+        "no_buffer_at_target": target if isinstance(target, str) else None,
+    }

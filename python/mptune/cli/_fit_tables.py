@@ -1,0 +1,241 @@
+"""How `mptune fit` shows its result: the formula and what matters first, then the evidence.
+
+It formats an `Analysis` and computes nothing.
+"""
+
+from rich.console import Console
+
+from mptune._text import digits
+from mptune.cli._tables import section, table
+from mptune.glm.analysis import Analysis
+from mptune.glm.forward import FTest
+from mptune.response import Combination
+
+#: Families as sentences name them.
+_NAMES = {"cc": "congestion control", "pm": "path manager", "initial_path": "initial path"}
+
+#: Largest number of equations printed; `--json` has them all.
+_MOST = 24
+
+
+def show(out: Console, analysis: Analysis) -> None:
+    """Print the answer, the evidence and the warnings."""
+    data = analysis.measurements
+    out.print(_summary(analysis), style="bold", markup=False)
+    for sentence in (*_factors(analysis), *_best_cc(analysis), *_validation(analysis)):
+        out.print(sentence, markup=False)
+    _forms(out, analysis)
+    _steps(out, analysis)
+    _estimates(out, analysis)
+    _matters(out, analysis)
+    _equations(out, analysis)
+    _ranking(out, analysis)
+    notes = list(analysis.warnings)
+    if data.failed:
+        notes.append(f"{data.failed} failed observations are left out.")
+    unused = [name for name in data.unused if name not in data.varying]
+    if unused:
+        notes.append(f"Columns not used: {', '.join(unused)} (--factor tests one).")
+    notes += [f"Every row has {factor} {level}." for factor, level in analysis.constant.items()]
+    if notes:
+        out.print("\nTake into account", style="bold")
+        for note in notes:
+            out.print(f"! {note}", markup=False)
+
+
+def _summary(analysis: Analysis) -> str:
+    """The chosen form and how well it fits."""
+    best, quality = analysis.best, analysis.best.quality()
+    share = "-" if quality.r_squared is None else f"{quality.r_squared:.4f}"
+    return (
+        f"{analysis.measurements.path}: the {best.form} form explains {quality.n} observations best "
+        f"(R-square {share}, {quality.parameters} coefficients)."
+    )
+
+
+def _factors(analysis: Analysis) -> list[str]:
+    """Which factors matter and which do not."""
+    sentences = []
+    for verdict in analysis.verdicts:
+        name = _NAMES.get(verdict.family, verdict.family)
+        does = "matters" if verdict.in_model else "does not matter"
+        gain = f"; it adds {_fixed(max(verdict.gain, 0.0))} to R-square" if verdict.in_model else ""
+        sentences.append(f"The {name} {does}: {_test(verdict.test)}{gain}.")
+    return sentences
+
+
+def _best_cc(analysis: Analysis) -> list[str]:
+    """The best congestion control, and those that are not distinguishable from it."""
+    if not analysis.ranking:
+        return []
+    best, *others = analysis.ranking
+    close = [one.cc for one in others if one.p is not None and one.p > analysis.options.alpha]
+    tail = (
+        f"; not distinguishable from it: {', '.join(close)}"
+        if close
+        else ", significantly better than the others"
+    )
+    return [f"Best congestion control: {best.cc}{tail}."]
+
+
+def _validation(analysis: Analysis) -> list[str]:
+    """Error on the second file."""
+    validation = analysis.validation
+    if validation is None:
+        return []
+    error = validation.errors[analysis.best.form]
+    outside = f" ({validation.outside} rows outside the domain left out)" if validation.outside else ""
+    return [
+        f"On {validation.path} its mean relative error is {100 * error:.1f} % over "
+        f"{validation.n} observations{outside}."
+    ]
+
+
+def _forms(out: Console, analysis: Analysis) -> None:
+    """Table of the forms."""
+    shown = table(
+        "form",
+        "terms",
+        "| R-square",
+        "| adjusted",
+        "| CV (%)",
+        "| root MSE (Mbit/s)",
+        "| F",
+        "| p",
+        "| validation error",
+    )
+    for fit in analysis.fits:
+        quality = fit.quality()
+        error = None if analysis.validation is None else analysis.validation.errors[fit.form]
+        shown.add_row(
+            fit.form,
+            ", ".join(term.label(fit.design.form.regressor) for term in fit.terms) or "-",
+            _fixed(quality.r_squared),
+            _fixed(quality.adjusted),
+            _digits(quality.cv_percent),
+            _digits(quality.root_mse_mbps),
+            _digits(quality.f),
+            _p(quality.p),
+            "-" if error is None else f"{100 * error:.1f} %",
+        )
+    section(out, "Forms (throughput in Mbit/s over the buffer B in MiB)", shown)
+
+
+def _steps(out: Console, analysis: Analysis) -> None:
+    """Terms in the order in which they entered."""
+    regressor = analysis.best.design.form.regressor
+    shown = table("| step", "term", "| F", "| df", "| p")
+    for number, step in enumerate(analysis.best.steps, start=1):
+        names = ", ".join(term.label(regressor) for term in step.terms)
+        shown.add_row(
+            str(number),
+            f"{names} removed" if step.removed else names,
+            _digits(step.test.f),
+            str(step.test.df),
+            _p(step.test.p),
+        )
+    section(out, f"Forward inclusion, {analysis.best.form} form, alpha {analysis.options.alpha:g}", shown)
+
+
+def _estimates(out: Console, analysis: Analysis) -> None:
+    """Coefficients with both kinds of errors."""
+    shown = table("term", "| estimate", "| error", "| t", "| p", "| robust error", "| robust p")
+    for one in analysis.best.estimates():
+        shown.add_row(
+            one.name,
+            f"{one.value:.5g}",
+            "-" if one.error is None else f"{one.error:.3g}",
+            "-" if one.t is None else f"{one.t:.2f}",
+            _p(one.p),
+            "-" if one.robust_error is None else f"{one.robust_error:.3g}",
+            _p(one.robust_p),
+        )
+    references = [f"{factor} {levels[-1]}" for factor, levels in analysis.best.coding.levels.items()]
+    against = f" (against {', '.join(references)})" if references else ""
+    section(out, f"Coefficients{against}; robust: HC3", shown)
+
+
+def _matters(out: Console, analysis: Analysis) -> None:
+    """Each family as a whole."""
+    shown = table("", "in the model", "| F", "| df", "| p", "| robust p", "| R-square gained")
+    for one in analysis.verdicts:
+        shown.add_row(
+            one.family,
+            "yes" if one.in_model else "no",
+            _digits(one.test.f),
+            f"{one.test.df}, {one.test.df_resid}",
+            _p(one.test.p),
+            _p(one.robust_p),
+            _fixed(max(one.gain, 0.0)),
+        )
+    section(out, "What matters (all terms of each together)", shown)
+
+
+def _equations(out: Console, analysis: Analysis) -> None:
+    """Equations with domain, vertex and the buffer for the target."""
+    target = analysis.options.target_mbps
+    wanted = [] if target is None else [f"| buffer for {target:g} Mbit/s"]
+    shown = table(
+        "path manager", "CC", "equation", "domain (MiB)", "| vertex (MiB)", "| there (Mbit/s)", *wanted
+    )
+    for key, equation in list(analysis.equations.items())[:_MOST]:
+        low, high = equation.domain or (0.0, 0.0)
+        vertex = equation.vertex()
+        shown.add_row(
+            key.pm or "any",
+            key.cc or "any",
+            equation.formula(),
+            f"{low:.4g} to {high:.4g}",
+            "-" if vertex is None else f"{vertex.buffer:.4g}",
+            "-" if vertex is None else _digits(vertex.throughput),
+            *([] if target is None else [_buffer(analysis, key)]),
+        )
+    averaged = [f for f in analysis.best.coding.levels if f not in ("pm", "cc") and _used(analysis, f)]
+    more = f"; at the mean of {', '.join(averaged)}" if averaged else ""
+    left = len(analysis.equations) - _MOST
+    section(out, f"Equations{more}{f'; {left} more with --json' if left > 0 else ''}", shown)
+
+
+def _ranking(out: Console, analysis: Analysis) -> None:
+    """Congestion controls from best to worst."""
+    if not analysis.ranking:
+        return
+    shown = table("| rank", "CC", "| Mbit/s", "| behind", "| p (Holm)")
+    for number, one in enumerate(analysis.ranking, start=1):
+        behind = "-" if not one.behind_mbps else _digits(one.behind_mbps)
+        shown.add_row(str(number), one.cc, _digits(one.throughput_mbps), behind, _p(one.p))
+    section(out, "Congestion controls at the average buffer, against the best", shown)
+
+
+def _buffer(analysis: Analysis, key: Combination) -> str:
+    """Buffer for the target, or why there is none."""
+    found, domain = analysis.targets[key], analysis.equations[key].domain
+    if isinstance(found, str):
+        return "above the maximum"
+    return f"{found:.4g} MiB" if domain is None or found > domain[0] else f"<= {found:.4g} MiB"
+
+
+def _used(analysis: Analysis, factor: str) -> bool:
+    """Whether a factor is in the model."""
+    return any(term.factor == factor for term in analysis.best.terms)
+
+
+def _test(test: FTest) -> str:
+    """An F test in a sentence."""
+    p = "p < 0.0001" if test.p < 1e-4 else f"p = {test.p:.2g}"
+    return f"F({test.df}, {test.df_resid}) = {_digits(test.f)}, {p}"
+
+
+def _p(p: float | None) -> str:
+    """P value; below 0.0001 its size means nothing."""
+    return "-" if p is None else "<0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def _fixed(value: float | None) -> str:
+    """Share with four decimals."""
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _digits(value: float | None) -> str:
+    """Number with four significant digits."""
+    return "-" if value is None else digits(value) if abs(value) != float("inf") else "inf"

@@ -1,0 +1,129 @@
+"""The flags of a command, made from the declarations of its options.
+
+A command's function takes an options struct, or a single declared option, as a parameter. On the command
+line that parameter becomes flags, and the function gets their values. The declarations are in
+`mptune.options` and in the structs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+
+import msgspec
+import typer
+
+from mptune.options import SWITCH, Declared, Given, Options, declared
+from mptune.options import option_of as declaration
+
+#: Tables of a campaign file in the order in which help shows their options; then what is in none; then
+#: those of path managers.
+_TABLES = ("factors", "trials", "impact", "decision", "repeat", "")
+
+
+class _Parameter(NamedTuple):
+    """A parameter of a command's function, and the flags it becomes."""
+
+    name: str
+    flags: tuple[Declared, ...]
+    make: Callable[[Mapping[tuple[str, ...], str]], Any]
+
+
+def with_flags(function: Callable[..., None]) -> Callable[..., None]:
+    """Give the command that typer sees: its parameters are flags; typer's own parameters stay.
+
+    A parameter of type `Given[S]` gets the text as written, one of type S gets the built struct.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    shown: list[inspect.Parameter] = []
+    made: list[_Parameter] = []
+    for parameter in inspect.signature(function).parameters.values():
+        found = _declared(parameter, hints[parameter.name])
+        if found is None:
+            hint = hints[parameter.name]
+            shown.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
+        else:
+            made.append(found)
+            shown += [_flag(f"{found.name}_{number}", one) for number, one in enumerate(found.flags)]
+
+    @wraps(function)
+    def command(**values: Any) -> None:
+        for one in made:
+            raw = {flag.fields: values.pop(f"{one.name}_{n}") for n, flag in enumerate(one.flags)}
+            values[one.name] = one.make(_written(raw))
+        function(**values)
+
+    command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]  # what typer reads
+    command.__annotations__ = {one.name: one.annotation for one in shown}
+    return command
+
+
+def _declared(parameter: inspect.Parameter, hint: Any) -> _Parameter | None:
+    """The flags of a parameter; None if it is typer's own."""
+    if isinstance(hint, type) and issubclass(hint, Options):
+        return _Parameter(parameter.name, _in_order(hint), lambda raw: Given(hint, raw).build())
+    if get_origin(hint) is Given:
+        (kind,) = get_args(hint)
+        return _Parameter(parameter.name, _in_order(kind), lambda raw: Given(kind, raw))
+    if (option := declaration(hint)) is None:
+        return None
+    one = Declared((parameter.name,), option, parameter.default)
+    return _Parameter(
+        parameter.name,
+        (one,),
+        lambda raw: one.parse(raw[one.fields]) if one.fields in raw else parameter.default,
+    )
+
+
+def _in_order(kind: type[Options]) -> tuple[Declared, ...]:
+    """Options of a struct as help shows them: by the tables that campaign files have."""
+    return tuple(sorted((one for one in declared(kind) if not one.option.file_only), key=_table))
+
+
+def _table(one: Declared) -> int:
+    table = one.key.rpartition(".")[0]
+    return _TABLES.index(table) if table in _TABLES else len(_TABLES)
+
+
+def _written(raw: Mapping[tuple[str, ...], Any]) -> dict[tuple[str, ...], str]:
+    """Texts of the flags that were given."""
+    texts = {}
+    for fields, value in raw.items():
+        if isinstance(value, list):
+            texts[fields] = ",".join(value)
+        elif value is True:
+            texts[fields] = "true"
+        elif isinstance(value, str):
+            texts[fields] = value
+    return {fields: text for fields, text in texts.items() if raw[fields] != []}
+
+
+def _flag(name: str, one: Declared) -> inspect.Parameter:
+    """A flag as typer wants it."""
+    kind: Any = one.option.kind
+    required = one.default in (inspect.Parameter.empty, msgspec.NODEFAULT)
+    if kind is SWITCH:
+        hint: Any = Annotated[bool, typer.Option(one.flag, help=_help(one))]
+    else:
+        text: Any = list[str] if kind.several else str
+        option = typer.Option(one.flag, help=_help(one), metavar=kind.metavar)
+        hint = Annotated[text if required else text | None, option]
+    default = inspect.Parameter.empty if required else False if kind is SWITCH else None
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def _help(one: Declared) -> str:
+    """Help with the names to choose from and the default."""
+    option = one.option
+    names = ", ".join(option.kind.known())
+    known = f" {'Any' if option.kind.several else 'One'} of {names}." if names else ""
+    default = option.unset if one.default is None else _default(one)
+    return f"{option.help}{known}" + (f"  [default: {default}]" if default else "")
+
+
+def _default(one: Declared) -> str:
+    if one.option.kind is SWITCH or one.default in (inspect.Parameter.empty, msgspec.NODEFAULT, ()):
+        return ""
+    return str(one.option.kind.show(one.default))

@@ -1,0 +1,88 @@
+"""How `mptune optimise` shows its result: the answer in a sentence, then the evidence.
+
+It formats a `Result` and computes nothing. Tables of the decision itself are in `_decision_tables`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from mptune._text import digits
+from mptune.campaign import wording
+from mptune.campaign.optimise import Result
+from mptune.cli import _decision_tables
+from mptune.cli._tables import section, table
+from mptune.decision.confirmation import Confirmation
+from mptune.impact import Impact
+from mptune.report.files import PAGE
+from mptune.units import MIB
+
+
+def show(out: Console, result: Result, directory: Path) -> None:
+    """Print the answer, the evidence, the warnings, and where the files are."""
+    first, *more = wording.answer(result)
+    out.print(first, style="bold", markup=False)
+    for sentence in more:
+        out.print(sentence, markup=False)
+    if result.confirmation is not None:
+        _confirmation(out, result.confirmation)
+    if result.traditional:
+        _traditional(out, result)
+    if result.impacts:
+        _impacts(out, result.impacts)
+    _decision_tables.show(out, result.decision)
+    if result.warnings:
+        out.print("\nTake into account", style="bold")
+        for warning in result.warnings:
+            out.print(f"! {warning}", markup=False)
+    held = "Observations and result" if result.records else "Result"
+    out.print(f"\n{held}: {directory}", markup=False)
+    out.print(f"Report: {directory / PAGE}", markup=False)
+
+
+def _confirmation(out: Console, confirmation: Confirmation) -> None:
+    """Both configurations side by side."""
+    shown = table("", "path manager", "CC", "| buffer (MiB)", "| mean (Mbit/s)", "95 % interval", "| runs")
+    for name, configuration, summary in (
+        ("recommended", confirmation.recommended, confirmation.confirmed),
+        ("default", confirmation.default, confirmation.baseline),
+    ):
+        shown.add_row(
+            name,
+            configuration.pm,
+            configuration.cc,
+            f"{configuration.buffer_bytes / MIB:.2f}",
+            "-" if summary is None else digits(summary.mean),
+            "-" if summary is None else wording.interval(summary).strip(" ()") or "-",
+            "0" if summary is None else str(summary.n),
+        )
+    section(out, "Confirmed with new seeds", shown)
+
+
+def _traditional(out: Console, result: Result) -> None:
+    """Theoretical buffers, and the recommended one as a share of each."""
+    names = {
+        "eq1": "max RTT * sum of rates (Eq. 1)",
+        "eq2": "with a fast retransmission (Eq. 2)",
+        "eq3": "with a timer retransmission (Eq. 3)",
+        "table5": "3 (max RTT + max RTO) * sum of access rates (MPCOA Table 5)",
+    }
+    size = result.buffer_bytes
+    shown = table("traditional buffer", "| MiB", "| recommended is")
+    for name, traditional in result.traditional.items():
+        shown.add_row(names[name], digits(traditional / MIB), f"{digits(100 * size / traditional, 3)} %")
+    section(out, "Theory", shown)
+
+
+def _impacts(out: Console, impacts: Sequence[Impact]) -> None:
+    """Mean impact factors; a star marks the optional set."""
+    shown = table("path", *(f"| {impact.cc}" for impact in impacts))
+    for index, first in enumerate(impacts[0].paths):
+        cells = []
+        for impact in impacts:
+            omega = impact.paths[index].omega
+            star = "*" if first.path in impact.sets.optional else " "
+            cells.append(f"{'-' if omega is None else f'{omega.mean:.3f}'}{star}")
+        shown.add_row(first.path, *cells)
+    section(out, "Impact factors (mean; * carries data under pcdc)", shown)

@@ -1,0 +1,42 @@
+"""What every command that runs a campaign does: report what is kept on Ctrl-C, and draw the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from mptune.errors import MptuneError
+from mptune.store import open_store
+from mptune.store.directory import STORE
+
+
+@contextmanager
+def keeping(directory: Path) -> Iterator[None]:
+    """Draw the report of the campaign that the block ran; on Ctrl-C say what is kept, exit code 130."""
+    try:
+        yield
+        draw(directory)
+    except KeyboardInterrupt:
+        typer.echo(f"mptune: interrupted{_kept(directory)}", err=True)
+        raise typer.Exit(130) from None
+
+
+def draw(directory: Path) -> None:
+    """Write the page of a finished run; the run is complete without it."""
+    from mptune.report.files import write_page
+    from mptune.report.read_runs import read_run
+
+    write_page(read_run(directory, directory.resolve().name), directory)
+
+
+def _kept(directory: Path) -> str:
+    """The number of trials in the store, if it can be read."""
+    try:
+        with open_store(directory / STORE, write=False) as store:
+            done = sum(one.done for one in store.progress())
+    except MptuneError:
+        return ""
+    return f": {done} finished trials are kept; continue with: mptune campaign resume {directory}"

@@ -1,0 +1,163 @@
+"""From observations to a decision: response model, selection, trade-off, and how sure they are.
+
+The part of the main job that does not care where the observations come from. It measures nothing:
+`mptune.campaign.optimise` brings measurements of its own or of others.
+"""
+
+import itertools
+from collections.abc import Collection, Sequence
+from typing import Annotated
+
+import msgspec
+
+from mptune.decision.selection import READINGS, SACRIFICE, BufferRange, Candidates, Optimum
+from mptune.decision.tradeoff import SACRIFICES, FrontPoint, pareto_front
+from mptune.decision.uncertainty import Resampler, Uncertainty, intervals, summarise_choices
+from mptune.measuring.progress import Reporter
+from mptune.options import SWITCH, Option, Options, choice, count, share
+from mptune.options.trials import Seed
+from mptune.response import MODELS, Combination, Curve, Response, Sample
+
+#: More resamples than anyone wants: a typo.
+MAX_RESAMPLES = 100_000
+
+
+class DecisionOptions(Options, frozen=True, kw_only=True):
+    """How to decide.
+
+    Attributes
+    ----------
+    sacrifice : delta of MPCOA Eq. 10, in [0, 1).
+    selection, model : names in `mptune.decision.selection.READINGS` and `mptune.response.MODELS`.
+    seed : of the resamples.
+    """
+
+    sacrifice: Annotated[
+        float, Option(share(), "Throughput given up for a smaller buffer.", key="decision.sacrifice")
+    ] = SACRIFICE
+    selection: Annotated[
+        str,
+        Option(
+            choice(lambda: READINGS, listed=False),
+            "global: within the sacrifice of the best of all; literal: of its own maximum.",
+            key="decision.selection",
+        ),
+    ] = "global"
+    model: Annotated[
+        str,
+        Option(
+            choice(lambda: MODELS),
+            "Response model: the paper's is quadratic; auto takes the one that predicts best.",
+            key="decision.model",
+        ),
+    ] = "auto"
+    on_grid: Annotated[
+        bool, Option(SWITCH, "Recommend only a buffer size that was measured.", key="decision.on_grid")
+    ] = False
+    resamples: Annotated[
+        int,
+        Option(
+            count(0, MAX_RESAMPLES, zero="none"),
+            "Resamples of the runs for the intervals of the answer; 0: none.",
+            key="decision.resamples",
+        ),
+    ] = 200
+    seed: Seed = 1
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """What was decided, and on what grounds.
+
+    Attributes
+    ----------
+    buffers : measured sizes, MiB, ascending.
+    uncertainty : None without resampling.
+    front : Pareto front of throughput and buffer, by falling throughput.
+    """
+
+    options: DecisionOptions
+    buffers: tuple[float, ...]
+    response: Response
+    optimum: Optimum
+    uncertainty: Uncertainty | None
+    front: tuple[FrontPoint, ...]
+
+
+def decide(
+    samples: Sequence[Sample],
+    options: DecisionOptions,
+    *,
+    homogeneous: Collection[str] = (),
+    reporter: Reporter | None = None,
+) -> Decision:
+    """Fit, choose, and repeat both on resampled runs.
+
+    Parameters
+    ----------
+    homogeneous : congestion controls for which PCDC does what FullMesh does.
+
+    Raises
+    ------
+    MptuneError : the observations do not determine the model, or it predicts no throughput.
+    """
+    grid = tuple(sorted({sample.buffer_mib for sample in samples}))
+    response = MODELS[options.model].fit(samples)
+    limits = _measured(samples)
+
+    def candidates(curves: dict[Combination, Curve]) -> Candidates:
+        buffers = BufferRange(grid=grid, on_grid=options.on_grid)
+        return Candidates(curves, buffers, homogeneous=homogeneous, measured=limits)
+
+    found = candidates(response.curves)
+    optimum = found.best(options.sacrifice, options.selection)
+    front = pareto_front(found, (*SACRIFICES, options.sacrifice))
+    uncertainty = None
+    if options.resamples:
+
+        def choose(curves: dict[Combination, Curve]) -> list[Optimum]:
+            """The answer, then that to each sacrifice of the front."""
+            again = candidates(curves)
+            along = [again.best(point.sacrifice) for point in front]
+            return [again.best(options.sacrifice, options.selection), *along]
+
+        resampler = Resampler(samples, response, MODELS[response.model])
+        with (reporter or Reporter(quiet=True)).phase("resampling", "resamples") as progress:
+            resamples = resampler.curves(options.resamples, options.seed, progress)
+            choices, *along = zip(*map(choose, resamples), strict=True)
+        ends = grid[0], grid[-1]
+        uncertainty = summarise_choices(optimum, choices, ends, single_runs=resampler.single_runs)
+        front = tuple(
+            point.between(*intervals(point.optimum, again, ends))
+            for point, again in zip(front, along, strict=True)
+        )
+    return Decision(
+        options=options,
+        buffers=grid,
+        response=response,
+        optimum=optimum,
+        uncertainty=uncertainty,
+        front=front,
+    )
+
+
+def too_few_sizes(model: str, sizes: int) -> str | None:
+    """What is wrong with the number of buffer sizes there are or will be, if anything.
+
+    Parameters
+    ----------
+    model : a name in `mptune.response.MODELS`.
+    """
+    needed = MODELS[model].min_buffers
+    return (
+        f"expected {needed} sizes at least for the {model} model, found {sizes}" if sizes < needed else None
+    )
+
+
+def _measured(samples: Sequence[Sample]) -> dict[Combination, tuple[float, float]]:
+    """Smallest and largest buffer with a usable observation, MiB, of each combination."""
+    ordered = sorted(samples, key=lambda sample: sample.combination)
+    limits = {}
+    for combination, ones in itertools.groupby(ordered, key=lambda sample: sample.combination):
+        buffers = [sample.buffer_mib for sample in ones]
+        limits[combination] = min(buffers), max(buffers)
+    return limits

@@ -1,0 +1,111 @@
+"""Measures the same configurations in the simulator and on the kernel.
+
+What the numbers say is `mptune.decision.agreement`'s, how they are shown `mptune.cli.compare`'s.
+"""
+
+import itertools
+from collections.abc import Iterator
+from typing import Annotated, Self
+
+import msgspec
+
+from mptune import testbeds
+from mptune.decision.agreement import Comparison, Row, compare, summarise_runs
+from mptune.measuring.progress import Reporter
+from mptune.measuring.running import run_trials
+from mptune.measuring.seeds import seed_for
+from mptune.options import Options
+from mptune.options.trials import Buffers, Ccs, Pms, Runs, Seed, Transfer, sending_time
+from mptune.testbeds import Trial, as_linux
+from mptune.testbeds.namespaces import stall_ns
+from mptune.topology import Topology
+from mptune.units import MIB
+
+
+class CompareOptions(Options, frozen=True, kw_only=True):
+    """Every path manager with every congestion control and every buffer.
+
+    Attributes
+    ----------
+    buffers : bytes.
+    runs : of each configuration, with a seed of its own each.
+    duration_ns, transfer_bytes : as in `Trial`, one of them.
+    seed : base of all seeds.
+    """
+
+    pms: Pms = ("fullmesh",)
+    ccs: Ccs = ("reno", "cubic")
+    buffers: Buffers = (MIB // 4, MIB // 2, MIB, 2 * MIB, 4 * MIB)
+    runs: Runs = 1
+    duration_ns: Annotated[int | None, sending_time("10s")] = None
+    transfer_bytes: Transfer = None
+    seed: Seed = 1
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """A time or a size, not both."""
+        if self.duration_ns is not None and self.transfer_bytes is not None:
+            yield "transfer_bytes", "expected either --duration or --transfer, found both"
+
+    def completed(self) -> Self:
+        """Without either, send for 10 s."""
+        if self.duration_ns is None and self.transfer_bytes is None:
+            return msgspec.structs.replace(self, duration_ns=10_000_000_000)
+        return self
+
+
+def measure(
+    topology: Topology,
+    options: CompareOptions,
+    *,
+    workers: int | None = None,
+    reporter: Reporter | None = None,
+) -> Comparison:
+    """Run every trial on both testbeds, the same one on either.
+
+    Raises
+    ------
+    InputError : an option that cannot be, or that the kernel cannot do.
+    MptuneError : there is no kernel testbed on this machine.
+    """
+    options.check()
+    reporter = reporter or Reporter(quiet=True)
+    configurations = list(itertools.product(options.pms, options.ccs, options.buffers))
+    trials = [
+        trial(topology, options, pm, cc, size, run)
+        for pm, cc, size in configurations
+        for run in range(options.runs)
+    ]
+    kernel = testbeds.create("namespaces")
+    with reporter.phase("simulated") as progress:
+        simulated = run_trials(testbeds.create("simulated"), trials, workers=workers, progress=progress)
+    with reporter.phase("kernel") as progress:
+        measured = run_trials(kernel, trials, workers=workers, progress=progress)
+    rows = []
+    for number, (pm, cc, size) in enumerate(configurations):
+        here = slice(number * options.runs, (number + 1) * options.runs)
+        quiet = stall_ns(trials[here][0])
+        rows.append(
+            Row(
+                pm=pm,
+                cc=cc,
+                buffer_bytes=size,
+                simulated=summarise_runs(simulated[here], quiet),
+                kernel=summarise_runs(measured[here], quiet),
+            )
+        )
+    return compare(rows)
+
+
+def trial(topology: Topology, options: CompareOptions, pm: str, cc: str, size: int, run: int) -> Trial:
+    """One trial, with the kernel's transport."""
+    return as_linux(
+        Trial(
+            topology=topology,
+            pm=pm,
+            cc=cc,
+            buffer_bytes=size,
+            duration_ns=options.duration_ns,
+            transfer_bytes=options.transfer_bytes,
+            seed=seed_for(options.seed, "sweep", run),
+        )
+    )

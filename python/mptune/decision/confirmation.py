@@ -1,0 +1,184 @@
+"""Confirmation: the recommended and the default configuration measured again with new seeds, side by side.
+
+A model's optimum is a prediction, and the largest of many predictions is an optimistic one. New seeds
+say what to expect. It judges the prediction, also by the sweep; it does not choose again.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from mptune._text import digits
+from mptune.decision import Decision
+from mptune.decision.selection import Optimum
+from mptune.decision.sweep import SweepPoint
+from mptune.measuring.planning import Configuration, plan_trials
+from mptune.measuring.records import Record, throughputs
+from mptune.measuring.runner import TrialRunner
+from mptune.measuring.running import Advance
+from mptune.statistics import Summary, summarise
+from mptune.topology import Topology
+
+#: Prediction and confirmation disagree when they differ by more than this share of the confirmed
+#: mean, and by more than its interval explains.
+DISAGREEMENT = 0.10
+
+
+class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
+    """What fresh trials gave, Mbit/s.
+
+    Attributes
+    ----------
+    recommended, default : the two configurations.
+    confirmed, baseline : their throughput; None where every trial failed.
+    gain : confirmed minus baseline, run by run with the same seed, so that its interval is that of a
+        paired comparison; None where no run succeeded with both.
+    records : the trials.
+    """
+
+    recommended: Configuration
+    default: Configuration
+    confirmed: Summary | None
+    baseline: Summary | None
+    gain: Summary | None
+    records: tuple[Record, ...]
+
+
+def confirm(
+    topology: Topology,
+    runner: TrialRunner,
+    recommended: Configuration,
+    default: Configuration,
+    *,
+    runs: int,
+    duration_ns: int,
+    base_seed: int,
+    progress: Advance | None = None,
+) -> Confirmation:
+    """Measure both configurations with seeds that nothing else uses; errors as `run_trials`."""
+    planned = plan_trials(
+        topology,
+        [recommended, default],
+        purpose="confirm",
+        runs=runs,
+        duration_ns=duration_ns,
+        base_seed=base_seed,
+    )
+    records = runner.measure(planned, progress=progress)
+    ours, theirs = records[:runs], records[runs:]
+    gains = [
+        one.throughput_mbps - other.throughput_mbps
+        for one, other in zip(ours, theirs, strict=True)
+        if one.throughput_mbps is not None and other.throughput_mbps is not None
+    ]
+    return Confirmation(
+        recommended=recommended,
+        default=default,
+        confirmed=_summary(throughputs(ours)),
+        baseline=_summary(throughputs(theirs)),
+        gain=_summary(gains),
+        records=tuple(records),
+    )
+
+
+def verdict(decision: Decision, points: Sequence[SweepPoint], confirmation: Confirmation | None) -> list[str]:
+    """Sentences for what the observations do not bear out; none if all is well.
+
+    Parameters
+    ----------
+    points : the sweep that was decided on.
+    confirmation : None where nothing can be measured again.
+
+    The target is what the selection promised: the sacrifice below the best mean of all, or in the literal
+    reading of the chosen combination.
+    """
+    optimum, sacrifice = decision.optimum, decision.options.sacrifice
+    if decision.options.selection == "literal":
+        points = [point for point in points if point.combination == (optimum.pm, optimum.cc)]
+    target = (1 - sacrifice) * max(point.throughput.mean for point in points)
+    sentences = []
+    if confirmation is not None:
+        sentences = [*_against_trials(optimum, target, confirmation), *_against_default(confirmation.gain)]
+    return [*sentences, *_against_sweep(points, optimum, target), *_falls_again(points, optimum, target)]
+
+
+def _against_trials(optimum: Optimum, target_mbps: float, confirmation: Confirmation) -> list[str]:
+    """Whether fresh trials agree with the prediction and reach the target."""
+    predicted_mbps, confirmed = optimum.throughput_mbps, confirmation.confirmed
+    if confirmed is None:
+        reason = confirmation.records[0].failed
+        return [f"No trial of the recommended configuration succeeded (first reason: {reason})."]
+    low, high = (confirmed.mean if end is None else end for end in (confirmed.low, confirmed.high))
+    sentences = []
+    outside = not low <= predicted_mbps <= high
+    if outside and abs(predicted_mbps - confirmed.mean) > DISAGREEMENT * confirmed.mean:
+        sentences.append(
+            f"The model predicts {digits(predicted_mbps)} Mbit/s, fresh trials gave {digits(confirmed.mean)} "
+            f"({digits(low)} to {digits(high)}): believe the trials."
+        )
+    if high < target_mbps:
+        sentences.append(
+            f"The recommended configuration misses its target: {digits(confirmed.mean)} Mbit/s, where the "
+            f"best mean of the sweep less the sacrifice is {digits(target_mbps)}."
+        )
+    return sentences
+
+
+def _against_default(gain: Summary | None) -> list[str]:
+    """Whether it is slower than doing nothing."""
+    if gain is None or gain.high is None or gain.high >= 0:
+        return []
+    return [
+        f"It is slower than the default configuration, by {digits(-gain.mean)} Mbit/s; a smaller "
+        "sacrifice would buy throughput with buffer."
+    ]
+
+
+def _against_sweep(points: Sequence[SweepPoint], optimum: Optimum, target_mbps: float) -> list[str]:
+    """Whether the sweep itself reached the target with a smaller buffer than the model asks for.
+
+    A point counts with the lower end of its interval, so that the luckiest of many is not believed.
+    """
+    less = [
+        point
+        for point in points
+        if point.buffer_mib < optimum.buffer_mib
+        and (point.throughput.mean if point.throughput.low is None else point.throughput.low) >= target_mbps
+    ]
+    if not less:
+        return []
+    least = min(less, key=lambda point: (point.buffer_mib, -point.throughput.mean))
+    pm, cc = least.combination
+    return [
+        f"In the sweep {pm} with {cc} reached {digits(least.throughput.mean)} Mbit/s with "
+        f"{least.buffer_mib:.4g} MiB already, and {digits(target_mbps)} is the best mean less the sacrifice: "
+        "the model asks for more buffer than the observations do."
+    ]
+
+
+def _falls_again(points: Sequence[SweepPoint], optimum: Optimum, target_mbps: float) -> list[str]:
+    """Whether the recommended combination missed the target with more buffer than is recommended.
+
+    A point counts with the upper end of its interval, so that it must miss it for sure.
+    """
+    missed = [
+        point
+        for point in points
+        if point.combination == (optimum.pm, optimum.cc)
+        and point.buffer_mib > optimum.buffer_mib
+        and (point.throughput.mean if point.throughput.high is None else point.throughput.high) < target_mbps
+    ]
+    if not missed:
+        return []
+    least = min(missed, key=lambda point: point.throughput.mean)
+    first, last = (end(point.buffer_mib for point in missed) for end in (min, max))
+    where = f"with {first:.4g} MiB" if first == last else f"between {first:.4g} and {last:.4g} MiB"
+    return [
+        f"More buffer may make {optimum.pm} with {optimum.cc} slower: {where} it missed the target, down to "
+        f"{digits(least.throughput.mean)} Mbit/s. Set the recommended buffer and no more."
+    ]
+
+
+def _summary(values: Sequence[float]) -> Summary | None:
+    """Summary of what there is."""
+    return summarise(values) if values else None

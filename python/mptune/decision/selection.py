@@ -1,0 +1,206 @@
+"""MPCOA's decision: which combination, and how small a buffer, once the response curves are known.
+
+Eq. 9-12 of MPCOA with its sacrifice delta, its two readings of Eq. 11, and its tie rule. It takes
+any fitted response model and measures nothing.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import msgspec
+
+from mptune.errors import MptuneError
+from mptune.response import Combination, Curve
+
+#: Share of the best throughput given up for a smaller buffer unless the user says otherwise: delta of MPCOA
+#: Eq. 10, with the value of the paper.
+SACRIFICE = 0.07
+
+#: Buffers closer than this are one buffer, MiB: half of the last digit MPCOA Table 5 prints.
+BUFFER_TIE_MIB = 0.005
+
+#: Throughputs closer than this share of the larger are one throughput. MPCOA calls 0.867 and 0.868
+#: Mbit/s equal (section 5.3, errata E4); half a percent is less than trials resolve.
+THROUGHPUT_TIE = 0.005
+
+#: The path manager that yields to any other one when all else is equal: it is the more complicated.
+_LAST_CHOICE = "pcdc"
+
+
+class Optimum(msgspec.Struct, frozen=True, kw_only=True):
+    """The four outputs of MPCOA (Eq. 12), throughput and buffer as the model predicts them.
+
+    Attributes
+    ----------
+    buffer_mib : OBS, MiB.
+    throughput_mbps : OTP, the model's throughput at OBS, Mbit/s.
+    """
+
+    pm: str
+    cc: str
+    buffer_mib: float
+    throughput_mbps: float
+
+
+class BufferRange(msgspec.Struct, frozen=True, kw_only=True):
+    """Buffers an answer may have: everything between the ends of the sweep, or its grid points alone.
+
+    MPCOA Eq. 10 restricts the answer to the grid, its Table 5 lies off it (errata E3): off the grid is
+    the default.
+
+    Attributes
+    ----------
+    grid : swept buffers, MiB, ascending.
+    """
+
+    grid: tuple[float, ...]
+    on_grid: bool = False
+
+    def within(self, limits: tuple[float, float] | None) -> "BufferRange":
+        """Give the part of the range within limits, MiB; all of it without limits.
+
+        Raises
+        ------
+        MptuneError : nothing is left.
+        """
+        if limits is None:
+            return self
+        grid = tuple(bs for bs in self.grid if limits[0] <= bs <= limits[1])
+        if not grid:
+            raise MptuneError(f"no buffer of the grid is within {limits[0]:.6g} to {limits[1]:.6g} MiB")
+        return BufferRange(grid=grid, on_grid=self.on_grid)
+
+    def maximum(self, curve: Curve) -> float:
+        """Largest throughput of a curve, Mbit/s."""
+        if self.on_grid:
+            return max(curve.predict(bs) for bs in self.grid)
+        return curve.maximum(self.grid[0], self.grid[-1])[1]
+
+    def smallest(self, curve: Curve, wanted: float) -> float | None:
+        """Smallest buffer that reaches a throughput, MiB (Eq. 10); None if none does."""
+        if self.on_grid:
+            return next((bs for bs in self.grid if curve.predict(bs) >= wanted), None)
+        return curve.smallest_buffer(wanted, self.grid[0], self.grid[-1])
+
+
+def _global_targets(maxima: Mapping[Combination, float], sacrifice: float) -> dict[Combination, float]:
+    """Everyone must come within the sacrifice of the best maximum of all.
+
+    The reading that reproduces Table 5. Its narrower form, to look at the combination with the best
+    maximum alone, gives the same answer in all three published scenarios; this one also sees that
+    another combination may reach the same throughput with less.
+    """
+    target = (1 - sacrifice) * max(maxima.values())
+    return dict.fromkeys(maxima, target)
+
+
+def _literal_targets(maxima: Mapping[Combination, float], sacrifice: float) -> dict[Combination, float]:
+    """Everyone must come within the sacrifice of its own maximum: Eq. 11 as printed.
+
+    It favours whatever is satisfied soonest, however slow it is (errata E1).
+    """
+    return {combination: (1 - sacrifice) * maximum for combination, maximum in maxima.items()}
+
+
+Targets = Callable[[Mapping[Combination, float], float], dict[Combination, float]]
+
+#: Name -> reading of Eq. 11: the throughput each combination has to reach.
+READINGS: dict[str, Targets] = {
+    "global": _global_targets,
+    "literal": _literal_targets,
+}
+
+
+class Candidates:
+    """Curves that may be chosen, with the maximum of each: ask `best` for as many sacrifices as needed.
+
+    Where the optional set of a congestion control holds every subflow, PCDC does what FullMesh does,
+    and MPCOA chooses FullMesh (sections 5.3 and 5.4): PCDC is then not a candidate.
+
+    Parameters
+    ----------
+    curves : the fitted curve of every combination.
+    homogeneous : congestion controls whose optional set holds every subflow.
+    measured : smallest and largest buffer with a usable observation, MiB, where that is less than the
+        range: beyond it a curve is a guess, and no answer.
+
+    Raises
+    ------
+    MptuneError : no curve predicts any throughput.
+    """
+
+    def __init__(
+        self,
+        curves: Mapping[Combination, Curve],
+        buffers: BufferRange,
+        *,
+        homogeneous: Collection[str] = (),
+        measured: Mapping[Combination, tuple[float, float]] | None = None,
+    ) -> None:
+        limits = measured or {}
+        self._curves = {
+            c: curve for c, curve in curves.items() if not _is_fullmesh_again(c, curves, homogeneous)
+        }
+        self._ranges = {c: buffers.within(limits.get(c)) for c in self._curves}
+        maxima = {c: self._ranges[c].maximum(curve) for c, curve in self._curves.items()}
+        self.maxima = {combination: maximum for combination, maximum in maxima.items() if maximum > 0}
+        if not self.maxima:
+            raise MptuneError("the response model predicts no throughput for any combination")
+
+    def best(self, sacrifice: float = SACRIFICE, reading: str = "global") -> Optimum:
+        """Choose the combination with the smallest sufficient buffer.
+
+        Of candidates equal in buffer the faster wins, and of those equal in both the simpler path manager.
+
+        Parameters
+        ----------
+        sacrifice : delta of Eq. 10, the share of the maximum given up for a smaller buffer, in [0, 1).
+        reading : name in `READINGS`.
+        """
+        found = []
+        for combination, wanted in READINGS[reading](self.maxima, sacrifice).items():
+            curve = self._curves[combination]
+            buffer = self._ranges[combination].smallest(curve, wanted)
+            if buffer is not None:
+                found.append(
+                    Optimum(
+                        pm=combination.pm,
+                        cc=combination.cc,
+                        buffer_mib=buffer,
+                        throughput_mbps=curve.predict(buffer),
+                    )
+                )
+        return _smallest(found)
+
+
+def select(
+    curves: Mapping[Combination, Curve],
+    buffers: BufferRange,
+    *,
+    sacrifice: float = SACRIFICE,
+    reading: str = "global",
+    homogeneous: Collection[str] = (),
+) -> Optimum:
+    """Choose once among fitted curves; parameters as in `Candidates` and its `best`.
+
+    Raises
+    ------
+    MptuneError : no curve predicts any throughput.
+    """
+    return Candidates(curves, buffers, homogeneous=homogeneous).best(sacrifice, reading)
+
+
+def _is_fullmesh_again(
+    combination: Combination, curves: Mapping[Combination, Curve], homogeneous: Collection[str]
+) -> bool:
+    """Whether a combination is PCDC with every subflow, and FullMesh was measured too."""
+    pm, cc = combination
+    return pm == "pcdc" and cc in homogeneous and Combination("fullmesh", cc) in curves
+
+
+def _smallest(found: Sequence[Optimum]) -> Optimum:
+    """Smallest buffer; among equal ones the fastest; among those the simplest path manager."""
+    least = min(optimum.buffer_mib for optimum in found)
+    small = [optimum for optimum in found if optimum.buffer_mib <= least + BUFFER_TIE_MIB]
+    most = max(optimum.throughput_mbps for optimum in small)
+    equal = [o for o in small if o.throughput_mbps >= most - THROUGHPUT_TIE * abs(most)]
+    return min(equal, key=lambda o: (o.pm == _LAST_CHOICE, -o.throughput_mbps))

@@ -1,0 +1,52 @@
+"""The sweep as points: each configuration over its runs, for statistics, figures and response models.
+
+Failed trials are left out here, once, for all of them. What is swept is decided in
+`mptune.campaign.optimise`.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from mptune.errors import MptuneError
+from mptune.measuring.records import Record
+from mptune.response import Combination, Sample
+from mptune.statistics import Summary, summarise
+from mptune.units import MIB
+
+
+class SweepPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One configuration of the sweep over its runs; `throughput` in Mbit/s."""
+
+    combination: Combination
+    buffer_mib: float
+    throughput: Summary
+
+
+def sweep_points(samples: Sequence[Sample]) -> tuple[SweepPoint, ...]:
+    """Summaries of the configurations, in the order of their first observation."""
+    by_configuration: dict[tuple[Combination, float], list[float]] = {}
+    for sample in samples:
+        key = sample.combination, sample.buffer_mib
+        by_configuration.setdefault(key, []).append(sample.throughput_mbps)
+    return tuple(
+        SweepPoint(combination=combination, buffer_mib=buffer, throughput=summarise(values))
+        for (combination, buffer), values in by_configuration.items()
+    )
+
+
+def sweep_samples(records: Sequence[Record]) -> list[Sample]:
+    """Every usable observation, not the means: see `mptune.response.quadratic`.
+
+    Raises
+    ------
+    MptuneError : there is none at all.
+    """
+    samples = [
+        Sample(Combination(one.pm, one.cc), one.buffer_bytes / MIB, one.throughput_mbps, one.run)
+        for one in records
+        if one.throughput_mbps is not None
+    ]
+    if not samples:
+        raise MptuneError(f"every trial of the sweep failed (first reason: {records[0].failed})")
+    return samples

@@ -1,0 +1,277 @@
+"""Congestion controls on the kernel: their names there, and BPF programs for those it lacks.
+
+A congestion control of mptune is, in order of preference: an algorithm of the kernel (built in or a loaded
+module), or a BPF program of `bpf/congestion`, registered as "mptune_<name>". `loaded` registers the programs
+of a trial while it needs them; `load` and `unload` register them for everyone (`mptune cc`). Nothing is left
+behind: the kernel removes a program when the last process that holds it ends, however it ends. Concurrent
+campaigns hold the same program.
+
+Not the algorithms (bpf/congestion) and not the system calls (`bpf_libbpf`).
+"""
+
+import errno
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from mptune.errors import MptuneError
+from mptune.linux.bpf import _libbpf
+from mptune.linux.bpf._libbpf import LibbpfError
+
+#: Prefix of registered names, so that no kernel module can have the same name.
+PREFIX = "mptune_"
+#: One compiled object per algorithm, `<name>.bpf.o`.
+OBJECTS = Path(__file__).parents[2] / "bpf_objects"
+#: Programs kept by `mptune cc load`.
+PINS = Path("/sys/fs/bpf/mptune")
+
+_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+_ALLOWED = _AVAILABLE.with_name("tcp_allowed_congestion_control")
+_KERNEL_TYPES = Path("/sys/kernel/btf/vmlinux")
+#: Capabilities for registering programs and finding registered ones: CAP_NET_ADMIN, CAP_SYS_ADMIN,
+#: CAP_PERFMON, CAP_BPF (include/uapi/linux/capability.h).
+_CAPABILITIES = sum(1 << number for number in (12, 21, 38, 39))
+#: Longest time that a name may be taken by an algorithm that is being removed, seconds.
+_PATIENCE = 5.0
+_POLL = 0.01
+
+
+class Availability(msgspec.Struct, frozen=True, kw_only=True):
+    """Availability of a congestion control on this kernel.
+
+    Attributes
+    ----------
+    cc : its name in mptune.
+    kernel_name : its name for TCP_CONGESTION, or None if it is not available.
+    source : "kernel" (built in or module) or "bpf".
+    registered : the kernel knows the name now; otherwise `loaded` or `load` registers the program.
+    reason : why it is not available, or None.
+    """
+
+    cc: str
+    kernel_name: str | None = None
+    source: Literal["kernel", "bpf"] | None = None
+    registered: bool = False
+    reason: str | None = None
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered program of mptune.
+
+    Attributes
+    ----------
+    cc, kernel_name : its names in mptune and in the kernel.
+    pinned : kept by `mptune cc load`; otherwise by a running campaign.
+    calls, ns : calls of all its hooks and their run time, nanoseconds, counted while sysctl
+        kernel.bpf_stats_enabled was on.
+    """
+
+    cc: str
+    kernel_name: str
+    pinned: bool
+    calls: int
+    ns: int
+
+
+def programs() -> list[str]:
+    """Names of the congestion controls that have a compiled program."""
+    return sorted(path.name.removesuffix(".bpf.o") for path in OBJECTS.glob("*.bpf.o"))
+
+
+def availability(cc: str) -> Availability:
+    """Availability of `cc` on this kernel; registers nothing."""
+    known = _known()
+    if cc in known:
+        return Availability(cc=cc, kernel_name=cc, source="kernel", registered=True)
+    name = PREFIX + cc
+    if name in known:
+        return Availability(cc=cc, kernel_name=name, source="bpf", registered=True)
+    reason = _obstacle(cc)
+    if reason is not None:
+        return Availability(cc=cc, reason=reason)
+    return Availability(cc=cc, kernel_name=name, source="bpf")
+
+
+def kernel_name(cc: str) -> str | None:
+    """Name of `cc` for TCP_CONGESTION, or None (`availability` says why).
+
+    The name of a program that is not registered yet works inside `loaded`.
+    """
+    return availability(cc).kernel_name
+
+
+@contextmanager
+def loaded(ccs: Iterable[str]) -> Iterator[dict[str, str]]:
+    """Keep congestion controls registered inside a `with` block.
+
+    Parameters
+    ----------
+    ccs : names in mptune; repeated ones count once.
+
+    Yields
+    ------
+    dict[str, str] : name in mptune -> name for TCP_CONGESTION.
+
+    Raises
+    ------
+    MptuneError : one of them is not available on this kernel; the message says why, and none is registered.
+    """
+    with ExitStack() as stack:
+        names = {}
+        for cc in dict.fromkeys(ccs):
+            found = availability(cc)
+            if found.kernel_name is None:
+                raise MptuneError(f"{cc}: {found.reason}")
+            if found.source == "bpf" and (descriptor := _hold(cc)) is not None:
+                stack.callback(os.close, descriptor)
+            names[cc] = found.kernel_name
+        yield names
+
+
+def load(cc: str) -> Availability:
+    """Register `cc` until `unload` or the next boot, for every program on this machine.
+
+    Returns
+    -------
+    Availability : `source` is "kernel" if nothing had to be done.
+
+    Raises
+    ------
+    MptuneError : it is not available on this kernel, or there is no BPF file system to keep it in.
+    """
+    found = availability(cc)
+    if found.kernel_name is None:
+        raise MptuneError(f"{cc}: {found.reason}")
+    if found.source == "bpf" and not _privileged():
+        raise MptuneError(f"{cc}: loading it needs root")
+    if found.source == "bpf" and not is_loaded(cc):
+        _require_bpf_file_system()
+        descriptor = _hold(cc)
+        if descriptor is None:
+            raise MptuneError(
+                f"{cc}: {found.kernel_name} was registered by another program, without a link to keep"
+            )
+        try:
+            PINS.mkdir(exist_ok=True)
+            _libbpf.pin(descriptor, PINS / found.kernel_name)
+        finally:
+            os.close(descriptor)
+    return availability(cc)
+
+
+def is_loaded(cc: str) -> bool:
+    """Whether `load` keeps `cc` registered."""
+    return (PINS / (PREFIX + cc)).exists()
+
+
+def allowed() -> list[str]:
+    """Names that programs without CAP_NET_ADMIN may use."""
+    return _ALLOWED.read_text().split() if _ALLOWED.exists() else []
+
+
+def unload(cc: str) -> None:
+    """Undo `load`; campaigns that are using `cc` keep it until they end.
+
+    Raises
+    ------
+    MptuneError : `cc` is not loaded, or this user has no permission.
+    """
+    try:
+        (PINS / (PREFIX + cc)).unlink()
+    except FileNotFoundError:
+        raise MptuneError(f"{cc}: not loaded ({PINS / (PREFIX + cc)} does not exist)") from None
+    except PermissionError:
+        raise MptuneError(f"{cc}: unloading it needs root") from None
+    with suppress(OSError):  # others are still in it
+        PINS.rmdir()
+
+
+def status() -> list[Status]:
+    """The programs of mptune that are registered now.
+
+    Raises
+    ------
+    MptuneError : this user has no permission (CAP_SYS_ADMIN).
+    """
+    hooks = _libbpf.programs()
+    found = []
+    for link in _libbpf.registered():
+        if link.name.startswith(PREFIX):
+            own = [hook for hook in hooks if hook.btf == link.btf]
+            cc = link.name.removeprefix(PREFIX)
+            found.append(
+                Status(
+                    cc=cc,
+                    kernel_name=link.name,
+                    pinned=is_loaded(cc),
+                    calls=sum(hook.calls for hook in own),
+                    ns=sum(hook.ns for hook in own),
+                )
+            )
+    return sorted(found, key=lambda entry: entry.cc)
+
+
+def _hold(cc: str) -> int | None:
+    """Descriptor of the link that keeps the program of `cc` registered; it is registered if necessary.
+
+    None if it is registered permanently without a link (by another tool), or by root so that this user cannot
+    hold it.
+    """
+    name = PREFIX + cc
+    if not _privileged():
+        return None
+    end = time.monotonic() + _PATIENCE
+    while True:
+        for link in _libbpf.registered():
+            if link.name == name and (descriptor := _libbpf.hold(link.link)) is not None:
+                return descriptor
+        if name not in _known():
+            try:
+                return _libbpf.register(OBJECTS / f"{cc}.bpf.o")
+            except LibbpfError as error:
+                if error.number != errno.EEXIST:
+                    raise MptuneError(f"{cc}: the kernel refuses its BPF program: {error}") from None
+        # Another process is registering it, or the kernel is still removing it.
+        if time.monotonic() > end:
+            return None
+        time.sleep(_POLL)
+
+
+def _known() -> list[str]:
+    """Names that the kernel knows now."""
+    return _AVAILABLE.read_text().split() if _AVAILABLE.exists() else []
+
+
+def _obstacle(cc: str) -> str | None:
+    """Why `cc` cannot be registered, as far as is known without trying."""
+    if not _AVAILABLE.exists():
+        return "there is no Linux TCP here"
+    if not programs():
+        return "this kernel lacks it, and its BPF program was not built (clang and libbpf, then make bpf)"
+    if cc not in programs():
+        return "this kernel lacks it, and there is no BPF program for it"
+    if not _KERNEL_TYPES.exists():
+        return f"this kernel lacks it, and accepts no BPF program: no {_KERNEL_TYPES} (CONFIG_DEBUG_INFO_BTF)"
+    if not _privileged():
+        return f"this kernel lacks it, and registering a BPF program needs root (once: mptune cc load {cc})"
+    return None
+
+
+def _privileged() -> bool:
+    """Whether this process may register programs: root, not just root of a user namespace."""
+    if Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]:
+        return False
+    lines = Path("/proc/self/status").read_text().splitlines()
+    effective = next(int(line.split()[1], 16) for line in lines if line.startswith("CapEff:"))
+    return effective & _CAPABILITIES == _CAPABILITIES
+
+
+def _require_bpf_file_system() -> None:
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    if not any(Path(where) == PINS.parent and kind == "bpf" for _, where, kind, *_ in mounts):
+        raise MptuneError(f"no BPF file system at {PINS.parent}: mount -t bpf bpf {PINS.parent}")

@@ -1,0 +1,150 @@
+"""The reports of sender and receiver, joined to the result of one measurement.
+
+The receiver measures payload, series and completion, and knows why it ended. The sender adds what only it
+knows: RTTs, retransmissions, congestion windows and controls. Times count from its `connect` call.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mptune.errors import Failure, FailureKind
+
+Message = dict[str, Any]
+
+#: Endings of a half without a usable number and with a cause of their own -> kind of failure.
+_FAILURES: Mapping[str, FailureKind] = {
+    "failed": "died",
+    "unreachable": "unreachable",
+    "incomplete": "incomplete",
+    "corrupt": "corrupt",
+    "stalled": "stalled",
+    "fallback": "fallback",
+}
+#: A half noticed that the connection ended; the other one may know why.
+_LOST = "lost"
+
+
+def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> dict[str, Any]:
+    """Make one result of two.
+
+    Parameters
+    ----------
+    job : instructions for both.
+    sender : None if it died.
+
+    Returns
+    -------
+    dict : duration_ns, in_order_bytes, bins (bytes each), completion_ns, failed (a sentence or None) and
+        failed_kind, corrupt_at, fallback, requested and effective (buffers, bytes), cc_effective,
+        reinjected_bytes, subflows, counters, cpu_ns.
+    """
+    sent = sender or {}
+    connected = receiver["connected"]
+    subflows = join_subflows(sent.get("subflows", []), receiver["subflows"])
+    ending = _ending([receiver["ending"], *([sender["ending"]] if sender else [])])
+    failed = failure(job, ending, sent, receiver)
+    return {
+        # Without a connection, the duration is how long the sender tried.
+        "duration_ns": receiver["duration_ns"] if connected else sent.get("duration_ns", 0),
+        "in_order_bytes": receiver["in_order_bytes"],
+        "bins": receiver["bins"],
+        "completion_ns": receiver["completion_ns"],
+        "failed": None if failed is None else failed.reason,
+        "failed_kind": None if failed is None else failed.kind,
+        "corrupt_at": receiver["corrupt_at"],
+        "fallback": ending["kind"] == "fallback",
+        "requested": {"sndbuf": job["buffer_bytes"], "rcvbuf": job["buffer_bytes"]},
+        "effective": _effective({"sender": sent, "receiver": receiver}),
+        "cc_effective": sent.get("cc"),
+        "reinjected_bytes": sent.get("reinjected_bytes", 0),
+        "subflows": subflows,
+        "counters": {"sender": sent.get("counters", {}), "receiver": receiver["counters"]},
+        "cpu_ns": sent.get("cpu_ns", 0) + receiver["cpu_ns"],
+    }
+
+
+def _ending(endings: list[Message]) -> Message:
+    """The ending that counts: a failure, otherwise a lost connection, otherwise the receiver's."""
+    for kinds in (tuple(_FAILURES), (_LOST,)):
+        for ending in endings:
+            if ending["kind"] in kinds:
+                return ending
+    return endings[0]
+
+
+def _effective(halves: Mapping[str, Message]) -> dict[str, int]:
+    """Buffers in effect at both ends; Linux shows twice the requested size."""
+    found = {name: half.get("buffers", {}) for name, half in halves.items()}
+    return {f"{name}_{kind}": size for name, sizes in found.items() for kind, size in sizes.items()}
+
+
+def failure(job: Mapping[str, Any], ending: Message, sender: Message, receiver: Message) -> Failure | None:
+    """Why there is no usable number; for a stall also the counters during it and the subflows that probe."""
+    arrived, kind = receiver["in_order_bytes"], ending["kind"]
+    if kind == "stalled":
+        told = [ending["reason"], *_silence({"receiver": receiver, "sender": sender})]
+        return Failure("stalled", "; ".join(told))
+    if kind in _FAILURES or kind == _LOST:
+        return Failure(_FAILURES.get(kind, "died"), ending["reason"])
+    if arrived == 0:
+        return Failure("unreachable", "no byte arrived")
+    if kind == "stopped" and job["transfer_bytes"] is not None:
+        return Failure("incomplete", f"stopped after {arrived} of {job['transfer_bytes']} bytes")
+    return None
+
+
+def _silence(halves: Mapping[str, Message]) -> list[str]:
+    """What happened while nothing arrived."""
+    told = []
+    for name, half in halves.items():
+        moved = half.get("counters_since_progress", {})
+        if moved:
+            told.append(f"{name}: " + ", ".join(f"{counter} +{by}" for counter, by in moved.items()))
+    for flow in halves["sender"].get("subflows", []):
+        if flow["probes"]:
+            ends = f"{_address(flow['local'])} to {_address(flow['remote'])}"
+            told.append(f"{ends}: {flow['probes']} probes without an answer")
+    return told
+
+
+def join_subflows(sender: list[Message], receiver: list[Message]) -> list[Message]:
+    """Each subflow once, in the order in which the sender saw them.
+
+    A subflow that only one end saw, because it was closed before the other looked, has zeros for the values
+    of the other end.
+    """
+    unmatched = list(receiver)
+    joined = []
+    for ours in sender:
+        # Addresses and ports may be reused after a subflow closed; both ends see the same order.
+        ends = (ours["remote"], ours["local"])
+        theirs = next((one for one in unmatched if (one["local"], one["remote"]) == ends), None)
+        if theirs is not None:
+            unmatched.remove(theirs)
+        joined.append(_subflow(ours["local"], ours["remote"], ours, theirs))
+    return joined + [_subflow(one["remote"], one["local"], None, one) for one in unmatched]
+
+
+def _subflow(local: str, remote: str, sender: Message | None, receiver: Message | None) -> Message:
+    """One subflow; `local` is the sender's end."""
+    known = sender or {"backup": None, "cc": None, "timeouts": None, "closed": True}
+    told = ("srtt_ns", "min_rtt_ns", "retransmitted", "cwnd", "probes")
+    return {
+        "local": _address(local),
+        "local_port": _port(local),
+        "remote": _address(remote),
+        "remote_port": _port(remote),
+        "bytes": receiver["bytes"] if receiver else 0,
+        "bins": receiver["bins"] if receiver else [],
+        **{key: known.get(key, 0) for key in told},
+        **{key: known[key] for key in ("timeouts", "backup", "cc", "closed")},
+    }
+
+
+def _address(end: str) -> str:
+    """Address of "10.64.0.1:5000" or "[fd64::1]:5000"."""
+    return end.rpartition(":")[0].strip("[]")
+
+
+def _port(end: str) -> int:
+    return int(end.rpartition(":")[2])

@@ -1,0 +1,40 @@
+"""The bar of `mptune.measuring.progress` on a terminal; a separate module, so that only it imports rich."""
+
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+
+def bar(unit: str, stream: TextIO) -> Progress:
+    """Give the bar of one phase."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _RateColumn(unit),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+        TextColumn("{task.fields[note]}", markup=False),
+        console=Console(file=stream),
+    )
+
+
+class _RateColumn(ProgressColumn):
+    """Units per second of the bar."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.1f} {self._unit}/s" if task.speed else f"- {self._unit}/s")

@@ -1,0 +1,78 @@
+"""From configurations to trials: every configuration in every run, with the run's seed.
+
+The callers decide which configurations are worth measuring.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from mptune.measuring.records import PlannedTrial
+from mptune.measuring.seeds import seed_for
+from mptune.testbeds import Trial
+from mptune.topology import Topology
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that a campaign varies; the fields have the same names as in `Trial`.
+
+    Attributes
+    ----------
+    pm_options, initial_path, scheduler : as in `Trial`.
+    transfer_bytes : a transfer of so many bytes; None is a saturated sender.
+    """
+
+    pm: str
+    cc: str
+    buffer_bytes: int
+    pm_options: dict[str, Any] = {}
+    initial_path: str | None = None
+    scheduler: str = "minrtt"
+    transfer_bytes: int | None = None
+
+    @property
+    def active(self) -> tuple[str, ...] | None:
+        """Subflows that carry data under pcdc; None leaves it to the path manager."""
+        return self.pm_options.get("active")
+
+    @property
+    def standby_order(self) -> tuple[str, ...]:
+        """Standby subflows under pcdc, first to take over first."""
+        order: tuple[str, ...] = self.pm_options.get("standby_order", ())
+        return order
+
+
+def plan_trials(
+    topology: Topology,
+    configurations: Iterable[Configuration],
+    *,
+    purpose: str,
+    runs: int,
+    duration_ns: int,
+    base_seed: int,
+    round_: int = 0,
+) -> list[PlannedTrial]:
+    """Trials: configuration by configuration, run by run.
+
+    Parameters
+    ----------
+    purpose : one of `mptune.measuring.seeds.PURPOSES`.
+    duration_ns : of each trial of a saturated sender, nanoseconds.
+    round_ : of a campaign that is repeated over time; each round has different seeds.
+    """
+    return [
+        PlannedTrial(
+            purpose=purpose,
+            run=run,
+            round=round_,
+            trial=Trial(
+                topology=topology,
+                **msgspec.structs.asdict(configuration),
+                duration_ns=duration_ns if configuration.transfer_bytes is None else None,
+                seed=seed_for(base_seed, purpose, run, round_),
+            ),
+        )
+        for configuration in configurations
+        for run in range(runs)
+    ]

@@ -1,0 +1,247 @@
+"""Declarations of options, the structs that contain them, and where a value was written."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Generic, NamedTuple, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from mptune.errors import InputError
+from mptune.options._kinds import Kind
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Option(Generic[T]):
+    """One option: its values, its purpose and its names.
+
+    Attributes
+    ----------
+    help : a sentence or two; the default and the names to choose from are added by whoever prints it.
+    key : dotted key in a campaign file; empty for what only the command line has.
+    flag : on the command line; without it the last part of the key.
+    nested : flag where the struct is part of another struct, if it is another one there.
+    alone : where the struct is part of another struct it is no option: it follows from the others.
+    unset : what holds where the value is None, for the help.
+    file_only : it is no flag; the values are too long for a command line.
+    """
+
+    kind: Kind[T]
+    help: str
+    key: str = ""
+    flag: str = ""
+    nested: str = ""
+    alone: bool = False
+    unset: str = ""
+    file_only: bool = False
+
+    @property
+    def own_flag(self) -> str:
+        """Flag on the command line of a command that has the struct itself."""
+        return self.flag or f"--{self.key.rpartition('.')[2].replace('_', '-')}"
+
+
+class Declared(NamedTuple):
+    """An option at its place in a struct.
+
+    Attributes
+    ----------
+    fields : names of the fields that lead to it.
+    default : msgspec.NODEFAULT if there is none.
+    """
+
+    fields: tuple[str, ...]
+    option: Option[Any]
+    default: Any
+
+    @property
+    def flag(self) -> str:
+        """Flag on the command line."""
+        return (self.option.nested if len(self.fields) > 1 else "") or self.option.own_flag
+
+    @property
+    def key(self) -> str:
+        """Dotted key in a campaign file."""
+        return self.option.key
+
+    def parse(self, text: str) -> Any:
+        """Value of a text from the command line.
+
+        Raises
+        ------
+        InputError : naming the flag.
+        """
+        try:
+            value = self.option.kind.parse(text)
+            self.option.kind.check(value)
+        except ValueError as error:
+            raise InputError(self.flag, "", str(error)) from None
+        return value
+
+
+#: Where the value of an option was written: `where` and `key` of an InputError.
+Place = Callable[[Declared], tuple[str, str]]
+
+
+def by_flag(one: Declared) -> tuple[str, str]:
+    """On the command line; also used for calls from Python."""
+    return one.flag, ""
+
+
+def in_file(path: str) -> Place:
+    """In a campaign file."""
+    return lambda one: (path, one.key)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of the structs whose fields are options."""
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """What is wrong with the options together: a field, dotted in a part, and what was expected of it."""
+        return iter(())
+
+    def completed(self) -> Self:
+        """Fill in values that follow from other options; not applied to structs built in Python."""
+        return self
+
+    def check(self, place: Place = by_flag) -> None:
+        """Refuse invalid values.
+
+        Raises
+        ------
+        InputError : naming the option where it was written.
+        """
+        known = {one.fields: one for one in declared(type(self))}
+        for fields, one in known.items():
+            value = value_of(self, fields)
+            if value is not None:
+                _check(one, value, place)
+        for prefix, part in _parts(self):
+            for name, expected in part.conflicts():
+                raise InputError(*place(known[*prefix, *name.split(".")]), expected)
+
+
+def _check(one: Declared, value: Any, place: Place) -> None:
+    try:
+        one.option.kind.check(value)
+    except ValueError as error:
+        raise InputError(*place(one), str(error)) from None
+
+
+def value_of(options: Options, fields: tuple[str, ...]) -> Any:
+    """Value of a field; None if it is of a part that is not there."""
+    value: Any = options
+    for name in fields:
+        value = None if value is None else getattr(value, name)
+    return value
+
+
+def _parts(options: Options, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Options]]:
+    """The struct itself and the options structs in it."""
+    yield prefix, options
+    for name in options.__struct_fields__:
+        if isinstance(part := getattr(options, name), Options):
+            yield from _parts(part, (*prefix, name))
+
+
+@cache
+def declared(kind: type[Options]) -> tuple[Declared, ...]:
+    """Every option of a struct, in the order of its fields."""
+    return tuple(_declared(kind, (), None))
+
+
+def _declared(kind: type[Options], prefix: tuple[str, ...], given: Options | None) -> Iterator[Declared]:
+    hints = get_type_hints(kind, include_extras=True)
+    for field in msgspec.structs.fields(kind):
+        default = _default(field) if given is None else getattr(given, field.name)
+        fields = (*prefix, field.name)
+        part = part_of(hints[field.name])
+        if part is not None:
+            yield from _declared(part, fields, default if isinstance(default, Options) else None)
+        elif (option := option_of(hints[field.name])) is not None and not (prefix and option.alone):
+            yield Declared(fields, option, default)
+
+
+def option_of(hint: Any) -> Option[Any] | None:
+    """Declaration in a type's annotations."""
+    return next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Option)), None)
+
+
+def part_of(hint: Any) -> type[Options] | None:
+    """The options struct in a type, which may also allow None."""
+    choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return next((one for one in choices if isinstance(one, type) and issubclass(one, Options)), None)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default
+
+
+O = TypeVar("O", bound=Options)  # noqa: E741 - as T, but of options
+
+
+def build(kind: type[O], values: Mapping[tuple[str, ...], Any], place: Place) -> O:
+    """Struct with the values that were written; the others have their defaults.
+
+    Raises
+    ------
+    InputError : a required value is missing, or a value is invalid.
+    """
+    for one in declared(kind):
+        if one.default is msgspec.NODEFAULT and one.fields not in values:
+            raise InputError(*place(one), "expected, but missing")
+    options = _built(kind, values, None).completed()
+    options.check(place)
+    return options
+
+
+def _built(kind: type[O], values: Mapping[tuple[str, ...], Any], given: O | None) -> O:
+    """The struct with its parts; `given` has the values that are not in `values`."""
+    hints = get_type_hints(kind, include_extras=True)
+    own = {fields[0]: value for fields, value in values.items() if len(fields) == 1}
+    for field in msgspec.structs.fields(kind):
+        part = part_of(hints[field.name])
+        below = {fields[1:]: v for fields, v in values.items() if len(fields) > 1 and fields[0] == field.name}
+        if part is not None and below:
+            own[field.name] = _built(part, below, _default(field))
+    return kind(**own) if given is None else msgspec.structs.replace(given, **own)
+
+
+class Given(Generic[O]):
+    """What was written on the command line for the options of a struct."""
+
+    def __init__(self, kind: type[O], texts: Mapping[tuple[str, ...], str]) -> None:
+        self.kind, self._texts = kind, texts
+
+    def text(self, *fields: str) -> str | None:
+        """Text that was written for one of them, if any."""
+        return self._texts.get(fields)
+
+    def build(self, kind: type[T] | None = None) -> Any:
+        """The struct, or another one with the same fields.
+
+        Raises
+        ------
+        InputError : naming the flag of an invalid value.
+        """
+        wanted: Any = kind or self.kind
+        values = {
+            one.fields: one.parse(self._texts[one.fields])
+            for one in declared(wanted)
+            if one.fields in self._texts
+        }
+        return build(wanted, values, by_flag)
+
+    def beyond(self, kind: type[Options]) -> list[str]:
+        """Flags that were given although another struct does not have their options."""
+        has = {one.fields for one in declared(kind)} | {(name,) for name in kind.__struct_fields__}
+        return [
+            one.flag for one in declared(self.kind) if one.fields in self._texts and one.fields not in has
+        ]

@@ -1,0 +1,111 @@
+"""Options of path managers as flags and as tables of a campaign file, made from what the policies declare.
+
+A path manager declares its options in its own file of the core (`mptune.path_managers`). Here each path
+manager with options becomes a struct of them, `PathManagerOptions` has one of these per path manager, and
+whatever has that as a field has the flags, the tables and the checks. It says nothing of single options.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import msgspec
+
+from mptune import path_managers
+from mptune.options._declared import Option, Options
+from mptune.options._kinds import Kind, by_label, count, several, size, time
+from mptune.options.trials import LABELS
+
+#: Type and kind of the values by the kind that a policy declares.
+_KINDS: dict[str, tuple[Any, Kind[Any]]] = {
+    "count": (int, count()),
+    "sizes": (tuple[int, ...], several(size(least=0), distinct=False)),
+    "paths": (tuple[str, ...], LABELS),
+    "path_times": (dict[str, int], by_label(time())),
+}
+
+
+class _OfOne(Options, frozen=True, kw_only=True):
+    """Base of the options of one path manager; None leaves one at its default."""
+
+    pm: ClassVar[str]
+
+    def given(self) -> dict[str, Any]:
+        """Options that were given, by name."""
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """What the policy itself refuses."""
+        yield from path_managers.refusals(self.pm, self.given())
+
+
+class _OfAll(Options, frozen=True, kw_only=True):
+    """Options of every path manager that has any, each in a struct of its own; None where none was given."""
+
+    def of(self, pm: str) -> dict[str, Any]:
+        """Options of one path manager, as in `Trial`: those that are not at their defaults."""
+        part: _OfOne | None = getattr(self, pm, None)
+        given = {} if part is None else part.given()
+        defaults = {one.name: one.default for one in path_managers.options().get(pm, ())}
+        return {name: value for name, value in given.items() if _as_json(value) != defaults[name]}
+
+    def unused(self, pms: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Options that were given to other path managers than these: the field, and its path manager."""
+        for pm in self.__struct_fields__:
+            if pm not in pms and (part := getattr(self, pm)) is not None:
+                yield from ((f"{pm}.{name}", pm) for name in part.given())
+
+
+def _as_json(value: Any) -> Any:
+    """A value as the core has it: a list where Python has a tuple."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _declaration(pm: str, one: path_managers.Option, *, shared: bool) -> Option[Any]:
+    """An option of a policy; its flag has the path manager's name too if another one has its name."""
+    kind = _KINDS[one.kind][1]
+    unit = f", {one.unit}" if one.kind == "count" and one.unit else ""
+    return Option(
+        kind,
+        f"{one.help[:1].upper()}{one.help[1:]} (path manager {pm}{unit}).",
+        key=f"{pm}.{one.name}",
+        flag=f"--{pm}-{one.name}".replace("_", "-") if shared else "",
+        file_only=one.kind == "path_times",
+        unset=kind.show(one.default) if one.default else "",
+    )
+
+
+def _struct(pm: str, names: Counter[str]) -> Any:
+    """Struct of the options of one path manager; `names` counts the names of the options of all."""
+    fields = []
+    for one in path_managers.options()[pm]:
+        option = _declaration(pm, one, shared=names[one.name] > 1)
+        fields.append((one.name, Annotated[_KINDS[one.kind][0] | None, option], None))
+    return msgspec.defstruct(
+        f"{pm.capitalize()}Options",
+        fields,
+        bases=(_OfOne,),
+        namespace={"pm": pm},
+        module=__name__,
+        frozen=True,
+        kw_only=True,
+    )
+
+
+def _all() -> Any:
+    names = Counter(one.name for options in path_managers.options().values() for one in options)
+    return msgspec.defstruct(
+        "PathManagerOptions",
+        [(pm, _struct(pm, names) | None, None) for pm, known in path_managers.options().items() if known],
+        bases=(_OfAll,),
+        module=__name__,
+        frozen=True,
+        kw_only=True,
+    )
+
+
+if TYPE_CHECKING:
+    PathManagerOptions = _OfAll
+else:
+    PathManagerOptions = _all()

@@ -1,0 +1,133 @@
+"""Options of several commands: the contents of trials, their number, and where they are run.
+
+A command or a campaign has such an option if its options struct has a field of this type, with its default.
+"""
+
+from typing import Annotated
+
+from mptune import testbeds
+from mptune.options._declared import Option, Options, Place, by_flag, declared, value_of
+from mptune.options._kinds import SWITCH, Kind, choice, count, names, several, size, texts, time
+from mptune.options.buffers import BUFFER, BUFFERS
+from mptune.topology import Topology
+
+#: The label of a path, which must be in the trial's topology.
+LABEL = Kind[str]("PATH", str.strip, labels=True)
+LABELS = texts("PATH,...", labels=True)
+
+
+def _path_managers() -> list[str]:
+    return testbeds.names("path_managers")
+
+
+def _congestion_controls() -> list[str]:
+    return testbeds.names("congestion_controls")
+
+
+def _schedulers() -> list[str]:
+    return testbeds.names("schedulers")
+
+
+def _accountings() -> list[str]:
+    return testbeds.names("accountings")
+
+
+# ---- one trial, or many that are alike ------------------------------------------------------------
+
+Pm = Annotated[str, Option(choice(_path_managers), "Path manager.", flag="--pm")]
+Cc = Annotated[str, Option(choice(_congestion_controls), "Congestion control of all subflows.", flag="--cc")]
+Buffer = Annotated[
+    int, Option(BUFFER, "Send and receive buffer of the connection; a bare number is MiB.", flag="--buffer")
+]
+Scheduler = Annotated[str, Option(choice(_schedulers), "Scheduler.", flag="--scheduler")]
+Accounting = Annotated[
+    str,
+    Option(choice(_accountings), "What counts as buffer use in the simulator.", flag="--accounting"),
+]
+InitialPath = Annotated[
+    str | None,
+    Option(LABEL, "Path of the first handshake.", flag="--initial-path", unset="the topology's"),
+]
+Transfer = Annotated[
+    int | None, Option(size(), "Send this much data instead of a --duration.", flag="--transfer")
+]
+Seed = Annotated[
+    int, Option(count(), "Base of all seeds; the same base gives the same results.", key="seed", alone=True)
+]
+
+
+def sending_time(unset: str) -> Option[int]:
+    """Declare how long to send, as an alternative to a transfer; `unset` applies without either."""
+    return Option(time(positive=True), "Send for this long.", flag="--duration", unset=unset)
+
+
+# ---- what is varied -------------------------------------------------------------------------------
+
+Pms = Annotated[
+    tuple[str, ...], Option(names(_path_managers), "Path managers; repeat, or use commas.", key="factors.pm")
+]
+Ccs = Annotated[
+    tuple[str, ...],
+    Option(names(_congestion_controls), "Congestion controls; repeat, or use commas.", key="factors.cc"),
+]
+Buffers = Annotated[
+    tuple[int, ...],
+    Option(
+        BUFFERS,
+        "Send and receive buffers, as low:high:step or a,b,c; a bare number is MiB.",
+        key="factors.buffers",
+    ),
+]
+InitialPaths = Annotated[
+    tuple[str, ...], Option(LABELS, "Paths of the first handshake.", key="factors.initial_path")
+]
+Schedulers = Annotated[
+    tuple[str, ...],
+    Option(several(choice(_schedulers)), "Schedulers.", key="factors.scheduler"),
+]
+Transfers = Annotated[tuple[int, ...], Option(several(size()), "Sizes of transfers.", key="factors.transfer")]
+
+# ---- how many, how long, where --------------------------------------------------------------------
+
+Runs = Annotated[
+    int, Option(count(1), "Runs of each configuration, each with its own seed.", key="trials.runs")
+]
+Duration = Annotated[int, Option(time(positive=True), "Length of each trial.", key="trials.duration")]
+Testbed = Annotated[str, Option(choice(lambda: testbeds.TESTBEDS), "Where to measure.", key="testbed")]
+Reverse = Annotated[
+    bool,
+    Option(SWITCH, "Swap sender and receiver of the topology; path A-B becomes B-A.", key="reverse"),
+]
+Jobs = Annotated[
+    int | None,
+    Option(
+        count(1),
+        "Number of trials run in parallel.",
+        flag="--jobs",
+        unset="one per core; on the kernel, as many as the machine can take",
+    ),
+]
+
+
+def check_labels(options: Options, topology: Topology, place: Place = by_flag) -> None:
+    """Refuse labels of paths that the topology does not have.
+
+    Raises
+    ------
+    InputError : naming the option where it was written.
+    """
+    for one in declared(type(options)):
+        if not one.option.kind.labels:
+            continue
+        value = value_of(options, one.fields)
+        labels = (value,) if isinstance(value, str) else value or ()
+        for label in labels:
+            topology.path(label, ": ".join(filter(None, place(one))))
+
+
+class MeasuringOptions(Options, frozen=True, kw_only=True):
+    """Where trials are run, in which direction, and how many at once."""
+
+    testbed: Testbed = "simulated"
+    reverse: Reverse = False
+    jobs: Jobs = None

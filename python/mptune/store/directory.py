@@ -1,0 +1,240 @@
+"""The run directory: one campaign, with complete results or none.
+
+A campaign that measures has its store there from the beginning, and its results when it is complete. Without
+a store everything is written into a hidden directory next to it, which is renamed at the end. The caller
+provides the contents of the files; only the two tables of observations are written here.
+"""
+
+import csv
+import json
+import platform
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from mptune import __version__
+from mptune.errors import InputError
+from mptune.measuring.records import Record, setting
+
+#: The file that identifies a run directory, and the word in it.
+CONFIG = "config.json"
+_KIND = "mptune run"
+
+#: The campaign store in a run directory, which exists from the first trial on.
+STORE = "campaign.sqlite"
+
+#: Prefix of incomplete results.
+_UNPUBLISHED = ".new-"
+
+#: Settings of a trial that always have a column in the tables of observations.
+_SETTINGS = ("initial_path", "scheduler", "transfer_bytes", "accounting")
+
+#: Settings without a column: length and script of a trial, which follow from its purpose.
+_NO_COLUMN = {"duration_ns", "deadline_ns", "script"}
+
+_LIBRARIES = ("numpy", "scipy", "statsmodels", "altair")
+
+
+def default_directory(topology_name: str, now: datetime) -> Path:
+    """Default directory of results: `runs/<topology>-<time>`."""
+    return Path("runs") / f"{topology_name}-{now:%Y%m%d-%H%M%S}"
+
+
+def check_writable(path: Path, *, force: bool, where: str = "--out") -> None:
+    """Before anything is measured, refuse a directory that could not be written at the end.
+
+    Raises
+    ------
+    InputError : it has other content, it has a run and `force` is not set, or it cannot be created.
+    """
+    if path.is_dir() and any(path.iterdir()):
+        if is_unfinished(path):
+            if not force:
+                raise InputError(
+                    where,
+                    "",
+                    f"expected a new directory, found an unfinished campaign in {path} "
+                    "(mptune campaign resume continues it, --force replaces it)",
+                )
+        elif not _is_run(path):
+            raise InputError(where, "", f"expected a new or empty directory, found other files in {path}")
+        elif not force:
+            raise InputError(
+                where, "", f"expected a new directory, found an earlier run in {path} (see --force)"
+            )
+    elif path.exists() and not path.is_dir():
+        raise InputError(where, "", f"expected a directory, found the file {path}")
+    existing = next(parent for parent in path.absolute().parents if parent.exists())
+    try:
+        # Permissions are not enough to know: /proc, a full or read-only file system, root.
+        Path(tempfile.mkdtemp(dir=existing, prefix=".mptune-")).rmdir()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            where, "", f"expected a writable place, but cannot create a directory in {existing}: {reason}"
+        ) from None
+
+
+@contextmanager
+def run_directory(path: Path, *, force: bool = False) -> Iterator[Path]:
+    """Give a directory to write into, which becomes `path` at the end of the block.
+
+    Raises
+    ------
+    InputError : as `check_writable`.
+    """
+    check_writable(path, force=force)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    content, earlier = work / "new", work / "earlier"
+    try:
+        content.mkdir()
+        yield content
+        if path.exists():
+            path.rename(earlier)
+        content.rename(path)
+    finally:
+        if earlier.exists() and not path.exists():
+            earlier.rename(path)
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def start_directory(path: Path, *, force: bool = False) -> None:
+    """Create the directory of a campaign that fills it while it runs; `force` replaces an earlier one.
+
+    Raises
+    ------
+    InputError : as `check_writable`.
+    """
+    check_writable(path, force=force)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir() and any(path.iterdir()):
+        earlier = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        path.rename(earlier / "earlier")
+        shutil.rmtree(earlier)
+    path.mkdir(exist_ok=True)
+
+
+@contextmanager
+def publish(path: Path) -> Iterator[Path]:
+    """Give a directory to write results into; at the end of the block its files move into `path`.
+
+    The file that marks `path` as a finished run moves last. Leftovers of an interrupted attempt are removed.
+    """
+    for left in path.glob(f"{_UNPUBLISHED}*"):
+        shutil.rmtree(left)
+    work = Path(tempfile.mkdtemp(dir=path, prefix=_UNPUBLISHED))
+    try:
+        yield work
+        for file in sorted(work.iterdir(), key=lambda file: file.name == CONFIG):
+            file.replace(path / file.name)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether a directory has a campaign without a result."""
+    return (path / STORE).is_file() and not (path / CONFIG).exists()
+
+
+def write_config(
+    directory: Path, options: Mapping[str, Any], topology: Mapping[str, Any], now: datetime
+) -> None:
+    """Write `config.json`: options, topology, software versions and time.
+
+    It is the only file of a run with a time: all others are the same for the same seed.
+    """
+    write_json(
+        directory / CONFIG,
+        {
+            "kind": _KIND,
+            "time": now.isoformat(timespec="seconds"),
+            "versions": {
+                "mptune": __version__,
+                "python": platform.python_version(),
+                **{library: version(library) for library in _LIBRARIES},
+            },
+            "platform": platform.platform(),
+            "options": options,
+            "topology": topology,
+        },
+    )
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a document as indented JSON. NaN and infinity are refused, as they are not JSON."""
+    path.write_text(
+        json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+    )
+
+
+def write_observations(directory: Path, records: Sequence[Record]) -> None:
+    """Write `observations.csv`, one row per trial, and `subflows.csv`, one row per trial and subflow.
+
+    Throughputs in Mbit/s, buffers in bytes, RTTs in ms, completion times in s. An empty field means no value;
+    a failed trial has no throughput, but a reason in `failed` and a kind in `failed_kind`. The last columns
+    are the trial's settings: those of `_SETTINGS`, and any others that were set in any trial.
+    """
+    key = ("purpose", "pm", "cc", "buffer_bytes", "run", "seed", "withdrawn")
+    outcome = ("throughput_mbps", "omega", "failed")
+    later = ("failed_kind", "round", "completion_s")
+    subflow_columns = ("path", "active", "throughput_mbps", "rtt_ms", "retransmitted")
+    settings = _settings(records)
+    _write_csv(
+        directory / "observations.csv",
+        (*key, *outcome, *later, *settings),
+        (_fields(one, (*key, *outcome, *later)) + _texts(one, settings) for one in records),
+    )
+    _write_csv(
+        directory / "subflows.csv",
+        (*key, *subflow_columns, "round", *_SETTINGS),
+        (
+            [*_fields(one, key), *_fields(sub, subflow_columns), one.round, *_texts(one, _SETTINGS)]
+            for one in records
+            for sub in one.subflows
+        ),
+    )
+
+
+def _settings(records: Iterable[Record]) -> list[str]:
+    """Settings that have a column."""
+    others = {name for one in records for name in one.settings} - _NO_COLUMN
+    return [*_SETTINGS, *sorted(others - set(_SETTINGS))]
+
+
+def _texts(one: Record, names: Iterable[str]) -> list[object]:
+    """Settings of a trial."""
+    return [_text(setting(one, name)) for name in names]
+
+
+def _text(value: object) -> object:
+    """A setting as a cell: items separated by spaces, labels with values as label=value."""
+    if isinstance(value, Mapping):
+        value = [f"{label}={one}" for label, one in value.items()]
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def _fields(thing: object, names: Iterable[str]) -> list[object]:
+    """Attributes by name, as a row of a CSV file (None becomes an empty field)."""
+    return [getattr(thing, name) for name in names]
+
+
+def _write_csv(path: Path, header: Sequence[str], table: Iterable[Sequence[object]]) -> None:
+    """Write one CSV file; floats keep all their digits."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(table)
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a directory has a run of mptune."""
+    try:
+        return bool(json.loads((path / CONFIG).read_text(encoding="utf-8"))["kind"] == _KIND)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

@@ -1,0 +1,111 @@
+"""A campaign as tables for other programs: CSV or Parquet, with the unit in every column's name.
+
+One row per trial, per trial and subflow, and (if requested) per trial, subflow and 100 ms. It reads the
+store and computes nothing.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mptune.errors import MptuneError
+from mptune.store import Store
+from mptune.testbeds import BIN_NS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TRIALS = """
+SELECT t.id AS trial, c.name AS campaign, p.name AS topology, t.testbed, t.purpose, t.round, t.run, t.pm,
+    t.cc, t.buffer_bytes, t.seed, t.withdrawn, t.settings, t.status, t.failed, t.started,
+    t.finished - t.started AS took_s,
+    t.duration_ns / 1e9 AS duration_s, t.completion_ns / 1e9 AS completion_s, t.throughput_mbps, t.omega,
+    t.failed_kind
+FROM trial t JOIN campaign c ON c.id = t.campaign JOIN topology p ON p.digest = t.topology
+ORDER BY t.id
+"""
+
+#: Further settings of a trial, by the names of the exported columns.
+_SETTINGS = ("initial_path", "scheduler", "transfer_bytes", "accounting")
+
+
+def _csv(frame: "pd.DataFrame", path: Path) -> None:
+    frame.to_csv(path, index=False, lineterminator="\n")
+
+
+def _parquet(frame: "pd.DataFrame", path: Path) -> None:
+    try:
+        frame.to_parquet(path, index=False)
+    except ImportError:
+        raise MptuneError("Parquet needs pyarrow: pip install 'mptune[parquet]'") from None
+
+
+#: Formats and how a table is written in each.
+FORMATS: dict[str, Callable[["pd.DataFrame", Path], None]] = {"csv": _csv, "parquet": _parquet}
+
+
+def export(store: Store, directory: Path, kind: str, *, series: bool = False) -> list[Path]:
+    """Write the tables `trials`, `subflows` and, if requested, `series`; return the files.
+
+    Parameters
+    ----------
+    kind : one of `FORMATS`.
+
+    Raises
+    ------
+    MptuneError : the directory cannot be written, or the library for the format is missing.
+    """
+    import pandas as pd
+
+    tables: dict[str, list[dict[str, Any]]] = {
+        "trials": [_trial(row) for row in store.rows(_TRIALS)],
+        "subflows": store.rows("SELECT * FROM subflow ORDER BY trial, number"),
+    }
+    if series:
+        tables["series"] = list(_series(store))
+    files = []
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, rows in tables.items():
+            file = directory / f"{name}.{kind}"
+            partial = file.with_name(f".{file.name}.{os.getpid()}")
+            try:
+                FORMATS[kind](pd.DataFrame(rows), partial)
+                partial.replace(file)
+            finally:
+                partial.unlink(missing_ok=True)
+            files.append(file)
+    except OSError as error:
+        raise MptuneError(f"{error.filename or directory}: {error.strerror}") from None
+    return files
+
+
+def _trial(row: dict[str, Any]) -> dict[str, Any]:
+    """One trial with its settings as columns and its time of day."""
+    settings = json.loads(row.pop("settings"))
+    started = datetime.fromtimestamp(row.pop("started")).astimezone()
+    midnight = started.replace(hour=0, minute=0, second=0, microsecond=0)
+    return {
+        **row,
+        **{name: settings.get(name) for name in _SETTINGS},
+        "started": started.isoformat(timespec="milliseconds"),
+        "time_of_day_h": (started - midnight).total_seconds() / 3600,
+    }
+
+
+def _series(store: Store) -> Iterator[dict[str, Any]]:
+    """In-order throughput of the connection (path empty) and of each subflow over time."""
+    for row in store.rows("SELECT id, key FROM trial ORDER BY id"):
+        observation = store.observation(row["key"])
+        flows = [(None, observation.bins), *((one.path, one.bins) for one in observation.subflows)]
+        for path, bins in flows:
+            for index, size in enumerate(bins):
+                yield {
+                    "trial": row["id"],
+                    "path": path,
+                    "t_s": index * BIN_NS / 1e9,
+                    "throughput_mbps": size * 8e3 / BIN_NS,
+                }

@@ -1,0 +1,80 @@
+"""The parts of a topology when sender and receiver are exchanged.
+
+What is said of a site's links stays with the site: up stays up, down stays down. What is said relative to
+the direction of the data stays relative to it: a core segment loses data, not ACKs, whichever way the data
+go, and a TCP connection of others runs in their direction. So the result is what the same file means with
+`sender` and `receiver` exchanged and the two halves of every path's label with them.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from mptune.topology._effects import Background, TcpBackground
+from mptune.topology._sites import Path, Provenance
+
+#: End of the name of a topology in reverse.
+_SUFFIX = "-reversed"
+
+_SEGMENTS = "core.segments."
+_CORE_WAYS = ("forward", "back")
+
+
+def reverse_name(name: str) -> str:
+    """Name of the topology the other way round."""
+    return name.removesuffix(_SUFFIX) if name.endswith(_SUFFIX) else name + _SUFFIX
+
+
+def reverse_labels(paths: Sequence[Path]) -> dict[str, str]:
+    """Label of every path -> what it is called the other way round."""
+    return {path.label: f"{path.remote.abbr}-{path.local.abbr}" for path in paths}
+
+
+def reverse_paths(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """All paths, by the interfaces of the new sender; core segments as they are."""
+    labels = reverse_labels(paths)
+    turned = (
+        msgspec.structs.replace(
+            path,
+            label=labels[path.label],
+            local_index=path.remote_index,
+            remote_index=path.local_index,
+            local=path.remote,
+            remote=path.local,
+        )
+        for path in paths
+    )
+    return tuple(sorted(turned, key=lambda path: (path.local_index, path.remote_index)))
+
+
+def reverse_background(flow: Background, labels: Mapping[str, str]) -> Background:
+    """The flow on the path or core link of the new name; access links keep theirs."""
+    if isinstance(flow, TcpBackground):
+        return msgspec.structs.replace(flow, path=_place(flow.path, labels))
+    return msgspec.structs.replace(flow, link=_place(flow.link, labels))
+
+
+def reverse_provenance(
+    provenance: Mapping[str, Provenance], labels: Mapping[str, str]
+) -> dict[str, Provenance]:
+    """Where every value comes from, by the keys that it has the other way round."""
+    found = {}
+    for key, one in provenance.items():
+        if key == "initial_path" or (key.startswith("background[") and key.endswith((".path", ".link"))):
+            one = msgspec.structs.replace(one, value=_place(one.value, labels))
+        found[_key(key, labels)] = one
+    return found
+
+
+def _place(name: str, labels: Mapping[str, str]) -> str:
+    """What a path, or a link, is called the other way round."""
+    label, _, way = name.rpartition(" ")
+    return f"{labels[label]} {way}" if way in _CORE_WAYS else labels.get(name, name)
+
+
+def _key(key: str, labels: Mapping[str, str]) -> str:
+    """Dotted key of a value, with the new label of its segment."""
+    if not key.startswith(_SEGMENTS):
+        return key
+    label, dot, rest = key.removeprefix(_SEGMENTS).partition(".")
+    return f"{_SEGMENTS}{labels.get(label, label)}{dot}{rest}"

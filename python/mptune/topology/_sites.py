@@ -1,0 +1,153 @@
+"""Sites, their interfaces, and the N x M paths between two of them: frozen records of integers.
+
+Rates are bit/s, times nanoseconds, sizes bytes, losses parts per billion (ppb) of packets. No TOML and
+no units here (see `_load`), and no simulation.
+"""
+
+import msgspec
+
+from mptune.topology._effects import Effects
+
+_PPB = 10**9
+_BIT_NS_PER_BYTE = 8 * 10**9
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one value comes from: exactly one of `source` (published there) and `assumed` (why).
+
+    `default` says that the file did not give the value at all.
+    """
+
+    value: str
+    source: str | None = None
+    assumed: str | None = None
+    default: bool = False
+
+
+class Interface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attachment of a site to an ISP: an up and a down access link, shared by all its paths.
+
+    Attributes
+    ----------
+    isp, abbr : the ISP's name, and its abbreviation in path labels.
+    up_bps, down_bps : rates of the two links; for a trace its mean.
+    delay_ns : one-way delay of either link.
+    queue_up_bytes, queue_down_bytes : limits of the queues in front of the two links.
+    loss_ppb : random loss on either link.
+    adsl : an ADSL line (decides the defaults for what the file leaves out).
+    ipv4, ipv6 : addresses, for testbeds of real hosts.
+    jitter_ns : largest extra delay of either link, uniform per packet; packets stay in order.
+    up_effects, down_effects : what else the two links do to packets.
+    """
+
+    isp: str
+    abbr: str
+    up_bps: int
+    down_bps: int
+    delay_ns: int
+    queue_up_bytes: int
+    queue_down_bytes: int
+    loss_ppb: int
+    adsl: bool = False
+    ipv4: str | None = None
+    ipv6: str | None = None
+    jitter_ns: int = 0
+    up_effects: Effects = Effects()
+    down_effects: Effects = Effects()
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """A multi-homed endpoint; `abbr` is its key in the file."""
+
+    abbr: str
+    name: str
+    location: str
+    interfaces: tuple[Interface, ...]
+
+
+class CoreSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What lies between two access links, seen from the data sender.
+
+    Attributes
+    ----------
+    forward_ns, reverse_ns : one-way delays for data and for ACKs.
+    jitter_ns : largest extra delay, uniform per packet, either way; packets stay in order.
+    loss_ppb : random loss in the data direction (ACKs are not lost here).
+    rate_bps : rate cap, either way; for a trace its mean; None for no limit.
+    queue_bytes : limit of the queue in front of the cap or token bucket; None without one.
+    forward_effects, back_effects : what else happens to data and to ACKs.
+    """
+
+    forward_ns: int
+    reverse_ns: int
+    jitter_ns: int
+    loss_ppb: int
+    rate_bps: int | None = None
+    queue_bytes: int | None = None
+    forward_effects: Effects = Effects()
+    back_effects: Effects = Effects()
+
+
+class Path(msgspec.Struct, frozen=True, kw_only=True):
+    """A (local interface, remote interface) pair; data flows from local (the sender) to remote."""
+
+    label: str
+    local_index: int
+    remote_index: int
+    local: Interface
+    remote: Interface
+    core: CoreSegment
+
+    @property
+    def base_rtt_ns(self) -> int:
+        """Sum of all one-way delays there and back: the RTT with empty queues and no jitter.
+
+        Delays are those before the first step of a schedule.
+        """
+        access = 2 * (self.local.delay_ns + self.remote.delay_ns)
+        return access + self.core.forward_ns + self.core.reverse_ns
+
+    @property
+    def rate_bps(self) -> int:
+        """Long-run rate of the slowest link that data crosses; its mean if it varies."""
+        return self._bottleneck[0]
+
+    @property
+    def queue_bytes(self) -> int:
+        """Queue in front of the slowest link that data crosses (the first of them if several).
+
+        It is what sustained load fills: the limit, or with CoDel what its target allows.
+        """
+        rate, limit, effects = self._bottleneck
+        return effects.standing_bytes(limit, rate)
+
+    @property
+    def loss_ppb(self) -> int:
+        """Long-run probability that a data packet is lost on any of the three links."""
+        kept = (
+            (_PPB - self.local.up_effects.mean_loss_ppb(self.local.loss_ppb))
+            * (_PPB - self.core.forward_effects.mean_loss_ppb(self.core.loss_ppb))
+            * (_PPB - self.remote.down_effects.mean_loss_ppb(self.remote.loss_ppb))
+        )
+        return _PPB - round(kept / _PPB**2)
+
+    @property
+    def bdp_bytes(self) -> int:
+        """Bandwidth-delay product at the base RTT, rounded up to bytes."""
+        return -(-self.rate_bps * self.base_rtt_ns // _BIT_NS_PER_BYTE)
+
+    @property
+    def _bottleneck(self) -> tuple[int, int, Effects]:
+        """Long-run rate, queue limit and effects of the slowest link."""
+        local, core, remote = self.local, self.core, self.remote
+        links = [
+            (local.up_bps, local.queue_up_bytes, local.up_effects),
+            (core.rate_bps, core.queue_bytes, core.forward_effects),
+            (remote.down_bps, remote.queue_down_bytes, remote.down_effects),
+        ]
+        limited = [
+            (rate, queue, effects)
+            for own, queue, effects in links
+            if (rate := effects.mean_rate_bps(own)) is not None and queue is not None
+        ]
+        return min(limited, key=lambda link: link[0])
