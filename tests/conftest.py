@@ -11,8 +11,11 @@ from collections.abc import Callable
 import pytest
 from hypothesis import settings
 
+from mptune.errors import Failure
 from mptune.testbeds import BIN_NS, Observation, SubflowObservation, Trial
 from mptune.topology import CoreSegment, Interface, Path, Site, Topology
+
+pytest_plugins = ["tests.plugins.needs", "tests.plugins.reruns"]
 
 # No deadline: how long an example takes on a busy machine says nothing about the code.
 settings.register_profile("mptune", deadline=None, derandomize="CI" in os.environ, print_blob=True)
@@ -31,6 +34,7 @@ class FakeTestbed:
     gives : path -> Mbit/s it adds; negative for one that drags the others down.
     knee_mib : congestion control -> buffer from which the throughput stays level (8 MiB if not named).
     noise : standard deviation of a factor drawn from the trial's seed.
+    completes : when a transfer is complete, nanoseconds.
     fails : reason for which a trial fails, or None.
     trials : every trial it was given.
     """
@@ -42,26 +46,29 @@ class FakeTestbed:
         self.gives = {"A-X": 80.0, "B-X": 20.0, "C-X": -10.0}
         self.knee_mib: dict[str, float] = {}
         self.noise = 0.01
+        self.completes: int | None = None
         self.fails: Callable[[Trial], str | None] = lambda trial: None
         self.trials: list[Trial] = []
 
     def run(self, trial: Trial) -> Observation:
         self.trials.append(trial)
         duration = trial.duration_ns or 0
-        active = set(self.gives if trial.active is None else trial.active)
+        active = set(trial.pm_options.get("active", self.gives))
         level = min(1.0, trial.buffer_bytes / 2**20 / self.knee_mib.get(trial.cc, 8.0))
         level *= 1 + random.Random(trial.seed).gauss(0, self.noise)
         bins = []
         for index in range(duration // BIN_NS):
             active -= {action.path for action in trial.script if action.at_ns <= index * BIN_NS}
             bins.append(round(max(0.0, level * sum(self.gives[path] for path in active)) * BIN_NS / 8e3))
+        reason = self.fails(trial)
         return Observation(
             testbed=self.name,
             duration_ns=duration,
             in_order_bytes=sum(bins),
             bins=bins,
             subflows=[self._subflow(path, path in active) for path in self.gives],
-            failed=self.fails(trial),
+            completion_ns=None if trial.transfer_bytes is None else self.completes,
+            failed=None if reason is None else Failure("stalled", reason),
         )
 
     @staticmethod

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mptune.campaign.bench import Bench
 from mptune.errors import InputError, TrialError
 from mptune.impact import ImpactOptions, impact_factor, measure_impact, partition
+from mptune.measuring.runner import TrialRunner
 from mptune.testbeds import BIN_NS, Observation, Trial
 from mptune.topology import Topology
 
@@ -76,20 +76,21 @@ def test_every_subflow_is_in_one_set_and_one_always_carries_data(means: dict[str
 
 def test_measured_impact_factors(network: Topology, fake_testbed: Any) -> None:
     """Of 90 Mbit/s in total, A gives 80, B 20, and C takes 10."""
-    (impact,), records = measure_impact(network, Bench(fake_testbed), ["cubic"], OPTIONS)
+    (impact,), records = measure_impact(network, TrialRunner(fake_testbed), ["cubic"], OPTIONS)
     means = {one.path: one.omega.mean for one in impact.paths if one.omega}
     assert means == pytest.approx({"A-X": 80 / 90, "B-X": 20 / 90, "C-X": -10 / 90}, abs=1e-6)
     assert (impact.sets.optional, impact.sets.standby) == (("A-X", "B-X"), ("C-X",))
     assert [one.rtt_ms for one in impact.paths] == [20.0] * 3
+    assert impact.sets.rtt_ns == dict.fromkeys(["A-X", "B-X", "C-X"], 10_000_000)
     assert len(records) == 3 * 3 and not impact.warnings
 
 
 def test_each_trial_withdraws_one_subflow_half_way(network: Topology, fake_testbed: Any) -> None:
-    measure_impact(network, Bench(fake_testbed), ["reno", "cubic"], OPTIONS)
+    measure_impact(network, TrialRunner(fake_testbed), ["reno", "cubic"], OPTIONS)
     for trial in fake_testbed.trials:
         (action,) = trial.script
         assert (action.action, action.at_ns, trial.duration_ns) == ("standby", 2 * SECOND, 4 * SECOND)
-        assert trial.pm == "fullmesh" and trial.active is None
+        assert trial.pm == "fullmesh" and not trial.pm_options
     withdrawn = {(trial.cc, trial.script[0].path) for trial in fake_testbed.trials}
     assert len(withdrawn) == 6
     assert len({trial.seed for trial in fake_testbed.trials}) == OPTIONS.runs
@@ -97,7 +98,7 @@ def test_each_trial_withdraws_one_subflow_half_way(network: Topology, fake_testb
 
 def test_failed_runs_are_left_out_and_told(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.fails = lambda trial: "stalled" if trial.script[0].path == "B-X" else None
-    (impact,), records = measure_impact(network, Bench(fake_testbed), ["cubic"], OPTIONS)
+    (impact,), records = measure_impact(network, TrialRunner(fake_testbed), ["cubic"], OPTIONS)
     unknown = next(one for one in impact.paths if one.path == "B-X")
     assert unknown.omega is None
     assert "B-X" in impact.sets.optional  # in doubt as FullMesh does
@@ -117,13 +118,13 @@ def test_throughput_that_falls_by_itself_is_called_out(network: Topology, fake_t
         return msgspec.structs.replace(observation, bins=observation.bins[:half] + late)
 
     fake_testbed.run = tiring
-    (impact,), _ = measure_impact(network, Bench(fake_testbed), ["cubic"], OPTIONS)
+    (impact,), _ = measure_impact(network, TrialRunner(fake_testbed), ["cubic"], OPTIONS)
     assert any("add up to 2.8" in text for text in impact.warnings)
 
 
 def test_a_run_that_delivers_nothing_is_a_failed_one(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.gives = dict.fromkeys(fake_testbed.gives, 0.0)
-    (impact,), records = measure_impact(network, Bench(fake_testbed), ["cubic"], OPTIONS)
+    (impact,), records = measure_impact(network, TrialRunner(fake_testbed), ["cubic"], OPTIONS)
     assert all(one.omega is None for one in impact.paths)
     assert all(one.throughput_mbps is None and one.failed for one in records)
 
@@ -131,12 +132,12 @@ def test_a_run_that_delivers_nothing_is_a_failed_one(network: Topology, fake_tes
 @pytest.mark.parametrize("window_ns", [0, BIN_NS // 2, SECOND + 1])
 def test_the_window_must_be_whole_bins(window_ns: int, network: Topology, fake_testbed: Any) -> None:
     with pytest.raises(InputError, match=r"multiple of 0\.1 s"):
-        measure_impact(network, Bench(fake_testbed), ["cubic"], ImpactOptions(window_ns=window_ns))
+        measure_impact(network, TrialRunner(fake_testbed), ["cubic"], ImpactOptions(window_ns=window_ns))
     assert not fake_testbed.trials
 
 
 def test_settling_must_end_before_the_window(network: Topology, fake_testbed: Any) -> None:
     with pytest.raises(InputError, match="--settle"):
         measure_impact(
-            network, Bench(fake_testbed), ["cubic"], ImpactOptions(window_ns=SECOND, settle_ns=SECOND)
+            network, TrialRunner(fake_testbed), ["cubic"], ImpactOptions(window_ns=SECOND, settle_ns=SECOND)
         )

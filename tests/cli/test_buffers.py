@@ -102,7 +102,7 @@ def test_a_recommendation_stands_beside_the_formulas(tmp_path: Path) -> None:
 
 def test_a_run_of_other_sites_and_an_impossible_rto_are_told(tmp_path: Path) -> None:
     directory = run_directory(tmp_path)
-    assert shown("UiT-HAW", "--run", directory)["warnings"] == ["The run is of UNIS-HiN, not of UiT-HAW."]
+    assert shown("UiT-HAW", "--run", directory)["warnings"] == ["The run used UNIS-HiN, not UiT-HAW."]
     assert shown("UNIS-HiN", "--run", run_directory(tmp_path, topology=None))["warnings"] == []
     (warning,) = shown("--path", "1Mbit/s,500ms,400ms")["warnings"]
     assert "400 ms" in warning
@@ -112,15 +112,15 @@ def test_a_run_of_other_sites_and_an_impossible_rto_are_told(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ([], "TOPOLOGY, --path: expected one of the two, found neither"),
-        (["UNIS-HiN", "--path", "1Mbit/s,3ms"], "TOPOLOGY, --path: expected one of the two, found both"),
+        ([], "TOPOLOGY, --path: expected one of them, found neither"),
+        (["UNIS-HiN", "--path", "1Mbit/s,3ms"], "TOPOLOGY, --path: expected one of them, found both"),
         (["--path", "1Mbit/s"], "--path: 1Mbit/s: expected RATE,RTT or RATE,RTT,RTO such as"),
         (["--path", "1Mbit/s,1ms,1s,1s"], "--path: 1Mbit/s,1ms,1s,1s: expected RATE,RTT or"),
         (["--path", "1Mbit/s,soon"], "--path: 1Mbit/s,soon: expected a time such as"),
         (["--path", "1,3ms"], "--path: 1,3ms: expected a rate such as"),
         (["--path", "0Mbit/s,3ms"], "--path: 0Mbit/s,3ms: expected more than 0, found 0"),
         (["--path", "1Mbit/s,0ms"], "--path: 1Mbit/s,0ms: expected more than 0, found 0"),
-        (["--path", "1Mbit/s,3ms", "--rtt", "base"], "--rtt: expected with a TOPOLOGY only"),
+        (["--path", "1Mbit/s,3ms", "--rtt", "base"], "--rtt: expected only with a TOPOLOGY"),
         (["UNIS-HiN", "--rtt", "worst"], "--rtt: expected one of base, loaded, found 'worst'"),
         (["UNIS-HiN", "--rto", "0s"], "--rto: expected more than 0, found 0"),
         (["UNIS-HiN", "--rto", "1"], "--rto: expected a time such as"),

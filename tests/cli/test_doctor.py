@@ -1,14 +1,13 @@
 """`mptune doctor` and `mptune clean`: exit codes and output; what they find is tests/linux' matter."""
 
 import json
-import sys
 
 import pytest
 from typer.testing import CliRunner
 
 from mptune.cli import app
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these commands are about Linux")
+pytestmark = pytest.mark.needs("linux")
 
 
 @pytest.fixture
@@ -64,12 +63,12 @@ def test_json_has_every_check(findings):
 
 
 def test_clean_tells_what_it_ended(monkeypatch):
-    from mptune.linux import marker
+    from mptune.linux.sandbox import leftovers
 
-    stray = marker.Stray(pid=77, run="1-2-3", command="python -m mptune.linux.meter")
-    monkeypatch.setattr(marker, "end_strays", lambda: [stray])
-    assert run("clean").stdout == "ended process 77: python -m mptune.linux.meter\n"
+    stray = leftovers.Stray(pid=77, run="1-2-3", command="/opt/mptune-agent sender")
+    monkeypatch.setattr(leftovers, "end_strays", lambda: [stray])
+    assert run("clean").stdout == "ended process 77: /opt/mptune-agent sender\n"
     ended = json.loads(run("clean", "--json").stdout)["ended"]
-    assert ended == [{"pid": 77, "run": "1-2-3", "command": "python -m mptune.linux.meter"}]
-    monkeypatch.setattr(marker, "end_strays", list)
+    assert ended == [{"pid": 77, "run": "1-2-3", "command": "/opt/mptune-agent sender"}]
+    monkeypatch.setattr(leftovers, "end_strays", list)
     assert run("clean").stdout == "nothing was left behind\n"

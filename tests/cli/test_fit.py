@@ -42,7 +42,7 @@ def test_the_answer_comes_first(data: str, tmp_path: Path) -> None:
     assert lines[1].startswith("The buffer matters: F(")
     assert lines[2].startswith("The congestion control matters: F(")
     assert lines[3].startswith("The initial path does not matter: F(4, ") and "p = " in lines[3]
-    assert lines[4] == "Best congestion control: olia, significantly before all others."
+    assert lines[4] == "Best congestion control: olia, significantly better than the others."
     assert "its mean relative error is" in lines[5] and "over 45 observations" in lines[5]
     for title in (
         "Forms",
@@ -54,7 +54,7 @@ def test_the_answer_comes_first(data: str, tmp_path: Path) -> None:
     ):
         assert any(line.startswith(title) for line in lines), title
     assert "buffer for 30 Mbit/s" in shown.stdout
-    assert "Columns that are not read: note" in shown.stdout
+    assert "Columns not used: note" in shown.stdout
 
 
 def test_the_json_has_everything(data: str) -> None:
@@ -83,6 +83,18 @@ def test_some_congestion_controls_and_forms(data: str) -> None:
     )
     assert [one["form"] for one in document["forms"]] == ["linear", "square-root"]
     assert document["factors"]["cc"]["levels"] == ["cubic", "olia"]
+
+
+def test_a_column_that_varies_and_is_not_modelled_is_named(data: str) -> None:
+    """Whether it is tested or not is the user's to say; that it is pooled must not go unsaid."""
+    path = Path(data)
+    header, *lines = path.read_text().splitlines()
+    hours = [f"{line},{number % 2}" for number, line in enumerate([*lines, *lines])]
+    path.write_text("\n".join([f"{header},hour", *hours]) + "\n")
+    told = "hour varies but is not modelled"
+    assert told in fit(data).stdout
+    assert any(told in text for text in json.loads(fit(data, "--json").stdout)["warnings"])
+    assert told not in fit(data, "--factor", "hour").stdout
 
 
 def test_a_factor_may_be_declared_or_ignored(data: str) -> None:

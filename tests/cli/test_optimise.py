@@ -104,7 +104,7 @@ def test_the_answer_comes_first_and_an_earlier_run_is_kept_unless_forced(tmp_pat
     shown = optimise(out)
     first, second, third, *_ = shown.stdout.splitlines()
     assert first.startswith("UiT-HAW: use path manager ") and "MiB" in first
-    assert second.startswith("Expect ") and third.startswith("Against fullmesh with cubic and 0.5 MiB")
+    assert second.startswith("Expect ") and third.startswith("Compared with fullmesh, cubic and 0.5 MiB")
     assert f"Report: {out / 'report.html'}" in shown.stdout and "sweep" in shown.stderr
     before = (out / "config.json").read_bytes()
     refused = optimise(out)
@@ -132,7 +132,7 @@ def test_the_answer_comes_first_and_an_earlier_run_is_kept_unless_forced(tmp_pat
         (["--jobs", "0"], "--jobs"),
         (["--impact-duration", "1ms"], "multiple of 0.1 s"),
         (["--resamples", "-1"], "--resamples: expected 0 (none) to"),
-        (["--buffer-unit", "MiB"], "--buffer-unit: expected it not to be given without --from"),
+        (["--buffer-unit", "MiB"], "--buffer-unit: must not be given without --from"),
     ],
 )
 def test_bad_options_leave_nothing_behind(arguments: list[str], named: str, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_bad_options_leave_nothing_behind(arguments: list[str], named: str, tmp_
     assert not list(tmp_path.iterdir())
 
 
-def test_an_interrupted_run_tells_how_to_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_interrupted_run_tells_how_to_continue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def interrupt(trial: testbeds.Trial) -> testbeds.Observation:
         raise KeyboardInterrupt
 
@@ -152,7 +152,7 @@ def test_an_interrupted_run_tells_how_to_go_on(monkeypatch: pytest.MonkeyPatch, 
     shown = optimise(tmp_path / "out", "--quiet")
     assert shown.exit_code == 130
     out = tmp_path / "out"
-    assert f"0 finished trials are kept; mptune campaign resume {out} goes on" in shown.stderr
+    assert f"0 finished trials are kept; continue with: mptune campaign resume {out}" in shown.stderr
     assert {file.name for file in out.iterdir()} == {"campaign.sqlite", "campaign.sqlite.lock"}
     refused = optimise(out, "--quiet")
     assert refused.exit_code == 2 and "unfinished campaign" in refused.stderr
@@ -201,18 +201,18 @@ def test_a_decision_on_foreign_data_says_what_it_lacks(tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.stderr
     first, second, third, *_ = shown.stdout.splitlines()
     assert first.startswith("mine: use path manager fullmesh with cubic and set the buffer to 3.7")
-    assert second.endswith("nothing confirms it.")
+    assert second.endswith("this is not confirmed.")
     assert third.startswith("95 % intervals from 200 resamples of the runs: buffer ")
-    assert "traditional buffer" in shown.stdout and "nothing was measured afresh" in shown.stdout
+    assert "traditional buffer" in shown.stdout and "not confirmed by new trials" in shown.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ([], "TOPOLOGY: expected a topology, or measurements by --from, found neither"),
+        ([], "TOPOLOGY: expected a topology or --from, found neither"),
         (["--from", "none.csv"], "none.csv: expected a CSV file, found No such file"),
-        (["--from", "DATA", "--runs", "3"], "--runs: expected it not to be given with --from"),
-        (["--from", "DATA", "--impact-runs", "3"], "--impact-runs: expected it not to be given with --from"),
+        (["--from", "DATA", "--runs", "3"], "--runs: must not be given with --from"),
+        (["--from", "DATA", "--impact-runs", "3"], "--impact-runs: must not be given with --from"),
         (["--from", "DATA", "--pm", "pcdc,fullmesh"], "--pm: expected one path manager"),
         (["--from", "DATA", "--cc", "turbo"], "--cc: expected names that occur in"),
         (["--from", "DATA", "--column", "cc"], "--column: expected ROLE=HEADER"),

@@ -72,13 +72,13 @@ def test_importing_the_cli_leaves_the_heavy_modules_alone(module: str) -> None:
 
 def test_what_links_do_and_others_send_is_shown_where_there_is_any() -> None:
     lines = runner.invoke(app, ["paths", "CLOUD-HOME.hybrid"]).stdout.splitlines()
-    at = lines.index("Links that do more")
+    at = lines.index("Further effects of links")
     assert lines[at + 1] == "  HOME M down: rate trace, 6.271 Mbit/s on average, repeating every 60 s"
     at = lines.index("Background traffic")
     assert lines[at + 1] == "  UDP on HOME D down, 1.2 Mbit/s in packets of 1200 bytes"
     assert lines[at + 2] == "  TCP on T-D, cubic, from 10 s, until 20 s"
     plain = runner.invoke(app, ["paths", "UNIS-HiN"]).stdout
-    assert "Links that do more" not in plain and "Background" not in plain and "long run" not in plain
+    assert "Further effects of links" not in plain and "Background" not in plain and "long run" not in plain
 
 
 def test_json_lists_effects_and_background() -> None:
@@ -152,3 +152,14 @@ off = "2 s"
     assert shown["background"] == [
         "UDP on B b up, 1 Mbit/s in packets of 1500 bytes, 1 s on, 2 s off on average"
     ]
+
+
+@pytest.mark.parametrize("command", [["paths"], ["campaign", "run"]])
+@pytest.mark.parametrize("text", ["a = " + "[" * 5000, "a" + ".a" * 5000 + " = 1"])
+def test_what_is_nested_too_deeply_is_one_line(command: list[str], text: str, tmp_path: Path) -> None:
+    file = tmp_path / "deep.toml"
+    file.write_text(text)
+    shown = CliRunner().invoke(app, [*command, str(file)])
+    assert shown.exit_code == 2
+    assert shown.stderr.startswith(f"mptune: error: {file}: ") and shown.stderr.count("\n") == 1
+    assert len(shown.stderr) < 500

@@ -62,8 +62,8 @@ def test_the_run_directory_is_the_default_place(run: Path) -> None:
     ("arguments", "named"),
     [
         (["NONE"], "none: expected a run directory, found no config.json in it"),
-        (["RUN", "RUN"], "expected each run once, found it twice"),
-        (["RUN", "--out", "FILE"], "file: expected a place to write to"),
+        (["RUN", "RUN"], "expected each run once, found this one twice"),
+        (["RUN", "--out", "FILE"], "file: expected a writable directory"),
         ([], "Missing argument"),
     ],
 )

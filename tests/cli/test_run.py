@@ -1,11 +1,15 @@
 """`mptune run`: one trial from the command line, as a table and as JSON."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
 
 from mptune.cli import app
+from mptune.cli.run import RunOptions
+from mptune.options import declared
+from mptune.options.path_managers import PathManagerOptions
 
 
 def run(*arguments):
@@ -35,10 +39,51 @@ def test_a_transfer_reports_its_completion_time():
     assert bits * 1e6 == pytest.approx(64 * 1024 * 8)
 
 
+def test_in_reverse_the_data_take_the_other_links():
+    """UiT's ADSL lines bring 6 and 2 Mbit/s down, and 512 and 384 kbit/s up."""
+    rates = {}
+    for flags in ((), ("--reverse",)):
+        result = json.loads(run("--json", "--buffer", "4", *flags).stdout)
+        rates[flags] = {one["path"]: one["throughput_mbps"] for one in result["subflows"]}
+    assert set(rates[()]) == {"P-D", "T-D"} and set(rates["--reverse",]) == {"D-P", "D-T"}
+    assert rates["--reverse",]["D-P"] > 5 * rates[()]["P-D"]
+
+
 def test_the_table_names_every_subflow_with_its_role():
     shown = run("--pm", "pcdc", "--active", "P-D").stdout
     assert "P-D" in shown and "T-D" in shown
     assert shown.count("standby") == 1
+
+
+def test_options_of_path_managers_are_flags():
+    """Each that a policy declares, with its default; what no command line can hold is in files only."""
+    options = re.sub(r"\s+", " ", run("--help").stdout.partition("Examples:")[0])
+    for one in declared(PathManagerOptions):
+        shown = f" {one.flag} {one.option.kind.metavar} {one.option.help}" in options
+        assert shown != one.option.file_only, one.flag
+    assert len({one.flag for one in declared(RunOptions)}) == len(declared(RunOptions))
+    assert "[default: 512KiB,1MiB]" in options
+
+
+def test_options_of_the_path_manager_reach_it():
+    result = json.loads(run("--json", "--pm", "ndiffports", "--ndiffports", "3").stdout)
+    assert [one["path"] for one in result["subflows"]] == ["P-D"] * 3
+    roles = {}
+    for limits in ("1KiB,1KiB", "64KiB,64KiB"):
+        arguments = [
+            "run",
+            "UiT-HAW",
+            "--transfer",
+            "64KiB",
+            "--pm",
+            "pcdc",
+            "--class-bytes",
+            limits,
+            "--json",
+        ]
+        subflows = json.loads(CliRunner().invoke(app, arguments).stdout)["subflows"]
+        roles[limits] = sum(one["active"] for one in subflows)
+    assert roles == {"1KiB,1KiB": 2, "64KiB,64KiB": 1}
 
 
 @pytest.mark.parametrize(
@@ -48,10 +93,21 @@ def test_the_table_names_every_subflow_with_its_role():
         (["--pm", "mesh"], "--pm: expected one of default, fullmesh"),
         (["--scheduler", "fifo"], "--scheduler: expected one of minrtt"),
         (["--buffer", "1000B"], "--buffer: expected at least one segment (1448 B)"),
-        (["--buffer", "4"], "--buffer: "),
+        (["--buffer", "4m"], "--buffer: expected a size such as 512KiB (a bare number is MiB)"),
         (["--duration", "0s"], "--duration: expected more than 0"),
         (["--transfer", "1MiB"], "--transfer: expected either --duration or --transfer"),
         (["--active", "P-D"], "--active: expected only with --pm pcdc"),
+        (["--ndiffports", "2"], "--ndiffports: expected only with --pm ndiffports, found with fullmesh"),
+        (["--pm", "ndiffports", "--ndiffports", "65"], "--ndiffports: expected 1 to 64, found 65"),
+        (
+            ["--pm", "pcdc", "--class-bytes", "1KiB"],
+            "--class-bytes: expected a list of whole numbers of bytes",
+        ),
+        (["--pm", "pcdc", "--class-bytes", "1KiB,x"], "--class-bytes: expected"),
+        (
+            ["--pm", "pcdc", "--standby-order", "P-X"],
+            "--standby-order: expected a path of UiT-HAW (P-D, T-D)",
+        ),
         (["--pm", "pcdc", "--active", "P-X"], "--active: expected a path of UiT-HAW (P-D, T-D)"),
         (["--initial-path", "X-D"], "--initial-path: expected a path of UiT-HAW (P-D, T-D)"),
         (["--testbed", "moon"], "--testbed: "),

@@ -118,6 +118,29 @@ def test_validation_measures_the_error_on_fresh_data(simulate) -> None:
     assert validation.errors["quadratic"] < validation.errors["logarithmic"]
 
 
+def test_the_form_that_predicts_best_is_chosen_and_the_other_is_named(simulate) -> None:
+    """R-square prefers the parabola of few observations; fresh ones say that it was noise."""
+    data = simulate(FORMS["linear"], noise=12.0, seed=8, buffers=(1.0, 10.0, 28.0))
+    forms = AnalysisOptions(forms=("linear", "quadratic"))
+    alone = analyse(data, forms)
+    assert alone.best.form == "quadratic" and any(term.power == 2 for term in alone.best.terms)
+    fresh = msgspec.structs.replace(simulate(FORMS["linear"], noise=0.5, seed=9), path="fresh.csv")
+    analysis = analyse(data, forms, fresh)
+    assert analysis.best.form == "linear"
+    (told,) = [text for text in analysis.warnings if "R-square (" in text]
+    assert told.startswith("The quadratic form has a higher R-square") and "fresh.csv" in told
+
+
+def test_fewer_than_40_observations_a_variable_are_told(simulate) -> None:
+    """Buffer, two levels of cc and two of the initial path beside the references: 200 are asked for."""
+    few = analyse(simulate(FORMS["quadratic"], noise=1.0, seed=1, runs=2), AnalysisOptions())
+    (told,) = [text for text in few.warnings if "study requires" in text]
+    assert told.startswith("180 observations of 5 variables (1 of buffer, 2 of cc, 2 of initial_path)")
+    assert "that is 200" in told
+    many = analyse(simulate(FORMS["quadratic"], noise=1.0, seed=1, runs=3), AnalysisOptions())
+    assert not any("study requires" in text for text in many.warnings)
+
+
 def test_a_validation_file_with_other_levels_is_refused(simulate) -> None:
     data = simulate(FORMS["quadratic"], noise=1.0, seed=1)
     rows = tuple(msgspec.structs.replace(one, levels={**one.levels, "cc": "bbr"}) for one in data.rows)
@@ -132,7 +155,7 @@ def test_two_buffer_sizes_leave_the_quadratic_out_and_say_so(simulate) -> None:
     analysis = analyse(data, AnalysisOptions())
     assert "quadratic" not in [fit.form for fit in analysis.fits]
     assert any("quadratic form needs three buffer sizes" in text for text in analysis.warnings)
-    with pytest.raises(InputError, match="buffer: expected three sizes at least for quadratic, found two"):
+    with pytest.raises(InputError, match="buffer: expected at least three sizes for quadratic, found two"):
         analyse(data, AnalysisOptions(forms=("quadratic",)))
 
 

@@ -154,3 +154,12 @@ def test_what_a_factor_adds_to_r_square(simulate) -> None:
     kept = [term for term in fit.terms if term.factor is None]
     without = OLS(fit.design.y, fit.design.matrix(kept)).fit().rsquared
     assert gain == pytest.approx((fit.quality().r_squared or 0.0) - without)
+
+
+def test_r_square_of_a_model_that_is_the_mean_is_0(simulate) -> None:
+    """Rounding must not make it "-0.0000"."""
+    for seed in range(20):
+        data = simulate(lambda b, cc, path: 3.0, noise=1.0, seed=seed)
+        fit = FormFit(data, Coding(data), "linear", 1e-9)
+        assert not fit.terms and fit.quality().r_squared == pytest.approx(0.0, abs=1e-12)
+        assert math.copysign(1.0, fit.quality().r_squared or 0.0) == 1.0

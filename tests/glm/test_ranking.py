@@ -1,9 +1,12 @@
 """Ranking of congestion controls, and Holm's correction against a worked example."""
 
+import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mptune.glm.analysis import AnalysisOptions, analyse
 from mptune.glm.design import Coding
 from mptune.glm.fit import FormFit
 from mptune.glm.ranking import holm, rank_congestion_controls
@@ -47,3 +50,27 @@ def test_two_that_are_alike_are_not_told_apart(simulate) -> None:
 def test_without_an_effect_there_is_no_ranking(simulate) -> None:
     data = simulate(lambda b, cc, path: 50 + b, noise=1.0, seed=5)
     assert rank_congestion_controls(FormFit(data, Coding(data), "linear", 0.001)) == []
+
+
+def test_runs_that_share_their_luck_are_compared_in_pairs(simulate) -> None:
+    """OLIA is half a Mbit/s before Cubic in every run, while the runs differ by ten times as much."""
+    luck = [5.0, -6.0, 2.0, -4.0, 3.0]
+    data = simulate(lambda b, cc, path: 20 + b + (cc == "olia") / 2, noise=0.2, seed=4, runs=len(luck))
+    rows = tuple(
+        msgspec.structs.replace(one, run=str(i % 5), throughput_mbps=one.throughput_mbps + luck[i % 5])
+        for i, one in enumerate(data.rows)
+    )
+    data = msgspec.structs.replace(data, rows=rows)
+    apart = analyse(data, AnalysisOptions())
+    assert apart.ranking == () and not next(one for one in apart.verdicts if one.family == "cc").in_model
+    analysis = analyse(msgspec.structs.replace(data, shared_runs=True), AnalysisOptions())
+    best, *others = analysis.ranking
+    assert best.cc == "olia" and all(one.p is not None and one.p < 1e-6 for one in others)
+    assert all(one.behind_mbps == pytest.approx(0.5, abs=0.1) for one in others)
+    quality = analysis.best.quality()
+    assert quality.root_mse_mbps == pytest.approx(np.std(luck), rel=0.05)  # the luck is not explained
+    assert analysis.best.df_resid == len(rows) - quality.parameters - 4
+    (cc,) = [one for one in analysis.best.estimates() if one.name == "cc=olia"]
+    assert cc.value == pytest.approx(0.5, abs=0.1) and cc.p is not None and cc.p < 1e-6
+    (test,) = [one.test for one in analysis.best.term_tests() if one.name == "cc"]
+    assert test.df_resid == analysis.best.df_resid

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,16 +9,19 @@ from typing import Any
 
 import pytest
 
-from mptune.campaign.running import run_trials
+from mptune.errors import MptuneError
+from mptune.linux import bpf
+from mptune.linux.sandbox.namespaces import Sites
+from mptune.measuring.running import run_trials
 from mptune.testbeds import Observation, Trial
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.topology import Topology, load
+from tests.plugins import waiting
+from tests.plugins.needs import Thing, lack
 
 collect_ignore_glob = [] if sys.platform == "linux" else ["*"]
 
-#: Nothing takes so long unless it is broken, seconds.
-PATIENCE_S = 20.0
-#: A trial on an overloaded machine is run so often, and so is a test that measures until it passes.
+#: A trial on an overloaded machine is run this often.
 ATTEMPTS = 3
 
 #: Two unlike paths without random losses; the wide one is cut and withdrawn in tests.
@@ -66,24 +68,18 @@ loss = "0 %"
 """
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What measures is run again when it fails: a defect fails every time, an unlucky loss does not."""
-    for item in items:
-        if item.get_closest_marker("measures"):
-            item.add_marker(pytest.mark.flaky(reruns=ATTEMPTS - 1))
+@pytest.fixture(autouse=True)
+def _no_bpf_without_the_mark(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test of BPF programs that does not say so fails where they are, and not only where they are not."""
+    names = {name for mark in request.node.iter_markers("needs") for name in mark.args}
+    if not names & {"bpf", "bpf-tests"}:
+        monkeypatch.setattr(bpf, "OBJECTS", Path("/nonexistent"))
 
 
 @pytest.fixture(scope="session")
-def until() -> Callable[[Callable[[], object], str], None]:
+def until() -> Callable[[Callable[[], Any], str], Any]:
     """Wait for something that is bound to happen."""
-
-    def wait(condition: Callable[[], object], what: str) -> None:
-        end = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < end, f"waited in vain for {what}"
-            time.sleep(0.01)
-
-    return wait
+    return waiting.until
 
 
 @pytest.fixture(scope="session")
@@ -106,10 +102,17 @@ def marked() -> Callable[[str], dict[int, str]]:
 def testbed() -> NamespacesTestbed:
     try:
         return NamespacesTestbed()
-    except Exception as error:
-        if "CI" in os.environ:
-            raise
-        pytest.skip(str(error))
+    except (MptuneError, OSError) as error:
+        reason = str(error).removesuffix(" (see mptune doctor)")
+        lack("trials on the kernel", Thing(reason, "elsewhere"))
+
+
+@pytest.fixture(scope="session")
+def may_enter(testbed: NamespacesTestbed) -> None:
+    """The tests enter the namespaces themselves, as a trial does not."""
+    with Sites() as sites:
+        if sites.user is not None:
+            lack("what enters the namespaces of a trial", Thing("root", "root"))
 
 
 @pytest.fixture(scope="session")

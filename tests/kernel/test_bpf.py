@@ -16,39 +16,23 @@ from typing import Any
 import pytest
 
 from mptune.errors import MptuneError
-from mptune.linux import bpf, bpf_libbpf
-from mptune.linux.bpf_libbpf import LibbpfError
+from mptune.linux import bpf
+from mptune.linux.bpf import _libbpf
+from mptune.linux.bpf._libbpf import LibbpfError
+from tests.plugins.needs import BPF_SOURCES, BPF_TESTS
 
-ROOT = Path(__file__).parents[2]
-BROKEN = ROOT / "target/bpf-tests"
+pytestmark = pytest.mark.needs("bpf")
+
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-SOURCES = sorted(path.name.removesuffix(".bpf.c") for path in (ROOT / "bpf/congestion").glob("*.bpf.c"))
-ROUNDS = 20
+ROUNDS = 10
 SIZE = 2_000_000
 
 Until = Callable[[Callable[[], object], str], None]
 Transfer = Callable[..., dict[str, Any]]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def able() -> None:
-    """What all of these tests need."""
-    lacking = [
-        what
-        for what, there in {
-            "root": os.geteuid() == 0,
-            "a kernel with type information (BTF)": Path("/sys/kernel/btf/vmlinux").exists(),
-            "the BPF programs (clang, libbpf's headers, make bpf)": bpf.programs() == SOURCES,
-        }.items()
-        if not there
-    ]
-    if lacking:
-        reason = f"these tests need {', '.join(lacking)}"
-        pytest.fail(reason) if "CI" in os.environ else pytest.skip(reason)
-
-
 @pytest.fixture(scope="module")
-def transfer(able: None) -> Iterator[Transfer]:
+def transfer() -> Iterator[Transfer]:
     """Sends over two paths; answers what `bpf_transfer.py` found."""
     command = [sys.executable, str(Path(__file__).with_name("bpf_transfer.py"))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -75,13 +59,13 @@ def objects() -> set[tuple[str, int]]:
     """Every BPF program, map, link and type information in the kernel."""
     found = set()
     for kind in ("prog", "map", "link", "btf"):
-        for number, descriptor in bpf_libbpf._every(kind):
+        for number, descriptor in _libbpf._every(kind):
             os.close(descriptor)
             found.add((kind, number))
     return found
 
 
-@pytest.mark.parametrize("cc", SOURCES)
+@pytest.mark.parametrize("cc", BPF_SOURCES)
 def test_comes_carries_a_transfer_and_goes_without_a_trace(cc, transfer, until: Until) -> None:
     before = objects()
     lesser = []
@@ -95,7 +79,7 @@ def test_comes_carries_a_transfer_and_goes_without_a_trace(cc, transfer, until: 
     until(lambda: not objects() - before, f"what {cc} used to be gone")
 
 
-@pytest.mark.parametrize("cc", SOURCES)
+@pytest.mark.parametrize("cc", BPF_SOURCES)
 def test_drives_plain_tcp(cc, transfer) -> None:
     with bpf.loaded([cc]) as names:
         found = transfer(names[cc], mptcp=False)
@@ -105,12 +89,13 @@ def test_drives_plain_tcp(cc, transfer) -> None:
 @pytest.fixture
 def counting(until: Until) -> Iterator[str]:
     """A congestion control that shows how many subflows a coupled one would count."""
-    descriptor = bpf_libbpf.register(BROKEN / "counts_subflows.bpf.o")
+    descriptor = _libbpf.register(BPF_TESTS / "counts_subflows.bpf.o")
     yield "mptune_counts"
     os.close(descriptor)
     until(lambda: "mptune_counts" not in known(), "the name to be free")
 
 
+@pytest.mark.needs("bpf-tests")
 def test_a_subflow_sees_its_sibling_unless_that_is_on_standby(transfer, counting) -> None:
     assert transfer(counting)["thresholds"] == [2, 2]
     found = [transfer(counting, standby=True) for _ in range(ROUNDS)]
@@ -119,10 +104,12 @@ def test_a_subflow_sees_its_sibling_unless_that_is_on_standby(transfer, counting
     assert statistics.median(one["carried"][1] for one in found) < SIZE / 20
 
 
+@pytest.mark.needs("bpf-tests")
 def test_two_connections_do_not_see_each_other(transfer, counting) -> None:
     assert transfer(counting, beside=True)["thresholds"] == [2, 2]
 
 
+@pytest.mark.needs("bpf-tests")
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
@@ -136,7 +123,7 @@ def test_two_connections_do_not_see_each_other(transfer, counting) -> None:
 def test_the_kernel_refuses(broken, reason, until: Until) -> None:
     before = objects()
     with pytest.raises(LibbpfError, match=reason) as refused:
-        bpf_libbpf.register(BROKEN / f"{broken}.bpf.o")
+        _libbpf.register(BPF_TESTS / f"{broken}.bpf.o")
     assert "\n" not in str(refused.value)
     assert "mptune_broken" not in known()
     until(lambda: not objects() - before, "what was refused to be gone")
@@ -144,7 +131,7 @@ def test_the_kernel_refuses(broken, reason, until: Until) -> None:
 
 def test_a_name_that_is_taken_is_refused() -> None:
     with bpf.loaded(["scalable"]), pytest.raises(LibbpfError) as refused:
-        bpf_libbpf.register(bpf.OBJECTS / "scalable.bpf.o")
+        _libbpf.register(bpf.OBJECTS / "scalable.bpf.o")
     assert "File exists" in str(refused.value)
 
 
@@ -190,7 +177,7 @@ def test_a_killed_program_leaves_nothing(until: Until) -> None:
 @pytest.mark.parametrize("first_leaves", [True, False])
 def test_programs_share_it_and_the_last_one_takes_it_back(first_leaves, transfer, until: Until) -> None:
     first, second = holder("lia"), holder("lia")
-    assert [link.name for link in bpf_libbpf.registered()].count("mptune_lia") == 1
+    assert [link.name for link in _libbpf.registered()].count("mptune_lia") == 1
     leaving, staying = (first, second) if first_leaves else (second, first)
     leaving.communicate()
     assert transfer("mptune_lia")["intact"]
@@ -219,7 +206,7 @@ def test_what_cannot_be_had_is_refused_and_nothing_is_left(until: Until) -> None
 
 
 def test_statistics_count_calls_and_their_time(transfer) -> None:
-    descriptor = bpf_libbpf.statistics()
+    descriptor = _libbpf.statistics()
     try:
         with bpf.loaded(["olia"]) as names:
             transfer(names["olia"])

@@ -6,7 +6,6 @@ Reno in place of OLIA, BALIA or wVegas is noticed here; at such windows Hybla, S
 like Reno and LIA is not far from it, so that test_bpf_behaviour.py asks each for what only it does.
 """
 
-import os
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,9 @@ import pytest
 from mptune.linux import bpf
 from mptune.testbeds import Observation, Trial, create
 from mptune.topology import Topology, load
+from tests.plugins.needs import BPF_SOURCES
+
+pytestmark = pytest.mark.needs("bpf")
 
 #: The yardstick: the kernel's own, which differs from its simulation for reasons that no program has.
 YARDSTICK = "reno"
@@ -116,11 +118,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> list[Topology]:
 @pytest.fixture(scope="module")
 def kernel(side_by_side, networks: list[Topology]) -> Runs:
     """What the kernel gave, by network and algorithm: all trials at once, overloaded ones again."""
-    if os.geteuid() or not bpf.programs():
-        pytest.fail("needs root and make bpf") if "CI" in os.environ else pytest.skip(
-            "needs root and make bpf"
-        )
-    ccs = (YARDSTICK, *bpf.programs())
+    ccs = (YARDSTICK, *BPF_SOURCES)
     wanted = {(one.name, cc): trial(one, cc, seed=1) for one in networks for cc in ccs}
     with bpf.loaded(ccs):
         return {key: [one] for key, one in side_by_side(wanted).items()}
@@ -194,7 +192,7 @@ def alike(found: Sequence[Difference]) -> bool:
 
 
 def told(found: Sequence[Difference]) -> str:
-    """For whoever reads a failure."""
+    """Text for the reader of a failure."""
     lines = [
         f"{one.network}: throughput {one.throughput:.1%} (deviation {one.deviation:.1%}), "
         f"share {one.share:.1%} (deviation {one.share_deviation:.1%})"
@@ -203,9 +201,9 @@ def told(found: Sequence[Difference]) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.measures
+@pytest.mark.measures("a retransmission that is lost again costs a timeout, and a single packet decides")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("cc", [YARDSTICK, *bpf.programs()])
+@pytest.mark.parametrize("cc", [YARDSTICK, *BPF_SOURCES])
 def test_a_program_and_its_original_in_the_simulator_are_alike(cc, networks, kernel, side_by_side) -> None:
     found = differences(networks, kernel, cc, cc)
     if not alike(found):

@@ -6,17 +6,15 @@ import sys
 
 import pytest
 
-from mptune.linux import marker
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+from mptune.linux.sandbox import leftovers
 
 
 def sleeper(run: str, *, stubborn: bool = False) -> "subprocess.Popen[bytes]":
     """A process with a mark; a stubborn one ignores SIGTERM."""
     ignore = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " if stubborn else ""
-    code = f"{ignore}import time; print(flush=True); time.sleep(60)"
+    code = f"{ignore}import signal; print(flush=True); signal.pause()"
     process = subprocess.Popen(
-        [sys.executable, "-c", code], env={**os.environ, marker.VARIABLE: run}, stdout=subprocess.PIPE
+        [sys.executable, "-c", code], env={**os.environ, leftovers.VARIABLE: run}, stdout=subprocess.PIPE
     )
     assert process.stdout is not None
     process.stdout.readline()
@@ -26,7 +24,7 @@ def sleeper(run: str, *, stubborn: bool = False) -> "subprocess.Popen[bytes]":
 @pytest.fixture
 def orphans():
     """Marked processes of a program that has ended: one that obeys and one that does not."""
-    code = "from mptune.linux import marker; print(marker.new_run())"
+    code = "from mptune.linux.sandbox import leftovers; print(leftovers.new_run())"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     processes = [sleeper(run.strip()), sleeper(run.strip(), stubborn=True)]
     yield processes
@@ -36,7 +34,7 @@ def orphans():
 
 
 def test_orphans_are_ended_and_living_campaigns_are_not(orphans, until):
-    ours = sleeper(marker.new_run())
+    ours = sleeper(leftovers.new_run())
     try:
         done = subprocess.run(
             [sys.executable, "-m", "mptune.cli", "clean"], capture_output=True, text=True, check=True
@@ -50,6 +48,6 @@ def test_orphans_are_ended_and_living_campaigns_are_not(orphans, until):
 
 
 def test_a_testbed_that_starts_cleans_up(orphans, until, testbed):
-    assert {stray.pid for stray in marker.strays()} >= {process.pid for process in orphans}
+    assert {stray.pid for stray in leftovers.strays()} >= {process.pid for process in orphans}
     type(testbed)()
     until(lambda: all(process.poll() is not None for process in orphans), "the end of the orphans")

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import socket
-import statistics
 import struct
 import subprocess
 import sys
@@ -18,28 +17,22 @@ import pytest
 
 from mptune.errors import TrialError
 from mptune.linux.addresses import SIDES, interface
-from mptune.linux.namespaces import Sites
-from mptune.linux.netlink import inside
+from mptune.linux.sandbox.namespaces import Sites
+from mptune.linux.sandbox.netlink import inside
 
 PATIENCE_S = 10.0
 #: A datagram of this size is a packet of 1028 bytes in IPv4 and of 1048 in IPv6.
 DATAGRAM = 1000
 HEADERS = {socket.AF_INET: 28, socket.AF_INET6: 48}
 ECT, CE = 0b10, 0b11
+#: Number of a datagram behind which no other comes.
+LAST = 10_000
 #: include/uapi/asm-generic/socket.h
-SO_RCVBUFFORCE = 33
+SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 FAMILIES = pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["IPv4", "IPv6"])
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _able(testbed):
-    with Sites() as sites:
-        rootless = sites.user is not None
-    if rootless:
-        needed = "root is needed to enter the namespaces"
-        if "CI" in os.environ:
-            pytest.fail(needed)
-        pytest.skip(needed)
+pytestmark = pytest.mark.usefixtures("may_enter")
 
 
 def links(paths=1, **effects):
@@ -111,13 +104,16 @@ def datagram(number):
 
 
 def numbers(end, count):
-    """Numbers of the datagrams that arrive, up to `count` of them, until none has come for a while."""
-    end.settimeout(1.0)
-    found: list[int] = []
-    with suppress(TimeoutError):
-        while len(found) < count:
-            found.append(struct.unpack_from("!I", end.recv(2048))[0])
-    return found
+    """Numbers of the next `count` datagrams that arrive."""
+    return [struct.unpack_from("!I", end.recv(2048))[0] for _ in range(count)]
+
+
+def until_last(end):
+    """Numbers of the datagrams that arrive before one with the number LAST."""
+    found = numbers(end, 1)
+    while found[-1] != LAST:
+        found += numbers(end, 1)
+    return found[:-1]
 
 
 def round_trip_s(ends):
@@ -128,33 +124,35 @@ def round_trip_s(ends):
     return time.perf_counter() - begin
 
 
-def answers(ends):
-    """Whether an echo comes back within a time that is far more than it needs."""
-    for end in ends:
-        end.settimeout(0.3)
-    try:
-        round_trip_s(ends)
-    except TimeoutError:
-        return False
-    return True
+def carries_beside(ends, others):
+    """Whether a datagram arrives before several that follow it on another path of the same length."""
+    sender, receiver = ends
+    receiver.setblocking(False)
+    with suppress(BlockingIOError):
+        while True:
+            receiver.recv(100)
+    sender.send(b"one")
+    for _ in range(10):
+        round_trip_s(others)
+    with suppress(BlockingIOError):
+        return receiver.recv(100) == b"one"
+    return False
 
 
-@pytest.mark.measures
 @FAMILIES
 def test_a_round_trip_takes_what_both_links_take(family):
     with Emulation(links(delay_ns=10_000_000)) as emulation:
         ends = emulation.ends(family)
         trips = [round_trip_s(ends) for _ in range(50)]
         report = emulation.report()
-    assert min(trips) >= 0.020
-    # Of a busy machine only the undisturbed trips say something.
-    assert statistics.quantiles(trips, n=10)[0] < 0.021
+    # Of a busy machine only the undisturbed trips say something, and one of fifty is.
+    assert 1 <= min(trips) / 0.020 < 1.05
     assert report["packets"] == 100 and report["overflow"] == 0
     assert 0 < report["late_p50_ns"] <= report["late_p99_ns"] <= report["late_max_ns"]
     assert 0 < report["cpu_ns"] < report["elapsed_ns"]
 
 
-@pytest.mark.measures
+@pytest.mark.measures("the kernel may run another process when the first or the last packet is due")
 @FAMILIES
 def test_a_burst_leaves_at_the_rate_of_the_link_whole_and_in_order(family):
     count, rate = 500, 20_000_000
@@ -173,43 +171,49 @@ def test_a_burst_leaves_at_the_rate_of_the_link_whole_and_in_order(family):
     assert (report["packets"], report["bytes"]) == (count, count * size)
 
 
-@pytest.mark.measures
 def test_what_does_not_fit_into_the_queue_is_dropped():
-    with Emulation(links(rate_bps=1_000_000, queue_bytes=10 * (DATAGRAM + 28))) as emulation:
+    network = links(rate_bps=1_000_000, queue_bytes=10 * (DATAGRAM + 28))
+    with Emulation(network, start=False) as emulation:
         sender, receiver = emulation.ends()
-        for number in range(100):
+        sender.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 16 << 20)
+        for number in range(100):  # all are there when the first one begins to leave
             sender.send(datagram(number))
-        arrived = numbers(receiver, 100)
+        emulation.emulator.tell({"action": "start"})
+        arrived = numbers(receiver, 10)
+        sender.send(datagram(LAST))
+        arrived += until_last(receiver)
         report = emulation.report()
     assert arrived[:10] == list(range(10)) and len(arrived) < 15
     assert report["links"][0]["dropped"] == 100 - len(arrived)
 
 
-@pytest.mark.measures
 def test_losses_are_as_many_as_asked_for_and_no_others_happen():
     with Emulation(links(loss_ppb=200_000_000)) as emulation:
         sender, receiver = emulation.ends()
         for number in range(2000):
             sender.send(datagram(number))
-        arrived = numbers(receiver, 2000)
+        for _ in range(20):  # of which some come through
+            sender.send(datagram(LAST))
+        arrived = until_last(receiver)
         report = emulation.report()
-    assert len(arrived) == len(set(arrived)) == 2000 - report["links"][0]["lost"]
+    assert len(arrived) == len(set(arrived))
+    lost = 2000 - len(arrived)
     # Binomial(2000, 0.2): standard deviation 17.9; five of them.
-    assert abs(report["links"][0]["lost"] - 400) < 90
+    assert abs(lost - 400) < 90
+    assert lost <= report["links"][0]["lost"] < lost + 20
     assert report["overflow"] == 0
 
 
-@pytest.mark.measures
 def test_a_path_that_is_cut_carries_nothing_until_it_is_restored(until):
     with Emulation(links(paths=2)) as emulation:
         first, second = emulation.ends(path=0), emulation.ends(path=1)
-        assert answers(first) and answers(second)
+        carries = lambda: carries_beside(first, second)  # noqa: E731
+        assert carries()
         emulation.emulator.tell({"action": "down", "path": 0})
-        until(lambda: not answers(first), "the cut")
-        assert answers(second)
-        assert not answers(first)
+        until(lambda: not carries(), "the cut")
+        assert not carries()
         emulation.emulator.tell({"action": "up", "path": 0})
-        until(lambda: answers(first), "the path")
+        until(carries, "the path")
 
 
 AQM = {
@@ -267,7 +271,7 @@ def test_packets_that_are_on_no_path_are_counted():
         sender.connect((emulation.interfaces["remote"][1].ipv4, 9))
         for _ in range(5):
             sender.send(b"astray")
-        assert answers(ends)  # behind them in the same device
+        round_trip_s(ends)  # behind them in the same device
         report = emulation.report()
     assert report["unroutable"] >= 5 and report["packets"] == 2
 
@@ -275,7 +279,7 @@ def test_packets_that_are_on_no_path_are_counted():
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_its_report(number):
     with Emulation(links()) as emulation:
-        assert answers(emulation.ends())
+        round_trip_s(emulation.ends())
         os.kill(emulation.emulator.pid, number)
         assert emulation.emulator.expect("report", PATIENCE_S)["packets"] == 2
         assert "status 0" in emulation.emulator.death()
@@ -312,7 +316,7 @@ def test_the_end_of_its_input_ends_it_with_its_report(commands):
 def test_a_wrong_command_ends_it_with_its_reason_and_report():
     said, status = told_at_once({"action": "start"}, {"action": "down", "path": 1})
     assert [message["event"] for message in said] == ["ready", "error", "report"]
-    assert "a path below 1 expected, found 1" in said[1]["reason"] and status == 1
+    assert "expected a path below 1, found 1" in said[1]["reason"] and status == 1
 
 
 def test_killed_it_leaves_no_device(until):

@@ -1,6 +1,5 @@
 """The two namespaces: who reaches whom, and that nothing of them is left, however the program ends."""
 
-import os
 import signal
 import socket
 import subprocess
@@ -10,17 +9,18 @@ from pathlib import Path
 import pytest
 
 from mptune.errors import TrialError
-from mptune.linux import addresses, marker
-from mptune.linux.namespaces import STEP_S, Sites
-from mptune.linux.netlink import inside
+from mptune.linux import addresses
+from mptune.linux.sandbox import leftovers
+from mptune.linux.sandbox.namespaces import STEP_S, Sites
+from mptune.linux.sandbox.netlink import inside
 
 pytestmark = pytest.mark.usefixtures("testbed")
 
 #: Takes sites with devices, says so, and then ends as its argument says or waits to be killed.
 PROGRAM = """
-import sys, time
+import signal, sys
 from mptune.linux import addresses
-from mptune.linux.namespaces import STEP_S, Sites
+from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.topology import load
 
 topology = load(sys.argv[1])
@@ -33,7 +33,7 @@ with Sites() as sites, sites.start("emulator", "mptune.linux.emulator") as emula
     if sys.argv[2] == "fail":
         raise RuntimeError("on purpose")
     if sys.argv[2] == "wait":
-        time.sleep(60)
+        signal.pause()
 """
 
 
@@ -55,6 +55,7 @@ def network(two):
         yield sites, emulator
 
 
+@pytest.mark.usefixtures("may_enter")
 @pytest.mark.parametrize("version", ["ipv4", "ipv6"])
 def test_the_pair_of_addresses_picks_the_path(network, two, version):
     """A datagram from interface i to interface j crosses the links of path (i, j) and no other's."""
@@ -103,6 +104,7 @@ def test_the_settings_inside_are_not_the_hosts():
         assert Path("/proc/sys/net/ipv4/tcp_no_metrics_save").read_text() == before
 
 
+@pytest.mark.usefixtures("may_enter")
 def test_two_at_once_do_not_meet():
     with Sites() as one, Sites() as other:
         inodes = {
@@ -125,17 +127,16 @@ def test_nothing_is_left_however_the_program_ends(two_file, marked, until, how):
         assert program.stdout is not None
         run = program.stdout.readline().strip()
         if how_to_end == "wait":
-            assert len(marked(f"{marker.VARIABLE}={run}")) == 2
+            assert len(marked(f"{leftovers.VARIABLE}={run}")) == 2
             program.send_signal(getattr(signal, how))
-    until(lambda: not marked(f"{marker.VARIABLE}={run}"), "the end of all processes")
+    until(lambda: not marked(f"{leftovers.VARIABLE}={run}"), "the end of all processes")
 
 
+@pytest.mark.needs("root")  # to give it up: what another user runs are all such tests
 def test_without_root_in_a_user_namespace(two_file):
     """Root without its capabilities is like any other user, but for the right to map its own number."""
-    if os.geteuid() != 0:
-        pytest.skip("this user has no privilege to give up: all tests are such tests")
     drop = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"]
-    code = "from mptune.linux.namespaces import Sites\nwith Sites() as sites: print(sites.user)"
+    code = "from mptune.linux.sandbox.namespaces import Sites\nwith Sites() as sites: print(sites.user)"
     user = subprocess.run(
         [*drop, sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=STEP_S
     )

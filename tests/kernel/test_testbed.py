@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from mptune.campaign.running import run_trials
-from mptune.errors import InputError
-from mptune.linux import marker
-from mptune.linux.netlink import inside
+from mptune.errors import Failure, InputError
+from mptune.linux import bpf
+from mptune.linux.sandbox import leftovers
+from mptune.linux.sandbox.netlink import inside
+from mptune.measuring.running import run_trials
 from mptune.testbeds import BIN_NS, ScriptedAction, Trial
+from tests.plugins.needs import Thing, lack
 
+pytestmark = pytest.mark.usefixtures("testbed")
+
+#: A trial on an overloaded machine is run this often.
+ATTEMPTS = 3
 MS = 1_000_000
 SECOND = 1_000_000_000
 
@@ -50,27 +55,36 @@ def measured(testbed, trial):
     """An observation. A machine too busy for real time says nothing about the code."""
 
     def run(**changes):
-        for _ in range(3):
+        for _ in range(ATTEMPTS):
             observation = testbed.run(trial(**changes))
             if "overloaded" not in observation.metadata:
-                return observation
-        pytest.skip(f"this machine is too busy: {observation.metadata['overloaded']}")
+                break
+        else:
+            busy = str(observation.metadata["overloaded"])
+            lack("trials in real time", Thing("a machine less busy", "elsewhere"), detail=busy)
+        return observation
 
     return run
 
 
 @pytest.fixture
-def killer(marked):
-    """Kills a process of this program's trials by its module as soon as it has run for so long."""
+def killer(marked, until):
+    """Kills a process of this program's trials by its command line once a megabyte was carried."""
     threads = []
 
-    def kill(module, after_s):
+    def process(part):
+        mark = f"{leftovers.VARIABLE}={os.getpid()}-"
+        return next((pid for pid, command in marked(mark).items() if part in command), None)
+
+    def carried(pid):
+        fields = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
+        return int(fields["wchar"])
+
+    def kill(part):
         def act():
-            mark = f"{marker.VARIABLE}={os.getpid()}-"
-            while not (found := [pid for pid, command in marked(mark).items() if module in command]):
-                time.sleep(0.01)
-            time.sleep(after_s)
-            os.kill(found[0], signal.SIGKILL)
+            emulator = until(lambda: process("mptune.linux.emulator"), "the emulator")
+            until(lambda: carried(emulator) > 10**6, "a megabyte on the links")
+            os.kill(process(part), signal.SIGKILL)
 
         threads.append(threading.Thread(target=act, daemon=True))
         threads[-1].start()
@@ -84,7 +98,7 @@ def by_path(observation):
     return {subflow.path: subflow for subflow in observation.subflows}
 
 
-@pytest.mark.measures
+@pytest.mark.measures("slow start overflows the queues; a retransmission that is lost again costs a timeout")
 def test_a_saturated_trial_fills_both_paths(measured):
     """40 and 20 Mbit/s, of which headers take 5 %; slow start takes its part of the two seconds."""
     observation = measured(duration_ns=2 * SECOND)
@@ -99,7 +113,6 @@ def test_a_saturated_trial_fills_both_paths(measured):
     assert 40 * MS <= subflows["N-X"].min_rtt_ns < 50 * MS
 
 
-@pytest.mark.measures
 def test_what_could_explain_a_result_comes_with_it(measured):
     found = measured().metadata
     assert found["kernel"] == os.uname().release
@@ -112,12 +125,13 @@ def test_what_could_explain_a_result_comes_with_it(measured):
     assert 0 <= found["emulator_late_p50_ms"] <= found["emulator_late_p99_ms"] <= 1
 
 
-@pytest.mark.measures
 def test_a_transfer_arrives_whole(measured):
     observation = measured(transfer_bytes=1_000_001)
     assert observation.failed is None
     assert observation.in_order_bytes == 1_000_001
-    assert 0 < observation.completion_ns == observation.duration_ns < 2 * SECOND
+    assert observation.completion_ns == observation.duration_ns
+    # At no more than the rate of both links, and at a tenth of it in spite of the slow start.
+    assert 1 < observation.completion_ns / (8 * 1_000_001 / 60e6 * SECOND) < 10
 
 
 @pytest.mark.parametrize("initial", ["W-X", "N-X"])
@@ -127,18 +141,18 @@ def test_the_first_subflow_is_on_the_path_that_was_asked_for(measured, initial):
 
 
 def test_ndiffports_opens_its_subflows_on_one_path(measured):
-    observation = measured(pm="ndiffports", ndiffports=3)
+    observation = measured(pm="ndiffports", pm_options={"ndiffports": 3})
     assert [subflow.path for subflow in observation.subflows] == ["W-X"] * 3
 
 
-@pytest.mark.measures
+@pytest.mark.measures("while another subflow waits for a retransmission the kernel may send on a standby one")
 def test_standby_subflows_are_there_and_silent(measured):
-    subflows = by_path(measured(pm="pcdc", active=("W-X",), standby_order=("N-X",)))
+    subflows = by_path(measured(pm="pcdc", pm_options={"active": ("W-X",), "standby_order": ("N-X",)}))
     assert subflows["W-X"].active and not subflows["N-X"].active
     assert subflows["N-X"].bytes == 0 and subflows["N-X"].min_rtt_ns > 0
 
 
-@pytest.mark.measures
+@pytest.mark.measures("while another subflow waits for a retransmission the kernel may send on a standby one")
 def test_a_withdrawn_path_is_silent_until_it_is_readmitted(measured):
     script = (
         ScriptedAction(at_ns=1 * SECOND, path="W-X", action="standby"),
@@ -151,7 +165,6 @@ def test_a_withdrawn_path_is_silent_until_it_is_readmitted(measured):
     assert sum(wide[25:30]) > 0
 
 
-@pytest.mark.measures
 def test_a_cut_and_restored_path_loses_no_byte(measured):
     """The wide path is away for a second. A transfer is complete when all was received and compared."""
     script = (
@@ -166,15 +179,34 @@ def test_a_cut_and_restored_path_loses_no_byte(measured):
     assert sum(wide[:7]) > 0 and sum(wide[9:17]) == 0
 
 
-@pytest.mark.measures
+@pytest.mark.measures("a packet of the handshake may be late in one direction when a processor is taken away")
+def test_times_count_from_the_request_of_the_connection(measured, two):
+    """One segment arrives after the handshake and one way more, by a clock that never saw the request."""
+    rtt_ns = next(path.base_rtt_ns for path in two.paths if path.label == "W-X")
+    observation = measured(pm="default", initial_path="W-X", transfer_bytes=1000)
+    assert observation.completion_ns == pytest.approx(1.5 * rtt_ns, abs=2 * MS)
+
+
 def test_a_standby_path_takes_over(measured):
     script = (ScriptedAction(at_ns=700 * MS, path="W-X", action="down"),)
-    options = {"pm": "pcdc", "active": ("W-X",), "standby_order": ("N-X",)}
+    options = {"pm": "pcdc", "pm_options": {"active": ("W-X",), "standby_order": ("N-X",)}}
     observation = measured(transfer_bytes=6_000_000, script=script, **options)
     assert observation.failed is None and observation.in_order_bytes == 6_000_000
     assert by_path(observation)["N-X"].bytes > 1_000_000
     assert observation.metadata["takeover_ms"] > 0
     assert "N-X" in str(observation.metadata["outage W-X"])
+
+
+def test_a_removed_address_ends_its_subflow_and_an_added_one_brings_it_back(measured):
+    script = (
+        ScriptedAction(at_ns=600 * MS, path="N-X", action="remove"),
+        ScriptedAction(at_ns=1600 * MS, path="N-X", action="add"),
+    )
+    observation = measured(pm="fullmesh", duration_ns=2600 * MS, script=script)
+    assert observation.failed is None
+    first, again = (one for one in observation.subflows if one.path == "N-X")
+    assert sum(first.bins[:5]) > 0 and sum(first.bins[9:]) == 0
+    assert sum(again.bins[:15]) == 0 and sum(again.bins[20:]) > 0
 
 
 def test_a_path_that_stays_away_is_a_stall(measured):
@@ -183,20 +215,28 @@ def test_a_path_that_stays_away_is_a_stall(measured):
     # The script tells the testbed to be patient: the trial ends before the patience does.
     assert observation.failed is None and sum(observation.bins[7:]) == 0
     observation = measured(pm="default", transfer_bytes=10**7, deadline_ns=2 * SECOND, script=script)
-    assert observation.failed is not None and "deadline" in observation.failed
+    assert observation.failed is not None and observation.failed.kind == "incomplete"
     assert 0 < observation.in_order_bytes < 10**7
 
 
-@pytest.mark.parametrize("module", ["emulator", "meter", "path_manager", "holder"])
-def test_a_killed_process_fails_the_trial_and_the_campaign_goes_on(testbed, trial, killer, module):
-    killer(f"mptune.linux.{module}", 0.8)
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("emulator", "mptune.linux.emulator"),
+        ("sender", "\0sender\0"),
+        ("receiver", "\0receiver\0"),
+        ("path manager", "\0paths\0"),
+        ("namespace holder", "namespace_process"),
+    ],
+)
+def test_a_killed_process_fails_the_trial_and_the_campaign_goes_on(testbed, trial, killer, name, command):
+    killer(command)
     observations = run_trials(
         testbed, [trial(duration_ns=3 * SECOND), trial(transfer_bytes=50_000)], workers=1
     )
-    if module == "holder" and observations[0].failed is None:
+    if name == "namespace holder" and observations[0].duration_ns == 3 * SECOND:
         return  # it came too late: the others keep the namespaces open by their sockets and devices
-    name = {"path_manager": "path manager", "holder": "namespace holder"}.get(module, module)
-    assert observations[0].failed == f"{name} was killed by signal 9"
+    assert observations[0].failed == Failure("died", f"{name} was killed by signal 9")
     assert observations[0].duration_ns < 3 * SECOND
     assert observations[1].in_order_bytes == 50_000
 
@@ -210,12 +250,14 @@ def test_what_the_kernel_cannot_do_is_refused(testbed, trial):
         testbed.run(trial(initial_path="Z-Z"))
 
 
-def test_a_congestion_control_the_kernel_lacks_is_refused_by_name(testbed, trial, monkeypatch):
-    from mptune.linux import bpf
-
-    monkeypatch.setattr(bpf, "OBJECTS", Path("/nonexistent"))
+def test_a_congestion_control_the_kernel_lacks_is_refused_by_name(testbed, trial):
     with pytest.raises(InputError, match=r"--cc: .*cubic.*found wvegas: .*BPF"):
         testbed.run(trial(cc="wvegas"))
+
+
+def test_without_the_mark_there_is_no_program():
+    """What needs one and does not say so would fail only where there is no clang."""
+    assert bpf.programs() == []
 
 
 def test_two_at_once_do_not_disturb_each_other(trial):
@@ -260,15 +302,15 @@ def living_namespaces():
 
 
 @pytest.mark.timeout(300)
-def test_fifty_trials_in_a_row_leave_nothing_behind(testbed, trial, until, marked):
+def test_twenty_trials_in_a_row_leave_nothing_behind(testbed, trial, until, marked):
     testbed.run(trial(transfer_bytes=20_000))  # loads what is loaded once
     before, namespaces = left_behind(), living_namespaces()
-    observations = [testbed.run(trial(transfer_bytes=20_000, seed=seed)) for seed in range(50)]
-    assert [one.in_order_bytes for one in observations] == [20_000] * 50
+    observations = [testbed.run(trial(transfer_bytes=20_000, seed=seed)) for seed in range(20)]
+    assert [one.in_order_bytes for one in observations] == [20_000] * 20
     assert left_behind() == before
-    assert not marked(f"{marker.VARIABLE}={os.getpid()}-")
+    assert not marked(f"{leftovers.VARIABLE}={os.getpid()}-")
     # The kernel takes namespaces down in its own time, and other programs may have some too.
-    until(lambda: living_namespaces() < namespaces + 50, "the end of a hundred namespaces")
+    until(lambda: living_namespaces() < namespaces + 20, "the end of forty namespaces")
 
 
 @contextmanager
@@ -298,8 +340,8 @@ def command(*arguments):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_of_a_command_that_was_ended(two_file, testbed, marked, until, how):
     with command("run", str(two_file)) as program:
-        mark = f"{marker.VARIABLE}={program.pid}-"
-        until(lambda: any("meter" in command for command in marked(mark).values()), "the meter")
+        mark = f"{leftovers.VARIABLE}={program.pid}-"
+        until(lambda: any("sender" in command for command in marked(mark).values()), "the sender")
         program.send_signal(how)
         _, complaint = program.communicate(timeout=20)
         until(lambda: not marked(mark), "the end of all processes")
@@ -307,17 +349,18 @@ def test_nothing_is_left_of_a_command_that_was_ended(two_file, testbed, marked, 
             assert program.returncode == 130 and complaint == b"mptune: interrupted\n"
 
 
-@pytest.mark.parametrize("meanwhile", ["holder", "emulator", "meter"])
+@pytest.mark.parametrize("meanwhile", ["namespace_process", "emulator", "sender"])
 @pytest.mark.parametrize("everyone", [True, False], ids=["group", "program"])
 def test_a_campaign_is_broken_off_at_once(two_file, testbed, marked, until, everyone, meanwhile):
     """A terminal sends Ctrl-C to a process group, kill(1) to a process; a trial takes a minute."""
     with command("impact", str(two_file), "--runs", "2", "--quiet") as program:
-        mark = f"{marker.VARIABLE}={program.pid}-"
+        mark = f"{leftovers.VARIABLE}={program.pid}-"
         until(lambda: any(meanwhile in command for command in marked(mark).values()), f"the {meanwhile}")
         (os.killpg if everyone else os.kill)(program.pid, signal.SIGINT)
         _, complaint = program.communicate(timeout=20)
         assert (program.returncode, complaint) == (130, b"mptune: interrupted\n")
-        assert not marked(mark)
+        # One that was just being started is ended by the kernel, a moment after the program.
+        until(lambda: not marked(mark), "the end of all processes")
 
 
 def test_a_socket_of_the_host_is_not_in_the_way(measured):

@@ -1,14 +1,27 @@
 """Which name a congestion control has on a kernel, decided without registering anything."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from mptune import testbeds
 from mptune.errors import MptuneError
-from mptune.linux import bpf, bpf_libbpf
+from mptune.linux import bpf
+from mptune.linux.bpf import _libbpf
 
-SOURCES = sorted((Path(__file__).parents[2] / "bpf/congestion").glob("*.bpf.c"))
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "bpf/congestion").glob("*.bpf.c"))
+
+
+def test_programs_are_looked_for_where_they_are_built_and_packaged() -> None:
+    """Three places name the folder; where they differ, only a machine with clang would notice."""
+    built = re.search(r"^PACKAGED := (.*)$", (ROOT / "bpf/Makefile").read_text(), re.MULTILINE)
+    assert built is not None and (ROOT / "bpf" / built[1]).resolve() == bpf.OBJECTS
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["maturin"]
+    included = [ROOT / one["path"] for one in package["include"] if "wheel" in one["format"]]
+    assert bpf.OBJECTS / "*.bpf.o" in included
 
 
 @pytest.fixture
@@ -77,13 +90,13 @@ def test_every_obstacle_is_named(kernel, monkeypatch) -> None:
 
 
 def test_without_libbpf_the_message_says_what_to_install(kernel, monkeypatch) -> None:
-    monkeypatch.setattr(bpf_libbpf, "_LIBRARY", "libbpf-that-is-not-there.so.1")
-    bpf_libbpf._libbpf.cache_clear()
+    monkeypatch.setattr(_libbpf, "_LIBRARY", "libbpf-that-is-not-there.so.1")
+    _libbpf._libbpf.cache_clear()
     try:
         with pytest.raises(MptuneError, match="install libbpf1"), bpf.loaded(["olia"]):
             pass
     finally:
-        bpf_libbpf._libbpf.cache_clear()
+        _libbpf._libbpf.cache_clear()
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
@@ -102,5 +115,5 @@ def test_a_message_of_the_verifier_is_cut_to_the_line_that_says_why() -> None:
         "libbpf: prog 'x': -- BEGIN PROG LOAD LOG --\n0: R1=ctx()\n; tp->x = 1;\nonly read is supported\n"
         "processed 3 insns (limit 1000000)\n-- END PROG LOAD LOG --\n"
     )
-    assert bpf_libbpf._line(log) == "the verifier says: only read is supported"
-    assert bpf_libbpf._line("libbpf: failed to find x\n") == "failed to find x"
+    assert _libbpf._line(log) == "the verifier says: only read is supported"
+    assert _libbpf._line("libbpf: failed to find x\n") == "failed to find x"

@@ -5,8 +5,6 @@ What the kernel makes of their answers is tested in tests/kernel.
 """
 
 import ctypes
-import os
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+
+from tests.plugins.needs import compiler
+
+pytestmark = pytest.mark.needs("compiler")
 
 BPF = Path(__file__).parents[2] / "bpf"
 #: So many segments acknowledged at once: growth is counted in whole segments, so the more the more exact.
@@ -44,11 +46,6 @@ class Subflow(NamedTuple):
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """Compiles an algorithm by its name, once."""
-    compiler = shutil.which(os.environ.get("CC", "cc"))
-    if compiler is None:
-        if "CI" in os.environ:
-            pytest.fail("no C compiler")
-        pytest.skip("no C compiler")
     made: dict[str, Any] = {}
     folder = tmp_path_factory.mktemp("bpf")
 
@@ -59,7 +56,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
             algorithm = [f'-DALGORITHM="{name}.bpf.c"', f"-DOPERATIONS=mptune_{name}"]
             folders = [f"-I{BPF / 'tests/host'}", f"-I{BPF / 'congestion'}"]
             source = str(BPF / "tests/host/host.c")
-            command = [compiler, *options, *algorithm, *folders, source, "-o", str(library)]
+            command = [str(compiler()), *options, *algorithm, *folders, source, "-o", str(library)]
             subprocess.run(command, check=True)
             made[name] = ctypes.CDLL(str(library))
             for function in ("window", "threshold", "lose"):

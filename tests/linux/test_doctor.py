@@ -5,7 +5,8 @@ import shutil
 import pytest
 
 from mptune.errors import TrialError
-from mptune.linux import bpf, congestion, doctor, sysctls
+from mptune.linux import bpf, congestion, doctor
+from mptune.linux.sandbox import sysctls
 
 
 class Probe:
@@ -85,6 +86,7 @@ def test_a_machine_that_can_do_everything_is_ready(sites, settings):
         "statistics of subflows",
         "userspace path manager",
         "TUN devices",
+        "agent",
     }
 
 

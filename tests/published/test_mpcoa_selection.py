@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 
+from mptune.decision.selection import BufferRange, select
 from mptune.impact import partition
 from mptune.published import rows
 from mptune.response import Combination, Curve
 from mptune.response.quadratic import Parabola
-from mptune.selection import BufferRange, select
 
 SCENARIOS = ["SRL-HU", "UNIS-HiN", "UiT-HAW"]
 CCS = ["Cubic", "OLIA", "Hybla", "Reno", "Scalable", "Vegas"]

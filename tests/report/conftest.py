@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mptune.definition import read_definition
-from mptune.execution import start
-from mptune.report.reading import read_run
+from mptune.campaign.definition import read_definition
+from mptune.campaign.execution import start
+from mptune.report.read_runs import read_run
 from mptune.report.run_data import RunData
 
 #: Names of a site and of an ISP. Abbreviations are restricted, names are not.

@@ -1,11 +1,6 @@
-"""The page in a real browser, opened from the disk as its readers open it.
-
-Needs Chromium on the PATH; without it these tests are skipped, but fail where the environment variable CI
-says that everything must be there.
-"""
+"""The page in a real browser, opened from the disk as its readers open it."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,11 +10,9 @@ from playwright.sync_api import Browser, Page, Route, sync_playwright
 from mptune.report.files import write_report
 from mptune.report.run_data import RunData
 from mptune.report.sections import sections
+from tests.plugins import needs
 
-pytestmark = pytest.mark.timeout(180)
-
-#: What the browser is called in distributions.
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+pytestmark = [pytest.mark.timeout(180), pytest.mark.needs("browser")]
 
 #: Widths of a phone and of a desk, pixels.
 PHONE, DESK = 390, 1400
@@ -27,13 +20,10 @@ PHONE, DESK = 390, 1400
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    found = next((path for name in _NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        (pytest.fail if "CI" in os.environ else pytest.skip)("no Chromium on the PATH")
     # As root Chromium has no sandbox; the page is ours.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as driver:
-        launched = driver.chromium.launch(executable_path=found, args=arguments)
+        launched = driver.chromium.launch(executable_path=needs.browser(), args=arguments)
         yield launched
         launched.close()
 

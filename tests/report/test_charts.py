@@ -123,7 +123,7 @@ CHARTS = {
     "round trips": (subflows.round_trips(WENT_THROUGH, CCS), "RTT (ms)", "subflow"),
     "retransmissions": (
         subflows.retransmissions(WENT_THROUGH, CCS),
-        "segments sent again per MB delivered",
+        "retransmitted segments per MB delivered",
         "subflow",
     ),
     "over time": (subflows.over_time(SERIES, CCS), "time (s)", "throughput"),

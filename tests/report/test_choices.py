@@ -25,7 +25,7 @@ def test_the_answer_is_where_its_sacrifice_begins_to_hold(optimised: RunData) ->
     assert found.answer == 1
     assert run.answer is not None
     assert found.all[1].sentence == run.answer.answer[0]
-    assert found.all[1].prediction is None and found.all[1].sacrifice.startswith("up to 7 %, as asked")
+    assert found.all[1].prediction is None and found.all[1].sacrifice.startswith("up to 7 %, as requested")
 
 
 def test_an_answer_off_the_front_has_a_position_of_its_own(optimised: RunData) -> None:
@@ -47,8 +47,8 @@ def test_other_choices_say_what_to_set_and_what_to_expect(optimised: RunData) ->
     assert best.sacrifice == "0 %"
     assert best.prediction is not None
     assert "predicts 100.0 Mbit/s (90.00 to 99.00)" in best.prediction
-    assert "In 95 % of the resamples that took 0.800 to 1.20 MiB." in best.prediction
-    assert best.prediction.endswith("It was not measured afresh; the recommended choice was.")
+    assert "In 95 % of the resamples it needed 0.800 to 1.20 MiB." in best.prediction
+    assert best.prediction.endswith("It was not confirmed; the recommended choice was.")
 
 
 def test_fullmesh_sends_on_every_path(optimised: RunData) -> None:

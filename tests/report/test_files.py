@@ -73,11 +73,11 @@ def test_a_page_is_replaced_whole(written: list[Path], optimised: RunData) -> No
 
 def test_a_place_that_is_none_is_refused(optimised: RunData, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="expected a place to write to"):
+    with pytest.raises(InputError, match="expected a writable directory"):
         write_report([optimised], tmp_path / "file", figures=False)
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.needs("linux")  # /dev/full
 def test_a_full_disk_leaves_nothing_half_written(optimised: RunData, tmp_path: Path) -> None:
     (tmp_path / f".report.html.{os.getpid()}").symlink_to("/dev/full")
     with pytest.raises(MptuneError, match="No space left on device"):

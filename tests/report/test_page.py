@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from mptune.errors import Failure
 from mptune.report.markup import MAX_ROWS, data, prose, table
 from mptune.report.page import page
 from mptune.report.run_data import RunData, TrialRow
@@ -124,7 +125,9 @@ def test_labels_of_paths_are_not_broken_at_their_hyphens() -> None:
 
 def test_failures_and_a_poor_fit_are_told_at_the_top(optimised: RunData) -> None:
     def broken(one: TrialRow) -> TrialRow:
-        return msgspec.structs.replace(one, failed="overloaded: <late>", throughput_mbps=None)
+        return msgspec.structs.replace(
+            one, failed=Failure("overloaded", "overloaded: <late>"), throughput_mbps=None
+        )
 
     assert optimised.answer is not None
     poor = "pcdc: R-square is 0.80 & <below> 0.90."
@@ -144,7 +147,7 @@ def test_failures_and_a_poor_fit_are_told_at_the_top(optimised: RunData) -> None
 
 def test_a_sweep_tells_its_failures(transfers: RunData) -> None:
     first, *rest = transfers.trials
-    lost = msgspec.structs.replace(first, failed="gone", completion_s=None)
+    lost = msgspec.structs.replace(first, failed=Failure("died", "gone"), completion_s=None)
     run = msgspec.structs.replace(transfers, trials=(lost, *rest))
     assert f"1 of {len(run.trials)} trials failed" in page(run, [], sections(run))
 
@@ -152,6 +155,6 @@ def test_a_sweep_tells_its_failures(transfers: RunData) -> None:
 def test_a_sweep_tells_the_best_it_saw(paths: RunData, transfers: RunData) -> None:
     best = max(paths.swept, key=lambda one: one.throughput_mbps or 0)
     text = page(paths, [], sections(paths))
-    assert f"{len(paths.trials)} observations, and no recommendation was asked for." in text
+    assert f"{len(paths.trials)} observations; a sweep makes no recommendation." in text
     assert f"and initial path {best.initial_path}." in text
     assert "Shortest mean completion time of 64 KiB" in page(transfers, [], sections(transfers))

@@ -42,7 +42,7 @@ def test_a_run_shows_what_it_has(optimised: RunData, transfers: RunData, paths: 
         *over_time,
         "topology",
     ]
-    assert names["transfers"] == ["completion", "topology"]
+    assert names["transfers"] == ["impact-factors", "completion", "topology"]  # pcdc measures its sets first
     assert names["paths"] == [
         *("bars", "single-runs"),
         *over_time,

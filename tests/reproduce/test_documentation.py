@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import mptune.published
-from mptune.glm import Equation
 from mptune.published import rows
 from mptune.reproduce import DOCUMENTED, PAPERS, VERDICTS, Documented, reproduce
+from mptune.response.equation import Equation
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs/reference/reproduce.md").read_text(encoding="utf-8")

@@ -73,5 +73,5 @@ def test_a_model_that_cannot_be_judged_is_left_out() -> None:
 
 def test_two_buffers_cannot_be_judged_at_all() -> None:
     few = [s for s in observations(SHAPES["saturating"], 1.0) if s.buffer_mib in (0.5, 10.0)]
-    with pytest.raises(MptuneError, match="no response model can be judged"):
+    with pytest.raises(MptuneError, match="cannot judge any response model"):
         MODELS["auto"].fit(few)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mptune.linux.course import Action, Outcome, Plan
+from mptune.errors import Failure
+from mptune.linux.kernel_trial import Action, Outcome, Plan
 from mptune.testbeds import BIN_NS, Trial
 from mptune.testbeds._kernel_observation import observe, processor_shares, silence_s
 from mptune.testbeds._kernel_plan import plan
@@ -36,6 +37,7 @@ def outcome(**changes):
         "bins": [1000, 2000],
         "completion_ns": None,
         "failed": None,
+        "failed_kind": None,
         "fallback": False,
         "requested": {"sndbuf": 1, "rcvbuf": 1},
         "effective": {"sender_sndbuf": 2},
@@ -79,14 +81,14 @@ def test_processors_are_told_by_process(trial):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"late_p99_ns": 1_000_001}, "1 % of the packets was 1.0 ms late or more"),
-        ({"overflow": 3}, "3 packets were lost outside of the network model"),
+        ({"late_p99_ns": 1_000_001}, "1 % of the packets were at least 1.0 ms late"),
+        ({"overflow": 3}, "3 packets were lost outside the network model"),
         ({"meter_waited_ns": 60 * MS}, "the meter waited for a processor for 6.0% of the time"),
     ],
 )
 def test_an_overloaded_trial_is_not_believed(trial, changes, reason):
     observation = observe(trial, plan(trial, "cubic"), outcome(**changes), 0.5)
-    assert observation.failed == f"overloaded: {reason}"
+    assert observation.failed == Failure("overloaded", f"overloaded: {reason}")
     assert observation.metadata["overloaded"] == reason
 
 
@@ -98,14 +100,17 @@ def test_at_the_line_it_still_is(trial, changes):
 
 
 def test_other_reasons_come_first(trial):
-    found = outcome(overflow=1, failed="stalled at 0.5 s")
+    found = outcome(overflow=1)
+    found.result |= {"failed": "stalled at 0.5 s", "failed_kind": "stalled"}
     observation = observe(trial, plan(trial, "cubic"), found, 0.5)
-    assert observation.failed == "stalled at 0.5 s" and "overloaded" in observation.metadata
+    assert observation.failed == Failure("stalled", "stalled at 0.5 s")
+    assert "overloaded" in observation.metadata
 
 
 def test_a_trial_without_any_report_is_failed_and_empty(trial):
-    observation = observe(trial, plan(trial, "cubic"), Outcome(failed="meter was killed by signal 9"), 0.5)
-    assert observation.failed == "meter was killed by signal 9"
+    killed = Outcome(failed=Failure("died", "meter was killed by signal 9"))
+    observation = observe(trial, plan(trial, "cubic"), killed, 0.5)
+    assert observation.failed == Failure("died", "meter was killed by signal 9")
     assert (observation.duration_ns, observation.bins, observation.subflows) == (0, [], [])
 
 
@@ -140,7 +145,7 @@ def test_what_the_path_manager_did_is_told_in_the_trials_time(trial):
     managed = [
         {
             "changes": [{"at_ns": 5 * SECOND + 250 * MS, "path": "B-X", "backup": False}],
-            "problems": ["C-X: nobody listens"],
+            "problems": ["C-X: no listener"],
             "outages": [
                 {
                     "path": "A-X",
@@ -155,5 +160,5 @@ def test_what_the_path_manager_did_is_told_in_the_trials_time(trial):
     ]
     found = observe(trial, plan(trial, "cubic"), outcome(managed=managed, started_ns=5 * SECOND), 0.5)
     assert found.metadata["path_manager_changes"] == "250 ms: B-X active"
-    assert found.metadata["path_manager_problems"] == "C-X: nobody listens"
+    assert found.metadata["path_manager_problems"] == "C-X: no listener"
     assert found.metadata["outage A-X"] == "lost at 200 ms, B-X after 300 ms"

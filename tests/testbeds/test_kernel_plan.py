@@ -1,4 +1,4 @@
-"""A trial as the processes are told it."""
+"""A trial as its processes receive it."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_the_initial_path_is_a_pair_of_addresses(trial):
 
 def test_without_one_the_path_manager_chooses_it(trial):
     """PCDC begins on a path of the optional set (crates/mptune-core/src/pathmanager/pcdc.rs)."""
-    assert plan(trial(active=("B-X", "C-X")), "olia").initial == ("10.64.1.1", "10.65.0.1")
+    assert plan(trial(pm_options={"active": ("B-X", "C-X")}), "olia").initial == ("10.64.1.1", "10.65.0.1")
 
 
 def test_the_kernels_name_of_the_congestion_control_is_used(trial):
@@ -40,6 +40,7 @@ def test_a_saturated_sender_has_no_end_and_a_transfer_has(trial):
     assert plan(trial(), "olia").assignment.transfer_bytes == SATURATED
     made = plan(trial(duration_ns=None, transfer_bytes=1000, deadline_ns=9 * SECOND), "olia")
     assert made.assignment.transfer_bytes == 1000
+    assert plan(trial(size_known=False), "olia").assignment.transfer_bytes is None
     assert made.limit_s == 9 and made.meter["deadline_ns"] == 9 * SECOND
 
 
@@ -71,6 +72,6 @@ def test_patience_covers_slow_paths_and_what_the_script_cuts(trial):
 @pytest.mark.parametrize("key", ["active", "standby_order"])
 def test_unknown_labels_are_refused_with_the_known_ones(trial, key):
     with pytest.raises(InputError, match=r"A-X, B-X, C-X.*'D-X'"):
-        plan(trial(**{key: ("D-X",)}), "olia")
+        plan(trial(pm="pcdc", pm_options={key: ("D-X",)}), "olia")
     with pytest.raises(InputError, match=r"script: .*A-X, B-X, C-X.*'D-X'"):
         plan(trial(script=(ScriptedAction(at_ns=0, path="D-X", action="down"),)), "olia")

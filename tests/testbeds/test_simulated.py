@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from mptune.errors import InputError
+from mptune.errors import Failure, InputError
 from mptune.testbeds import TESTBEDS, ScriptedAction, Trial, create, names
 from mptune.topology import TcpBackground, Topology, load
 
@@ -48,9 +48,37 @@ def test_subflows_are_named_by_the_paths_of_the_topology(testbed, network):
 
 
 def test_only_the_active_subflows_carry_data(testbed, network):
-    chosen = {"pm": "pcdc", "active": ("A-X", "C-X"), "standby_order": ("B-X",)}
-    carrying = {s.path for s in testbed.run(trial(network, **chosen)).subflows if s.bytes}
+    options = {"active": ("A-X", "C-X"), "standby_order": ("B-X",)}
+    carrying = {
+        s.path for s in testbed.run(trial(network, pm="pcdc", pm_options=options)).subflows if s.bytes
+    }
     assert carrying == {"A-X", "C-X"}
+
+
+def test_pcdc_sends_a_small_transfer_about_as_fast_as_the_best_single_path_does(testbed):
+    """It begins where the measured RTT is the smallest, and stays there."""
+    hainan = load("UiB-HU")
+
+    def completion_ns(**changes):
+        transfer = {"duration_ns": None, "transfer_bytes": 512 * 1024, "buffer_bytes": 2**24}
+        return testbed.run(trial(hainan, **transfer, **changes)).completion_ns
+
+    labels = [path.label for path in hainan.paths]
+    best = min(completion_ns(pm="default", initial_path=label) for label in labels)
+    measured = {"rtt_ns": {path.label: path.base_rtt_ns for path in hainan.paths}}
+    assert completion_ns(pm="pcdc", pm_options=measured) < 1.15 * best
+    assert completion_ns(pm="pcdc") > 1.5 * best  # it moves in mid-transfer
+
+
+def test_the_size_of_a_transfer_may_be_unknown(testbed, network):
+    """Then PCDC sees only what was sent: one subflow at first, all in the end."""
+
+    def last_begins(size_known):
+        transfer = {"duration_ns": None, "transfer_bytes": 4 << 20, "size_known": size_known}
+        subflows = testbed.run(trial(network, pm="pcdc", buffer_bytes=2**18, **transfer)).subflows
+        return max(next(i for i, sent in enumerate(one.bins) if sent) for one in subflows)
+
+    assert last_begins(False) > last_begins(True)
 
 
 def test_the_script_reaches_its_path_at_its_time(testbed, network):
@@ -71,21 +99,26 @@ def test_an_impossible_transfer_fails_with_its_reason(testbed, network):
     observation = testbed.run(
         trial(network, pm="default", duration_ns=None, transfer_bytes=10**9, deadline_ns=SECOND)
     )
-    assert "not completed within 1.000 s" in observation.failed
-    assert testbed.run(trial(network, pm="default", script=(cut,))).failed == "no byte was delivered"
+    assert observation.failed.kind == "incomplete"
+    assert "not completed within 1.000 s" in observation.failed.reason
+    silent = testbed.run(trial(network, pm="default", script=(cut,))).failed
+    assert silent == Failure("unreachable", "no byte was delivered")
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"buffer_bytes": 1447}, "at least one segment of 1448 bytes expected, found 1447"),
-        ({"cc": "tahoe"}, "cc: one of reno, cubic"),
-        ({"pm": "mesh"}, "pm: one of default, fullmesh"),
-        ({"scheduler": "fifo"}, "scheduler: one of minrtt"),
-        ({"duration_ns": 0}, "duration_ns: more than 0"),
-        ({"transfer_bytes": 1}, "either a duration or a transfer size expected"),
+        ({"buffer_bytes": 1447}, "expected at least one segment of 1448 bytes, found 1447"),
+        ({"cc": "tahoe"}, "cc: expected one of reno, cubic"),
+        ({"pm": "mesh"}, "pm: expected one of default, fullmesh"),
+        ({"scheduler": "fifo"}, "scheduler: expected one of minrtt"),
+        ({"duration_ns": 0}, "duration_ns: expected more than 0"),
+        ({"transfer_bytes": 1}, "expected either a duration or a transfer size"),
         ({"initial_path": "Z-X"}, "initial path: expected a path of toy"),
-        ({"active": ("A-X", "Z-X"), "pm": "pcdc"}, "active: expected a path of toy"),
+        ({"pm_options": {"active": ("A-X", "Z-X")}, "pm": "pcdc"}, "active: expected a path of toy"),
+        ({"pm_options": {"active": "A-X"}, "pm": "pcdc"}, "active: expected a list of path numbers"),
+        ({"pm_options": {"activ": ()}, "pm": "pcdc"}, "pm_options: expected one of active, "),
+        ({"pm_options": {"ndiffports": 65}, "pm": "ndiffports"}, "ndiffports: expected 1 to 64"),
     ],
 )
 def test_an_impossible_trial_is_refused_in_one_line(testbed, network, changes, says):
@@ -136,7 +169,7 @@ def test_linux_accounting_is_another_measure_of_a_buffer(testbed, network):
         return float(testbed.run(limited).throughput_bps)
 
     assert throughput("linux") != throughput("payload")
-    with pytest.raises(InputError, match="accounting: one of payload, linux expected"):
+    with pytest.raises(InputError, match="accounting: expected one of payload, linux"):
         throughput("windows")
 
 

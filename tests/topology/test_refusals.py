@@ -27,7 +27,7 @@ CORE = '[[core.segments]]\npath = "1-3"'
             "unknown key",
         ),
         ('sender = "A"', 'sender = "C"', "sender", "one of the file's sites (A, B), found 'C'"),
-        ('receiver = "B"', 'receiver = "A"', "receiver", "another site than the sender"),
+        ('receiver = "B"', 'receiver = "A"', "receiver", "a site other than the sender"),
         ("[core]", '[sites.C]\nname = "C"\n[core]', "sites.C", "only sites that are sender or receiver"),
         ('receiver = "B"', "", "receiver", "expected, but missing"),
         ('isp = "One"', "", "sites.A.interfaces[0].isp", "expected, but missing"),

@@ -203,7 +203,5 @@ def test_the_core_takes_the_bounds_of_every_effect(
         "seed": 1,
         "duration_ns": 1,
         "deadline_ns": S,
-        "class_bytes": [1, 2],
-        "ndiffports": 1,
     }
     assert json.loads(_core.simulate(json.dumps(trial).encode()))["in_order_bytes"] == 0

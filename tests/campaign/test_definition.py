@@ -1,0 +1,124 @@
+"""What a campaign was asked to do, as earlier versions kept it in their stores."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mptune.campaign.definition import SweepOptions, check, from_settings, read_definition
+from mptune.errors import InputError
+from mptune.impact import SubflowSets
+from mptune.topology import load
+
+
+def settings(kind: str, **options: Any) -> dict[str, Any]:
+    """Settings as 0.1 wrote them."""
+    common = {"pms": ["fullmesh", "pcdc"], "ccs": ["reno"], "buffers": [4096, 8192, 16384], "runs": 2}
+    return {
+        "name": "old",
+        "testbed": "simulated",
+        "kind": kind,
+        "options": {**common, "duration_ns": 10**9, "seed": 3, **options},
+        "topology": msgspec.to_builtins(load("UiT-HAW")),
+    }
+
+
+def test_the_file_of_the_documentation_is_one(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs/how-to/campaigns.md").read_text()
+    file, sets = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "campaign.toml").write_text(file)
+    options = read_definition(tmp_path / "campaign.toml").options
+    assert isinstance(options, SweepOptions) and options.rounds == 72 and options.impact is not None
+    measured = file[file.index("[impact]") : file.index("[repeat]")]
+    (tmp_path / "campaign.toml").write_text(file.replace(measured, sets))
+    told: Any = read_definition(tmp_path / "campaign.toml").options
+    assert told.impact is None
+    assert {one.cc for one in told.configurations({}) if one.active == ("U-U", "T-U")} == {"cubic", "olia"}
+
+
+def test_a_main_job_of_0_1_is_read() -> None:
+    impact = {
+        "runs": 2,
+        "window_ns": 10**9,
+        "buffer_bytes": 16384,
+        "settle_ns": 0,
+        "zero": "standby",
+        "seed": 3,
+    }
+    deciding = {"sacrifice": 0.05, "selection": "literal", "model": "auto", "on_grid": False, "resamples": 10}
+    found = from_settings(settings("optimise", impact=impact, confirm_runs=4, **deciding))
+    check(found)
+    options: Any = found.options
+    assert (options.confirm_runs, options.impact.buffer_bytes, options.sacrifice) == (4, 16384, 0.05)
+    assert from_settings(found.settings()) == found
+
+
+def test_a_sweep_of_0_1_goes_on_as_it_began() -> None:
+    """PCDC was never told its sets then; a resumed campaign does not change its trials half way."""
+    empty: dict[str, Any] = {"initial_paths": [], "schedulers": [], "transfers": []}
+    options = from_settings(settings("sweep", every_ns=None, for_ns=None, **empty)).options
+    assert isinstance(options, SweepOptions) and options.impact is None
+    assert all(one.active is None for one in options.configurations({}))
+
+
+def test_a_new_sweep_of_pcdc_needs_its_sets_or_how_to_measure_them() -> None:
+    with pytest.raises(InputError, match="--pm: expected the sets of pcdc or how to measure them"):
+        SweepOptions().check()
+    filled = SweepOptions(seed=5, buffers=(4096, 8192)).completed()
+    filled.check()
+    assert filled.impact is not None
+    assert (filled.impact.seed, filled.impact.buffer_bytes) == (5, 8192)
+
+
+def test_the_sets_go_to_pcdc_alone() -> None:
+    sets = {"reno": SubflowSets(optional=("A-X",), standby=("B-X",))}
+    given = {"pcdc": {"active": ("A-X",), "standby_order": ("B-X",)}}
+    both = {"pms": ("fullmesh", "pcdc"), "ccs": ("reno",), "buffers": (4096,)}
+    for told, measured in (({}, sets), (given, {})):
+        sweep = msgspec.convert({**both, "pm_options": told}, SweepOptions)
+        found = {one.pm: (one.active, one.standby_order) for one in sweep.configurations(measured)}
+        assert found == {"fullmesh": (None, ()), "pcdc": (("A-X",), ("B-X",))}
+
+
+def test_tables_of_path_managers_reach_the_trials_of_theirs_alone(tmp_path: Path) -> None:
+    text = """
+topology = "UiT-HAW"
+kind = "sweep"
+[factors]
+pm = ["fullmesh", "ndiffports", "pcdc"]
+cc = ["reno"]
+[ndiffports]
+ndiffports = 4
+[pcdc]
+active = ["P-D", "T-D"]
+class_bytes = ["1 KiB", "1 KiB"]
+rtt_ns = {"T-D" = "30 ms", "P-D" = "0.5 s"}
+"""
+    (tmp_path / "campaign.toml").write_text(text)
+    definition = read_definition(tmp_path / "campaign.toml")
+    assert from_settings(definition.settings()) == definition
+    sweep: Any = definition.options
+    assert {one.pm: one.pm_options for one in sweep.configurations({})} == {
+        "fullmesh": {},
+        "ndiffports": {"ndiffports": 4},
+        "pcdc": {
+            "active": ("P-D", "T-D"),
+            "class_bytes": (1024, 1024),
+            "rtt_ns": {"T-D": 30_000_000, "P-D": 500_000_000},
+        },
+    }
+
+
+def test_other_options_of_pcdc_go_with_measured_sets() -> None:
+    told = {
+        "pms": ("pcdc",),
+        "ccs": ("reno",),
+        "buffers": (4096,),
+        "pm_options": {"pcdc": {"class_bytes": (1, 2)}},
+    }
+    sweep = msgspec.convert(told, SweepOptions).completed()
+    sweep.check()
+    (one,) = sweep.configurations({"reno": SubflowSets(optional=("A-X",), standby=())})
+    assert one.pm_options == {"class_bytes": (1, 2), "active": ("A-X",)}

@@ -1,0 +1,241 @@
+"""The whole job on a testbed of formulas, where the right answer is known."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from mptune import theory
+from mptune.campaign.documents import result_document
+from mptune.campaign.optimise import OptimiseOptions, Result, optimise
+from mptune.decision.confirmation import Confirmation
+from mptune.errors import InputError, MptuneError
+from mptune.impact import ImpactOptions
+from mptune.measuring.runner import TrialRunner
+from mptune.testbeds import Trial
+from mptune.topology import Topology
+
+SECOND = 1_000_000_000
+MIB = 2**20
+OPTIONS = OptimiseOptions(
+    pms=("fullmesh", "pcdc"),
+    ccs=("cubic", "reno"),
+    buffers=tuple(i * MIB for i in range(1, 9)),
+    runs=3,
+    duration_ns=SECOND,
+    impact=ImpactOptions(runs=2, window_ns=SECOND, buffer_bytes=8 * MIB),
+    confirm_runs=4,
+)
+
+
+def confirmed_of(result: Result) -> Confirmation:
+    """The confirmation, which is there whenever something was measured."""
+    assert result.confirmation is not None
+    return result.confirmation
+
+
+def changed(**changes: Any) -> OptimiseOptions:
+    return msgspec.structs.replace(OPTIONS, **changes)
+
+
+def test_the_answer_of_a_network_with_a_harmful_subflow(network: Topology, fake_testbed: Any) -> None:
+    """C drags 10 of 100 Mbit/s down, so PCDC leaves it out; up to 8 MiB the throughput rises linearly.
+
+    So 93 % of the maximum needs 93 % of 8 MiB.
+    """
+    result = optimise(network, TrialRunner(fake_testbed), OPTIONS)
+    assert result.optimum.pm == "pcdc"
+    assert result.subflows == ("A-X", "B-X")
+    assert confirmed_of(result).recommended.standby_order == ("C-X",)
+    assert result.optimum.buffer_mib == pytest.approx(0.93 * 8, rel=0.02)
+    assert result.optimum.throughput_mbps == pytest.approx(93, rel=0.03)
+    confirmed, baseline, gain = (getattr(result.confirmation, n) for n in ("confirmed", "baseline", "gain"))
+    assert confirmed.mean == pytest.approx(93, rel=0.03) and baseline.mean == pytest.approx(90, rel=0.03)
+    assert gain.mean == pytest.approx(confirmed.mean - baseline.mean)
+
+
+def test_pairing_by_seed_makes_the_gain_sharper_than_its_parts(network: Topology, fake_testbed: Any) -> None:
+    fake_testbed.noise = 0.05
+    confirmation = optimise(network, TrialRunner(fake_testbed), OPTIONS).confirmation
+    widths = {
+        name: getattr(confirmation, name).high - getattr(confirmation, name).low
+        for name in ("confirmed", "baseline", "gain")
+    }
+    assert widths["gain"] < 0.2 * min(widths["confirmed"], widths["baseline"])
+
+
+def test_what_is_measured_in_which_step(network: Topology, fake_testbed: Any) -> None:
+    result = optimise(network, TrialRunner(fake_testbed, 1), OPTIONS)
+    purposes = [one.purpose for one in result.records]
+    counts = {"impact": 2 * 3 * 2, "sweep": 2 * 2 * 8 * 3, "confirm": 2 * 4}
+    assert {purpose: purposes.count(purpose) for purpose in counts} == counts
+    assert len(fake_testbed.trials) == len(result.records)
+    default = fake_testbed.trials[-1]
+    assert (default.pm, default.cc, default.buffer_bytes, default.pm_options) == (
+        "fullmesh",
+        "cubic",
+        8 * MIB,
+        {},
+    )
+    seeds = {purpose: {one.seed for one in result.records if one.purpose == purpose} for purpose in counts}
+    assert not (seeds["sweep"] & seeds["confirm"] or seeds["sweep"] & seeds["impact"])
+
+
+def test_pcdc_trials_carry_the_sets_of_their_congestion_control(network: Topology, fake_testbed: Any) -> None:
+    optimise(network, TrialRunner(fake_testbed), OPTIONS)
+    pcdc = [trial for trial in fake_testbed.trials if trial.pm == "pcdc"]
+    assert pcdc and all(trial.pm_options["active"] == ("A-X", "B-X") for trial in pcdc)
+    assert all(trial.pm_options["standby_order"] == ("C-X",) for trial in pcdc)
+
+
+def test_the_confirmed_buffer_is_whole_kib_and_no_smaller_than_obs(
+    network: Topology, fake_testbed: Any
+) -> None:
+    result = optimise(network, TrialRunner(fake_testbed), OPTIONS)
+    assert result.buffer_bytes == confirmed_of(result).recommended.buffer_bytes
+    size, obs = result.buffer_bytes, result.optimum.buffer_mib * MIB
+    assert size % 1024 == 0 and obs <= size + 0.01 and size < obs + 1024
+
+
+def test_same_seed_same_result_and_another_seed_another(network: Topology, fake_testbed: Any) -> None:
+    def run(seed: int) -> tuple[bytes, Any]:
+        result = optimise(network, TrialRunner(fake_testbed, 3), changed(seed=seed))
+        return msgspec.json.encode(result_document(result)), result.records
+
+    assert run(1) == run(1)
+    assert run(1) != run(2)
+
+
+def test_a_homogeneous_network_gets_fullmesh(network: Topology, fake_testbed: Any) -> None:
+    fake_testbed.gives = {"A-X": 40.0, "B-X": 30.0, "C-X": 30.0}
+    result = optimise(network, TrialRunner(fake_testbed), OPTIONS)
+    assert result.optimum.pm == "fullmesh"
+    assert result.subflows == ("A-X", "B-X", "C-X")
+
+
+def test_without_pcdc_no_impact_factor_is_measured(network: Topology, fake_testbed: Any) -> None:
+    result = optimise(network, TrialRunner(fake_testbed), changed(pms=("fullmesh",)))
+    assert not result.impacts
+    assert not any(trial.script for trial in fake_testbed.trials)
+
+
+def test_throughput_that_levels_off_is_called_out(network: Topology, fake_testbed: Any) -> None:
+    """Level from 2 MiB on: the parabola wants more than the 2 MiB at which the sweep is there already."""
+    fake_testbed.knee_mib = {"cubic": 2.0, "reno": 2.0}
+    result = optimise(network, TrialRunner(fake_testbed), changed(model="quadratic"))
+    assert result.optimum.buffer_mib > 2
+    (warning,) = [text for text in result.warnings if "In the sweep" in text]
+    assert "with 2 MiB already" in warning
+
+
+def test_a_prediction_that_fresh_trials_contradict_is_called_out(
+    network: Topology, fake_testbed: Any
+) -> None:
+    """The network gets slower by half before the confirmation begins."""
+    before = 2 * 2 * 8 * 3 + 2 * 3 * 2
+
+    def slower(trial: Trial) -> None:
+        if len(fake_testbed.trials) >= before:
+            fake_testbed.gives = {"A-X": 40.0, "B-X": 10.0, "C-X": -5.0}
+
+    fake_testbed.fails = slower
+    result = optimise(network, TrialRunner(fake_testbed, 1), OPTIONS)
+    assert any("believe the trials" in text for text in result.warnings)
+    assert any("misses its target" in text for text in result.warnings)
+
+
+def test_throughput_that_falls_again_behind_the_optimum_is_called_out(
+    network: Topology, fake_testbed: Any
+) -> None:
+    """From 5 MiB on a subflow drags the others down: the answer is before the cliff, and says so."""
+    run = fake_testbed.run
+
+    def falling(trial: Trial) -> Any:
+        fake_testbed.gives = {
+            "A-X": 80.0,
+            "B-X": 20.0,
+            "C-X": -10.0 if trial.buffer_bytes < 5 * MIB else -80.0,
+        }
+        return run(trial)
+
+    fake_testbed.run = falling
+    fake_testbed.knee_mib = {"cubic": 3.0, "reno": 3.0}
+    result = optimise(network, TrialRunner(fake_testbed, 1), changed(pms=("fullmesh",)))
+    assert result.optimum.buffer_mib < 5
+    (warning,) = [text for text in result.warnings if "More buffer may make" in text]
+    assert "between 5 and 8 MiB" in warning
+
+
+def test_the_model_of_the_paper_is_there_by_name(network: Topology, fake_testbed: Any) -> None:
+    result = optimise(network, TrialRunner(fake_testbed), changed(model="quadratic"))
+    assert result.response.model == "quadratic" and not result.response.comparison
+    document = result_document(result)
+    assert document["model"] == "quadratic" and "bs^2" in document["models"][0]["formula"]
+
+
+def test_a_good_prediction_is_left_alone(network: Topology, fake_testbed: Any) -> None:
+    warnings = " ".join(optimise(network, TrialRunner(fake_testbed), OPTIONS).warnings)
+    assert "believe" not in warnings and "misses" not in warnings and "In the sweep" not in warnings
+
+
+def test_failed_trials_are_left_out_and_told(network: Topology, fake_testbed: Any) -> None:
+    """Every trial of reno with 1 MiB stalls; a number made of them would pull the fit down."""
+    whole = optimise(network, TrialRunner(fake_testbed), OPTIONS)
+    fake_testbed.fails = lambda t: "stalled" if (t.cc, t.buffer_bytes) == ("reno", MIB) else None
+    result = optimise(network, TrialRunner(fake_testbed), OPTIONS)
+    assert any("6 of 96 sweep trials failed" in text and "stalled" in text for text in result.warnings)
+    assert len(result.points) == len(whole.points) - 2
+    assert result.optimum.buffer_mib == pytest.approx(whole.optimum.buffer_mib, rel=0.02)
+
+
+def test_a_confirmation_that_fails_is_no_number(network: Topology, fake_testbed: Any) -> None:
+    fake_testbed.fails = lambda t: "cut" if len(fake_testbed.trials) > 2 * 2 * 8 * 3 + 2 * 3 * 2 else None
+    result = optimise(network, TrialRunner(fake_testbed, 1), OPTIONS)
+    assert confirmed_of(result).confirmed is None and confirmed_of(result).gain is None
+    assert any("No trial of the recommended configuration succeeded" in text for text in result.warnings)
+    assert result_document(result)["confirmed"]["mean"] is None
+
+
+def test_nothing_to_fit_is_an_error_with_its_reason(network: Topology, fake_testbed: Any) -> None:
+    fake_testbed.fails = lambda trial: "no route"
+    with pytest.raises(MptuneError, match="no route"):
+        optimise(network, TrialRunner(fake_testbed), OPTIONS)
+
+
+def test_the_document_has_the_promised_shape(network: Topology, fake_testbed: Any) -> None:
+    result = optimise(network, TrialRunner(fake_testbed), OPTIONS)
+    document = result_document(result)
+    for key in ("opm", "occ", "obs_mib", "otp_mbps", "subflows", "r_squared", "traditional_mib"):
+        assert document[key] is not None
+    for key in ("predicted", "confirmed"):
+        assert document[key]["low"] <= document[key]["mean"] <= document[key]["high"]
+    assert {"pm", "cc", "formula", "max_mbps", "buffer_at_max_mib"} <= set(document["models"][0])
+    assert len(document["models"]) == 4
+    traditional = theory.traditional(network)["eq3"]
+    assert document["share_of_traditional"] == pytest.approx(document["obs_bytes"] / traditional)
+    assert document["traditional_mib"] == pytest.approx(traditional / MIB)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ccs": ("cubic", "turbo")}, "--cc: expected one of .*cubic.* found 'turbo'"),
+        ({"pms": ()}, "--pm: expected one of"),
+        ({"pms": ("mesh",)}, "--pm: .*'mesh'"),
+        ({"selection": "best"}, "--selection: .*global, literal.*'best'"),
+        ({"model": "cubic"}, "--model: .*quadratic.*'cubic'"),
+        ({"buffers": (MIB, 2 * MIB)}, "--buffers: expected 3 sizes"),
+        ({"sacrifice": 1.0}, "--sacrifice"),
+        ({"sacrifice": -0.1}, "--sacrifice"),
+        ({"runs": 0}, "--runs"),
+        ({"duration_ns": 0}, "--duration"),
+        ({"confirm_runs": 0}, "--confirm-runs"),
+        ({"impact": ImpactOptions(runs=0)}, "--impact-runs"),
+    ],
+)
+def test_impossible_options_are_refused_before_anything_runs(
+    changes: dict[str, Any], message: str, network: Topology, fake_testbed: Any
+) -> None:
+    with pytest.raises(InputError, match=message):
+        optimise(network, TrialRunner(fake_testbed), changed(**changes))
+    assert not fake_testbed.trials

@@ -1,0 +1,126 @@
+"""The decision on observations from formulas: answer, uncertainty and front belong together."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mptune.decision import DecisionOptions, decide, too_few_sizes
+from mptune.errors import InputError
+from mptune.measuring.progress import Reporter
+from mptune.response import MODELS, Combination, Sample
+
+BUFFERS = [0.5 + 1.5 * i for i in range(14)]
+TRUE = {("fullmesh", "cubic"): (100.0, 2.0), ("pcdc", "cubic"): (110.0, 5.0), ("pcdc", "olia"): (60.0, 1.0)}
+
+
+def observations(noise: float = 1.0, seed: int = 1, runs: int = 3) -> list[Sample]:
+    rng = np.random.default_rng(seed)
+    return [
+        Sample(Combination(*key), bs, top * (1 - math.exp(-bs / b0)) + noise * float(rng.normal()), run)
+        for (key, (top, b0)), bs, run in itertools.product(TRUE.items(), BUFFERS, range(runs))
+    ]
+
+
+def test_auto_decides_as_the_model_it_chose() -> None:
+    auto = decide(observations(), DecisionOptions(resamples=50))
+    assert auto.response.comparison and auto.response.model == "saturating"
+    named = decide(observations(), DecisionOptions(model="saturating", resamples=50))
+    assert not named.response.comparison
+    assert (named.optimum, named.uncertainty, named.front) == (auto.optimum, auto.uncertainty, auto.front)
+
+
+def test_the_answer_is_near_the_truth_and_inside_its_intervals() -> None:
+    """95 % of 110 * (1 - exp(-20 / 5)) is reached by pcdc with cubic alone."""
+    decision = decide(observations(), DecisionOptions(sacrifice=0.05))
+    target = 0.95 * 110 * (1 - math.exp(-20 / 5))
+    assert (decision.optimum.pm, decision.optimum.cc) == ("pcdc", "cubic")
+    assert decision.optimum.throughput_mbps == pytest.approx(target, rel=0.02)
+    assert decision.optimum.buffer_mib == pytest.approx(-5 * math.log(1 - target / 110), rel=0.05)
+    told = decision.uncertainty
+    assert told is not None and told.resamples == 200 and not told.single_runs
+    assert told.wins == {Combination("pcdc", "cubic"): 1.0}
+    assert told.obs_mib[0] <= decision.optimum.buffer_mib <= told.obs_mib[1]
+
+
+def test_more_noise_is_more_uncertain() -> None:
+    widths = []
+    for noise in (0.5, 5.0):
+        told = decide(observations(noise), DecisionOptions(model="saturating", resamples=50)).uncertainty
+        assert told is not None
+        widths.append(told.otp_mbps[1] - told.otp_mbps[0])
+    assert widths[1] > 5 * widths[0]
+
+
+def test_two_that_are_alike_share_the_wins() -> None:
+    rng = np.random.default_rng(1)
+    samples = [
+        Sample(Combination("fullmesh", cc), bs, 100 * (1 - math.exp(-bs / 3)) + 3 * float(rng.normal()), run)
+        for cc, bs, run in itertools.product(("cubic", "olia"), BUFFERS, range(3))
+    ]
+    told = decide(samples, DecisionOptions(model="saturating")).uncertainty
+    assert told is not None and max(told.wins.values()) < 0.98
+    assert sum(told.wins.values()) == pytest.approx(1.0)
+
+
+def test_the_front_holds_the_answer_with_its_intervals() -> None:
+    decision = decide(observations(), DecisionOptions(sacrifice=0.123, resamples=50))
+    (point,) = [point for point in decision.front if point.sacrifice == 0.123]
+    assert point.optimum == decision.optimum
+    assert decision.uncertainty is not None
+    assert point.buffer_interval == decision.uncertainty.obs_mib
+    assert point.throughput_interval == decision.uncertainty.otp_mbps
+
+
+def test_another_sacrifice_can_be_read_off_the_front() -> None:
+    front = {
+        point.sacrifice: point.optimum for point in decide(observations(), DecisionOptions(resamples=0)).front
+    }
+    for sacrifice in (0.0, 0.02, 0.2):
+        asked = decide(observations(), DecisionOptions(sacrifice=sacrifice, resamples=0))
+        assert front[sacrifice] == asked.optimum
+
+
+def test_without_resamples_nothing_is_claimed() -> None:
+    decision = decide(observations(), DecisionOptions(resamples=0))
+    assert decision.uncertainty is None
+    assert all(point.buffer_interval is None for point in decision.front)
+
+
+def test_where_a_combination_failed_it_is_no_answer() -> None:
+    """pcdc stalled below 10 MiB, so its curve there is a guess; fullmesh was measured."""
+    usable = [s for s in observations() if s.combination.pm == "fullmesh" or s.buffer_mib > 10]
+    decision = decide(usable, DecisionOptions(sacrifice=0.3, model="saturating", resamples=0))
+    assert decision.optimum.pm == "fullmesh"
+    pcdc = decide(
+        [s for s in usable if s.combination.pm == "pcdc"], DecisionOptions(sacrifice=0.5, resamples=0)
+    )
+    assert pcdc.optimum.buffer_mib > 10
+
+
+def test_progress_is_told_in_resamples(capsys: pytest.CaptureFixture[str]) -> None:
+    decide(observations(), DecisionOptions(model="smooth", resamples=5), reporter=Reporter())
+    assert "resampling: 5/5 resamples" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": "magic"}, f"--model: expected one of {', '.join(MODELS)}"),
+        ({"selection": "best"}, "--selection: expected one of global, literal"),
+        ({"sacrifice": 1.0}, "--sacrifice"),
+        ({"resamples": -1}, "--resamples: expected 0"),
+        ({"resamples": 10**9}, "--resamples"),
+    ],
+)
+def test_impossible_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DecisionOptions(**options).check()
+
+
+@pytest.mark.parametrize("model", ["auto", "quadratic"])
+def test_a_model_needs_sizes_enough(model: str) -> None:
+    assert too_few_sizes(model, 2) == f"expected 3 sizes at least for the {model} model, found 2"
+    assert too_few_sizes(model, 3) is None

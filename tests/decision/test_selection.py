@@ -1,0 +1,114 @@
+"""The decision on hand-made curves; the papers' own are in tests/published."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mptune.decision.selection import READINGS, BufferRange, Optimum, select
+from mptune.errors import MptuneError
+from mptune.response import Combination, Curve
+from mptune.response.quadratic import Parabola
+
+GRID = tuple(0.5 * i for i in range(1, 61))
+ANY = BufferRange(grid=GRID)
+
+
+class Saturating(Curve):
+    """A curve without closed forms: rises linearly and then stays level, as real throughput does."""
+
+    def __init__(self, top: float, knee_mib: float) -> None:
+        self.top, self.knee_mib = top, knee_mib
+
+    def predict(self, buffer_mib: float) -> float:
+        """Evaluate it."""
+        return self.top * min(buffer_mib / self.knee_mib, 1.0)
+
+    def interval(self, buffer_mib: float) -> tuple[float, float] | None:
+        """Return nothing: it was not fitted."""
+        return None
+
+    def formula(self) -> str:
+        """Name it."""
+        return "min(bs / knee, 1) top"
+
+
+def curves(**named: Curve) -> dict[Combination, Curve]:
+    """Curves by `pm_cc` keywords."""
+    return {Combination(*name.split("_")): curve for name, curve in named.items()}
+
+
+def test_any_model_will_do() -> None:
+    got = select(curves(fullmesh_cubic=Saturating(100.0, 8.0)), ANY, sacrifice=0.07)
+    assert (got.pm, got.cc) == ("fullmesh", "cubic")
+    assert got.buffer_mib == pytest.approx(0.93 * 8.0)
+    assert got.throughput_mbps == pytest.approx(93.0)
+
+
+def test_global_sees_that_another_reaches_the_target_with_less() -> None:
+    """Vegas never gets to reno's maximum, but close enough, and with a quarter of the buffer."""
+    both = curves(fullmesh_reno=Saturating(100.0, 8.0), fullmesh_vegas=Saturating(95.0, 2.0))
+    got = select(both, ANY, sacrifice=0.07)
+    assert (got.cc, got.buffer_mib) == ("vegas", pytest.approx(2.0 * 93 / 95))
+    assert select(both, ANY, sacrifice=0.02).cc == "reno"
+
+
+def test_literal_takes_the_soonest_satisfied_however_slow() -> None:
+    both = curves(fullmesh_reno=Saturating(100.0, 8.0), fullmesh_vegas=Saturating(1.0, 2.0))
+    assert select(both, ANY, reading="literal").cc == "vegas"
+    assert select(both, ANY, reading="global").cc == "reno"
+
+
+def test_on_the_grid_the_buffer_is_rounded_up() -> None:
+    only = curves(fullmesh_cubic=Saturating(100.0, 8.0))
+    got = select(only, BufferRange(grid=GRID, on_grid=True), sacrifice=0.07)
+    assert got.buffer_mib == 7.5  # off the grid 7.44
+    assert got.throughput_mbps >= 93.0
+
+
+def test_without_sacrifice_the_maximum_itself_is_chosen() -> None:
+    only = curves(fullmesh_cubic=Parabola((3.0, 4.0, -0.1)))
+    got = select(only, ANY, sacrifice=0.0)
+    assert (got.buffer_mib, got.throughput_mbps) == (pytest.approx(20.0), pytest.approx(43.0))
+
+
+def test_a_falling_curve_is_bounded_by_the_smallest_swept_buffer() -> None:
+    got = select(curves(fullmesh_reno=Parabola((5.0, -0.1, 0.0))), ANY)
+    assert got.buffer_mib == 0.5
+
+
+@pytest.mark.parametrize("reading", list(READINGS))
+def test_a_homogeneous_network_gets_fullmesh(reading: str) -> None:
+    """Two noisy estimates of the same thing: the one that looks better is no reason for PCDC."""
+    noisy = curves(fullmesh_reno=Saturating(99.0, 8.0), pcdc_reno=Saturating(101.0, 7.0))
+    assert select(noisy, ANY, reading=reading, homogeneous={"reno"}).pm == "fullmesh"
+    assert select(noisy, ANY, reading=reading, homogeneous={"cubic"}).pm == "pcdc"
+
+
+def test_a_homogeneous_network_swept_with_pcdc_alone_still_has_an_answer() -> None:
+    assert select(curves(pcdc_reno=Saturating(99.0, 8.0)), ANY, homogeneous={"reno"}).pm == "pcdc"
+
+
+def test_equal_within_rounding_prefers_the_simpler_path_manager() -> None:
+    nearly = curves(pcdc_reno=Parabola((0.808, 0.002, 0.0)), fullmesh_reno=Parabola((0.807, 0.002, 0.0)))
+    assert select(nearly, ANY).pm == "fullmesh"
+
+
+def test_a_model_without_throughput_has_no_answer() -> None:
+    with pytest.raises(MptuneError, match="predicts no throughput"):
+        select(curves(fullmesh_reno=Parabola((0.0, -1.0, 0.0))), ANY)
+
+
+parabolas = st.builds(lambda *c: Parabola(c), st.floats(1, 300), st.floats(0, 20), st.floats(-0.5, 0))
+
+
+@given(st.lists(parabolas, min_size=1, max_size=6), st.floats(0, 0.9), st.booleans())
+def test_global_answers_reach_the_target(drawn: list[Parabola], sacrifice: float, on_grid: bool) -> None:
+    """No combination falls short of the target, or reaches it with a smaller buffer."""
+    all_curves = {Combination("fullmesh", str(i)): curve for i, curve in enumerate(drawn)}
+    buffers = BufferRange(grid=GRID, on_grid=on_grid)
+    got: Optimum = select(all_curves, buffers, sacrifice=sacrifice)
+    target = (1 - sacrifice) * max(buffers.maximum(curve) for curve in drawn)
+    assert got.throughput_mbps >= target - 1e-6 * (1 + abs(target))
+    for curve in drawn:
+        smallest = buffers.smallest(curve, target)
+        assert smallest is None or got.buffer_mib <= smallest + 0.005 + 1e-9

@@ -1,0 +1,232 @@
+"""What tests need beyond the README's list, and what is said where it is missing.
+
+A test names its needs, `@pytest.mark.needs("bpf")`, or calls `lack` when it finds out only while it runs. On
+a machine without them it is skipped with the reason; with the environment variable CI set it fails. The
+closing summary says in one line what was not tested, and which command would get it.
+
+Every skip of the suite is made here: the linter refuses pytest's own ways (pyproject.toml).
+"""
+
+import ctypes
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, NamedTuple, NoReturn
+
+import pytest
+
+from mptune.linux import bpf
+
+ROOT = Path(__file__).parents[2]
+
+#: Congestion controls that there is a BPF program for, compiled or not.
+BPF_SOURCES = sorted(path.name.removesuffix(".bpf.c") for path in (ROOT / "bpf/congestion").glob("*.bpf.c"))
+#: Programs the kernel must refuse, compiled for the tests alone.
+BPF_TESTS = ROOT / "target/bpf-tests"
+#: Where libbpf's headers are, as bpf/Makefile looks for them.
+BPF_HEADERS = [Path(root, "include/bpf/bpf_helpers.h") for root in ("/usr", "/usr/local")]
+#: What the browser is called in distributions.
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+#: Where a missing thing comes from: `.ci/packages`, being root, or nowhere (other kernels, calmer machines).
+Source = Literal["packages", "root", "elsewhere"]
+
+
+class Thing(NamedTuple):
+    """Something that is missing here."""
+
+    name: str
+    source: Source
+
+
+class Need(NamedTuple):
+    """A kind of tests, as the summary calls them, and what they lack on this machine."""
+
+    tested: str
+    lacking: Callable[[], Iterator[Thing]]
+
+
+def _root() -> Iterator[Thing]:
+    if os.geteuid() != 0:
+        yield Thing("root", "root")
+
+
+def _linux() -> Iterator[Thing]:
+    if platform.system() != "Linux":
+        yield Thing("Linux", "elsewhere")
+
+
+def _programs(*names: str) -> Callable[[], Iterator[Thing]]:
+    return lambda: (Thing(name, "packages") for name in names if shutil.which(name) is None)
+
+
+def _browser() -> Iterator[Thing]:
+    if browser() is None:
+        yield Thing("chromium", "packages")
+
+
+def _compiler() -> Iterator[Thing]:
+    if compiler() is None:
+        yield Thing("a C compiler", "elsewhere")
+
+
+def _clang() -> Iterator[Thing]:
+    yield from _programs("clang")()
+    if not any(header.exists() for header in BPF_HEADERS):
+        yield Thing("libbpf-dev", "packages")
+
+
+def _bpf() -> Iterator[Thing]:
+    yield from _root()
+    if not Path("/sys/kernel/btf/vmlinux").exists():
+        yield Thing("a kernel with type information (BTF)", "elsewhere")
+    if bpf.programs() != BPF_SOURCES:
+        yield from list(_clang()) or [Thing("the BPF programs (make bpf)", "packages")]
+    elif os.geteuid() == 0 and any(bpf.availability(cc).reason for cc in BPF_SOURCES):
+        yield Thing("the right to register BPF programs", "elsewhere")
+    try:
+        ctypes.CDLL("libbpf.so.1")
+    except OSError:
+        yield Thing("libbpf1", "packages")
+
+
+def _bpf_tests() -> Iterator[Thing]:
+    if not list(BPF_TESTS.glob("*.bpf.o")):
+        yield from list(_clang()) or [Thing("the BPF programs of the tests (make bpf)", "packages")]
+
+
+#: By the name that a mark gives.
+NEEDS: Mapping[str, Need] = {
+    "linux": Need("what only Linux has", _linux),
+    "root": Need("what takes root", _root),
+    "bpf": Need("BPF programs on the kernel", _bpf),
+    "bpf-tests": Need("BPF programs on the kernel", _bpf_tests),
+    "clang": Need("what compiles BPF programs", _clang),
+    "compiler": Need("the arithmetic of the BPF programs", _compiler),
+    "browser": Need("the report in a browser", _browser),
+    "iperf3": Need("iperf3 beside the meter", _programs("iperf3", "mptcpize")),
+}
+
+
+def browser() -> str | None:
+    """Path of the browser, if there is one."""
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+def compiler() -> str | None:
+    """Path of the C compiler, if there is one."""
+    return shutil.which(os.environ.get("CC", "cc"))
+
+
+class Lacking(pytest.skip.Exception):  # type: ignore[name-defined,misc] # set by a decorator
+    """A test is skipped because something is missing."""
+
+    __module__ = "builtins"  # pytest prints its name in front of the reason
+
+    def __init__(self, tested: str, things: Sequence[Thing], detail: str) -> None:
+        super().__init__(_names(things) + detail, _use_item_location=True)
+        self.lack = [tested, *things]
+
+
+class Missing(pytest.fail.Exception):  # type: ignore[name-defined,misc] # set by a decorator
+    """A test fails because something is missing where nothing may be."""
+
+    __module__ = "builtins"
+
+
+def lack(tested: str, *things: Thing, detail: str = "") -> NoReturn:
+    """Skip the test that is running, or fail with CI set.
+
+    Parameters
+    ----------
+    tested : what is not tested therefore, in a few words.
+    detail : what the reason says beyond the summary.
+    """
+    __tracebackhide__ = True
+    detail = f": {detail}" if detail else ""
+    if "CI" in os.environ:
+        raise Missing(_names(things) + detail, pytrace=False)
+    raise Lacking(tested, things, detail)
+
+
+def require(name: str) -> None:
+    """Skip the test that is running unless everything is there; fail with CI set."""
+    __tracebackhide__ = True
+    need = NEEDS[name]
+    if things := list(need.lacking()):
+        lack(need.tested, *things)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the mark."""
+    config.addinivalue_line(
+        "markers",
+        f"needs(*names): what the test needs (tests/plugins/needs.py), of {', '.join(NEEDS)}",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Hold every test against the names in its marks, before any fixture."""
+    for mark in item.iter_markers("needs"):
+        for name in mark.args:
+            require(name)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse names that nobody declared."""
+    for item in items:
+        for mark in item.iter_markers("needs"):
+            unknown = set(mark.args) - set(NEEDS)
+            if unknown or not mark.args:
+                raise pytest.UsageError(f"{item.nodeid}: needs: expected names of {', '.join(NEEDS)}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    """Note in the report what was lacking."""
+    report = yield
+    if call.excinfo is not None and isinstance(call.excinfo.value, Lacking):
+        report.lack = call.excinfo.value.lack
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter):
+    """Say what was not tested, in one line, last of all but for pytest's own."""
+    yield
+    lacks: dict[str, dict[Thing, None]] = {}
+    for report in terminalreporter.stats.get("skipped", []):
+        with suppress(AttributeError):
+            tested, *things = report.lack
+            lacks.setdefault(tested, {}).update({Thing(*thing): None for thing in things})
+    terminalreporter.write_line(summary(lacks))
+
+
+def summary(lacks: Mapping[str, Mapping[Thing, None]]) -> str:
+    """What was not tested and the command that would get it.
+
+    Parameters
+    ----------
+    lacks : what was not tested -> what that lacks.
+    """
+    if not lacks:
+        return "Not tested here: nothing was left out."
+    missing = ", ".join(f"{tested} ({_names(list(things))})" for tested, things in lacks.items())
+    command = _command({thing.source for things in lacks.values() for thing in things})
+    return f"Not tested here: {missing}." + (f" `{command}` tests it too." if command else "")
+
+
+def _command(sources: set[Source]) -> str | None:
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    if "root" in sources:
+        fetch = "sudo .ci/packages && make bpf && " if "packages" in sources else ""
+        return f"{fetch}sudo .venv/bin/pytest"
+    return f"{sudo}.ci/packages && make test" if "packages" in sources else None
+
+
+def _names(things: Sequence[Thing]) -> str:
+    return ", ".join(dict.fromkeys(thing.name for thing in things))

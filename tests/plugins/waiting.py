@@ -1,0 +1,26 @@
+"""Waiting for what is bound to happen, the only way in which tests wait."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+#: Nothing takes this long unless it is broken, seconds.
+PATIENCE_S = 30.0
+#: How often a condition is looked at that nobody announces, seconds.
+_LOOK_S = 0.005
+
+
+def until(condition: Callable[[], T | None], what: str = "what was to happen") -> T:
+    """Wait until something is true, and return it.
+
+    Raises
+    ------
+    AssertionError : it does not happen.
+    """
+    end = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(_LOOK_S)  # noqa: TID251 - the one place: an event that cannot be waited for
+    return found

@@ -1,0 +1,304 @@
+"""What is stored survives: interruptions, other processes, full disks; and nothing is measured twice."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import zlib
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mptune.errors import Failure, FailureKind, InputError, MptuneError
+from mptune.measuring.planning import Configuration, plan_trials
+from mptune.measuring.records import PlannedTrial
+from mptune.measuring.runner import TrialRunner
+from mptune.store import Campaign, create, open_store
+from mptune.testbeds import Observation, Trial
+from mptune.topology import Topology
+
+CAMPAIGN = Campaign(name="test", settings={"runs": 3}, environment={})
+
+
+def planned(network: Topology, sizes: int = 10, runs: int = 3) -> list[PlannedTrial]:
+    configurations = [
+        Configuration(pm="fullmesh", cc="cubic", buffer_bytes=(1 + i) * 2**20) for i in range(sizes)
+    ]
+    return plan_trials(network, configurations, purpose="sweep", runs=runs, duration_ns=10**9, base_seed=1)
+
+
+def test_an_interrupted_campaign_runs_only_what_is_missing(
+    network: Topology, fake_testbed: Any, tmp_path: Path
+) -> None:
+    path, trials = tmp_path / "campaign.sqlite", planned(network)
+    undisturbed = TrialRunner(fake_testbed).measure(trials)
+    fake_testbed.trials.clear()
+    with create(path, CAMPAIGN) as store:
+        TrialRunner(fake_testbed, 2, store).measure(trials[:17])
+    with open_store(path) as store:
+        counts: list[tuple[int, int]] = []
+
+        def advance(done: int, total: int, note: str = "") -> None:
+            counts.append((done, total))
+
+        resumed = TrialRunner(fake_testbed, 2, store).measure(trials, progress=advance)
+    assert resumed == undisturbed
+    assert len(fake_testbed.trials) == len(trials)
+    assert counts == [(done, len(trials)) for done in range(18, len(trials) + 1)]
+
+
+def test_an_observation_comes_back_as_it_was(network: Topology, fake_testbed: Any, tmp_path: Path) -> None:
+    (one,) = planned(network, 1, 1)
+    with create(tmp_path / "s", CAMPAIGN) as store:
+        TrialRunner(fake_testbed, 1, store).measure([one])
+        assert store.observation(store.key("fake", one)) == fake_testbed.run(one.trial)
+        with pytest.raises(KeyError):
+            store.observation(store.key("another", one))
+
+
+def test_failed_trials_are_kept_with_their_reason(
+    network: Topology, fake_testbed: Any, tmp_path: Path
+) -> None:
+    fake_testbed.fails = lambda trial: "stalled" if trial.buffer_bytes == 2**20 else None
+    trials = planned(network)
+    for _ in range(2):
+        opened = open_store(tmp_path / "s") if (tmp_path / "s").exists() else create(tmp_path / "s", CAMPAIGN)
+        with opened as store:
+            records = TrialRunner(fake_testbed, 2, store).measure(trials)
+            assert [one.failed for one in records[:4]] == [*3 * [Failure("stalled", "stalled")], None]
+            assert [tuple(one) for one in store.progress()] == [("sweep", 0, 30, 30, 3)]
+    assert len(fake_testbed.trials) == 30
+
+
+def test_the_same_trial_asked_for_twice_is_measured_once(
+    network: Topology, fake_testbed: Any, tmp_path: Path
+) -> None:
+    trials = planned(network, 2)
+    with create(tmp_path / "s", CAMPAIGN) as store:
+        records = TrialRunner(fake_testbed, 2, store).measure(trials + trials)
+    assert records[: len(trials)] == records[len(trials) :]
+    assert len(fake_testbed.trials) == len(trials)
+
+
+def test_a_key_tells_apart_whatever_makes_another_trial(
+    network: Topology, fake_testbed: Any, tmp_path: Path
+) -> None:
+    (one,) = planned(network, 1, 1)
+    again = msgspec.convert(msgspec.to_builtins(one), PlannedTrial)
+
+    def changed(**changes: Any) -> PlannedTrial:
+        return msgspec.structs.replace(one, trial=msgspec.structs.replace(one.trial, **changes))
+
+    other_network = msgspec.structs.replace(network, initial_path="B-X")
+    others = [
+        changed(seed=one.trial.seed + 1),
+        changed(cc="reno"),
+        changed(buffer_bytes=one.trial.buffer_bytes + 1),
+        changed(initial_path="B-X"),
+        changed(pm_options={"active": ("B-X",)}),
+        changed(size_known=False),
+        changed(topology=other_network),
+        msgspec.structs.replace(one, run=1),
+        msgspec.structs.replace(one, round=1),
+        msgspec.structs.replace(one, purpose="confirm"),
+        msgspec.structs.replace(one, withdrawn="A-X"),
+    ]
+    with create(tmp_path / "s", CAMPAIGN) as store:
+        key = store.key("fake", one)
+        assert store.key("fake", again) == key
+        keys = {store.key("fake", other) for other in others} | {store.key("simulated", one)}
+        assert len(keys) == len(others) + 1 and key not in keys
+
+
+def test_trials_of_version_0_1_keep_their_keys(network: Topology, tmp_path: Path) -> None:
+    """It had the options of pcdc as fields of a trial, between the initial path and the segment size."""
+    (one,) = plan_trials(
+        network,
+        [
+            Configuration(
+                pm="pcdc",
+                cc="olia",
+                buffer_bytes=2**20,
+                pm_options={"active": ("B-X", "A-X"), "standby_order": ("C-X",)},
+                initial_path="A-X",
+            )
+        ],
+        purpose="sweep",
+        runs=1,
+        duration_ns=10**9,
+        base_seed=1,
+    )
+    fields = (
+        f'{{"pm": "pcdc", "cc": "olia", "buffer_bytes": 1048576, "seed": {one.trial.seed}, '
+        '"duration_ns": 1000000000, "initial_path": "A-X", "active": ["B-X", "A-X"], '
+        '"standby_order": ["C-X"]}'
+    )
+    text = f'["simulated", "sweep", 0, 0, null, {fields}]'
+    topology = blake2b(msgspec.json.encode(network, order="deterministic"), digest_size=16).digest()
+    with create(tmp_path / "s", CAMPAIGN) as store:
+        assert store.key("simulated", one) == blake2b(topology + text.encode(), digest_size=16).digest()
+
+
+def test_a_second_process_is_refused(network: Topology, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    program = "import sys; from pathlib import Path; from mptune.store import open_store\n"
+    program += "with open_store(Path(sys.argv[1])): pass"
+    with create(path, CAMPAIGN):
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(path)], check=False, capture_output=True, text=True
+        )
+        assert f"process {os.getpid()} is already running this campaign" in done.stderr
+        with open_store(path, write=False) as reader:
+            assert reader.campaign().name == "test"
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True)
+
+
+@pytest.mark.parametrize("content", [b"not a database, and long enough to look like one" * 50, None])
+def test_another_file_is_refused_and_left_alone(content: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    if content is None:
+        connection = sqlite3.connect(path)
+        connection.execute("CREATE TABLE t (x)")
+        connection.close()
+    else:
+        path.write_bytes(content)
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="is not a campaign store"), open_store(path):
+        pass
+    assert path.read_bytes() == before
+    with pytest.raises(InputError, match="already exists"), create(path, CAMPAIGN):
+        pass
+
+
+def test_a_store_of_version_0_1_is_read_continued_and_merged(
+    network: Topology, fake_testbed: Any, tmp_path: Path
+) -> None:
+    """It knew no smallest RTT of a subflow."""
+    path, trials = tmp_path / "old", planned(network, 2)
+    with create(path, CAMPAIGN) as store:
+        TrialRunner(fake_testbed, 1, store).measure(trials[:3])
+    connection = sqlite3.connect(path)
+    connection.executescript(
+        "ALTER TABLE subflow DROP COLUMN min_rtt_ms; ALTER TABLE trial DROP COLUMN failed_kind;"
+        "PRAGMA user_version = 1;"
+    )
+    connection.close()
+    with open_store(path, write=False) as store:
+        keys = [store.key("fake", one) for one in trials[:3]]
+        old = store.records(keys)
+        assert [subflow.min_rtt_ms for subflow in old[keys[0]].subflows] == [None] * 3
+    with create(tmp_path / "new", CAMPAIGN) as store:
+        assert store.merge(path) == 3
+        assert store.records(keys) == old
+    with open_store(path) as store:
+        records = TrialRunner(fake_testbed, 1, store).measure(trials)
+        assert len(fake_testbed.trials) == len(trials)
+        assert records[0] == old[keys[0]]
+        assert records[-1].subflows[0].min_rtt_ms == 10.0
+
+
+def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with create(path, CAMPAIGN):
+        pass
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(InputError, match="found 99: update mptune"), open_store(path):
+        pass
+
+
+def test_a_full_store_ends_the_campaign_and_keeps_what_was_committed(
+    network: Topology, fake_testbed: Any, tmp_path: Path
+) -> None:
+    path, trials = tmp_path / "s", planned(network, 200)
+
+    class Filling:
+        """Its observations cannot be compressed, so that each takes its pages."""
+
+        name = "fake"
+        parallel: int | None = None
+
+        def run(self, trial: Trial) -> Observation:
+            seen: Observation = fake_testbed.run(trial)
+            return msgspec.structs.replace(seen, bins=list(os.urandom(2000)))
+
+    def campaign() -> None:
+        with create(path, CAMPAIGN) as store:
+            TrialRunner(fake_testbed, 1, store).measure(trials[:30])
+            store._connection.execute("PRAGMA max_page_count = 100")
+            TrialRunner(Filling(), 1, store).measure(trials)
+
+    with pytest.raises(MptuneError, match="disk is full"):
+        campaign()
+    fake_testbed.trials.clear()
+    with open_store(path) as store:
+        kept = len(store.finished())
+        TrialRunner(fake_testbed, 1, store).measure(trials)
+        assert 30 <= kept < len(trials) == len(store.finished())
+        assert len(fake_testbed.trials) == len(trials) - kept
+
+
+#: Reasons as version 0.1 worded them, and their kinds.
+EARLIER: dict[str, FailureKind] = {
+    "stalled at 1.200 s: no byte in order for 3 s": "stalled",
+    "overloaded: 1 % of the packets was 3.0 ms late or more": "overloaded",
+    "the connection is plain TCP at 0.1 s: no answer": "fallback",
+    "no byte was delivered": "unreachable",
+    "not completed within 60.000 s: 100 bytes delivered": "incomplete",
+    "meter was killed by signal 9": "died",
+}
+
+
+def earlier_store(path: Path, network: Topology, fake_testbed: Any) -> list[PlannedTrial]:
+    """A store as version 0.1 wrote it: failures have words, no kinds."""
+    trials = planned(network, len(EARLIER), 1)
+    words = dict(zip((one.trial.buffer_bytes for one in trials), EARLIER, strict=True))
+    fake_testbed.fails = lambda trial: words[trial.buffer_bytes]
+    with create(path, CAMPAIGN) as store:
+        TrialRunner(fake_testbed, 1, store).measure(trials)
+    connection = sqlite3.connect(path)
+    with connection:
+        for number, packed in connection.execute("SELECT id, observation FROM trial").fetchall():
+            seen = msgspec.msgpack.decode(zlib.decompress(packed))
+            seen["failed"] = seen["failed"]["reason"]
+            old = zlib.compress(msgspec.msgpack.encode(seen))
+            connection.execute("UPDATE trial SET observation = ? WHERE id = ?", (old, number))
+        connection.execute("ALTER TABLE trial DROP COLUMN failed_kind")
+        connection.execute("ALTER TABLE subflow DROP COLUMN min_rtt_ms")
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    return trials
+
+
+def test_failures_of_an_earlier_version_get_a_kind(
+    network: Topology, fake_testbed: Any, tmp_path: Path
+) -> None:
+    trials = earlier_store(tmp_path / "s", network, fake_testbed)
+    expected = [Failure(kind, reason) for reason, kind in EARLIER.items()]
+    for write in (False, True):
+        with open_store(tmp_path / "s", write=write) as store:
+            keys = [store.key("fake", one) for one in trials] if write else list(store.finished())
+            records = store.records(keys)
+            assert {records[key].failed for key in keys} == set(expected)
+            assert {store.observation(key).failed for key in keys} == set(expected)
+            assert {one.failed for one in store.trials()} == set(expected)
+
+
+def test_reading_an_earlier_store_leaves_it_as_it_is(
+    network: Topology, fake_testbed: Any, tmp_path: Path
+) -> None:
+    """The version that wrote it may be running, and the medium may not be writable."""
+    earlier_store(tmp_path / "s", network, fake_testbed)
+    before = (tmp_path / "s").read_bytes()
+    with open_store(tmp_path / "s", write=False) as store:
+        assert store.path == tmp_path / "s" and len(store.trials()) == len(EARLIER)
+    with create(tmp_path / "new", msgspec.structs.replace(CAMPAIGN, settings={"another": 1})) as store:
+        assert store.merge(tmp_path / "s") == len(EARLIER)
+        assert {one.failed.kind for one in store.records(store.finished()).values() if one.failed} == set(
+            EARLIER.values()
+        )
+    assert (tmp_path / "s").read_bytes() == before

@@ -1,0 +1,76 @@
+"""The rooms of the package import one way, and no two files import each other.
+
+The order stands here and nowhere else.
+"""
+
+import ast
+import graphlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import mptune
+
+ROOT = Path(mptune.__file__).parent
+
+#: From the ground up: each may import those before it, and nothing after it.
+ORDER = [
+    *("__init__", "_core", "_text", "errors", "units", "tables", "statistics", "published"),
+    *("topology", "theory", "path_managers", "linux", "testbeds", "options", "measuring", "store"),
+    *("impact", "response", "measurements", "glm", "decision", "campaign", "reproduce", "report", "cli"),
+]
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in ROOT.rglob("*.py*")
+    if path.suffix in (".py", ".pyi")
+}
+
+
+def imported(name: str) -> Iterator[str]:
+    """Modules of the package that a module imports, anywhere in it."""
+    for node in ast.walk(ast.parse(FILES[name].read_text())):
+        assert not (isinstance(node, ast.ImportFrom) and node.level), f"{name}: import by its full name"
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("mptune."):
+            package = (node.module or "").removeprefix("mptune").removeprefix(".")
+            for one in node.names:
+                below = f"{package}.{one.name}".removeprefix(".")
+                yield below if below in FILES else package or "__init__"
+
+
+def room(name: str) -> str:
+    return name.partition(".")[0]
+
+
+ARROWS = {name: sorted(set(imported(name)) - {name}) for name in FILES}
+
+
+def test_every_room_has_its_place():
+    assert {room(name) for name in FILES} == set(ORDER)
+
+
+@pytest.mark.parametrize("name", [name for name in ORDER if name != "_core"])
+def test_nothing_is_imported_from_a_later_room(name):
+    later = set(ORDER[ORDER.index(name) + 1 :])
+    wrong = [
+        f"{one} -> {other}"
+        for one, others in ARROWS.items()
+        for other in others
+        if room(one) == name and room(other) in later - {"_core" if name == "__init__" else ""}
+    ]
+    assert not wrong
+
+
+def test_no_files_import_each_other():
+    list(graphlib.TopologicalSorter(ARROWS).static_order())  # names the circle if there is one
+
+
+def test_what_begins_with_an_underscore_stays_in_its_folder():
+    wrong = [
+        f"{one} -> {other}"
+        for one, others in ARROWS.items()
+        for other in others
+        for folder, _, file in [other.rpartition(".")]
+        if file.startswith("_") and folder and not f"{one}.".startswith(f"{folder}.")
+    ]
+    assert not wrong
