@@ -1,4 +1,4 @@
-"""What every benchmark needs: the machine in words, repeated runs in fresh processes, a table, JSON.
+"""What every benchmark needs: the machine's description, repeated runs in fresh processes, a table, JSON.
 
 Not a benchmark. Times are medians with their range: machines of this kind are shared and noisy.
 """
@@ -19,7 +19,7 @@ RESULTS = Path("target") / "benchmarks"
 
 
 def machine() -> dict[str, str | int]:
-    """The machine and the versions a number was measured with."""
+    """The machine and the versions behind a measurement."""
     model = "unknown processor"
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
@@ -35,9 +35,9 @@ def machine() -> dict[str, str | int]:
 
 
 def in_fresh_process(script: str, argument: object) -> dict[str, Any]:
-    """Run this file's `script` again with a JSON argument; what it prints is JSON.
+    """Run `script` again with a JSON argument; it prints JSON.
 
-    A process of its own is the only way to a peak memory that belongs to one case.
+    Only a process of its own has a peak memory that belongs to one case.
     """
     command = [sys.executable, script, "--case", json.dumps(argument)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -52,7 +52,7 @@ def spread(values: Sequence[float], digits: int = 2) -> str:
 
 
 def write(name: str, result: object) -> None:
-    """Write the result beside the others, with the machine it was measured on."""
+    """Write the result beside the others, with the machine's description."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"machine": machine(), "result": result}, indent=2) + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 """The three rules of multipath congestion control, measured for every control of the core.
 
-Not the measurement, which is `crates/mptune-core/examples/rules`: this runs it and makes tables of what it
-prints. RFC 6356 section 1 states the rules; the limits come with the result.
+Not the measurement itself, which is `crates/mptune-core/examples/rules`: this runs it and tabulates its
+output. RFC 6356 section 1 states the rules; the limits come with the result.
 """
 
 import json
@@ -14,7 +14,7 @@ from rich.table import Table
 
 CORE = Path(__file__).parent.parent / "crates" / "mptune-core"
 
-#: Key of an estimate -> its column, in the order of the table; the verdict of a rule closes its columns.
+#: Key of an estimate -> its column, in the table's order; each rule's verdict follows its columns.
 COLUMNS = {
     "lossy": "gain, lossy",
     "busy": "gain, busy",

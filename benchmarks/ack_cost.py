@@ -1,9 +1,9 @@
-"""What an ACK costs the BPF congestion controls: run time of their hooks, as the kernel counts it.
+"""What an ACK costs in the BPF congestion controls: run time of their hooks, as the kernel counts it.
 
 Each algorithm sends over networks of two, four and six paths on the namespaces testbed while the kernel keeps
-statistics of BPF programs (switched off again afterwards, also after a kill). A time includes two readings of
-the clock, which the statistics take; caches are as cold as real traffic leaves them. Prints a table and
-writes JSON. Needs root, and what `mptune doctor` asks for.
+statistics of BPF programs (switched off again afterwards, even after a kill). Each time includes the two
+clock readings of the statistics; caches are as cold as real traffic leaves them. Prints a table and writes
+JSON. Needs root and what `mptune doctor` requires.
 """
 
 import argparse
@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from _measure import machine, spread, write
-from mptune.linux import bpf, bpf_libbpf
+from mptune.linux import bpf
+from mptune.linux.bpf import _libbpf
 from mptune.testbeds import Trial
 from mptune.testbeds import create as testbed
 from mptune.topology import load
@@ -27,7 +28,7 @@ BUFFER_BYTES = 4 * 2**20
 
 
 def measure(cc: str, network: str, duration_ns: int, seed: int) -> dict[str, Any]:
-    """Calls and ns per call of each hook in one trial, by the hook's name as the kernel cuts it."""
+    """Calls and ns per call of each hook in one trial, by the hook's name as the kernel truncates it."""
     trial = Trial(
         topology=load(NETWORKS / f"{network}.toml"),
         pm="fullmesh",
@@ -36,12 +37,12 @@ def measure(cc: str, network: str, duration_ns: int, seed: int) -> dict[str, Any
         seed=seed,
         duration_ns=duration_ns,
     )
-    statistics_on = bpf_libbpf.statistics()
+    statistics_on = _libbpf.statistics()
     try:
         with bpf.loaded([cc]) as names:
             observation = testbed("namespaces").run(trial)
-            (link,) = [one for one in bpf_libbpf.registered() if one.name == names[cc]]
-            hooks = [one for one in bpf_libbpf.programs() if one.btf == link.btf and one.calls]
+            (link,) = [one for one in _libbpf.registered() if one.name == names[cc]]
+            hooks = [one for one in _libbpf.programs() if one.btf == link.btf and one.calls]
     finally:
         os.close(statistics_on)
     return {
@@ -60,7 +61,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--duration", type=float, default=5.0, help="of a trial, seconds")
+    parser.add_argument("--duration", type=float, default=5.0, help="duration of a trial, seconds")
     asked = parser.parse_args()
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     table = Table("CC", "subflows", "calls", "cong_avoid (ns)", "all hooks (ns per ACK)")

@@ -1,9 +1,9 @@
-"""What the complete transport costs per packet over the bound of the simulator's speed, room by room.
+"""What the complete transport costs per packet above the bound of the simulator's speed, part by part.
 
-Instructions, counted by valgrind, of the speed benchmark's first two cases and of `examples/bound`, a bare
-NewReno loop on the same paths. Each instruction belongs to the innermost function of the core that it was
-inlined from (rings belong to whom they serve), and this to a room. Two durations are counted and
-subtracted, so that starting up is not in it. Instructions repeat exactly; times do not.
+It counts instructions with valgrind for the speed benchmark's first two cases and for `examples/bound`, a
+bare NewReno loop on the same paths. Each instruction belongs to the innermost function of the core that it
+was inlined from (rings belong to their users), and each function to a part. Two durations are counted and
+subtracted, so the start is excluded. Instruction counts repeat exactly; times do not.
 """
 
 import json
@@ -26,12 +26,12 @@ from mptune.testbeds import MSS
 from simulator import two_paths
 
 CORE = Path(__file__).parent.parent / "crates" / "mptune-core"
-#: Simulated seconds that are counted, and subtracted.
+#: Simulated seconds that are counted, and that are subtracted.
 SPANS = (60, 10)
 TIMED_S = 600
 RUNS = 5
 
-#: Room -> what belongs to it, as `file function`; the first that matches counts.
+#: Part -> its functions, as `file function`; the first match counts.
 ROOMS = {
     "event queue": r"engine/queue|simulation|bound\.rs (main|advance)",
     "links": r"network/|bound\.rs transmit",
@@ -62,8 +62,6 @@ def trial(cc: str, seconds: int) -> dict[str, Any]:
         "seed": 1,
         "duration_ns": seconds * 1_000_000_000,
         "deadline_ns": seconds * 1_000_000_000,
-        "class_bytes": [512 << 10, 1024 << 10],
-        "ndiffports": 2,
     }
 
 
@@ -92,7 +90,7 @@ class Case:
         self.cc = cc
 
     def run(self, seconds: int, *before: str) -> float:
-        """Simulate so many seconds, under another command if there is one; packets delivered."""
+        """Simulate this many seconds, optionally under another command; return the packets delivered."""
         text = "" if self.cc is None else json.dumps(trial(self.cc, seconds))
         command = [*before, str(self.program), str(seconds)]
         done = subprocess.run(command, check=True, input=text, stdout=subprocess.PIPE, text=True)
@@ -100,7 +98,7 @@ class Case:
         return outcome["packets"] if self.cc is None else outcome["in_order_bytes"] / MSS
 
     def instructions(self, seconds: int) -> tuple[Counter[int], int, float]:
-        """Instructions by address, those of libraries, and packets."""
+        """Instructions by address, those in libraries, and packets."""
         with tempfile.NamedTemporaryFile("r", encoding="utf-8") as counted:
             options = ["--dump-instr=yes", "--compress-pos=no", "--compress-strings=no", "--quiet"]
             output = f"--callgrind-out-file={counted.name}"
@@ -109,7 +107,7 @@ class Case:
         return own, libraries, packets
 
     def per_packet(self) -> dict[str, float]:
-        """Room -> instructions per packet."""
+        """Part -> instructions per packet."""
         more, more_libraries, more_packets = self.instructions(SPANS[0])
         less, less_libraries, less_packets = self.instructions(SPANS[1])
         rooms: Counter[str] = Counter({REST: more_libraries - less_libraries})
@@ -119,7 +117,7 @@ class Case:
         return {room: count / (more_packets - less_packets) for room, count in rooms.items()}
 
     def nanoseconds(self) -> float:
-        """Processor time per packet, the least of several runs: other load only adds."""
+        """Processor time per packet, the shortest of several runs: other load only adds."""
         times = []
         for _ in range(RUNS):
             start = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
@@ -140,7 +138,7 @@ def _own_costs(counted: Path, program: str) -> tuple[Counter[int], int]:
         elif line.startswith("calls="):
             called = True
         elif line.startswith("0x"):
-            # The line after a call is the callee's cost, which it has itself.
+            # The line after a call is the callee's cost, which the callee already has.
             if not called:
                 address, _, count = line.split()
                 if inside:
@@ -152,7 +150,7 @@ def _own_costs(counted: Path, program: str) -> tuple[Counter[int], int]:
 
 
 def _frames(program: Path, addresses: list[int]) -> dict[int, list[tuple[str, str]]]:
-    """For each address its functions with their files, the innermost first."""
+    """Functions and files of each address, the innermost first."""
     done = subprocess.run(
         ["addr2line", "-a", "-f", "-C", "-i", "-e", str(program)],
         check=True,
@@ -183,7 +181,7 @@ def _room(frames: list[tuple[str, str]]) -> str:
 
 
 def show(rows: Mapping[str, dict[str, float]], times: Mapping[str, float], console: Console) -> None:
-    """Print the table: rooms down, cases across."""
+    """Print the table: one row per part, one column per case."""
     table = Table("instructions per packet", *rows)
     for room in [*ROOMS, REST]:
         table.add_row(room, *(f"{row.get(room, 0):.0f}" for row in rows.values()))

@@ -1,9 +1,9 @@
 """The conformance table and the rules table: every requirement with its result, every control with its rules.
 
-A test answers to the documents that its comment names (`RFC 8985 section 6.2 step 4: ...`) or, as a test of a
-congestion control, to the one that its module's comment opens with; its own name is the requirement. This
-reads the sources for both, runs the tests, and prints one line each. What every control does about the rules
-of multipath congestion control is measured, not required; see `_rules`.
+A test checks the documents that its comment names (`RFC 8985 section 6.2 step 4: ...`) or, for a congestion
+control, the one that its module's comment opens with; its own name is the requirement. This reads both from
+the sources, runs the tests, and prints one line each. How every control meets the rules of multipath
+congestion control is measured, not required; see `_rules`.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from _rules import CORE
 
 DOCS = CORE.parent.parent / "docs" / "reference" / "conformance.md"
 
-#: A document with the part that is meant.
+#: A document and a part of it.
 _DOCUMENT = re.compile(
     r"(RFCs? \d+(?:(?:, | and )(?:RFC )?\d+)*(?: sections? [\d.]+(?:(?:,| and| to) [\d.]+)*)?"
     r"(?: step \d+(?:\.\w)?)?(?: \(\d+\.\d+\)(?:, \(\d+\.\d+\))*)?(?: (?:equation|figure) \d+)?"
@@ -31,16 +31,16 @@ _DOCUMENT = re.compile(
     r"|Raiciu et al\., NSDI 2012, section [\d.]+"
     r"|[A-Z]\w+(?:, [A-Z]\w+)*(?: et al\.)? (?:19|20)\d\d(?:, (?:section|figure) [\d.]+)?)"
 )
-#: A part of the document that the module is about.
+#: A part of the module's document.
 _PART = re.compile(r"(?:^|draft )[Ss]ection(s? [\d.]+(?:(?:,| and| to) [\d.]+)*)|^Draft section(s? [\d.]+)")
 _TEST = re.compile(r"((?:[ \t]*///[^\n]*\n)*)[ \t]*#\[test\]\s+fn (\w+)\([^\n]*\n((?:\s*//[^\n]*\n)*)")
-#: Of the folder of congestion controls: the seam and what only helps.
+#: Files in the folder of congestion controls that are none: the trait and helpers.
 _NO_CONTROL = {"mod.rs", "coupling.rs", "testing.rs", "bottleneck.rs"}
 
 
 @dataclass(frozen=True, order=True)
 class Requirement:
-    """A test that answers to a document.
+    """A test of a document's requirement.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ def _documents(text: str) -> str:
 
 
 def _of_module(file: Path) -> str:
-    """What the first paragraph of a module's comment names first, or else its kernel counterpart."""
+    """The first document in the first paragraph of a module's comment, or else its kernel counterpart."""
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("//!")]
     comment = "\n".join(lines)
     opening = _plain(comment.split("\n//!\n")[0])
@@ -98,7 +98,7 @@ def _place(file: Path) -> tuple[str, str]:
 
 
 def requirements() -> list[Requirement]:
-    """Every test that answers to a document, in order of documents."""
+    """Every test of a document's requirement, in the order of documents."""
     found = []
     for file in sorted([*CORE.glob("src/**/*.rs"), *CORE.glob("tests/*.rs")]):
         target, module = _place(file)
@@ -134,10 +134,10 @@ def results() -> dict[tuple[str, str], bool]:
 
 
 def _replaced(page: str, name: str, content: str) -> str:
-    """The page with a new part between its markers."""
+    """The page with new content between its markers."""
     begin, end = f"<!-- {name}: written by the command -->", f"<!-- end of {name} -->"
     if page.count(begin) != 1 or page.count(end) != 1:
-        raise SystemExit(f"{DOCS}: one {begin!r} and one {end!r} expected")
+        raise SystemExit(f"{DOCS}: expected one {begin!r} and one {end!r}")
     head, rest = page.split(begin)
     return f"{head}{begin}\n{content}\n{end}{rest.split(end)[1]}"
 
@@ -147,7 +147,7 @@ def _rows(wanted: list[Requirement]) -> list[str]:
 
 
 def write_docs(wanted: list[Requirement], rules: str) -> None:
-    """Put both tables into the page of the docs."""
+    """Put both tables into the docs page."""
     page = DOCS.read_text(encoding="utf-8")
     table = "\n".join(["| document | requirement |", "|---|---|", *_rows(wanted)])
     page = _replaced(_replaced(page, "rules", rules), "requirements", table)
@@ -155,14 +155,14 @@ def write_docs(wanted: list[Requirement], rules: str) -> None:
 
 
 def check_docs() -> int:
-    """Say which requirements the page of the docs lacks or has too many; 1 if there are any."""
+    """Report requirements that the docs page lacks or has in excess; return 1 if there are any."""
     page = DOCS.read_text(encoding="utf-8").splitlines()
     rows = set(_rows(requirements()))
     listed = {line for line in page if line in rows or re.match(r"\| .+ \| \w+: .+ \|$", line)}
     for row in sorted(rows - listed):
         print(f"{DOCS.name} lacks: {row}")
     for row in sorted(listed - rows):
-        print(f"{DOCS.name} has what is not tested: {row}")
+        print(f"{DOCS.name} has, but no test does: {row}")
     if rows != listed:
         print("make conformance OPTIONS=--write-docs brings it up to date")
     return int(rows != listed)

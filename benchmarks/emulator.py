@@ -1,9 +1,9 @@
-"""How much the network emulator carries in real time, what that costs, and how exact its delays are.
+"""How much the network emulator carries in real time, what it costs, and how exact its delays are.
 
-MPTCP of the kernel over two emulated paths at rising rates. A third path carries probes only: datagrams
-that are stamped by their sender and, on arrival, by the kernel. What they take beyond the delay of their
-links is the error of the emulator, without the queues that the load fills on its own paths.
-Needs root and what `mptune doctor` asks for, and a machine that does nothing else.
+The kernel's MPTCP runs over two emulated paths at rising rates. A third path carries only probes: datagrams
+timestamped by their sender and, on arrival, by the kernel. Their time beyond the delay of their links is the
+emulator's error, without the queues that the load fills on its own paths. Needs root, what `mptune doctor`
+requires, and a machine that does nothing else.
 """
 
 import argparse
@@ -18,18 +18,18 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from _measure import in_fresh_process, machine, spread, write
-from mptune.linux import bpf
+from mptune.linux import assignment, bpf
 from mptune.linux.addresses import SIDES
-from mptune.linux.course import Plan
-from mptune.linux.machine import Load
-from mptune.linux.namespaces import STEP_S, Sites
-from mptune.linux.netlink import inside
-from mptune.linux.processes import Child
+from mptune.linux.kernel_trial import Plan
+from mptune.linux.meter import Meter
+from mptune.linux.processor_load import Load
+from mptune.linux.sandbox.namespaces import STEP_S, Sites
+from mptune.linux.sandbox.netlink import inside
+from mptune.linux.sandbox.processes import Child
 from mptune.statistics import quantile
 from mptune.testbeds import Trial
 from mptune.testbeds._kernel_plan import plan
@@ -38,16 +38,16 @@ from mptune.topology import Topology, load
 RUNS = 3
 SECONDS = 10
 
-#: Rates of the two paths, Mbit/s; none: probes alone.
+#: Rates of the two paths, Mbit/s; none: only probes.
 CASES: list[list[int]] = [[], [20, 10], [100, 50], [350, 150], [700, 300], [800, 400], [1000, 500]]
 
 #: Round-trip times of the two paths, milliseconds; one-way delay of the path of the probes.
 RTTS_MS = (20, 40)
 PROBE_MS = 15
-#: Little, or the network would be a fast one by its probes alone (`FAST` in the emulator), Mbit/s.
+#: Low, or the probes alone would make it a fast network (`FAST` in the emulator), Mbit/s.
 PROBE_MBPS = 100
 PROBE_GAP_S = 0.005
-#: What a probe carries: when it was sent, CLOCK_REALTIME in nanoseconds.
+#: A probe's content: when it was sent, CLOCK_REALTIME in nanoseconds.
 _STAMP = struct.Struct("=Q")
 #: include/uapi/asm-generic/socket.h: the kernel's time of arrival, CLOCK_REALTIME.
 SO_TIMESTAMPNS = 35
@@ -96,7 +96,7 @@ def topology(rates: list[int]) -> Topology:
 
 
 class Probes:
-    """Datagrams on the last path, and how much longer than its delay each took."""
+    """Datagrams on the last path, and each one's time beyond its delay."""
 
     def __init__(self, sites: Sites, plan: Plan, stack: ExitStack) -> None:
         ends = []
@@ -124,7 +124,7 @@ class Probes:
 
 
 def run_case(rates: list[int], seconds: int) -> dict[str, Any]:
-    """Load and probes for so many seconds."""
+    """Load and probes for this many seconds."""
     trial = Trial(
         topology=topology(rates),
         pm="pcdc",
@@ -132,7 +132,7 @@ def run_case(rates: list[int], seconds: int) -> dict[str, Any]:
         buffer_bytes=max(1 << 20, 2 * sum(rates) * RTTS_MS[1] * 1000 // 8),
         seed=1,
         duration_ns=seconds * 1_000_000_000,
-        active=("A-X", "B-X"),
+        pm_options={"active": ("A-X", "B-X")},
         initial_path="A-X",
     )
     with ExitStack() as stack:
@@ -144,7 +144,7 @@ def run_case(rates: list[int], seconds: int) -> dict[str, Any]:
         probes = Probes(sites, wanted, stack)
         meter = start_load(sites, wanted, stack) if rates else None
         before, end = Load.now(), time.monotonic() + seconds
-        with suppress(PermissionError):  # or else the probes are late, not the emulator
+        with suppress(PermissionError):  # otherwise the probes would be late, not the emulator
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
         while time.monotonic() < end:
             probes.exchange()
@@ -167,23 +167,28 @@ def set_up(emulator: Child, sites: Sites, wanted: Plan) -> None:
     emulator.tell({"action": "start"})
 
 
-def start_load(sites: Sites, wanted: Plan, stack: ExitStack) -> Child:
-    """A saturated connection on the first two paths; the process whose result it will be."""
-    manager = stack.enter_context(sites.start("path manager", "mptune.linux.path_manager"))
-    assignment = msgspec.to_builtins(wanted.assignment)
-    manager.tell({"assignment": assignment, "sender": sites.local, "receiver": sites.remote})
-    manager.expect("ready", STEP_S)
-    meter = stack.enter_context(sites.start("meter", "mptune.linux.meter"))
-    with suppress(PermissionError):
-        os.sched_setscheduler(meter.pid, os.SCHED_RR, os.sched_param(1))
-    ends = zip(("sender", "receiver"), (sites.local, sites.remote), wanted.initial, strict=True)
-    meter.tell({**wanted.meter, **{end: {"netns": netns, "address": ip} for end, netns, ip in ends}})
+def start_load(sites: Sites, wanted: Plan, stack: ExitStack) -> Meter:
+    """Start a saturated connection on the first two paths; return the meter that will report its result."""
+    manager, acceptor = (stack.enter_context(sites.start_agent("paths", side)) for side in SIDES)
+    manager.tell({"side": "sender", "assignment": assignment.told(wanted.assignment)})
+    acceptor.tell({"side": "receiver"})
+    for child in (manager, acceptor):
+        child.expect("ready", STEP_S)
+    meter = Meter(
+        stack.enter_context(sites.start_agent("sender", "local")),
+        stack.enter_context(sites.start_agent("receiver", "remote")),
+    )
+    for half in meter.halves:
+        with suppress(PermissionError):
+            os.sched_setscheduler(half.pid, os.SCHED_RR, os.sched_param(1))
+    meter.listen(wanted.meter, wanted.initial[1], [one.ipv4 for one in wanted.interfaces["remote"]])
+    meter.connect(*wanted.initial)
     meter.expect("connected", STEP_S)
     return meter
 
 
 def summary(report: dict[str, Any], result: dict[str, Any], probes: Probes) -> dict[str, Any]:
-    """What is kept of a run."""
+    """What is kept from a run."""
     packets, cpu_ns = report["packets"], report["cpu_ns"]
     return {
         "mbps": result["in_order_bytes"] * 8e3 / result["duration_ns"] if result else 0.0,
@@ -230,7 +235,7 @@ def main(runs: int, seconds: int) -> None:
             return [run[name] if part is None else run[name][part] for run in found]
 
         table.add_row(
-            " + ".join(map(str, rates)) or "probes alone",
+            " + ".join(map(str, rates)) or "only probes",
             spread(column("mbps"), 0),
             spread(column("processor_share")),
             spread(column("us_per_packet"), 1),

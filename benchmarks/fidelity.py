@@ -1,13 +1,13 @@
 """How far the simulator is from the Linux kernel: the same trials on both, over eight networks.
 
 Every network of `networks/` x reno, cubic x 5 buffers (multiples of the sum of the rates times the largest
-RTT), fullmesh, and transfers of fixed size. What the kernel gave is kept in a campaign store under
-target/benchmarks and measured only once (--fresh measures it again); the simulator runs anew each time. Both
-sides have the same seeds, so the same packets are lost at random. Where a single loss in a full queue decides
-between full speed and a collapse of seconds, on both sides, only means over many runs say something
-(--simulated-runs 20 tells what the simulator's is). Tables show means and, in parentheses, the slowest and
-fastest run. Prints a table per network and the summary over all, and writes both as JSON. Needs what
-`mptune doctor` asks for, and a machine that does nothing else: overloaded trials are marked and left out.
+RTT), fullmesh, and transfers of fixed size. The kernel's results are kept in a campaign store under
+target/benchmarks and measured only once (--fresh measures them again); the simulator runs again each time.
+Both sides have the same seeds, so the same packets are lost at random. Where a single loss in a full queue
+decides between full speed and a collapse of seconds, on both sides, only means over many runs are meaningful
+(--simulated-runs 20 shows the simulator's). Tables show means and, in parentheses, the slowest and fastest
+run. Prints a table per network and the summary over all, and writes both as JSON. Needs what `mptune doctor`
+requires, and a machine that does nothing else: overloaded trials are marked and left out.
 """
 
 import argparse
@@ -22,14 +22,14 @@ from rich.console import Console
 from rich.table import Table
 
 from _measure import RESULTS, machine, write
-from mptune.campaign.bench import Bench
-from mptune.campaign.progress import Reporter
-from mptune.campaign.records import PlannedTrial
-from mptune.campaign.store import Campaign, Store, create, open_store
-from mptune.comparing import CompareOptions, trial
-from mptune.comparison import Comparison, Row, compare, summarise_runs
+from mptune.decision.agreement import Comparison, Row, compare, summarise_runs
+from mptune.decision.comparison import CompareOptions, trial
+from mptune.measuring.progress import Reporter
+from mptune.measuring.records import PlannedTrial
+from mptune.measuring.runner import TrialRunner
 from mptune.statistics import quantile
-from mptune.testbeds import Observation, Trial
+from mptune.store import Campaign, Store, create, open_store
+from mptune.testbeds import LINUX, Observation, Trial
 from mptune.testbeds import create as testbed
 from mptune.testbeds.namespaces import stall_ns
 from mptune.topology import Topology, load
@@ -98,9 +98,7 @@ def cases(topology: Topology, asked: argparse.Namespace) -> Iterator[Case]:
             cc=cc,
             buffer_bytes=size,
             transfer_bytes=transfer,
-            planned=tuple(
-                PlannedTrial(purpose="sweep", run=run, trial=one) for run, one in enumerate(trials[:runs])
-            ),
+            planned=planned(trials[:runs]),
             simulated=tuple(
                 msgspec.structs.replace(one, accounting=asked.accounting)
                 for one in trials[: asked.simulated_runs]
@@ -108,9 +106,20 @@ def cases(topology: Topology, asked: argparse.Namespace) -> Iterator[Case]:
         )
 
 
+def planned(trials: Sequence[Trial]) -> tuple[PlannedTrial, ...]:
+    """Runs of a configuration on the kernel.
+
+    It has its own accounting alone. Without one a trial is found in the store, whatever the simulator's is.
+    """
+    return tuple(
+        PlannedTrial(purpose="sweep", run=run, trial=msgspec.structs.replace(one, accounting="payload"))
+        for run, one in enumerate(trials)
+    )
+
+
 @contextmanager
 def kernel_store(fresh: bool) -> Iterator[Store]:
-    """What the kernel gave so far."""
+    """The kernel's results so far."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / "fidelity.sqlite"
     if fresh:
@@ -121,22 +130,21 @@ def kernel_store(fresh: bool) -> Iterator[Store]:
 
 
 def measured(store: Store, found: Sequence[Case], reporter: Reporter) -> list[list[Observation]]:
-    """Observations of the kernel, from the store or fresh."""
-    planned = [one for case in found for one in case.planned]
-    bench = Bench(testbed("namespaces"), None, store)
+    """Observations on the kernel, from the store or fresh."""
+    runner = TrialRunner(testbed("namespaces"), None, store)
     with reporter.phase("kernel") as progress:
-        bench.measure(planned, progress=progress)
+        runner.measure([one for case in found for one in case.planned], progress=progress)
     return [[store.observation(store.key("namespaces", one)) for one in case.planned] for case in found]
 
 
 def simulated(found: Sequence[Case]) -> list[list[Observation]]:
-    """Observations of the simulator."""
+    """Observations in the simulator."""
     bed = testbed("simulated")
     return [[bed.run(one) for one in case.simulated] for case in found]
 
 
 def believed(observations: Sequence[Observation]) -> list[Observation]:
-    """Those of a machine that kept up."""
+    """Observations on a machine that kept up."""
     return [one for one in observations if not one.metadata.get("overloaded")]
 
 
@@ -177,7 +185,7 @@ def print_rows(name: str, found: Sequence[Case], rows: Sequence[Row]) -> None:
 
 
 def summary(comparison: Comparison) -> str:
-    """The numbers the targets are about."""
+    """The numbers that have targets."""
     if comparison.median_error is None or comparison.q90_error is None:
         return "nothing to compare"
     correlation = comparison.rank_correlation
@@ -190,7 +198,7 @@ def summary(comparison: Comparison) -> str:
 
 
 def repeated(found: Sequence[list[Observation]]) -> list[float]:
-    """How far the kernel is from itself: of each case the second run's error against the first, sorted."""
+    """How far the kernel is from itself: each case's error of the second run against the first, sorted."""
     pairs = [believed([one for one in runs if one.failed is None])[:2] for runs in found]
     return sorted(
         abs(pair[1].throughput_bps / pair[0].throughput_bps - 1) for pair in pairs if len(pair) == 2
@@ -203,9 +211,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--simulated-runs", type=int, help="in the simulator, if not as many")
-    parser.add_argument("--duration", type=float, default=10.0, help="of a saturated trial, seconds")
-    parser.add_argument("--accounting", default="linux", help="of the simulator: payload or linux")
+    parser.add_argument("--simulated-runs", type=int, help="runs in the simulator, if different")
+    parser.add_argument("--duration", type=float, default=10.0, help="duration of a saturated trial, seconds")
+    parser.add_argument("--accounting", default=LINUX["accounting"], help="the simulator's: payload or linux")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fresh", action="store_true", help="measure the kernel again")
     parser.add_argument("--only", action="append", help="only networks with this name; repeat")

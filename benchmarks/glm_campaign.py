@@ -1,11 +1,11 @@
-"""The campaign of the GLM study in the simulator, and the study's procedure on what it gives.
+"""The campaign of the GLM study in the simulator, and the study's procedure on its results.
 
 UiO-UiT, FullMesh: 40 buffer sizes x 6 congestion controls x 9 initial paths, 60 s each (IAEAC 2018,
 section IV), and 10 other buffer sizes for the validation (section VI). Writes data.csv and fresh.csv in
-the form `mptune fit` reads, prints what the procedure finds, and writes that as JSON. Each trial has a
-seed of its own: the procedure takes observations for independent.
+the form `mptune fit` reads, prints what the procedure finds, and writes that as JSON. Each trial has its own
+seed: the procedure assumes independent observations.
 
-It shows whether the simulator and the procedure lead to the study's conclusions; it is no measure of speed.
+It shows whether the simulator and the procedure lead to the study's conclusions; it does not measure speed.
 """
 
 import argparse
@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from _measure import RESULTS, write
-from mptune.campaign.progress import Reporter
-from mptune.campaign.running import run_trials
-from mptune.campaign.seeds import seed_for
-from mptune.cli import _fit_answer
+from mptune.cli import _fit_tables
 from mptune.cli._common import console
+from mptune.cli._fit_document import fit_document
 from mptune.glm.analysis import AnalysisOptions, analyse
 from mptune.measurements import read_measurements
-from mptune.report.fit_document import fit_document
+from mptune.measuring.progress import Reporter
+from mptune.measuring.running import run_trials
+from mptune.measuring.seeds import seed_for
 from mptune.testbeds import Trial, create
 from mptune.topology import Topology, load
 
@@ -33,7 +33,7 @@ DOMAIN, SETTINGS = (1_843_200, 92_160_000), 40
 #: Interval and number of the settings of the validation (section VI).
 FRESH_DOMAIN, FRESH_SETTINGS = (6_000_000, 66_000_000), 10
 
-#: The throughput that section VI asks a buffer for, Mbit/s.
+#: The throughput for which section VI computes a buffer, Mbit/s.
 TARGET_MBPS = 20.0
 
 
@@ -73,14 +73,14 @@ def measure(path: Path, planned: Sequence[Trial]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["throughput_mbps", "buffer_bytes", "cc", "pm", "initial_path", "failed"])
         for trial, observation in zip(planned, observations, strict=True):
-            throughput = "" if observation.failed else observation.throughput_bps / 1e6
+            throughput = "" if observation.failed is not None else observation.throughput_bps / 1e6
             writer.writerow(
                 [throughput, trial.buffer_bytes, trial.cc, trial.pm, trial.initial_path, observation.failed]
             )
 
 
 def main() -> None:
-    """Measure, analyse, tell."""
+    """Measure, analyse, report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", nargs="?", type=Path, default=RESULTS / "glm_campaign")
     parser.add_argument("--runs", type=int, default=1)
@@ -101,7 +101,7 @@ def main() -> None:
         measure(files[name], trials(topology, buffers, asked.runs, asked.duration, asked.seed, name))
     data, fresh = (read_measurements(str(files[name])) for name in ("data", "fresh"))
     analysis = analyse(data, AnalysisOptions(target_mbps=TARGET_MBPS), fresh)
-    _fit_answer.show(console(), analysis)
+    _fit_tables.show(console(), analysis)
     write("glm_campaign", fit_document(analysis))
 
 

@@ -1,12 +1,12 @@
 """The three rules of multipath congestion control (RFC 6356 section 1), measured on the kernel.
 
 Do no harm: two subflows through one bottleneck against one Reno flow; their share is 1/2 if they behave as
-one flow, 2/3 if uncoupled. Balance congestion: two paths, one of them contended by three Reno flows; the less
-of the contended one is used the better, 1/4 if uncoupled. Improve throughput: on the same paths, the total
-over what the free one gives alone. Both are connections of this kernel over the emulated network: MPTCP with
-the program of `bpf/congestion` against plain TCP with the kernel's Reno. Contests run side by side: at 20 or
-40 Mbit/s each needs a small part of a processor. The simulator holds the same contests, with the kernel's
-scheduler and with minRTT. Prints a table and writes JSON.
+one flow, 2/3 if uncoupled. Balance congestion: two paths, one of them contended by three Reno flows; the
+lower the share of the contended one the better, 1/4 if uncoupled. Improve throughput: on the same paths, the
+total over what the free one gives alone. All are connections of this kernel over the emulated network: MPTCP
+with the program of `bpf/congestion` against plain TCP with the kernel's Reno. Contests run side by side: at
+20 or 40 Mbit/s each needs a small part of a processor. The simulator runs the same contests, with the
+kernel's scheduler and with minRTT. Prints a table and writes JSON.
 """
 
 import argparse
@@ -26,23 +26,24 @@ from rich.table import Table
 from _measure import machine, write
 from mptune.errors import TrialError
 from mptune.linux import addresses, bpf
-from mptune.linux.assignment import SATURATED, Assignment, kernel_paths
-from mptune.linux.namespaces import STEP_S, Sites
-from mptune.linux.processes import Child
+from mptune.linux.assignment import SATURATED, Assignment, kernel_paths, told
+from mptune.linux.meter import Meter
+from mptune.linux.sandbox.namespaces import STEP_S, Sites
+from mptune.linux.sandbox.processes import Child
 from mptune.testbeds import Trial
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
 from mptune.topology._effects import TcpBackground
 
-#: A contest is repeated so often when the machine was overloaded: one packet in a hundred was so late, ns.
+#: How often a contest is repeated if the machine was overloaded: one packet in a hundred this late, ns.
 ATTEMPTS, LATE_NS = 4, 1_000_000
 NETWORKS = Path(__file__).parent / "networks" / "contended"
 BUFFER_BYTES = 2**20
 #: The coupled ones, and reno on every subflow for contrast.
 CCS = ("reno", "lia", "olia", "balia")
-#: Schedulers of the simulator: what the kernel has, and the one without its bursts.
+#: Schedulers in the simulator: the kernel's, and the one without its bursts.
 SCHEDULERS = ("kernel", "minrtt")
-#: Runs in the simulator, where they cost little.
+#: Runs in the simulator, where they are cheap.
 SIMULATED_RUNS = 10
 #: The contests of a run: network, paths of the multipath connection, and each rival's path.
 CONTESTS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
@@ -56,21 +57,21 @@ Rules = dict[str, list[float]]
 
 
 class Contest(NamedTuple):
-    """Payload received in order, bytes: of the multipath connection by path, and of each rival."""
+    """Payload received in order, bytes: the multipath connection's by path, and each rival's."""
 
     paths: dict[str, int]
     rivals: list[int]
 
     @property
     def total(self) -> int:
-        """Of the multipath connection."""
+        """Total of the multipath connection."""
         return sum(self.paths.values())
 
 
 def contend(
     topology: Topology, cc: str, labels: Sequence[str], rivals: Sequence[str], seconds: float, seed: int
 ) -> Contest:
-    """Send over the paths `labels` with MPTCP, and over each of `rivals` with a Reno flow, for so long.
+    """Send over the paths `labels` with MPTCP, and over each of `rivals` with a Reno flow, for this long.
 
     Raises
     ------
@@ -80,7 +81,7 @@ def contend(
         contest, late_ns = _contend(topology, cc, labels, rivals, seconds, seed)
         if late_ns <= LATE_NS:
             return contest
-    raise TrialError(f"overloaded: 1 % of the packets was {late_ns / 1e6:.1f} ms late or more")
+    raise TrialError(f"overloaded: 1 % of the packets were {late_ns / 1e6:.1f} ms late or more")
 
 
 def _contend(
@@ -90,31 +91,43 @@ def _contend(
     named = addresses.interfaces(topology)
     with ExitStack() as stack:
         sites = stack.enter_context(Sites())
-        emulator, manager, *meters = (
-            stack.enter_context(sites.start(module, f"mptune.linux.{module}"))
-            for module in ("emulator", "path_manager", *["meter"] * (1 + len(rivals)))
-        )
-        _connect(sites, emulator, manager, topology, labels, seed)
-        emulator.tell({"action": "start"})
-        for meter, label in zip(meters, [labels[0], *rivals], strict=True):
-            os.sched_setscheduler(meter.pid, os.SCHED_RR, os.sched_param(1))
-            path = topology.path(label, "path")
-            local, remote = named["local"][path.local_index], named["remote"][path.remote_index]
+        emulator = stack.enter_context(sites.start("emulator", "mptune.linux.emulator"))
+        managers = [stack.enter_context(sites.start_agent("paths", side)) for side in addresses.SIDES]
+        meters = [_meter(stack, sites) for _ in (labels[0], *rivals)]
+        _connect(sites, emulator, managers, topology, labels, seed)
+        paths = [topology.path(label, "path") for label in (labels[0], *rivals)]
+        ends = [(named["local"][one.local_index], named["remote"][one.remote_index]) for one in paths]
+        for meter, (_, remote) in zip(meters, ends, strict=True):
             ours = meter is meters[0]
             job = {"cc": cc if ours else "reno", "mptcp": ours, "seed": seed, **_sending(seconds)}
-            job["sender"] = {"netns": sites.local, "address": local.ipv4}
-            meter.tell(job | {"receiver": {"netns": sites.remote, "address": remote.ipv4}})
+            meter.listen(job, remote.ipv4, [one.ipv4 for one in named["remote"]] if ours else ())
+        emulator.tell({"action": "start"})
+        for meter, (local, remote) in zip(meters, ends, strict=True):
+            meter.connect(local.ipv4, remote.ipv4)
+        for meter in meters:
+            meter.expect("connected", STEP_S)  # which lets its receiver know from when to count
         results = [_result(meter, seconds) for meter in meters]
         emulator.tell({"action": "stop"})
         late_ns: int = emulator.expect("report", STEP_S)["late_p99_ns"]
     sent = {(one["local"], one["remote"]): one["bytes"] for one in results[0]["subflows"]}
-    paths = [path for path in kernel_paths(topology) if path.label in labels]
-    by_path = {path.label: sum(sent.get(pair, 0) for pair in path.pairs) for path in paths}
+    used = [path for path in kernel_paths(topology) if path.label in labels]
+    by_path = {path.label: sum(sent.get(pair, 0) for pair in path.pairs) for path in used}
     return Contest(by_path, [one["in_order_bytes"] for one in results[1:]]), late_ns
 
 
+def _meter(stack: ExitStack, sites: Sites) -> Meter:
+    """Both halves, scheduled in real time."""
+    meter = Meter(
+        stack.enter_context(sites.start_agent("sender", "local")),
+        stack.enter_context(sites.start_agent("receiver", "remote")),
+    )
+    for half in meter.halves:
+        os.sched_setscheduler(half.pid, os.SCHED_RR, os.sched_param(1))
+    return meter
+
+
 def _sending(seconds: float) -> dict[str, Any]:
-    """What all meters are told alike."""
+    """The settings that all meters share."""
     length_ns = round(seconds * 1e9)
     return {
         "buffer_bytes": BUFFER_BYTES,
@@ -128,7 +141,12 @@ def _sending(seconds: float) -> dict[str, Any]:
 
 
 def _connect(
-    sites: Sites, emulator: Child, manager: Child, topology: Topology, labels: Sequence[str], seed: int
+    sites: Sites,
+    emulator: Child,
+    managers: Sequence[Child],
+    topology: Topology,
+    labels: Sequence[str],
+    seed: int,
 ) -> None:
     """The network between the namespaces, and a full mesh of the wanted paths only."""
     named = addresses.interfaces(topology)
@@ -136,18 +154,19 @@ def _connect(
     emulator.tell({"network": topology.network(), "seed": seed, "interfaces": interfaces})
     wanted = tuple(path for path in kernel_paths(topology) if path.label in labels)
     assignment = Assignment(pm="fullmesh", paths=wanted, transfer_bytes=SATURATED)
-    manager.tell(
-        {"assignment": msgspec.to_builtins(assignment), "sender": sites.local, "receiver": sites.remote}
-    )
+    of_sender, of_receiver = managers
+    of_sender.tell({"side": "sender", "assignment": told(assignment)})
+    of_receiver.tell({"side": "receiver"})
     emulator.expect("ready", STEP_S)
     sites.configure(named)
-    manager.expect("ready", STEP_S)
+    for manager in managers:
+        manager.expect("ready", STEP_S)
 
 
-def _result(meter: Child, seconds: float) -> dict[str, Any]:
+def _result(meter: Meter, seconds: float) -> dict[str, Any]:
     result = meter.expect("result", seconds + STEP_S)
     if result["failed"] is not None:
-        raise TrialError(f"{meter.name}: {result['failed']}")
+        raise TrialError(f"meter: {result['failed']}")
     return result
 
 
@@ -202,7 +221,7 @@ def _simulate(
     trial = Trial(
         topology=msgspec.structs.replace(topology, background=others),
         pm="pcdc",
-        active=labels,
+        pm_options={"active": labels},
         initial_path=labels[0],
         cc=cc,
         scheduler=scheduler,
@@ -217,7 +236,7 @@ def _simulate(
 
 
 def estimates(runs: Sequence[Sequence[Contest]]) -> Rules:
-    """The rules from the contests of each run, which are in the order of `CONTESTS`."""
+    """The rules from the contests of each run, given in the order of `CONTESTS`."""
     return {
         "share": [shared.total / (shared.total + shared.rivals[0]) for shared, _, _ in runs],
         "on_contended": [both.paths["B-Y"] / (both.paths["B-Y"] + sum(both.rivals)) for _, both, _ in runs],
@@ -231,7 +250,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--duration", type=float, default=60.0, help="of a transfer, seconds")
+    parser.add_argument("--duration", type=float, default=60.0, help="duration of a transfer, seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cc", action="append", help="only these; repeat")
     parser.add_argument("--workers", type=int, default=2 * (os.cpu_count() or 1), help="contests at once")

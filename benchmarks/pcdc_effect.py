@@ -1,10 +1,10 @@
 """What PCDC gains over fullmesh (PCDC, section VI-A: 11.65 % with Cubic, 133 % with OLIA), on both testbeds.
 
 From Bergen to Svalbard as the paper's tables describe it, and with losses on every path but the research
-network's own; a buffer of 16 MiB as there. PCDC has the paper's optional set, and the best path alone. The
-simulator counts a buffer's payload, or the memory that Linux charges. Overloaded trials are measured again, a
-few times. What the kernel gave is kept under target/benchmarks (--fresh measures it again). Prints a table
-with 95 % intervals of the means and writes JSON.
+network's own; the buffer is 16 MiB as in the paper. PCDC has the paper's optional set, or only the best path.
+The simulator counts a buffer's payload, or the memory that Linux charges. Overloaded trials are measured
+again, a few times. The kernel's results are kept under target/benchmarks (--fresh measures them again).
+Prints a table with 95 % intervals of the means and writes JSON.
 """
 
 import argparse
@@ -17,11 +17,11 @@ from rich.console import Console
 from rich.table import Table
 
 from _measure import RESULTS, machine, write
-from mptune.campaign.records import PlannedTrial
-from mptune.campaign.seeds import seed_for
-from mptune.campaign.store import Campaign, create, open_store
 from mptune.linux import bpf
+from mptune.measuring.records import PlannedTrial
+from mptune.measuring.seeds import seed_for
 from mptune.statistics import Summary, summarise
+from mptune.store import Campaign, create, open_store
 from mptune.testbeds import Observation, Trial
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
@@ -33,14 +33,14 @@ NETWORKS = (
     ROOT / "networks" / "contended" / "UiB-UNIS-lossy.toml",
 )
 BUFFER_BYTES = 16 * 2**20
-#: Who carries data: None is fullmesh, otherwise PCDC's optional set. First those of the paper (section VI-A).
+#: Active paths: None is fullmesh, otherwise PCDC's optional set. First those of the paper (section VI-A).
 ARMS: dict[str, tuple[tuple[str, ...] | None, ...]] = {
     "cubic": (None, ("U-U",)),
     "olia": (None, ("U-U", "U-T"), ("U-U",)),
 }
-#: What both the simulator's accountings and the kernel are called.
+#: Names of the simulator's two accountings and of the kernel.
 BEDS = ("payload", "linux", "kernel")
-#: Runs in the simulator, where they cost little.
+#: Runs in the simulator, where they are cheap.
 SIMULATED_RUNS = 10
 
 
@@ -53,12 +53,12 @@ class Case(NamedTuple):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What a case gave.
+    """Result of a case.
 
     Attributes
     ----------
-    throughput_mbps : of each of `BEDS`.
-    gain : of the means over fullmesh's, of each; 0 for fullmesh.
+    throughput_mbps : on each of `BEDS`.
+    gain : of the means over fullmesh's, on each; 0 for fullmesh.
     shares : of the payload by path, mean of the kernel's runs.
     """
 
@@ -76,7 +76,7 @@ def trials(case: Case, asked: argparse.Namespace, runs: int) -> list[Trial]:
         Trial(
             topology=case.topology,
             pm="fullmesh" if case.active is None else "pcdc",
-            active=case.active,
+            pm_options={} if case.active is None else {"active": case.active},
             cc=case.cc,
             scheduler="kernel",
             buffer_bytes=BUFFER_BYTES,
@@ -97,7 +97,7 @@ def simulated(case: Case, asked: argparse.Namespace, accounting: str) -> list[Ob
 
 
 def on_kernel(cases: Sequence[Case], asked: argparse.Namespace) -> list[list[Observation]]:
-    """Runs on the kernel that count, of each case."""
+    """Valid runs on the kernel, for each case."""
     path = RESULTS / "pcdc_effect.sqlite"
     RESULTS.mkdir(parents=True, exist_ok=True)
     if asked.fresh:
@@ -119,7 +119,7 @@ def on_kernel(cases: Sequence[Case], asked: argparse.Namespace) -> list[list[Obs
 
 
 def row(case: Case, found: dict[str, list[Observation]], first: Row | None) -> Row:
-    """Sum a case up; `first` is fullmesh's row, None for itself."""
+    """Sum up a case; `first` is fullmesh's row, None for fullmesh itself."""
     throughputs = {bed: summarise([one.throughput_bps / 1e6 for one in found[bed]]) for bed in BEDS}
     carried: dict[str, int] = {}
     for one in found["kernel"]:
@@ -137,7 +137,7 @@ def row(case: Case, found: dict[str, list[Observation]], first: Row | None) -> R
 
 
 def print_rows(rows: Sequence[Row]) -> None:
-    """Throughputs with their intervals, gains, and who carried what on the kernel."""
+    """Throughputs with their intervals, gains, and each path's share on the kernel."""
     columns = ("network", "CC", "active", *BEDS, "shares on the kernel")
     table = Table(*columns, title="Mbit/s, and PCDC's gain over fullmesh", title_justify="left")
     for one in rows:
@@ -157,8 +157,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=3, help="on the kernel")
-    parser.add_argument("--duration", type=float, default=30.0, help="of a trial, seconds")
+    parser.add_argument("--runs", type=int, default=3, help="runs on the kernel")
+    parser.add_argument("--duration", type=float, default=30.0, help="duration of a trial, seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fresh", action="store_true", help="measure the kernel again")
     asked = parser.parse_args()
@@ -170,7 +170,7 @@ def main() -> None:
     rows: list[Row] = []
     for case, measured in zip(cases, kernel, strict=True):
         if not measured:
-            print(f"{case.topology.name}, {case.cc}, {case.active}: the kernel gave nothing that counts")
+            print(f"{case.topology.name}, {case.cc}, {case.active}: no valid result from the kernel")
             continue
         found = {bed: simulated(case, asked, bed) for bed in BEDS[:2]} | {"kernel": measured}
         fullmesh = [

@@ -1,9 +1,9 @@
-"""What a report costs: seconds and bytes, for a full MPCOA campaign.
+"""What a report costs, in seconds and bytes, for a full MPCOA campaign.
 
 720 configurations (2 path managers, 6 congestion controls, 60 buffers) in 9 runs, the impact factors of 8
 subflows, and the confirmation: 6,978 trials with their series. The trials are made up, as simulating them
-takes an hour; everything after them (store, decision, run directory) is the real thing. A report is the
-command as a user runs it, in a process of its own.
+takes an hour; everything after them (store, decision, run directory) is real. A report is the command as a
+user runs it, in its own process.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from rich.table import Table
 
 from _measure import machine, spread, write
 from mptune import testbeds
-from mptune.campaign.grid import parse_buffers
-from mptune.definition import Definition
-from mptune.execution import start
+from mptune.campaign.definition import Definition
+from mptune.campaign.execution import start
+from mptune.campaign.optimise import OptimiseOptions
+from mptune.campaign.papers import CCS, PMS
 from mptune.impact import ImpactOptions
-from mptune.optimise import OptimiseOptions
-from mptune.papers import CCS, PMS
+from mptune.options.buffers import parse_buffers
 from mptune.testbeds import BIN_NS, Observation, SubflowObservation, Trial
 from mptune.topology import load
 
@@ -44,7 +44,9 @@ class _MadeUp:
         knee_mib = 4 + 2 * len(trial.cc) - (6 if trial.pm == "pcdc" else 0)
         level = 45e6 * (1 - math.exp(-trial.buffer_bytes / 2**20 / max(knee_mib, 1))) * dice.gauss(1, 0.03)
         paths = [
-            path.label for path in trial.topology.paths if trial.active is None or path.label in trial.active
+            path.label
+            for path in trial.topology.paths
+            if path.label in trial.pm_options.get("active", (path.label,))
         ]
         silent = {action.path: action.at_ns for action in trial.script}
         bins = (trial.duration_ns or 0) // BIN_NS

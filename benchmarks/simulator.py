@@ -2,7 +2,7 @@
 
 Cases: two disjoint paths with drop-tail queues of one bandwidth-delay product, uncoupled and
 coupled, at 100 + 50 and at 1000 + 500 Mbit/s; the eight subflows of SRL-HU; and one trial of a
-campaign (UNIS-HiN, about 300 Mbit/s for 30 s). Each case runs in a process of its own.
+campaign (UNIS-HiN, about 300 Mbit/s for 30 s). Each case runs in its own process.
 """
 
 import argparse
@@ -67,8 +67,6 @@ def run_case(topology: list[int] | str, cc: str, seconds: int) -> dict[str, floa
         "seed": 1,
         "duration_ns": seconds * 1_000_000_000,
         "deadline_ns": seconds * 1_000_000_000,
-        "class_bytes": [512 << 10, 1024 << 10],
-        "ndiffports": 2,
     }
     encoded = json.dumps(trial).encode()
     start = time.perf_counter()

@@ -1,8 +1,8 @@
 """What the campaign store costs: observations per second while simulating, and how soon a campaign resumes.
 
-Short trials (UiT-HAW, 8 subflow-seconds of series each), so that the store is asked for as much as it can
-ever be; measured with and without it in turns. Then a store of many finished trials is opened and the time
-to the first missing trial is taken.
+Trials are short (UiT-HAW, 8 subflow-seconds of series each), so the load on the store is the highest
+possible; they are measured with and without it in turns. Then a store of many finished trials is opened and
+the time to the first missing trial is measured.
 """
 
 import argparse
@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 from _measure import machine, spread, write
-from mptune.campaign.bench import Bench
-from mptune.campaign.planning import Configuration, plan
-from mptune.campaign.records import PlannedTrial
-from mptune.campaign.store import Campaign, Store, create, open_store
+from mptune.measuring.planning import Configuration, plan_trials
+from mptune.measuring.records import PlannedTrial
+from mptune.measuring.runner import TrialRunner
+from mptune.store import Campaign, Store, create, open_store
 from mptune.testbeds import Observation, Testbed, Trial
 from mptune.testbeds import create as testbed
 from mptune.topology import load
@@ -30,7 +30,7 @@ SECOND = 10**9
 
 
 class _Remembered:
-    """A testbed that gives the same observation for every trial, to fill a store quickly."""
+    """A testbed with the same observation for every trial, to fill a store quickly."""
 
     name = "simulated"
     parallel: int | None = None
@@ -48,14 +48,14 @@ def trials(count: int, runs: int) -> list[PlannedTrial]:
     configurations = [
         Configuration(pm="fullmesh", cc="reno", buffer_bytes=100_000 + size) for size in range(count // runs)
     ]
-    return plan(
+    return plan_trials(
         load("UiT-HAW"), configurations, purpose="sweep", runs=runs, duration_ns=2 * SECOND, base_seed=1
     )
 
 
 @contextmanager
 def fresh_store() -> Iterator[Store]:
-    """A store that is thrown away."""
+    """A temporary store."""
     with tempfile.TemporaryDirectory() as folder, create(Path(folder) / "store", CAMPAIGN) as store:
         yield store
 
@@ -63,23 +63,23 @@ def fresh_store() -> Iterator[Store]:
 def rate(bed: Testbed, planned: Sequence[PlannedTrial], store: Store | None) -> float:
     """Trials per second."""
     begin = time.perf_counter()
-    Bench(bed, None, store).measure(planned)
+    TrialRunner(bed, None, store).measure(planned)
     return len(planned) / (time.perf_counter() - begin)
 
 
 def resume_s(finished: int) -> tuple[float, float]:
-    """Seconds from opening a store of so many trials to the first missing one, and the store's bytes each."""
+    """Seconds from opening a store of this many trials to the first missing one, and bytes per trial."""
     planned = trials(finished + 50, 50)
     observation = testbed("simulated").run(planned[0].trial)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store"
         with create(path, CAMPAIGN) as store:
-            Bench(_Remembered(observation), None, store).measure(planned[:finished])
+            TrialRunner(_Remembered(observation), None, store).measure(planned[:finished])
         size = path.stat().st_size / finished
         waiting = _Remembered(observation)
         begin = time.perf_counter()
         with open_store(path) as store:
-            Bench(waiting, None, store).measure(planned)
+            TrialRunner(waiting, None, store).measure(planned)
         return waiting.first_at - begin, size
 
 

@@ -1,11 +1,11 @@
 """How alike the twins are: a congestion control's BPF program on the kernel, its original in the simulator.
 
-Every algorithm with a program, over the networks of `networks/`, fullmesh, a buffer of the sum of
-the rates times the largest RTT, the same seeds on both sides; and reno and cubic, the kernel's own: what
-differs with those is not the programs' doing. Twins agree in a network when mean throughputs differ by at
-most 10 % and no subflow's share of the payload by more than 10 points. Overloaded trials are measured again,
-a few times. What the kernel gave is kept under target/benchmarks (--fresh measures it again). Prints tables
-and writes JSON.
+Every algorithm with a program runs over the networks of `networks/`, with fullmesh, a buffer of the sum of
+the rates times the largest RTT and the same seeds on both sides; so do the kernel's own reno and cubic, whose
+differences are not due to the programs. Twins agree in a network when mean throughputs differ by at most 10 %
+and no subflow's share of the payload by more than 10 points. Overloaded trials are measured again, a few
+times. The kernel's results are kept under target/benchmarks (--fresh measures them again). Prints tables and
+writes JSON.
 """
 
 import argparse
@@ -18,20 +18,20 @@ from rich.console import Console
 from rich.table import Table
 
 from _measure import RESULTS, machine, write
-from fidelity import NETWORKS, believed, buffers
-from mptune.campaign.bench import Bench
-from mptune.campaign.progress import Reporter
-from mptune.campaign.records import PlannedTrial
-from mptune.campaign.store import Campaign, Store, create, open_store
-from mptune.comparing import CompareOptions, trial
+from fidelity import NETWORKS, believed, buffers, planned
+from mptune.decision.comparison import CompareOptions, trial
 from mptune.linux import bpf
-from mptune.testbeds import Observation
+from mptune.measuring.progress import Reporter
+from mptune.measuring.records import PlannedTrial
+from mptune.measuring.runner import TrialRunner
+from mptune.store import Campaign, Store, create, open_store
+from mptune.testbeds import Observation, as_linux
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
 
 #: Which of a network's buffers: the sum of the rates times the largest RTT.
 BUFFER = 2
-#: An overloaded trial is measured so often.
+#: How often an overloaded trial is measured.
 ATTEMPTS = 4
 #: Largest difference of throughputs, and of shares, at which twins agree.
 AGREE, AGREE_SHARE = 0.10, 0.10
@@ -46,11 +46,11 @@ class Case(NamedTuple):
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
-    """What both testbeds gave: means over the runs that count, of `runs` planned.
+    """Results of both testbeds: means over the valid runs of the `runs` planned.
 
     Attributes
     ----------
-    error : of the simulator, as a fraction of the kernel's throughput.
+    error : the simulator's, as a fraction of the kernel's throughput.
     share_error : largest difference of a subflow's share of the payload.
     """
 
@@ -65,7 +65,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def agrees(self) -> bool:
-        """Whether the twins are as alike as they should be."""
+        """Whether the twins are as alike as required."""
         return abs(self.error) <= AGREE and self.share_error <= AGREE_SHARE
 
 
@@ -84,17 +84,16 @@ def cases(topologies: Sequence[Topology], ccs: Sequence[str], asked: argparse.Na
                 seed=asked.seed,
             )
             trials = [trial(topology, options, "fullmesh", cc, size, run) for run in range(asked.runs)]
-            planned = [PlannedTrial(purpose="sweep", run=run, trial=one) for run, one in enumerate(trials)]
-            found.append(Case(topology, cc, tuple(planned)))
+            found.append(Case(topology, cc, planned(trials)))
     return found
 
 
 def on_the_kernel(store: Store, name: str, planned: Sequence[PlannedTrial]) -> list[Observation | None]:
-    """What the kernel gave in one network; None where it failed or was overloaded each time.
+    """The kernel's results in one network; None if it failed or was overloaded each time.
 
-    A testbed for each network: how many trials it lets run side by side depends on the most demanding one.
+    Each network has its own testbed: how many trials it runs side by side depends on the most demanding one.
     """
-    bench, reporter = Bench(testbed("namespaces"), None, store), Reporter()
+    runner, reporter = TrialRunner(testbed("namespaces"), None, store), Reporter()
     good: list[Observation | None] = [None] * len(planned)
     for attempt in range(ATTEMPTS):
         again = {
@@ -103,7 +102,7 @@ def on_the_kernel(store: Store, name: str, planned: Sequence[PlannedTrial]) -> l
             if one is None
         }
         with reporter.phase(name if attempt == 0 else f"{name}, again") as progress:
-            bench.measure(list(again.values()), progress=progress)
+            runner.measure(list(again.values()), progress=progress)
         for index, repeated in again.items():
             observation = store.observation(store.key("namespaces", repeated))
             if believed([observation]) and observation.failed is None:
@@ -122,12 +121,12 @@ def shares(observations: Sequence[Observation]) -> dict[str, float]:
 
 
 def pair(case: Case, kernel: Sequence[Observation | None]) -> Pair | None:
-    """Both sides of a case; None when the kernel gave nothing that counts."""
+    """Both sides of a case; None without a valid result from the kernel."""
     both = [(one.trial, found) for one, found in zip(case.planned, kernel, strict=True) if found is not None]
     if not both:
         return None
     bed = testbed("simulated")
-    original = [bed.run(msgspec.structs.replace(one, accounting="linux")) for one, _ in both]
+    original = [bed.run(as_linux(one)) for one, _ in both]
     twin = [found for _, found in both]
     simulated_bps, kernel_bps = (
         statistics.mean(one.throughput_bps for one in side) for side in (original, twin)
@@ -146,7 +145,7 @@ def pair(case: Case, kernel: Sequence[Observation | None]) -> Pair | None:
 
 
 def print_pairs(found: Sequence[Pair]) -> None:
-    """A table of all, and how many agree for each algorithm."""
+    """A table of all cases, and how many agree for each algorithm."""
     console = Console(width=110)
     columns = (
         "CC",
@@ -191,7 +190,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--duration", type=float, default=20.0, help="of a trial, seconds")
+    parser.add_argument("--duration", type=float, default=20.0, help="duration of a trial, seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cc", action="append", help="only these; repeat")
     parser.add_argument("--only", action="append", help="only networks with this name; repeat")
