@@ -12,14 +12,14 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 
 /* Smallest ssthresh of coupled subflows: together they can be as slow as one. */
 #define MIN_SSTHRESH 1u
-/* alpha, the fastest subflow's rate over the own, is in units of 2^-10 and ends at 2^14. */
+/* alpha, the fastest subflow's rate over this one's, is in units of 2^-10 and at most 2^14. */
 #define ALPHA_SHIFT 10
 #define ONE (1ull << ALPHA_SHIFT)
 #define MAX_ALPHA (1ull << (14 + ALPHA_SHIFT))
 /* The reduction is at most 3/2 halves of the window. */
 #define MAX_HALVES (3 * ONE / 2)
 
-/* What a walk finds; kept in the socket (see for_each_subflow). */
+/* Results of a walk; kept in the socket (see for_each_subflow). */
 struct view {
 	__u64 sum;     /* of the rates, at most 2^51 */
 	__u64 fastest; /* largest rate, at most 2^46 */
@@ -59,9 +59,9 @@ static __always_inline __u64 alpha(const struct tcp_sock *tp, const struct view 
 	return min(max((view->fastest << ALPHA_SHIFT) / own, ONE), MAX_ALPHA);
 }
 
-/* x_r / (rtt_r (sum of x)^2) * (1 + alpha) / 2 * (4 + alpha) / 5, 2^-32 segment, in two factors: the share of
- * the own subflow, at most 1 / alpha, times 1 + alpha, in units of 2^-28 and below 2^30; and 4 + alpha over
- * the sum, which is at least alpha, in units of 2^-30 and below 2^33 (its numerator has 25 + 36 bits). */
+/* x_r / (rtt_r (sum of x)^2) * (1 + alpha) / 2 * (4 + alpha) / 5, 2^-32 segment, in two factors: this subflow's
+ * share, at most 1 / alpha, times 1 + alpha, in units of 2^-28 and below 2^30; and 4 + alpha over the sum,
+ * which is at least alpha, in units of 2^-30 and below 2^33 (its numerator has 25 + 36 bits). */
 static __always_inline __u64 linked(const struct tcp_sock *tp, const struct view *view)
 {
 	__u64 a = alpha(tp, view);

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What the coupled congestion controls share: sight of the other subflows of the connection, sums over
- * them, and growth by fractions of a segment. Not a law of growth: each algorithm has its own.
+/* What the coupled congestion controls share: access to the connection's other subflows, sums over them, and
+ * growth by fractions of a segment. Not a law of growth: each algorithm has its own.
  *
- * A hook runs with the lock of its own subflow only. The others are found by way of the connection's list
- * (subflow context -> mptcp_sock -> conn_list) and read where they are, as they are at that moment:
+ * A hook holds only its own subflow's lock. It finds the others through the connection's list (subflow context
+ * -> mptcp_sock -> conn_list) and reads them in place, as they are at that moment:
  *
- * - Nothing is written to them, and there is no table beside the kernel's: nothing to keep up to date when
- *   a subflow goes to standby (it gets no ACK then, so it could not say so), nothing to remove, no limit.
- * - The list may change meanwhile. Hooks run in an RCU read section, within which neither the subflow contexts
- *   (kfree_rcu) nor the connection (each subflow holds it) are freed; what a removed entry points to is
- *   poison, and a load through a read-only cast yields 0 there instead of a fault. At worst one ACK
- *   grows the window by a sum that lacks a subflow.
+ * - Nothing is written to them, and there is no table beside the kernel's: nothing to update when a subflow
+ *   goes to standby (it gets no ACKs then, so it could not report it), nothing to remove, no limit.
+ * - The list may change during the walk. Hooks run in an RCU read section, within which neither the subflow
+ *   contexts (kfree_rcu) nor the connection (each subflow holds it) are freed; a removed entry points to
+ *   poison, where a load through a read-only cast yields 0 instead of a fault. At worst one ACK grows the
+ *   window by a sum that misses a subflow.
  *
  * A subflow counts when it is established with an RTT sample, uses the same algorithm, is not stale, and
- * is active - or standby, on a subflow that is standby itself: those carry data only when no active one
- * can (RFC 8684 section 3.3.8).
+ * has the hook's own subflow's role, active or standby: standby ones carry data only when no active one can
+ * (RFC 8684 section 3.3.8).
  */
 #ifndef MPTUNE_COUPLED_H
 #define MPTUNE_COUPLED_H
 
 #include "kernel.h"
 
-/* Entries of the list that are looked at: in-kernel path managers make up to 9 subflows. */
+/* Entries of the list that are visited: in-kernel path managers make up to 9 subflows. */
 #define MAX_SUBFLOWS 32
 /* Larger windows count as 2^20 segments, 1.5 GB. */
 #define MAX_WINDOW (1ull << 20)
-/* Ratios of RTTs are in units of 2^-16 and end at 2^10. */
+/* Ratios of RTTs are in units of 2^-16 and at most 2^10. */
 #define RATIO_SHIFT 16
 #define MAX_RATIO (1ull << (10 + RATIO_SHIFT))
 /* Growth is in units of 2^-32 segment. */
@@ -38,7 +38,7 @@ struct subflow {
 	__u64 ratio; /* own RTT / its RTT: 1 for the own subflow */
 };
 
-/* A walk over the subflows. The own one comes first, whether or not the connection lists it yet. */
+/* A walk over the subflows. The hook's own comes first, whether or not the connection lists it yet. */
 struct walk {
 	const struct tcp_sock *own;
 	const struct mptcp_subflow_context *mine, *current;
@@ -50,7 +50,7 @@ static __always_inline const struct mptcp_subflow_context *context_at(const void
 	return bpf_rdonly_cast(address, bpf_core_type_id_kernel(struct mptcp_subflow_context));
 }
 
-/* False for plain TCP, where the kernel has no MPTCP, and before the handshake gave an RTT sample. */
+/* False for plain TCP, without MPTCP in the kernel, and before the handshake has given an RTT sample. */
 static __always_inline bool begin(struct walk *walk, const struct tcp_sock *own)
 {
 	const struct mptcp_sock *connection;
@@ -90,7 +90,7 @@ static __always_inline bool counts(const struct walk *walk, const struct tcp_soc
 	       is_standby(walk->current) == is_standby(walk->mine);
 }
 
-/* Looks at the subflow the walk has come to; false when it does not count, or has been counted. */
+/* Reads the subflow that the walk has reached; false if it does not count or has already been counted. */
 static __always_inline bool observe(const struct walk *walk, bool first, struct subflow *subflow)
 {
 	const struct tcp_sock *tp = walk->own;
@@ -111,9 +111,9 @@ static __always_inline bool observe(const struct walk *walk, bool first, struct 
 	return true;
 }
 
-/* for_each_subflow(&walk, &subflow) { ... } after begin(&walk, own). What the body adds up belongs into the
- * socket, not into variables: the verifier forgets what is stored there, but would follow a variable through
- * all that it can become from subflow to subflow. */
+/* for_each_subflow(&walk, &subflow) { ... } after begin(&walk, own). Keep the body's sums in the socket, not in
+ * variables: the verifier forgets what is stored there, but would track every value that a variable can take
+ * from subflow to subflow. */
 #define for_each_subflow(walk, subflow)                                        \
 	for (int step_ = 0; step_ <= MAX_SUBFLOWS && (!step_ || advance(walk)); step_++) \
 		if (observe(walk, !step_, subflow))
@@ -137,12 +137,12 @@ static __always_inline __u64 linked_increase(__u64 cwnd, __u64 sum)
 	return (share_of(cwnd, sum) << (RATIO_SHIFT + 6)) / sum;
 }
 
-/* A growth computed anew once per window of the own subflow: the cost of an ACK does not rise with the number
+/* A growth computed once per window of the hook's own subflow: the cost of an ACK does not rise with the number
  * of subflows, and nothing in it is older than an RTT. */
 struct per_window {
 	__u64 increase; /* for each acknowledged segment, 2^-32 segment */
 	__u32 end;	/* the window ends when this sequence number is acknowledged */
-	bool valid;	/* false after congestion, when windows changed otherwise than by growth */
+	bool valid;	/* false after congestion, when windows changed by something other than growth */
 };
 
 static __always_inline bool is_current(struct per_window *growth, const struct tcp_sock *tp, __u32 ack)
@@ -154,8 +154,8 @@ static __always_inline bool is_current(struct per_window *growth, const struct t
 	return false;
 }
 
-/* Adds growth (2^-32 segment, may be negative, below 2^62) to the window; what is less than a segment stays
- * in `fraction`. The window stays between 1 and the socket's limit. */
+/* Adds growth (2^-32 segment, may be negative, below 2^62) to the window; less than a segment stays in
+ * `fraction`. The window stays between 1 and the socket's limit. */
 static __always_inline void grow(struct tcp_sock *tp, __u32 *fraction, __s64 growth)
 {
 	__s64 total = growth + *fraction;

@@ -3,9 +3,9 @@
  * Journal of Satellite Communications and Networking 22, 2004. Gives a flow the rate growth (segments/s per s)
  * of a reference flow with an RTT of 25 ms, whatever its own RTT.
  *
- * Not the paper's pacing and bandwidth-estimated initial ssthresh, which Linux lacks too. Behaves as Linux
- * net/ipv4/tcp_hybla.c, for kernels without it, except that the limit of 65535 segments holds for the growth made
- * here only (a program may not write snd_cwnd_clamp).
+ * Not the paper's pacing and bandwidth-estimated initial ssthresh, which Linux lacks too. Behaves like Linux
+ * net/ipv4/tcp_hybla.c, for kernels without it, except that the limit of 65535 segments applies only to the
+ * growth made here (a program may not write snd_cwnd_clamp).
  */
 #include "kernel.h"
 
@@ -22,7 +22,7 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 #define SEGMENT (1 << GROWTH_SHIFT)
 #define MAX_WINDOW 65535u
 
-/* 2^(i/8) in units of 1/128, cut: 128, 139, 152, 165, 181, 197, 215, 234. One byte each, i = 0 lowest. */
+/* 2^(i/8) in units of 1/128, truncated: 128, 139, 152, 165, 181, 197, 215, 234. One byte each, i = 0 lowest. */
 #define POWERS_OF_2 0xead7c5b5a5988b80ull
 
 struct hybla {
@@ -98,7 +98,7 @@ void BPF_PROG(hybla_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 		grow(tp, hybla, growth, MAX_WINDOW);
 		return;
 	}
-	/* Above 128 rho^2 segments nothing is left of the increment: one segment per window of ACKs instead. */
+	/* Above 128 rho^2 segments the increment is 0: one segment per window of ACKs instead. */
 	tp->snd_cwnd_cnt++;
 	if (tp->snd_cwnd_cnt >= tp->snd_cwnd) {
 		tp->snd_cwnd_cnt = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What the congestion controls of this folder use of the kernel, and no more: fields, constants and
- * functions by their kernel names. Not a copy of the kernel's headers: layouts are those of the running
- * kernel, where the loader looks the fields up by name (CO-RE); their order and number here mean nothing.
+/* Exactly what the congestion controls in this folder use from the kernel: fields, constants and functions by
+ * their kernel names. Not a copy of the kernel's headers: layouts are those of the running kernel, where the
+ * loader looks the fields up by name (CO-RE); their order and number here mean nothing.
  *
  * Sources of the facts: include/linux/tcp.h, include/net/tcp.h, include/net/inet_connection_sock.h,
  * net/mptcp/protocol.h; net/ipv4/bpf_tcp_ca.c for what a program may write and call.
@@ -83,9 +83,9 @@ struct mptcp_subflow_context {
 	struct list_head node;
 	struct sock *tcp_sock;
 	struct sock *conn;
-	__u32 request_bkup : 1; /* standby by the wish of this side */
-	__u32 backup : 1;	/* standby by the wish of the other */
-	__u32 stale : 1;	/* timed out without progress: the scheduler passes it over */
+	__u32 request_bkup : 1; /* standby at this side's request */
+	__u32 backup : 1;	/* standby at the other side's request */
+	__u32 stale : 1;	/* timed out without progress: the scheduler skips it */
 };
 
 struct tcp_congestion_ops {
@@ -108,7 +108,7 @@ extern __u32 tcp_reno_ssthresh(struct sock *sk) __ksym;
 extern __u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
 extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym;
 
-/* Hooks are given the whole tcp_sock under the type of its first member (bpf_tcp_ca_is_valid_access). */
+/* Hooks get the whole tcp_sock as the type of its first member (bpf_tcp_ca_is_valid_access). */
 static __always_inline struct tcp_sock *tcp_sk(struct sock *sk)
 {
 	return (struct tcp_sock *)sk;
@@ -145,7 +145,7 @@ static __always_inline bool after(__u32 a, __u32 b)
 	return (__s32)(b - a) < 0;
 }
 
-/* The hooks that most algorithms leave to Reno: halving, and taking back a reduction that was spurious. */
+/* The hooks that most algorithms leave to Reno: halving, and undoing a spurious reduction. */
 #define RENO_SSTHRESH(algorithm)                                      \
 	SEC("struct_ops/ssthresh")                                    \
 	__u32 BPF_PROG(algorithm##_ssthresh, struct sock *sk)         \

@@ -9,10 +9,10 @@
 
 char _license[] SEC("license") = "Dual MIT/GPL";
 
-/* What a walk finds; kept in the socket (see for_each_subflow). */
+/* Results of a walk; kept in the socket (see for_each_subflow). */
 struct view {
 	__u64 sum;		     /* of the rates, at most 2^51 */
-	__u64 best;		     /* largest w / rtt^2 in units of the own RTT, 2^-22 */
+	__u64 best;		     /* largest w / rtt^2 in units of this subflow's RTT, 2^-22 */
 	__u64 best_rate, best_ratio; /* of the subflow that has it */
 	__u32 paths;
 };

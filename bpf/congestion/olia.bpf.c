@@ -12,13 +12,13 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 
 /* Smallest ssthresh of coupled subflows: together they can be as slow as one. */
 #define MIN_SSTHRESH 1u
-/* Where paths are compared, ratios of RTTs are in units of 2^-12 and end at 2^6, intervals at 2^27 segments
- * (190 GB): interval * ratio^2 has 27 + 2 * 18 bits. */
+/* Where paths are compared, ratios of RTTs are in units of 2^-12 and at most 2^6, intervals at most 2^27
+ * segments (190 GB): interval * ratio^2 has 27 + 2 * 18 bits. */
 #define COMPARED_SHIFT 12
 #define MAX_COMPARED_RATIO (1ull << (6 + COMPARED_SHIFT))
 #define MAX_INTERVAL (1u << 27)
 
-/* What a walk finds; kept in the socket (see for_each_subflow). */
+/* Results of a walk; kept in the socket (see for_each_subflow). */
 struct view {
 	__u64 sum, best; /* of the rates; largest quality */
 	__u64 largest;	 /* window, segments */
@@ -33,7 +33,7 @@ struct olia {
 	struct view view;
 };
 
-/* l / rtt^2 in units of the own RTT, where l estimates the segments sent from one loss to the next. */
+/* l / rtt^2 in units of this subflow's RTT, where l estimates the segments sent from one loss to the next. */
 static __always_inline __u64 quality(const struct subflow *subflow)
 {
 	const struct olia *its = (const void *)subflow->tp->inet_conn.icsk_ca_priv;
@@ -67,7 +67,7 @@ static __always_inline __u32 survey(const struct tcp_sock *tp, struct view *view
 	return view->paths;
 }
 
-/* alpha / w of the own subflow, 2^-32: positive on a best path that is not among the largest, and then
+/* alpha / w of this subflow, 2^-32: positive on a best path that is not among the largest, and then
  * negative on the largest; 0 while the best are the largest. */
 static __always_inline __s64 alpha_over_window(const struct tcp_sock *tp, struct view *view)
 {
@@ -88,7 +88,7 @@ static __always_inline __s64 alpha_over_window(const struct tcp_sock *tp, struct
 			view->own_is_collected = collected;
 		}
 	}
-	/* At most 32 * 32 * 2^32; not 0, for the own subflow is among those counted. */
+	/* At most 32 * 32 * 2^32; not 0, since this subflow is counted too. */
 	if (view->own_is_collected)
 		return SEGMENT / ((__u64)view->paths * view->collected * tp->snd_cwnd);
 	if (view->own_is_large && view->collected)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What Vegas and wVegas share: RTT samples by rounds of about an RTT, and when a round decides. Not what it
+/* What Vegas and wVegas share: RTT samples by rounds of about an RTT, and when a round decides, but not what it
  * decides. As in Linux net/ipv4/tcp_vegas.c. */
 #ifndef MPTUNE_ROUNDS_H
 #define MPTUNE_ROUNDS_H
@@ -7,7 +7,7 @@
 #include "kernel.h"
 
 #define NO_RTT 0x7fffffff
-/* Fewer RTT samples in a round may all be of delayed ACKs. */
+/* Fewer RTT samples in a round may all come from delayed ACKs. */
 #define MIN_SAMPLES 3
 /* The window is at least two segments after an adjustment. */
 #define MIN_WINDOW 2u
@@ -18,7 +18,7 @@ struct round {
 	__u32 end;	/* it ends when something after this sequence number is acknowledged */
 	__u32 samples;
 	__u32 min_rtt;
-	__u32 base_rtt; /* the smallest of all rounds: what the path takes without a queue */
+	__u32 base_rtt; /* the smallest of all rounds: the path's RTT without a queue */
 };
 
 static __always_inline void begin_round(struct round *round, const struct tcp_sock *tp)
@@ -41,8 +41,8 @@ static __always_inline void take_sample(struct round *round, const struct ack_sa
 	round->samples++;
 }
 
-/* What an ACK calls for: the decision at the end of a round; nothing but slow start before that; Reno's growth
- * outside the open state and after a round with few samples. */
+/* What an ACK triggers: the decision at the end of a round; before that only slow start; Reno's growth outside
+ * the open state and after a round with few samples. */
 enum step { GROW, ADJUST, WAIT };
 
 static __always_inline enum step next_step(const struct round *round, const struct tcp_sock *tp, __u32 ack)
@@ -54,7 +54,7 @@ static __always_inline enum step next_step(const struct round *round, const stru
 	return round->samples < MIN_SAMPLES ? GROW : ADJUST;
 }
 
-/* A window that an adjustment made; ssthresh is lifted to 3/4 of it (tcp_current_ssthresh). */
+/* A window after an adjustment; ssthresh is lifted to 3/4 of it (tcp_current_ssthresh). */
 static __always_inline void settle(struct tcp_sock *tp)
 {
 	__u32 cwnd = min(max(tp->snd_cwnd, MIN_WINDOW), tp->snd_cwnd_clamp);

@@ -2,14 +2,14 @@
 /* Scalable TCP: T. Kelly, "Scalable TCP: improving performance in highspeed wide area networks", ACM
  * SIGCOMM CCR 33(2), 2003. Recovers from a loss within the same number of RTTs at any window.
  *
- * Not Kelly's threshold between legacy and scalable windows: as in Linux net/ipv4/tcp_scalable.c a window
- * below 100 segments grows as Reno's. Same constants and growth as there, by acknowledged segments.
+ * Not Kelly's threshold between legacy and scalable windows: as in Linux net/ipv4/tcp_scalable.c a window below
+ * 100 segments grows like Reno's. Same constants and growth as there, by acknowledged segments.
  */
 #include "kernel.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";
 
-/* The window grows by one segment per so many acknowledged ones; by Reno's rule below. */
+/* The window grows by one segment per this many acknowledged ones; smaller windows by Reno's rule. */
 #define INCREASE_INTERVAL 100
 /* The share of the window given up at a congestion event: 2^-3 = 1/8. */
 #define DECREASE_SHIFT 3
@@ -36,7 +36,7 @@ __u32 BPF_PROG(scalable_ssthresh, struct sock *sk)
 {
 	__u32 cwnd = tcp_sk(sk)->snd_cwnd;
 
-	/* Cut to whole segments: a window below 8 is not reduced. */
+	/* Truncated to whole segments: a window below 8 is not reduced. */
 	return max(cwnd - (cwnd >> DECREASE_SHIFT), 2u);
 }
 

@@ -3,7 +3,7 @@
  * 13(8), 1995. Once per RTT it estimates how many segments it keeps in the bottleneck's queue and holds that
  * number between alpha and beta.
  *
- * Not the paper's own loss detection and its slow start of every other RTT, which Linux lacks too. Behaves as
+ * Not the paper's own loss detection and its slow start of every other RTT, which Linux lacks too. Behaves like
  * Linux net/ipv4/tcp_vegas.c, for kernels without it; the twin of crates/mptune-core/src/congestion/vegas.rs,
  * which lists where that departs from the paper.
  */
@@ -11,7 +11,8 @@
 
 char _license[] SEC("license") = "Dual MIT/GPL";
 
-/* Grow below so many queued segments, shrink above so many, leave slow start above so many. */
+/* Numbers of queued segments below which to grow, above which to shrink, and above which to leave slow start.
+ * */
 #define ALPHA 2
 #define BETA 4
 #define GAMMA 1
@@ -29,7 +30,7 @@ static __always_inline void adjust(struct tcp_sock *tp, const struct round *roun
 	if (in_slow_start(tp) && queued <= GAMMA) {
 		tcp_slow_start(tp, acked);
 	} else if (in_slow_start(tp)) {
-		/* The rate that came back times the base RTT. */
+		/* The delivered rate times the base RTT. */
 		tp->snd_cwnd = min(cwnd, cwnd * base / rtt + 1);
 		tp->snd_ssthresh = min(tp->snd_ssthresh, tp->snd_cwnd);
 	} else if (queued > BETA) {
@@ -75,7 +76,7 @@ void BPF_PROG(vegas_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 		begin_round(&vegas->round, tp);
 }
 
-/* Back in the open state, what was measured is out of date. */
+/* Back in the open state, earlier measurements are out of date. */
 SEC("struct_ops/set_state")
 void BPF_PROG(vegas_set_state, struct sock *sk, __u8 new_state)
 {

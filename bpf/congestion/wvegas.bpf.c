@@ -4,7 +4,7 @@
  * the numbers of a connection's subflows add up to a constant: traffic moves to the paths with the least
  * queueing delay.
  *
- * Not loss-based growth: losses halve the window as Reno's, whatever the queues were. For plain TCP it is one
+ * Not loss-based growth: losses halve the window as in Reno, whatever the queues were. For plain TCP it is one
  * subflow with the whole constant. The twin of crates/mptune-core/src/congestion/wvegas.rs, which says how both
  * differ from the MPTCP fork's.
  */
@@ -13,10 +13,10 @@
 
 char _license[] SEC("license") = "Dual MIT/GPL";
 
-/* Segments the subflows together keep queued, and one of them at least. */
+/* Segments the subflows keep queued together, and the fewest for one of them. */
 #define TOTAL_ALPHA 10
 #define MIN_ALPHA 2
-/* Leave slow start above so many queued segments. */
+/* Leave slow start above this many queued segments. */
 #define GAMMA 1
 
 struct wvegas {
@@ -26,7 +26,7 @@ struct wvegas {
 	__u32 queueing; /* smallest queueing delay of a round since the queue was last drained, us; 0: none yet */
 };
 
-/* The own share of the segments to keep queued: own rate / sum of the rates. */
+/* This subflow's share of the segments to keep queued: own rate / sum of the rates. */
 static __always_inline __u32 share(const struct tcp_sock *tp, struct wvegas *wvegas)
 {
 	__u64 own = min(tp->snd_cwnd, MAX_WINDOW) << RATIO_SHIFT;
@@ -86,7 +86,7 @@ static __always_inline void adjust(struct tcp_sock *tp, struct wvegas *wvegas, _
 	settle(tp);
 }
 
-/* Everything but the base RTT begins anew. */
+/* Restarts everything but the base RTT. */
 static __always_inline void begin_anew(struct wvegas *wvegas, const struct tcp_sock *tp)
 {
 	begin_round(&wvegas->round, tp);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-/* Must be refused: a congestion control without the hook that answers a loss. */
+/* Must be refused: a congestion control without the hook that responds to a loss. */
 #include "kernel.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-/* Must be refused: a congestion control without the hook that takes back a reduction. */
+/* Must be refused: a congestion control without the hook that undoes a reduction. */
 #include "kernel.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* A congestion control compiled for the host, and a made-up connection to call its hooks on: for tests of its
- * arithmetic against the formulas (tests/linux/test_bpf_arithmetic.py). Not a TCP: it does what it is told.
+ * arithmetic against the formulas (tests/linux/test_bpf_arithmetic.py). Not a TCP: the test dictates
+ * everything.
  *
  *     cc -shared -DALGORITHM='"olia.bpf.c"' -DOPERATIONS=mptune_olia -I . -I ../../congestion host.c
  */
@@ -62,7 +63,7 @@ __u32 tcp_reno_undo_cwnd(struct sock *sk)
 	return tcp_sk(sk)->snd_cwnd;
 }
 
-/* A connection of so many subflows, all new; with none, the first socket is plain TCP. */
+/* A connection of this many subflows, all new; with none, the first socket is plain TCP. */
 void begin_connection(int subflows)
 {
 	struct list_head *last = &connection.conn_list;
@@ -90,7 +91,7 @@ void begin_connection(int subflows)
 	last->next = &connection.conn_list;
 }
 
-/* What the kernel knows of a subflow. */
+/* What the kernel knows about a subflow. */
 void set_window(int i, __u32 cwnd, __u32 ssthresh)
 {
 	sockets[i].snd_cwnd = cwnd;
