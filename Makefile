@@ -1,5 +1,5 @@
-# The commands of this repository. Each sets itself up: they need Python >= 3.11, Rust, a C compiler, make and git.
-# Nothing is installed outside this directory.
+# The commands of this repository. They need Python >= 3.11, Rust, a C compiler, make and git, and install everything else
+# themselves. Nothing is installed outside this directory.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -13,46 +13,66 @@ UV_FOUND := $(shell uv --version 2>/dev/null | cut -d' ' -f2)
 UV_LOCAL := .tools/uv-$(UV_PINNED)/bin/uv
 UV := $(shell printf '%s\n' $(UV_MINIMUM) $(or $(UV_FOUND),0) | sort -CV && echo uv || echo $(UV_LOCAL))
 
-# The certificates cargo and git trust too; SSL_CERT_FILE and the proxy variables go before, as everywhere.
+# Use the system certificates, as cargo and git do; SSL_CERT_FILE and the proxy variables still take precedence.
 export UV_SYSTEM_CERTS ?= 1
-# One interpreter for every cargo command: PyO3 compiles itself anew whenever it changes.
+# One interpreter for every cargo command: PyO3 recompiles itself whenever it changes.
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
-# A virtual environment of the caller's is not ours.
+# Ignore a virtual environment that the caller has activated.
 unexport VIRTUAL_ENV
 
 BIN := .venv/bin
 RESULTS := target/test-results
 
 .PHONY: help
-help:  ## this list
+help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-# uv sees a changed source, not a deleted library: hence the second half.
+# uv notices a changed source but not a deleted library: hence the second half.
 .PHONY: setup
-setup: $(filter-out uv,$(UV)) bpf  ## locked dependencies and the compiled core into .venv (rebuilt when Rust sources changed)
+setup: $(filter-out uv,$(UV)) bpf agent  ## install the locked dependencies and the compiled core into .venv (rebuilt when Rust sources change)
 	@$(UV) sync --locked $(if $(wildcard python/mptune/_core.*.so),,--reinstall-package mptune)
 
 .PHONY: bpf
-bpf:  ## the congestion controls that kernels lack, as BPF objects; needs clang and libbpf's headers
+bpf:  ## build congestion controls that kernels lack, as BPF objects; needs clang and libbpf's headers
 	@$(MAKE) --silent -C bpf
+
+# A file in the package: the same program runs on machines without Python.
+.PHONY: agent
+agent:  ## build mptune-agent, which runs on the measured machines, into the package
+	@cargo build --release --locked --quiet -p mptune-agent
+	@install -C -D -m 755 "$${CARGO_TARGET_DIR:-target}/release/mptune-agent" python/mptune/_bin/mptune-agent
+
+# BPF objects work on every kernel, so installing the wheel needs no clang.
+.PHONY: wheel
+wheel: setup  ## build a wheel in dist/ with the agent and the BPF programs; needs clang and libbpf's headers
+	@$(MAKE) --silent -C bpf needed
+	@rm -rf dist
+	$(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out dist
+	@inside=$$($(BIN)/python -m zipfile --list dist/*.whl); \
+	for file in _bin/mptune-agent $(patsubst %.c,bpf_objects/%.o,$(notdir $(wildcard bpf/congestion/*.bpf.c))); do \
+	  grep -q "^mptune/$$file " <<<"$$inside" || \
+	    { echo "$$file is not in the wheel"; exit 1; }; \
+	done; echo "dist: $$(cd dist && ls *.whl), with $(words $(wildcard bpf/congestion/*.bpf.c)) BPF programs"
 
 $(UV_LOCAL):
 	python3 -m venv .tools/uv-$(UV_PINNED)
 	.tools/uv-$(UV_PINNED)/bin/pip install --quiet --disable-pip-version-check uv==$(UV_PINNED)
 
 .PHONY: demo
-demo: setup  ## the main job on UNIS-HiN: 2 path managers x 6 congestion controls x 12 buffers; result in runs/demo
+demo: setup  ## run the main job on UNIS-HiN: 2 path managers x 6 congestion controls x 12 buffers; result in runs/demo
 	$(BIN)/mptune optimise scenarios/UNIS-HiN.toml --pm fullmesh,pcdc --cc reno,cubic,hybla,scalable,vegas,olia \
 	  --buffers 2.5:30:2.5 --runs 3 --duration 30s --out runs/demo --force
 
-# Both suites run even if the first fails; their summaries are repeated at the end.
+# Both suites run even if the first fails; at the end come their summaries and what was not tested.
 .PHONY: test
-test: setup  ## the tests of the Rust core and of the Python package
+test: setup  ## run the tests of the Rust core and of the Python package
 	@status=0; \
 	$(MAKE) test-rust || status=1; \
 	$(MAKE) test-python || status=1; \
 	echo; echo "cargo test:"; grep -h '^test result:' $(RESULTS)/cargo.txt || echo "no result"; \
 	echo "pytest:"; grep -E '^(=+ )?([0-9]+ [a-z]+,? ?)+ in ' $(RESULTS)/pytest.txt || echo "no result"; \
+	grep -A99 '^Repetitions needed: ' $(RESULTS)/pytest.txt | grep -E '^(Repetitions|  [0-9]+ x) ' || true; \
+	grep '^Not tested here: ' $(RESULTS)/pytest.txt || true; \
 	exit $$status
 
 .PHONY: test-rust
@@ -67,25 +87,25 @@ $(RESULTS):
 	@mkdir -p $@
 
 .PHONY: conformance
-conformance: setup  ## every test that answers to a document, and what each congestion control does about the multipath rules
+conformance: setup  ## run the tests of RFCs, drafts and kernel files; show how congestion controls follow the multipath rules
 	@$(BIN)/python benchmarks/conformance.py $(OPTIONS)
 
-# Random networks, algorithms, buffers and outages until the time is over; a finding ends it and is kept as a test case.
+# Random networks, algorithms, buffers and outages until the time is up; a failure ends it and is kept as a test case.
 FUZZ_MINUTES := 20
 .PHONY: fuzz
-fuzz:  ## random trials of the simulator for FUZZ_MINUTES (20)
+fuzz:  ## run random trials of the simulator for FUZZ_MINUTES (20)
 	@end=$$((SECONDS + 60 * $(FUZZ_MINUTES))); rounds=0; \
 	while [ $$SECONDS -lt $$end ]; do \
 	  PROPTEST_CASES=20000 cargo test --release --locked --quiet -p mptune-core --test properties; rounds=$$((rounds + 1)); \
-	done; echo "$$rounds rounds of 20000 random trials of each property, no finding"
+	done; echo "$$rounds rounds of 20000 random trials of each property, no failure"
 
-# The short form of this test, 6 kills, is among the tests.
+# make test includes a short form with 6 kills.
 .PHONY: kill-test
-kill-test: setup  ## a campaign killed 60 times at random moments; no finished trial lost or doubled
+kill-test: setup  ## kill a campaign 60 times at random moments: no finished trial is lost or repeated
 	MPTUNE_KILLS=60 $(BIN)/pytest tests/cli/test_campaign.py -k killed
 
 .PHONY: lint
-lint: setup  ## formatting, lints and types of both languages, changing nothing
+lint: setup  ## check formatting, lints and types of both languages; changes nothing
 	@$(MAKE) --keep-going lint-python lint-types lint-rust-format lint-rust
 
 .PHONY: lint-python lint-types lint-rust-format lint-rust
@@ -107,11 +127,11 @@ format: setup  ## format both languages and apply ruff's safe fixes
 	cargo fmt --all
 
 .PHONY: bench
-bench: setup  ## every benchmark in benchmarks/: a table each, and JSON beside it
+bench: setup  ## run every benchmark in benchmarks/; each prints a table and writes JSON next to it
 	@for file in benchmarks/[!_]*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
 
 .PHONY: clean
-clean:  ## remove what was built and installed here; runs/ stays
+clean:  ## remove everything built and installed here, except runs/
 	rm -rf .venv .tools target dist .pytest_cache .mypy_cache .ruff_cache .hypothesis python/mptune/_core.*.so \
-	  python/mptune/bpf_objects
+	  python/mptune/bpf_objects python/mptune/_bin
 	find python tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
