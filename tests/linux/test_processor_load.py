@@ -8,12 +8,15 @@ import pytest
 from mptune.linux.processor_load import Gate, Load, Waiting
 
 
-def entered(gate, *, alone=False):
+RATE = 10**7
+
+
+def entered(gate, *, rate_bps=RATE, alone=False):
     """A thread that enters; events for having entered and for leaving."""
     inside, leave = threading.Event(), threading.Event()
 
     def run():
-        with gate.admitted(alone=alone):
+        with gate.admitted(rate_bps, alone=alone):
             inside.set()
             leave.wait(20)
 
@@ -29,7 +32,7 @@ def entered(gate, *, alone=False):
 
 def test_one_trial_at_a_time_until_their_need_is_known():
     gate = Gate(cores=64)
-    with gate.admitted():
+    with gate.admitted(RATE):
         inside, finish = entered(gate)
         assert not inside.wait(0.05)
     assert inside.wait(20)
@@ -39,19 +42,34 @@ def test_one_trial_at_a_time_until_their_need_is_known():
 @pytest.mark.parametrize(("cores", "fits"), [(4, True), (3, False)])
 def test_two_fit_if_they_need_half_of_the_processors(cores, fits):
     gate = Gate(cores=cores)
-    gate.learn(0.3)
-    gate.learn(1.0)
-    gate.learn(0.1)  # the most demanding one counts
-    with gate.admitted():
+    gate.learn(RATE, 0.3)
+    gate.learn(RATE, 1.0)
+    gate.learn(RATE, 0.1)  # the most demanding one counts
+    with gate.admitted(RATE):
         inside, finish = entered(gate)
+        assert inside.wait(20 if fits else 0.05) is fits
+    finish()
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "fits"),
+    [(RATE // 10, True), (RATE, True), (5 * RATE, True), (10 * RATE, False), (20 * RATE, False), (21 * RATE, False)],
+)
+def test_the_need_is_that_of_trials_of_no_higher_rate(rate_bps, fits):
+    """A demanding trial over fast links does not make trials over slow ones wait; an unknown rate waits."""
+    gate = Gate(cores=2)
+    gate.learn(RATE, 0.1)
+    gate.learn(10 * RATE, 0.95)
+    with gate.admitted(RATE):
+        inside, finish = entered(gate, rate_bps=rate_bps)
         assert inside.wait(20 if fits else 0.05) is fits
     finish()
 
 
 def test_one_alone_waits_for_the_others_and_keeps_them_out():
     gate = Gate(cores=64)
-    gate.learn(0.01)
-    with gate.admitted():
+    gate.learn(RATE, 0.01)
+    with gate.admitted(RATE):
         alone, finish_alone = entered(gate, alone=True)
         assert not alone.wait(0.05)
     assert alone.wait(20)
@@ -67,25 +85,25 @@ def test_a_closed_gate_sends_away_who_waits_and_who_comes_later():
     sent_away = threading.Event()
 
     def wait():
-        with pytest.raises(KeyboardInterrupt), gate.admitted():
+        with pytest.raises(KeyboardInterrupt), gate.admitted(RATE):
             pass
         sent_away.set()
 
-    with gate.admitted():
+    with gate.admitted(RATE):
         waiting = threading.Thread(target=wait)
         waiting.start()
         gate.close()
         assert sent_away.wait(20)
         waiting.join(20)
-    with pytest.raises(KeyboardInterrupt), gate.admitted():
+    with pytest.raises(KeyboardInterrupt), gate.admitted(RATE):
         pass
 
 
 def test_a_trial_that_dies_leaves_its_place():
     gate = Gate(cores=1)
-    with pytest.raises(RuntimeError, match="on purpose"), gate.admitted():
+    with pytest.raises(RuntimeError, match="on purpose"), gate.admitted(RATE):
         raise RuntimeError("on purpose")
-    with gate.admitted():
+    with gate.admitted(RATE):
         pass
 
 

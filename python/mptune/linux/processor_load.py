@@ -13,6 +13,9 @@ from typing import NamedTuple, Self
 #: Share of all processors that parallel trials may be expected to use.
 _SHARE = 0.5
 
+#: A trial of more than this many times the highest rate so far may need more than any of them did.
+_KNOWN_TO = 2
+
 
 class Load(NamedTuple):
     """Processor time of the whole machine since boot, in the kernel's ticks (proc_stat(5))."""
@@ -60,38 +63,47 @@ class Waiting:
 class Gate:
     """Admits trials: first one, and more once it is known that the processors can take them.
 
+    What a trial needs depends on its network's rate, so it is predicted from earlier trials of lower or equal
+    rate; from those of higher rate if there are no others.
+
     Parameters
     ----------
     cores : number of processors.
     """
 
     def __init__(self, cores: int | None = None) -> None:
-        self._cores = cores or len(os.sched_getaffinity(0))
-        self._need: float | None = None
-        self._inside = 0
+        self._share = _SHARE * (cores or len(os.sched_getaffinity(0)))
+        self._seen: dict[int, float] = {}
+        self._inside: list[float] = []
         self._alone = False
         self._closed = False
         self._changed = threading.Condition()
 
     @contextmanager
-    def admitted(self, *, alone: bool = False) -> Iterator[None]:
+    def admitted(self, rate_bps: int, *, alone: bool = False) -> Iterator[None]:
         """Wait until a trial can run, and keep its place; `alone` waits until no other is running.
+
+        Parameters
+        ----------
+        rate_bps : of all its paths together.
 
         Raises
         ------
         KeyboardInterrupt : the gate is closed, possibly while waiting.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._fits(alone))
+            self._changed.wait_for(lambda: self._closed or self._fits(rate_bps, alone))
             if self._closed:
                 raise KeyboardInterrupt
-            self._inside += 1
+            need = self._need(rate_bps)
+            need = self._share if need is None else need
+            self._inside.append(need)
             self._alone = alone
         try:
             yield
         finally:
             with self._changed:
-                self._inside -= 1
+                self._inside.remove(need)
                 self._alone = False
                 self._changed.notify_all()
 
@@ -106,15 +118,23 @@ class Gate:
         """No more trials are admitted."""
         return self._closed
 
-    def learn(self, cores: float) -> None:
-        """Note how many processors a trial used on average; the most demanding trial counts."""
+    def learn(self, rate_bps: int, cores: float) -> None:
+        """Note how many processors a trial used on average; of trials of one rate the most demanding counts."""
         with self._changed:
-            self._need = max(self._need or 0.0, cores)
+            self._seen[rate_bps] = max(self._seen.get(rate_bps, 0.0), cores)
             self._changed.notify_all()
 
-    def _fits(self, alone: bool) -> bool:
-        if self._inside == 0:
+    def _need(self, rate_bps: int) -> float | None:
+        """Processors that a trial is expected to use; None if nothing is known."""
+        if not self._seen or rate_bps > _KNOWN_TO * max(self._seen):
+            return None
+        slower = [cores for rate, cores in self._seen.items() if rate <= rate_bps]
+        return max(slower) if slower else min(self._seen.values())
+
+    def _fits(self, rate_bps: int, alone: bool) -> bool:
+        if not self._inside:
             return True
-        if alone or self._alone or self._need is None:
+        need = self._need(rate_bps)
+        if alone or self._alone or need is None:
             return False
-        return (self._inside + 1) * self._need <= _SHARE * self._cores
+        return sum(self._inside) + need <= self._share

@@ -61,12 +61,13 @@ class NamespacesTestbed:
         KeyboardInterrupt : Ctrl-C, or `interrupt` from another thread.
         """
         self.check(trial)
-        with self._gate.admitted():
-            observation = self._measure(trial)
+        rate_bps = sum(path.rate_bps for path in trial.topology.paths)
+        with self._gate.admitted(rate_bps):
+            observation = self._measure(trial, rate_bps)
         if "overloaded" not in observation.metadata:
             return observation
-        with self._gate.admitted(alone=True):
-            again = self._measure(trial)
+        with self._gate.admitted(rate_bps, alone=True):
+            again = self._measure(trial, rate_bps)
         again.metadata["repeated"] = 1
         return again
 
@@ -77,7 +78,7 @@ class NamespacesTestbed:
         """
         self._gate.close()
 
-    def _measure(self, trial: Trial) -> Observation:
+    def _measure(self, trial: Trial, rate_bps: int) -> Observation:
         from mptune.linux import bpf, kernel_trial
         from mptune.linux.processor_load import Load
 
@@ -86,5 +87,5 @@ class NamespacesTestbed:
             before = Load.now()
             outcome = kernel_trial.run(plan, lambda: self._gate.closed)
             busy = before.share_until(Load.now())
-        self._gate.learn(sum(_kernel_observation.processor_shares(outcome).values()))
+        self._gate.learn(rate_bps, sum(_kernel_observation.processor_shares(outcome).values()))
         return _kernel_observation.observe(trial, plan, outcome, busy)
