@@ -29,7 +29,8 @@ from mptune.measuring.records import PlannedTrial
 from mptune.measuring.runner import TrialRunner
 from mptune.statistics import quantile
 from mptune.store import Campaign, Store, create, open_store
-from mptune.testbeds import LINUX, Observation, Trial
+from mptune.testbeds import Observation, Trial
+from mptune.testbeds.stacks import STACKS
 from mptune.testbeds import create as testbed
 from mptune.testbeds.namespaces import stall_ns
 from mptune.topology import Topology, load
@@ -107,13 +108,9 @@ def cases(topology: Topology, asked: argparse.Namespace) -> Iterator[Case]:
 
 
 def planned(trials: Sequence[Trial]) -> tuple[PlannedTrial, ...]:
-    """Runs of a configuration on the kernel.
-
-    It has its own accounting alone. Without one a trial is found in the store, whatever the simulator's is.
-    """
+    """Runs of a configuration on the kernel."""
     return tuple(
-        PlannedTrial(purpose="sweep", run=run, trial=msgspec.structs.replace(one, accounting="payload"))
-        for run, one in enumerate(trials)
+        PlannedTrial(purpose="sweep", run=run, trial=one) for run, one in enumerate(trials)
     )
 
 
@@ -213,7 +210,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--simulated-runs", type=int, help="runs in the simulator, if different")
     parser.add_argument("--duration", type=float, default=10.0, help="duration of a saturated trial, seconds")
-    parser.add_argument("--accounting", default=LINUX["accounting"], help="the simulator's: payload or linux")
+    parser.add_argument("--accounting", default=STACKS["linux"].accounting, help="the simulator's: payload or linux")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fresh", action="store_true", help="measure the kernel again")
     parser.add_argument("--only", action="append", help="only networks with this name; repeat")

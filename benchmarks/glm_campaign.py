@@ -13,6 +13,8 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from _measure import RESULTS, write
 from mptune.cli import _fit_tables
 from mptune.cli._common import console
@@ -23,6 +25,7 @@ from mptune.measuring.progress import Reporter
 from mptune.measuring.running import run_trials
 from mptune.measuring.seeds import seed_for
 from mptune.testbeds import Trial, create
+from mptune.testbeds.stacks import STACKS
 from mptune.topology import Topology, load
 
 CCS = ("cubic", "hybla", "olia", "reno", "scalable", "vegas")
@@ -54,6 +57,7 @@ def trials(
             initial_path=label,
             duration_ns=round(duration_s * 1e9),
             seed=seed_for(seed, name, number),
+            **msgspec.structs.asdict(STACKS["v0.9x"]),
         )
         for number, (buffer, cc, label) in enumerate(settings)
     ]

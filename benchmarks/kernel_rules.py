@@ -226,7 +226,6 @@ def _simulate(
         cc=cc,
         scheduler=scheduler,
         buffer_bytes=BUFFER_BYTES,
-        accounting="linux",
         seed=seed,
         duration_ns=round(asked.duration * 1e9),
     )

@@ -78,7 +78,6 @@ def trials(case: Case, asked: argparse.Namespace, runs: int) -> list[Trial]:
             pm="fullmesh" if case.active is None else "pcdc",
             pm_options={} if case.active is None else {"active": case.active},
             cc=case.cc,
-            scheduler="kernel",
             buffer_bytes=BUFFER_BYTES,
             seed=seed_for(asked.seed, "sweep", run),
             duration_ns=round(asked.duration * 1e9),

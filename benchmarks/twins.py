@@ -25,7 +25,7 @@ from mptune.measuring.progress import Reporter
 from mptune.measuring.records import PlannedTrial
 from mptune.measuring.runner import TrialRunner
 from mptune.store import Campaign, Store, create, open_store
-from mptune.testbeds import Observation, as_linux
+from mptune.testbeds import Observation
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
 
@@ -126,7 +126,7 @@ def pair(case: Case, kernel: Sequence[Observation | None]) -> Pair | None:
     if not both:
         return None
     bed = testbed("simulated")
-    original = [bed.run(as_linux(one)) for one, _ in both]
+    original = [bed.run(one) for one, _ in both]
     twin = [found for _, found in both]
     simulated_bps, kernel_bps = (
         statistics.mean(one.throughput_bps for one in side) for side in (original, twin)

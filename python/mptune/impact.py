@@ -32,6 +32,7 @@ from mptune.options.buffers import BUFFER
 from mptune.options.trials import Seed
 from mptune.statistics import Summary, summarise
 from mptune.testbeds import BIN_NS, Observation, ScriptedAction, Trial
+from mptune.testbeds.stacks import DEFAULT_STACK, STACKS, Stack
 from mptune.topology import Topology
 
 #: If the impact factors add up to more than this, they do not measure shares of the throughput.
@@ -179,6 +180,7 @@ def measure_impact(
     ccs: Sequence[str],
     options: ImpactOptions,
     *,
+    stack: Stack = STACKS[DEFAULT_STACK],
     progress: Advance | None = None,
 ) -> tuple[list[Impact], list[Record]]:
     """Impact factors under each congestion control, and the trials they come from.
@@ -192,12 +194,14 @@ def measure_impact(
     def reduce(one: PlannedTrial, observation: Observation) -> Record:
         return _record(one, observation, options)
 
-    records = runner.measure(_plan(topology, ccs, options), reduce=reduce, progress=progress)
+    records = runner.measure(_plan(topology, ccs, options, stack), reduce=reduce, progress=progress)
     by_cc = {cc: [one for one in records if one.cc == cc] for cc in ccs}
     return [_impact(topology, cc, by_cc[cc], options.zero) for cc in ccs], records
 
 
-def _plan(topology: Topology, ccs: Sequence[str], options: ImpactOptions) -> list[PlannedTrial]:
+def _plan(
+    topology: Topology, ccs: Sequence[str], options: ImpactOptions, stack: Stack
+) -> list[PlannedTrial]:
     """Trials of every congestion control, withdrawn subflow and run.
 
     All withdrawals of one run share its seed and therefore the first window, so they have the same
@@ -216,6 +220,7 @@ def _plan(topology: Topology, ccs: Sequence[str], options: ImpactOptions) -> lis
                 duration_ns=2 * options.window_ns,
                 script=(ScriptedAction(at_ns=options.window_ns, path=path.label, action="standby"),),
                 seed=seed_for(options.seed, "impact", run),
+                **msgspec.structs.asdict(stack),
             ),
         )
         for cc in ccs

@@ -10,6 +10,7 @@ import pytest
 from mptune.campaign.definition import SweepOptions, check, from_settings, read_definition
 from mptune.errors import InputError
 from mptune.impact import SubflowSets
+from mptune.testbeds.stacks import STACKS, VERSION_0_1, Stack
 from mptune.topology import load
 
 
@@ -52,6 +53,7 @@ def test_a_main_job_of_0_1_is_read() -> None:
     check(found)
     options: Any = found.options
     assert (options.confirm_runs, options.impact.buffer_bytes, options.sacrifice) == (4, 16384, 0.05)
+    assert options.stack.chosen() == VERSION_0_1
     assert from_settings(found.settings()) == found
 
 
@@ -61,6 +63,39 @@ def test_a_sweep_of_0_1_goes_on_as_it_began() -> None:
     options = from_settings(settings("sweep", every_ns=None, for_ns=None, **empty)).options
     assert isinstance(options, SweepOptions) and options.impact is None
     assert all(one.active is None for one in options.configurations({}))
+
+
+def test_a_campaign_file_chooses_the_stack_or_makes_it_a_factor(tmp_path: Path) -> None:
+    text = """
+topology = "UiT-HAW"
+kind = "sweep"
+{stack}
+[factors]
+pm = ["fullmesh"]
+cc = ["reno"]
+buffers = [1]
+{factors}
+[transport]
+tso = true
+"""
+    file = tmp_path / "campaign.toml"
+
+    def stacks(stack: str, factors: str) -> list[Stack]:
+        file.write_text(text.format(stack=stack, factors=factors))
+        options = read_definition(file).options
+        assert isinstance(options, SweepOptions)
+        return [one.stack for one in options.configurations({})]
+
+    linux, papers = (msgspec.structs.replace(STACKS[name], tso=True) for name in ("linux", "v0.9x"))
+    assert stacks("", "") == [linux]
+    assert stacks('stack = "v0.9x"', "") == [papers]
+    assert stacks("", 'stack = ["linux", "v0.9x"]') == [linux, papers]
+    ecf = msgspec.structs.replace(papers, scheduler="ecf")
+    assert stacks('stack = "v0.9x"', 'scheduler = ["minrtt", "ecf"]') == [papers, ecf]
+    with pytest.raises(InputError, match=r"factors.stack: expected either one stack or several"):
+        stacks('stack = "v0.9x"', 'stack = ["linux"]')
+    with pytest.raises(InputError, match=r"transport.tso: expected off, the only one"):
+        stacks('testbed = "namespaces"', "")
 
 
 def test_a_new_sweep_of_pcdc_needs_its_sets_or_how_to_measure_them() -> None:

@@ -415,6 +415,8 @@ def test_a_bad_sweep_is_refused_in_one_line(
             '[repeat]\nevery = "1h"\nfor = "1d"\n[impact]',
             'repeat: expected only with kind = "sweep"',
         ),
+        ('name = "short"', 'stack = "bsd"', "stack: expected one of linux, v0.9x, found 'bsd'"),
+        ("[factors]", '[transport]\ntso = 1\n[factors]', "transport.tso: expected true or false"),
         ("[factors]", '[factors]\nscheduler = ["minrtt"]', "factors.scheduler: expected only with"),
     ],
 )

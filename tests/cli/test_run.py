@@ -18,7 +18,7 @@ def run(*arguments):
 
 def test_json_has_the_shape_that_tools_read():
     result = json.loads(run("--json", "--cc", "reno", "--buffer", "1MiB", "--seed", "7").stdout)
-    assert (result["pm"], result["cc"], result["scheduler"]) == ("fullmesh", "reno", "minrtt")
+    assert (result["pm"], result["cc"], result["scheduler"]) == ("fullmesh", "reno", "kernel")
     assert (result["seed"], result["testbed"], result["buffer_bytes"]) == (7, "simulated", 1 << 20)
     assert {subflow["path"] for subflow in result["subflows"]} == {"P-D", "T-D"}
     series = result["series"]
@@ -86,6 +86,14 @@ def test_options_of_the_path_manager_reach_it():
     assert roles == {"1KiB,1KiB": 2, "64KiB,64KiB": 1}
 
 
+def test_the_stack_is_chosen_by_name_and_its_members_may_differ():
+    papers = json.loads(run("--json", "--stack", "v0.9x").stdout)
+    assert (papers["stack"], papers["scheduler"]) == ("v0.9x", "minrtt")
+    plain = json.loads(run("--json", "--stack", "v0.9x", "--no-opportunistic", "--mss", "1000").stdout)
+    assert plain["stack"] == "v0.9x with opportunistic off, mss 1000"
+    assert json.loads(run("--json").stdout)["stack"] == "linux"
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -111,6 +119,13 @@ def test_options_of_the_path_manager_reach_it():
         (["--pm", "pcdc", "--active", "P-X"], "--active: expected a path of UiT-HAW (P-D, T-D)"),
         (["--initial-path", "X-D"], "--initial-path: expected a path of UiT-HAW (P-D, T-D)"),
         (["--testbed", "moon"], "--testbed: "),
+        (["--stack", "bsd"], "--stack: expected one of linux, v0.9x, found 'bsd'"),
+        (["--mss", "20"], "--mss: expected 64 to 8960, found 20"),
+        (
+            ["--stack", "v0.9x", "--testbed", "namespaces"],
+            "--stack: expected linux, the only one of the testbed namespaces, found v0.9x",
+        ),
+        (["--tso", "--testbed", "namespaces"], "--tso: expected off, the only one of the testbed namespaces"),
         (["--seed", "-1"], "--seed"),
     ],
 )

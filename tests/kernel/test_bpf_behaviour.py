@@ -69,7 +69,6 @@ def trial(topology: Topology, cc: str, seconds: float, buffer_bytes: int) -> Tri
         topology=topology,
         pm="fullmesh",
         cc=cc,
-        scheduler="kernel",
         buffer_bytes=buffer_bytes,
         seed=1,
         duration_ns=round(seconds * SECOND),

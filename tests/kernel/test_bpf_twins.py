@@ -101,9 +101,7 @@ def trial(network: Topology, cc: str, seed: int) -> Trial:
         topology=network,
         pm="fullmesh",
         cc=cc,
-        scheduler="kernel",
         buffer_bytes=BUFFER_BYTES,
-        accounting="linux",
         seed=seed,
         duration_ns=DURATION_NS,
     )

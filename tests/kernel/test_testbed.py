@@ -20,6 +20,7 @@ from mptune.linux.sandbox import leftovers
 from mptune.linux.sandbox.netlink import inside
 from mptune.measuring.running import run_trials
 from mptune.testbeds import BIN_NS, ScriptedAction, Trial
+from mptune.testbeds.stacks import STACKS
 from tests.plugins.needs import Thing, lack
 
 pytestmark = pytest.mark.usefixtures("testbed")
@@ -246,6 +247,8 @@ def test_what_the_kernel_cannot_do_is_refused(testbed, trial):
         testbed.run(trial(scheduler="blest"))
     with pytest.raises(InputError, match="--opportunistic"):
         testbed.run(trial(opportunistic=True))
+    with pytest.raises(InputError, match="--stack: expected linux, the only one of the testbed namespaces"):
+        testbed.run(trial(**msgspec.structs.asdict(STACKS["v0.9x"])))
     with pytest.raises(InputError, match=r"initial path.*W-X, N-X.*found 'Z-Z'"):
         testbed.run(trial(initial_path="Z-Z"))
 

@@ -21,6 +21,7 @@ from mptune.store.directory import (
     write_json,
     write_observations,
 )
+from mptune.testbeds.stacks import STACKS
 from mptune.topology import Topology
 
 NOW = datetime(2024, 5, 17, 12, 30, 0)
@@ -132,7 +133,13 @@ def test_whatever_was_varied_has_a_column(network: Topology, fake_testbed: Any, 
     """Also what a store gives back of trials that an earlier process measured."""
     configurations = [
         Configuration(pm="fullmesh", cc="reno", buffer_bytes=2**20),
-        Configuration(pm="fullmesh", cc="reno", buffer_bytes=2**20, initial_path="B-X", scheduler="ecf"),
+        Configuration(
+            pm="fullmesh",
+            cc="reno",
+            buffer_bytes=2**20,
+            initial_path="B-X",
+            stack=msgspec.structs.replace(STACKS["v0.9x"], scheduler="ecf"),
+        ),
         Configuration(
             pm="pcdc",
             cc="reno",
@@ -143,7 +150,7 @@ def test_whatever_was_varied_has_a_column(network: Topology, fake_testbed: Any, 
     ]
     planned = plan_trials(network, configurations, purpose="sweep", runs=1, duration_ns=10**9, base_seed=1)
     options = planned[2].trial.pm_options | {"class_bytes": [1024, 4096]}
-    trial = msgspec.structs.replace(planned[2].trial, accounting="linux", pm_options=options)
+    trial = msgspec.structs.replace(planned[2].trial, accounting="payload", pm_options=options)
     planned[2] = msgspec.structs.replace(planned[2], trial=trial, round=2)
     fake_testbed.completes = 2_500_000_000
     with create(tmp_path / "s", Campaign(name="x", settings={}, environment={})) as store:
@@ -158,10 +165,12 @@ def test_whatever_was_varied_has_a_column(network: Topology, fake_testbed: Any, 
         "completion_s,initial_path,scheduler,transfer_bytes,accounting,"
     )
     first, second, third = csv.DictReader(text.splitlines())
-    assert (first["initial_path"], first["scheduler"], first["accounting"]) == ("", "minrtt", "payload")
+    assert (first["initial_path"], first["scheduler"], first["accounting"]) == ("", "kernel", "linux")
     assert (second["initial_path"], second["scheduler"], second["transfer_bytes"]) == ("B-X", "ecf", "")
     assert (third["round"], third["transfer_bytes"], third["completion_s"]) == ("2", "4096", "2.5")
-    assert (third["accounting"], third["active"], third["class_bytes"]) == ("linux", "A-X B-X", "1024 4096")
+    stacks = [one["stack"] for one in (first, second, third)]
+    assert stacks == ["linux", "v0.9x with scheduler ecf", "linux with accounting payload"]
+    assert (third["accounting"], third["active"], third["class_bytes"]) == ("payload", "A-X B-X", "1024 4096")
     assert (third["rtt_ns"], first["completion_s"], first["class_bytes"]) == ("A-X=7 B-X=9", "", "")
 
 

@@ -18,6 +18,7 @@ from mptune.measuring.records import PlannedTrial
 from mptune.measuring.runner import TrialRunner
 from mptune.store import Campaign, create, open_store
 from mptune.testbeds import Observation, Trial
+from mptune.testbeds.stacks import VERSION_0_1
 from mptune.topology import Topology
 
 CAMPAIGN = Campaign(name="test", settings={"runs": 3}, environment={})
@@ -124,6 +125,7 @@ def test_trials_of_version_0_1_keep_their_keys(network: Topology, tmp_path: Path
                 buffer_bytes=2**20,
                 pm_options={"active": ("B-X", "A-X"), "standby_order": ("C-X",)},
                 initial_path="A-X",
+                stack=VERSION_0_1,
             )
         ],
         purpose="sweep",

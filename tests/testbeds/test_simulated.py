@@ -165,7 +165,7 @@ def test_background_connections_are_observed_and_take_their_share(testbed, netwo
 
 def test_linux_accounting_is_another_measure_of_a_buffer(testbed, network):
     def throughput(accounting: str) -> float:
-        limited = trial(network, buffer_bytes=64 << 10, scheduler="kernel", accounting=accounting)
+        limited = trial(network, buffer_bytes=64 << 10, accounting=accounting)
         return float(testbed.run(limited).throughput_bps)
 
     assert throughput("linux") != throughput("payload")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from mptune import testbeds
 from mptune.campaign.optimise import OptimiseOptions, configuration, withdrawals
@@ -18,6 +19,7 @@ from mptune.impact import ImpactOptions, SubflowSets
 from mptune.measuring.planning import Configuration
 from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, in_file, time
 from mptune.options.path_managers import PathManagerOptions
+from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
     Buffers,
     Ccs,
@@ -28,11 +30,13 @@ from mptune.options.trials import (
     Runs,
     Schedulers,
     Seed,
+    StackNames,
     Testbed,
     Transfers,
     check_labels,
 )
 from mptune.tables import read_toml
+from mptune.testbeds.stacks import DEFAULT_STACK, VERSION_0_1, Stack
 from mptune.topology import Topology, load
 
 #: Rounds of a repeated campaign beyond this are a typo.
@@ -53,7 +57,8 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     Attributes
     ----------
     buffers : bytes, ascending.
-    initial_paths, schedulers : empty leaves it at the topology's path and at minrtt.
+    initial_paths : empty leaves it at the topology's path.
+    stacks, schedulers : empty leaves them at `stack`.
     transfers : bytes; empty is a saturated sender for `duration_ns`.
     pm_options : of the path managers, whatever the congestion control; PCDC's sets may be among them.
     impact : how PCDC's sets are measured; None where they are given, or where PCDC is not swept.
@@ -67,6 +72,8 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     duration_ns: Duration = 30_000_000_000
     seed: Seed = 1
     initial_paths: InitialPaths = ()
+    stack: StackOptions = StackOptions()
+    stacks: StackNames = ()
     schedulers: Schedulers = ()
     transfers: Transfers = ()
     pm_options: PathManagerOptions = PathManagerOptions()
@@ -79,6 +86,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
         for name, pm in self.pm_options.unused(self.pms):
             yield f"pm_options.{name}", f"expected only with the path manager {pm}"
         yield from self._conflicts_of_sets()
+        yield from self._conflicts_of_stacks()
         every, lasting = self.every_ns, self.for_ns
         if (every is None) != (lasting is None):
             yield (
@@ -87,6 +95,27 @@ class SweepOptions(Options, frozen=True, kw_only=True):
             )
         if every is not None and lasting is not None and not every <= lasting <= every * _MAX_ROUNDS:
             yield "every_ns", f"expected an interval that fits 1 to {_MAX_ROUNDS} times into the whole"
+
+    def _conflicts_of_stacks(self) -> Iterator[tuple[str, str]]:
+        """A stack or a scheduler is one for all, or a factor."""
+        if self.stacks and self.stack.stack != DEFAULT_STACK:
+            yield "stacks", "expected either one stack or several as a factor, found both"
+        if self.schedulers and self.stack.scheduler is not None:
+            yield "schedulers", "expected either one scheduler or several as a factor, found both"
+        if self.impact is not None and len(self.transports) > 1:
+            yield (
+                "stacks" if self.stacks else "schedulers",
+                "expected one where the sets of pcdc are measured: give the sets ([pcdc]), or one campaign each",
+            )
+
+    @property
+    def transports(self) -> list[Stack]:
+        """Every stack with every scheduler."""
+        return [
+            self.stack.chosen(name) if scheduler is None else replace(self.stack.chosen(name), scheduler=scheduler)
+            for name in self.stacks or (None,)
+            for scheduler in self.schedulers or (None,)
+        ]
 
     def _conflicts_of_sets(self) -> Iterator[tuple[str, str]]:
         """PCDC has its sets from one place, and they do not overlap."""
@@ -120,7 +149,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
             impact = ImpactOptions()
         if impact is not None:
             impact = withdrawals(impact, self.buffers, self.seed)
-        return msgspec.structs.replace(self, impact=impact)
+        return replace(self, impact=impact)
 
     @property
     def rounds(self) -> int:
@@ -145,14 +174,14 @@ class SweepOptions(Options, frozen=True, kw_only=True):
                 sets,
                 pm_options=self.pm_options.of(pm),
                 initial_path=path,
-                scheduler=scheduler,
+                stack=stack,
                 transfer_bytes=transfer,
             )
-            for pm, cc, path, scheduler, transfer, size in itertools.product(
+            for pm, cc, path, stack, transfer, size in itertools.product(
                 self.pms,
                 self.ccs,
                 self.initial_paths or (None,),
-                self.schedulers or ("minrtt",),
+                self.transports,
                 self.transfers or (None,),
                 self.buffers,
             )
@@ -185,11 +214,14 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
 
 def from_settings(settings: dict[str, Any]) -> Definition:
     """The definition that `Definition.settings` was made from, in this version or an earlier one."""
+    options = dict(settings["options"])
+    if "stack" not in options and testbeds.only_stack(settings["testbed"]) is None:
+        options["stack"] = msgspec.structs.asdict(VERSION_0_1)
     return Definition(
         name=settings["name"],
         topology=msgspec.convert(settings["topology"], Topology),
         testbed=settings["testbed"],
-        options=msgspec.convert(settings["options"], KINDS[settings["kind"]]),
+        options=msgspec.convert(options, KINDS[settings["kind"]]),
     )
 
 
@@ -200,8 +232,9 @@ def check(definition: Definition, place: Place = by_flag) -> None:
     ------
     InputError : naming the option where it was written.
     """
-    testbeds.create(definition.testbed)
     definition.options.check(place)
+    definition.options.stack.check_on(definition.testbed, place)
+    testbeds.create(definition.testbed)
     check_labels(definition.options, definition.topology, place)
 
 

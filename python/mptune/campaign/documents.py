@@ -57,6 +57,7 @@ def result_document(result: Result) -> dict[str, Any]:
     return document(
         {
             "topology": None if result.topology is None else result.topology.name,
+            "stack": result.stack or None,
             "opm": optimum.pm,
             "occ": optimum.cc,
             "obs_mib": optimum.buffer_mib,

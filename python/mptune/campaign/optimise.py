@@ -26,8 +26,10 @@ from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
 from mptune.options import Option, count
+from mptune.options.stacks import StackOptions
 from mptune.options.trials import Buffers, Ccs, Duration, Pms, Runs
 from mptune.response import Combination, Response
+from mptune.testbeds import stack_title
 from mptune.topology import Topology
 from mptune.units import MIB
 
@@ -52,6 +54,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     buffers: Buffers = BUFFERS
     runs: Runs = 9
     duration_ns: Duration = 30_000_000_000
+    stack: StackOptions = StackOptions()
     impact: ImpactOptions = ImpactOptions()
     confirm_runs: Annotated[
         int,
@@ -85,6 +88,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     name : of the topology, or of the file of measurements.
+    stack : whose MPTCP was measured, in words; empty if it is unknown.
     decision : its optimum is the model's prediction; the buffer to use is `buffer_bytes`.
     buffer_bytes : OBS, rounded up to whole KiB.
     topology : None if only measurements were given.
@@ -102,6 +106,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     points: tuple[SweepPoint, ...]
     warnings: tuple[str, ...]
     topology: Topology | None = None
+    stack: str = ""
     impacts: tuple[Impact, ...] = ()
     subflows: tuple[str, ...] = ()
     confirmation: Confirmation | None = None
@@ -155,6 +160,7 @@ def optimise(
         buffer_bytes=confirmation.recommended.buffer_bytes,
         points=points,
         topology=topology,
+        stack=stack_title(runner.testbed.name, msgspec.structs.asdict(options.stack.chosen())),
         impacts=tuple(impacts),
         subflows=_subflows(topology, confirmation),
         confirmation=confirmation,
@@ -188,6 +194,7 @@ class _Job(NamedTuple):
                 self.runner,
                 self.options.ccs,
                 self.options.impact,
+                stack=self.options.stack.chosen(),
                 progress=progress,
             )
 
@@ -197,7 +204,7 @@ class _Job(NamedTuple):
         planned = plan_trials(
             self.topology,
             [
-                configuration(pm, cc, size, sets)
+                self.configuration(pm, cc, size, sets)
                 for pm, cc, size in itertools.product(options.pms, options.ccs, options.buffers)
             ],
             purpose="sweep",
@@ -208,6 +215,10 @@ class _Job(NamedTuple):
         with self.reporter.phase("sweep") as progress:
             return self.runner.measure(planned, progress=progress)
 
+    def configuration(self, pm: str, cc: str, size: int, sets: Mapping[str, SubflowSets]) -> Configuration:
+        """A configuration of the stack that was asked for."""
+        return configuration(pm, cc, size, sets, stack=self.options.stack.chosen())
+
     def confirm(self, optimum: Optimum, sets: Mapping[str, SubflowSets]) -> Confirmation:
         """Trials of the optimum and of the default with new seeds."""
         options = self.options
@@ -215,8 +226,8 @@ class _Job(NamedTuple):
             return confirm(
                 self.topology,
                 self.runner,
-                configuration(optimum.pm, optimum.cc, whole_buffer(optimum.buffer_mib), sets),
-                configuration(DEFAULT_PM, DEFAULT_CC, options.buffers[-1], sets),
+                self.configuration(optimum.pm, optimum.cc, whole_buffer(optimum.buffer_mib), sets),
+                self.configuration(DEFAULT_PM, DEFAULT_CC, options.buffers[-1], sets),
                 runs=options.confirm_runs,
                 duration_ns=options.duration_ns,
                 base_seed=options.seed,

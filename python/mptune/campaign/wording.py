@@ -33,7 +33,7 @@ def ends(low: float, high: float, count: int = 4, sign: str = "") -> str:
 
 
 def instruction(
-    name: str, pm: str, cc: str, size: int, subflows: Sequence[str], standby: Sequence[str]
+    name: str, pm: str, cc: str, size: int, subflows: Sequence[str], standby: Sequence[str], stack: str = ""
 ) -> str:
     """What to set, as a sentence.
 
@@ -43,11 +43,12 @@ def instruction(
     size : of the buffer, bytes.
     subflows : those that carry data; empty if they are unknown.
     standby : the silent ones, in the order in which they take over.
+    stack : whose MPTCP it is for; empty if it is unknown.
     """
     silent = f" (standby: {', '.join(standby)})" if standby else ""
     send = f", send on {', '.join(subflows)}{silent}," if subflows else ""
     return (
-        f"{name}: use path manager {pm} with {cc}{send} and set the buffer to {size / MIB:.2f} MiB "
+        f"{name}{f', for {stack}' if stack else ''}: use path manager {pm} with {cc}{send} and set the buffer to {size / MIB:.2f} MiB "
         f"({size // 1024} KiB)."
     )
 
@@ -56,7 +57,9 @@ def _sentence(result: Result) -> str:
     """What to set."""
     optimum = result.optimum
     standby = () if result.confirmation is None else result.confirmation.recommended.standby_order
-    return instruction(result.name, optimum.pm, optimum.cc, result.buffer_bytes, result.subflows, standby)
+    return instruction(
+        result.name, optimum.pm, optimum.cc, result.buffer_bytes, result.subflows, standby, result.stack
+    )
 
 
 def _expectation(result: Result) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 import msgspec
 import typer
 
-from mptune.options import SWITCH, Declared, Given, Options, declared
+from mptune.options import SWITCH, TOGGLE, Declared, Given, Options, declared
 from mptune.options import option_of as declaration
 
 #: Tables of a campaign file in the order in which help shows their options; then what is in none; then
@@ -93,8 +93,8 @@ def _written(raw: Mapping[tuple[str, ...], Any]) -> dict[tuple[str, ...], str]:
     for fields, value in raw.items():
         if isinstance(value, list):
             texts[fields] = ",".join(value)
-        elif value is True:
-            texts[fields] = "true"
+        elif isinstance(value, bool):
+            texts[fields] = str(value).lower()
         elif isinstance(value, str):
             texts[fields] = value
     return {fields: text for fields, text in texts.items() if raw[fields] != []}
@@ -104,13 +104,14 @@ def _flag(name: str, one: Declared) -> inspect.Parameter:
     """A flag as typer wants it."""
     kind: Any = one.option.kind
     required = one.default in (inspect.Parameter.empty, msgspec.NODEFAULT)
-    if kind is SWITCH:
-        hint: Any = Annotated[bool, typer.Option(one.flag, help=_help(one))]
+    if kind is SWITCH or kind is TOGGLE:
+        flag = one.flag if kind is SWITCH else f"{one.flag}/--no-{one.flag.removeprefix('--')}"
+        hint: Any = Annotated[bool | None, typer.Option(flag, help=_help(one))]
     else:
         text: Any = list[str] if kind.several else str
         option = typer.Option(one.flag, help=_help(one), metavar=kind.metavar)
         hint = Annotated[text if required else text | None, option]
-    default = inspect.Parameter.empty if required else False if kind is SWITCH else None
+    default = inspect.Parameter.empty if required else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 

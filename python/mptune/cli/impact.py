@@ -16,6 +16,7 @@ from mptune.cli._common import (
     load_topology,
 )
 from mptune.impact import ImpactOptions
+from mptune.options.stacks import StackOptions
 from mptune.options.trials import Cc, MeasuringOptions
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def impact(
     topology: TopologyArgument,
     options: ImpactOptions,
     measuring: MeasuringOptions,
+    stack: StackOptions,
     cc: Cc = "cubic",
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -58,9 +60,12 @@ def impact(
     from mptune.measuring.runner import TrialRunner
 
     loaded = load_topology(topology, reverse=measuring.reverse)
+    stack.check_on(measuring.testbed)
     runner = TrialRunner(testbeds.create(measuring.testbed), measuring.jobs)
     with Reporter(quiet=quiet).phase("impact factors") as progress:
-        (measured,), _ = measure_impact(loaded, runner, [cc], options, progress=progress)
+        (measured,), _ = measure_impact(
+            loaded, runner, [cc], options, stack=stack.chosen(), progress=progress
+        )
     if as_json:
         emit_json(impact_document(measured))
     else:

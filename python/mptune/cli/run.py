@@ -14,16 +14,15 @@ import typer
 from mptune import testbeds, units
 from mptune.cli._common import JsonOption, TopologyArgument, add, console, emit_json, load_topology
 from mptune.errors import TrialError
-from mptune.options import SWITCH, Option, Options, count
+from mptune.options import Option, Options, count
 from mptune.options.path_managers import PathManagerOptions
+from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
-    Accounting,
     Buffer,
     Cc,
     InitialPath,
     Pm,
     Reverse,
-    Scheduler,
     Testbed,
     Transfer,
     check_labels,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class RunOptions(Options, frozen=True, kw_only=True):
-    """One trial; the fields are those of `mptune.testbeds.Trial`."""
+    """One trial; the fields but `stack` are those of `mptune.testbeds.Trial`."""
 
     pm: Pm = "fullmesh"
     cc: Cc = "cubic"
@@ -44,17 +43,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     transfer_bytes: Transfer = None
     seed: Annotated[int, Option(count(), "Seed of everything random.", flag="--seed")] = 1
     initial_path: InitialPath = None
-    scheduler: Scheduler = "minrtt"
-    opportunistic: Annotated[
-        bool,
-        Option(
-            SWITCH, "Opportunistic retransmission and penalisation (v0.9x kernels).", flag="--opportunistic"
-        ),
-    ] = False
-    accounting: Accounting = "payload"
-    tso: Annotated[
-        bool, Option(SWITCH, "Simulated segments leave in bursts, as with offload.", flag="--tso")
-    ] = False
+    stack: StackOptions = StackOptions()
     pm_options: PathManagerOptions = PathManagerOptions()
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
@@ -81,7 +70,7 @@ def register(app: typer.Typer) -> None:
         "mptune run SRL-HU --pm pcdc --active K-C,U-C        # these carry data, the rest stands by",
         "mptune run KU-HiG --pm ndiffports --ndiffports 4            # options of a path manager",
         "mptune run KU-HiG --initial-path K-P --json",
-        "mptune run UiT-HAW --scheduler kernel --accounting linux   # as near to Linux as it gets",
+        "mptune run UNIS-HiN --stack v0.9x                          # the papers' kernel",
         "mptune run UiT-HAW --testbed namespaces                    # Linux itself",
     )
 
@@ -98,8 +87,10 @@ def run(
 
     loaded = load_topology(topology, reverse=reverse)
     check_labels(options, loaded)
+    options.stack.check_on(testbed)
     asked = msgspec.structs.asdict(options) | {"pm_options": options.pm_options.of(options.pm)}
-    trial = Trial(topology=loaded, **asked)
+    stack = asked.pop("stack").chosen()
+    trial = Trial(topology=loaded, **asked, **msgspec.structs.asdict(stack))
     observation = testbeds.create(testbed).run(trial)
     if as_json:
         emit_json(_result(trial, observation))
@@ -112,6 +103,7 @@ def run(
 def _result(trial: Trial, observation: Observation) -> dict[str, Any]:
     """`--json`: throughputs in Mbit/s of payload, times in s and ms."""
     from mptune.testbeds import BIN_NS
+    from mptune.testbeds.stacks import describe
 
     seconds = observation.duration_ns / 1e9
     result: dict[str, Any] = {
@@ -120,6 +112,7 @@ def _result(trial: Trial, observation: Observation) -> dict[str, Any]:
         "buffer_bytes": trial.buffer_bytes,
         "pm": trial.pm,
         "cc": trial.cc,
+        "stack": describe(trial.members),
         "scheduler": trial.scheduler,
         "seed": trial.seed,
         "testbed": observation.testbed,

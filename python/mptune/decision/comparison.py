@@ -16,7 +16,7 @@ from mptune.measuring.running import run_trials
 from mptune.measuring.seeds import seed_for
 from mptune.options import Options
 from mptune.options.trials import Buffers, Ccs, Pms, Runs, Seed, Transfer, sending_time
-from mptune.testbeds import Trial, as_linux
+from mptune.testbeds import Trial
 from mptune.testbeds.namespaces import stall_ns
 from mptune.topology import Topology
 from mptune.units import MIB
@@ -97,15 +97,13 @@ def measure(
 
 
 def trial(topology: Topology, options: CompareOptions, pm: str, cc: str, size: int, run: int) -> Trial:
-    """One trial, with the kernel's transport."""
-    return as_linux(
-        Trial(
-            topology=topology,
-            pm=pm,
-            cc=cc,
-            buffer_bytes=size,
-            duration_ns=options.duration_ns,
-            transfer_bytes=options.transfer_bytes,
-            seed=seed_for(options.seed, "sweep", run),
-        )
+    """One trial, with the kernel's stack, which is the default."""
+    return Trial(
+        topology=topology,
+        pm=pm,
+        cc=cc,
+        buffer_bytes=size,
+        duration_ns=options.duration_ns,
+        transfer_bytes=options.transfer_bytes,
+        seed=seed_for(options.seed, "sweep", run),
     )

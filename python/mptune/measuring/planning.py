@@ -11,6 +11,7 @@ import msgspec
 from mptune.measuring.records import PlannedTrial
 from mptune.measuring.seeds import seed_for
 from mptune.testbeds import Trial
+from mptune.testbeds.stacks import DEFAULT_STACK, STACKS, Stack
 from mptune.topology import Topology
 
 
@@ -19,7 +20,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    pm_options, initial_path, scheduler : as in `Trial`.
+    pm_options, initial_path : as in `Trial`.
+    stack : its members are fields of the trial.
     transfer_bytes : a transfer of so many bytes; None is a saturated sender.
     """
 
@@ -28,8 +30,13 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     buffer_bytes: int
     pm_options: dict[str, Any] = {}
     initial_path: str | None = None
-    scheduler: str = "minrtt"
+    stack: Stack = STACKS[DEFAULT_STACK]
     transfer_bytes: int | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of a trial that have this configuration."""
+        own = {name: getattr(self, name) for name in self.__struct_fields__ if name != "stack"}
+        return own | msgspec.structs.asdict(self.stack)
 
     @property
     def active(self) -> tuple[str, ...] | None:
@@ -68,7 +75,7 @@ def plan_trials(
             round=round_,
             trial=Trial(
                 topology=topology,
-                **msgspec.structs.asdict(configuration),
+                **configuration.fields(),
                 duration_ns=duration_ns if configuration.transfer_bytes is None else None,
                 seed=seed_for(base_seed, purpose, run, round_),
             ),

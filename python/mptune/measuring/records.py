@@ -3,13 +3,14 @@
 A failed trial has a reason and no throughput, so that no mean can include it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from mptune.errors import Failure, FailureKind
 from mptune.testbeds import Observation, Trial
+from mptune.testbeds.stacks import MEMBERS, VERSION_0_1, describe
 
 #: Fields of a trial that have their own fields in a record, and the topology.
 COLUMNS = frozenset({"topology", "pm", "cc", "buffer_bytes", "seed"})
@@ -58,7 +59,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     omega : impact factor of the withdrawn subflow, if one was withdrawn.
     failed : the reason, if it failed.
     completion_s : of a transfer, from the first SYN to its last byte in order.
-    settings : fields of the trial that differ from their defaults and are not fields here (JSON types).
+    settings : fields of the trial that differ from the defaults of version 0.1 and are not fields here
+        (JSON types).
     """
 
     purpose: str
@@ -83,7 +85,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def settings_of(trial: Trial, leave_out: Collection[str]) -> dict[str, Any]:
-    """Fields of a trial that differ from their defaults, as JSON types.
+    """Fields of a trial that differ from the defaults of version 0.1, as JSON types.
 
     Options of the path manager are included under their own names, in alphabetical order: version 0.1 had
     them as fields, and its trials must keep their keys.
@@ -102,6 +104,16 @@ def settings_of(trial: Trial, leave_out: Collection[str]) -> dict[str, Any]:
 def setting(one: Record, name: str) -> object:
     """Setting of a record's trial, or its default; None for an unset option of a path manager."""
     return one.settings.get(name, _DEFAULTS.get(name))
+
+
+def members_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Members of the stack of a trial with these settings, by name."""
+    return {name: settings.get(name, _DEFAULTS[name]) for name in MEMBERS}
+
+
+def stack_of(settings: Mapping[str, Any]) -> str:
+    """The stack of a trial with these settings, in words (`mptune.testbeds.stacks.describe`)."""
+    return describe(members_of(settings))
 
 
 def record(planned: PlannedTrial, observation: Observation) -> Record:
@@ -139,4 +151,7 @@ def throughputs(records: Sequence[Record]) -> list[float]:
     return [one.throughput_mbps for one in records if one.throughput_mbps is not None]
 
 
+#: What a trial has where its settings say nothing. These are the defaults of version 0.1, whatever a trial's
+#: defaults are now: the settings, and the keys of stored trials, mean the same in every version.
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Trial)}
+_DEFAULTS |= msgspec.structs.asdict(VERSION_0_1)

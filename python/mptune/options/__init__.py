@@ -33,6 +33,7 @@ from mptune.options._declared import (
 from mptune.options._kinds import (
     SWITCH,
     TEXT,
+    TOGGLE,
     Kind,
     choice,
     count,
@@ -51,6 +52,7 @@ from mptune.options._tables import Tables
 __all__ = [
     "SWITCH",
     "TEXT",
+    "TOGGLE",
     "Declared",
     "Given",
     "Kind",

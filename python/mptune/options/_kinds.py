@@ -91,6 +91,9 @@ SWITCH = Kind[bool](
     "", lambda text: text == "true", lambda on: str(on).lower(), written=(bool,), expected="true or false"
 )
 
+#: On, off or left alone; on the command line a flag, or the same with "no-" before its name.
+TOGGLE = Kind[bool](SWITCH.metavar, SWITCH.parse, SWITCH.show, written=SWITCH.written, expected=SWITCH.expected)
+
 
 def count(least: int = 0, most: int = units.LIMIT, *, zero: str = "") -> Kind[int]:
     """Kind of a whole number within limits; `zero` explains what 0 means."""

@@ -9,6 +9,7 @@ from mptune import testbeds
 from mptune.options._declared import Option, Options, Place, by_flag, declared, value_of
 from mptune.options._kinds import SWITCH, Kind, choice, count, names, several, size, texts, time
 from mptune.options.buffers import BUFFER, BUFFERS
+from mptune.testbeds.stacks import STACKS
 from mptune.topology import Topology
 
 #: The label of a path, which must be in the trial's topology.
@@ -24,12 +25,9 @@ def _congestion_controls() -> list[str]:
     return testbeds.names("congestion_controls")
 
 
-def _schedulers() -> list[str]:
+def scheduler_names() -> list[str]:
+    """Schedulers, from the core's list."""
     return testbeds.names("schedulers")
-
-
-def _accountings() -> list[str]:
-    return testbeds.names("accountings")
 
 
 # ---- one trial, or many that are alike ------------------------------------------------------------
@@ -38,11 +36,6 @@ Pm = Annotated[str, Option(choice(_path_managers), "Path manager.", flag="--pm")
 Cc = Annotated[str, Option(choice(_congestion_controls), "Congestion control of all subflows.", flag="--cc")]
 Buffer = Annotated[
     int, Option(BUFFER, "Send and receive buffer of the connection; a bare number is MiB.", flag="--buffer")
-]
-Scheduler = Annotated[str, Option(choice(_schedulers), "Scheduler.", flag="--scheduler")]
-Accounting = Annotated[
-    str,
-    Option(choice(_accountings), "What counts as buffer use in the simulator.", flag="--accounting"),
 ]
 InitialPath = Annotated[
     str | None,
@@ -83,7 +76,11 @@ InitialPaths = Annotated[
 ]
 Schedulers = Annotated[
     tuple[str, ...],
-    Option(several(choice(_schedulers)), "Schedulers.", key="factors.scheduler"),
+    Option(several(choice(scheduler_names)), "Schedulers.", key="factors.scheduler"),
+]
+StackNames = Annotated[
+    tuple[str, ...],
+    Option(several(choice(lambda: STACKS)), "Whose MPTCP (linux, v0.9x).", key="factors.stack"),
 ]
 Transfers = Annotated[tuple[int, ...], Option(several(size()), "Sizes of transfers.", key="factors.transfer")]
 

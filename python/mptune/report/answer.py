@@ -49,7 +49,8 @@ def _sentences(run: RunData, found: Choices) -> str:
 def _without_answer(run: RunData) -> str:
     """What a sweep found; it makes no recommendation."""
     done = len(run.trials) - len(run.failures)
-    told = f"{run.name}: {done} observations; a sweep makes no recommendation."
+    stacks = dict.fromkeys(one.stack for one in run.trials)
+    told = f"{run.name}, with {' and '.join(stacks)}: {done} observations; a sweep makes no recommendation."
     if not run.shown:
         return f"{told}{_fastest(run)}"
     one = run.shown[0]

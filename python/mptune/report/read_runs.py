@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from mptune.errors import InputError
+from mptune.measuring.records import members_of, stack_of
 from mptune.measuring.seeds import PURPOSES
 from mptune.report.run_data import Answer, Config, CurvePoint, ImpactSets, RunData, TrialRow
 from mptune.store import Store, StoredTrial, open_store
 from mptune.store.directory import CONFIG, STORE, is_unfinished
-from mptune.testbeds import Observation
+from mptune.testbeds import Observation, stack_title
 from mptune.topology import Topology
 from mptune.units import MIB
 
@@ -142,11 +143,14 @@ def _trials(store: Store, options: dict[str, Any]) -> tuple[TrialRow, ...]:
         asked = [orders[field].get(getattr(one, field), len(orders[field])) for field, _ in _ASKED]
         return [_PURPOSES[one.purpose], *asked]
 
-    return tuple(sorted(map(_trial, store.trials()), key=place))
+    stored = store.trials()
+    mixed = len({stack_of(one.settings) for one in stored}) > 1
+    return tuple(sorted((_trial(one, mixed=mixed) for one in stored), key=place))
 
 
-def _trial(one: StoredTrial) -> TrialRow:
-    scheduler = one.settings.get("scheduler")
+def _trial(one: StoredTrial, *, mixed: bool) -> TrialRow:
+    """A trial as a row; `mixed` means that not all trials have the same stack."""
+    stack = stack_of(one.settings)
     return TrialRow(
         key=one.key,
         testbed=one.testbed,
@@ -154,7 +158,8 @@ def _trial(one: StoredTrial) -> TrialRow:
         round=one.round,
         run=one.run,
         pm=one.pm,
-        manager=one.pm if scheduler is None else f"{one.pm}, {scheduler}",
+        manager=f"{one.pm}, {stack}" if mixed else one.pm,
+        stack=stack_title(one.testbed, members_of(one.settings)),
         cc=one.cc,
         buffer_bytes=one.buffer_bytes,
         buffer_mib=one.buffer_bytes / MIB,

@@ -56,6 +56,7 @@ class Fit(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """`result.json`, as far as a report shows it (`mptune.campaign.documents.result_document` writes it)."""
 
+    stack: str | None = None
     opm: str
     occ: str
     obs_mib: float
@@ -100,7 +101,8 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    manager : the path manager, with the scheduler if that is not minrtt.
+    manager : the path manager, with the stack if not all trials have the same one.
+    stack : whose MPTCP it was, as a sentence says it.
     started : seconds since 1970.
     initial_path : None leaves it to the topology.
     transfer_bytes : None is a saturated sender.
@@ -114,6 +116,7 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     run: int
     pm: str
     manager: str
+    stack: str
     cc: str
     buffer_bytes: int
     buffer_mib: float

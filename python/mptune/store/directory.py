@@ -19,7 +19,7 @@ from typing import Any
 
 from mptune import __version__
 from mptune.errors import InputError
-from mptune.measuring.records import Record, setting
+from mptune.measuring.records import Record, setting, stack_of
 
 #: The file that identifies a run directory, and the word in it.
 CONFIG = "config.json"
@@ -187,14 +187,23 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
     settings = _settings(records)
     _write_csv(
         directory / "observations.csv",
-        (*key, *outcome, *later, *settings),
-        (_fields(one, (*key, *outcome, *later)) + _texts(one, settings) for one in records),
+        (*key, *outcome, *later, *settings, "stack"),
+        (
+            [*_fields(one, (*key, *outcome, *later)), *_texts(one, settings), stack_of(one.settings)]
+            for one in records
+        ),
     )
     _write_csv(
         directory / "subflows.csv",
-        (*key, *subflow_columns, "round", *_SETTINGS),
+        (*key, *subflow_columns, "round", *_SETTINGS, "stack"),
         (
-            [*_fields(one, key), *_fields(sub, subflow_columns), one.round, *_texts(one, _SETTINGS)]
+            [
+                *_fields(one, key),
+                *_fields(sub, subflow_columns),
+                one.round,
+                *_texts(one, _SETTINGS),
+                stack_of(one.settings),
+            ]
             for one in records
             for sub in one.subflows
         ),

@@ -4,14 +4,14 @@
 core. `_base` defines trials and observations.
 """
 
-from collections.abc import Callable
-from typing import Literal
+import platform
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from mptune import _core
 from mptune.errors import InputError, one_of
 from mptune.testbeds._base import (
     BIN_NS,
-    LINUX,
     MSS,
     BackgroundObservation,
     Observation,
@@ -19,14 +19,13 @@ from mptune.testbeds._base import (
     SubflowObservation,
     Testbed,
     Trial,
-    as_linux,
 )
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.simulated import SimulatedTestbed
+from mptune.testbeds.stacks import title
 
 __all__ = [
     "BIN_NS",
-    "LINUX",
     "MSS",
     "TESTBEDS",
     "BackgroundObservation",
@@ -35,13 +34,14 @@ __all__ = [
     "SubflowObservation",
     "Testbed",
     "Trial",
-    "as_linux",
     "create",
     "names",
+    "only_stack",
+    "stack_title",
 ]
 
 #: Every testbed by its name on the command line.
-TESTBEDS: dict[str, Callable[[], Testbed]] = {
+TESTBEDS: dict[str, type[SimulatedTestbed] | type[NamespacesTestbed]] = {
     "simulated": SimulatedTestbed,
     "namespaces": NamespacesTestbed,
 }
@@ -57,6 +57,19 @@ def create(name: str) -> Testbed:
     if name not in TESTBEDS:
         raise InputError("--testbed", "", one_of(TESTBEDS, name))
     return TESTBEDS[name]()
+
+
+def only_stack(name: str) -> str | None:
+    """The only stack of the testbed called `name`; None if it has every one, or if there is no such testbed."""
+    return TESTBEDS[name].only_stack if name in TESTBEDS else None
+
+
+def stack_title(name: str, members: Mapping[str, Any]) -> str:
+    """Whose MPTCP a trial with these members has on a testbed, as a sentence says it.
+
+    A testbed with one stack runs this machine's kernel.
+    """
+    return title(members, platform.release()) if only_stack(name) else title(members)
 
 
 def names(kind: Literal["congestion_controls", "path_managers", "schedulers", "accountings"]) -> list[str]:

@@ -10,13 +10,17 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from mptune.errors import Failure
+from mptune.testbeds.stacks import DEFAULT_STACK, MEMBERS, STACKS
 from mptune.topology import Topology
 
 #: Width of one bin of every throughput series, nanoseconds (100 ms).
 BIN_NS = 100_000_000
 
-#: Default maximum segment size: payload bytes of a full segment.
-MSS = 1448
+#: What a trial has that says nothing about its stack.
+_STACK = STACKS[DEFAULT_STACK]
+
+#: Default maximum segment size: bytes of a full segment.
+MSS = _STACK.mss
 
 
 class ScriptedAction(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,14 +44,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     topology : the network between the two sites.
-    pm, cc, scheduler : names from the core's lists.
-    opportunistic : opportunistic retransmission and penalisation, as the v0.9x kernels do when the
-        shared window is full (Raiciu et al., NSDI 2012, section 4.2).
+    pm, cc : names from the core's lists.
+    scheduler, accounting, opportunistic, tso, mss : members of its stack (`mptune.testbeds.stacks`); the
+        default is upstream Linux.
     buffer_bytes : connection-level send buffer and receive buffer, bytes each: of payload, or with the
         accounting "linux" the value given to SO_SNDBUF and SO_RCVBUF, as on the kernel.
-    accounting : what counts as buffer use in the simulator: "payload", or "linux" for socket memory as the
-        kernel counts it (docs/explanation/buffers.md). The kernel has only its own.
-    tso : the simulator's segments leave in bursts, as with segmentation offload.
     duration_ns : saturated sender for this long, counted from the first SYN.
     transfer_bytes : transfer of this many payload bytes, measured to its last byte in order.
     deadline_ns : give up a transfer after this long (it is then reported as failed).
@@ -66,27 +67,20 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     duration_ns: int | None = None
     transfer_bytes: int | None = None
     deadline_ns: int = 600_000_000_000
-    scheduler: str = "minrtt"
-    opportunistic: bool = False
-    accounting: str = "payload"
-    tso: bool = False
+    scheduler: str = _STACK.scheduler
+    opportunistic: bool = _STACK.opportunistic
+    accounting: str = _STACK.accounting
+    tso: bool = _STACK.tso
     initial_path: str | None = None
     pm_options: dict[str, Any] = {}
     size_known: bool = True
     mss: int = MSS
     script: tuple[ScriptedAction, ...] = ()
 
-
-#: Settings that give the simulator the transport of upstream Linux: its scheduler and memory accounting.
-LINUX = {"scheduler": "kernel", "accounting": "linux"}
-
-
-def as_linux(trial: Trial) -> Trial:
-    """The same trial with the transport of upstream Linux, to compare the simulator with the kernel.
-
-    The kernel has no other transport, so both trials are the same for it.
-    """
-    return msgspec.structs.replace(trial, **LINUX)
+    @property
+    def members(self) -> dict[str, Any]:
+        """The members of its stack, by name."""
+        return {name: getattr(self, name) for name in MEMBERS}
 
 
 class SubflowObservation(msgspec.Struct, frozen=True, kw_only=True):

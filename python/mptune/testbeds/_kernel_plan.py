@@ -8,14 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import InputError
-from mptune.testbeds._base import BIN_NS, MSS, Trial
+from mptune.testbeds._base import BIN_NS, Trial
+from mptune.testbeds.stacks import refusal
 
 if TYPE_CHECKING:
     from mptune.linux.assignment import Assignment
     from mptune.linux.kernel_trial import Action, Plan
-
-#: The kernel's only scheduler: its name in the core's list, and the default of `Trial`.
-_SCHEDULERS = ("kernel", "minrtt")
 
 #: A connection without progress for this long is stalled, nanoseconds. The kernel's deadlocks last 15 s or
 #: longer, recoveries from lost segments fractions of a second.
@@ -37,15 +35,9 @@ def check(trial: Trial) -> None:
     from mptune.linux import congestion
 
     congestion.check(trial.cc)
-    if trial.scheduler not in _SCHEDULERS:
-        expected = f"expected kernel, the only one on the kernel, found {trial.scheduler}"
-        raise InputError("--scheduler", "", expected)
-    if trial.opportunistic:
-        raise InputError(
-            "--opportunistic", "", "expected only in the simulator: the kernel does not support it"
-        )
-    if trial.mss != MSS:
-        raise InputError("mss", "", f"expected {MSS}, because the kernel chooses its own, found {trial.mss}")
+    if refused := refusal(trial.members, "linux", "namespaces"):
+        name, expected = refused
+        raise InputError(f"--{name}", "", expected)
 
 
 def stall_ns(trial: Trial) -> int:

@@ -28,6 +28,7 @@ class NamespacesTestbed:
     """
 
     name = "namespaces"
+    only_stack: str | None = "linux"
 
     def __init__(self) -> None:
         if sys.platform != "linux":

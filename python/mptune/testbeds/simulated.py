@@ -64,6 +64,7 @@ class SimulatedTestbed:
     """Runs trials in the core. Trials are independent: as many at once as there are cores."""
 
     name = "simulated"
+    only_stack: str | None = None
     parallel: int | None = None
 
     def run(self, trial: Trial) -> Observation:

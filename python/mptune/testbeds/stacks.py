@@ -1,0 +1,97 @@
+"""Stacks: whose MPTCP is meant. Each is a named bundle of everything in which the transports differ.
+
+`STACKS` lists them; `describe` says which one a trial has, from its settings. How the simulator follows each
+member is the core's; the kernel testbeds have one stack only, that of the kernel.
+
+HyStart is in neither bundle: Cubic has it on both, with the same thresholds (Linux `net/ipv4/tcp_cubic.c`).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+
+class Stack(msgspec.Struct, frozen=True, kw_only=True):
+    """What a stack does; the fields, its *members*, have the names of `Trial`.
+
+    Attributes
+    ----------
+    scheduler : name from the core's list.
+    accounting : what the buffers are charged with: "payload", or "linux" for socket memory, with everything
+        that follows from it (docs/explanation/buffers.md).
+    opportunistic : opportunistic retransmission and penalisation (Raiciu et al., NSDI 2012, section 4.2).
+    tso : segments leave in bursts, as with segmentation offload.
+    mss : bytes of a full segment. With the accounting "linux" they include the DSS option, otherwise not.
+    """
+
+    scheduler: str
+    accounting: str
+    opportunistic: bool
+    tso: bool
+    mss: int
+
+
+#: Upstream Linux as it is simulated: net/mptcp of this version.
+LINUX_VERSION: Final = "6.18"
+
+#: Every stack by its name. 1500 bytes on the wire are 1448 after the headers of IPv4 and TCP with timestamps,
+#: and 1428 after a DSS option with 32-bit DATA_ACK, 32-bit DSN and checksum (RFC 8684 section 3.3).
+STACKS: Final[Mapping[str, Stack]] = {
+    "linux": Stack(scheduler="kernel", accounting="linux", opportunistic=False, tso=False, mss=1448),
+    "v0.9x": Stack(scheduler="minrtt", accounting="payload", opportunistic=True, tso=False, mss=1428),
+}
+
+#: What version 0.1 simulated, which knew no stacks: stores and campaigns of that version mean it.
+VERSION_0_1: Final = Stack(scheduler="minrtt", accounting="payload", opportunistic=False, tso=False, mss=1448)
+
+#: The stack of a trial that names none.
+DEFAULT_STACK: Final = "linux"
+
+#: The names of a stack's members.
+MEMBERS: Final = tuple(field.name for field in msgspec.structs.fields(Stack))
+
+
+def title(members: Mapping[str, Any], release: str = LINUX_VERSION) -> str:
+    """Whose MPTCP it is, as a sentence says it: "Linux 6.18's MPTCP".
+
+    Parameters
+    ----------
+    release : of the Linux kernel, where the stack is upstream's.
+    """
+    name, _, changes = describe(members).partition(" ")
+    whose = f"Linux {release}'s MPTCP" if name == "linux" else f"MPTCP {name}"
+    return f"{whose} {changes}" if changes else whose
+
+
+def describe(members: Mapping[str, Any]) -> str:
+    """Name of the stack with these members, with the members in which it differs from the nearest one.
+
+    Examples: "linux"; "v0.9x with opportunistic off".
+    """
+    differing = {
+        name: [member for member in MEMBERS if members[member] != getattr(stack, member)]
+        for name, stack in STACKS.items()
+    }
+    name = min(differing, key=lambda one: len(differing[one]))
+    changes = [f"{member} {_word(members[member])}" for member in differing[name]]
+    return f"{name} with {', '.join(changes)}" if changes else name
+
+
+def refusal(members: Mapping[str, Any], only: str, testbed: str) -> tuple[str, str] | None:
+    """What a testbed with one stack refuses: "stack" or the first member that differs, and what was expected.
+
+    None if the members are those of that stack.
+    """
+    expected = msgspec.structs.asdict(STACKS[only])
+    if members == expected:
+        return None
+    name, wanted, found = "stack", only, describe(members)
+    if found not in STACKS:
+        name = next(one for one in MEMBERS if members[one] != expected[one])
+        wanted, found = _word(expected[name]), _word(members[name])
+    return name, f"expected {wanted}, the only one of the testbed {testbed}, found {found}"
+
+
+def _word(value: object) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
