@@ -30,9 +30,9 @@ from mptune.measuring.runner import TrialRunner
 from mptune.statistics import quantile
 from mptune.store import Campaign, Store, create, open_store
 from mptune.testbeds import Observation, Trial
-from mptune.testbeds.stacks import STACKS
 from mptune.testbeds import create as testbed
 from mptune.testbeds.namespaces import stall_ns
+from mptune.testbeds.stacks import STACKS
 from mptune.topology import Topology, load
 from mptune.units import format_size
 
@@ -109,9 +109,7 @@ def cases(topology: Topology, asked: argparse.Namespace) -> Iterator[Case]:
 
 def planned(trials: Sequence[Trial]) -> tuple[PlannedTrial, ...]:
     """Runs of a configuration on the kernel."""
-    return tuple(
-        PlannedTrial(purpose="sweep", run=run, trial=one) for run, one in enumerate(trials)
-    )
+    return tuple(PlannedTrial(purpose="sweep", run=run, trial=one) for run, one in enumerate(trials))
 
 
 @contextmanager
@@ -210,7 +208,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--simulated-runs", type=int, help="runs in the simulator, if different")
     parser.add_argument("--duration", type=float, default=10.0, help="duration of a saturated trial, seconds")
-    parser.add_argument("--accounting", default=STACKS["linux"].accounting, help="the simulator's: payload or linux")
+    usual = STACKS["linux"].accounting
+    parser.add_argument("--accounting", default=usual, help="the simulator's: payload or linux")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fresh", action="store_true", help="measure the kernel again")
     parser.add_argument("--only", action="append", help="only networks with this name; repeat")

@@ -199,9 +199,7 @@ def measure_impact(
     return [_impact(topology, cc, by_cc[cc], options.zero) for cc in ccs], records
 
 
-def _plan(
-    topology: Topology, ccs: Sequence[str], options: ImpactOptions, stack: Stack
-) -> list[PlannedTrial]:
+def _plan(topology: Topology, ccs: Sequence[str], options: ImpactOptions, stack: Stack) -> list[PlannedTrial]:
     """Trials of every congestion control, withdrawn subflow and run.
 
     All withdrawals of one run share its seed and therefore the first window, so they have the same

@@ -416,7 +416,7 @@ def test_a_bad_sweep_is_refused_in_one_line(
             'repeat: expected only with kind = "sweep"',
         ),
         ('name = "short"', 'stack = "bsd"', "stack: expected one of linux, v0.9x, found 'bsd'"),
-        ("[factors]", '[transport]\ntso = 1\n[factors]', "transport.tso: expected true or false"),
+        ("[factors]", "[transport]\ntso = 1\n[factors]", "transport.tso: expected true or false"),
         ("[factors]", '[factors]\nscheduler = ["minrtt"]', "factors.scheduler: expected only with"),
     ],
 )

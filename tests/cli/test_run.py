@@ -79,6 +79,8 @@ def test_options_of_the_path_manager_reach_it():
             "pcdc",
             "--class-bytes",
             limits,
+            "--stack",
+            "v0.9x",
             "--json",
         ]
         subflows = json.loads(CliRunner().invoke(app, arguments).stdout)["subflows"]

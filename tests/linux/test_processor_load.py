@@ -7,7 +7,6 @@ import pytest
 
 from mptune.linux.processor_load import Gate, Load, Waiting
 
-
 RATE = 10**7
 
 
@@ -53,7 +52,14 @@ def test_two_fit_if_they_need_half_of_the_processors(cores, fits):
 
 @pytest.mark.parametrize(
     ("rate_bps", "fits"),
-    [(RATE // 10, True), (RATE, True), (5 * RATE, True), (10 * RATE, False), (20 * RATE, False), (21 * RATE, False)],
+    [
+        (RATE // 10, True),
+        (RATE, True),
+        (5 * RATE, True),
+        (10 * RATE, False),
+        (20 * RATE, False),
+        (21 * RATE, False),
+    ],
 )
 def test_the_need_is_that_of_trials_of_no_higher_rate(rate_bps, fits):
     """A demanding trial over fast links does not make trials over slow ones wait; an unknown rate waits."""

@@ -42,7 +42,9 @@ def test_other_choices_say_what_to_set_and_what_to_expect(optimised: RunData) ->
     found = choices(answered(optimised, front, opm="fullmesh", occ="reno", obs_mib=0.5, sacrifice=0.07))
     best = found.all[0]
     carrying = ", ".join(optimised.impact[0].optional)
-    assert best.sentence.startswith(f"{optimised.name}: use path manager pcdc with cubic, send on {carrying}")
+    assert best.sentence.startswith(
+        f"{optimised.name}, for Linux 6.18's MPTCP: use path manager pcdc with cubic, send on {carrying}"
+    )
     assert best.sentence.endswith("set the buffer to 1.00 MiB (1025 KiB).")
     assert best.sacrifice == "0 %"
     assert best.prediction is not None

@@ -13,8 +13,9 @@ import pytest
 
 from mptune.report.measured import in_short, warnings
 from mptune.report.page import page
-from mptune.report.run_data import Fit, RunData
+from mptune.report.run_data import Fit, RunData, TrialRow
 from mptune.report.sections import Section, sections
+from mptune.report.sections.series import by_configuration
 from mptune.testbeds import SubflowObservation
 
 #: Sections that were made already, with the runs they are of.
@@ -197,11 +198,16 @@ def test_nothing_is_lost_over_time(optimised: RunData) -> None:
     assert all(row["min_mbps"] <= row["mean_mbps"] <= row["max_mbps"] for row in shown)
 
 
+def _name_of(trial: TrialRow, run: RunData) -> str:
+    """The name under which a trial is drawn over time."""
+    return next(name for name, trials in by_configuration(run, run.shown).items() if trial in trials)
+
+
 def test_subflows_add_up_to_what_they_delivered(optimised: RunData) -> None:
     first = optimised.shown[0]
     seen = optimised.observations[first.key]
     shown = rows(optimised, "over-time-subflows", "Subflow by subflow")
-    mine = [row for row in shown if row["name"] == shown[0]["name"]]
+    mine = [row for row in shown if row["name"] == _name_of(first, optimised)]
     step = sorted({row["t_s"] for row in mine})[1]
     for subflow in seen.subflows:
         drawn = [row["throughput_mbps"] for row in mine if row["subflow"] == subflow.path]
@@ -217,7 +223,8 @@ def test_two_subflows_on_one_path_are_told_apart(optimised: RunData) -> None:
     run = msgspec.structs.replace(optimised, observations={**optimised.observations, key: doubled})
     shown = rows(run, "over-time-subflows", "Subflow by subflow")
     path = seen.subflows[0].path
-    assert {row["subflow"] for row in shown if row["name"] == shown[0]["name"]} == {path, f"{path} (2)"}
+    name = _name_of(run.shown[0], run)
+    assert {row["subflow"] for row in shown if row["name"] == name} == {path, f"{path} (2)"}
 
 
 def test_transfers_are_in_the_order_of_their_sizes(transfers: RunData) -> None:

@@ -26,7 +26,7 @@ def test_members_are_names_that_the_core_knows(stack):
 def test_what_differs_from_the_nearest_stack_is_named():
     assert describe(members("linux", tso=True)) == "linux with tso on"
     assert describe(members("v0.9x", opportunistic=False)) == "v0.9x with opportunistic off"
-    assert describe(msgspec.structs.asdict(VERSION_0_1)) == "v0.9x with opportunistic off, mss 1448"
+    assert describe(msgspec.structs.asdict(VERSION_0_1)) == "linux with scheduler minrtt, accounting payload"
     assert title(members("linux"), "7.1") == "Linux 7.1's MPTCP"
     assert title(members("v0.9x", scheduler="ecf")) == "MPTCP v0.9x with scheduler ecf"
 

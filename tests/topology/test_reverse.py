@@ -8,6 +8,7 @@ import pytest
 
 import mptune
 from mptune.testbeds import Trial, create
+from mptune.testbeds.stacks import STACKS
 from mptune.topology import Topology, load, shipped
 from mptune.topology._load import from_tables
 
@@ -123,7 +124,13 @@ def test_each_direction_has_the_throughput_of_its_own_links(lopsided: Topology) 
     rates = []
     for topology in (quiet, quiet.reversed()):
         trial = Trial(
-            topology=topology, pm="fullmesh", cc="cubic", buffer_bytes=2**24, seed=1, duration_ns=20 * 10**9
+            topology=topology,
+            pm="fullmesh",
+            cc="cubic",
+            buffer_bytes=2**24,
+            seed=1,
+            duration_ns=20 * 10**9,
+            **msgspec.structs.asdict(STACKS["v0.9x"]),
         )
         rates.append(create("simulated").run(trial).throughput_bps / 1e6)
     assert rates == [pytest.approx(4, rel=0.1), pytest.approx(29, rel=0.1)]

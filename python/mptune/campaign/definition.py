@@ -105,15 +105,17 @@ class SweepOptions(Options, frozen=True, kw_only=True):
         if self.impact is not None and len(self.transports) > 1:
             yield (
                 "stacks" if self.stacks else "schedulers",
-                "expected one where the sets of pcdc are measured: give the sets ([pcdc]), or one campaign each",
+                "expected one where the sets of pcdc are measured: give the sets ([pcdc]), or run one "
+                "campaign each",
             )
 
     @property
     def transports(self) -> list[Stack]:
         """Every stack with every scheduler."""
+        stacks = [self.stack.chosen(name) for name in self.stacks or (None,)]
         return [
-            self.stack.chosen(name) if scheduler is None else replace(self.stack.chosen(name), scheduler=scheduler)
-            for name in self.stacks or (None,)
+            stack if scheduler is None else replace(stack, scheduler=scheduler)
+            for stack in stacks
             for scheduler in self.schedulers or (None,)
         ]
 

@@ -47,8 +47,9 @@ def instruction(
     """
     silent = f" (standby: {', '.join(standby)})" if standby else ""
     send = f", send on {', '.join(subflows)}{silent}," if subflows else ""
+    whose = f", for {stack}" if stack else ""
     return (
-        f"{name}{f', for {stack}' if stack else ''}: use path manager {pm} with {cc}{send} and set the buffer to {size / MIB:.2f} MiB "
+        f"{name}{whose}: use path manager {pm} with {cc}{send} and set the buffer to {size / MIB:.2f} MiB "
         f"({size // 1024} KiB)."
     )
 

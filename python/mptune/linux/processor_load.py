@@ -119,7 +119,7 @@ class Gate:
         return self._closed
 
     def learn(self, rate_bps: int, cores: float) -> None:
-        """Note how many processors a trial used on average; of trials of one rate the most demanding counts."""
+        """Note how many processors a trial used on average; of each rate the most demanding trial counts."""
         with self._changed:
             self._seen[rate_bps] = max(self._seen.get(rate_bps, 0.0), cores)
             self._changed.notify_all()

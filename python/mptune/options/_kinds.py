@@ -5,7 +5,7 @@ the value was written.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from mptune import units
@@ -92,7 +92,7 @@ SWITCH = Kind[bool](
 )
 
 #: On, off or left alone; on the command line a flag, or the same with "no-" before its name.
-TOGGLE = Kind[bool](SWITCH.metavar, SWITCH.parse, SWITCH.show, written=SWITCH.written, expected=SWITCH.expected)
+TOGGLE = replace(SWITCH)
 
 
 def count(least: int = 0, most: int = units.LIMIT, *, zero: str = "") -> Kind[int]:

@@ -58,9 +58,7 @@ class StackOptions(Options, frozen=True, kw_only=True):
     ] = None
     tso: Annotated[
         bool | None,
-        Option(
-            TOGGLE, "Segments leave in bursts, as with offload.", key="transport.tso", unset=_UNSET
-        ),
+        Option(TOGGLE, "Segments leave in bursts, as with offload.", key="transport.tso", unset=_UNSET),
     ] = None
     mss: Annotated[
         int | None,

@@ -5,7 +5,7 @@ core. `_base` defines trials and observations.
 """
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from mptune import _core
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 #: Every testbed by its name on the command line.
-TESTBEDS: dict[str, type[SimulatedTestbed] | type[NamespacesTestbed]] = {
+TESTBEDS: dict[str, Callable[[], Testbed]] = {
     "simulated": SimulatedTestbed,
     "namespaces": NamespacesTestbed,
 }
@@ -60,8 +60,8 @@ def create(name: str) -> Testbed:
 
 
 def only_stack(name: str) -> str | None:
-    """The only stack of the testbed called `name`; None if it has every one, or if there is no such testbed."""
-    return TESTBEDS[name].only_stack if name in TESTBEDS else None
+    """The only stack of the testbed called `name`; None if it has every one, or does not exist."""
+    return getattr(TESTBEDS.get(name), "only_stack", None)
 
 
 def stack_title(name: str, members: Mapping[str, Any]) -> str:
