@@ -100,6 +100,7 @@ def pareto_rows(decision: Decision) -> list[dict[str, Any]]:
                 "sacrifice": point.sacrifice,
                 "pm": point.optimum.pm,
                 "cc": point.optimum.cc,
+                "subflows": " ".join(point.optimum.subflows),
                 "buffer_mib": point.optimum.buffer_mib,
                 "buffer_mib_low": None if buffer is None else buffer[0],
                 "buffer_mib_high": None if buffer is None else buffer[1],
@@ -141,14 +142,15 @@ def curve_rows(decision: Decision) -> list[dict[str, Any]]:
     low, high = decision.buffers[0], decision.buffers[-1]
     buffers = [low + i * (high - low) / (_CURVE_POINTS - 1) for i in range(_CURVE_POINTS)]
     rows = []
-    for (pm, cc), curve in decision.response.curves.items():
+    for combination, curve in decision.response.curves.items():
         for size in buffers:
             interval = curve.interval(size) or (None, None)
             rows.append(
                 document(
                     {
-                        "pm": pm,
-                        "cc": cc,
+                        "pm": combination.pm,
+                        "cc": combination.cc,
+                        "subflows": " ".join(combination.subflows),
                         "buffer_mib": size,
                         "predicted_mbps": curve.predict(size),
                         "low_mbps": interval[0],
@@ -193,7 +195,10 @@ def _uncertainty(uncertainty: Uncertainty | None) -> dict[str, Any] | None:
         "single_runs": uncertainty.single_runs,
         "obs_mib": dict(zip(("low", "high"), uncertainty.obs_mib, strict=True)),
         "otp_mbps": dict(zip(("low", "high"), uncertainty.otp_mbps, strict=True)),
-        "wins": [{"pm": pm, "cc": cc, "share": share} for (pm, cc), share in uncertainty.wins.items()],
+        "wins": [
+            {"pm": one.pm, "cc": one.cc, "subflows": list(one.subflows), "share": share}
+            for one, share in uncertainty.wins.items()
+        ],
     }
 
 
@@ -206,6 +211,7 @@ def _models(decision: Decision) -> list[dict[str, Any]]:
             {
                 "pm": combination.pm,
                 "cc": combination.cc,
+                "subflows": list(combination.subflows),
                 "formula": curve.formula(),
                 "max_mbps": maximum,
                 "buffer_at_max_mib": buffer,

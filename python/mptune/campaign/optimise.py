@@ -126,7 +126,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def predicted(self) -> tuple[float, float] | None:
         """95 % interval of the model's mean at the optimum, Mbit/s; None without one."""
-        curve = self.response.curves[Combination(self.optimum.pm, self.optimum.cc)]
+        curve = self.response.curves[self.optimum.combination]
         return curve.interval(self.optimum.buffer_mib)
 
 
