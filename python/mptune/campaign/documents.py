@@ -15,6 +15,7 @@ from mptune.campaign import wording
 from mptune.campaign.optimise import Result
 from mptune.decision import Decision
 from mptune.decision.confirmation import Confirmation
+from mptune.decision.robustness import Finalist
 from mptune.decision.uncertainty import Uncertainty
 from mptune.impact import Impact
 from mptune.statistics import Summary
@@ -69,6 +70,7 @@ def result_document(result: Result) -> dict[str, Any]:
             "confirmed": _interval(None if confirmation is None else confirmation.confirmed),
             "default": None if confirmation is None else _default(confirmation),
             "gain": None if confirmation is None else _gain(confirmation),
+            "finalists": [_finalist(one) for one in result.finalists],
             "uncertainty": _uncertainty(decision.uncertainty),
             "models": _models(decision),
             "r_squared": decision.response.r_squared,
@@ -199,6 +201,18 @@ def _uncertainty(uncertainty: Uncertainty | None) -> dict[str, Any] | None:
             {"pm": one.pm, "cc": one.cc, "subflows": list(one.subflows), "share": share}
             for one, share in uncertainty.wins.items()
         ],
+    }
+
+
+def _finalist(one: Finalist) -> dict[str, Any]:
+    """A configuration of the shortlist; `worst` is a share of the best finalist's throughput."""
+    return {
+        "pm": one.combination.pm,
+        "cc": one.combination.cc,
+        "subflows": list(one.combination.subflows),
+        "buffer_mib": one.buffer_bytes / MIB,
+        **_interval(one.throughput),
+        "worst": one.worst,
     }
 
 

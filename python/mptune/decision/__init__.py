@@ -90,6 +90,7 @@ def decide(
     options: DecisionOptions,
     *,
     homogeneous: Collection[str] = (),
+    stalled: Collection[tuple[Combination, float]] = (),
     reporter: Reporter | None = None,
 ) -> Decision:
     """Fit, choose, and repeat both on resampled runs.
@@ -97,6 +98,8 @@ def decide(
     Parameters
     ----------
     homogeneous : congestion controls for which PCDC does what FullMesh does.
+    stalled : combinations with the buffers (MiB) at which some run of theirs stalled: such a buffer holds no
+        throughput, whatever the other runs gave.
 
     Raises
     ------
@@ -106,12 +109,12 @@ def decide(
     response = MODELS[options.model].fit(samples)
     limits = _measured(samples)
     ceilings = _ceilings(samples)
+    for combination, buffer in stalled:
+        ceilings.setdefault(combination, {})[buffer] = 0.0
 
     def candidates(curves: dict[Combination, Curve]) -> Candidates:
         buffers = BufferRange(grid=grid, on_grid=options.on_grid)
-        return Candidates(
-            curves, buffers, homogeneous=homogeneous, measured=limits, ceilings=ceilings
-        )
+        return Candidates(curves, buffers, homogeneous=homogeneous, measured=limits, ceilings=ceilings)
 
     found = candidates(response.curves)
     optimum = found.best(options.sacrifice, options.selection)

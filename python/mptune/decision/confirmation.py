@@ -148,9 +148,11 @@ def _against_sweep(points: Sequence[SweepPoint], optimum: Optimum, target_mbps: 
     if not less:
         return []
     least = min(less, key=lambda point: (point.buffer_mib, -point.throughput.mean))
+    combination = least.combination
     return [
-        f"In the sweep {least.combination.manager} with {least.combination.cc} reached {digits(least.throughput.mean)} Mbit/s with "
-        f"{least.buffer_mib:.4g} MiB already, and {digits(target_mbps)} is the best mean less the sacrifice: "
+        f"In the sweep {combination.manager} with {combination.cc} reached "
+        f"{digits(least.throughput.mean)} Mbit/s with {least.buffer_mib:.4g} MiB already, and "
+        f"{digits(target_mbps)} is the best mean less the sacrifice: "
         "the model asks for more buffer than the observations do."
     ]
 

@@ -151,8 +151,8 @@ class Candidates:
     homogeneous : congestion controls whose optional set holds every subflow.
     measured : smallest and largest buffer with a usable observation, MiB, where that is less than the
         range: beyond it a curve is a guess, and no answer.
-    ceilings : measured buffer (MiB) -> upper end of the 95 % interval of its mean (Mbit/s): where a curve lies
-        above that, the observations are believed.
+    ceilings : measured buffer (MiB) -> upper end of the 95 % interval of its mean (Mbit/s): where a curve
+        lies above that, the observations are believed.
 
     Raises
     ------
@@ -224,7 +224,9 @@ class Candidates:
         key = combination, reach
         if key not in self._profiles:
             ceilings = self._ceilings.get(combination, {})
-            self._profiles[key] = Profile(self._curves[combination], self._ranges[combination], ceilings, reach)
+            self._profiles[key] = Profile(
+                self._curves[combination], self._ranges[combination], ceilings, reach
+            )
         return self._profiles[key]
 
 
@@ -256,10 +258,10 @@ class Profile:
         """Smallest buffer from which a throughput is held, MiB; None if there is none."""
         for index, held in enumerate(self._held):
             if held >= wanted:
-                here = self._points[index]
-                if self._on_grid or not index:
+                here, before = self._points[index], self._points[max(index - 1, 0)]
+                if self._on_grid or self._curve.predict(before) >= wanted:
                     return here
-                return self._curve.first_reach(self._points[index - 1], here, wanted)
+                return self._curve.first_reach(before, here, wanted)
         return None
 
     def _spaced(self, grid: Sequence[float]) -> list[float]:

@@ -37,9 +37,13 @@ class FrontPoint(msgspec.Struct, frozen=True, kw_only=True):
 def pareto_front(
     candidates: Candidates, sacrifices: Iterable[float] = SACRIFICES, reading: str = "global"
 ) -> tuple[FrontPoint, ...]:
-    """Front in a reading of `mptune.decision.selection.READINGS`, by falling throughput; of several sacrifices with one answer the smallest.
+    """Front by falling throughput; of several sacrifices with one answer the smallest.
 
     A point that ties (`mptune.decision.selection`) put behind another one is left out.
+
+    Parameters
+    ----------
+    reading : name in `mptune.decision.selection.READINGS`.
     """
     front: list[FrontPoint] = []
     for sacrifice in sorted(set(sacrifices)):

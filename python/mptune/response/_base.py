@@ -155,7 +155,7 @@ class Curve(ABC):
         return left
 
     def first_reach(self, below: float, reached: float, wanted: float) -> float:
-        """Where the curve first reaches a throughput between two buffers, by bisection; it does at the second."""
+        """Where the curve first reaches a throughput between two buffers, at the second at the latest."""
         if self.predict(below) >= wanted:
             return below
         for _ in range(60):

@@ -115,8 +115,8 @@ class SeparateModel(ABC):
 
         if len(configurations) < self.min_buffers:
             raise MptuneError(
-                f"{combination.manager}, {combination.cc}: {len(configurations)} buffer sizes with usable observations do not determine "
-                f"the {self.name} model; it needs {self.min_buffers}"
+                f"{combination.manager}, {combination.cc}: {len(configurations)} buffer sizes with usable "
+                f"observations do not determine the {self.name} model; it needs {self.min_buffers}"
             )
         ordered = sorted(configurations, key=lambda one: one.buffer_mib)
         return Data(
