@@ -9,6 +9,7 @@ managers use the sets.
 from collections.abc import Sequence
 
 from mptune.impact import _eq5, _paired
+from mptune.impact._candidates import candidates
 from mptune.impact._eq5 import impact_factor
 from mptune.impact._judge import MAX_SUM, judge
 from mptune.impact._options import DESIGNS, ZERO_RULES, ImpactOptions
@@ -28,6 +29,7 @@ __all__ = [
     "ImpactOptions",
     "PathImpact",
     "SubflowSets",
+    "candidates",
     "impact_factor",
     "measure_impact",
     "partition",
