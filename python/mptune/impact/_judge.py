@@ -41,8 +41,10 @@ def judge(
     records : its trials.
     factors : impact factors of every subflow, one per trial.
     """
-    looks = _sequential.looks(options.most_runs) if options.design == "paired" else (options.most_runs,)
-    verdicts = _sequential.verdicts(factors, looks)
+    if options.design == "paired":
+        verdicts = _sequential.verdicts(factors, _sequential.looks(options.most_runs))
+    else:  # the papers' number of runs, whatever it is, and one look
+        verdicts = _sequential.verdicts(factors, (options.most_runs,), least=2)
     paths = tuple(
         _path_impact(path.label, records, factors[path.label], verdicts[path.label])
         for path in topology.paths

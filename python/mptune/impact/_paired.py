@@ -1,7 +1,7 @@
 """The paired design: windows with all subflows and windows without one, in turn, in one connection.
 
 A trial has `LEAD` windows that are not used (handshakes, slow start), then one with all subflows, then for
-every subflow in turn, in an order drawn from the trial's seed, one without it and one with all again. Each
+every subflow in turn, in an order drawn at random, one without it and one with all again. Each
 window without a subflow is compared with the mean of the two around it, so a throughput that rises or falls
 in a straight line over three windows cancels out. The beginning of every window is left out: data that was
 in flight, and the other subflows' growth into the room that is left.
@@ -107,7 +107,9 @@ def _planned(
 ) -> PlannedTrial:
     """One trial that withdraws each of the paths once."""
     seed = seed_for(options.seed, "impact", run)
-    order = sorted(paths, key=lambda path: blake2b(f"{seed}/{path}".encode()).digest())
+    # Every second trial has the order of the one before backwards, so that it cannot always be the same.
+    drawn = seed_for(options.seed, "impact", run - run % 2)
+    order = sorted(paths, key=lambda path: blake2b(f"{drawn}/{path}".encode()).digest(), reverse=run % 2 == 1)
     first, window = LEAD + 1, options.length_ns
     script: list[ScriptedAction] = []
     for turn, path in enumerate(order):

@@ -20,8 +20,9 @@ ERROR_RATE = 0.05
 #: A subflow whose impact factor is closer to 0 than this does not matter.
 MARGIN = 0.01
 
-#: Trials before the first look.
-_FIRST = 4
+#: Trials before the first look. With fewer nothing is decided: where little is delivered, the same number of
+#: segments in two trials would look like certainty.
+FIRST = 4
 
 
 class Verdict(NamedTuple):
@@ -35,26 +36,29 @@ class Verdict(NamedTuple):
 def looks(most: int) -> tuple[int, ...]:
     """Numbers of trials after which the factors are looked at, the last of them `most`."""
     sizes = []
-    size = _FIRST
+    size = FIRST
     while size < most:
         sizes.append(size)
         size *= 2
     return (*sizes, most)
 
 
-def verdicts(factors: Mapping[str, Sequence[float]], planned: Sequence[int]) -> dict[str, Verdict]:
+def verdicts(
+    factors: Mapping[str, Sequence[float]], planned: Sequence[int], least: int = FIRST
+) -> dict[str, Verdict]:
     """What is known about each subflow.
 
     Parameters
     ----------
     factors : impact factors of every subflow, one per trial.
     planned : as `looks`; their number decides how the error rate is divided.
+    least : trials without which nothing is decided.
     """
     share = ERROR_RATE / (len(factors) * len(planned))
-    return {path: verdict(values, share) for path, values in factors.items()}
+    return {path: verdict(values, share, least) for path, values in factors.items()}
 
 
-def verdict(values: Sequence[float], error_rate: float) -> Verdict:
+def verdict(values: Sequence[float], error_rate: float, least: int = FIRST) -> Verdict:
     """What one look says about one subflow."""
     half = half_width(values, 1 - error_rate)
     if half is None:
@@ -62,7 +66,9 @@ def verdict(values: Sequence[float], error_rate: float) -> Verdict:
     mean = sum(values) / len(values)
     low, high = mean - half, mean + half
     decision: Decision = "unresolved"
-    if low >= -MARGIN and high <= MARGIN:
+    if len(values) < least:
+        pass
+    elif low >= -MARGIN and high <= MARGIN:
         decision = "does not matter"
     elif low > 0:
         decision = "helps"
