@@ -23,7 +23,7 @@ OPTIONS = OptimiseOptions(
     buffers=tuple(i * MIB for i in range(1, 9)),
     runs=3,
     duration_ns=SECOND,
-    impact=ImpactOptions(runs=2, window_ns=SECOND, buffer_bytes=8 * MIB),
+    impact=ImpactOptions(design="eq5", runs=2, window_ns=SECOND, buffer_bytes=8 * MIB),
     confirm_runs=4,
     # As in the papers; the tests of what goes beyond them say so.
     selection="global",
@@ -57,6 +57,14 @@ def test_the_answer_of_a_network_with_a_harmful_subflow(network: Topology, fake_
     confirmed, baseline, gain = (getattr(result.confirmation, n) for n in ("confirmed", "baseline", "gain"))
     assert confirmed.mean == pytest.approx(93, rel=0.03) and baseline.mean == pytest.approx(90, rel=0.03)
     assert gain.mean == pytest.approx(confirmed.mean - baseline.mean)
+
+
+def test_the_paired_design_leads_to_the_same_answer(network: Topology, fake_testbed: Any) -> None:
+    impact = ImpactOptions(runs=8, window_ns=SECOND)
+    result = optimise(network, TrialRunner(fake_testbed), changed(impact=impact))
+    assert result.optimum.pm == "pcdc" and result.subflows == ("A-X", "B-X")
+    assert [one.plausible for one in result.impacts] == [True, True]
+    assert len([one for one in result.records if one.purpose == "impact"]) < 2 * 3 * 8
 
 
 def test_pairing_by_seed_makes_the_gain_sharper_than_its_parts(network: Topology, fake_testbed: Any) -> None:

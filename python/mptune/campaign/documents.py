@@ -31,7 +31,10 @@ _CURVE_POINTS = 120
 
 
 def impact_document(impact: Impact) -> dict[str, Any]:
-    """Impact factors and sets of one congestion control; RTTs in ms, `mean` null if every run failed."""
+    """Impact factors and sets of one congestion control; RTTs in ms, `mean` null if every run failed.
+
+    `low` and `high` of a decision are the interval that decided, null if there were too few runs for one.
+    """
     return document(
         {
             "cc": impact.cc,
@@ -43,6 +46,16 @@ def impact_document(impact: Impact) -> dict[str, Any]:
             "standby": list(impact.sets.standby),
             "fallback": impact.sets.fallback,
             "warnings": list(impact.warnings),
+            "design": impact.design,
+            "decisions": {
+                one.path: {"decision": one.decision, "low": one.low, "high": one.high} for one in impact.paths
+            },
+            "plausible": impact.plausible,
+            "doubts": list(impact.doubts),
+            "homogeneous": impact.homogeneous,
+            "trials": impact.trials,
+            "measured_s": impact.measured_ns / 1e9,
+            "error_rate": impact.error_rate,
         }
     )
 

@@ -47,6 +47,10 @@ _RECORD = (
     "failed_kind, failed, omega"
 )
 
+#: Columns of a record's subflow, which are its fields.
+_SUBFLOWS = tuple(field.name for field in msgspec.structs.fields(SubflowRecord))
+_SUBFLOW = ", ".join(_SUBFLOWS)
+
 _PACK = msgspec.msgpack.Encoder()
 
 
@@ -269,10 +273,10 @@ class Store:
         )
         number = cursor.lastrowid
         self._connection.executemany(
-            "INSERT INTO subflow VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO subflow (trial, number, {_SUBFLOW}) VALUES (?, ?{', ?' * len(_SUBFLOWS)})",
             [
-                (number, i, s.path, s.active, s.throughput_mbps, s.rtt_ms, s.retransmitted, s.min_rtt_ms)
-                for i, s in enumerate(record.subflows)
+                (number, i, *(getattr(one, name) for name in _SUBFLOWS))
+                for i, one in enumerate(record.subflows)
             ],
         )
 
@@ -298,18 +302,9 @@ class Store:
         """Records of finished trials, by key."""
         wanted = frozenset(keys)
         subflows: dict[int, list[SubflowRecord]] = {}
-        for trial, path, active, throughput, rtt, retransmitted, min_rtt in self._read(
-            "SELECT trial, path, active, throughput_mbps, rtt_ms, retransmitted, min_rtt_ms FROM subflow "
-            "ORDER BY trial, number"
-        ):
-            one = SubflowRecord(
-                path=path,
-                active=bool(active),
-                throughput_mbps=throughput,
-                rtt_ms=rtt,
-                min_rtt_ms=min_rtt,
-                retransmitted=retransmitted,
-            )
+        for trial, *columns in self._read(f"SELECT trial, {_SUBFLOW} FROM subflow ORDER BY trial, number"):
+            row = dict(zip(_SUBFLOWS, columns, strict=True))
+            one = SubflowRecord(**row | {"active": bool(row["active"])})
             subflows.setdefault(trial, []).append(one)
         return {
             row["key"]: _record(row, subflows.get(row["id"], ()))

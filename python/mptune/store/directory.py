@@ -184,6 +184,7 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
     outcome = ("throughput_mbps", "omega", "failed")
     later = ("failed_kind", "round", "completion_s")
     subflow_columns = ("path", "active", "throughput_mbps", "rtt_ms", "retransmitted")
+    windows = ("with_mbps", "without_mbps")
     settings = _settings(records)
     _write_csv(
         directory / "observations.csv",
@@ -195,7 +196,7 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
     )
     _write_csv(
         directory / "subflows.csv",
-        (*key, *subflow_columns, "round", *_SETTINGS, "stack"),
+        (*key, *subflow_columns, "round", *_SETTINGS, "stack", *windows),
         (
             [
                 *_fields(one, key),
@@ -203,6 +204,7 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
                 one.round,
                 *_texts(one, _SETTINGS),
                 stack_of(one.settings),
+                *_fields(sub, windows),
             ]
             for one in records
             for sub in one.subflows
