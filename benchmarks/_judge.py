@@ -21,6 +21,9 @@ from mptune.testbeds import Trial
 from mptune.topology import Interface, Path, Topology
 from mptune.units import MIB
 
+#: Parts of a gap of the grid in which the true optimum lies.
+WITHIN = 5
+
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 #: Buffers of up to twice the recommended one, as multiples of it.
@@ -183,7 +186,7 @@ def coverage(bench: Bench, result: Result, mbps: float) -> Coverage | None:
     found = bench.measure(sized, "truth", bench.plan.fresh_runs)
     curves = [found[i : i + len(grid)] for i in range(0, len(found), len(grid))]
     target = (1 - sacrifice) * max(one.mbps for one in found)
-    size, otp = min((_crossing(curve, target) for curve in curves), key=lambda one: one[0])
+    size, otp = _smallest(bench, curves, target)
 
     def holds(interval: tuple[float, float], value: float) -> bool:
         return interval[0] <= value <= interval[1]
@@ -195,6 +198,25 @@ def coverage(bench: Bench, result: Result, mbps: float) -> Coverage | None:
         otp=holds(uncertainty.otp_mbps, otp),
         fresh=holds(uncertainty.otp_mbps, mbps),
     )
+
+
+def _smallest(bench: Bench, curves: Sequence[Sequence[Found]], target: float) -> tuple[float, float]:
+    """Smallest buffer (bytes) at which any curve reaches the target, and the throughput there.
+
+    Between two sizes of the grid a curve may have a knee: the gap in which it crosses is measured in between.
+    """
+    size, _ = min(_crossing(curve, target) for curve in curves)
+    refined = []
+    for curve in curves:
+        gap = next((pair for pair in itertools.pairwise(curve) if pair[1].mbps >= target), None)
+        if curve[0].mbps < target and gap is not None and gap[0].configuration.buffer_bytes < size:
+            below, above = gap
+            low, high = below.configuration.buffer_bytes, above.configuration.buffer_bytes
+            inside = [round(low * (high / low) ** (number / WITHIN)) for number in range(1, WITHIN)]
+            sized = [msgspec.structs.replace(below.configuration, buffer_bytes=one) for one in inside]
+            curve = [below, *bench.measure(sized, "truth", bench.plan.fresh_runs), above]
+        refined.append(curve)
+    return min(_crossing(curve, target) for curve in refined)
 
 
 def _crossing(curve: Sequence[Found], target: float) -> tuple[float, float]:
