@@ -7,7 +7,8 @@ from throughputs of single paths, and for UNIS-HiN, SRL-HU and UiB-HU from some 
 here (the files say which). From each curve come its plateau (largest mean), the buffers at which it first has
 half and 95 % of that and from which it keeps 95 %, and what the largest buffer leaves of it. The papers print
 no curve in numbers: only the level can be compared, and for the buffer-size study the size that they found
-sufficient, by eye. Prints a table, or rows for the docs (`--markdown`), and writes JSON.
+sufficient, by eye. Trials are kept under
+target/benchmarks. Prints a table, or rows for the docs (`--markdown`), and writes JSON.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from _kept import kept
 from _measure import write
 from mptune.campaign.papers import PMS
 from mptune.measuring.planning import Configuration, plan_trials
@@ -194,10 +196,10 @@ def buffers(one: Published) -> list[int]:
 
 
 def simulate(
-    known: Sequence[Published], runs: int, seconds: int | None, seed: int, reporter: Reporter
+    known: Sequence[Published], runner: TrialRunner, asked: argparse.Namespace, reporter: Reporter
 ) -> list[Curve]:
     """Every curve, with the same seeds."""
-    runner = TrialRunner(testbed("simulated"))
+    runs = asked.runs
     planned, sizes = [], [buffers(one) for one in known]
     for one, ones in zip(known, sizes, strict=True):
         topology = topology_of(one.pair)
@@ -214,8 +216,8 @@ def simulate(
             ],
             purpose="sweep",
             runs=runs,
-            duration_ns=(seconds or one.seconds) * 10**9,
-            base_seed=seed,
+            duration_ns=(asked.duration or one.seconds) * 10**9,
+            base_seed=asked.seed,
         )
     with reporter.phase("curves") as progress:
         records = iter(runner.measure(planned, progress=progress))
@@ -261,11 +263,13 @@ def main() -> None:
     parser.add_argument("--duration", type=int, help="seconds of a trial, if not the paper's")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", help="only pairs with this name; repeat")
+    parser.add_argument("--fresh", action="store_true", help="simulate everything again")
     parser.add_argument("--markdown", action="store_true", help="print rows for the docs")
     asked = parser.parse_args()
     known = [*buffersizes(), *mpcoa(), *pcdc()]
     known = [one for one in known if not asked.only or one.pair in asked.only]
-    curves = simulate(known, asked.runs, asked.duration, asked.seed, Reporter())
+    with kept("published_curves", "trials", fresh=asked.fresh) as store:
+        curves = simulate(known, TrialRunner(testbed("simulated"), None, store), asked, Reporter())
     if asked.markdown:
         print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
         for curve in curves:

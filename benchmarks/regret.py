@@ -21,30 +21,24 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from hashlib import blake2b
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from _judge import Coverage, Robustness, coverage, measured_rivals, robustness
-from _measure import RESULTS, machine, write
+from _kept import kept
+from _measure import write
 from _random_networks import random_network
 from _search import Bench, Found, Known, Plan, buffer_grid, search
-from mptune import _core
 from mptune.campaign.optimise import OptimiseOptions, Result, optimise
 from mptune.decision.selection import SACRIFICE
 from mptune.errors import MptuneError
 from mptune.impact import ImpactOptions
 from mptune.measuring.progress import Reporter
-from mptune.measuring.records import PlannedTrial, Record
-from mptune.measuring.runner import Memory, TrialRunner
+from mptune.measuring.runner import TrialRunner
 from mptune.options.stacks import StackOptions
-from mptune.store import Campaign, create, open_store
-from mptune.testbeds import Observation
 from mptune.testbeds import create as testbed
 from mptune.testbeds.stacks import STACKS
 from mptune.topology import Topology, load, shipped
@@ -121,43 +115,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     def best_words(self) -> str:
         """The best known configuration with its throughput."""
         return f"{self.best} with {format_size(self.best_bytes, 3)}: {self.best_mbps:.1f} Mbit/s"
-
-
-class WithoutSeries(NamedTuple):
-    """A store that keeps no time series, which nothing here looks at: there are very many trials."""
-
-    store: Memory
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.store, name)
-
-    def finish(
-        self,
-        key: bytes,
-        planned: PlannedTrial,
-        observation: Observation,
-        record: Record,
-        *,
-        testbed: str,
-        started: float,
-    ) -> None:
-        """Store a finished trial without its series."""
-        subflows = [msgspec.structs.replace(one, bins=[]) for one in observation.subflows]
-        small = msgspec.structs.replace(observation, bins=[], subflows=subflows)
-        self.store.finish(key, planned, small, record, testbed=testbed, started=started)
-
-
-@contextmanager
-def kept(name: str, *, fresh: bool) -> Iterator[Memory]:
-    """The trials so far of one network under one stack, with this build of the simulator."""
-    build = blake2b(Path(str(_core.__file__)).read_bytes(), digest_size=6).hexdigest()
-    path = RESULTS / "regret" / build / f"{name}.sqlite"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if fresh:
-        path.unlink(missing_ok=True)
-    about = Campaign(name=name, settings={}, environment=dict(machine()))
-    with open_store(path) if path.exists() else create(path, about) as store:
-        yield WithoutSeries(store)
 
 
 def networks(asked: argparse.Namespace) -> list[Topology]:
@@ -341,7 +298,7 @@ def run(asked: argparse.Namespace, reporter: Reporter) -> Iterator[Outcome]:
     plan = QUICK if asked.quick else Plan()
     for topology in networks(asked):
         for stack in asked.stack or STACKS:
-            with kept(f"{topology.name}.{stack}", fresh=asked.fresh) as store:
+            with kept("regret", f"{topology.name}.{stack}", fresh=asked.fresh) as store:
                 runner = TrialRunner(testbed("simulated"), asked.jobs, store)
                 bench = Bench(topology, STACKS[stack], runner, plan, reporter)
                 yield judge(bench, stack, asked)

@@ -87,6 +87,7 @@ def test_intervals_of_a_calm_testbed_are_held_against_its_true_optimum(modules, 
         impact=ImpactOptions(runs=1, window_ns=10**9),
         confirm_runs=1,
         resamples=20,
+        model="monotone",
     ).completed()
     result = optimise(bench.topology, bench.runner, options)
     held = judge.coverage(bench, result, mbps=-math.inf)
