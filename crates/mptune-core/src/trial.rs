@@ -53,6 +53,7 @@ impl TrialSpec {
         let size = if self.size_known { workload.size() } else { TransferSize::Unknown };
         let default = || path_manager.initial_path(&ends, size, self.network.initial_path);
         Ok(ConnectionOptions {
+            protocol: self.protocol,
             controller,
             scheduler,
             opportunistic: self.opportunistic,

@@ -2,11 +2,23 @@
 
 use super::accounting::Accounting;
 use super::accounting::memory::full_payload;
-use super::packet::DATA_HEADER;
+use super::packet::{ACK_SIZE, DATA_HEADER, SYN_SIZE, TCP_ACK_SIZE, TCP_SYN_SIZE};
 use super::scheduler;
 use crate::congestion::Controller;
 use crate::pathmanager::{self, PathId, TransferSize};
 use crate::units::{Bytes, Nanos};
+use serde::Deserialize;
+
+/// What the two ends speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// Multipath TCP.
+    #[default]
+    Mptcp,
+    /// Plain TCP: one subflow, no options of MPTCP, and nothing at the level of the connection.
+    Tcp,
+}
 
 /// What the connection has to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +80,8 @@ pub struct ScriptedAction {
 /// How a connection behaves.
 #[derive(Debug, Clone)]
 pub struct ConnectionOptions {
+    /// MPTCP or plain TCP.
+    pub protocol: Protocol,
     /// Congestion control of every subflow, in its initial state.
     pub controller: Controller,
     /// Scheduler.
@@ -101,12 +115,27 @@ pub struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
+    /// Plain TCP.
+    pub fn is_tcp(&self) -> bool {
+        self.protocol == Protocol::Tcp
+    }
+
     /// Payload bytes of a full segment: under Linux accounting the DSS option takes up some of them.
     pub fn full_segment(&self) -> u32 {
         match self.accounting {
-            Accounting::Payload => self.mss,
-            Accounting::Linux => full_payload(self.mss),
+            Accounting::Linux if !self.is_tcp() => full_payload(self.mss),
+            Accounting::Linux | Accounting::Payload => self.mss,
         }
+    }
+
+    /// Bytes of a pure ACK without SACK blocks.
+    pub fn ack_size(&self) -> u32 {
+        if self.is_tcp() { TCP_ACK_SIZE } else { ACK_SIZE }
+    }
+
+    /// Bytes of a packet of a handshake.
+    pub fn syn_size(&self) -> u32 {
+        if self.is_tcp() { TCP_SYN_SIZE } else { SYN_SIZE }
     }
 
     /// Bytes that come before the payload of a full segment in its packet.

@@ -4,7 +4,9 @@
 use super::names;
 use crate::error::SpecError;
 use crate::mptcp::accounting::Accounting;
-use crate::mptcp::{ConnectionOptions, ScriptedAction, ScriptedEvent, Workload, scheduler};
+use crate::mptcp::{
+    ConnectionOptions, Protocol, ScriptedAction, ScriptedEvent, Workload, scheduler,
+};
 use crate::network::{BackgroundSpec, NetworkSpec};
 use crate::pathmanager;
 use crate::units::Bytes;
@@ -43,6 +45,8 @@ fn connection(
         event: ScriptedEvent::Finish,
     };
     Ok(ConnectionOptions {
+        // TCP on one path, but with the sizes of MPTCP's ACKs, as it always was.
+        protocol: Protocol::Mptcp,
         controller: names::controller(&format!("network.background[{number}].cc"), &flow.cc)?,
         scheduler: scheduler::Policy::MinRtt(scheduler::minrtt::MinRtt),
         path_manager: pathmanager::Policy::Default(pathmanager::default::DefaultManager),

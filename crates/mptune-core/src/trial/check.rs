@@ -1,7 +1,9 @@
 //! Checks the values of a trial's keys.
 
+use super::script::ScriptAction;
 use super::spec::TrialSpec;
 use crate::error::SpecError;
+use crate::mptcp::Protocol;
 use crate::pathmanager::PathId;
 use crate::units::NEVER;
 
@@ -29,7 +31,23 @@ impl TrialSpec {
             return wrong("buffer_bytes", "expected less than 2^30 segments");
         }
         self.check_span()?;
+        self.check_protocol()?;
         self.check_paths()
+    }
+
+    /// Plain TCP has one path, and nobody who manages it.
+    fn check_protocol(&self) -> Result<(), SpecError> {
+        if self.protocol == Protocol::Mptcp {
+            return Ok(());
+        }
+        if self.pm != "default" {
+            return wrong("pm", format!("expected default with protocol tcp, found {}", self.pm));
+        }
+        let of_network = |action| matches!(action, ScriptAction::Down | ScriptAction::Up);
+        if !self.script.iter().all(|one| of_network(one.action)) {
+            return wrong("script", "expected only down and up with protocol tcp");
+        }
+        Ok(())
     }
 
     fn check_span(&self) -> Result<(), SpecError> {

@@ -1,6 +1,7 @@
 //! What a trial is: the network, what runs on it, and for how long.
 
 use super::script::ScriptSpec;
+use crate::mptcp::Protocol;
 use crate::network::NetworkSpec;
 use crate::pathmanager::{OptionMap, PathId};
 use crate::units::{Bytes, Nanos};
@@ -12,6 +13,9 @@ use serde::Deserialize;
 pub struct TrialSpec {
     /// The network between the two sites, including the TCP connections that share it.
     pub network: NetworkSpec,
+    /// MPTCP, or plain TCP on the initial path.
+    #[serde(default)]
+    pub protocol: Protocol,
     /// Path manager.
     pub pm: String,
     /// Congestion control.

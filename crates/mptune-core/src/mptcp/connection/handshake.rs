@@ -3,7 +3,7 @@
 
 use super::Connection;
 use crate::mptcp::io::{Io, Timer};
-use crate::mptcp::packet::{Kind, Packet, SYN_SIZE};
+use crate::mptcp::packet::{Kind, Packet};
 use crate::mptcp::subflow::{Phase, Subflow};
 use crate::network::{forward, reverse};
 use crate::pathmanager::{PathId, Report, Role, SubflowId};
@@ -32,13 +32,13 @@ impl Connection {
         subflow.note_asked(io.now);
         io.queue.set(subflow.timer, subflow.deadline(io.now));
         let packet = Packet { flow: subflow.flow, kind, ..Packet::default() };
-        io.send(forward(subflow.path), SYN_SIZE, packet);
+        io.send(forward(subflow.path), self.syn_size, packet);
     }
 
     pub(super) fn answer(&mut self, io: &mut Io<'_>, id: SubflowId, kind: Kind) {
         let subflow = &self.subflows[id];
         let packet = Packet { flow: subflow.flow, kind, ..Packet::default() };
-        io.send(reverse(subflow.path), SYN_SIZE, packet);
+        io.send(reverse(subflow.path), self.syn_size, packet);
     }
 
     pub(super) fn on_syn_ack(&mut self, io: &mut Io<'_>, id: SubflowId) {

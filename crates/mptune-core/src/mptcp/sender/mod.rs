@@ -64,7 +64,7 @@ impl DataSender {
         receiver: &ReceiveBuffer,
         io: &mut Io<'_>,
     ) -> Self {
-        let cut = options.scheduler.style() == Style::Push;
+        let cut = options.scheduler.style() == Style::Push && !options.is_tcp();
         let buffer = SendBuffer::new(options, receiver, cut);
         let queue_limit = buffer.subflow_segments();
         let whole_window = queue_limit.min(receiver.segments());
