@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use mptune_core::mptcp::Protocol;
+use mptune_core::mptcp::{Family, Protocol};
 use mptune_core::trial::{ScriptAction, TrialSpec};
 use mptune_core::units::SECOND;
 
@@ -79,4 +79,21 @@ fn what_only_mptcp_has_is_refused() {
         let why = refused(TrialSpec { script, ..tcp("linux", MIB) });
         assert!(why.contains("expected only down and up with protocol tcp"), "{why}");
     }
+}
+
+#[test]
+fn ipv6_takes_twenty_bytes_of_every_packet() {
+    let share =
+        |family, mss| mbps(&run(&TrialSpec { family, mss, ..tcp("payload", 4 * MIB) })) / 10.0;
+    let ratio = share(Family::Ipv6, 1428) / share(Family::Ipv4, 1448);
+    assert!((ratio / (1428.0 / 1448.0) - 1.0).abs() < 0.003, "{ratio}");
+}
+
+#[test]
+fn finer_bins_change_nothing_but_the_series() {
+    let spec = tcp("linux", MIB);
+    let [wide, fine] =
+        [spec.bin_ns, spec.bin_ns / 10].map(|bin_ns| run(&TrialSpec { bin_ns, ..spec.clone() }));
+    let sums: Vec<u64> = fine.bins.chunks(10).map(|bins| bins.iter().sum()).collect();
+    assert_eq!((sums, fine.events), (wide.bins, wide.events));
 }

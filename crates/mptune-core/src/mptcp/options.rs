@@ -20,6 +20,27 @@ pub enum Protocol {
     Tcp,
 }
 
+/// What carries the packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// IPv4, without options.
+    #[default]
+    Ipv4,
+    /// IPv6, without extension headers.
+    Ipv6,
+}
+
+impl Family {
+    /// Bytes by which its header is longer than that of IPv4 (RFC 8200 section 3: 40 instead of 20).
+    pub fn longer_header(self) -> u32 {
+        match self {
+            Self::Ipv4 => 0,
+            Self::Ipv6 => 20,
+        }
+    }
+}
+
 /// What the connection has to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workload {
@@ -82,6 +103,8 @@ pub struct ScriptedAction {
 pub struct ConnectionOptions {
     /// MPTCP or plain TCP.
     pub protocol: Protocol,
+    /// IPv4 or IPv6.
+    pub family: Family,
     /// Congestion control of every subflow, in its initial state.
     pub controller: Controller,
     /// Scheduler.
@@ -108,6 +131,8 @@ pub struct ConnectionOptions {
     pub tso: bool,
     /// Data is ECN-capable (RFC 3168).
     pub ecn: bool,
+    /// Width of the bins of its series.
+    pub bin: Nanos,
     /// When the first SYN is sent.
     pub start: Nanos,
     /// Scripted events, in any order.
@@ -130,16 +155,18 @@ impl ConnectionOptions {
 
     /// Bytes of a pure ACK without SACK blocks.
     pub fn ack_size(&self) -> u32 {
-        if self.is_tcp() { TCP_ACK_SIZE } else { ACK_SIZE }
+        let size = if self.is_tcp() { TCP_ACK_SIZE } else { ACK_SIZE };
+        size + self.family.longer_header()
     }
 
     /// Bytes of a packet of a handshake.
     pub fn syn_size(&self) -> u32 {
-        if self.is_tcp() { TCP_SYN_SIZE } else { SYN_SIZE }
+        let size = if self.is_tcp() { TCP_SYN_SIZE } else { SYN_SIZE };
+        size + self.family.longer_header()
     }
 
     /// Bytes that come before the payload of a full segment in its packet.
     pub fn header(&self) -> u32 {
-        DATA_HEADER + (self.mss - self.full_segment())
+        DATA_HEADER + self.family.longer_header() + (self.mss - self.full_segment())
     }
 }

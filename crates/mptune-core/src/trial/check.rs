@@ -30,6 +30,9 @@ impl TrialSpec {
         if self.buffer_bytes / u64::from(self.mss) > 1 << 30 {
             return wrong("buffer_bytes", "expected less than 2^30 segments");
         }
+        if !(1_000_000..=1_000_000_000).contains(&self.bin_ns) {
+            return wrong("bin_ns", format!("expected 1 ms to 1 s, found {} ns", self.bin_ns));
+        }
         self.check_span()?;
         self.check_protocol()?;
         self.check_paths()

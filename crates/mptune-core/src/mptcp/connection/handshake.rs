@@ -4,6 +4,7 @@
 use super::Connection;
 use crate::mptcp::io::{Io, Timer};
 use crate::mptcp::packet::{Kind, Packet};
+use crate::mptcp::series::Series;
 use crate::mptcp::subflow::{Phase, Subflow};
 use crate::network::{forward, reverse};
 use crate::pathmanager::{PathId, Report, Role, SubflowId};
@@ -19,7 +20,8 @@ impl Connection {
         let timers = [Timer::Subflow(id), Timer::DelayedAck(id)];
         let timers = timers.map(|timer| io.add_timer(self.number, timer));
         let sender = Sender::new(self.controller.clone());
-        let mut subflow = Subflow::new(path, flow, sender, self.start, timers);
+        let series = Series::new(self.start, self.bin);
+        let mut subflow = Subflow::new(path, flow, sender, series, timers);
         subflow.role = role;
         self.subflows.push(subflow);
         self.sender.add_subflow();

@@ -41,6 +41,8 @@ pub struct Connection {
     controller: Controller,
     driver: Driver,
     start: Nanos,
+    /// Width of the bins of every series.
+    bin: Nanos,
     initial_path: PathId,
     script: VecDeque<ScriptedAction>,
     script_timer: Source,
@@ -72,6 +74,7 @@ impl Connection {
             controller: options.controller,
             driver: Driver::new(assignment, Stack::SIMULATED, options.initial_path),
             start: options.start,
+            bin: options.bin,
             initial_path: options.initial_path,
             script: script.into(),
             script_timer,
@@ -100,6 +103,11 @@ impl Connection {
     /// Segments resent on another subflow, or by the connection.
     pub fn reinjected(&self) -> u64 {
         self.sender.reinjected()
+    }
+
+    /// Payload bytes of these segments.
+    pub fn reinjected_bytes(&self) -> Bytes {
+        self.sender.reinjected_bytes()
     }
 
     /// Most payload bytes that waited in the receive buffer for an earlier segment; counted in full

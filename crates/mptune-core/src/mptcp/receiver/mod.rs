@@ -38,7 +38,7 @@ impl DataReceiver {
         Self {
             reassembly: Reassembly::new(buffer.segments()),
             buffer,
-            delivered: Delivered::new(options.start),
+            delivered: Delivered::new(options.start, options.bin),
             ack_size: options.ack_size(),
         }
     }
