@@ -96,6 +96,26 @@ def test_the_stack_is_chosen_by_name_and_its_members_may_differ():
     assert json.loads(run("--json").stdout)["stack"] == "linux"
 
 
+def test_plain_tcp_runs_on_the_initial_path_alone():
+    result = json.loads(run("--json", "--protocol", "tcp", "--initial-path", "T-D").stdout)
+    assert (result["protocol"], result["pm"]) == ("tcp", "default")
+    assert [one["path"] for one in result["subflows"]] == ["T-D"]
+    assert "plain TCP" in run("--protocol", "tcp").stdout
+    assert json.loads(run("--json").stdout)["protocol"] == "mptcp"
+
+
+@pytest.mark.parametrize("stack", ["linux", "v0.9x"])
+def test_plain_tcp_has_whole_packets_of_payload(stack):
+    """MPTCP's full packet is 1424 bytes of payload on Linux and 1428 on v0.9x, TCP's 1448."""
+    payload = {"linux": 1424, "v0.9x": 1428}[stack]
+    flags = ["--json", "--stack", stack, "--initial-path", "P-D", "--duration", "60s"]
+    tcp, mptcp = (
+        json.loads(run(*flags, *more).stdout)["throughput_mbps"]
+        for more in (["--protocol", "tcp"], ["--pm", "default"])
+    )
+    assert mptcp / tcp == pytest.approx(payload / 1448, rel=0.006)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -129,6 +149,17 @@ def test_the_stack_is_chosen_by_name_and_its_members_may_differ():
         ),
         (["--tso", "--testbed", "namespaces"], "--tso: expected off, the only one of the testbed namespaces"),
         (["--seed", "-1"], "--seed"),
+        (["--protocol", "udp"], "--protocol: expected one of mptcp, tcp, found 'udp'"),
+        (["--protocol", "tcp", "--pm", "pcdc"], "--pm: expected default with --protocol tcp, found pcdc"),
+        (
+            ["--protocol", "tcp", "--scheduler", "blest"],
+            "--scheduler: expected only with --protocol mptcp, found with tcp",
+        ),
+        (["--protocol", "tcp", "--opportunistic"], "--opportunistic: expected only with --protocol mptcp"),
+        (
+            ["--protocol", "tcp", "--standby-order", "P-D"],
+            "--standby-order: expected only with --pm pcdc, found with default",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, says):

@@ -14,14 +14,14 @@ import typer
 from mptune import testbeds, units
 from mptune.cli._common import JsonOption, TopologyArgument, add, console, emit_json, load_topology
 from mptune.errors import TrialError
-from mptune.options import Option, Options, count
+from mptune.options import Option, Options, choice, count
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
     Buffer,
     Cc,
     InitialPath,
-    Pm,
+    Protocol,
     Reverse,
     Testbed,
     Transfer,
@@ -32,11 +32,23 @@ from mptune.options.trials import (
 if TYPE_CHECKING:
     from mptune.testbeds import Observation, Trial
 
+#: Path managers without --pm, of MPTCP and of plain TCP.
+_PM, _PM_OF_TCP = "fullmesh", "default"
+
 
 class RunOptions(Options, frozen=True, kw_only=True):
     """One trial; the fields but `stack` are those of `mptune.testbeds.Trial`."""
 
-    pm: Pm = "fullmesh"
+    protocol: Protocol = "mptcp"
+    pm: Annotated[
+        str | None,
+        Option(
+            choice(lambda: testbeds.names("path_managers")),
+            "Path manager.",
+            flag="--pm",
+            unset=f"{_PM}, or {_PM_OF_TCP} with --protocol tcp",
+        ),
+    ] = None
     cc: Cc = "cubic"
     buffer_bytes: Buffer = 16 * units.MIB
     duration_ns: Annotated[int | None, sending_time("30s")] = None
@@ -50,14 +62,28 @@ class RunOptions(Options, frozen=True, kw_only=True):
         """A time or a size, not both; options only of the path manager that is used."""
         if self.duration_ns is not None and self.transfer_bytes is not None:
             yield "transfer_bytes", "expected either --duration or --transfer, found both"
-        for name, pm in self.pm_options.unused((self.pm,)):
+        if self.protocol == "tcp":
+            yield from self._conflicts_of_tcp()
+        for name, pm in self.pm_options.unused((self.pm or _PM,)):
             yield f"pm_options.{name}", f"expected only with --pm {pm}, found with {self.pm}"
 
+    def _conflicts_of_tcp(self) -> Iterator[tuple[str, str]]:
+        """Plain TCP has one path: nothing to manage, and nothing to schedule."""
+        if self.pm != _PM_OF_TCP:
+            yield "pm", f"expected {_PM_OF_TCP} with --protocol tcp, found {self.pm}"
+        for name in ("scheduler", "opportunistic"):
+            if getattr(self.stack, name) is not None:
+                yield f"stack.{name}", "expected only with --protocol mptcp, found with tcp"
+
     def completed(self) -> Self:
-        """Without a time or a size, send for 30 s."""
+        """Without a time or a size, send for 30 s; without a path manager, use the protocol's usual one."""
+        done = self
         if self.duration_ns is None and self.transfer_bytes is None:
-            return msgspec.structs.replace(self, duration_ns=30_000_000_000)
-        return self
+            done = msgspec.structs.replace(done, duration_ns=30_000_000_000)
+        if self.pm is None:
+            pm = _PM_OF_TCP if self.protocol == "tcp" else _PM
+            done = msgspec.structs.replace(done, pm=pm)
+        return done
 
 
 def register(app: typer.Typer) -> None:
@@ -71,6 +97,7 @@ def register(app: typer.Typer) -> None:
         "mptune run KU-HiG --pm ndiffports --ndiffports 4            # options of a path manager",
         "mptune run KU-HiG --initial-path K-P --json",
         "mptune run UNIS-HiN --stack v0.9x                          # the papers' kernel",
+        "mptune run UNIS-HiN --protocol tcp --initial-path U-U      # plain TCP on one path, to compare",
         "mptune run UiT-HAW --testbed namespaces                    # Linux itself",
     )
 
@@ -89,7 +116,7 @@ def run(
     check_labels(options, loaded)
     options.stack.check_on(testbed)
     asked = msgspec.structs.asdict(options) | {"pm_options": options.pm_options.of(options.pm)}
-    stack = asked.pop("stack").chosen()
+    stack = asked.pop("stack").chosen(protocol=options.protocol)
     trial = Trial(topology=loaded, **asked, **msgspec.structs.asdict(stack))
     observation = testbeds.create(testbed).run(trial)
     if as_json:
@@ -110,6 +137,7 @@ def _result(trial: Trial, observation: Observation) -> dict[str, Any]:
         "throughput_mbps": observation.throughput_bps / 1e6,
         "duration_s": seconds,
         "buffer_bytes": trial.buffer_bytes,
+        "protocol": trial.protocol,
         "pm": trial.pm,
         "cc": trial.cc,
         "stack": describe(trial.members),
@@ -165,7 +193,8 @@ def _print(trial: Trial, observation: Observation) -> None:
 
     out = console()
     seconds = observation.duration_ns / 1e9
-    what = f"{trial.topology.name}, {trial.pm}, {trial.cc}, {units.format_size(trial.buffer_bytes)} of buffer"
+    how = "plain TCP" if trial.protocol == "tcp" else trial.pm
+    what = f"{trial.topology.name}, {how}, {trial.cc}, {units.format_size(trial.buffer_bytes)} of buffer"
     if observation.completion_ns is not None:
         out.print(
             f"{units.format_size(observation.in_order_bytes)} in {seconds:.3f} s ({what})", style="bold"

@@ -37,6 +37,14 @@ Cc = Annotated[str, Option(choice(_congestion_controls), "Congestion control of 
 Buffer = Annotated[
     int, Option(BUFFER, "Send and receive buffer of the connection; a bare number is MiB.", flag="--buffer")
 ]
+Protocol = Annotated[
+    str,
+    Option(
+        choice(lambda: testbeds.PROTOCOLS),
+        "What the two ends speak; tcp is plain TCP on the initial path.",
+        flag="--protocol",
+    ),
+]
 InitialPath = Annotated[
     str | None,
     Option(LABEL, "Path of the first handshake.", flag="--initial-path", unset="the topology's"),

@@ -13,6 +13,7 @@ from mptune.errors import InputError, one_of
 from mptune.testbeds._base import (
     BIN_NS,
     MSS,
+    PROTOCOLS,
     BackgroundObservation,
     Observation,
     ScriptedAction,
@@ -27,6 +28,7 @@ from mptune.testbeds.stacks import title
 __all__ = [
     "BIN_NS",
     "MSS",
+    "PROTOCOLS",
     "TESTBEDS",
     "BackgroundObservation",
     "Observation",

@@ -23,6 +23,10 @@ _STACK = STACKS[DEFAULT_STACK]
 MSS = _STACK.mss
 
 
+#: What the two ends speak: the names of `Trial.protocol`.
+PROTOCOLS: tuple[str, ...] = ("mptcp", "tcp")
+
+
 class ScriptedAction(msgspec.Struct, frozen=True, kw_only=True):
     """An action on a path, from outside, while the trial runs.
 
@@ -44,6 +48,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     topology : the network between the two sites.
+    protocol : "mptcp", or "tcp" for plain TCP on the initial path: with the path manager default, and with
+        no scripted actions but down and up. Of the stack, its scheduler and scheduling rules then do nothing.
     pm, cc : names from the core's lists.
     scheduler, accounting, opportunistic, tso, mss : members of its stack (`mptune.testbeds.stacks`); the
         default is upstream Linux.
@@ -67,6 +73,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     duration_ns: int | None = None
     transfer_bytes: int | None = None
     deadline_ns: int = 600_000_000_000
+    protocol: Literal["mptcp", "tcp"] = "mptcp"
     scheduler: str = _STACK.scheduler
     opportunistic: bool = _STACK.opportunistic
     accounting: str = _STACK.accounting

@@ -38,6 +38,16 @@ def check(trial: Trial) -> None:
     if refused := refusal(trial.members, "linux", "namespaces"):
         name, expected = refused
         raise InputError(f"--{name}", "", expected)
+    if trial.protocol == "tcp":
+        _check_tcp(trial)
+
+
+def _check_tcp(trial: Trial) -> None:
+    """Refuse what only MPTCP has."""
+    if trial.pm != "default":
+        raise InputError("--pm", "", f"expected default with protocol tcp, found {trial.pm}")
+    if any(action.action not in ("down", "up") for action in trial.script):
+        raise InputError("script", "", "expected only down and up with protocol tcp")
 
 
 def stall_ns(trial: Trial) -> int:
@@ -115,7 +125,7 @@ def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any
         "bin_ns": _FINE_NS if cuts else BIN_NS,
         "stall_ns": stall_ns(trial),
         "thresholds_bytes": thresholds,
-        "mptcp": True,
+        "mptcp": trial.protocol == "mptcp",
         "seed": trial.seed,
     }
 

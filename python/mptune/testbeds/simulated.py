@@ -93,6 +93,7 @@ def _spec(trial: Trial) -> dict[str, object]:
 
     return {
         "network": topology.network(),
+        "protocol": trial.protocol,
         "pm": trial.pm,
         "cc": trial.cc,
         "scheduler": trial.scheduler,

@@ -42,6 +42,9 @@ STACKS: Final[Mapping[str, Stack]] = {
     "v0.9x": Stack(scheduler="minrtt", accounting="payload", opportunistic=True, tso=False, mss=1428),
 }
 
+#: Payload of a full segment of plain TCP in a packet of 1500 bytes, whatever the stack.
+_TCP_MSS: Final = 1448
+
 #: What version 0.1 simulated, which knew no stacks: stores and campaigns of that version mean it.
 VERSION_0_1: Final = Stack(scheduler="minrtt", accounting="payload", opportunistic=False, tso=False, mss=1448)
 
@@ -50,6 +53,11 @@ DEFAULT_STACK: Final = "linux"
 
 #: The names of a stack's members.
 MEMBERS: Final = tuple(field.name for field in msgspec.structs.fields(Stack))
+
+
+def of_tcp(stack: Stack) -> Stack:
+    """The bundle as plain TCP has it: a full packet, without a DSS option to leave room for."""
+    return msgspec.structs.replace(stack, mss=_TCP_MSS)
 
 
 def title(members: Mapping[str, Any], release: str = LINUX_VERSION) -> str:
