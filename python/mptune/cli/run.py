@@ -5,7 +5,7 @@ The options become a `Trial`; the testbed does the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
@@ -14,13 +14,16 @@ import typer
 from mptune import testbeds, units
 from mptune.cli._common import JsonOption, TopologyArgument, add, console, emit_json, load_topology
 from mptune.errors import TrialError
-from mptune.options import Option, Options, choice, count
+from mptune.options import Option, Options, count
 from mptune.options.path_managers import PathManagerOptions
+from mptune.options.scripts import Script, wrong_times
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
+    USUAL_PMS,
     Buffer,
     Cc,
     InitialPath,
+    Pm,
     Protocol,
     Reverse,
     Testbed,
@@ -32,29 +35,22 @@ from mptune.options.trials import (
 if TYPE_CHECKING:
     from mptune.testbeds import Observation, Trial
 
-#: Path managers without --pm, of MPTCP and of plain TCP.
-_PM, _PM_OF_TCP = "fullmesh", "default"
+#: What shows how a connection coped with a script, by its name in the metadata of every testbed.
+_AFTER_A_SCRIPT = ("takeover_ms", "reinjected_bytes")
 
 
 class RunOptions(Options, frozen=True, kw_only=True):
     """One trial; the fields but `stack` are those of `mptune.testbeds.Trial`."""
 
     protocol: Protocol = "mptcp"
-    pm: Annotated[
-        str | None,
-        Option(
-            choice(lambda: testbeds.names("path_managers")),
-            "Path manager.",
-            flag="--pm",
-            unset=f"{_PM}, or {_PM_OF_TCP} with --protocol tcp",
-        ),
-    ] = None
+    pm: Pm = None
     cc: Cc = "cubic"
     buffer_bytes: Buffer = 16 * units.MIB
     duration_ns: Annotated[int | None, sending_time("30s")] = None
     transfer_bytes: Transfer = None
     seed: Annotated[int, Option(count(), "Seed of everything random.", flag="--seed")] = 1
     initial_path: InitialPath = None
+    script: Script = ()
     stack: StackOptions = StackOptions()
     pm_options: PathManagerOptions = PathManagerOptions()
 
@@ -62,28 +58,34 @@ class RunOptions(Options, frozen=True, kw_only=True):
         """A time or a size, not both; options only of the path manager that is used."""
         if self.duration_ns is not None and self.transfer_bytes is not None:
             yield "transfer_bytes", "expected either --duration or --transfer, found both"
+        for expected in wrong_times(self.script, self.duration_ns):
+            yield "script", expected
         if self.protocol == "tcp":
             yield from self._conflicts_of_tcp()
-        for name, pm in self.pm_options.unused((self.pm or _PM,)):
-            yield f"pm_options.{name}", f"expected only with --pm {pm}, found with {self.pm}"
+        for name, pm in self.pm_options.unused((self.manager,)):
+            yield f"pm_options.{name}", f"expected only with --pm {pm}, found with {self.manager}"
 
     def _conflicts_of_tcp(self) -> Iterator[tuple[str, str]]:
         """Plain TCP has one path: nothing to manage, and nothing to schedule."""
-        if self.pm != _PM_OF_TCP:
-            yield "pm", f"expected {_PM_OF_TCP} with --protocol tcp, found {self.pm}"
+        if self.manager != USUAL_PMS["tcp"]:
+            yield "pm", f"expected {USUAL_PMS['tcp']} with --protocol tcp, found {self.pm}"
+        for one in self.script:
+            if one.action not in ("down", "up"):
+                yield "script", f"expected only down and up with --protocol tcp, found {one.action}"
         for name in ("scheduler", "opportunistic"):
             if getattr(self.stack, name) is not None:
                 yield f"stack.{name}", "expected only with --protocol mptcp, found with tcp"
 
+    @property
+    def manager(self) -> str:
+        """The path manager: the given one, or the protocol's usual one."""
+        return self.pm or USUAL_PMS[self.protocol]
+
     def completed(self) -> Self:
-        """Without a time or a size, send for 30 s; without a path manager, use the protocol's usual one."""
-        done = self
+        """Without a time or a size, send for 30 s."""
         if self.duration_ns is None and self.transfer_bytes is None:
-            done = msgspec.structs.replace(done, duration_ns=30_000_000_000)
-        if self.pm is None:
-            pm = _PM_OF_TCP if self.protocol == "tcp" else _PM
-            done = msgspec.structs.replace(done, pm=pm)
-        return done
+            return msgspec.structs.replace(self, duration_ns=30_000_000_000)
+        return self
 
 
 def register(app: typer.Typer) -> None:
@@ -97,6 +99,7 @@ def register(app: typer.Typer) -> None:
         "mptune run KU-HiG --pm ndiffports --ndiffports 4            # options of a path manager",
         "mptune run KU-HiG --initial-path K-P --json",
         "mptune run UNIS-HiN --stack v0.9x                          # the papers' kernel",
+        "mptune run UNIS-HiN --at 5s:down:U-U --at 9s:up:U-U --duration 15s   # cut a path for 4 s",
         "mptune run UNIS-HiN --protocol tcp --initial-path U-U      # plain TCP on one path, to compare",
         "mptune run UiT-HAW --testbed namespaces                    # Linux itself",
     )
@@ -115,7 +118,8 @@ def run(
     loaded = load_topology(topology, reverse=reverse)
     check_labels(options, loaded)
     options.stack.check_on(testbed)
-    asked = msgspec.structs.asdict(options) | {"pm_options": options.pm_options.of(options.pm)}
+    asked = msgspec.structs.asdict(options)
+    asked |= {"pm": options.manager, "pm_options": options.pm_options.of(options.manager)}
     stack = asked.pop("stack").chosen(protocol=options.protocol)
     trial = Trial(topology=loaded, **asked, **msgspec.structs.asdict(stack))
     observation = testbeds.create(testbed).run(trial)
@@ -172,6 +176,9 @@ def _result(trial: Trial, observation: Observation) -> dict[str, Any]:
         },
         "metadata": observation.metadata,
     }
+    for name in _AFTER_A_SCRIPT:
+        if name in observation.metadata:
+            result[name] = observation.metadata[name]
     if observation.completion_ns is not None:
         result["completion_s"] = observation.completion_ns / 1e9
     if observation.failed is not None:
@@ -222,3 +229,14 @@ def _print(trial: Trial, observation: Observation) -> None:
         rate = f"{flow.bytes * 8e3 / max(flow.duration_ns, 1):.2f}"
         table.add_row(flow.path, "background", rate, "", "", "", str(flow.retransmitted), "")
     out.print(table)
+    if trial.script:
+        out.print(_coped(observation.metadata))
+
+
+def _coped(metadata: Mapping[str, Any]) -> str:
+    """How the connection coped with its script: "take-over 231 ms, 48 KiB repeated on other subflows"."""
+    takeover, repeated = (metadata.get(name) for name in _AFTER_A_SCRIPT)
+    parts = [] if takeover is None else [f"take-over {takeover:.0f} ms"]
+    if repeated is not None:
+        parts.append(f"{units.format_size(repeated, 3)} repeated on other subflows")
+    return ", ".join(parts)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from mptune import _core
 from mptune.errors import InputError, one_of
 from mptune.testbeds._base import (
+    ACTIONS,
     BIN_NS,
     MSS,
     PROTOCOLS,
@@ -26,6 +27,7 @@ from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.testbeds.stacks import title
 
 __all__ = [
+    "ACTIONS",
     "BIN_NS",
     "MSS",
     "PROTOCOLS",

@@ -5,7 +5,7 @@ they are measured (simulator, kernel namespaces, hosts). It has no algorithm. A 
 to this one and one line in `mptune.testbeds`.
 """
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import msgspec
 
@@ -27,6 +27,11 @@ MSS = _STACK.mss
 PROTOCOLS: tuple[str, ...] = ("mptcp", "tcp")
 
 
+#: What a script can do to a path.
+ScriptedWord = Literal["standby", "active", "down", "up", "remove", "add"]
+ACTIONS: tuple[str, ...] = get_args(ScriptedWord)
+
+
 class ScriptedAction(msgspec.Struct, frozen=True, kw_only=True):
     """An action on a path, from outside, while the trial runs.
 
@@ -39,7 +44,7 @@ class ScriptedAction(msgspec.Struct, frozen=True, kw_only=True):
 
     at_ns: int
     path: str
-    action: Literal["standby", "active", "down", "up", "remove", "add"]
+    action: ScriptedWord
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):

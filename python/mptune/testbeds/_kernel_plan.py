@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import InputError
-from mptune.testbeds._base import BIN_NS, Trial
+from mptune.testbeds._base import Trial
+from mptune.testbeds._outages import bin_ns
 from mptune.testbeds.stacks import refusal
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 STALL_NS = 3_000_000_000
 #: The same in round-trip times of the slowest path.
 _STALL_RTTS = 20
-
-#: Width of the bins of a trial whose take-over time is measured, nanoseconds.
-_FINE_NS = 10_000_000
 
 
 def check(trial: Trial) -> None:
@@ -115,14 +113,13 @@ def _script(trial: Trial) -> tuple[Action, ...]:
 
 def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any]:
     """What is sent, and how it is measured."""
-    cuts = any(action.action == "down" for action in trial.script)
     return {
         "cc": kernel_cc,
         "buffer_bytes": trial.buffer_bytes,
         "duration_ns": trial.duration_ns,
         "transfer_bytes": trial.transfer_bytes,
         "deadline_ns": _limit_ns(trial),
-        "bin_ns": _FINE_NS if cuts else BIN_NS,
+        "bin_ns": bin_ns(trial),
         "stall_ns": stall_ns(trial),
         "thresholds_bytes": thresholds,
         "mptcp": trial.protocol == "mptcp",
