@@ -96,6 +96,11 @@ def test_the_stack_is_chosen_by_name_and_its_members_may_differ():
     assert json.loads(run("--json").stdout)["stack"] == "linux"
 
 
+def test_ecn_can_be_switched_off():
+    assert json.loads(run("--json", "--no-ecn").stdout)["stack"] == "linux with ecn off"
+    assert json.loads(run("--json", "--ecn").stdout)["stack"] == "linux"
+
+
 def test_plain_tcp_runs_on_the_initial_path_alone():
     result = json.loads(run("--json", "--protocol", "tcp", "--initial-path", "T-D").stdout)
     assert (result["protocol"], result["pm"]) == ("tcp", "default")

@@ -126,6 +126,11 @@ def test_what_could_explain_a_result_comes_with_it(measured):
     assert 0 <= found["emulator_late_p50_ms"] <= found["emulator_late_p99_ms"] <= 1
 
 
+def test_ecn_can_be_switched_off_for_a_trial(measured):
+    assert measured(transfer_bytes=1000, ecn=False).metadata["sysctl net.ipv4.tcp_ecn"] == "0"
+    assert measured(transfer_bytes=1000).metadata["sysctl net.ipv4.tcp_ecn"] == "1"
+
+
 def test_a_transfer_arrives_whole(measured):
     observation = measured(transfer_bytes=1_000_001)
     assert observation.failed is None

@@ -26,6 +26,7 @@ from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
 from mptune.options import Option, count
+from mptune.options.path_managers import PathManagerOptions
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import Buffers, Ccs, Duration, Pms, Runs
 from mptune.response import Combination, Response
@@ -39,6 +40,9 @@ BUFFER_STEP = 1024
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
 
+#: Options of pcdc that follow from the impact factors.
+_MEASURED = ("active", "standby_order", "rtt_ns")
+
 
 class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     """What to sweep, how often, and how to decide.
@@ -46,6 +50,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     Attributes
     ----------
     buffers : bytes, ascending.
+    pm_options : of the path managers that are swept, apart from PCDC's sets, which are measured.
     impact : its `buffer_bytes` is the buffer of the withdrawal trials.
     """
 
@@ -55,6 +60,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     runs: Runs = 9
     duration_ns: Duration = 30_000_000_000
     stack: StackOptions = StackOptions()
+    pm_options: PathManagerOptions = PathManagerOptions()
     impact: ImpactOptions = ImpactOptions()
     confirm_runs: Annotated[
         int,
@@ -66,9 +72,14 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     ] = 9
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        """The model needs enough buffer sizes."""
+        """The model needs enough buffer sizes; options are of path managers that are swept."""
         if expected := too_few_sizes(self.model, len(self.buffers)):
             yield "buffers", expected
+        for name, pm in self.pm_options.unused(self.pms):
+            yield f"pm_options.{name}", f"expected only with the path manager {pm}"
+        for name in _MEASURED:
+            if name in self.pm_options.of("pcdc"):
+                yield f"pm_options.pcdc.{name}", "expected only in a sweep: the main job measures it"
 
     def completed(self) -> Self:
         """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""
@@ -217,7 +228,9 @@ class _Job(NamedTuple):
 
     def configuration(self, pm: str, cc: str, size: int, sets: Mapping[str, SubflowSets]) -> Configuration:
         """A configuration of the stack that was asked for."""
-        return configuration(pm, cc, size, sets, stack=self.options.stack.chosen())
+        options = self.options
+        told = options.pm_options.of(pm)
+        return configuration(pm, cc, size, sets, pm_options=told, stack=options.stack.chosen())
 
     def confirm(self, optimum: Optimum, sets: Mapping[str, SubflowSets]) -> Confirmation:
         """Trials of the optimum and of the default with new seeds."""

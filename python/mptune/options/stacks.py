@@ -70,6 +70,16 @@ class StackOptions(Options, frozen=True, kw_only=True):
         ),
     ] = None
 
+    ecn: Annotated[
+        bool | None,
+        Option(
+            TOGGLE,
+            "Data is ECN-capable, so that links that mark need not drop.",
+            key="transport.ecn",
+            unset="on",
+        ),
+    ] = None
+
     def chosen(self, stack: str | None = None, protocol: str = "mptcp") -> Stack:
         """The bundle, of another stack if one is given, with the members that were given."""
         values = {name: getattr(self, name) for name in MEMBERS}

@@ -56,7 +56,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     protocol : "mptcp", or "tcp" for plain TCP on the initial path: with the path manager default, and with
         no scripted actions but down and up. Of the stack, its scheduler and scheduling rules then do nothing.
     pm, cc : names from the core's lists.
-    scheduler, accounting, opportunistic, tso, mss : members of its stack (`mptune.testbeds.stacks`); the
+    scheduler, accounting, opportunistic, tso, mss, ecn : members of its stack (`mptune.testbeds.stacks`); the
         default is upstream Linux.
     buffer_bytes : connection-level send buffer and receive buffer, bytes each: of payload, or with the
         accounting "linux" the value given to SO_SNDBUF and SO_RCVBUF, as on the kernel.
@@ -87,6 +87,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     pm_options: dict[str, Any] = {}
     size_known: bool = True
     mss: int = MSS
+    ecn: bool = _STACK.ecn
     script: tuple[ScriptedAction, ...] = ()
 
     @property

@@ -79,6 +79,7 @@ def plan(trial: Trial, kernel_cc: str) -> Plan:
         assignment=assignment,
         meter=_meter(trial, kernel_cc, begins.thresholds),
         initial=(named["local"][initial.local_index].ipv4, named["remote"][initial.remote_index].ipv4),
+        settings={"net.ipv4.tcp_ecn": "1" if trial.ecn else "0"},
         script=_script(trial),
         limit_s=_limit_ns(trial) / 1e9,
     )
