@@ -12,6 +12,7 @@ from mptune.decision.confirmation import Confirmation
 from mptune.errors import InputError, MptuneError
 from mptune.impact import ImpactOptions
 from mptune.measuring.runner import TrialRunner
+from mptune.options.path_managers import PathManagerOptions
 from mptune.testbeds import Trial
 from mptune.topology import Topology
 
@@ -37,6 +38,10 @@ def confirmed_of(result: Result) -> Confirmation:
     """The confirmation, which is there whenever something was measured."""
     assert result.confirmation is not None
     return result.confirmation
+
+
+def told(**options: Any) -> Any:
+    return msgspec.convert(options, PathManagerOptions)
 
 
 def changed(**changes: Any) -> OptimiseOptions:
@@ -117,6 +122,13 @@ def test_same_seed_same_result_and_another_seed_another(network: Topology, fake_
 
     assert run(1) == run(1)
     assert run(1) != run(2)
+
+
+def test_options_of_path_managers_reach_the_trials_of_theirs(network: Topology, fake_testbed: Any) -> None:
+    options = told(ndiffports={"ndiffports": 3})
+    optimise(network, TrialRunner(fake_testbed), changed(pms=("fullmesh", "ndiffports"), pm_options=options))
+    found = {(trial.pm, msgspec.json.encode(trial.pm_options)) for trial in fake_testbed.trials}
+    assert found == {("fullmesh", b"{}"), ("ndiffports", b'{"ndiffports":3}')}
 
 
 def test_a_homogeneous_network_gets_fullmesh(network: Topology, fake_testbed: Any) -> None:
@@ -244,6 +256,11 @@ def test_the_document_has_the_promised_shape(network: Topology, fake_testbed: An
         ({"duration_ns": 0}, "--duration"),
         ({"confirm_runs": 0}, "--confirm-runs"),
         ({"impact": ImpactOptions(runs=0)}, "--impact-runs"),
+        (
+            {"pm_options": told(ndiffports={"ndiffports": 3})},
+            "--ndiffports: expected only with the path manager",
+        ),
+        ({"pm_options": told(pcdc={"active": ["A-X"]})}, "--active: expected only in a sweep"),
     ],
 )
 def test_impossible_options_are_refused_before_anything_runs(

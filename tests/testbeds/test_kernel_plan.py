@@ -5,7 +5,7 @@ import pytest
 from mptune.errors import InputError
 from mptune.linux.assignment import SATURATED
 from mptune.testbeds import BIN_NS, ScriptedAction, Trial
-from mptune.testbeds._kernel_plan import plan, stall_ns
+from mptune.testbeds._kernel_plan import check, plan, stall_ns
 
 SECOND = 1_000_000_000
 
@@ -54,6 +54,21 @@ def test_the_script_is_put_in_order_of_time(trial):
         (1.0, "standby", 1, "B-X"),
         (2.0, "up", 0, "A-X"),
     ]
+
+
+def test_plain_tcp_is_a_plain_socket_without_a_path_manager(trial):
+    assert plan(trial(), "olia").meter["mptcp"] is True
+    assert plan(trial(protocol="tcp", pm="default"), "olia").meter["mptcp"] is False
+    with pytest.raises(InputError, match="--pm: expected default with protocol tcp, found pcdc"):
+        check(trial(protocol="tcp", cc="cubic"))
+    remove = ScriptedAction(at_ns=SECOND, path="A-X", action="remove")
+    with pytest.raises(InputError, match="script: expected only down and up"):
+        check(trial(protocol="tcp", pm="default", cc="cubic", script=(remove,)))
+
+
+def test_ecn_is_a_setting_of_both_sites(trial):
+    assert plan(trial(), "olia").settings == {"net.ipv4.tcp_ecn": "1"}
+    assert plan(trial(ecn=False), "olia").settings == {"net.ipv4.tcp_ecn": "0"}
 
 
 def test_only_a_cut_needs_fine_bins(trial):

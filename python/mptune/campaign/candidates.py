@@ -1,14 +1,13 @@
 """What competes: sets of subflows beside the path managers, buffers beyond the ends, rivals of the favourite.
 
-The sign of an impact factor proposes a set; measurement disposes. Beside the set of the signs there are the
-sets nested by falling impact factor, from the best subflow alone to all but the worst. All are screened with
-few trials; those that are far from the best are not swept. Nothing is measured here.
+The sign of an impact factor proposes a set; measurement disposes. The sets that are worth comparing
+(`mptune.impact.candidates`) are screened with few trials, and those that are far from the best are not swept.
+Nothing is measured here.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mptune.decision import Decision
-from mptune.impact import Impact
 from mptune.measuring.records import Record
 from mptune.response import Combination
 from mptune.topology import Topology
@@ -27,18 +26,6 @@ _MARGIN = 0.10
 
 #: Sets that stay, at most; the fastest with the smallest buffers first.
 MOST = 4
-
-
-def competing_sets(impact: Impact) -> list[tuple[str, ...]]:
-    """Sets of subflows nested by falling impact factor, without that of the signs and that of all subflows.
-
-    Subflows without a factor count as the worst; in a set they are in the order of the topology.
-    """
-    factors = {one.path: one.omega.mean for one in impact.paths if one.omega is not None}
-    labels = [one.path for one in impact.paths]
-    ranked = sorted(labels, key=lambda label: -factors.get(label, float("-inf")))
-    sets = [tuple(label for label in labels if label in ranked[:size]) for size in range(1, len(labels))]
-    return [one for one in sets if one != impact.sets.optional]
 
 
 def screen_buffers(buffers: Sequence[int]) -> list[int]:

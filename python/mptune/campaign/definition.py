@@ -19,6 +19,7 @@ from mptune.impact import ImpactOptions, SubflowSets
 from mptune.measuring.planning import Configuration
 from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, in_file, time
 from mptune.options.path_managers import PathManagerOptions
+from mptune.options.scripts import Script, wrong_times
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
     Buffers,
@@ -59,6 +60,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     buffers : bytes, ascending.
     initial_paths : empty leaves it at the topology's path.
     stacks, schedulers : empty leaves them at `stack`.
+    script : what is done to paths in every trial.
     transfers : bytes; empty is a saturated sender for `duration_ns`.
     pm_options : of the path managers, whatever the congestion control; PCDC's sets may be among them.
     impact : how PCDC's sets are measured; None where they are given, or where PCDC is not swept.
@@ -76,6 +78,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     stacks: StackNames = ()
     schedulers: Schedulers = ()
     transfers: Transfers = ()
+    script: Script = ()
     pm_options: PathManagerOptions = PathManagerOptions()
     impact: ImpactOptions | None = None
     every_ns: Every = None
@@ -85,6 +88,8 @@ class SweepOptions(Options, frozen=True, kw_only=True):
         """Options are of path managers that are swept, PCDC has its sets; a repetition ends, and begins."""
         for name, pm in self.pm_options.unused(self.pms):
             yield f"pm_options.{name}", f"expected only with the path manager {pm}"
+        for expected in wrong_times(self.script, None if self.transfers else self.duration_ns):
+            yield "script", expected
         yield from self._conflicts_of_sets()
         yield from self._conflicts_of_stacks()
         every, lasting = self.every_ns, self.for_ns
@@ -178,6 +183,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
                 initial_path=path,
                 stack=stack,
                 transfer_bytes=transfer,
+                script=self.script,
             )
             for pm, cc, path, stack, transfer, size in itertools.product(
                 self.pms,

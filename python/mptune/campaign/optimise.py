@@ -9,7 +9,7 @@ elsewhere instead of the first three steps.
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
@@ -18,7 +18,6 @@ from mptune import theory
 from mptune.campaign.candidates import (
     SCREEN_RUNS,
     beyond,
-    competing_sets,
     rivals,
     screen_buffers,
     screened,
@@ -29,12 +28,13 @@ from mptune.decision.confirmation import Confirmation, confirm, verdict
 from mptune.decision.robustness import Finalist, change, finalists, survivor
 from mptune.decision.selection import Optimum
 from mptune.decision.sweep import SweepPoint, combination_of, stalls, sweep_points, sweep_samples
-from mptune.impact import Impact, ImpactOptions, SubflowSets, measure_impact
+from mptune.impact import Impact, ImpactOptions, SubflowSets, candidates, measure_impact
 from mptune.measuring.planning import Configuration, plan_trials
 from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
 from mptune.options import TOGGLE, Option, choice, count, share
+from mptune.options.path_managers import PathManagerOptions
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import Buffers, Ccs, Duration, Pms, Runs
 from mptune.response import Combination, Response
@@ -57,6 +57,9 @@ OTHER_NETWORKS = 8
 #: Where PCDC's sets come from.
 SETS = ("compete", "signs")
 
+#: Options of pcdc that follow from the impact factors.
+_MEASURED = ("active", "standby_order", "rtt_ns")
+
 
 class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     """What to sweep, how often, and how to decide.
@@ -64,6 +67,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     Attributes
     ----------
     buffers : bytes, ascending.
+    pm_options : of the path managers that are swept, apart from PCDC's sets, which are measured.
     impact : its `buffer_bytes` is the buffer of the withdrawal trials.
     """
 
@@ -73,6 +77,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     runs: Runs = 9
     duration_ns: Duration = 30_000_000_000
     stack: StackOptions = StackOptions()
+    pm_options: PathManagerOptions = PathManagerOptions()
     impact: ImpactOptions = ImpactOptions()
     sets: Annotated[
         str,
@@ -110,9 +115,14 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     ] = 9
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        """The model needs enough buffer sizes."""
+        """The model needs enough buffer sizes; options are of path managers that are swept."""
         if expected := too_few_sizes(self.model, len(self.buffers)):
             yield "buffers", expected
+        for name, pm in self.pm_options.unused(self.pms):
+            yield f"pm_options.{name}", f"expected only with the path manager {pm}"
+        for name in _MEASURED:
+            if name in self.pm_options.of("pcdc"):
+                yield f"pm_options.pcdc.{name}", "expected only in a sweep: the main job measures it"
 
     def completed(self) -> Self:
         """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""
@@ -195,7 +205,9 @@ def optimise(
     impacts, impact_records = job.impacts()
     sets = {impact.cc: impact.sets for impact in impacts}
     screening, competing = job.screen(impacts, sets)
-    swept, decision = job.decide([*job.asked(), *competing], sets)
+    swept, decision = job.decide(
+        [*job.asked(), *competing], sets, {impact.cc for impact in impacts if impact.homogeneous}
+    )
     contest = job.shortlist(decision, sets)
     decision = contest.decision
     confirmation = job.confirm(decision.optimum, sets)
@@ -265,7 +277,10 @@ class _Job(NamedTuple):
         """Other sets of subflows for PCDC that are worth a sweep, and the trials that say so."""
         options = self.options
         competing = [
-            Combination("pcdc", impact.cc, labels) for impact in impacts for labels in competing_sets(impact)
+            Combination("pcdc", impact.cc, one.optional)
+            for impact in impacts
+            for one in candidates(impact, self.topology)
+            if one.optional != impact.sets.optional and len(one.optional) < len(self.topology.paths)
         ]
         if options.sets != "compete" or not competing:
             return [], []
@@ -284,11 +299,13 @@ class _Job(NamedTuple):
         return records, screened(found, options.sacrifice, asked)
 
     def decide(
-        self, combinations: Sequence[Combination], sets: Mapping[str, SubflowSets]
+        self,
+        combinations: Sequence[Combination],
+        sets: Mapping[str, SubflowSets],
+        homogeneous: Collection[str],
     ) -> tuple[list[Record], Decision]:
         """Sweep and decide; as long as the optimum is at an end of the buffers, go beyond it."""
         options, optional = self.options, _optional(sets)
-        homogeneous = {cc for cc, one in sets.items() if len(one.optional) == len(self.topology.paths)}
         swept, name, buffers = [], "sweep", list(options.buffers)
         for _ in range(1 + EXTENSIONS):
             swept += self._measure(
@@ -348,12 +365,12 @@ class _Job(NamedTuple):
 
     def configuration(self, one: Combination, size: int, sets: Mapping[str, SubflowSets]) -> Configuration:
         """A configuration of the stack that was asked for; a chosen set of subflows is PCDC's."""
-        stack = self.options.stack.chosen()
+        stack, told = self.options.stack.chosen(), self.options.pm_options.of(one.pm)
         if not one.subflows:
-            return configuration(one.pm, one.cc, size, sets, stack=stack)
+            return configuration(one.pm, one.cc, size, sets, pm_options=told, stack=stack)
         order = [*(sets[one.cc].optional if one.cc in sets else ()), *(p.label for p in self.topology.paths)]
         standby = tuple(label for label in dict.fromkeys(order) if label not in one.subflows)
-        pm_options = {"active": one.subflows, **({"standby_order": standby} if standby else {})}
+        pm_options = {**told, "active": one.subflows, **({"standby_order": standby} if standby else {})}
         return configuration(one.pm, one.cc, size, {}, pm_options=pm_options, stack=stack)
 
     def _measure(

@@ -28,7 +28,7 @@ from mptune.measuring.records import PlannedTrial, Record, SubflowRecord, settin
 from mptune.store import _schema as schema
 from mptune.store._locking import Lock
 from mptune.testbeds import Observation, only_stack
-from mptune.testbeds.stacks import MEMBERS
+from mptune.testbeds.stacks import MEMBERS, TOLD
 from mptune.topology import Topology
 
 #: Longest time a finished trial waits for its commit, seconds, and most trials in one commit.
@@ -132,9 +132,10 @@ class Store:
         """Digest of everything that defines a trial.
 
         Fields with their default value are left out, so that a later version with more fields still
-        recognises the trials of an earlier one; so is the stack on a testbed that has only one.
+        recognises the trials of an earlier one; so is the stack on a testbed that has only one, apart from
+        what its kernel can be told.
         """
-        leave_out = {"topology", *(MEMBERS if only_stack(testbed) else ())}
+        leave_out = {"topology", *(set(MEMBERS) - set(TOLD) if only_stack(testbed) else ())}
         parts = [testbed, planned.purpose, planned.round, planned.run, planned.withdrawn]
         text = json.dumps([*parts, settings_of(planned.trial, leave_out)]).encode()
         return blake2b(self._topology(planned.trial.topology) + text, digest_size=_KEY_BYTES).digest()

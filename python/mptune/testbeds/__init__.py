@@ -11,8 +11,10 @@ from typing import Any, Literal
 from mptune import _core
 from mptune.errors import InputError, one_of
 from mptune.testbeds._base import (
+    ACTIONS,
     BIN_NS,
     MSS,
+    PROTOCOLS,
     BackgroundObservation,
     Observation,
     ScriptedAction,
@@ -25,8 +27,10 @@ from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.testbeds.stacks import title
 
 __all__ = [
+    "ACTIONS",
     "BIN_NS",
     "MSS",
+    "PROTOCOLS",
     "TESTBEDS",
     "BackgroundObservation",
     "Observation",

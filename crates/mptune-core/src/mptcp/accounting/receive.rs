@@ -21,6 +21,9 @@ impl ReceiveBuffer {
         let (bytes, full) = (options.receive_buffer, options.full_segment());
         match options.accounting {
             Accounting::Payload => Self::Payload((bytes / Bytes::from(full)) as Seq),
+            Accounting::Linux if options.is_tcp() => {
+                Self::Linux(Box::new(ReceiveMemory::of_tcp(bytes, full)))
+            }
             Accounting::Linux => Self::Linux(Box::new(ReceiveMemory::new(bytes, full))),
         }
     }
@@ -47,6 +50,7 @@ impl ReceiveBuffer {
             Self::Payload(window) => next.saturating_add(*window),
             Self::Linux(memory) => {
                 own.compression.on_acknowledged();
+                memory.charge_queue(receiver.holding());
                 if memory.is_half_full() {
                     receiver.be_slow();
                 }

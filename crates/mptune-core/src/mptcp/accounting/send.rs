@@ -52,7 +52,8 @@ impl SendBuffer {
             Accounting::Payload => buffer.count_payload(options),
             Accounting::Linux => {
                 let (send, total) = (options.send_buffer, options.workload.bytes());
-                let memory = SendMemory::new(send, full, total, receiver.edge());
+                let kind = if options.is_tcp() { SendMemory::of_tcp } else { SendMemory::new };
+                let memory = kind(send, full, total, receiver.edge());
                 buffer.memory = Some(Box::new(memory));
                 buffer.update_window_edge();
             }

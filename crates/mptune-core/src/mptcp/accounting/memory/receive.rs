@@ -4,6 +4,10 @@
 //! The connection is charged for its out-of-order queue (Linux `net/mptcp/protocol.c`,
 //! `mptcp_data_queue_ofo`), and briefly for what the application has not read yet. Packets are not
 //! merged in the queues: TUN's linear buffers cannot be (`skb_try_coalesce`).
+//!
+//! Plain TCP has one socket: its own out-of-order queue is charged to the memory from which the window is
+//! derived (Linux `net/ipv4/tcp_input.c`, `tcp_data_queue_ofo`; `include/net/tcp.h`, `tcp_space`). A
+//! missing segment always finds memory there: the queue is pruned for it (`tcp_prune_queue`).
 
 use super::charge::{DSS_SIZE, truesize};
 use super::send::doubled;
@@ -35,6 +39,11 @@ pub struct ReceiveMemory {
     /// Window scale (RFC 7323).
     shift: u32,
     full: Bytes,
+    /// The announced MSS minus timestamps (Linux `advmss`).
+    segment: Bytes,
+    /// It is the memory of a plain TCP, and that of TCP's out-of-order queue.
+    is_tcp: bool,
+    queued: Bytes,
     /// Memory of the out-of-order queue.
     held: Bytes,
     /// Memory of what is in order and not yet read.
@@ -55,6 +64,15 @@ pub struct ReceiveMemory {
 impl ReceiveMemory {
     /// For this value of `SO_RCVBUF`; full segments have `full` bytes of payload.
     pub fn new(buffer: Bytes, full: u32) -> Self {
+        Self::with_segment(buffer, full, full + DSS_SIZE, false)
+    }
+
+    /// The same of a plain TCP.
+    pub fn of_tcp(buffer: Bytes, full: u32) -> Self {
+        Self::with_segment(buffer, full, full, true)
+    }
+
+    fn with_segment(buffer: Bytes, full: u32, segment: u32, is_tcp: bool) -> Self {
         let limit = doubled(buffer).max(SMALLEST_BUFFER);
         // Linux `tcp_select_initial_window`, from half the memory.
         let shift = (limit / 2).ilog2().saturating_sub(15).min(MAX_SHIFT);
@@ -64,6 +82,9 @@ impl ReceiveMemory {
             ratio: DEFAULT_RATIO,
             shift,
             full,
+            segment: Bytes::from(segment),
+            is_tcp,
+            queued: 0,
             held: 0,
             unread: 0,
             read_at: 0,
@@ -82,7 +103,7 @@ impl ReceiveMemory {
     /// The largest window that a subflow may offer at first (Linux `tcp_init_buffer_space`): half the
     /// memory minus a segment.
     fn first_window(&self) -> Bytes {
-        let (half, segment) = (self.limit / 2, self.segment());
+        let (half, segment) = (self.limit / 2, self.segment);
         if half > 2 * segment { (half - segment).max(2 * segment) } else { half }
     }
 
@@ -91,9 +112,13 @@ impl ReceiveMemory {
         subflow.largest.unwrap_or_else(|| self.first_window())
     }
 
-    /// The announced MSS minus timestamps (Linux `advmss`).
-    fn segment(&self) -> Bytes {
-        self.full + Bytes::from(DSS_SIZE)
+    /// So many full segments are in the out-of-order queue of the only TCP; for MPTCP, each subflow's queue
+    /// is charged to its own socket, which does not determine the window.
+    #[inline]
+    pub fn charge_queue(&mut self, holding: u32) {
+        if self.is_tcp {
+            self.queued = Bytes::from(holding) * Bytes::from(truesize(self.full as u32));
+        }
     }
 
     /// A new segment arrived on a subflow: returns whether the largest window that it may offer grew, by
@@ -109,13 +134,13 @@ impl ReceiveMemory {
         if before >= largest || payload < SMALL || !fits {
             return false;
         }
-        subflow.largest = Some(largest.min(before + 2 * self.segment()));
+        subflow.largest = Some(largest.min(before + 2 * self.segment));
         true
     }
 
     /// Less than half of the memory is free: acknowledgements are delayed (Linux `__tcp_select_window`).
     pub fn is_half_full(&self) -> bool {
-        let free = self.limit.saturating_sub(self.held);
+        let free = self.limit.saturating_sub(self.held + self.queued);
         payload_in(free, self.ratio) < payload_in(self.limit, self.ratio) / 2
     }
 
@@ -229,7 +254,8 @@ impl ReceiveMemory {
     /// sixteenth is offered.
     fn free_window(&self, unread: Bytes, largest: Bytes) -> Bytes {
         let whole = payload_in(self.limit, self.ratio);
-        let mut free = payload_in(self.limit.saturating_sub(self.held + unread), self.ratio);
+        let charged = self.held + self.queued + unread;
+        let mut free = payload_in(self.limit.saturating_sub(charged), self.ratio);
         if free < whole / 2 {
             free = free >> self.shift << self.shift;
             if free < whole / 16 || free < self.full.min(whole) {
@@ -368,6 +394,21 @@ mod tests {
             memory.on_delivered(0, 1);
             assert!(memory.offer(0, &mut subflow) > 0);
         }
+    }
+
+    #[test]
+    fn the_queue_of_a_plain_tcp_takes_from_its_window() {
+        // Beyond half of the memory: until then the window that was offered stays.
+        let offered = |mut memory: ReceiveMemory, holding| {
+            memory.charge_queue(holding);
+            memory.offer(0, &mut SubflowMemory::default())
+        };
+        let holding = 45;
+        let [empty, full] = [0, holding].map(|n| offered(ReceiveMemory::of_tcp(64 * KIB, 1448), n));
+        let right_edge = ReceiveMemory::of_tcp(64 * KIB, 1448).edge();
+        assert!(full < empty && Bytes::from(full) <= right_edge, "{full}, {empty}, {right_edge}");
+        let [empty, full] = [0, holding].map(|n| offered(ReceiveMemory::new(64 * KIB, 1424), n));
+        assert_eq!(full, empty, "under MPTCP it is the subflow's");
     }
 
     #[test]

@@ -34,8 +34,12 @@ struct Extent {
 #[derive(Debug)]
 pub struct SendMemory {
     full: u32,
-    /// `sk_sndbuf`.
+    /// `sk_sndbuf`; of plain TCP, the payload that fits it.
     limit: Bytes,
+    /// What a full segment takes of the limit in a subflow's send queue.
+    cost: u32,
+    /// Bytes of a fragment; none for plain TCP, which fills packets one after another.
+    fragment: Option<Bytes>,
     /// Bytes of the whole transfer.
     total: Bytes,
     /// DATA_ACKed; handed to subflows; written by the application; the right edge of the receiver's
@@ -51,9 +55,31 @@ pub struct SendMemory {
 impl SendMemory {
     /// With an empty buffer.
     pub fn new(buffer: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
+        let limit = doubled(buffer).max(SMALLEST_BUFFER);
+        Self::filled(full, limit, full + OVERHEAD, Some(FRAGMENT), total, edge)
+    }
+
+    /// The same of a plain TCP: there is one send queue, and the packets in it take the memory (Linux
+    /// `net/ipv4/tcp.c`, `tcp_sendmsg_locked`; `include/net/sock.h`, `sk_stream_memory_free`).
+    pub fn of_tcp(buffer: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
+        let segments = doubled(buffer).max(SMALLEST_BUFFER) / Bytes::from(full + OVERHEAD);
+        let limit = segments.max(1) * Bytes::from(full);
+        Self::filled(full, limit, full, None, total, edge)
+    }
+
+    fn filled(
+        full: u32,
+        limit: Bytes,
+        cost: u32,
+        fragment: Option<Bytes>,
+        total: Bytes,
+        edge: Bytes,
+    ) -> Self {
         let mut memory = Self {
             full,
-            limit: doubled(buffer).max(SMALLEST_BUFFER),
+            limit,
+            cost,
+            fragment,
             total,
             una: 0,
             next: 0,
@@ -74,8 +100,9 @@ impl SendMemory {
     /// The application writes until the buffer is full, to the end of a fragment (Linux
     /// `mptcp_sendmsg`).
     pub fn write(&mut self) {
-        let fragments = (self.una + self.limit).div_ceil(FRAGMENT);
-        self.written = self.written.max(fragments * FRAGMENT).min(self.total);
+        let full = self.una + self.limit;
+        let until = self.fragment.map_or(full, |size| full.div_ceil(size) * size);
+        self.written = self.written.max(until).min(self.total);
     }
 
     /// Payload bytes of a full segment.
@@ -86,7 +113,7 @@ impl SendMemory {
 
     /// Segments that fit the send buffer of one subflow, which has the size of the connection's.
     pub fn subflow_segments(&self) -> Seq {
-        (self.limit / Bytes::from(self.full + OVERHEAD)).max(1) as Seq
+        (self.limit / Bytes::from(self.cost)).max(1) as Seq
     }
 
     /// Payload bytes handed to subflows so far.
@@ -127,12 +154,12 @@ impl SendMemory {
     /// Bytes up to the end of the fragment.
     #[inline]
     fn fragment_left(&self) -> Bytes {
-        FRAGMENT - self.next % FRAGMENT
+        self.fragment.map_or(Bytes::MAX, |size| size - self.next % size)
     }
 
     /// The next segment is the first of a fragment.
     pub fn begins_fragment(&self) -> bool {
-        self.next % FRAGMENT == 0
+        self.fragment.is_none_or(|size| self.next % size == 0)
     }
 
     /// The next segment is handed to a subflow, as long as the window and the fragment allow.
@@ -250,6 +277,15 @@ mod tests {
         assert!(third_is_free(acked));
         sender.write();
         assert!(sender.segments(true) > 0 && !sender.wakes_application());
+    }
+
+    #[test]
+    fn plain_tcp_fills_its_buffer_with_packets_and_knows_no_fragments() {
+        // 200,000 bytes hold 141 packets of 1000 bytes of payload with 416 more of memory.
+        let mut sender = SendMemory::of_tcp(100_000, 1000, Bytes::MAX, Bytes::MAX);
+        assert_eq!((sender.segments(false), sender.subflow_segments()), (141, 141));
+        (0..141).for_each(|_| sender.take());
+        assert!((0..141).all(|data| sender.length(data) == 1000));
     }
 
     #[test]
