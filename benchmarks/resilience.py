@@ -1,8 +1,8 @@
 """How path managers cope with the loss of the path that carries most, on both testbeds.
 
 A saturated sender for 15 s; at 5 s the path that carries most is cut, at 9 s it is restored. `default` has
-only that path, `fullmesh` uses all, `pcdc` uses that path and has one more on standby. Which path carries most
-is measured first, with fullmesh in the simulator; it is the initial path.
+only that path, `fullmesh` uses all, `pcdc` uses that path and has one more on standby. Which path carries
+most is measured first, with fullmesh in the simulator; it is the initial path.
 
 Per case: the time until data arrive in order again, the throughput during the cut and in the last 3 s as a
 share of that before the cut, and the payload repeated on other subflows. Prints the table that is in
