@@ -4,8 +4,8 @@ A saturated sender for 15 s; at 5 s the path that carries most is cut, at 9 s it
 only that path, `fullmesh` uses all, `pcdc` uses that path and has one more on standby. Which path carries
 most is measured first, with fullmesh in the simulator; it is the initial path.
 
-Per case: the time until data arrive in order again, the throughput during the cut and in the last 3 s as a
-share of that before the cut, and the payload repeated on other subflows. Prints the table that is in
+Per case: the time until data arrive in order again, the throughput before the cut, during it and in the last
+3 s, and the payload repeated on other subflows. Prints the table that is in
 docs/explanation/path-managers.md and writes JSON; a failed trial shows its kind. The kernel's trials take
 16 s each and need an idle machine.
 """
@@ -37,8 +37,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    before_mbps : throughput before the cut.
-    during, after : throughput during the cut and at the end, shares of that.
+    before_mbps, during_mbps, after_mbps : throughput in the 2 s before the cut, during it, in the last 3 s.
     failed : kinds of the failures.
     """
 
@@ -49,8 +48,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     takeover_ms: float | None
     before_mbps: float | None
-    during: float | None
-    after: float | None
+    during_mbps: float | None
+    after_mbps: float | None
     repeated_kib: float | None
     failed: tuple[str, ...]
 
@@ -119,11 +118,6 @@ def row(network: str, testbed: str, manager: str, path: str, found: Sequence[Obs
     def median(values: list[float]) -> float | None:
         return round(statistics.median(values), 3) if values else None
 
-    before = [mbps(one, BEFORE) for one in good]
-    shares = {
-        name: [mbps(one, span) / base for one, base in zip(good, before, strict=True) if base]
-        for name, span in (("during", DURING), ("after", AFTER))
-    }
     return Row(
         network=network,
         testbed=testbed,
@@ -131,9 +125,9 @@ def row(network: str, testbed: str, manager: str, path: str, found: Sequence[Obs
         path=path,
         runs=len(good),
         takeover_ms=median([float(one.metadata["takeover_ms"]) for one in good]),
-        before_mbps=median(before),
-        during=median(shares["during"]),
-        after=median(shares["after"]),
+        before_mbps=median([mbps(one, BEFORE) for one in good]),
+        during_mbps=median([mbps(one, DURING) for one in good]),
+        after_mbps=median([mbps(one, AFTER) for one in good]),
         repeated_kib=median([float(one.metadata["reinjected_bytes"]) / 1024 for one in good]),
         failed=tuple(one.failed.kind for one in found if one.failed is not None),
     )
@@ -146,8 +140,8 @@ def markdown(rows: Sequence[Row]) -> str:
         return "-" if value is None else format(value, spec)
 
     lines = [
-        "| network, path cut | testbed | path manager | before (Mbit/s) | take-over (ms) | during the cut "
-        "| at the end | repeated (KiB) |",
+        "| network, path cut | testbed | path manager | before (Mbit/s) | during | at the end "
+        "| take-over (ms) | repeated (KiB) |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for one in rows:
@@ -156,9 +150,9 @@ def markdown(rows: Sequence[Row]) -> str:
             one.testbed,
             one.manager + (f" (failed: {', '.join(one.failed)})" if one.failed else ""),
             shown(one.before_mbps, ".1f"),
+            shown(one.during_mbps, ".1f"),
+            shown(one.after_mbps, ".1f"),
             shown(one.takeover_ms, ".0f"),
-            shown(one.during, ".0%"),
-            shown(one.after, ".0%"),
             shown(one.repeated_kib, ".0f"),
         ]
         lines.append(f"| {' | '.join(cells)} |")
