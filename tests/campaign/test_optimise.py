@@ -325,3 +325,24 @@ def test_an_optimum_at_an_end_is_looked_for_beyond_it(
     assert result.optimum.buffer_mib == pytest.approx(expected, rel=0.3)
     sizes = {one.buffer_bytes for one in result.records if one.purpose == "sweep"}
     assert min(sizes) < MIB or max(sizes) > 8 * MIB
+
+
+def test_a_buffer_that_misses_the_target_in_fresh_trials_is_enlarged(
+    network: Topology, fake_testbed: Any
+) -> None:
+    """A step between two measured sizes: every model that rises before it is wrong there."""
+    run = fake_testbed.run
+
+    def stepped(trial: Trial) -> Any:
+        full = trial.buffer_bytes >= 5 * MIB
+        fake_testbed.gives = {"A-X": 80.0 if full else 30.0, "B-X": 20.0, "C-X": 0.0}
+        return run(trial)
+
+    fake_testbed.run = stepped
+    fake_testbed.knee_mib = {"cubic": 0.5, "reno": 0.5}
+    options = changed(pms=("fullmesh",), model="smooth", off_by=0.2)
+    missed = optimise(network, TrialRunner(fake_testbed, 1), msgspec.structs.replace(options, off_by=0.0))
+    assert missed.optimum.buffer_mib < 5.0
+    result = optimise(network, TrialRunner(fake_testbed, 1), options)
+    assert result.optimum.buffer_mib == 5.0 and confirmed_of(result).confirmed.mean > 90  # type: ignore[union-attr]
+    assert result.decision.uncertainty.obs_mib[1] >= 5.0  # type: ignore[union-attr]

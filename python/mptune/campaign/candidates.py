@@ -8,6 +8,8 @@ Nothing is measured here.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mptune.decision import Decision
+from mptune.decision.robustness import Finalist
+from mptune.decision.sweep import SweepPoint
 from mptune.measuring.records import Record
 from mptune.response import Combination
 from mptune.topology import Topology
@@ -89,6 +91,31 @@ def beyond(decision: Decision) -> tuple[list[Combination], list[int]]:
         near = [one for one in curves if curves[one].predict(high) >= (1 - _MARGIN) * target]
         return near, [round(1.5 * high * MIB), round(2 * high * MIB)]
     return [], []
+
+
+#: Fresh trials miss the target if they are below it by more than this share of it.
+_MISSED = 0.005
+
+
+def larger(decision: Decision, finalists: Sequence[Finalist], points: Sequence[SweepPoint]) -> float | None:
+    """The next measured buffer of the optimum that reaches the target, MiB, if fresh trials missed it.
+
+    The target is the best mean of the sweep less the sacrifice. None where it was reached, nothing was tried,
+    or no larger buffer reached it.
+    """
+    optimum = decision.optimum
+    target = (1 - decision.options.sacrifice) * max(one.throughput.mean for one in points)
+    fresh = [one.throughput for one in finalists if one.combination == optimum.combination]
+    if not fresh or (fresh[0] is not None and fresh[0].mean >= (1 - _MISSED) * target):
+        return None
+    sizes = [
+        one.buffer_mib
+        for one in points
+        if one.combination == optimum.combination
+        and one.buffer_mib > optimum.buffer_mib
+        and one.throughput.mean >= target
+    ]
+    return min(sizes, default=None)
 
 
 #: The fastest combinations by the model that a favourite is compared with, and the fastest single paths.

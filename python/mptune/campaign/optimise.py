@@ -18,6 +18,7 @@ from mptune import theory
 from mptune.campaign.candidates import (
     SCREEN_RUNS,
     beyond,
+    larger,
     rivals,
     screen_buffers,
     screened,
@@ -51,6 +52,9 @@ DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
 
 #: How often the sweep is extended beyond its smallest or largest buffer.
 EXTENSIONS = 3
+
+#: How often the buffer is enlarged because fresh trials miss the target.
+ENLARGEMENTS = 3
 
 #: Networks that are not quite as stated.
 OTHER_NETWORKS = 8
@@ -209,10 +213,10 @@ def optimise(
     swept, decision = job.decide(
         [*job.asked(), *competing], sets, {impact.cc for impact in impacts if impact.homogeneous}
     )
-    contest = job.shortlist(decision, sets)
+    points = sweep_points(sweep_samples(swept, _optional(sets)))
+    contest = job.settle(decision, points, sets)
     decision = contest.decision
     confirmation = job.confirm(decision.optimum, sets)
-    points = sweep_points(sweep_samples(swept, _optional(sets)))
     return Result(
         name=topology.name,
         decision=decision,
@@ -330,6 +334,20 @@ class _Job(NamedTuple):
         decision = decide(samples, options, homogeneous=homogeneous, stalled=stalled, reporter=self.reporter)
         return swept, decision
 
+    def settle(
+        self, decision: Decision, points: Sequence[SweepPoint], sets: Mapping[str, SubflowSets]
+    ) -> _Contest:
+        """The shortlist; again with a larger measured buffer as long as fresh trials miss the target."""
+        contest = self.shortlist(decision, sets)
+        records, sentences = contest.records, contest.sentences
+        for _ in range(ENLARGEMENTS):
+            size = larger(contest.decision, contest.finalists, points)
+            if size is None:
+                break
+            contest = self.shortlist(_enlarged(contest.decision, size, points), sets)
+            records, sentences = records + contest.records, sentences + contest.sentences
+        return contest._replace(records=records, sentences=sentences)
+
     def shortlist(self, decision: Decision, sets: Mapping[str, SubflowSets]) -> _Contest:
         """Fresh trials of the favourite and of what might be better with the same buffer."""
         options, favourite = self.options, decision.optimum.combination
@@ -422,6 +440,27 @@ def _by_combination(ones: Sequence[Combination], records: Sequence[Record]) -> d
     return {one: values[i * runs : (i + 1) * runs] for i, one in enumerate(ones)}
 
 
+def _enlarged(decision: Decision, size_mib: float, points: Sequence[SweepPoint]) -> Decision:
+    """The decision with a larger buffer that was measured: the observation there is what to expect."""
+    combination = decision.optimum.combination
+    (point,) = (one for one in points if (one.combination, one.buffer_mib) == (combination, size_mib))
+    optimum = msgspec.structs.replace(
+        decision.optimum, buffer_mib=size_mib, throughput_mbps=point.throughput.mean
+    )
+    uncertainty = decision.uncertainty
+    if uncertainty is not None:
+        low, high = uncertainty.obs_mib
+        uncertainty = msgspec.structs.replace(uncertainty, obs_mib=(low, max(high, size_mib)))
+    return msgspec.structs.replace(_answering(decision, optimum), uncertainty=uncertainty)
+
+
+def _answering(decision: Decision, optimum: Optimum) -> Decision:
+    """The decision with another optimum, in its front too."""
+    answer = FrontPoint(sacrifice=decision.options.sacrifice, optimum=optimum)
+    front = tuple(answer if one.sacrifice == answer.sacrifice else one for one in decision.front)
+    return msgspec.structs.replace(decision, optimum=optimum, front=front)
+
+
 def _moved(decision: Decision, chosen: Combination, values: Sequence[float]) -> Decision:
     """The decision with another combination and the same buffer."""
     curve = decision.response.curves.get(chosen)
@@ -433,9 +472,7 @@ def _moved(decision: Decision, chosen: Combination, values: Sequence[float]) -> 
         buffer_mib=buffer,
         throughput_mbps=sum(values) / len(values) if curve is None else curve.predict(buffer),
     )
-    answer = FrontPoint(sacrifice=decision.options.sacrifice, optimum=optimum)
-    front = tuple(answer if one.sacrifice == answer.sacrifice else one for one in decision.front)
-    return msgspec.structs.replace(decision, optimum=optimum, front=front)
+    return _answering(decision, optimum)
 
 
 def configuration(
