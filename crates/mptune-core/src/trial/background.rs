@@ -3,7 +3,7 @@
 
 use super::names;
 use crate::error::SpecError;
-use crate::mptcp::accounting::Accounting;
+use crate::mptcp::accounting::{Accounting, BufferMode};
 use crate::mptcp::{ConnectionOptions, ScriptedAction, ScriptedEvent, Workload, scheduler};
 use crate::network::{BackgroundSpec, NetworkSpec};
 use crate::pathmanager;
@@ -49,6 +49,7 @@ fn connection(
         workload: Workload::Saturated,
         size: Workload::Saturated.size(),
         accounting: Accounting::Payload,
+        buffer_mode: BufferMode::Fixed,
         send_buffer: BUFFER,
         receive_buffer: BUFFER,
         mss,

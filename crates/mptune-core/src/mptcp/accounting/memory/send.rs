@@ -51,18 +51,25 @@ pub struct SendMemory {
 impl SendMemory {
     /// With an empty buffer.
     pub fn new(buffer: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
-        let mut memory = Self {
-            full,
-            limit: doubled(buffer).max(SMALLEST_BUFFER),
-            total,
-            una: 0,
-            next: 0,
-            written: 0,
-            edge,
-            segments: Ring::new(),
-        };
+        Self::with(doubled(buffer).max(SMALLEST_BUFFER), full, total, edge)
+    }
+
+    /// The same, for a value of `sk_sndbuf` that may change.
+    pub fn with(limit: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
+        let mut memory =
+            Self { full, limit, total, una: 0, next: 0, written: 0, edge, segments: Ring::new() };
         memory.write();
         memory
+    }
+
+    /// The buffer grew.
+    pub fn set_limit(&mut self, limit: Bytes) {
+        self.limit = self.limit.max(limit);
+    }
+
+    /// The application waits for room.
+    pub fn is_application_waiting(&self) -> bool {
+        self.written < self.total
     }
 
     /// The application waits for room and there is enough (Linux `sk_stream_is_writeable`: a third of
@@ -86,7 +93,12 @@ impl SendMemory {
 
     /// Segments that fit the send buffer of one subflow, which has the size of the connection's.
     pub fn subflow_segments(&self) -> Seq {
-        (self.limit / Bytes::from(self.full + OVERHEAD)).max(1) as Seq
+        self.segments_in(self.limit)
+    }
+
+    /// Segments that fit the send buffer of a subflow with this size.
+    pub fn segments_in(&self, buffer: Bytes) -> Seq {
+        (buffer / Bytes::from(self.full + OVERHEAD)).max(1) as Seq
     }
 
     /// Payload bytes handed to subflows so far.
