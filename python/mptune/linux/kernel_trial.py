@@ -55,6 +55,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     initial : local and remote address of the initial path.
     script : in order of time.
     limit_s : the trial's own limit.
+    settings : sysctls of both namespaces that differ from the usual ones.
     """
 
     interfaces: Mapping[Side, tuple[NamedInterface, ...]]
@@ -65,6 +66,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     initial: tuple[str, str]
     script: tuple[Action, ...]
     limit_s: float
+    settings: Mapping[str, str] = {}
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -121,7 +123,7 @@ class _Course:
         self, plan: Plan, outcome: Outcome, stack: ExitStack, interrupted: Callable[[], bool]
     ) -> None:
         self._plan, self._outcome, self._interrupted = plan, outcome, interrupted
-        self._sites = stack.enter_context(Sites())
+        self._sites = stack.enter_context(Sites(plan.settings))
         outcome.settings, outcome.rootless = self._sites.settings, self._sites.user is not None
         # All at once: each takes a tenth of a second to start.
         self._emulator = stack.enter_context(self._sites.start("emulator", "mptune.linux.emulator"))

@@ -12,6 +12,7 @@ from mptune import _core
 from mptune.errors import InputError, one_of
 from mptune.testbeds._base import (
     BIN_NS,
+    FIXED,
     MSS,
     BackgroundObservation,
     Observation,
@@ -26,6 +27,7 @@ from mptune.testbeds.stacks import title
 
 __all__ = [
     "BIN_NS",
+    "FIXED",
     "MSS",
     "TESTBEDS",
     "BackgroundObservation",
@@ -72,11 +74,14 @@ def stack_title(name: str, members: Mapping[str, Any]) -> str:
     return title(members, platform.release()) if only_stack(name) else title(members)
 
 
-def names(kind: Literal["congestion_controls", "path_managers", "schedulers", "accountings"]) -> list[str]:
+def names(
+    kind: Literal["congestion_controls", "path_managers", "schedulers", "accountings", "buffer_modes"],
+) -> list[str]:
     """Names of all algorithms of a kind, in the order of the core's list."""
     return {
         "congestion_controls": _core.congestion_controls,
         "path_managers": _core.path_managers,
         "schedulers": _core.schedulers,
         "accountings": _core.accountings,
+        "buffer_modes": _core.buffer_modes,
     }[kind]()

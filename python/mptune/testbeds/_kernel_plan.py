@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from mptune.linux.assignment import Assignment
     from mptune.linux.kernel_trial import Action, Plan
 
+#: The kernel's sizes of buffers are of the type int, bytes.
+_LARGEST_LIMIT = 2**31 - 1
+
 #: A connection without progress for this long is stalled, nanoseconds. The kernel's deadlocks last 15 s or
 #: longer, recoveries from lost segments fractions of a second.
 STALL_NS = 3_000_000_000
@@ -35,6 +38,11 @@ def check(trial: Trial) -> None:
     from mptune.linux import congestion
 
     congestion.check(trial.cc)
+    if trial.buffer_mode == "auto" and trial.buffer_bytes > _LARGEST_LIMIT:
+        expected = (
+            f"expected at most {_LARGEST_LIMIT} bytes, the largest tcp_rmem, found {trial.buffer_bytes}"
+        )
+        raise InputError("--buffer", "", expected)
     if refused := refusal(trial.members, "linux", "namespaces"):
         name, expected = refused
         raise InputError(f"--{name}", "", expected)
@@ -58,6 +66,7 @@ def plan(trial: Trial, kernel_cc: str) -> Plan:
     """
     from mptune.linux import addresses, kernel_trial
     from mptune.linux.assignment import start
+    from mptune.linux.sandbox import sysctls
 
     topology = trial.topology
     named = addresses.interfaces(topology)
@@ -73,6 +82,7 @@ def plan(trial: Trial, kernel_cc: str) -> Plan:
         initial=(named["local"][initial.local_index].ipv4, named["remote"][initial.remote_index].ipv4),
         script=_script(trial),
         limit_s=_limit_ns(trial) / 1e9,
+        settings=sysctls.buffer_limits(trial.buffer_bytes) if trial.buffer_mode == "auto" else {},
     )
 
 
@@ -108,7 +118,7 @@ def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any
     cuts = any(action.action == "down" for action in trial.script)
     return {
         "cc": kernel_cc,
-        "buffer_bytes": trial.buffer_bytes,
+        "buffer_bytes": trial.buffer_bytes if trial.buffer_mode == "fixed" else None,
         "duration_ns": trial.duration_ns,
         "transfer_bytes": trial.transfer_bytes,
         "deadline_ns": _limit_ns(trial),

@@ -99,6 +99,7 @@ def _spec(trial: Trial) -> dict[str, object]:
         "opportunistic": trial.opportunistic,
         "accounting": trial.accounting,
         "tso": trial.tso,
+        "buffer_mode": trial.buffer_mode,
         "buffer_bytes": trial.buffer_bytes,
         "mss": trial.mss,
         "seed": trial.seed,

@@ -38,13 +38,16 @@ class Sites:
     user: str | None
     settings: dict[str, str]
 
-    def __init__(self) -> None:
+    def __init__(self, changes: Mapping[str, str] | None = None) -> None:
+        """With these sysctls instead of the usual ones."""
         self.run = leftovers.new_run()
+        self._changes = dict(changes or {})
 
     def __enter__(self) -> Self:
         command = processes.module("mptune.linux.sandbox.namespace_process")
         self.holder = Child("namespace holder", command, self.run)
         try:
+            self.holder.tell({"action": "hold", "settings": self._changes})
             held = self.holder.expect("held", STEP_S)
         except BaseException:
             self._release()
