@@ -29,9 +29,9 @@ from mptune.measuring.running import Advance
 from mptune.measuring.seeds import seed_for
 from mptune.options import Option, Options, choice, count, time
 from mptune.options.buffers import BUFFER
-from mptune.options.trials import Seed
+from mptune.options.trials import BufferMode, Seed
 from mptune.statistics import Summary, summarise
-from mptune.testbeds import BIN_NS, Observation, ScriptedAction, Trial
+from mptune.testbeds import BIN_NS, FIXED, Observation, ScriptedAction, Trial
 from mptune.testbeds.stacks import DEFAULT_STACK, STACKS, Stack
 from mptune.topology import Topology
 
@@ -50,6 +50,7 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
     window_ns : T, nanoseconds; a trial lasts twice as long. The papers leave it open; 30 s is the
         duration of MPCOA's trials.
     buffer_bytes : large enough not to limit; 16 MiB is PCDC's setting.
+    buffer_mode : as in `Trial`.
     settle_ns : left out at the beginning of both windows; 0 is the papers' formula.
     zero : one of `ZERO_RULES`; the papers say both (errata E5, E26).
     """
@@ -81,6 +82,7 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
             alone=True,
         ),
     ] = 16 * 1024 * 1024
+    buffer_mode: BufferMode = FIXED
     settle_ns: Annotated[
         int, Option(time(), "Leave out this much at the start of both T.", key="impact.settle")
     ] = 0
@@ -215,6 +217,7 @@ def _plan(topology: Topology, ccs: Sequence[str], options: ImpactOptions, stack:
                 pm="fullmesh",
                 cc=cc,
                 buffer_bytes=options.buffer_bytes,
+                buffer_mode=options.buffer_mode,
                 duration_ns=2 * options.window_ns,
                 script=(ScriptedAction(at_ns=options.window_ns, path=path.label, action="standby"),),
                 seed=seed_for(options.seed, "impact", run),

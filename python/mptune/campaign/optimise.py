@@ -27,9 +27,9 @@ from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
 from mptune.options import Option, count
 from mptune.options.stacks import StackOptions
-from mptune.options.trials import Buffers, Ccs, Duration, Pms, Runs
+from mptune.options.trials import BufferMode, Buffers, Ccs, Duration, Pms, Runs
 from mptune.response import Combination, Response
-from mptune.testbeds import stack_title
+from mptune.testbeds import FIXED, stack_title
 from mptune.topology import Topology
 from mptune.units import MIB
 
@@ -46,12 +46,14 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     Attributes
     ----------
     buffers : bytes, ascending.
+    buffer_mode : as in `Trial`.
     impact : its `buffer_bytes` is the buffer of the withdrawal trials.
     """
 
     pms: Pms = PMS
     ccs: Ccs = CCS
     buffers: Buffers = BUFFERS
+    buffer_mode: BufferMode = FIXED
     runs: Runs = 9
     duration_ns: Duration = 30_000_000_000
     stack: StackOptions = StackOptions()
@@ -72,14 +74,14 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
 
     def completed(self) -> Self:
         """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""
-        return msgspec.structs.replace(self, impact=withdrawals(self.impact, self.buffers, self.seed))
+        impact = withdrawals(self.impact, self.buffers, self.buffer_mode, self.seed)
+        return msgspec.structs.replace(self, impact=impact)
 
 
-def withdrawals(options: ImpactOptions, buffers: Sequence[int], seed: int) -> ImpactOptions:
-    """Options of the withdrawal trials before a sweep: its largest buffer, and its seed."""
-    return msgspec.structs.replace(
-        options, buffer_bytes=max(buffers, default=options.buffer_bytes), seed=seed
-    )
+def withdrawals(options: ImpactOptions, buffers: Sequence[int], mode: str, seed: int) -> ImpactOptions:
+    """Options of the withdrawal trials before a sweep: its largest buffer, its mode, and its seed."""
+    largest = max(buffers, default=options.buffer_bytes)
+    return msgspec.structs.replace(options, buffer_bytes=largest, buffer_mode=mode, seed=seed)
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +93,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     stack : whose MPTCP was measured, in words; empty if it is unknown.
     decision : its optimum is the model's prediction; the buffer to use is `buffer_bytes`.
     buffer_bytes : OBS, rounded up to whole KiB.
+    buffer_mode : of every trial; empty if it is unknown.
     topology : None if only measurements were given.
     impacts : by congestion control; empty when PCDC was not asked for.
     subflows : labels of the subflows that carry data; empty if they are unknown.
@@ -107,6 +110,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     topology: Topology | None = None
     stack: str = ""
+    buffer_mode: str = ""
     impacts: tuple[Impact, ...] = ()
     subflows: tuple[str, ...] = ()
     confirmation: Confirmation | None = None
@@ -161,6 +165,7 @@ def optimise(
         points=points,
         topology=topology,
         stack=stack_title(runner.testbed.name, msgspec.structs.asdict(options.stack.chosen())),
+        buffer_mode=options.buffer_mode,
         impacts=tuple(impacts),
         subflows=_subflows(topology, confirmation),
         confirmation=confirmation,
@@ -217,7 +222,10 @@ class _Job(NamedTuple):
 
     def configuration(self, pm: str, cc: str, size: int, sets: Mapping[str, SubflowSets]) -> Configuration:
         """A configuration of the stack that was asked for."""
-        return configuration(pm, cc, size, sets, stack=self.options.stack.chosen())
+        options = self.options
+        return configuration(
+            pm, cc, size, sets, stack=options.stack.chosen(), buffer_mode=options.buffer_mode
+        )
 
     def confirm(self, optimum: Optimum, sets: Mapping[str, SubflowSets]) -> Confirmation:
         """Trials of the optimum and of the default with new seeds."""

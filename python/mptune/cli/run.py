@@ -19,6 +19,7 @@ from mptune.options.path_managers import PathManagerOptions
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
     Buffer,
+    BufferMode,
     Cc,
     InitialPath,
     Pm,
@@ -39,6 +40,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     pm: Pm = "fullmesh"
     cc: Cc = "cubic"
     buffer_bytes: Buffer = 16 * units.MIB
+    buffer_mode: BufferMode = testbeds.FIXED
     duration_ns: Annotated[int | None, sending_time("30s")] = None
     transfer_bytes: Transfer = None
     seed: Annotated[int, Option(count(), "Seed of everything random.", flag="--seed")] = 1
@@ -71,6 +73,7 @@ def register(app: typer.Typer) -> None:
         "mptune run KU-HiG --pm ndiffports --ndiffports 4            # options of a path manager",
         "mptune run KU-HiG --initial-path K-P --json",
         "mptune run UNIS-HiN --stack v0.9x                          # the papers' kernel",
+        "mptune run UNIS-HiN --buffer-mode auto --buffer 4MiB       # autotuning up to tcp_rmem, tcp_wmem",
         "mptune run UiT-HAW --testbed namespaces                    # Linux itself",
     )
 
@@ -110,6 +113,7 @@ def _result(trial: Trial, observation: Observation) -> dict[str, Any]:
         "throughput_mbps": observation.throughput_bps / 1e6,
         "duration_s": seconds,
         "buffer_bytes": trial.buffer_bytes,
+        "buffer_mode": trial.buffer_mode,
         "pm": trial.pm,
         "cc": trial.cc,
         "stack": describe(trial.members),
@@ -165,7 +169,9 @@ def _print(trial: Trial, observation: Observation) -> None:
 
     out = console()
     seconds = observation.duration_ns / 1e9
-    what = f"{trial.topology.name}, {trial.pm}, {trial.cc}, {units.format_size(trial.buffer_bytes)} of buffer"
+    size = units.format_size(trial.buffer_bytes)
+    buffer = f"{size} of buffer" if trial.buffer_mode == testbeds.FIXED else f"buffers of up to {size}"
+    what = f"{trial.topology.name}, {trial.pm}, {trial.cc}, {buffer}"
     if observation.completion_ns is not None:
         out.print(
             f"{units.format_size(observation.in_order_bytes)} in {seconds:.3f} s ({what})", style="bold"

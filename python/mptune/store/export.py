@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mptune.errors import MptuneError
 from mptune.measuring.records import stack_of
 from mptune.store import Store
-from mptune.testbeds import BIN_NS
+from mptune.testbeds import BIN_NS, FIXED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,6 +93,7 @@ def _trial(row: dict[str, Any]) -> dict[str, Any]:
         **row,
         **{name: settings.get(name) for name in _SETTINGS},
         "stack": stack_of(settings),
+        "buffer_mode": settings.get("buffer_mode", FIXED),
         "started": started.isoformat(timespec="milliseconds"),
         "time_of_day_h": (started - midnight).total_seconds() / 3600,
     }
