@@ -1,8 +1,11 @@
-"""Speed and memory of the simulator: delivered data packets per wall-clock second on one core.
+"""Speed and memory of the simulator: delivered data packets per second of one core.
 
-Cases: two disjoint paths with drop-tail queues of one bandwidth-delay product, uncoupled and
-coupled, at 100 + 50 and at 1000 + 500 Mbit/s; the eight subflows of SRL-HU; and one trial of a
-campaign (UNIS-HiN, about 300 Mbit/s for 30 s). Each case runs in its own process.
+Each case runs under two stacks: with buffers of payload and the scheduler minrtt, and as upstream Linux, with
+socket memory and the kernel's scheduler; the last column is the time per packet over that of the first.
+Seconds are those of the processor, which others on the machine lengthen least. Cases: two disjoint paths with
+drop-tail queues of one bandwidth-delay product, uncoupled and coupled, at 100 + 50 and at 1000 + 500 Mbit/s;
+the eight subflows of SRL-HU; and one trial of a campaign (UNIS-HiN, about 300 Mbit/s for 30 s). Each case has
+its own process.
 """
 
 import argparse
@@ -22,6 +25,12 @@ from mptune.testbeds import MSS
 from mptune.topology import load
 
 RUNS = 5
+
+#: Members of the trial by the name of its column.
+STACKS: dict[str, dict[str, str]] = {
+    "payload": {"scheduler": "minrtt", "accounting": "payload"},
+    "linux": {"scheduler": "kernel", "accounting": "linux"},
+}
 
 #: name, topology (Mbit/s of two paths, or a shipped scenario), congestion control, simulated seconds
 CASES: list[tuple[str, list[int] | str, str, int]] = [
@@ -54,69 +63,84 @@ def two_paths(rates_mbps: list[int]) -> dict[str, Any]:
     return {"links": links, "paths": paths}
 
 
-def run_case(topology: list[int] | str, cc: str, seconds: int) -> dict[str, float]:
+def run_case(topology: list[int] | str, cc: str, seconds: int, stack: str) -> dict[str, float]:
     """One trial, timed in this process."""
     network = load(topology).network() if isinstance(topology, str) else two_paths(topology)
     trial = {
         "network": network,
         "pm": "fullmesh",
         "cc": cc,
-        "scheduler": "minrtt",
         "buffer_bytes": 16 << 20,
         "mss": MSS,
         "seed": 1,
         "duration_ns": seconds * 1_000_000_000,
         "deadline_ns": seconds * 1_000_000_000,
+        **STACKS[stack],
     }
     encoded = json.dumps(trial).encode()
-    start = time.perf_counter()
+    start, start_cpu = time.perf_counter(), time.process_time()
     outcome = json.loads(_core.simulate(encoded))
-    wall_s = time.perf_counter() - start
+    wall_s, cpu_s = time.perf_counter() - start, time.process_time() - start_cpu
     peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     packets = outcome["in_order_bytes"] / MSS
     return {
         "wall_s": wall_s,
         "packets": packets,
-        "packets_per_s": packets / wall_s,
-        "simulated_s_per_s": seconds / wall_s,
+        "cpu_s": cpu_s,
+        "packets_per_s": packets / cpu_s,
+        "simulated_s_per_s": seconds / cpu_s,
         "events_per_packet": outcome["events"] / packets,
         "mbps": outcome["in_order_bytes"] * 8e3 / outcome["duration_ns"],
         "process_mib": peak_kib / 1024,
     }
 
 
+def of(runs: list[dict[str, Any]], key: str, factor: float = 1.0) -> list[float]:
+    """One figure of every run."""
+    return [run[key] * factor for run in runs]
+
+
 def main() -> None:
     """Run every case and print the table."""
-    console = Console(width=120)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument(
+        "--part", type=float, default=1.0, help="part of the simulated time, for a short look"
+    )
+    asked = parser.parse_args()
+    if asked.case is not None:
+        json.dump(run_case(*json.loads(asked.case)), sys.stdout)
+        return
+    console = Console(width=150)
     about = machine()
     console.print(", ".join(f"{key} {value}" for key, value in about.items()), highlight=False)
-    console.print(f"one saturated connection, fullmesh, minrtt, 16 MiB of buffer; median (range) of {RUNS}")
-    table = Table("case", "million packets/s", "simulated s/s", "events/packet", "wall s", "peak MiB")
+    console.print(f"one saturated connection, fullmesh, 16 MiB of buffer; median (range) of {asked.runs}")
+    columns = ("million packets/s", "simulated s/s", "events/packet", "wall s", "peak MiB")
+    table = Table("case", "stack", "Mbit/s", *columns, "time per packet")
     results = []
-    for name, topology, cc, seconds in CASES:
-        runs = [in_fresh_process(__file__, [topology, cc, seconds]) for _ in range(RUNS)]
-
-        def column(key: str, runs: list[dict[str, Any]] = runs) -> list[float]:
-            return [run[key] for run in runs]
-
-        table.add_row(
-            name,
-            spread([value / 1e6 for value in column("packets_per_s")]),
-            f"{statistics.median(column('simulated_s_per_s')):.0f}",
-            f"{runs[0]['events_per_packet']:.2f}",
-            spread(column("wall_s")),
-            f"{statistics.median(column('process_mib')):.1f}",
-        )
-        results.append({"case": name, "cc": cc, "simulated_s": seconds, "runs": runs})
+    for name, topology, cc, whole_s in CASES:
+        seconds = max(1, round(asked.part * whole_s))
+        found: dict[str, list[dict[str, Any]]] = {stack: [] for stack in STACKS}
+        for _ in range(asked.runs):  # taking turns: what else the machine does concerns both
+            for stack, runs in found.items():
+                runs.append(in_fresh_process(__file__, [topology, cc, seconds, stack]))
+        base = statistics.median(of(found["payload"], "packets_per_s"))
+        for stack, runs in found.items():
+            slower = statistics.median(of(runs, "packets_per_s"))
+            table.add_row(
+                *(name if stack == "payload" else "", stack, f"{runs[0]['mbps']:.1f}"),
+                spread(of(runs, "packets_per_s", 1e-6)),
+                f"{statistics.median(of(runs, 'simulated_s_per_s')):.0f}",
+                f"{runs[0]['events_per_packet']:.2f}",
+                spread(of(runs, "wall_s")),
+                f"{statistics.median(of(runs, 'process_mib')):.1f}",
+                "" if stack == "payload" else f"x {base / slower:.2f}",
+            )
+        results.append({"case": name, "cc": cc, "simulated_s": seconds, "runs": found})
     console.print(table)
     write("simulator", results)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--case", help=argparse.SUPPRESS)
-    case = parser.parse_args().case
-    if case is None:
-        main()
-    else:
-        json.dump(run_case(*json.loads(case)), sys.stdout)
+    main()

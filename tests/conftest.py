@@ -35,6 +35,7 @@ class FakeTestbed:
     knee_mib : congestion control -> buffer from which the throughput stays level (8 MiB if not named).
     noise : standard deviation of a factor drawn from the trial's seed.
     completes : when a transfer is complete, nanoseconds.
+    drift : trial, seconds since its beginning -> factor of the throughput, whatever carries it.
     fails : reason for which a trial fails, or None.
     trials : every trial it was given.
     """
@@ -47,19 +48,21 @@ class FakeTestbed:
         self.knee_mib: dict[str, float] = {}
         self.noise = 0.01
         self.completes: int | None = None
+        self.drift: Callable[[Trial, float], float] = lambda trial, at_s: 1.0
         self.fails: Callable[[Trial], str | None] = lambda trial: None
         self.trials: list[Trial] = []
 
     def run(self, trial: Trial) -> Observation:
         self.trials.append(trial)
         duration = trial.duration_ns or 0
-        active = set(trial.pm_options.get("active", self.gives))
+        carrying = set(trial.pm_options.get("active", self.gives))
         level = min(1.0, trial.buffer_bytes / 2**20 / self.knee_mib.get(trial.cc, 8.0))
         level *= 1 + random.Random(trial.seed).gauss(0, self.noise)
-        bins = []
+        bins, active = [], carrying
         for index in range(duration // BIN_NS):
-            active -= {action.path for action in trial.script if action.at_ns <= index * BIN_NS}
-            bins.append(round(max(0.0, level * sum(self.gives[path] for path in active)) * BIN_NS / 8e3))
+            active = carrying - _withdrawn(trial, index * BIN_NS)
+            rate = level * self.drift(trial, index * BIN_NS / 1e9) * sum(self.gives[path] for path in active)
+            bins.append(round(max(0.0, rate) * BIN_NS / 8e3))
         reason = self.fails(trial)
         return Observation(
             testbed=self.name,
@@ -83,6 +86,14 @@ class FakeTestbed:
             timeouts=0,
             bins=[],
         )
+
+
+def _withdrawn(trial: Trial, now_ns: int) -> set[str]:
+    """Paths that are on standby by the script."""
+    last = {
+        one.path: one.action for one in sorted(trial.script, key=lambda one: one.at_ns) if one.at_ns <= now_ns
+    }
+    return {path for path, action in last.items() if action == "standby"}
 
 
 @pytest.fixture

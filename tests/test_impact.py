@@ -1,5 +1,10 @@
-"""Impact factors: the formula on known series, the sets, and the trials they are measured with."""
+"""Impact factors: the formulas on known series, the decisions, the sets, and the trials they come from."""
 
+import random
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -8,13 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mptune.errors import InputError, TrialError
-from mptune.impact import ImpactOptions, impact_factor, measure_impact, partition
+from mptune.impact import (
+    Impact,
+    ImpactOptions,
+    PathImpact,
+    candidates,
+    impact_factor,
+    measure_impact,
+    partition,
+)
 from mptune.measuring.runner import TrialRunner
+from mptune.statistics import same_mean, summarise
+from mptune.store import Campaign, create
 from mptune.testbeds import BIN_NS, Observation, Trial
 from mptune.topology import Topology
 
 SECOND = 1_000_000_000
-OPTIONS = ImpactOptions(runs=3, window_ns=2 * SECOND)
+OPTIONS = ImpactOptions(design="eq5", runs=3, window_ns=2 * SECOND)
 
 
 def series(*parts: tuple[int, int]) -> Observation:
@@ -141,3 +156,281 @@ def test_settling_must_end_before_the_window(network: Topology, fake_testbed: An
         measure_impact(
             network, TrialRunner(fake_testbed), ["cubic"], ImpactOptions(window_ns=SECOND, settle_ns=SECOND)
         )
+
+
+PAIRED = ImpactOptions(window_ns=2 * SECOND)
+
+
+def measured(network: Topology, testbed: Any, options: ImpactOptions = PAIRED) -> Impact:
+    (impact,), _ = measure_impact(network, TrialRunner(testbed, 1), ["cubic"], options)
+    return impact
+
+
+def decisions(impact: Impact) -> dict[str, str]:
+    return {one.path: one.decision for one in impact.paths}
+
+
+def declining(noise: float) -> Callable[[Trial, float], float]:
+    """Throughput that halves every 15 s, with a random level in every second."""
+
+    @cache
+    def level(seed: int, turns: int, second: int) -> float:
+        return max(random.Random(f"{seed}/{turns}/{second}").gauss(1.0, noise), 0.0)
+
+    def drift(trial: Trial, at_s: float) -> float:
+        return float(0.5 ** (at_s / 15) * level(trial.seed, len(trial.script), int(at_s)))
+
+    return drift
+
+
+def test_a_paired_trial_withdraws_every_subflow_for_one_window(network: Topology, fake_testbed: Any) -> None:
+    measured(network, fake_testbed)
+    orders = set()
+    for trial in fake_testbed.trials:
+        at = [one.at_ns // (2 * SECOND) for one in trial.script]
+        assert at == list(range(at[0], at[0] + 6)) and at[0] >= 3  # slow start is in the windows before
+        assert [one.action for one in trial.script] == ["standby", "active"] * 3
+        assert [one.path for one in trial.script[::2]] == [one.path for one in trial.script[1::2]]
+        assert trial.duration_ns == (at[-1] + 1) * 2 * SECOND
+        orders.add(tuple(one.path for one in trial.script[::2]))
+    assert all(sorted(order) == ["A-X", "B-X", "C-X"] for order in orders)
+    assert orders == {order[::-1] for order in orders}  # every second trial has it backwards
+
+
+def test_paired_factors_are_shares_of_the_throughput(network: Topology, fake_testbed: Any) -> None:
+    """Of 90 Mbit/s in total, A gives 80, B 20, and C takes 10."""
+    impact = measured(network, fake_testbed)
+    means = {one.path: one.omega.mean for one in impact.paths if one.omega}
+    assert means == pytest.approx({"A-X": 80 / 90, "B-X": 20 / 90, "C-X": -10 / 90}, rel=0.03)
+    assert (impact.sets.optional, impact.sets.standby) == (("A-X", "B-X"), ("C-X",))
+    assert impact.plausible and not impact.warnings and not impact.homogeneous
+    assert impact.sets.rtt_ns == dict.fromkeys(["A-X", "B-X", "C-X"], 10_000_000)
+    assert impact.trials == len(fake_testbed.trials)
+    assert impact.measured_ns == sum(trial.duration_ns for trial in fake_testbed.trials)
+
+
+def test_a_straight_drift_cancels_and_a_sudden_change_is_left_out(
+    network: Topology, fake_testbed: Any
+) -> None:
+    """The level falls by a tenth of its beginning every 8 s; the first second of every window is noise."""
+    fake_testbed.noise = 0.0
+    fake_testbed.gives = {"A-X": 50.0, "B-X": 50.0, "C-X": 0.0}
+    fake_testbed.drift = lambda trial, at_s: (1 - at_s / 80) * (9 if at_s % 2 < 1 else 1)
+    impact = measured(network, fake_testbed, ImpactOptions(window_ns=2 * SECOND, settle_ns=SECOND))
+    assert {one.path: one.omega.mean for one in impact.paths if one.omega} == pytest.approx(
+        {"A-X": 0.5, "B-X": 0.5, "C-X": 0.0}, abs=1e-6
+    )
+    assert decisions(impact) == {"A-X": "helps", "B-X": "helps", "C-X": "does not matter"}
+
+
+def test_decline_and_noise_mislead_the_formula_and_not_the_pairs(
+    network: Topology, fake_testbed: Any
+) -> None:
+    """The stated error rate is 5 % for all subflows of a set: held against 100 seeds."""
+    fake_testbed.gives = {"A-X": 80.0, "B-X": -10.0, "C-X": 0.0}
+    fake_testbed.drift = declining(0.1)
+    seeds = range(100)
+    by_pairs = [
+        decisions(measured(network, fake_testbed, ImpactOptions(window_ns=2 * SECOND, seed=seed)))
+        for seed in seeds
+    ]
+    right = [
+        (one["A-X"], one["B-X"]) == ("helps", "hurts") and one["C-X"] in ("unresolved", "does not matter")
+        for one in by_pairs
+    ]
+    assert sum(right) >= 0.95 * len(seeds)
+    by_formula = [
+        measured(network, fake_testbed, ImpactOptions(design="eq5", window_ns=10 * SECOND, seed=seed))
+        for seed in seeds[:20]
+    ]
+    assert all("B-X" in impact.sets.optional for impact in by_formula)
+
+
+def test_what_is_decided_is_measured_no_more(network: Topology, fake_testbed: Any) -> None:
+    fake_testbed.gives = {"A-X": 90.0, "B-X": 10.0, "C-X": 0.5}
+    fake_testbed.drift = lambda trial, at_s: 1 + random.Random(f"{trial.seed}/{int(at_s)}").gauss(0, 0.05)
+    impact = measured(network, fake_testbed)
+    withdrawn = {
+        path: sum(any(one.path == path for one in trial.script) for trial in fake_testbed.trials)
+        for path in fake_testbed.gives
+    }
+    assert withdrawn["A-X"] < withdrawn["C-X"] <= 32 and withdrawn["A-X"] <= withdrawn["B-X"]
+    assert {one.path: one.omega.n for one in impact.paths if one.omega} == withdrawn
+
+
+def test_too_few_runs_leave_the_signs_unresolved_and_doubtful(network: Topology, fake_testbed: Any) -> None:
+    fake_testbed.drift = declining(0.3)
+    impact = measured(network, fake_testbed, ImpactOptions(window_ns=2 * SECOND, runs=1))
+    assert set(decisions(impact).values()) == {"unresolved"} and len(fake_testbed.trials) == 1
+    assert not impact.plausible and "A-X, B-X, C-X help or hurt" in impact.doubts[0]
+    assert any("do not tell whether" in text for text in impact.warnings)
+
+
+def test_what_does_not_matter_stays_optional_because_another_may_need_it(
+    network: Topology, fake_testbed: Any
+) -> None:
+    """B and C share a link: either fills it."""
+    whole = fake_testbed.run
+
+    def shared(trial: Trial) -> Observation:
+        fake_testbed.gives = {"A-X": 10.0, "B-X": 0.0, "C-X": 0.0}
+        seen: Observation = whole(trial)
+        return msgspec.structs.replace(seen, bins=[value + 1_000_000 for value in seen.bins])
+
+    fake_testbed.run = shared
+    impact = measured(network, fake_testbed)
+    assert decisions(impact) == {"A-X": "helps", "B-X": "does not matter", "C-X": "does not matter"}
+    assert impact.sets.optional == ("A-X", "B-X", "C-X") and impact.plausible
+
+
+def test_failed_trials_make_the_factors_doubtful(network: Topology, fake_testbed: Any) -> None:
+    fake_testbed.fails = lambda trial: "stalled" if trial.seed % 3 == 0 else None
+    impact = measured(network, fake_testbed)
+    failed = sum(trial.seed % 3 == 0 for trial in fake_testbed.trials)
+    assert failed and any(f"{failed} of {impact.trials}" in text for text in impact.warnings)
+    assert any("of the trials failed" in text for text in impact.doubts)
+    assert impact.sets.standby == ("C-X",)
+
+
+def test_a_paired_trial_that_delivers_nothing_is_a_failed_one(network: Topology, fake_testbed: Any) -> None:
+    fake_testbed.gives = dict.fromkeys(fake_testbed.gives, 0.0)
+    (impact,), records = measure_impact(network, TrialRunner(fake_testbed), ["cubic"], PAIRED)
+    assert all(one.omega is None for one in impact.paths) and not impact.plausible
+    assert all(one.throughput_mbps is None and one.failed for one in records)
+    assert impact.sets.optional == ("A-X", "B-X", "C-X")
+
+
+@pytest.mark.parametrize(("gives", "equal"), [((30.0, 30.0, 30.0), True), ((50.0, 30.0, 10.0), False)])
+def test_homogeneous_means_resolved_and_equal(
+    gives: tuple[float, ...], equal: bool, network: Topology, fake_testbed: Any
+) -> None:
+    fake_testbed.gives = dict(zip(fake_testbed.gives, gives, strict=True))
+    fake_testbed.drift = declining(0.05)
+    impact = measured(network, fake_testbed)
+    assert set(decisions(impact).values()) == {"helps"} and impact.plausible
+    assert impact.homogeneous is equal
+
+
+def test_equal_factors_of_a_decline_are_not_homogeneous(network: Topology, fake_testbed: Any) -> None:
+    """By the papers' formula every subflow loses the same share when the throughput falls by itself."""
+    fake_testbed.gives = {"A-X": 90.0, "B-X": 0.0, "C-X": 0.0}
+    fake_testbed.drift = lambda trial, at_s: 1.0 if at_s < 2 else 0.1
+    impact = measured(network, fake_testbed, OPTIONS)
+    assert impact.sets.optional == ("A-X", "B-X", "C-X")
+    assert not impact.plausible and not impact.homogeneous
+
+
+def test_an_interrupted_measurement_continues_with_the_same_batches(
+    network: Topology, fake_testbed: Any, tmp_path: Path
+) -> None:
+    fake_testbed.drift = declining(0.2)
+    whole = measure_impact(network, TrialRunner(fake_testbed), ["cubic", "reno"], PAIRED)
+    number = len(fake_testbed.trials)
+
+    def stop(done: int, total: int, note: str = "") -> None:
+        if done == 10:
+            raise KeyboardInterrupt
+
+    with create(tmp_path / "s", Campaign(name="x", settings={}, environment={})) as store:
+        runner = TrialRunner(fake_testbed, 1, store)
+        with pytest.raises(KeyboardInterrupt):
+            measure_impact(network, runner, ["cubic", "reno"], PAIRED, progress=stop)
+        store.flush()
+        kept = len(store.finished())
+        fake_testbed.trials.clear()
+        assert measure_impact(network, runner, ["cubic", "reno"], PAIRED) == whole
+        assert 8 <= kept < number and kept + len(fake_testbed.trials) == number
+        (phase,) = store.progress()
+        assert (phase.planned, phase.done) == (number, number)
+
+
+def test_samples_of_one_mean_are_rarely_told_apart_and_of_two_often() -> None:
+    """Welch's test at 5 %, with unlike variances and sizes."""
+
+    def share(shift: float) -> float:
+        trials = 400
+        draw = random.Random(1).gauss
+        return (
+            sum(
+                same_mean(
+                    [
+                        [draw(0, 1) for _ in range(8)],
+                        [draw(0, 3) for _ in range(20)],
+                        [draw(shift, 0.5) for _ in range(12)],
+                    ],
+                    0.05,
+                )
+                for _ in range(trials)
+            )
+            / trials
+        )
+
+    assert 0.92 <= share(0.0) <= 0.98
+    assert share(3.0) < 0.05
+    assert same_mean([[1.0, 1.0], [1.0, 1.0]], 0.05) and not same_mean([[1.0, 1.0], [2.0, 2.0]], 0.05)
+    assert not same_mean([[1.0], [1.0, 1.1]], 0.05)
+
+
+def test_plausible_factors_leave_few_sets_to_compare(network: Topology, fake_testbed: Any) -> None:
+    impact = measured(network, fake_testbed)
+    assert impact.plausible
+    found = {one.name: one.optional for one in candidates(impact, network)}
+    assert found == {
+        "sign": ("A-X", "B-X"),
+        "all": ("A-X", "B-X", "C-X"),  # also the sign set with one more
+        "single": ("A-X",),  # also the sign set with one fewer
+    }
+
+
+def test_factors_without_a_clear_sign_let_every_nested_set_compete(
+    network: Topology, fake_testbed: Any
+) -> None:
+    impact = measured(network, fake_testbed, ImpactOptions(window_ns=2 * SECOND, runs=1))
+    assert not impact.plausible
+    paths = [msgspec.structs.replace(one, carried_mbps=9.0 * (one.path == "C-X")) for one in impact.paths]
+    found = candidates(msgspec.structs.replace(impact, paths=tuple(paths)), network)
+    assert {one.name: one.optional for one in found} == {
+        "sign": ("A-X", "B-X"),  # also top 2
+        "all": ("A-X", "B-X", "C-X"),
+        "single": ("C-X",),
+        "top 1": ("A-X",),
+    }
+    assert {one.name: one.standby for one in found}["single"] == ("A-X", "B-X")
+    assert all(one.rtt_ns == impact.sets.rtt_ns for one in found)
+
+
+@given(
+    st.lists(st.none() | st.floats(-2, 1), min_size=3, max_size=3),
+    st.lists(st.none() | st.floats(0, 100), min_size=3, max_size=3),
+    st.booleans(),
+)
+def test_candidates_are_distinct_and_complete_partitions(
+    means: list[float | None], carried: list[float | None], plausible: bool
+) -> None:
+    labels = ("A-X", "B-X", "C-X")
+    topology: Any = SimpleNamespace(paths=[SimpleNamespace(label=label) for label in labels])
+    impact = Impact(
+        cc="reno",
+        paths=tuple(
+            PathImpact(
+                path=label,
+                omega=None if mean is None else summarise([mean]),
+                rtt_ms=None,
+                carried_mbps=rate,
+            )
+            for label, mean, rate in zip(labels, means, carried, strict=True)
+        ),
+        sets=partition(dict(zip(labels, means, strict=True))),
+        warnings=(),
+        doubts=() if plausible else ("no",),
+    )
+    found = candidates(impact, topology)
+    assert all(one.optional and sorted((*one.optional, *one.standby)) == list(labels) for one in found)
+    assert len({frozenset(one.optional) for one in found}) == len(found) == len({one.name for one in found})
+    assert found[0].optional == impact.sets.optional and labels in {one.optional for one in found}
+
+
+def test_two_equal_trials_are_no_certainty(network: Topology, fake_testbed: Any) -> None:
+    fake_testbed.noise = 0.0
+    impact = measured(network, fake_testbed, ImpactOptions(window_ns=2 * SECOND, runs=3))
+    assert set(decisions(impact).values()) == {"unresolved"} and not impact.plausible

@@ -71,8 +71,8 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[below] + (rank - below) * (ordered[above] - ordered[below])
 
 
-def half_width(values: Sequence[float]) -> float | None:
-    """Half the width of the 95 % t-interval of the mean; None below two values.
+def half_width(values: Sequence[float], confidence: float = CONFIDENCE) -> float | None:
+    """Half the width of the t-interval of the mean, of 95 % unless told; None below two values.
 
     The interval is exact for independent normal values, and approximate for others.
     """
@@ -83,7 +83,41 @@ def half_width(values: Sequence[float]) -> float | None:
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
     from scipy.special import stdtrit  # lazily: half a second that most commands need not spend
 
-    return float(stdtrit(n - 1, 0.5 + CONFIDENCE / 2)) * deviation / math.sqrt(n)
+    return float(stdtrit(n - 1, 0.5 + confidence / 2)) * deviation / math.sqrt(n)
+
+
+def same_mean(samples: Sequence[Sequence[float]], level: float) -> bool:
+    """Whether samples may have one mean, their variances being anything: Welch's test does not reject it.
+
+    B. L. Welch, "On the comparison of several mean values: an alternative approach", Biometrika 38, 1951.
+    False if a sample has fewer than two values, because then nothing could be rejected.
+
+    Parameters
+    ----------
+    level : of the test.
+    """
+    if any(len(one) < 2 for one in samples):
+        return False
+    if len(samples) < 2:
+        return True
+    means = [_mean(one) for one in samples]
+    variances = [
+        math.fsum((value - mean) ** 2 for value in one) / (len(one) - 1)
+        for one, mean in zip(samples, means, strict=True)
+    ]
+    if not all(variances):
+        return math.isclose(min(means), max(means))
+    weights = [len(one) / variance for one, variance in zip(samples, variances, strict=True)]
+    total, groups = math.fsum(weights), len(samples)
+    centre = math.fsum(w * mean for w, mean in zip(weights, means, strict=True)) / total
+    between = math.fsum(w * (mean - centre) ** 2 for w, mean in zip(weights, means, strict=True)) / (
+        groups - 1
+    )
+    unsure = math.fsum((1 - w / total) ** 2 / (len(one) - 1) for w, one in zip(weights, samples, strict=True))
+    ratio = between / (1 + 2 * (groups - 2) / (groups**2 - 1) * unsure)
+    from scipy.special import fdtrc  # lazily: as above
+
+    return float(fdtrc(groups - 1, (groups**2 - 1) / (3 * unsure), ratio)) > level
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -10,6 +10,7 @@ import pytest
 from mptune.campaign.definition import SweepOptions, check, from_settings, read_definition
 from mptune.errors import InputError
 from mptune.impact import SubflowSets
+from mptune.measuring.planning import plan_trials
 from mptune.testbeds.stacks import STACKS, VERSION_0_1, Stack
 from mptune.topology import load
 
@@ -37,6 +38,37 @@ def test_the_file_of_the_documentation_is_one(tmp_path: Path) -> None:
     told: Any = read_definition(tmp_path / "campaign.toml").options
     assert told.impact is None
     assert {one.cc for one in told.configurations({}) if one.active == ("U-U", "T-U")} == {"cubic", "olia"}
+
+
+def test_a_script_is_part_of_every_trial_of_a_sweep(tmp_path: Path) -> None:
+    def written(script: str) -> Any:
+        file = tmp_path / "campaign.toml"
+        file.write_text(
+            'topology = "UiT-HAW"\nkind = "sweep"\n[factors]\npm = ["fullmesh"]\ncc = ["reno"]\n'
+            f'[trials]\nduration = "10s"\nscript = {script}\n'
+        )
+        return read_definition(file)
+
+    found = written('["5s:down:P-D", "9s:up:P-D"]')
+    planned = plan_trials(
+        found.topology,
+        found.options.configurations({}),
+        purpose="sweep",
+        runs=1,
+        duration_ns=10**10,
+        base_seed=1,
+    )
+    scripts = {tuple((one.at_ns, one.action, one.path) for one in each.trial.script) for each in planned}
+    assert scripts == {((5 * 10**9, "down", "P-D"), (9 * 10**9, "up", "P-D"))}
+    assert from_settings(found.settings()) == found
+    for script, says in (
+        ('["12s:down:P-D"]', "trials.script: expected a time before the end at 10 s"),
+        ('["5s:down:P-X"]', "trials.script: expected a path of UiT-HAW"),
+        ('["5s:cut:P-D"]', "trials.script: expected one of standby, active"),
+        ("5", "trials.script: expected a list"),
+    ):
+        with pytest.raises(InputError, match=re.escape(says)):
+            written(script)
 
 
 def test_a_main_job_of_0_1_is_read() -> None:

@@ -12,6 +12,7 @@ from mptune.decision.confirmation import Confirmation
 from mptune.errors import InputError, MptuneError
 from mptune.impact import ImpactOptions
 from mptune.measuring.runner import TrialRunner
+from mptune.options.path_managers import PathManagerOptions
 from mptune.testbeds import Trial
 from mptune.topology import Topology
 
@@ -23,8 +24,13 @@ OPTIONS = OptimiseOptions(
     buffers=tuple(i * MIB for i in range(1, 9)),
     runs=3,
     duration_ns=SECOND,
-    impact=ImpactOptions(runs=2, window_ns=SECOND, buffer_bytes=8 * MIB),
+    impact=ImpactOptions(design="eq5", runs=2, window_ns=SECOND, buffer_bytes=8 * MIB),
     confirm_runs=4,
+    # As in the papers; the tests of what goes beyond them say so.
+    selection="global",
+    sets="signs",
+    off_by=0.0,
+    extend=False,
 )
 
 
@@ -32,6 +38,10 @@ def confirmed_of(result: Result) -> Confirmation:
     """The confirmation, which is there whenever something was measured."""
     assert result.confirmation is not None
     return result.confirmation
+
+
+def told(**options: Any) -> Any:
+    return msgspec.convert(options, PathManagerOptions)
 
 
 def changed(**changes: Any) -> OptimiseOptions:
@@ -52,6 +62,14 @@ def test_the_answer_of_a_network_with_a_harmful_subflow(network: Topology, fake_
     confirmed, baseline, gain = (getattr(result.confirmation, n) for n in ("confirmed", "baseline", "gain"))
     assert confirmed.mean == pytest.approx(93, rel=0.03) and baseline.mean == pytest.approx(90, rel=0.03)
     assert gain.mean == pytest.approx(confirmed.mean - baseline.mean)
+
+
+def test_the_paired_design_leads_to_the_same_answer(network: Topology, fake_testbed: Any) -> None:
+    impact = ImpactOptions(runs=8, window_ns=SECOND)
+    result = optimise(network, TrialRunner(fake_testbed), changed(impact=impact))
+    assert result.optimum.pm == "pcdc" and result.subflows == ("A-X", "B-X")
+    assert [one.plausible for one in result.impacts] == [True, True]
+    assert len([one for one in result.records if one.purpose == "impact"]) < 2 * 3 * 8
 
 
 def test_pairing_by_seed_makes_the_gain_sharper_than_its_parts(network: Topology, fake_testbed: Any) -> None:
@@ -104,6 +122,13 @@ def test_same_seed_same_result_and_another_seed_another(network: Topology, fake_
 
     assert run(1) == run(1)
     assert run(1) != run(2)
+
+
+def test_options_of_path_managers_reach_the_trials_of_theirs(network: Topology, fake_testbed: Any) -> None:
+    options = told(ndiffports={"ndiffports": 3})
+    optimise(network, TrialRunner(fake_testbed), changed(pms=("fullmesh", "ndiffports"), pm_options=options))
+    found = {(trial.pm, msgspec.json.encode(trial.pm_options)) for trial in fake_testbed.trials}
+    assert found == {("fullmesh", b"{}"), ("ndiffports", b'{"ndiffports":3}')}
 
 
 def test_a_homogeneous_network_gets_fullmesh(network: Topology, fake_testbed: Any) -> None:
@@ -231,6 +256,11 @@ def test_the_document_has_the_promised_shape(network: Topology, fake_testbed: An
         ({"duration_ns": 0}, "--duration"),
         ({"confirm_runs": 0}, "--confirm-runs"),
         ({"impact": ImpactOptions(runs=0)}, "--impact-runs"),
+        (
+            {"pm_options": told(ndiffports={"ndiffports": 3})},
+            "--ndiffports: expected only with the path manager",
+        ),
+        ({"pm_options": told(pcdc={"active": ["A-X"]})}, "--active: expected only in a sweep"),
     ],
 )
 def test_impossible_options_are_refused_before_anything_runs(
@@ -239,3 +269,59 @@ def test_impossible_options_are_refused_before_anything_runs(
     with pytest.raises(InputError, match=message):
         optimise(network, TrialRunner(fake_testbed), changed(**changes))
     assert not fake_testbed.trials
+
+
+def test_sets_beside_that_of_the_signs_compete(network: Topology, fake_testbed: Any) -> None:
+    """B helps while it is withdrawn halfway, and hurts from the start: only the sweep can know."""
+    run = fake_testbed.run
+
+    def misleading(trial: Trial) -> Any:
+        fake_testbed.gives = {"A-X": 80.0, "B-X": 20.0 if trial.script else -30.0, "C-X": -10.0}
+        return run(trial)
+
+    fake_testbed.run = misleading
+    signs = optimise(network, TrialRunner(fake_testbed, 1), OPTIONS)
+    assert signs.subflows == ("A-X", "B-X") and signs.optimum.throughput_mbps < 60
+    result = optimise(network, TrialRunner(fake_testbed, 1), changed(sets="compete"))
+    assert result.optimum.subflows == result.subflows == ("A-X",)
+    assert result.optimum.throughput_mbps == pytest.approx(0.93 * 80, rel=0.03)
+    assert {one.purpose for one in result.records} == {"impact", "screen", "sweep", "confirm"}
+    document = result_document(result)
+    assert any(one["subflows"] == ["A-X"] for one in document["models"])
+
+
+def test_the_favourite_gives_way_to_what_holds_in_other_networks(
+    network: Topology, fake_testbed: Any
+) -> None:
+    """Reno needs less buffer in the network as stated, and collapses in any other."""
+    fake_testbed.knee_mib = {"reno": 3.0, "cubic": 4.0}
+    run = fake_testbed.run
+
+    def fragile(trial: Trial) -> Any:
+        lost = trial.cc == "reno" and trial.topology != network
+        fake_testbed.gives = {"A-X": 8.0 if lost else 80.0, "B-X": 20.0, "C-X": 0.0}
+        return run(trial)
+
+    fake_testbed.run = fragile
+    options = changed(pms=("fullmesh",), off_by=0.2)
+    assert optimise(network, TrialRunner(fake_testbed, 1), changed(pms=("fullmesh",))).optimum.cc == "reno"
+    result = optimise(network, TrialRunner(fake_testbed, 1), options)
+    assert result.optimum.cc == "cubic"
+    worst = {one.combination.cc: one.worst or 0.0 for one in result.finalists}
+    assert worst["reno"] < 0.5 < worst["cubic"]
+    (sentence,) = [text for text in result.warnings if "The model chose" in text]
+    assert "fullmesh with reno" in sentence and "fullmesh with cubic" in sentence
+    assert result.subflows == ("A-X", "B-X", "C-X")
+
+
+@pytest.mark.parametrize(("knee_mib", "expected"), [(0.5, 0.93 * 0.5), (20.0, 0.93 * 20)])
+def test_an_optimum_at_an_end_is_looked_for_beyond_it(
+    knee_mib: float, expected: float, network: Topology, fake_testbed: Any
+) -> None:
+    fake_testbed.knee_mib = {"cubic": knee_mib, "reno": knee_mib}
+    inside = optimise(network, TrialRunner(fake_testbed), changed(pms=("fullmesh",)))
+    assert 1.0 <= inside.optimum.buffer_mib <= 8.0
+    result = optimise(network, TrialRunner(fake_testbed), changed(pms=("fullmesh",), extend=True))
+    assert result.optimum.buffer_mib == pytest.approx(expected, rel=0.15)
+    sizes = {one.buffer_bytes for one in result.records if one.purpose == "sweep"}
+    assert min(sizes) < MIB or max(sizes) > 8 * MIB

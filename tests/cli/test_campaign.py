@@ -35,6 +35,7 @@ buffers = "0.02,0.1,0.5"
 runs = 4
 duration = "3s"
 [impact]
+design = "eq5"
 runs = 2
 duration = "2s"
 [decision]
@@ -283,7 +284,7 @@ def sweep_of(file: Path, out: Path) -> dict[str, dict[str, str]]:
 
 def test_a_sweep_measures_the_sets_that_pcdc_is_told(unequal: Path, tmp_path: Path) -> None:
     """The slow path blocks a small buffer: without it, the other one is faster."""
-    unequal.write_text(UNEQUAL + '[impact]\nruns = 1\nduration = "4s"\n')
+    unequal.write_text(UNEQUAL + '[impact]\ndesign = "eq5"\nruns = 1\nduration = "4s"\n')
     found = sweep_of(unequal, tmp_path / "out")
     assert found["fullmesh S-X"]["active"] == "True" and found["pcdc S-X"]["active"] == "False"
     assert float(found["pcdc F-X"]["throughput_mbps"]) > float(found["fullmesh F-X"]["throughput_mbps"])

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mptune.cli import app
+from mptune.impact import DESIGNS
 
 
 def impact(*arguments: str) -> Any:
@@ -22,11 +23,18 @@ def test_json_has_the_promised_shape() -> None:
         assert statistics["min"] <= statistics["q10"] <= statistics["median"] <= statistics["max"]
         assert statistics["rtt_ms"] > 0
     assert sorted(result["optional"] + result["standby"]) == ["P-D", "T-D"]
+    assert set(result["decisions"]) == {"P-D", "T-D"}
+    assert all(one["low"] <= one["high"] for one in result["decisions"].values())
+    assert result["plausible"] is not bool(result["doubts"]) and result["homogeneous"] in (True, False)
+    # Two windows that are not used and one with both, then without and with each in turn.
+    assert (result["design"], result["trials"], result["measured_s"]) == ("paired", 3, 3 * 7 * 30)
 
 
-def test_both_access_lines_of_uit_haw_contribute() -> None:
+@pytest.mark.parametrize("design", DESIGNS)
+def test_both_access_lines_of_uit_haw_contribute(design: str) -> None:
     """As MPCOA Table 2 has it: every subflow is optional, and the faster one contributes more."""
-    result = json.loads(impact("--json", "--quiet", "--stack", "v0.9x").stdout)
+    arguments = ("--impact", design, "--stack", "v0.9x")
+    result = json.loads(impact(*arguments, "--json", "--quiet").stdout)
     assert sorted(result["optional"]) == ["P-D", "T-D"]
     assert result["omega"]["P-D"]["mean"] > result["omega"]["T-D"]["mean"] > 0.1
 
@@ -51,6 +59,7 @@ def test_quiet_leaves_stderr_empty() -> None:
         (["--duration", "0.05s"], "multiple of 0.1 s"),
         (["--buffer", "1KiB"], "--buffer: expected at least one segment"),
         (["--settle", "30s"], "--settle: expected less than T"),
+        (["--impact", "fast"], "--impact: expected one of paired, eq5"),
         (["--zero", "maybe"], "--zero: expected one of standby, optional"),
         (["--testbed", "moon"], "--testbed"),
     ],

@@ -14,7 +14,7 @@ from mptune.cli import app
 #: A coarse grid of short trials: 2 path managers x 2 congestion controls x 4 buffers x 2 runs.
 COARSE = (
     *("--cc", "cubic,reno", "--buffers", "0.02,0.05,0.1,0.5", "--runs", "2", "--duration", "5s"),
-    *("--impact-runs", "2", "--impact-duration", "5s", "--confirm-runs", "3"),
+    *("--impact", "eq5", "--impact-runs", "2", "--impact-duration", "5s", "--confirm-runs", "3"),
 )
 FILES = {
     "campaign.sqlite",

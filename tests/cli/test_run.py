@@ -108,6 +108,42 @@ def test_the_stack_is_chosen_by_name_and_its_members_may_differ():
     assert json.loads(run("--json").stdout)["stack"] == "linux"
 
 
+def test_ecn_can_be_switched_off():
+    assert json.loads(run("--json", "--no-ecn").stdout)["stack"] == "linux with ecn off"
+    assert json.loads(run("--json", "--ecn").stdout)["stack"] == "linux"
+
+
+def test_plain_tcp_runs_on_the_initial_path_alone():
+    result = json.loads(run("--json", "--protocol", "tcp", "--initial-path", "T-D").stdout)
+    assert (result["protocol"], result["pm"]) == ("tcp", "default")
+    assert [one["path"] for one in result["subflows"]] == ["T-D"]
+    assert "plain TCP" in run("--protocol", "tcp").stdout
+    assert json.loads(run("--json").stdout)["protocol"] == "mptcp"
+
+
+def test_plain_tcp_has_whole_packets_of_payload():
+    """MPTCP's full packet has 1424 bytes of payload, TCP's 1448."""
+    flags = ["--json", "--initial-path", "P-D", "--duration", "60s"]
+    tcp, mptcp = (
+        json.loads(run(*flags, *more).stdout)["throughput_mbps"]
+        for more in (["--protocol", "tcp"], ["--pm", "default"])
+    )
+    assert mptcp / tcp == pytest.approx(1424 / 1448, rel=0.006)
+    papers = json.loads(run("--json", "--stack", "v0.9x", "--protocol", "tcp").stdout)
+    assert "mss 1448" in papers["stack"]
+    smaller = json.loads(run("--json", "--protocol", "tcp", "--mss", "1000").stdout)
+    assert smaller["stack"] == "linux with mss 1000"
+
+
+def test_a_script_cuts_and_restores_a_path():
+    result = json.loads(run("--json", "--at", "2s:down:P-D", "--at", "4s:up:P-D").stdout)
+    (cut,) = (one for one in result["subflows"] if one["path"] == "P-D")
+    assert sum(cut["series_mbps"][:20]) > 0 == sum(cut["series_mbps"][30:40])  # the queue drains
+    assert result["takeover_ms"] >= 0 and result["reinjected_bytes"] > 0
+    assert "takeover_ms" not in json.loads(run("--json").stdout)
+    assert re.search(r"take-over \d+ ms, .* repeated on other subflows", run("--at", "2s:down:P-D").stdout)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -141,6 +177,30 @@ def test_the_stack_is_chosen_by_name_and_its_members_may_differ():
         ),
         (["--tso", "--testbed", "namespaces"], "--tso: expected off, the only one of the testbed namespaces"),
         (["--seed", "-1"], "--seed"),
+        (["--at", "2s:down"], "--at: expected TIME:ACTION:PATH such as \"5s:down:U-C\", found '2s:down'"),
+        (["--at", "2s:cut:P-D"], "--at: expected one of standby, active, down, up, remove, add, found 'cut'"),
+        (["--at", "2:down:P-D"], "--at: expected a time such as"),
+        (["--at", "2s:down:P-X"], "--at: expected a path of UiT-HAW (P-D, T-D)"),
+        (["--at", "5s:down:P-D"], "--at: expected a time before the end at 5 s, found 5s:down:P-D"),
+        (
+            ["--at", "2s:down:P-D", "--at", "1s:up:P-D"],
+            "--at: expected the actions in order of time, found 1s:up:P-D after 2s:down:P-D",
+        ),
+        (
+            ["--protocol", "tcp", "--at", "1s:standby:P-D"],
+            "--at: expected only down and up with --protocol tcp, found standby",
+        ),
+        (["--protocol", "udp"], "--protocol: expected one of mptcp, tcp, found 'udp'"),
+        (["--protocol", "tcp", "--pm", "pcdc"], "--pm: expected default with --protocol tcp, found pcdc"),
+        (
+            ["--protocol", "tcp", "--scheduler", "blest"],
+            "--scheduler: expected only with --protocol mptcp, found with tcp",
+        ),
+        (["--protocol", "tcp", "--opportunistic"], "--opportunistic: expected only with --protocol mptcp"),
+        (
+            ["--protocol", "tcp", "--standby-order", "P-D"],
+            "--standby-order: expected only with --pm pcdc, found with default",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, says):

@@ -109,7 +109,7 @@ def test_progress_is_told_in_resamples(capsys: pytest.CaptureFixture[str]) -> No
     ("options", "message"),
     [
         ({"model": "magic"}, f"--model: expected one of {', '.join(MODELS)}"),
-        ({"selection": "best"}, "--selection: expected one of global, literal"),
+        ({"selection": "best"}, "--selection: expected one of robust, global, literal"),
         ({"sacrifice": 1.0}, "--sacrifice"),
         ({"resamples": -1}, "--resamples: expected 0"),
         ({"resamples": 10**9}, "--resamples"),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mptune.decision.selection import READINGS, BufferRange, Optimum, select
+from mptune.decision.selection import READINGS, BufferRange, Candidates, Optimum, select
 from mptune.errors import MptuneError
 from mptune.response import Combination, Curve
 from mptune.response.quadratic import Parabola
@@ -34,7 +34,8 @@ class Saturating(Curve):
 
 def curves(**named: Curve) -> dict[Combination, Curve]:
     """Curves by `pm_cc` keywords."""
-    return {Combination(*name.split("_")): curve for name, curve in named.items()}
+    pairs = {tuple(name.split("_", 1)): curve for name, curve in named.items()}
+    return {Combination(pm, cc): curve for (pm, cc), curve in pairs.items()}
 
 
 def test_any_model_will_do() -> None:
@@ -56,6 +57,47 @@ def test_literal_takes_the_soonest_satisfied_however_slow() -> None:
     both = curves(fullmesh_reno=Saturating(100.0, 8.0), fullmesh_vegas=Saturating(1.0, 2.0))
     assert select(both, ANY, reading="literal").cc == "vegas"
     assert select(both, ANY, reading="global").cc == "reno"
+
+
+class Needle(Saturating):
+    """As its base, but with a collapse between two buffers."""
+
+    def __init__(self, top: float, knee_mib: float, collapse: tuple[float, float]) -> None:
+        super().__init__(top, knee_mib)
+        self.collapse = collapse
+
+    def predict(self, buffer_mib: float) -> float:
+        """Evaluate it."""
+        low, high = self.collapse
+        return super().predict(buffer_mib) * (0.5 if low <= buffer_mib <= high else 1.0)
+
+
+def test_robust_wants_the_throughput_with_every_larger_buffer() -> None:
+    """The needle needs less, but collapses with a little more; the other one holds."""
+    both = curves(fullmesh_reno=Needle(100.0, 2.0, (3.0, 8.0)), pcdc_reno=Saturating(98.0, 4.0))
+    assert select(both, ANY, reading="global").pm == "fullmesh"
+    got = select(both, ANY, reading="robust")
+    assert (got.pm, got.buffer_mib) == ("pcdc", pytest.approx(4.0 * 93 / 98))
+    alone = select(curves(fullmesh_reno=Needle(100.0, 2.0, (3.0, 8.0))), ANY, reading="robust")
+    assert 8.0 < alone.buffer_mib <= 8.5
+
+
+def test_robust_settles_for_twice_the_size_if_nobody_holds_to_the_end() -> None:
+    falling = curves(fullmesh_reno=Needle(100.0, 2.0, (20.0, 30.0)))
+    got = select(falling, ANY, reading="robust")
+    assert got.buffer_mib == pytest.approx(0.93 * 2.0)
+    narrow = curves(fullmesh_reno=Needle(100.0, 2.0, (3.0, 30.0)))
+    got = select(narrow, ANY, reading="robust")  # 1.5 MiB holds 75 up to 3; beyond it is 50
+    assert got.throughput_mbps < 80.0 and got.buffer_mib < 3.0
+
+
+def test_where_runs_stalled_or_were_slower_the_curve_is_not_believed() -> None:
+    only = curves(fullmesh_reno=Saturating(100.0, 2.0))
+    (combination,) = only
+    ceilings = {combination: {5.0: 0.0}}
+    got = Candidates(only, ANY, ceilings=ceilings).best(0.07, "robust")
+    assert 5.0 < got.buffer_mib <= 5.5
+    assert Candidates(only, ANY, ceilings=ceilings).best(0.07, "global").buffer_mib < 2.0
 
 
 def test_on_the_grid_the_buffer_is_rounded_up() -> None:

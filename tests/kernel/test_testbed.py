@@ -19,7 +19,7 @@ from mptune.linux import bpf
 from mptune.linux.sandbox import leftovers
 from mptune.linux.sandbox.netlink import inside
 from mptune.measuring.running import run_trials
-from mptune.testbeds import BIN_NS, ScriptedAction, Trial
+from mptune.testbeds import BIN_NS, ScriptedAction, Trial, create
 from mptune.testbeds.stacks import STACKS
 from tests.plugins.needs import Thing, lack
 
@@ -126,6 +126,11 @@ def test_what_could_explain_a_result_comes_with_it(measured):
     assert 0 <= found["emulator_late_p50_ms"] <= found["emulator_late_p99_ms"] <= 1
 
 
+def test_ecn_can_be_switched_off_for_a_trial(measured):
+    assert measured(transfer_bytes=1000, ecn=False).metadata["sysctl net.ipv4.tcp_ecn"] == "0"
+    assert measured(transfer_bytes=1000).metadata["sysctl net.ipv4.tcp_ecn"] == "1"
+
+
 def test_a_transfer_arrives_whole(measured):
     observation = measured(transfer_bytes=1_000_001)
     assert observation.failed is None
@@ -139,6 +144,19 @@ def test_a_transfer_arrives_whole(measured):
 def test_the_first_subflow_is_on_the_path_that_was_asked_for(measured, initial):
     observation = measured(pm="default", initial_path=initial, transfer_bytes=100_000)
     assert [subflow.path for subflow in observation.subflows] == [initial]
+
+
+@pytest.mark.measures("slow start overflows the queue; a retransmission that is lost again costs a timeout")
+def test_plain_tcp_agrees_with_the_simulator_and_is_no_fallback(measured, trial):
+    """One path of 20 Mbit/s with 1448 bytes of payload in a packet of 1500."""
+    plain = {"protocol": "tcp", "pm": "default", "initial_path": "N-X", "duration_ns": 4 * SECOND}
+    observation = measured(**plain)
+    assert observation.failed is None and observation.metadata["fallback"] is False
+    assert [subflow.path for subflow in observation.subflows] == ["N-X"]
+    simulated = create("simulated").run(trial(**plain))
+    assert observation.throughput_bps == pytest.approx(simulated.throughput_bps, rel=0.06)
+    steady = sum(observation.bins[20:]) * 8 / 2 / 20e6
+    assert steady == pytest.approx(1448 / 1500, rel=0.02)
 
 
 def test_ndiffports_opens_its_subflows_on_one_path(measured):

@@ -18,7 +18,7 @@ from mptune.measuring.records import PlannedTrial
 from mptune.measuring.runner import TrialRunner
 from mptune.store import Campaign, create, open_store
 from mptune.testbeds import Observation, Trial
-from mptune.testbeds.stacks import VERSION_0_1
+from mptune.testbeds.stacks import STACKS, VERSION_0_1, Stack
 from mptune.topology import Topology
 
 CAMPAIGN = Campaign(name="test", settings={"runs": 3}, environment={})
@@ -145,6 +145,21 @@ def test_trials_of_version_0_1_keep_their_keys(network: Topology, tmp_path: Path
         assert store.key("simulated", one) == blake2b(topology + text.encode(), digest_size=16).digest()
 
 
+def test_on_a_kernel_what_it_can_be_told_tells_trials_apart(tmp_path: Path, network: Topology) -> None:
+    """Of a stack, only ECN: whatever else a trial says of it, the kernel has its own."""
+
+    def with_stack(stack: Stack) -> PlannedTrial:
+        settings = Configuration(pm="fullmesh", cc="reno", buffer_bytes=2**20, stack=stack)
+        (one,) = plan_trials(network, [settings], purpose="sweep", runs=1, duration_ns=10**9, base_seed=1)
+        return one
+
+    usual, other = STACKS["linux"], STACKS["v0.9x"]
+    with create(tmp_path / "s", CAMPAIGN) as store:
+        key = store.key("namespaces", with_stack(usual))
+        assert store.key("namespaces", with_stack(other)) == key
+        assert store.key("namespaces", with_stack(msgspec.structs.replace(usual, ecn=False))) != key
+
+
 def test_a_second_process_is_refused(network: Topology, tmp_path: Path) -> None:
     path = tmp_path / "s"
     program = "import sys; from pathlib import Path; from mptune.store import open_store\n"
@@ -186,6 +201,7 @@ def test_a_store_of_version_0_1_is_read_continued_and_merged(
     connection = sqlite3.connect(path)
     connection.executescript(
         "ALTER TABLE subflow DROP COLUMN min_rtt_ms; ALTER TABLE trial DROP COLUMN failed_kind;"
+        "ALTER TABLE subflow DROP COLUMN with_mbps; ALTER TABLE subflow DROP COLUMN without_mbps;"
         "PRAGMA user_version = 1;"
     )
     connection.close()
@@ -271,7 +287,8 @@ def earlier_store(path: Path, network: Topology, fake_testbed: Any) -> list[Plan
             old = zlib.compress(msgspec.msgpack.encode(seen))
             connection.execute("UPDATE trial SET observation = ? WHERE id = ?", (old, number))
         connection.execute("ALTER TABLE trial DROP COLUMN failed_kind")
-        connection.execute("ALTER TABLE subflow DROP COLUMN min_rtt_ms")
+        for column in ("min_rtt_ms", "with_mbps", "without_mbps"):
+            connection.execute(f"ALTER TABLE subflow DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 1")
     connection.close()
     return trials

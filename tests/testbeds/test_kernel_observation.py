@@ -1,11 +1,12 @@
 """What becomes of the processes' reports: labels, bins, take-over times, and when a trial is not believed."""
 
+import msgspec
 import pytest
 
 from mptune.errors import Failure
-from mptune.linux.kernel_trial import Action, Outcome, Plan
-from mptune.testbeds import BIN_NS, Trial
-from mptune.testbeds._kernel_observation import observe, processor_shares, silence_s
+from mptune.linux.kernel_trial import Outcome
+from mptune.testbeds import BIN_NS, ScriptedAction, Trial
+from mptune.testbeds._kernel_observation import observe, processor_shares
 from mptune.testbeds._kernel_plan import plan
 
 MS = 1_000_000
@@ -114,31 +115,13 @@ def test_a_trial_without_any_report_is_failed_and_empty(trial):
     assert (observation.duration_ns, observation.bins, observation.subflows) == (0, [], [])
 
 
-def scripted(trial, *actions):
-    made = plan(trial, "cubic")
-    fields = {name: getattr(made, name) for name in Plan.__struct_fields__}
-    meter = {**made.meter, "bin_ns": 10 * MS}
-    return Plan(**{**fields, "script": actions, "meter": meter})
-
-
 def test_fine_bins_become_coarse_ones_and_the_take_over_time(trial):
     """Cut at 0.205 s; data until 0.25 s, silence until 0.4 s."""
     bins = [10] * 25 + [0] * 15 + [10] * 5
-    made = scripted(trial, Action(0.205, "down", 0, "A-X"))
-    observation = observe(trial, made, outcome(bins=bins), 0.5)
+    cut = msgspec.structs.replace(trial, script=(ScriptedAction(at_ns=205 * MS, path="A-X", action="down"),))
+    observation = observe(cut, plan(cut, "cubic"), outcome(bins=bins), 0.5)
     assert BIN_NS == 100 * MS and observation.bins == [100, 100, 50, 0, 50]
     assert observation.metadata["takeover_ms"] == pytest.approx(195)
-
-
-def test_the_longest_silence_after_the_cut_counts():
-    width = 0.01
-    assert silence_s([1] * 50, width, 0.1, 0.5) == 0
-    assert silence_s([1, 0] * 25, width, 0.1, 0.5) == 0  # single empty bins are the rate, not a silence
-    early = [1] * 10 + [0] * 5 + [1] * 10 + [0] * 10 + [1] * 15
-    assert silence_s(early, width, 0.1, 0.5) == pytest.approx(0.25)
-    assert silence_s(early, width, 0.1, 0.2) == pytest.approx(0.05)  # the other began after the restore
-    assert silence_s(early, width, 0.16, 0.5) == pytest.approx(0.19)
-    assert silence_s([1] * 10 + [0] * 40, width, 0.1, 0.5) == pytest.approx(0.4)
 
 
 def test_what_the_path_manager_did_is_told_in_the_trials_time(trial):

@@ -56,6 +56,21 @@ def test_the_script_is_put_in_order_of_time(trial):
     ]
 
 
+def test_plain_tcp_is_a_plain_socket_without_a_path_manager(trial):
+    assert plan(trial(), "olia").meter["mptcp"] is True
+    assert plan(trial(protocol="tcp", pm="default"), "olia").meter["mptcp"] is False
+    with pytest.raises(InputError, match="--pm: expected default with protocol tcp, found pcdc"):
+        check(trial(protocol="tcp", cc="cubic"))
+    remove = ScriptedAction(at_ns=SECOND, path="A-X", action="remove")
+    with pytest.raises(InputError, match="script: expected only down and up"):
+        check(trial(protocol="tcp", pm="default", cc="cubic", script=(remove,)))
+
+
+def test_ecn_is_a_setting_of_both_sites(trial):
+    assert plan(trial(), "olia").settings == {"net.ipv4.tcp_ecn": "1"}
+    assert plan(trial(ecn=False), "olia").settings == {"net.ipv4.tcp_ecn": "0"}
+
+
 def test_only_a_cut_needs_fine_bins(trial):
     cut = ScriptedAction(at_ns=SECOND, path="A-X", action="down")
     assert plan(trial(), "olia").meter["bin_ns"] == BIN_NS

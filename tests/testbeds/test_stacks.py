@@ -43,6 +43,14 @@ def test_a_testbed_with_one_stack_refuses_others_by_name_and_single_members_by_t
     )
 
 
+def test_a_kernel_can_be_told_to_do_without_ecn():
+    plain = members("linux", ecn=False)
+    assert refusal(plain, "linux", "x") is None
+    assert describe(plain) == "linux with ecn off"
+    refused = refusal(members("linux", ecn=False, tso=True), "linux", "x")
+    assert refused is not None and refused[0] == "tso"
+
+
 def test_the_stack_decides_where_a_small_buffer_meets_unlike_paths(network):
     """Linux charges memory instead of payload, and gives slow subflows data: less comes through."""
     slow = msgspec.structs.replace(network.paths[1].core, forward_ns=100_000_000, reverse_ns=100_000_000)

@@ -59,7 +59,7 @@ def line(interface: dict[str, Any] | None = None, **tables: Any) -> Topology:
     return _load.from_tables(raw, "line.toml", "line.toml")
 
 
-def run(topology: Topology, seconds: int = 20, cc: str = "cubic") -> Observation:
+def run(topology: Topology, seconds: int = 20, cc: str = "cubic", *, ecn: bool = True) -> Observation:
     """Saturate the path."""
     trial = Trial(
         topology=topology,
@@ -68,7 +68,7 @@ def run(topology: Topology, seconds: int = 20, cc: str = "cubic") -> Observation
         buffer_bytes=4 * 2**20,
         seed=7,
         duration_ns=seconds * S,
-        **PAYLOAD_STACK,
+        **PAYLOAD_STACK | {"ecn": ecn},
     )
     observation = create("simulated").run(trial)
     assert observation.failed is None
@@ -117,6 +117,13 @@ def test_a_managed_queue_shortens_the_rtt_at_the_same_throughput(discipline: obj
     plain, managed = run(line()), run(line({"discipline_down": discipline}))
     assert mbps(managed) == pytest.approx(mbps(plain), rel=0.06)
     assert srtt_ms(managed) < 0.5 * srtt_ms(plain)
+
+
+def test_a_queue_that_marks_drops_what_is_not_ecn_capable() -> None:
+    topology = line({"discipline_down": {"kind": "red", "ecn": True}})
+    marked, dropped = (run(topology, ecn=ecn).subflows[0] for ecn in (True, False))
+    assert marked.counters["ecn_reductions"] > 0 == dropped.counters["ecn_reductions"]
+    assert dropped.retransmitted > marked.retransmitted
 
 
 def test_step_marking_keeps_dctcp_at_its_threshold_without_a_loss() -> None:

@@ -27,7 +27,7 @@ impl TrialSpec {
     pub fn run(&self) -> Result<Outcome, SpecError> {
         self.network.validate()?;
         let options = self.options()?;
-        let background = background::connections(&self.network, self.mss)?;
+        let background = background::connections(&self.network, self.mss, self.family)?;
         let mut simulation = Simulation::new(&self.network, self.seed);
         let number = simulation.connect(options);
         for flow in background {
@@ -54,6 +54,8 @@ impl TrialSpec {
         let size = if self.size_known { workload.size() } else { TransferSize::Unknown };
         let default = || path_manager.initial_path(&ends, size, self.network.initial_path);
         Ok(ConnectionOptions {
+            protocol: self.protocol,
+            family: self.family,
             controller,
             scheduler,
             opportunistic: self.opportunistic,
@@ -68,6 +70,7 @@ impl TrialSpec {
             mss: self.mss,
             initial_path: self.initial_path.unwrap_or_else(default),
             path_manager,
+            bin: self.bin_ns,
             start: 0,
             script: self.script.iter().map(ScriptSpec::action).collect(),
         })

@@ -19,6 +19,7 @@ from mptune.impact import ImpactOptions, SubflowSets
 from mptune.measuring.planning import Configuration
 from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, in_file, time
 from mptune.options.path_managers import PathManagerOptions
+from mptune.options.scripts import Script, wrong_times
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
     BufferMode,
@@ -62,6 +63,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     buffer_modes : empty leaves them at `buffer_mode`.
     initial_paths : empty leaves it at the topology's path.
     stacks, schedulers : empty leaves them at `stack`.
+    script : what is done to paths in every trial.
     transfers : bytes; empty is a saturated sender for `duration_ns`.
     pm_options : of the path managers, whatever the congestion control; PCDC's sets may be among them.
     impact : how PCDC's sets are measured; None where they are given, or where PCDC is not swept.
@@ -81,6 +83,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     stacks: StackNames = ()
     schedulers: Schedulers = ()
     transfers: Transfers = ()
+    script: Script = ()
     pm_options: PathManagerOptions = PathManagerOptions()
     impact: ImpactOptions | None = None
     every_ns: Every = None
@@ -90,6 +93,8 @@ class SweepOptions(Options, frozen=True, kw_only=True):
         """Options are of path managers that are swept, PCDC has its sets; a repetition ends, and begins."""
         for name, pm in self.pm_options.unused(self.pms):
             yield f"pm_options.{name}", f"expected only with the path manager {pm}"
+        for expected in wrong_times(self.script, None if self.transfers else self.duration_ns):
+            yield "script", expected
         yield from self._conflicts_of_sets()
         yield from self._conflicts_of_stacks()
         every, lasting = self.every_ns, self.for_ns
@@ -197,6 +202,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
                 stack=stack,
                 buffer_mode=mode,
                 transfer_bytes=transfer,
+                script=self.script,
             )
             for pm, cc, path, stack, mode, transfer, size in itertools.product(
                 self.pms,
@@ -239,6 +245,9 @@ def from_settings(settings: dict[str, Any]) -> Definition:
     options = dict(settings["options"])
     if "stack" not in options and testbeds.only_stack(settings["testbed"]) is None:
         options["stack"] = msgspec.structs.asdict(VERSION_0_1)
+    if settings["kind"] == "optimise":
+        # Version 0.1 had neither; a resumed campaign does not change half way.
+        options = {"sets": "signs", "off_by": 0.0, "extend": False, **options}
     return Definition(
         name=settings["name"],
         topology=msgspec.convert(settings["topology"], Topology),

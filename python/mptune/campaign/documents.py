@@ -15,6 +15,7 @@ from mptune.campaign import wording
 from mptune.campaign.optimise import Result
 from mptune.decision import Decision
 from mptune.decision.confirmation import Confirmation
+from mptune.decision.robustness import Finalist
 from mptune.decision.uncertainty import Uncertainty
 from mptune.impact import Impact
 from mptune.statistics import Summary
@@ -30,7 +31,10 @@ _CURVE_POINTS = 120
 
 
 def impact_document(impact: Impact) -> dict[str, Any]:
-    """Impact factors and sets of one congestion control; RTTs in ms, `mean` null if every run failed."""
+    """Impact factors and sets of one congestion control; RTTs in ms, `mean` null if every run failed.
+
+    `low` and `high` of a decision are the interval that decided, null if there were too few runs for one.
+    """
     return document(
         {
             "cc": impact.cc,
@@ -42,6 +46,16 @@ def impact_document(impact: Impact) -> dict[str, Any]:
             "standby": list(impact.sets.standby),
             "fallback": impact.sets.fallback,
             "warnings": list(impact.warnings),
+            "design": impact.design,
+            "decisions": {
+                one.path: {"decision": one.decision, "low": one.low, "high": one.high} for one in impact.paths
+            },
+            "plausible": impact.plausible,
+            "doubts": list(impact.doubts),
+            "homogeneous": impact.homogeneous,
+            "trials": impact.trials,
+            "measured_s": impact.measured_ns / 1e9,
+            "error_rate": impact.error_rate,
         }
     )
 
@@ -70,6 +84,7 @@ def result_document(result: Result) -> dict[str, Any]:
             "confirmed": _interval(None if confirmation is None else confirmation.confirmed),
             "default": None if confirmation is None else _default(confirmation),
             "gain": None if confirmation is None else _gain(confirmation),
+            "finalists": [_finalist(one) for one in result.finalists],
             "uncertainty": _uncertainty(decision.uncertainty),
             "models": _models(decision),
             "r_squared": decision.response.r_squared,
@@ -101,6 +116,7 @@ def pareto_rows(decision: Decision) -> list[dict[str, Any]]:
                 "sacrifice": point.sacrifice,
                 "pm": point.optimum.pm,
                 "cc": point.optimum.cc,
+                "subflows": " ".join(point.optimum.subflows),
                 "buffer_mib": point.optimum.buffer_mib,
                 "buffer_mib_low": None if buffer is None else buffer[0],
                 "buffer_mib_high": None if buffer is None else buffer[1],
@@ -142,14 +158,15 @@ def curve_rows(decision: Decision) -> list[dict[str, Any]]:
     low, high = decision.buffers[0], decision.buffers[-1]
     buffers = [low + i * (high - low) / (_CURVE_POINTS - 1) for i in range(_CURVE_POINTS)]
     rows = []
-    for (pm, cc), curve in decision.response.curves.items():
+    for combination, curve in decision.response.curves.items():
         for size in buffers:
             interval = curve.interval(size) or (None, None)
             rows.append(
                 document(
                     {
-                        "pm": pm,
-                        "cc": cc,
+                        "pm": combination.pm,
+                        "cc": combination.cc,
+                        "subflows": " ".join(combination.subflows),
                         "buffer_mib": size,
                         "predicted_mbps": curve.predict(size),
                         "low_mbps": interval[0],
@@ -194,7 +211,22 @@ def _uncertainty(uncertainty: Uncertainty | None) -> dict[str, Any] | None:
         "single_runs": uncertainty.single_runs,
         "obs_mib": dict(zip(("low", "high"), uncertainty.obs_mib, strict=True)),
         "otp_mbps": dict(zip(("low", "high"), uncertainty.otp_mbps, strict=True)),
-        "wins": [{"pm": pm, "cc": cc, "share": share} for (pm, cc), share in uncertainty.wins.items()],
+        "wins": [
+            {"pm": one.pm, "cc": one.cc, "subflows": list(one.subflows), "share": share}
+            for one, share in uncertainty.wins.items()
+        ],
+    }
+
+
+def _finalist(one: Finalist) -> dict[str, Any]:
+    """A configuration of the shortlist; `worst` is a share of the best finalist's throughput."""
+    return {
+        "pm": one.combination.pm,
+        "cc": one.combination.cc,
+        "subflows": list(one.combination.subflows),
+        "buffer_mib": one.buffer_bytes / MIB,
+        **_interval(one.throughput),
+        "worst": one.worst,
     }
 
 
@@ -207,6 +239,7 @@ def _models(decision: Decision) -> list[dict[str, Any]]:
             {
                 "pm": combination.pm,
                 "cc": combination.cc,
+                "subflows": list(combination.subflows),
                 "formula": curve.formula(),
                 "max_mbps": maximum,
                 "buffer_at_max_mib": buffer,

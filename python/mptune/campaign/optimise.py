@@ -9,28 +9,37 @@ elsewhere instead of the first three steps.
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 
 from mptune import theory
+from mptune.campaign.candidates import (
+    SCREEN_RUNS,
+    beyond,
+    rivals,
+    screen_buffers,
+    screened,
+)
 from mptune.campaign.papers import BUFFERS, CCS, PMS
 from mptune.decision import Decision, DecisionOptions, decide, too_few_sizes
 from mptune.decision.confirmation import Confirmation, confirm, verdict
+from mptune.decision.robustness import Finalist, change, finalists, survivor
 from mptune.decision.selection import Optimum
-from mptune.decision.sweep import SweepPoint, sweep_points, sweep_samples
-from mptune.impact import Impact, ImpactOptions, SubflowSets, measure_impact
+from mptune.decision.sweep import SweepPoint, combination_of, stalls, sweep_points, sweep_samples
+from mptune.impact import Impact, ImpactOptions, SubflowSets, candidates, measure_impact
 from mptune.measuring.planning import Configuration, plan_trials
 from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
-from mptune.options import Option, count
+from mptune.options import TOGGLE, Option, choice, count, share
+from mptune.options.path_managers import PathManagerOptions
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import BufferMode, Buffers, Ccs, Duration, Pms, Runs
 from mptune.response import Combination, Response
-from mptune.testbeds import FIXED, stack_title
-from mptune.topology import Topology
+from mptune.testbeds import FIXED, only_stack, stack_title
+from mptune.topology import Topology, perturbed
 from mptune.units import MIB
 
 #: OBS is rounded up to whole multiples of this, bytes, before it is confirmed.
@@ -38,6 +47,18 @@ BUFFER_STEP = 1024
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
+
+#: How often the sweep is extended beyond its smallest or largest buffer.
+EXTENSIONS = 3
+
+#: Networks that are not quite as stated.
+OTHER_NETWORKS = 8
+
+#: Where PCDC's sets come from.
+SETS = ("compete", "signs")
+
+#: Options of pcdc that follow from the impact factors.
+_MEASURED = ("active", "standby_order", "rtt_ns")
 
 
 class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
@@ -47,6 +68,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     ----------
     buffers : bytes, ascending.
     buffer_mode : as in `Trial`.
+    pm_options : of the path managers that are swept, apart from PCDC's sets, which are measured.
     impact : its `buffer_bytes` is the buffer of the withdrawal trials.
     """
 
@@ -57,7 +79,34 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     runs: Runs = 9
     duration_ns: Duration = 30_000_000_000
     stack: StackOptions = StackOptions()
+    pm_options: PathManagerOptions = PathManagerOptions()
     impact: ImpactOptions = ImpactOptions()
+    sets: Annotated[
+        str,
+        Option(
+            choice(lambda: SETS),
+            "compete: beside the set of the signs other sets of subflows are measured; signs: only that "
+            "one, as in the papers.",
+            key="impact.sets",
+        ),
+    ] = "compete"
+    off_by: Annotated[
+        float,
+        Option(
+            share(),
+            "Rates, delays and losses may be off by this share: the answer must hold all the same. "
+            "0: not tried.",
+            key="decision.off_by",
+        ),
+    ] = 0.2
+    extend: Annotated[
+        bool,
+        Option(
+            TOGGLE,
+            "Measure beyond the smallest or largest buffer if the optimum is there.",
+            key="decision.extend",
+        ),
+    ] = True
     confirm_runs: Annotated[
         int,
         Option(
@@ -68,9 +117,14 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     ] = 9
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        """The model needs enough buffer sizes."""
+        """The model needs enough buffer sizes; options are of path managers that are swept."""
         if expected := too_few_sizes(self.model, len(self.buffers)):
             yield "buffers", expected
+        for name, pm in self.pm_options.unused(self.pms):
+            yield f"pm_options.{name}", f"expected only with the path manager {pm}"
+        for name in _MEASURED:
+            if name in self.pm_options.of("pcdc"):
+                yield f"pm_options.pcdc.{name}", "expected only in a sweep: the main job measures it"
 
     def completed(self) -> Self:
         """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""
@@ -98,6 +152,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     impacts : by congestion control; empty when PCDC was not asked for.
     subflows : labels of the subflows that carry data; empty if they are unknown.
     confirmation : None for measurements made elsewhere, which cannot be repeated here.
+    finalists : what the favourite was compared with; empty without a shortlist.
     traditional : formula -> bytes (`mptune.theory.traditional`); empty without a topology.
     warnings : sentences for the user.
     records : every trial, in the order of measurement.
@@ -113,6 +168,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     buffer_mode: str = ""
     impacts: tuple[Impact, ...] = ()
     subflows: tuple[str, ...] = ()
+    finalists: tuple[Finalist, ...] = ()
     confirmation: Confirmation | None = None
     traditional: dict[str, int] = {}
     records: tuple[Record, ...] = ()
@@ -130,8 +186,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def predicted(self) -> tuple[float, float] | None:
         """95 % interval of the model's mean at the optimum, Mbit/s; None without one."""
-        curve = self.response.curves[Combination(self.optimum.pm, self.optimum.cc)]
-        return curve.interval(self.optimum.buffer_mib)
+        curve = self.response.curves.get(self.optimum.combination)
+        return None if curve is None else curve.interval(self.optimum.buffer_mib)
 
 
 def optimise(
@@ -152,12 +208,14 @@ def optimise(
     job = _Job(topology, runner, options, reporter or Reporter(quiet=True))
     impacts, impact_records = job.impacts()
     sets = {impact.cc: impact.sets for impact in impacts}
-    swept = job.sweep(sets)
-    samples = sweep_samples(swept)
-    points = sweep_points(samples)
-    homogeneous = {cc for cc, one in sets.items() if len(one.optional) == len(topology.paths)}
-    decision = decide(samples, options, homogeneous=homogeneous, reporter=job.reporter)
+    screening, competing = job.screen(impacts, sets)
+    swept, decision = job.decide(
+        [*job.asked(), *competing], sets, {impact.cc for impact in impacts if impact.homogeneous}
+    )
+    contest = job.shortlist(decision, sets)
+    decision = contest.decision
     confirmation = job.confirm(decision.optimum, sets)
+    points = sweep_points(sweep_samples(swept, _optional(sets)))
     return Result(
         name=topology.name,
         decision=decision,
@@ -168,17 +226,28 @@ def optimise(
         buffer_mode=options.buffer_mode,
         impacts=tuple(impacts),
         subflows=_subflows(topology, confirmation),
+        finalists=contest.finalists,
         confirmation=confirmation,
         traditional=theory.traditional(topology),
         warnings=(
             *(text for impact in impacts for text in impact.warnings),
             *_failures(swept, "sweep"),
             *decision.response.warnings,
+            *contest.sentences,
             *_failures(confirmation.records, "confirmation"),
             *verdict(decision, points, confirmation),
         ),
-        records=(*impact_records, *swept, *confirmation.records),
+        records=(*impact_records, *screening, *swept, *contest.records, *confirmation.records),
     )
+
+
+class _Contest(NamedTuple):
+    """What the shortlist led to: the decision, changed if another finalist was better, and why."""
+
+    decision: Decision
+    finalists: tuple[Finalist, ...]
+    sentences: tuple[str, ...]
+    records: tuple[Record, ...]
 
 
 class _Job(NamedTuple):
@@ -203,44 +272,172 @@ class _Job(NamedTuple):
                 progress=progress,
             )
 
-    def sweep(self, sets: Mapping[str, SubflowSets]) -> list[Record]:
-        """Every path manager with every congestion control and every buffer."""
-        options = self.options
-        planned = plan_trials(
-            self.topology,
-            [
-                self.configuration(pm, cc, size, sets)
-                for pm, cc, size in itertools.product(options.pms, options.ccs, options.buffers)
-            ],
-            purpose="sweep",
-            runs=options.runs,
-            duration_ns=options.duration_ns,
-            base_seed=options.seed,
-        )
-        with self.reporter.phase("sweep") as progress:
-            return self.runner.measure(planned, progress=progress)
+    def asked(self) -> list[Combination]:
+        """Every path manager with every congestion control."""
+        return list(itertools.starmap(Combination, itertools.product(self.options.pms, self.options.ccs)))
 
-    def configuration(self, pm: str, cc: str, size: int, sets: Mapping[str, SubflowSets]) -> Configuration:
-        """A configuration of the stack that was asked for."""
+    def screen(
+        self, impacts: Sequence[Impact], sets: Mapping[str, SubflowSets]
+    ) -> tuple[list[Record], list[Combination]]:
+        """Other sets of subflows for PCDC that are worth a sweep, and the trials that say so."""
         options = self.options
-        return configuration(
-            pm, cc, size, sets, stack=options.stack.chosen(), buffer_mode=options.buffer_mode
+        competing = [
+            Combination("pcdc", impact.cc, one.optional)
+            for impact in impacts
+            for one in candidates(impact, self.topology)
+            if one.optional != impact.sets.optional and len(one.optional) < len(self.topology.paths)
+        ]
+        if options.sets != "compete" or not competing:
+            return [], []
+        asked = self.asked()
+        records = self._measure(
+            [
+                self.configuration(one, size, sets)
+                for one in (*asked, *competing)
+                for size in screen_buffers(options.buffers)
+            ],
+            "screen",
+            min(options.runs, SCREEN_RUNS),
+            "screening",
         )
+        found = [(combination_of(one, _optional(sets)), one) for one in records]
+        return records, screened(found, options.sacrifice, asked)
+
+    def decide(
+        self,
+        combinations: Sequence[Combination],
+        sets: Mapping[str, SubflowSets],
+        homogeneous: Collection[str],
+    ) -> tuple[list[Record], Decision]:
+        """Sweep and decide; as long as the optimum is at an end of the buffers, go beyond it."""
+        options, optional = self.options, _optional(sets)
+        swept, name, buffers = [], "sweep", list(options.buffers)
+        for _ in range(1 + EXTENSIONS):
+            swept += self._measure(
+                [self.configuration(one, size, sets) for one in combinations for size in buffers],
+                "sweep",
+                options.runs,
+                name,
+            )
+            samples, stalled = sweep_samples(swept, optional), stalls(swept, optional)
+            found = decide(
+                samples,
+                msgspec.structs.replace(options, resamples=0),
+                homogeneous=homogeneous,
+                stalled=stalled,
+            )
+            more = options.extend and not options.on_grid
+            combinations, buffers = beyond(found) if more else ([], [])
+            name = "beyond the ends"
+            if not buffers:
+                break
+        decision = decide(samples, options, homogeneous=homogeneous, stalled=stalled, reporter=self.reporter)
+        return swept, decision
+
+    def shortlist(self, decision: Decision, sets: Mapping[str, SubflowSets]) -> _Contest:
+        """Fresh trials of the favourite and of what might be better with the same buffer."""
+        options, favourite = self.options, decision.optimum.combination
+        size = whole_buffer(decision.optimum.buffer_mib)
+        ones = rivals(
+            decision,
+            self.topology,
+            options.pms,
+            Combination(DEFAULT_PM, DEFAULT_CC),
+            _optional(sets),
+        )
+        if not options.off_by or len(ones) < 2:
+            return _Contest(decision, (), (), ())
+        configurations = [self.configuration(one, size, sets) for one in ones]
+        records = self._measure(configurations, "shortlist", options.confirm_runs, "shortlist")
+        stated = _by_combination(ones, records)
+        others: dict[Combination, list[float]] = {one: [] for one in ones}
+        for number in range(0 if only_stack(self.runner.testbed.name) else OTHER_NETWORKS):
+            other = perturbed(self.topology, options.off_by, number)
+            more = self._measure(configurations, "shortlist", 1, f"network {number + 1} off by", other)
+            records += more
+            for one, values in _by_combination(ones, more).items():
+                others[one] += values
+        found = finalists(size, stated, others)
+        chosen = survivor(favourite, stated, found, options.sacrifice)
+        if chosen == favourite:
+            return _Contest(decision, found, (), tuple(records))
+        return _Contest(
+            msgspec.structs.replace(decision, optimum=_moved(decision, chosen, stated[chosen])),
+            found,
+            (change(favourite, chosen, found, options.off_by),),
+            tuple(records),
+        )
+
+    def configuration(self, one: Combination, size: int, sets: Mapping[str, SubflowSets]) -> Configuration:
+        """A configuration of the stack that was asked for; a chosen set of subflows is PCDC's."""
+        options, told = self.options, self.options.pm_options.of(one.pm)
+        common: dict[str, Any] = {"stack": options.stack.chosen(), "buffer_mode": options.buffer_mode}
+        if not one.subflows:
+            return configuration(one.pm, one.cc, size, sets, pm_options=told, **common)
+        order = [*(sets[one.cc].optional if one.cc in sets else ()), *(p.label for p in self.topology.paths)]
+        standby = tuple(label for label in dict.fromkeys(order) if label not in one.subflows)
+        pm_options = {**told, "active": one.subflows, **({"standby_order": standby} if standby else {})}
+        return configuration(one.pm, one.cc, size, {}, pm_options=pm_options, **common)
+
+    def _measure(
+        self,
+        configurations: Sequence[Configuration],
+        purpose: str,
+        runs: int,
+        name: str,
+        topology: Topology | None = None,
+    ) -> list[Record]:
+        planned = plan_trials(
+            topology or self.topology,
+            configurations,
+            purpose=purpose,
+            runs=runs,
+            duration_ns=self.options.duration_ns,
+            base_seed=self.options.seed,
+        )
+        with self.reporter.phase(name) as progress:
+            return self.runner.measure(planned, progress=progress)
 
     def confirm(self, optimum: Optimum, sets: Mapping[str, SubflowSets]) -> Confirmation:
         """Trials of the optimum and of the default with new seeds."""
         options = self.options
+        default = Combination(DEFAULT_PM, DEFAULT_CC)
         with self.reporter.phase("confirmation") as progress:
             return confirm(
                 self.topology,
                 self.runner,
-                self.configuration(optimum.pm, optimum.cc, whole_buffer(optimum.buffer_mib), sets),
-                self.configuration(DEFAULT_PM, DEFAULT_CC, options.buffers[-1], sets),
+                self.configuration(optimum.combination, whole_buffer(optimum.buffer_mib), sets),
+                self.configuration(default, options.buffers[-1], sets),
                 runs=options.confirm_runs,
                 duration_ns=options.duration_ns,
                 base_seed=options.seed,
                 progress=progress,
             )
+
+
+def _optional(sets: Mapping[str, SubflowSets]) -> dict[str, tuple[str, ...]]:
+    """The set that PCDC has of itself, by congestion control."""
+    return {cc: one.optional for cc, one in sets.items()}
+
+
+def _by_combination(ones: Sequence[Combination], records: Sequence[Record]) -> dict[Combination, list[float]]:
+    """Throughputs of trials in the order of `ones`, equally many of each; 0 for a failed one, Mbit/s."""
+    runs = len(records) // len(ones)
+    values = [one.throughput_mbps or 0.0 for one in records]
+    return {one: values[i * runs : (i + 1) * runs] for i, one in enumerate(ones)}
+
+
+def _moved(decision: Decision, chosen: Combination, values: Sequence[float]) -> Optimum:
+    """The optimum with another combination and the same buffer."""
+    curve = decision.response.curves.get(chosen)
+    buffer = decision.optimum.buffer_mib
+    return Optimum(
+        pm=chosen.pm,
+        cc=chosen.cc,
+        subflows=chosen.subflows,
+        buffer_mib=buffer,
+        throughput_mbps=sum(values) / len(values) if curve is None else curve.predict(buffer),
+    )
 
 
 def configuration(

@@ -115,7 +115,7 @@ def _sureness(uncertainty: Uncertainty | None) -> list[str]:
     """How much the choice depends on chance, as sentences."""
     if uncertainty is None:
         return []
-    wins = [f"{pm} with {cc} {100 * share:.0f} %" for (pm, cc), share in uncertainty.wins.items()]
+    wins = [f"{one.manager} with {one.cc} {100 * share:.0f} %" for one, share in uncertainty.wins.items()]
     more = f", {len(wins) - _NAMED} others" if len(wins) > _NAMED else ""
     of = "residuals" if uncertainty.single_runs else "runs"
     return [

@@ -42,7 +42,8 @@ def _models(out: Console, decision: Decision) -> None:
     shown = table("path manager", "CC", "model (bs in MiB)", "| max (Mbit/s)", "| at (MiB)")
     for combination, curve in decision.response.curves.items():
         buffer, maximum = curve.maximum(decision.buffers[0], decision.buffers[-1])
-        shown.add_row(*combination, curve.formula(), digits(maximum), f"{buffer:.2f}")
+        name = combination.manager, combination.cc
+        shown.add_row(*name, curve.formula(), digits(maximum), f"{buffer:.2f}")
     response = decision.response
     section(out, f"Response model ({response.model}); {_r_squares(response)}", shown)
 

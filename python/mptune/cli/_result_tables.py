@@ -14,6 +14,7 @@ from mptune.campaign.optimise import Result
 from mptune.cli import _decision_tables
 from mptune.cli._tables import section, table
 from mptune.decision.confirmation import Confirmation
+from mptune.decision.robustness import Finalist
 from mptune.impact import Impact
 from mptune.report.files import PAGE
 from mptune.units import MIB
@@ -27,6 +28,8 @@ def show(out: Console, result: Result, directory: Path) -> None:
         out.print(sentence, markup=False)
     if result.confirmation is not None:
         _confirmation(out, result.confirmation)
+    if result.finalists:
+        _finalists(out, result.finalists)
     if result.traditional:
         _traditional(out, result)
     if result.impacts:
@@ -58,6 +61,26 @@ def _confirmation(out: Console, confirmation: Confirmation) -> None:
             "0" if summary is None else str(summary.n),
         )
     section(out, "Confirmed with new seeds", shown)
+
+
+def _finalists(out: Console, finalists: Sequence[Finalist]) -> None:
+    """The shortlist: throughput as stated, and the worst share of the best in networks that are off."""
+    shown = table("path manager", "CC", "| mean (Mbit/s)", "95 % interval", "| worst elsewhere")
+    for one in finalists:
+        summary = one.throughput
+        shown.add_row(
+            one.combination.manager,
+            one.combination.cc,
+            "-" if summary is None else digits(summary.mean),
+            "-" if summary is None else wording.interval(summary).strip(" ()") or "-",
+            "-" if one.worst is None else f"{one.worst:.0%}",
+        )
+    size = finalists[0].buffer_bytes / MIB
+    section(
+        out,
+        f"Shortlist with {size:.2f} MiB (worst elsewhere: least share of the best in other networks)",
+        shown,
+    )
 
 
 def _traditional(out: Console, result: Result) -> None:

@@ -15,14 +15,16 @@ from mptune.cli._common import (
     emit_json,
     load_topology,
 )
+from mptune.cli._tables import section, table
 from mptune.impact import ImpactOptions
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import Cc, MeasuringOptions
+from mptune.units import format_time
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mptune.impact import Impact
+    from mptune.impact import Impact, PathImpact
 
 
 def register(app: typer.Typer) -> None:
@@ -31,8 +33,8 @@ def register(app: typer.Typer) -> None:
         app,
         impact,
         "mptune impact UNIS-HiN --cc cubic",
-        "mptune impact UNIS-HiN --cc olia --duration 120s --buffer 16MiB   # as in the PCDC paper",
-        "mptune impact UiB-HU --settle 5s --json                           # without slow start",
+        "mptune impact UNIS-HiN --cc olia --impact eq5 --duration 120s   # as in the PCDC paper",
+        "mptune impact UiB-HU --runs 64 --json                           # more trials for a clear answer",
     )
 
 
@@ -47,11 +49,15 @@ def impact(
 ) -> None:
     """Measure how much each subflow contributes.
 
-    All subflows carry data for a time T. Then one of them is withdrawn, and the throughput of the next T is
-    compared with that of the first. The impact factor is the share lost: above 0 the subflow helps
-    (optional set), below 0 the connection is faster without it (standby set). The mean of the runs
-    decides. Slow start is in the first T, so a subflow that does nothing ends up slightly below 0; see
-    --settle.
+    The impact factor of a subflow is the share of the throughput that is lost without it: above 0 it helps
+    (optional set), below 0 the connection is faster without it (standby set). In each trial the subflows are
+    withdrawn one after another for a time T, and the throughput is compared with that just before and just
+    after. Trials go on until the sign of every factor is known, or that the subflow does not matter (within
+    1 %), with a probability of 95 % for all together; --runs limits them.
+
+    With --impact eq5 it is the formula of the papers: one trial per run and subflow, all subflows for a time
+    T, then T without it. The mean of the runs decides. Slow start is in the first T, so a subflow that does
+    nothing ends up slightly below 0; see --settle.
     """
     from mptune import testbeds
     from mptune.campaign.documents import impact_document
@@ -74,25 +80,43 @@ def impact(
 
 def _show(out: Console, name: str, measured: Impact) -> None:
     """Print the sets, then the statistics behind them."""
-    from rich.table import Table
-
     sets = measured.sets
     out.print(f"{name}, {measured.cc}: send on {', '.join(sets.optional)}.", style="bold")
     if sets.standby:
         out.print(f"Standby, best first: {', '.join(sets.standby)}.")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("path", no_wrap=True)
-    columns = ("mean", "median", "min", "max", "q10", "q90")
-    for column in (*columns, "RTT (ms)"):
-        table.add_column(column, no_wrap=True, justify="right")
-    table.add_column("set", no_wrap=True)
+    columns = ("median", "min", "max", "q10", "q90")
+    shown = table(
+        "path",
+        "| mean",
+        "| interval",
+        "decision",
+        *(f"| {column}" for column in columns),
+        "| RTT (ms)",
+        "set",
+    )
     for one in measured.paths:
-        omegas = (
-            ["-"] * len(columns) if one.omega is None else [f"{getattr(one.omega, c):.4f}" for c in columns]
-        )
+        kind = "optional" if one.path in sets.optional else "standby"
         rtt = "-" if one.rtt_ms is None else f"{one.rtt_ms:.1f}"
-        table.add_row(one.path, *omegas, rtt, "optional" if one.path in sets.optional else "standby")
-    out.print("\nImpact factors")
-    out.print(table)
+        mean, *others = (
+            "-" if one.omega is None else f"{getattr(one.omega, column):.4f}" for column in ("mean", *columns)
+        )
+        shown.add_row(one.path, mean, _interval(one), one.decision, *others, rtt, kind)
+    section(out, "Impact factors", shown)
+    out.print(f"\n{_effort(measured)}", markup=False)
     for warning in measured.warnings:
         out.print(f"! {warning}", markup=False)
+
+
+def _interval(one: PathImpact) -> str:
+    """The interval that decided."""
+    return "-" if one.low is None or one.high is None else f"{one.low:.3f} to {one.high:.3f}"
+
+
+def _effort(measured: Impact) -> str:
+    """What it took, how sure it is, and whether it can be believed."""
+    trials = f"{measured.trials} trial" + "s" * (measured.trials != 1)
+    return (
+        f"{trials} of {format_time(measured.measured_ns)} together; the decisions are all right with a "
+        f"probability of {100 * (1 - measured.error_rate):.0f} %. "
+        f"The impact factors are {'plausible' if measured.plausible else 'not plausible, see below'}."
+    )

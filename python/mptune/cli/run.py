@@ -5,7 +5,7 @@ The options become a `Trial`; the testbed does the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
@@ -16,13 +16,16 @@ from mptune.cli._common import JsonOption, TopologyArgument, add, console, emit_
 from mptune.errors import TrialError
 from mptune.options import Option, Options, count
 from mptune.options.path_managers import PathManagerOptions
+from mptune.options.scripts import Script, wrong_times
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
+    USUAL_PMS,
     Buffer,
     BufferMode,
     Cc,
     InitialPath,
     Pm,
+    Protocol,
     Reverse,
     Testbed,
     Transfer,
@@ -33,11 +36,15 @@ from mptune.options.trials import (
 if TYPE_CHECKING:
     from mptune.testbeds import Observation, Trial
 
+#: What shows how a connection coped with a script, by its name in the metadata of every testbed.
+_AFTER_A_SCRIPT = ("takeover_ms", "reinjected_bytes")
+
 
 class RunOptions(Options, frozen=True, kw_only=True):
     """One trial; the fields but `stack` are those of `mptune.testbeds.Trial`."""
 
-    pm: Pm = "fullmesh"
+    protocol: Protocol = "mptcp"
+    pm: Pm = None
     cc: Cc = "cubic"
     buffer_bytes: Buffer = 16 * units.MIB
     buffer_mode: BufferMode = testbeds.FIXED
@@ -45,6 +52,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     transfer_bytes: Transfer = None
     seed: Annotated[int, Option(count(), "Seed of everything random.", flag="--seed")] = 1
     initial_path: InitialPath = None
+    script: Script = ()
     stack: StackOptions = StackOptions()
     pm_options: PathManagerOptions = PathManagerOptions()
 
@@ -52,8 +60,28 @@ class RunOptions(Options, frozen=True, kw_only=True):
         """A time or a size, not both; options only of the path manager that is used."""
         if self.duration_ns is not None and self.transfer_bytes is not None:
             yield "transfer_bytes", "expected either --duration or --transfer, found both"
-        for name, pm in self.pm_options.unused((self.pm,)):
-            yield f"pm_options.{name}", f"expected only with --pm {pm}, found with {self.pm}"
+        for expected in wrong_times(self.script, self.duration_ns):
+            yield "script", expected
+        if self.protocol == "tcp":
+            yield from self._conflicts_of_tcp()
+        for name, pm in self.pm_options.unused((self.manager,)):
+            yield f"pm_options.{name}", f"expected only with --pm {pm}, found with {self.manager}"
+
+    def _conflicts_of_tcp(self) -> Iterator[tuple[str, str]]:
+        """Plain TCP has one path: nothing to manage, and nothing to schedule."""
+        if self.manager != USUAL_PMS["tcp"]:
+            yield "pm", f"expected {USUAL_PMS['tcp']} with --protocol tcp, found {self.pm}"
+        for one in self.script:
+            if one.action not in ("down", "up"):
+                yield "script", f"expected only down and up with --protocol tcp, found {one.action}"
+        for name in ("scheduler", "opportunistic"):
+            if getattr(self.stack, name) is not None:
+                yield f"stack.{name}", "expected only with --protocol mptcp, found with tcp"
+
+    @property
+    def manager(self) -> str:
+        """The path manager: the given one, or the protocol's usual one."""
+        return self.pm or USUAL_PMS[self.protocol]
 
     def completed(self) -> Self:
         """Without a time or a size, send for 30 s."""
@@ -74,6 +102,8 @@ def register(app: typer.Typer) -> None:
         "mptune run KU-HiG --initial-path K-P --json",
         "mptune run UNIS-HiN --stack v0.9x                          # the papers' kernel",
         "mptune run UNIS-HiN --buffer-mode auto --buffer 4MiB       # autotuning up to tcp_rmem, tcp_wmem",
+        "mptune run UNIS-HiN --at 5s:down:U-U --at 9s:up:U-U --duration 15s   # cut a path for 4 s",
+        "mptune run UNIS-HiN --protocol tcp --initial-path U-U      # plain TCP on one path, to compare",
         "mptune run UiT-HAW --testbed namespaces                    # Linux itself",
     )
 
@@ -91,8 +121,9 @@ def run(
     loaded = load_topology(topology, reverse=reverse)
     check_labels(options, loaded)
     options.stack.check_on(testbed)
-    asked = msgspec.structs.asdict(options) | {"pm_options": options.pm_options.of(options.pm)}
-    stack = asked.pop("stack").chosen()
+    asked = msgspec.structs.asdict(options)
+    asked |= {"pm": options.manager, "pm_options": options.pm_options.of(options.manager)}
+    stack = asked.pop("stack").chosen(protocol=options.protocol)
     trial = Trial(topology=loaded, **asked, **msgspec.structs.asdict(stack))
     observation = testbeds.create(testbed).run(trial)
     if as_json:
@@ -114,6 +145,7 @@ def _result(trial: Trial, observation: Observation) -> dict[str, Any]:
         "duration_s": seconds,
         "buffer_bytes": trial.buffer_bytes,
         "buffer_mode": trial.buffer_mode,
+        "protocol": trial.protocol,
         "pm": trial.pm,
         "cc": trial.cc,
         "stack": describe(trial.members),
@@ -148,6 +180,9 @@ def _result(trial: Trial, observation: Observation) -> dict[str, Any]:
         },
         "metadata": observation.metadata,
     }
+    for name in _AFTER_A_SCRIPT:
+        if name in observation.metadata:
+            result[name] = observation.metadata[name]
     if observation.completion_ns is not None:
         result["completion_s"] = observation.completion_ns / 1e9
     if observation.failed is not None:
@@ -169,9 +204,10 @@ def _print(trial: Trial, observation: Observation) -> None:
 
     out = console()
     seconds = observation.duration_ns / 1e9
+    how = "plain TCP" if trial.protocol == "tcp" else trial.pm
     size = units.format_size(trial.buffer_bytes)
     buffer = f"{size} of buffer" if trial.buffer_mode == testbeds.FIXED else f"buffers of up to {size}"
-    what = f"{trial.topology.name}, {trial.pm}, {trial.cc}, {buffer}"
+    what = f"{trial.topology.name}, {how}, {trial.cc}, {buffer}"
     if observation.completion_ns is not None:
         out.print(
             f"{units.format_size(observation.in_order_bytes)} in {seconds:.3f} s ({what})", style="bold"
@@ -199,3 +235,14 @@ def _print(trial: Trial, observation: Observation) -> None:
         rate = f"{flow.bytes * 8e3 / max(flow.duration_ns, 1):.2f}"
         table.add_row(flow.path, "background", rate, "", "", "", str(flow.retransmitted), "")
     out.print(table)
+    if trial.script:
+        out.print(_coped(observation.metadata))
+
+
+def _coped(metadata: Mapping[str, Any]) -> str:
+    """How the connection coped with its script: "take-over 231 ms, 48 KiB repeated on other subflows"."""
+    takeover, repeated = (metadata.get(name) for name in _AFTER_A_SCRIPT)
+    parts = [] if takeover is None else [f"take-over {takeover:.0f} ms"]
+    if repeated is not None:
+        parts.append(f"{units.format_size(repeated, 3)} repeated on other subflows")
+    return ", ".join(parts)

@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from mptune.decision.selection import READINGS, SACRIFICE, BufferRange, Candidates, Optimum
+from mptune.decision.sweep import sweep_points
 from mptune.decision.tradeoff import SACRIFICES, FrontPoint, pareto_front
 from mptune.decision.uncertainty import Resampler, Uncertainty, intervals, summarise_choices
 from mptune.measuring.progress import Reporter
@@ -39,10 +40,11 @@ class DecisionOptions(Options, frozen=True, kw_only=True):
         str,
         Option(
             choice(lambda: READINGS, listed=False),
-            "global: within the sacrifice of the best of all; literal: of its own maximum.",
+            "robust: within the sacrifice of the best of all, with larger buffers too; global: whatever "
+            "larger buffers do; literal: within that of its own maximum.",
             key="decision.selection",
         ),
-    ] = "global"
+    ] = "robust"
     model: Annotated[
         str,
         Option(
@@ -88,6 +90,7 @@ def decide(
     options: DecisionOptions,
     *,
     homogeneous: Collection[str] = (),
+    stalled: Collection[tuple[Combination, float]] = (),
     reporter: Reporter | None = None,
 ) -> Decision:
     """Fit, choose, and repeat both on resampled runs.
@@ -95,6 +98,8 @@ def decide(
     Parameters
     ----------
     homogeneous : congestion controls for which PCDC does what FullMesh does.
+    stalled : combinations with the buffers (MiB) at which some run of theirs stalled: such a buffer holds no
+        throughput, whatever the other runs gave.
 
     Raises
     ------
@@ -103,21 +108,24 @@ def decide(
     grid = tuple(sorted({sample.buffer_mib for sample in samples}))
     response = MODELS[options.model].fit(samples)
     limits = _measured(samples)
+    ceilings = _ceilings(samples)
+    for combination, buffer in stalled:
+        ceilings.setdefault(combination, {})[buffer] = 0.0
 
     def candidates(curves: dict[Combination, Curve]) -> Candidates:
         buffers = BufferRange(grid=grid, on_grid=options.on_grid)
-        return Candidates(curves, buffers, homogeneous=homogeneous, measured=limits)
+        return Candidates(curves, buffers, homogeneous=homogeneous, measured=limits, ceilings=ceilings)
 
     found = candidates(response.curves)
     optimum = found.best(options.sacrifice, options.selection)
-    front = pareto_front(found, (*SACRIFICES, options.sacrifice))
+    front = pareto_front(found, (*SACRIFICES, options.sacrifice), options.selection)
     uncertainty = None
     if options.resamples:
 
         def choose(curves: dict[Combination, Curve]) -> list[Optimum]:
             """The answer, then that to each sacrifice of the front."""
             again = candidates(curves)
-            along = [again.best(point.sacrifice) for point in front]
+            along = [again.best(point.sacrifice, options.selection) for point in front]
             return [again.best(options.sacrifice, options.selection), *along]
 
         resampler = Resampler(samples, response, MODELS[response.model])
@@ -151,6 +159,15 @@ def too_few_sizes(model: str, sizes: int) -> str | None:
     return (
         f"expected {needed} sizes at least for the {model} model, found {sizes}" if sizes < needed else None
     )
+
+
+def _ceilings(samples: Sequence[Sample]) -> dict[Combination, dict[float, float]]:
+    """Upper end of the 95 % interval of every mean, Mbit/s; the mean itself where there is one run only."""
+    found: dict[Combination, dict[float, float]] = {}
+    for point in sweep_points(samples):
+        high = point.throughput.mean if point.throughput.high is None else point.throughput.high
+        found.setdefault(point.combination, {})[point.buffer_mib] = high
+    return found
 
 
 def _measured(samples: Sequence[Sample]) -> dict[Combination, tuple[float, float]]:

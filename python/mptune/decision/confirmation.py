@@ -94,7 +94,7 @@ def verdict(decision: Decision, points: Sequence[SweepPoint], confirmation: Conf
     """
     optimum, sacrifice = decision.optimum, decision.options.sacrifice
     if decision.options.selection == "literal":
-        points = [point for point in points if point.combination == (optimum.pm, optimum.cc)]
+        points = [point for point in points if point.combination == optimum.combination]
     target = (1 - sacrifice) * max(point.throughput.mean for point in points)
     sentences = []
     if confirmation is not None:
@@ -148,10 +148,11 @@ def _against_sweep(points: Sequence[SweepPoint], optimum: Optimum, target_mbps: 
     if not less:
         return []
     least = min(less, key=lambda point: (point.buffer_mib, -point.throughput.mean))
-    pm, cc = least.combination
+    combination = least.combination
     return [
-        f"In the sweep {pm} with {cc} reached {digits(least.throughput.mean)} Mbit/s with "
-        f"{least.buffer_mib:.4g} MiB already, and {digits(target_mbps)} is the best mean less the sacrifice: "
+        f"In the sweep {combination.manager} with {combination.cc} reached "
+        f"{digits(least.throughput.mean)} Mbit/s with {least.buffer_mib:.4g} MiB already, and "
+        f"{digits(target_mbps)} is the best mean less the sacrifice: "
         "the model asks for more buffer than the observations do."
     ]
 
@@ -164,7 +165,7 @@ def _falls_again(points: Sequence[SweepPoint], optimum: Optimum, target_mbps: fl
     missed = [
         point
         for point in points
-        if point.combination == (optimum.pm, optimum.cc)
+        if point.combination == optimum.combination
         and point.buffer_mib > optimum.buffer_mib
         and (point.throughput.mean if point.throughput.high is None else point.throughput.high) < target_mbps
     ]

@@ -4,6 +4,9 @@ Eq. 9-12 of MPCOA with its sacrifice delta, its two readings of Eq. 11, and its 
 any fitted response model and measures nothing.
 """
 
+import itertools
+import math
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
@@ -31,14 +34,21 @@ class Optimum(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
+    subflows : as in `Combination`.
     buffer_mib : OBS, MiB.
     throughput_mbps : OTP, the model's throughput at OBS, Mbit/s.
     """
 
     pm: str
     cc: str
+    subflows: tuple[str, ...] = ()
     buffer_mib: float
     throughput_mbps: float
+
+    @property
+    def combination(self) -> Combination:
+        """Path manager, congestion control, and subflows if they were chosen."""
+        return Combination(self.pm, self.cc, self.subflows)
 
 
 class BufferRange(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,10 +113,29 @@ def _literal_targets(maxima: Mapping[Combination, float], sacrifice: float) -> d
 
 Targets = Callable[[Mapping[Combination, float], float], dict[Combination, float]]
 
-#: Name -> reading of Eq. 11: the throughput each combination has to reach.
-READINGS: dict[str, Targets] = {
-    "global": _global_targets,
-    "literal": _literal_targets,
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """A reading of MPCOA Eq. 9-12.
+
+    Attributes
+    ----------
+    targets : the throughput that each combination has to reach.
+    reaches : the target must hold from the chosen buffer up to this many times its size; of several the first
+        one that some combination can meet counts.
+    """
+
+    targets: Targets
+    reaches: tuple[float, ...] = (1.0,)
+
+
+#: Name -> reading. The papers take the smallest buffer that reaches the target, whatever lies above. But
+#: buffers are shared, grow by themselves and are set by others, and throughput may collapse with more of
+#: them: the robust reading wants the target to hold up to the largest buffer measured, or if no combination
+#: can do that, up to twice the size.
+READINGS: dict[str, Reading] = {
+    "robust": Reading(targets=_global_targets, reaches=(math.inf, 2.0)),
+    "global": Reading(targets=_global_targets),
+    "literal": Reading(targets=_literal_targets),
 }
 
 
@@ -122,6 +151,8 @@ class Candidates:
     homogeneous : congestion controls whose optional set holds every subflow.
     measured : smallest and largest buffer with a usable observation, MiB, where that is less than the
         range: beyond it a curve is a guess, and no answer.
+    ceilings : measured buffer (MiB) -> upper end of the 95 % interval of its mean (Mbit/s): where a curve
+        lies above that, the observations are believed.
 
     Raises
     ------
@@ -135,11 +166,14 @@ class Candidates:
         *,
         homogeneous: Collection[str] = (),
         measured: Mapping[Combination, tuple[float, float]] | None = None,
+        ceilings: Mapping[Combination, Mapping[float, float]] | None = None,
     ) -> None:
         limits = measured or {}
         self._curves = {
             c: curve for c, curve in curves.items() if not _is_fullmesh_again(c, curves, homogeneous)
         }
+        self._ceilings = ceilings or {}
+        self._profiles: dict[tuple[Combination, float], Profile] = {}
         self._ranges = {c: buffers.within(limits.get(c)) for c in self._curves}
         maxima = {c: self._ranges[c].maximum(curve) for c, curve in self._curves.items()}
         self.maxima = {combination: maximum for combination, maximum in maxima.items() if maximum > 0}
@@ -156,20 +190,98 @@ class Candidates:
         sacrifice : delta of Eq. 10, the share of the maximum given up for a smaller buffer, in [0, 1).
         reading : name in `READINGS`.
         """
+        how = READINGS[reading]
+        targets = how.targets(self.maxima, sacrifice)
+        for reach in how.reaches:
+            if found := self._reaching(targets, reach):
+                return _smallest(found)
+        # No combination holds its target over the last reach: the target is the best that one can hold.
+        held = {c: self._profile(c, how.reaches[-1]).most for c in self.maxima}
+        return _smallest(self._reaching(how.targets(held, sacrifice), how.reaches[-1]))
+
+    def _reaching(self, targets: Mapping[Combination, float], reach: float) -> list[Optimum]:
+        """The smallest sufficient buffer of every combination that has one."""
         found = []
-        for combination, wanted in READINGS[reading](self.maxima, sacrifice).items():
-            curve = self._curves[combination]
-            buffer = self._ranges[combination].smallest(curve, wanted)
+        for combination, wanted in targets.items():
+            curve, range_ = self._curves[combination], self._ranges[combination]
+            if reach > 1:
+                buffer = self._profile(combination, reach).smallest(wanted)
+            else:
+                buffer = range_.smallest(curve, wanted)
             if buffer is not None:
                 found.append(
                     Optimum(
                         pm=combination.pm,
                         cc=combination.cc,
+                        subflows=combination.subflows,
                         buffer_mib=buffer,
                         throughput_mbps=curve.predict(buffer),
                     )
                 )
-        return _smallest(found)
+        return found
+
+    def _profile(self, combination: Combination, reach: float) -> "Profile":
+        key = combination, reach
+        if key not in self._profiles:
+            ceilings = self._ceilings.get(combination, {})
+            self._profiles[key] = Profile(
+                self._curves[combination], self._ranges[combination], ceilings, reach
+            )
+        return self._profiles[key]
+
+
+class Profile:
+    """What a combination holds from each buffer up to `reach` times that, within the range.
+
+    Parameters
+    ----------
+    ceilings : as in `Candidates`, of this combination.
+
+    Attributes
+    ----------
+    most : the largest throughput that is held from some buffer on, Mbit/s.
+    """
+
+    #: Points between two neighbours of the grid.
+    _BETWEEN = 4
+
+    def __init__(
+        self, curve: Curve, buffers: BufferRange, ceilings: Mapping[float, float], reach: float
+    ) -> None:
+        self._curve, self._on_grid = curve, buffers.on_grid
+        self._points = list(buffers.grid) if buffers.on_grid else self._spaced(buffers.grid)
+        heights = [min(curve.predict(bs), ceilings.get(bs, math.inf)) for bs in self._points]
+        self._held = _held(self._points, heights, reach)
+        self.most = max(self._held)
+
+    def smallest(self, wanted: float) -> float | None:
+        """Smallest buffer from which a throughput is held, MiB; None if there is none."""
+        for index, held in enumerate(self._held):
+            if held >= wanted:
+                here, before = self._points[index], self._points[max(index - 1, 0)]
+                if self._on_grid or self._curve.predict(before) >= wanted:
+                    return here
+                return self._curve.first_reach(before, here, wanted)
+        return None
+
+    def _spaced(self, grid: Sequence[float]) -> list[float]:
+        steps = self._BETWEEN + 1
+        between = [a + i * (b - a) / steps for a, b in itertools.pairwise(grid) for i in range(steps)]
+        return [*between, grid[-1]]
+
+
+def _held(points: Sequence[float], heights: Sequence[float], reach: float) -> list[float]:
+    """Least height within [point, reach * point] of every point; the last window ends with the points."""
+    held = [0.0] * len(points)
+    window: deque[int] = deque()  # indices by rising height, the least first
+    for index in reversed(range(len(points))):
+        while window and heights[window[-1]] >= heights[index]:
+            window.pop()
+        window.append(index)
+        while points[window[0]] > reach * points[index]:
+            window.popleft()
+        held[index] = heights[window[0]]
+    return held
 
 
 def select(
@@ -193,8 +305,8 @@ def _is_fullmesh_again(
     combination: Combination, curves: Mapping[Combination, Curve], homogeneous: Collection[str]
 ) -> bool:
     """Whether a combination is PCDC with every subflow, and FullMesh was measured too."""
-    pm, cc = combination
-    return pm == "pcdc" and cc in homogeneous and Combination("fullmesh", cc) in curves
+    pm, cc, subflows = combination
+    return pm == "pcdc" and not subflows and cc in homogeneous and Combination("fullmesh", cc) in curves
 
 
 def _smallest(found: Sequence[Optimum]) -> Optimum:

@@ -4,7 +4,7 @@ Failed trials are left out here, once, for all of them. What is swept is decided
 `mptune.campaign.optimise`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -35,18 +35,42 @@ def sweep_points(samples: Sequence[Sample]) -> tuple[SweepPoint, ...]:
     )
 
 
-def sweep_samples(records: Sequence[Record]) -> list[Sample]:
+def sweep_samples(records: Sequence[Record], optional: Mapping[str, tuple[str, ...]]) -> list[Sample]:
     """Every usable observation, not the means: see `mptune.response.quadratic`.
+
+    Parameters
+    ----------
+    optional : congestion control -> the set that PCDC has of itself, from the signs of its impact factors.
 
     Raises
     ------
     MptuneError : there is none at all.
     """
     samples = [
-        Sample(Combination(one.pm, one.cc), one.buffer_bytes / MIB, one.throughput_mbps, one.run)
+        Sample(combination_of(one, optional), one.buffer_bytes / MIB, one.throughput_mbps, one.run)
         for one in records
         if one.throughput_mbps is not None
     ]
     if not samples:
         raise MptuneError(f"every trial of the sweep failed (first reason: {records[0].failed})")
     return samples
+
+
+def combination_of(one: Record, optional: Mapping[str, tuple[str, ...]]) -> Combination:
+    """The combination that a trial is an observation of.
+
+    Its subflows are named where they are not those that PCDC has of itself.
+    """
+    active = tuple(one.settings.get("active", ()))
+    return Combination(one.pm, one.cc, () if active == optional.get(one.cc, active) else active)
+
+
+def stalls(
+    records: Sequence[Record], optional: Mapping[str, tuple[str, ...]]
+) -> set[tuple[Combination, float]]:
+    """Combinations with the buffers (MiB) at which a run of theirs stalled."""
+    return {
+        (combination_of(one, optional), one.buffer_bytes / MIB)
+        for one in records
+        if one.failed_kind == "stalled"
+    }

@@ -34,14 +34,20 @@ class FrontPoint(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, buffer_interval=buffer, throughput_interval=throughput)
 
 
-def pareto_front(candidates: Candidates, sacrifices: Iterable[float] = SACRIFICES) -> tuple[FrontPoint, ...]:
+def pareto_front(
+    candidates: Candidates, sacrifices: Iterable[float] = SACRIFICES, reading: str = "global"
+) -> tuple[FrontPoint, ...]:
     """Front by falling throughput; of several sacrifices with one answer the smallest.
 
     A point that ties (`mptune.decision.selection`) put behind another one is left out.
+
+    Parameters
+    ----------
+    reading : name in `mptune.decision.selection.READINGS`.
     """
     front: list[FrontPoint] = []
     for sacrifice in sorted(set(sacrifices)):
-        optimum = candidates.best(sacrifice)
+        optimum = candidates.best(sacrifice, reading)
         while front and _dominates(optimum, front[-1].optimum):
             front.pop()
         if not front or optimum.buffer_mib < front[-1].optimum.buffer_mib:

@@ -73,8 +73,7 @@ def summarise_choices(
     obs_mib, otp_mbps = intervals(optimum, choices, buffers)
     counts: dict[Combination, int] = {}
     for one in choices:
-        key = Combination(one.pm, one.cc)
-        counts[key] = counts.get(key, 0) + 1
+        counts[one.combination] = counts.get(one.combination, 0) + 1
     order = sorted(counts, key=lambda key: (-counts[key], key))
     return Uncertainty(
         resamples=len(choices),

@@ -10,7 +10,7 @@ import msgspec
 
 from mptune.measuring.records import PlannedTrial
 from mptune.measuring.seeds import seed_for
-from mptune.testbeds import FIXED, Trial
+from mptune.testbeds import FIXED, ScriptedAction, Trial
 from mptune.testbeds.stacks import DEFAULT_STACK, STACKS, Stack
 from mptune.topology import Topology
 
@@ -22,6 +22,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     buffer_mode, pm_options, initial_path : as in `Trial`.
     stack : its members are fields of the trial.
+    script : as in `Trial`.
     transfer_bytes : a transfer of so many bytes; None is a saturated sender.
     """
 
@@ -33,6 +34,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     initial_path: str | None = None
     stack: Stack = STACKS[DEFAULT_STACK]
     transfer_bytes: int | None = None
+    script: tuple[ScriptedAction, ...] = ()
 
     def fields(self) -> dict[str, Any]:
         """The fields of a trial that have this configuration."""

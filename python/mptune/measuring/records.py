@@ -23,7 +23,7 @@ class PlannedTrial(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     purpose, run : its seed is derived from them (`mptune.measuring.seeds`).
     round : of a campaign that is repeated over time.
-    withdrawn : path whose subflow is put on standby halfway, for an impact factor.
+    withdrawn : path whose subflow is put on standby halfway, for an impact factor in MPCOA's design.
     """
 
     purpose: str
@@ -40,6 +40,8 @@ class SubflowRecord(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     rtt_ms, min_rtt_ms : last smoothed RTT and smallest RTT; None if it never measured one. Trials of version
         0.1 have no smallest RTT.
+    with_mbps, without_mbps : throughput of the connection around the window without the subflow, and in it,
+        if the trial withdrew it for a while to measure its impact factor (`mptune.impact`).
     """
 
     path: str
@@ -48,6 +50,8 @@ class SubflowRecord(msgspec.Struct, frozen=True, kw_only=True):
     rtt_ms: float | None
     retransmitted: int
     min_rtt_ms: float | None = None
+    with_mbps: float | None = None
+    without_mbps: float | None = None
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +60,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     throughput_mbps : over the whole trial, including handshake and slow start; None if it failed.
-    omega : impact factor of the withdrawn subflow, if one was withdrawn.
+    omega : impact factor of the withdrawn subflow, if one was withdrawn (MPCOA's design).
     failed : the reason, if it failed.
     completion_s : of a transfer, from the first SYN to its last byte in order.
     settings : fields of the trial that differ from the defaults of version 0.1 and are not fields here

@@ -96,13 +96,19 @@ class TrialRunner(NamedTuple):
     store: Memory | None = None
 
     def measure(
-        self, planned: Sequence[PlannedTrial], *, reduce: Reduce = record, progress: Advance | None = None
+        self,
+        planned: Sequence[PlannedTrial],
+        *,
+        reduce: Reduce = record,
+        progress: Advance | None = None,
+        before: int = 0,
     ) -> list[Record]:
         """Records of planned trials, in their order; errors as in `mptune.measuring.running.run_trials`.
 
         Parameters
         ----------
         reduce : makes the record of a trial. A store keeps the record, so it must be the same when resumed.
+        before : trials of the same phase that an earlier call measured; the progress counts them too.
 
         Raises
         ------
@@ -116,11 +122,11 @@ class TrialRunner(NamedTuple):
             return kept
 
         if self.store is not None:
-            return self._resume(self.store, planned, keep, tally, progress)
+            return self._resume(self.store, planned, keep, tally, progress, before)
 
         def advance(done: int, total: int, note: str = "") -> None:
             if progress is not None:
-                progress(done, total, tally.note())
+                progress(before + done, before + total, tally.note())
 
         return reduce_trials(
             self.testbed,
@@ -137,6 +143,7 @@ class TrialRunner(NamedTuple):
         reduce: Reduce,
         tally: "Tally",
         progress: Advance | None,
+        before: int,
     ) -> list[Record]:
         """Run the trials that the store does not have; identical planned trials are run once."""
         keys = [store.key(self.testbed.name, one) for one in planned]
@@ -144,7 +151,7 @@ class TrialRunner(NamedTuple):
         missing = {key: one for key, one in zip(keys, planned, strict=True) if key not in known}
         distinct = len(set(keys))
         for purpose, number in {(one.purpose, one.round) for one in planned}:
-            store.expect(purpose, number, distinct)
+            store.expect(purpose, number, before + distinct)
         order = list(missing.items())
 
         def keep(index: int, started: float, observation: Observation) -> Record:
@@ -155,7 +162,7 @@ class TrialRunner(NamedTuple):
 
         def advance(done: int, total: int, note: str = "") -> None:
             if progress is not None:
-                progress(distinct - total + done, distinct, tally.note())
+                progress(before + distinct - total + done, before + distinct, tally.note())
 
         fresh = reduce_trials(
             self.testbed, [one.trial for _, one in order], keep, workers=self.workers, progress=advance

@@ -247,6 +247,7 @@ def several(one: Kind[T], *, distinct: bool = True) -> Kind[tuple[T, ...]]:
         (*one.written, list),
         f"a list, or {one.expected}",
         several=True,
+        labels=one.labels,
     )
 
 

@@ -13,7 +13,7 @@ from mptune.errors import InputError
 from mptune.options._declared import Option, Options, Place, by_flag, declared
 from mptune.options._kinds import TOGGLE, choice, count
 from mptune.options.trials import scheduler_names
-from mptune.testbeds.stacks import DEFAULT_STACK, MEMBERS, STACKS, Stack, refusal
+from mptune.testbeds.stacks import DEFAULT_STACK, MEMBERS, STACKS, Stack, of_tcp, refusal
 
 #: What holds where a member is not given.
 _UNSET = "the stack's"
@@ -70,11 +70,22 @@ class StackOptions(Options, frozen=True, kw_only=True):
         ),
     ] = None
 
-    def chosen(self, stack: str | None = None) -> Stack:
+    ecn: Annotated[
+        bool | None,
+        Option(
+            TOGGLE,
+            "Data is ECN-capable, so that links that mark need not drop.",
+            key="transport.ecn",
+            unset="on",
+        ),
+    ] = None
+
+    def chosen(self, stack: str | None = None, protocol: str = "mptcp") -> Stack:
         """The bundle, of another stack if one is given, with the members that were given."""
         values = {name: getattr(self, name) for name in MEMBERS}
         given = {name: value for name, value in values.items() if value is not None}
-        return msgspec.structs.replace(STACKS[stack or self.stack], **given)
+        whole = STACKS[stack or self.stack]
+        return msgspec.structs.replace(of_tcp(whole) if protocol == "tcp" else whole, **given)
 
     def check_on(self, testbed: str, place: Place = by_flag) -> None:
         """Refuse a stack or a member that a testbed does not have.

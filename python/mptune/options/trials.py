@@ -37,7 +37,17 @@ def buffer_modes() -> list[str]:
 
 # ---- one trial, or many that are alike ------------------------------------------------------------
 
-Pm = Annotated[str, Option(choice(_path_managers), "Path manager.", flag="--pm")]
+#: Path managers without --pm, by protocol.
+USUAL_PMS = {"mptcp": "fullmesh", "tcp": "default"}
+Pm = Annotated[
+    str | None,
+    Option(
+        choice(_path_managers),
+        "Path manager.",
+        flag="--pm",
+        unset=f"{USUAL_PMS['mptcp']}; {USUAL_PMS['tcp']} with --protocol tcp",
+    ),
+]
 Cc = Annotated[str, Option(choice(_congestion_controls), "Congestion control of all subflows.", flag="--cc")]
 Buffer = Annotated[
     int, Option(BUFFER, "Send and receive buffer of the connection; a bare number is MiB.", flag="--buffer")
@@ -49,6 +59,14 @@ BufferMode = Annotated[
         "Whether the buffers have that size, or grow up to it as tcp_rmem and tcp_wmem let them.",
         key="buffer_mode",
         alone=True,
+    ),
+]
+Protocol = Annotated[
+    str,
+    Option(
+        choice(lambda: testbeds.PROTOCOLS),
+        "What the two ends speak; tcp is plain TCP on the initial path.",
+        flag="--protocol",
     ),
 ]
 InitialPath = Annotated[
@@ -135,8 +153,8 @@ def check_labels(options: Options, topology: Topology, place: Place = by_flag) -
         if not one.option.kind.labels:
             continue
         value = value_of(options, one.fields)
-        labels = (value,) if isinstance(value, str) else value or ()
-        for label in labels:
+        for found in (value,) if isinstance(value, str) else value or ():
+            label = found.path if isinstance(found, testbeds.ScriptedAction) else found
             topology.path(label, ": ".join(filter(None, place(one))))
 
 

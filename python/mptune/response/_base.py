@@ -23,10 +23,21 @@ MAX_P = 0.05
 
 
 class Combination(NamedTuple):
-    """A path manager with a congestion control: one response curve."""
+    """A path manager with a congestion control: one response curve.
+
+    Attributes
+    ----------
+    subflows : labels of the paths that carry data, where they are chosen and not left to the path manager.
+    """
 
     pm: str
     cc: str
+    subflows: tuple[str, ...] = ()
+
+    @property
+    def manager(self) -> str:
+        """The path manager with its subflows, for tables and sentences."""
+        return f"{self.pm} on {', '.join(self.subflows)}" if self.subflows else self.pm
 
 
 class Sample(NamedTuple):
@@ -124,7 +135,7 @@ class Curve(ABC):
         previous = low
         for point in sorted([*self._points(low, high), self.maximum(low, high)[0]]):
             if self.predict(point) >= wanted:
-                return self._cross(previous, point, wanted)
+                return self.first_reach(previous, point, wanted)
             previous = point
         return None
 
@@ -143,8 +154,8 @@ class Curve(ABC):
                 left += third
         return left
 
-    def _cross(self, below: float, reached: float, wanted: float) -> float:
-        """Where the curve first reaches `wanted` between two buffers, by bisection."""
+    def first_reach(self, below: float, reached: float, wanted: float) -> float:
+        """Where the curve first reaches a throughput between two buffers, at the second at the latest."""
         if self.predict(below) >= wanted:
             return below
         for _ in range(60):

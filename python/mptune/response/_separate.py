@@ -114,10 +114,9 @@ class SeparateModel(ABC):
         import numpy as np
 
         if len(configurations) < self.min_buffers:
-            pm, cc = combination
             raise MptuneError(
-                f"{pm}, {cc}: {len(configurations)} buffer sizes with usable observations do not determine "
-                f"the {self.name} model; it needs {self.min_buffers}"
+                f"{combination.manager}, {combination.cc}: {len(configurations)} buffer sizes with usable "
+                f"observations do not determine the {self.name} model; it needs {self.min_buffers}"
             )
         ordered = sorted(configurations, key=lambda one: one.buffer_mib)
         return Data(

@@ -107,7 +107,8 @@ class Quadratic:
         ------
         MptuneError : a path manager has fewer than three buffer sizes, or too few observations.
         """
-        fits = [_PathManagerFit(pm, samples) for pm in dict.fromkeys(s.combination.pm for s in samples)]
+        managers = dict.fromkeys(s.combination.manager for s in samples)
+        fits = [_PathManagerFit(manager, samples) for manager in managers]
         return Response(
             model=self.name,
             curves={combination: curve for fit in fits for combination, curve in fit.curves().items()},
@@ -128,15 +129,15 @@ class Quadratic:
         import numpy as np
 
         found: dict[Combination, Curve] = {}
-        for pm in dict.fromkeys(one.combination.pm for one in configurations):
-            ones = [one for one in configurations if one.combination.pm == pm]
-            design = _Design(pm, [(one.combination.cc, one.buffer_mib) for one in ones])
+        for manager in dict.fromkeys(one.combination.manager for one in configurations):
+            ones = [one for one in configurations if one.combination.manager == manager]
+            design = _Design(manager, [(one.combination.cc, one.buffer_mib) for one in ones])
             roots = np.sqrt([one.n for one in ones])
             observed = roots * [one.throughput_mbps for one in ones]
             coefficients = np.linalg.lstsq(design.matrix * roots[:, None], observed, rcond=None)[0]
             for cc in design.ccs:
                 c0, c1, c2 = (design.selection(cc) @ coefficients).tolist()
-                found[Combination(pm, cc)] = Parabola((c0, c1, c2))
+                found[ones[0].combination._replace(cc=cc)] = Parabola((c0, c1, c2))
         return found
 
 
@@ -194,7 +195,8 @@ class _PathManagerFit:
         from statsmodels.regression.linear_model import OLS
 
         self.pm = pm
-        samples = [sample for sample in samples if sample.combination.pm == pm]
+        samples = [sample for sample in samples if sample.combination.manager == pm]
+        self._any = samples[0].combination
         self._design = _Design(pm, [(sample.combination.cc, sample.buffer_mib) for sample in samples])
         observed = [sample.throughput_mbps for sample in samples]
         self._result: Any = OLS(np.array(observed), self._design.matrix).fit()
@@ -208,7 +210,7 @@ class _PathManagerFit:
 
     def curves(self) -> dict[Combination, Curve]:
         """Parabola of every congestion control."""
-        return {Combination(self.pm, cc): self._parabola(cc) for cc in self._design.ccs}
+        return {self._any._replace(cc=cc): self._parabola(cc) for cc in self._design.ccs}
 
     def _p_values(self) -> dict[str, float | None]:
         """Two-sided p-value of each term."""

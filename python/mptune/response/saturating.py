@@ -113,7 +113,7 @@ class Growth(Curve):
         if height < wanted:
             return None
         if self.d:
-            return self._cross(self._valley(low, top), top, wanted)
+            return self.first_reach(self._valley(low, top), top, wanted)
         rest = 1 - (wanted - self.t0) / self.r
         return top if rest <= 0 else min(max(self.b0 * (-math.log(rest)) ** (1 / self.h), low), top)
 

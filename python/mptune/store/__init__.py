@@ -28,7 +28,7 @@ from mptune.measuring.records import PlannedTrial, Record, SubflowRecord, settin
 from mptune.store import _schema as schema
 from mptune.store._locking import Lock
 from mptune.testbeds import Observation, only_stack
-from mptune.testbeds.stacks import MEMBERS
+from mptune.testbeds.stacks import MEMBERS, TOLD
 from mptune.topology import Topology
 
 #: Longest time a finished trial waits for its commit, seconds, and most trials in one commit.
@@ -46,6 +46,10 @@ _RECORD = (
     "purpose, pm, cc, buffer_bytes, run, round, seed, withdrawn, settings, completion_ns, throughput_mbps, "
     "failed_kind, failed, omega"
 )
+
+#: Columns of a record's subflow, which are its fields.
+_SUBFLOWS = tuple(field.name for field in msgspec.structs.fields(SubflowRecord))
+_SUBFLOW = ", ".join(_SUBFLOWS)
 
 _PACK = msgspec.msgpack.Encoder()
 
@@ -128,9 +132,10 @@ class Store:
         """Digest of everything that defines a trial.
 
         Fields with their default value are left out, so that a later version with more fields still
-        recognises the trials of an earlier one; so is the stack on a testbed that has only one.
+        recognises the trials of an earlier one; so is the stack on a testbed that has only one, apart from
+        what its kernel can be told.
         """
-        leave_out = {"topology", *(MEMBERS if only_stack(testbed) else ())}
+        leave_out = {"topology", *(set(MEMBERS) - set(TOLD) if only_stack(testbed) else ())}
         parts = [testbed, planned.purpose, planned.round, planned.run, planned.withdrawn]
         text = json.dumps([*parts, settings_of(planned.trial, leave_out)]).encode()
         return blake2b(self._topology(planned.trial.topology) + text, digest_size=_KEY_BYTES).digest()
@@ -269,10 +274,10 @@ class Store:
         )
         number = cursor.lastrowid
         self._connection.executemany(
-            "INSERT INTO subflow VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO subflow (trial, number, {_SUBFLOW}) VALUES (?, ?{', ?' * len(_SUBFLOWS)})",
             [
-                (number, i, s.path, s.active, s.throughput_mbps, s.rtt_ms, s.retransmitted, s.min_rtt_ms)
-                for i, s in enumerate(record.subflows)
+                (number, i, *(getattr(one, name) for name in _SUBFLOWS))
+                for i, one in enumerate(record.subflows)
             ],
         )
 
@@ -298,18 +303,9 @@ class Store:
         """Records of finished trials, by key."""
         wanted = frozenset(keys)
         subflows: dict[int, list[SubflowRecord]] = {}
-        for trial, path, active, throughput, rtt, retransmitted, min_rtt in self._read(
-            "SELECT trial, path, active, throughput_mbps, rtt_ms, retransmitted, min_rtt_ms FROM subflow "
-            "ORDER BY trial, number"
-        ):
-            one = SubflowRecord(
-                path=path,
-                active=bool(active),
-                throughput_mbps=throughput,
-                rtt_ms=rtt,
-                min_rtt_ms=min_rtt,
-                retransmitted=retransmitted,
-            )
+        for trial, *columns in self._read(f"SELECT trial, {_SUBFLOW} FROM subflow ORDER BY trial, number"):
+            row = dict(zip(_SUBFLOWS, columns, strict=True))
+            one = SubflowRecord(**row | {"active": bool(row["active"])})
             subflows.setdefault(trial, []).append(one)
         return {
             row["key"]: _record(row, subflows.get(row["id"], ()))

@@ -80,6 +80,11 @@ ALTER TABLE trial ADD COLUMN failed_kind TEXT;  -- `mptune.errors.FailureKind`
 UPDATE trial SET failed_kind = failure_kind(failed) WHERE failed IS NOT NULL;
 """
 
+_VERSION_3 = """
+ALTER TABLE subflow ADD COLUMN with_mbps REAL;     -- of the connection, around the window without the subflow
+ALTER TABLE subflow ADD COLUMN without_mbps REAL;  -- of the connection, in that window
+"""
+
 #: Beginnings of reasons in version 1, which had no kinds; any other reason is of kind "died".
 _KINDS: tuple[tuple[str, FailureKind], ...] = (
     ("stalled at ", "stalled"),
@@ -126,14 +131,15 @@ INSERT INTO trial (campaign, {_COLUMNS})
     JOIN added a ON a.theirs = t.id JOIN other.campaign o ON o.id = t.campaign
     JOIN campaign c ON c.settings = o.settings OR c.uuid = o.uuid;
 INSERT INTO subflow
-    SELECT t.id, s.number, s.path, s.active, s.throughput_mbps, s.rtt_ms, s.retransmitted, s.min_rtt_ms
+    SELECT t.id, s.number, s.path, s.active, s.throughput_mbps, s.rtt_ms, s.retransmitted, s.min_rtt_ms,
+        s.with_mbps, s.without_mbps
     FROM other.subflow s
     JOIN added a ON a.theirs = s.trial JOIN trial t ON t.key = a.key;
 DROP TABLE added;
 COMMIT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2)
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
 
 #: Version that this program writes.
 VERSION = len(MIGRATIONS)

@@ -189,6 +189,7 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
     outcome = ("throughput_mbps", "omega", "failed")
     later = ("failed_kind", "round", "completion_s")
     subflow_columns = ("path", "active", "throughput_mbps", "rtt_ms", "retransmitted")
+    windows = ("with_mbps", "without_mbps")
     settings = _settings(records)
     _write_csv(
         directory / "observations.csv",
@@ -197,7 +198,7 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
     )
     _write_csv(
         directory / "subflows.csv",
-        (*key, *subflow_columns, "round", *_SETTINGS, *_LAST),
+        (*key, *subflow_columns, "round", *_SETTINGS, *_LAST, *windows),
         (
             [
                 *_fields(one, key),
@@ -205,6 +206,7 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
                 one.round,
                 *_texts(one, _SETTINGS),
                 *_last(one),
+                *_fields(sub, windows),
             ]
             for one in records
             for sub in one.subflows

@@ -11,9 +11,11 @@ from typing import Any, Literal
 from mptune import _core
 from mptune.errors import InputError, one_of
 from mptune.testbeds._base import (
+    ACTIONS,
     BIN_NS,
     FIXED,
     MSS,
+    PROTOCOLS,
     BackgroundObservation,
     Observation,
     ScriptedAction,
@@ -26,9 +28,11 @@ from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.testbeds.stacks import title
 
 __all__ = [
+    "ACTIONS",
     "BIN_NS",
     "FIXED",
     "MSS",
+    "PROTOCOLS",
     "TESTBEDS",
     "BackgroundObservation",
     "Observation",

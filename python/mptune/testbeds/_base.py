@@ -5,7 +5,7 @@ they are measured (simulator, kernel namespaces, hosts). It has no algorithm. A 
 to this one and one line in `mptune.testbeds`.
 """
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import msgspec
 
@@ -26,6 +26,15 @@ FIXED = "fixed"
 MSS = _STACK.mss
 
 
+#: What the two ends speak: the names of `Trial.protocol`.
+PROTOCOLS: tuple[str, ...] = ("mptcp", "tcp")
+
+
+#: What a script can do to a path.
+ScriptedWord = Literal["standby", "active", "down", "up", "remove", "add"]
+ACTIONS: tuple[str, ...] = get_args(ScriptedWord)
+
+
 class ScriptedAction(msgspec.Struct, frozen=True, kw_only=True):
     """An action on a path, from outside, while the trial runs.
 
@@ -38,7 +47,7 @@ class ScriptedAction(msgspec.Struct, frozen=True, kw_only=True):
 
     at_ns: int
     path: str
-    action: Literal["standby", "active", "down", "up", "remove", "add"]
+    action: ScriptedWord
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +56,10 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     topology : the network between the two sites.
+    protocol : "mptcp", or "tcp" for plain TCP on the initial path: with the path manager default, and with
+        no scripted actions but down and up. Of the stack, its scheduler and scheduling rules then do nothing.
     pm, cc : names from the core's lists.
-    scheduler, accounting, opportunistic, tso, mss : members of its stack (`mptune.testbeds.stacks`); the
+    scheduler, accounting, opportunistic, tso, mss, ecn : members of its stack (`mptune.testbeds.stacks`); the
         default is upstream Linux.
     buffer_bytes : connection-level send buffer and receive buffer, bytes each: of payload, or with the
         accounting "linux" the value given to SO_SNDBUF and SO_RCVBUF, as on the kernel.
@@ -72,6 +83,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     duration_ns: int | None = None
     transfer_bytes: int | None = None
     deadline_ns: int = 600_000_000_000
+    protocol: Literal["mptcp", "tcp"] = "mptcp"
     scheduler: str = _STACK.scheduler
     opportunistic: bool = _STACK.opportunistic
     accounting: str = _STACK.accounting
@@ -81,6 +93,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     size_known: bool = True
     buffer_mode: str = FIXED
     mss: int = MSS
+    ecn: bool = _STACK.ecn
     script: tuple[ScriptedAction, ...] = ()
 
     @property

@@ -8,13 +8,12 @@ busy machine alone is not a reason: emulator and meter have priority over everyt
 
 from __future__ import annotations
 
-import itertools
-import math
 import os
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import Failure
-from mptune.testbeds._base import BIN_NS, Observation, SubflowObservation, Trial
+from mptune.testbeds._base import Observation, SubflowObservation, Trial
+from mptune.testbeds._outages import coarse, take_over_ms
 
 if TYPE_CHECKING:
     from mptune.linux.kernel_trial import Outcome, Plan
@@ -39,8 +38,10 @@ def observe(trial: Trial, plan: Plan, outcome: Outcome, busy: float) -> Observat
     """
     result: dict[str, Any] = outcome.result or {}
     failed = outcome.failed or _failure(result)
-    fine = BIN_NS // plan.meter["bin_ns"]
-    metadata = _metadata(plan, outcome, busy) | _take_over(plan, result)
+    width_ns = plan.meter["bin_ns"]
+    metadata = _metadata(plan, outcome, busy)
+    if (takeover := take_over_ms(trial, result.get("bins", []))) is not None:
+        metadata["takeover_ms"] = takeover
     overload = _overload(outcome)
     if overload:
         metadata["overloaded"] = "; ".join(overload)
@@ -49,8 +50,8 @@ def observe(trial: Trial, plan: Plan, outcome: Outcome, busy: float) -> Observat
         testbed="namespaces",
         duration_ns=result.get("duration_ns", 0),
         in_order_bytes=result.get("in_order_bytes", 0),
-        bins=_coarse(result.get("bins", []), fine),
-        subflows=_subflows(trial, result.get("subflows", []), fine),
+        bins=coarse(result.get("bins", []), width_ns),
+        subflows=_subflows(trial, result.get("subflows", []), width_ns),
         completion_ns=result.get("completion_ns"),
         failed=failed,
         metadata=metadata,
@@ -94,7 +95,7 @@ def _overload(outcome: Outcome) -> list[str]:
     return reasons
 
 
-def _subflows(trial: Trial, found: list[dict[str, Any]], fine: int) -> list[SubflowObservation]:
+def _subflows(trial: Trial, found: list[dict[str, Any]], width_ns: int) -> list[SubflowObservation]:
     from mptune.linux import addresses
 
     labels = addresses.paths(trial.topology)
@@ -107,43 +108,10 @@ def _subflows(trial: Trial, found: list[dict[str, Any]], fine: int) -> list[Subf
             min_rtt_ns=subflow["min_rtt_ns"],
             retransmitted=subflow["retransmitted"],
             timeouts=subflow["timeouts"] or 0,
-            bins=_coarse(subflow["bins"], fine),
+            bins=coarse(subflow["bins"], width_ns),
         )
         for subflow in found
     ]
-
-
-def _coarse(bins: list[int], fine: int) -> list[int]:
-    """Bins of `BIN_NS` from `fine` times as many."""
-    return [sum(bins[first : first + fine]) for first in range(0, len(bins), fine)]
-
-
-def _take_over(plan: Plan, result: dict[str, Any]) -> Metadata:
-    """Time from the first cut of a path until data arrived again, ms; empty without a cut."""
-    script = plan.script
-    cuts = [index for index, action in enumerate(script) if action.action == "down"]
-    if not cuts:
-        return {}
-    width = plan.meter["bin_ns"] / 1e9
-    bins: list[int] = result.get("bins", [])
-    until = [action.at_s for action in script[cuts[0] + 1 :]]
-    seconds = silence_s(bins, width, script[cuts[0]].at_s, min([len(bins) * width, *until]))
-    return {"takeover_ms": round(1e3 * seconds, 3)}
-
-
-def silence_s(bins: list[int], width_s: float, cut_s: float, until_s: float) -> float:
-    """Seconds from a cut to the end of the longest silence that began between it and `until_s`.
-
-    0 if no two consecutive bins stayed empty. A silence that lasts to the last bin ends there.
-    """
-    first = math.floor(cut_s / width_s)
-    silences, at = [], first
-    for quiet, run in itertools.groupby(bins[first:], key=lambda size: size == 0):
-        length = sum(1 for _ in run)
-        if quiet and length > 1 and at * width_s < until_s:
-            silences.append((length, at + length))
-        at += length
-    return max(silences)[1] * width_s - cut_s if silences else 0.0
 
 
 def _metadata(plan: Plan, outcome: Outcome, busy: float) -> Metadata:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import InputError
-from mptune.testbeds._base import BIN_NS, Trial
+from mptune.testbeds._base import Trial
+from mptune.testbeds._outages import bin_ns
 from mptune.testbeds.stacks import refusal
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ _LARGEST_LIMIT = 2**31 - 1
 STALL_NS = 3_000_000_000
 #: The same in round-trip times of the slowest path.
 _STALL_RTTS = 20
-
-#: Width of the bins of a trial whose take-over time is measured, nanoseconds.
-_FINE_NS = 10_000_000
 
 
 def check(trial: Trial) -> None:
@@ -46,6 +44,16 @@ def check(trial: Trial) -> None:
     if refused := refusal(trial.members, "linux", "namespaces"):
         name, expected = refused
         raise InputError(f"--{name}", "", expected)
+    if trial.protocol == "tcp":
+        _check_tcp(trial)
+
+
+def _check_tcp(trial: Trial) -> None:
+    """Refuse what only MPTCP has."""
+    if trial.pm != "default":
+        raise InputError("--pm", "", f"expected default with protocol tcp, found {trial.pm}")
+    if any(action.action not in ("down", "up") for action in trial.script):
+        raise InputError("script", "", "expected only down and up with protocol tcp")
 
 
 def stall_ns(trial: Trial) -> int:
@@ -80,6 +88,7 @@ def plan(trial: Trial, kernel_cc: str) -> Plan:
         assignment=assignment,
         meter=_meter(trial, kernel_cc, begins.thresholds),
         initial=(named["local"][initial.local_index].ipv4, named["remote"][initial.remote_index].ipv4),
+        settings={"net.ipv4.tcp_ecn": "1" if trial.ecn else "0"},
         script=_script(trial),
         limit_s=_limit_ns(trial) / 1e9,
         settings=sysctls.buffer_limits(trial.buffer_bytes) if trial.buffer_mode == "auto" else {},
@@ -115,17 +124,16 @@ def _script(trial: Trial) -> tuple[Action, ...]:
 
 def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any]:
     """What is sent, and how it is measured."""
-    cuts = any(action.action == "down" for action in trial.script)
     return {
         "cc": kernel_cc,
         "buffer_bytes": trial.buffer_bytes if trial.buffer_mode == "fixed" else None,
         "duration_ns": trial.duration_ns,
         "transfer_bytes": trial.transfer_bytes,
         "deadline_ns": _limit_ns(trial),
-        "bin_ns": _FINE_NS if cuts else BIN_NS,
+        "bin_ns": bin_ns(trial),
         "stall_ns": stall_ns(trial),
         "thresholds_bytes": thresholds,
-        "mptcp": True,
+        "mptcp": trial.protocol == "mptcp",
         "seed": trial.seed,
     }
 

@@ -8,6 +8,7 @@ import msgspec
 from mptune import _core, path_managers
 from mptune.errors import Failure, FailureKind, InputError
 from mptune.testbeds._base import BackgroundObservation, Observation, SubflowObservation, Trial
+from mptune.testbeds._outages import bin_ns, coarse, take_over_ms
 
 
 class _Subflow(msgspec.Struct):
@@ -43,6 +44,7 @@ class _Outcome(msgspec.Struct):
     failed_kind: FailureKind | None
     stalled_ns: int | None
     reinjected: int
+    reinjected_bytes: int
     duplicates: int
     window_limited_ns: int
     zero_windows: int
@@ -93,6 +95,7 @@ def _spec(trial: Trial) -> dict[str, object]:
 
     return {
         "network": topology.network(),
+        "protocol": trial.protocol,
         "pm": trial.pm,
         "cc": trial.cc,
         "scheduler": trial.scheduler,
@@ -100,6 +103,7 @@ def _spec(trial: Trial) -> dict[str, object]:
         "accounting": trial.accounting,
         "tso": trial.tso,
         "buffer_mode": trial.buffer_mode,
+        "ecn": trial.ecn,
         "buffer_bytes": trial.buffer_bytes,
         "mss": trial.mss,
         "seed": trial.seed,
@@ -109,6 +113,7 @@ def _spec(trial: Trial) -> dict[str, object]:
         "initial_path": None if trial.initial_path is None else number(trial.initial_path, "initial path"),
         "pm_options": path_managers.numbered(trial.pm, trial.pm_options, number),
         "size_known": trial.size_known,
+        "bin_ns": bin_ns(trial),
         "script": [
             {"at_ns": action.at_ns, "path": number(action.path, "script"), "action": action.action}
             for action in trial.script
@@ -124,6 +129,7 @@ def _failure(outcome: _Outcome) -> Failure | None:
 
 def _observation(trial: Trial, outcome: _Outcome) -> Observation:
     labels = [path.label for path in trial.topology.paths]
+    width_ns = bin_ns(trial)
     subflows = [
         SubflowObservation(
             path=labels[subflow.path],
@@ -133,7 +139,7 @@ def _observation(trial: Trial, outcome: _Outcome) -> Observation:
             min_rtt_ns=subflow.min_rtt_ns,
             retransmitted=subflow.retransmitted,
             timeouts=subflow.timeouts,
-            bins=subflow.bins,
+            bins=coarse(subflow.bins, width_ns),
             counters={name: getattr(subflow, name) for name in _COUNTERS},
         )
         for subflow in outcome.subflows
@@ -147,24 +153,30 @@ def _observation(trial: Trial, outcome: _Outcome) -> Observation:
         )
         for flow in outcome.background
     ]
-    stalled = {} if outcome.stalled_ns is None else {"stalled_ns": outcome.stalled_ns}
     return Observation(
         testbed=SimulatedTestbed.name,
         duration_ns=outcome.duration_ns,
         in_order_bytes=outcome.in_order_bytes,
-        bins=outcome.bins,
+        bins=coarse(outcome.bins, width_ns),
         subflows=subflows,
         background=background,
         completion_ns=outcome.completion_ns,
         failed=_failure(outcome),
-        metadata={
-            "reinjected_segments": outcome.reinjected,
-            "duplicate_segments": outcome.duplicates,
-            "window_limited_ns": outcome.window_limited_ns,
-            "zero_windows": outcome.zero_windows,
-            "beyond_window": outcome.beyond_window,
-            "largest_reordering_bytes": outcome.largest_reordering_bytes,
-            "events": outcome.events,
-            **stalled,
-        },
+        metadata=_metadata(trial, outcome),
     )
+
+
+def _metadata(trial: Trial, outcome: _Outcome) -> dict[str, bool | int | float | str]:
+    """The core's counters, and the times that not every trial has."""
+    times = {"stalled_ns": outcome.stalled_ns, "takeover_ms": take_over_ms(trial, outcome.bins)}
+    return {
+        "reinjected_segments": outcome.reinjected,
+        "reinjected_bytes": outcome.reinjected_bytes,
+        "duplicate_segments": outcome.duplicates,
+        "window_limited_ns": outcome.window_limited_ns,
+        "zero_windows": outcome.zero_windows,
+        "beyond_window": outcome.beyond_window,
+        "largest_reordering_bytes": outcome.largest_reordering_bytes,
+        "events": outcome.events,
+        **{name: value for name, value in times.items() if value is not None},
+    }

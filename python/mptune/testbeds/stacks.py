@@ -23,6 +23,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
     opportunistic : opportunistic retransmission and penalisation (Raiciu et al., NSDI 2012, section 4.2).
     tso : segments leave in bursts, as with segmentation offload.
     mss : bytes of a full segment. With the accounting "linux" they include the DSS option, otherwise not.
+    ecn : data is ECN-capable (RFC 3168), so that links that mark do not have to drop it.
     """
 
     scheduler: str
@@ -30,6 +31,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
     opportunistic: bool
     tso: bool
     mss: int
+    ecn: bool = True
 
 
 #: Upstream Linux as it is simulated: net/mptcp of this version.
@@ -42,6 +44,9 @@ STACKS: Final[Mapping[str, Stack]] = {
     "v0.9x": Stack(scheduler="minrtt", accounting="payload", opportunistic=True, tso=False, mss=1428),
 }
 
+#: Payload of a full segment of plain TCP in a packet of 1500 bytes, whatever the stack.
+_TCP_MSS: Final = 1448
+
 #: What version 0.1 simulated, which knew no stacks: stores and campaigns of that version mean it.
 VERSION_0_1: Final = Stack(scheduler="minrtt", accounting="payload", opportunistic=False, tso=False, mss=1448)
 
@@ -50,6 +55,14 @@ DEFAULT_STACK: Final = "linux"
 
 #: The names of a stack's members.
 MEMBERS: Final = tuple(field.name for field in msgspec.structs.fields(Stack))
+
+#: Members that a kernel can be told; the others are what it is.
+TOLD: Final = ("ecn",)
+
+
+def of_tcp(stack: Stack) -> Stack:
+    """The bundle as plain TCP has it: a full packet, without a DSS option to leave room for."""
+    return msgspec.structs.replace(stack, mss=_TCP_MSS)
 
 
 def title(members: Mapping[str, Any], release: str = LINUX_VERSION) -> str:
@@ -81,9 +94,9 @@ def describe(members: Mapping[str, Any]) -> str:
 def refusal(members: Mapping[str, Any], only: str, testbed: str) -> tuple[str, str] | None:
     """What a testbed with one stack refuses: "stack" or the first member that differs, and what was expected.
 
-    None if the members are those of that stack.
+    None if the members are those of that stack, apart from those that a kernel can be told (`TOLD`).
     """
-    expected = msgspec.structs.asdict(STACKS[only])
+    expected = msgspec.structs.asdict(STACKS[only]) | {name: members[name] for name in TOLD}
     if members == expected:
         return None
     name, wanted, found = "stack", only, describe(members)

@@ -11,6 +11,7 @@ from mptune.topology._effects import Background, Effects, TcpBackground, UdpBack
 from mptune.topology._load import load
 from mptune.topology._model import Topology
 from mptune.topology._network import Link
+from mptune.topology._perturb import perturbed
 from mptune.topology._shipped import shipped
 from mptune.topology._sites import CoreSegment, Interface, Path, Provenance, Site
 from mptune.topology._words import background as background_in_words
@@ -31,5 +32,6 @@ __all__ = [
     "background_in_words",
     "effects_in_words",
     "load",
+    "perturbed",
     "shipped",
 ]

@@ -18,7 +18,7 @@ mod subflow;
 
 pub use connection::{Connection, Stall};
 pub use io::{Io, Timer};
-pub use options::{ConnectionOptions, ScriptedAction, ScriptedEvent, Workload};
+pub use options::{ConnectionOptions, Family, Protocol, ScriptedAction, ScriptedEvent, Workload};
 pub use packet::{Kind, Packet};
-pub use series::Series;
+pub use series::{BIN, Series};
 pub use subflow::{Subflow, Totals};

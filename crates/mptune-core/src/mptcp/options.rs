@@ -2,11 +2,44 @@
 
 use super::accounting::memory::full_payload;
 use super::accounting::{Accounting, BufferMode};
-use super::packet::DATA_HEADER;
+use super::packet::{ACK_SIZE, DATA_HEADER, SYN_SIZE, TCP_ACK_SIZE, TCP_SYN_SIZE};
 use super::scheduler;
 use crate::congestion::Controller;
 use crate::pathmanager::{self, PathId, TransferSize};
 use crate::units::{Bytes, Nanos};
+use serde::Deserialize;
+
+/// What the two ends speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// Multipath TCP.
+    #[default]
+    Mptcp,
+    /// Plain TCP: one subflow, no options of MPTCP, and nothing at the level of the connection.
+    Tcp,
+}
+
+/// What carries the packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// IPv4, without options.
+    #[default]
+    Ipv4,
+    /// IPv6, without extension headers.
+    Ipv6,
+}
+
+impl Family {
+    /// Bytes by which its header is longer than that of IPv4 (RFC 8200 section 3: 40 instead of 20).
+    pub fn longer_header(self) -> u32 {
+        match self {
+            Self::Ipv4 => 0,
+            Self::Ipv6 => 20,
+        }
+    }
+}
 
 /// What the connection has to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +101,10 @@ pub struct ScriptedAction {
 /// How a connection behaves.
 #[derive(Debug, Clone)]
 pub struct ConnectionOptions {
+    /// MPTCP or plain TCP.
+    pub protocol: Protocol,
+    /// IPv4 or IPv6.
+    pub family: Family,
     /// Congestion control of every subflow, in its initial state.
     pub controller: Controller,
     /// Scheduler.
@@ -96,6 +133,8 @@ pub struct ConnectionOptions {
     pub tso: bool,
     /// Data is ECN-capable (RFC 3168).
     pub ecn: bool,
+    /// Width of the bins of its series.
+    pub bin: Nanos,
     /// When the first SYN is sent.
     pub start: Nanos,
     /// Scripted events, in any order.
@@ -103,16 +142,33 @@ pub struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
+    /// Plain TCP.
+    pub fn is_tcp(&self) -> bool {
+        self.protocol == Protocol::Tcp
+    }
+
     /// Payload bytes of a full segment: under Linux accounting the DSS option takes up some of them.
     pub fn full_segment(&self) -> u32 {
         match self.accounting {
-            Accounting::Payload => self.mss,
-            Accounting::Linux => full_payload(self.mss),
+            Accounting::Linux if !self.is_tcp() => full_payload(self.mss),
+            Accounting::Linux | Accounting::Payload => self.mss,
         }
+    }
+
+    /// Bytes of a pure ACK without SACK blocks.
+    pub fn ack_size(&self) -> u32 {
+        let size = if self.is_tcp() { TCP_ACK_SIZE } else { ACK_SIZE };
+        size + self.family.longer_header()
+    }
+
+    /// Bytes of a packet of a handshake.
+    pub fn syn_size(&self) -> u32 {
+        let size = if self.is_tcp() { TCP_SYN_SIZE } else { SYN_SIZE };
+        size + self.family.longer_header()
     }
 
     /// Bytes that come before the payload of a full segment in its packet.
     pub fn header(&self) -> u32 {
-        DATA_HEADER + (self.mss - self.full_segment())
+        DATA_HEADER + self.family.longer_header() + (self.mss - self.full_segment())
     }
 }

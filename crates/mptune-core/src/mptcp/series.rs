@@ -2,12 +2,13 @@
 
 use crate::units::{Bytes, MILLISECOND, Nanos};
 
-/// Width of a bin: 100 ms, the resolution of the papers' time series.
+/// Usual width of a bin: 100 ms, the resolution of the papers' time series.
 pub const BIN: Nanos = 100 * MILLISECOND;
 
 /// Bytes per bin since the start of the connection.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
+    width: Nanos,
     bins: Vec<Bytes>,
     current: Bytes,
     bin_end: Nanos,
@@ -15,9 +16,9 @@ pub struct Series {
 }
 
 impl Series {
-    /// A series that starts at `start`.
-    pub fn new(start: Nanos) -> Self {
-        Self { bins: Vec::new(), current: 0, bin_end: start + BIN, total: 0 }
+    /// A series of bins of this width that starts at `start`.
+    pub fn new(start: Nanos, width: Nanos) -> Self {
+        Self { width, bins: Vec::new(), current: 0, bin_end: start + width, total: 0 }
     }
 
     /// Bytes arrived at `now`, no earlier than any before them.
@@ -33,7 +34,7 @@ impl Series {
     fn close_until(&mut self, now: Nanos) {
         while now >= self.bin_end {
             self.bins.push(std::mem::take(&mut self.current));
-            self.bin_end += BIN;
+            self.bin_end += self.width;
         }
     }
 
@@ -46,7 +47,7 @@ impl Series {
     /// The bins up to and with `end`, the last one possibly shorter than the others.
     pub fn finish(mut self, end: Nanos) -> Vec<Bytes> {
         self.close_until(end);
-        if end + BIN > self.bin_end {
+        if end + self.width > self.bin_end {
             self.bins.push(self.current);
         } else if let Some(last) = self.bins.last_mut() {
             // What arrived at the very end begins no bin of its own.
@@ -62,7 +63,7 @@ mod tests {
 
     #[test]
     fn bytes_fall_into_their_bin_and_gaps_are_zero() {
-        let mut series = Series::new(0);
+        let mut series = Series::new(0, BIN);
         series.add(99 * MILLISECOND, 1);
         series.add(100 * MILLISECOND, 2);
         series.add(350 * MILLISECOND, 4);
@@ -72,8 +73,21 @@ mod tests {
     }
 
     #[test]
+    fn finer_bins_add_up_to_wider_ones() {
+        let [mut wide, mut fine] = [BIN, BIN / 10].map(|width| Series::new(0, width));
+        for (number, at) in [3, 99, 101, 250].into_iter().enumerate() {
+            for one in [&mut wide, &mut fine] {
+                one.add(at * MILLISECOND, number as Bytes + 1);
+            }
+        }
+        let [wide, fine] = [wide, fine].map(|one| one.finish(300 * MILLISECOND));
+        let sums: Vec<Bytes> = fine.chunks(10).map(|bins| bins.iter().sum()).collect();
+        assert_eq!((fine.len(), sums), (30, wide));
+    }
+
+    #[test]
     fn what_arrives_at_the_very_end_is_in_the_last_bin() {
-        let mut series = Series::new(0);
+        let mut series = Series::new(0, BIN);
         series.add(150 * MILLISECOND, 1);
         series.add(200 * MILLISECOND, 2);
         assert_eq!(series.clone().finish(200 * MILLISECOND), [0, 3]);

@@ -97,7 +97,13 @@ pub struct Subflow {
 
 impl Subflow {
     /// A subflow whose SYN is about to be sent.
-    pub fn new(path: usize, flow: u16, sender: Sender, start: Nanos, timers: [Source; 2]) -> Self {
+    pub fn new(
+        path: usize,
+        flow: u16,
+        sender: Sender,
+        series: Series,
+        timers: [Source; 2],
+    ) -> Self {
         Self {
             path,
             flow,
@@ -112,7 +118,7 @@ impl Subflow {
             send_window: SendWindow::default(),
             fresh: 0,
             penalised_at: 0,
-            series: Series::new(start),
+            series,
             memory: SubflowMemory::default(),
             timer: timers[0],
             ack_timer: timers[1],

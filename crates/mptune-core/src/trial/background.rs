@@ -4,7 +4,9 @@
 use super::names;
 use crate::error::SpecError;
 use crate::mptcp::accounting::{Accounting, BufferMode};
-use crate::mptcp::{ConnectionOptions, ScriptedAction, ScriptedEvent, Workload, scheduler};
+use crate::mptcp::{
+    BIN, ConnectionOptions, Family, Protocol, ScriptedAction, ScriptedEvent, Workload, scheduler,
+};
 use crate::network::{BackgroundSpec, NetworkSpec};
 use crate::pathmanager;
 use crate::units::Bytes;
@@ -22,6 +24,7 @@ const MAX_FLOWS: usize = 256;
 pub(super) fn connections(
     network: &NetworkSpec,
     mss: u32,
+    family: Family,
 ) -> Result<Vec<ConnectionOptions>, SpecError> {
     let flows = &network.background;
     if flows.len() > MAX_FLOWS {
@@ -29,13 +32,14 @@ pub(super) fn connections(
         return Err(SpecError::new("network.background", expected));
     }
     let numbered = flows.iter().enumerate();
-    numbered.map(|(number, flow)| connection(number, flow, mss)).collect()
+    numbered.map(|(number, flow)| connection(number, flow, mss, family)).collect()
 }
 
 fn connection(
     number: usize,
     flow: &BackgroundSpec,
     mss: u32,
+    family: Family,
 ) -> Result<ConnectionOptions, SpecError> {
     let finish = |stop| ScriptedAction {
         at: stop - flow.start_ns,
@@ -43,6 +47,9 @@ fn connection(
         event: ScriptedEvent::Finish,
     };
     Ok(ConnectionOptions {
+        // TCP on one path, but with the sizes of MPTCP's ACKs, as it always was.
+        protocol: Protocol::Mptcp,
+        family,
         controller: names::controller(&format!("network.background[{number}].cc"), &flow.cc)?,
         scheduler: scheduler::Policy::MinRtt(scheduler::minrtt::MinRtt),
         path_manager: pathmanager::Policy::Default(pathmanager::default::DefaultManager),
@@ -57,6 +64,7 @@ fn connection(
         opportunistic: false,
         tso: false,
         ecn: true,
+        bin: BIN,
         start: flow.start_ns,
         script: flow.stop_ns.map(finish).into_iter().collect(),
     })

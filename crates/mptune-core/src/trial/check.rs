@@ -1,7 +1,9 @@
 //! Checks the values of a trial's keys.
 
+use super::script::ScriptAction;
 use super::spec::TrialSpec;
 use crate::error::SpecError;
+use crate::mptcp::Protocol;
 use crate::pathmanager::PathId;
 use crate::units::NEVER;
 
@@ -28,8 +30,27 @@ impl TrialSpec {
         if self.buffer_bytes / u64::from(self.mss) > 1 << 30 {
             return wrong("buffer_bytes", "expected less than 2^30 segments");
         }
+        if !(1_000_000..=1_000_000_000).contains(&self.bin_ns) {
+            return wrong("bin_ns", format!("expected 1 ms to 1 s, found {} ns", self.bin_ns));
+        }
         self.check_span()?;
+        self.check_protocol()?;
         self.check_paths()
+    }
+
+    /// Plain TCP has one path, and nobody who manages it.
+    fn check_protocol(&self) -> Result<(), SpecError> {
+        if self.protocol == Protocol::Mptcp {
+            return Ok(());
+        }
+        if self.pm != "default" {
+            return wrong("pm", format!("expected default with protocol tcp, found {}", self.pm));
+        }
+        let of_network = |action| matches!(action, ScriptAction::Down | ScriptAction::Up);
+        if !self.script.iter().all(|one| of_network(one.action)) {
+            return wrong("script", "expected only down and up with protocol tcp");
+        }
+        Ok(())
     }
 
     fn check_span(&self) -> Result<(), SpecError> {

@@ -26,7 +26,7 @@ pub struct Outcome {
     pub duration_ns: Nanos,
     /// Payload bytes delivered in order.
     pub in_order_bytes: Bytes,
-    /// The same per 100 ms.
+    /// The same per bin.
     pub bins: Vec<Bytes>,
     /// When a transfer's last byte was delivered in order.
     pub completion_ns: Option<Nanos>,
@@ -38,6 +38,8 @@ pub struct Outcome {
     pub stalled_ns: Option<Nanos>,
     /// Segments resent on another subflow, or by the connection.
     pub reinjected: u64,
+    /// Their payload bytes.
+    pub reinjected_bytes: Bytes,
     /// Segments that arrived again after they had been received.
     pub duplicates: u64,
     /// How long the shared buffers kept a subflow with room from sending.
@@ -66,7 +68,7 @@ pub struct SubflowOutcome {
     pub active: bool,
     /// Payload bytes it was the first to deliver.
     pub bytes: Bytes,
-    /// The same per 100 ms.
+    /// The same per bin.
     pub bins: Vec<Bytes>,
     /// Smoothed RTT at the end.
     pub srtt_ns: Nanos,
@@ -126,6 +128,7 @@ impl TrialSpec {
             failed_kind,
             stalled_ns: stalled.map(|(at, _)| at),
             reinjected: connection.reinjected(),
+            reinjected_bytes: connection.reinjected_bytes(),
             duplicates: connection.duplicates(),
             window_limited_ns: connection.window_limited(end),
             zero_windows: connection.zero_windows(),

@@ -1,6 +1,7 @@
 //! What a trial is: the network, what runs on it, and for how long.
 
 use super::script::ScriptSpec;
+use crate::mptcp::{BIN, Family, Protocol};
 use crate::network::NetworkSpec;
 use crate::pathmanager::{OptionMap, PathId};
 use crate::units::{Bytes, Nanos};
@@ -12,6 +13,12 @@ use serde::Deserialize;
 pub struct TrialSpec {
     /// The network between the two sites, including the TCP connections that share it.
     pub network: NetworkSpec,
+    /// MPTCP, or plain TCP on the initial path.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// What carries the packets: each is 20 bytes longer over IPv6.
+    #[serde(default)]
+    pub family: Family,
     /// Path manager.
     pub pm: String,
     /// Congestion control.
@@ -60,6 +67,9 @@ pub struct TrialSpec {
     /// The path manager knows beforehand how much there is to send; otherwise it sees only what was sent.
     #[serde(default = "yes")]
     pub size_known: bool,
+    /// Width of the bins of every series.
+    #[serde(default = "bin")]
+    pub bin_ns: Nanos,
     /// Scripted events.
     #[serde(default)]
     pub script: Vec<ScriptSpec>,
@@ -71,6 +81,10 @@ fn yes() -> bool {
 
 fn fixed() -> String {
     "fixed".into()
+}
+
+fn bin() -> Nanos {
+    BIN
 }
 
 fn payload() -> String {

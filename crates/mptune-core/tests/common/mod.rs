@@ -4,7 +4,7 @@
 
 use mptune_core::congestion::Controller;
 use mptune_core::mptcp::accounting::{Accounting, BufferMode};
-use mptune_core::mptcp::{ConnectionOptions, Workload, scheduler};
+use mptune_core::mptcp::{BIN, ConnectionOptions, Family, Protocol, Workload, scheduler};
 use mptune_core::network::{LinkSpec, NetworkSpec, PathSpec};
 use mptune_core::pathmanager::{OptionMap, Policy, TransferSize};
 use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};
@@ -73,6 +73,8 @@ pub fn path(local: usize, remote: usize, forward: &[usize], reverse: &[usize]) -
 pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) -> TrialSpec {
     TrialSpec {
         network,
+        protocol: Protocol::Mptcp,
+        family: Family::Ipv4,
         pm: "fullmesh".into(),
         cc: cc.into(),
         scheduler: "minrtt".into(),
@@ -90,6 +92,7 @@ pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) ->
         initial_path: None,
         pm_options: OptionMap::new(),
         size_known: true,
+        bin_ns: BIN,
         script: vec![],
     }
 }
@@ -134,6 +137,8 @@ pub fn mbps_between(outcome: &Outcome, from: Nanos, to: Nanos) -> f64 {
 /// A saturated connection for a simulation of several, on the given paths only.
 pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> ConnectionOptions {
     ConnectionOptions {
+        protocol: Protocol::Mptcp,
+        family: Family::Ipv4,
         controller: Controller::new(cc).expect("known congestion control"),
         scheduler: scheduler::Policy::new("minrtt").expect("known scheduler"),
         opportunistic: false,
@@ -148,6 +153,7 @@ pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> Conn
         receive_buffer: 32 * MIB,
         mss: MSS,
         initial_path,
+        bin: BIN,
         start,
         script: vec![],
     }

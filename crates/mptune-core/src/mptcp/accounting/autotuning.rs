@@ -83,6 +83,11 @@ impl SendTuning {
         Self { limit, whole_is_limited: false, subflows: Vec::new() }
     }
 
+    /// Of a plain TCP: the only buffer there is, which is limited (`tcp_sndbuf_expand`).
+    pub fn of_tcp(limit: Bytes) -> Self {
+        Self { whole_is_limited: true, ..Self::linux(limit) }
+    }
+
     /// As the kernels v0.9x do it (`mptcp_update_sndbuf`): the sum is limited.
     pub fn v0_9x(limit: Bytes) -> Self {
         Self { whole_is_limited: true, ..Self::linux(limit) }

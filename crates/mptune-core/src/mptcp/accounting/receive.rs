@@ -57,10 +57,15 @@ impl ReceiveBuffer {
         let (bytes, full) = (options.receive_buffer, options.full_segment());
         match options.accounting {
             Accounting::Payload => Self::Payload(PayloadWindow::new(options)),
-            Accounting::Linux => Self::Linux(Box::new(match options.buffer_mode {
-                BufferMode::Fixed => ReceiveMemory::new(bytes, full),
-                BufferMode::Auto => ReceiveMemory::growing(bytes, full),
-            })),
+            Accounting::Linux => {
+                let of = match (options.buffer_mode, options.is_tcp()) {
+                    (BufferMode::Fixed, false) => ReceiveMemory::new,
+                    (BufferMode::Fixed, true) => ReceiveMemory::of_tcp,
+                    (BufferMode::Auto, false) => ReceiveMemory::growing,
+                    (BufferMode::Auto, true) => ReceiveMemory::growing_of_tcp,
+                };
+                Self::Linux(Box::new(of(bytes, full)))
+            }
         }
     }
 
@@ -103,6 +108,7 @@ impl ReceiveBuffer {
             Self::Payload(window) => next.saturating_add(window.segments),
             Self::Linux(memory) => {
                 own.compression.on_acknowledged();
+                memory.charge_queue(receiver.holding());
                 if memory.is_half_full() {
                     receiver.be_slow();
                 }

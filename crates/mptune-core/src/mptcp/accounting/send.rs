@@ -17,6 +17,7 @@ fn tuning(options: &ConnectionOptions) -> Option<Box<SendTuning>> {
     (options.buffer_mode == BufferMode::Auto).then(|| {
         Box::new(match options.accounting {
             Accounting::Payload => SendTuning::v0_9x(limit),
+            Accounting::Linux if options.is_tcp() => SendTuning::of_tcp(limit),
             Accounting::Linux => SendTuning::linux(limit),
         })
     })
@@ -68,10 +69,14 @@ impl SendBuffer {
             Accounting::Payload => buffer.count_payload(options),
             Accounting::Linux => {
                 let (send, total) = (options.send_buffer, options.workload.bytes());
-                let memory = match &buffer.tuning {
-                    None => SendMemory::new(send, full, total, receiver.edge()),
-                    Some(grows) => SendMemory::with(grows.whole(), full, total, receiver.edge()),
-                };
+                let (size, of): (Bytes, fn(Bytes, u32, Bytes, Bytes) -> SendMemory) =
+                    match (&buffer.tuning, options.is_tcp()) {
+                        (None, false) => (send, SendMemory::new),
+                        (None, true) => (send, SendMemory::of_tcp),
+                        (Some(grows), false) => (grows.whole(), SendMemory::with),
+                        (Some(grows), true) => (grows.whole(), SendMemory::of_tcp_with),
+                    };
+                let memory = of(size, full, total, receiver.edge());
                 buffer.memory = Some(Box::new(memory));
                 buffer.update_window_edge();
             }

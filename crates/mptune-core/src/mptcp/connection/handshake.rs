@@ -3,7 +3,8 @@
 
 use super::Connection;
 use crate::mptcp::io::{Io, Timer};
-use crate::mptcp::packet::{Kind, Packet, SYN_SIZE};
+use crate::mptcp::packet::{Kind, Packet};
+use crate::mptcp::series::Series;
 use crate::mptcp::subflow::{Phase, Subflow};
 use crate::network::{forward, reverse};
 use crate::pathmanager::{PathId, Report, Role, SubflowId};
@@ -19,7 +20,8 @@ impl Connection {
         let timers = [Timer::Subflow(id), Timer::DelayedAck(id)];
         let timers = timers.map(|timer| io.add_timer(self.number, timer));
         let sender = Sender::new(self.controller.clone());
-        let mut subflow = Subflow::new(path, flow, sender, self.start, timers);
+        let series = Series::new(self.start, self.bin);
+        let mut subflow = Subflow::new(path, flow, sender, series, timers);
         subflow.role = role;
         self.subflows.push(subflow);
         self.sender.add_subflow();
@@ -32,13 +34,13 @@ impl Connection {
         subflow.note_asked(io.now);
         io.queue.set(subflow.timer, subflow.deadline(io.now));
         let packet = Packet { flow: subflow.flow, kind, ..Packet::default() };
-        io.send(forward(subflow.path), SYN_SIZE, packet);
+        io.send(forward(subflow.path), self.syn_size, packet);
     }
 
     pub(super) fn answer(&mut self, io: &mut Io<'_>, id: SubflowId, kind: Kind) {
         let subflow = &self.subflows[id];
         let packet = Packet { flow: subflow.flow, kind, ..Packet::default() };
-        io.send(reverse(subflow.path), SYN_SIZE, packet);
+        io.send(reverse(subflow.path), self.syn_size, packet);
     }
 
     pub(super) fn on_syn_ack(&mut self, io: &mut Io<'_>, id: SubflowId) {

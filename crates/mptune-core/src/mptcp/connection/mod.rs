@@ -41,10 +41,16 @@ pub struct Connection {
     controller: Controller,
     driver: Driver,
     start: Nanos,
+    /// Width of the bins of every series.
+    bin: Nanos,
     initial_path: PathId,
     script: VecDeque<ScriptedAction>,
     script_timer: Source,
     fully_established: bool,
+    /// It is plain TCP.
+    is_tcp: bool,
+    /// Bytes of a packet of a handshake.
+    syn_size: u32,
 }
 
 impl Connection {
@@ -54,6 +60,7 @@ impl Connection {
         io.queue.set(script_timer, options.start);
         let receiver = DataReceiver::new(&options);
         let sender = DataSender::new(number, &options, receiver.buffer(), io);
+        let (is_tcp, syn_size) = (options.is_tcp(), options.syn_size());
         let (paths, size) = (io.paths, options.size);
         let assignment =
             Assignment::with_policy(options.path_manager, paths, size, io.lsrr_honoured);
@@ -67,10 +74,13 @@ impl Connection {
             controller: options.controller,
             driver: Driver::new(assignment, Stack::SIMULATED, options.initial_path),
             start: options.start,
+            bin: options.bin,
             initial_path: options.initial_path,
             script: script.into(),
             script_timer,
             fully_established: false,
+            is_tcp,
+            syn_size,
         }
     }
 
@@ -93,6 +103,11 @@ impl Connection {
     /// Segments resent on another subflow, or by the connection.
     pub fn reinjected(&self) -> u64 {
         self.sender.reinjected()
+    }
+
+    /// Payload bytes of these segments.
+    pub fn reinjected_bytes(&self) -> Bytes {
+        self.sender.reinjected_bytes()
     }
 
     /// Most payload bytes that waited in the receive buffer for an earlier segment; counted in full

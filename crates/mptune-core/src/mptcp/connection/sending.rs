@@ -77,11 +77,14 @@ impl Connection {
     }
 
     /// A subflow timed out: what it carries may be lost for long, so other subflows carry it as well.
+    /// Plain TCP has no others, and continues by itself.
     fn on_timeout(&mut self, io: &mut Io<'_>, id: SubflowId) {
         let subflow = &mut self.subflows[id];
         if !subflow.failing {
             subflow.failing = true;
-            self.sender.reinject_undelivered(subflow);
+            if !self.is_tcp {
+                self.sender.reinject_undelivered(subflow);
+            }
             self.update_roles(io.now);
         }
         let consecutive = self.subflows[id].sender.consecutive_timeouts();

@@ -49,7 +49,7 @@ impl DataReceiver {
         packet: &Packet,
         sent: &SendBuffer,
     ) -> Option<Reply> {
-        let Self { reassembly, buffer: ReceiveBuffer::Linux(memory), delivered } = self else {
+        let Self { reassembly, buffer: ReceiveBuffer::Linux(memory), delivered, .. } = self else {
             return None;
         };
         let rtt = subflow.min_rtt();

@@ -15,9 +15,9 @@ pub struct Delivered {
 }
 
 impl Delivered {
-    /// Nothing delivered yet, since `start`.
-    pub(super) fn new(start: Nanos) -> Self {
-        Self { series: Series::new(start), progress_at: start, completed_at: None }
+    /// Nothing delivered yet, since `start`; bins have this width.
+    pub(super) fn new(start: Nanos, bin: Nanos) -> Self {
+        Self { series: Series::new(start, bin), progress_at: start, completed_at: None }
     }
 
     /// More was delivered; `all` if nothing comes after it.

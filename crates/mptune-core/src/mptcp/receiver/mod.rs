@@ -13,7 +13,7 @@ use super::accounting::memory::SubflowMemory;
 use super::accounting::{ReceiveBuffer, SendBuffer};
 use super::io::Io;
 use super::options::ConnectionOptions;
-use super::packet::{Kind, Packet, ack_size};
+use super::packet::{Kind, Packet, sack_size};
 use super::reassembly::Reassembly;
 use super::subflow::{Phase, Subflow};
 use crate::network::reverse;
@@ -28,6 +28,8 @@ pub struct DataReceiver {
     reassembly: Reassembly,
     buffer: ReceiveBuffer,
     delivered: Delivered,
+    /// Bytes of a pure ACK without SACK blocks.
+    ack_size: u32,
 }
 
 impl DataReceiver {
@@ -37,7 +39,8 @@ impl DataReceiver {
         Self {
             reassembly: Reassembly::new(buffer.segments()),
             buffer,
-            delivered: Delivered::new(options.start),
+            delivered: Delivered::new(options.start, options.bin),
+            ack_size: options.ack_size(),
         }
     }
 
@@ -123,7 +126,7 @@ impl DataReceiver {
             ecn_signal: ack.ecn_echo,
             ..Packet::default()
         };
-        io.send(reverse(subflow.path), ack_size(&ack.sack), packet);
+        io.send(reverse(subflow.path), self.ack_size + sack_size(&ack.sack), packet);
     }
 }
 

@@ -38,6 +38,7 @@ pub struct DataSender {
     /// Segments to resend on another subflow, and how many were resent, there or by the connection.
     reinjections: VecDeque<Seq>,
     reinjected: u64,
+    reinjected_bytes: Bytes,
     scheduling: Scheduling,
     /// Segments that fit the send queue of a subflow, unless its buffer grows.
     queue_limit: Seq,
@@ -64,7 +65,7 @@ impl DataSender {
         receiver: &ReceiveBuffer,
         io: &mut Io<'_>,
     ) -> Self {
-        let cut = options.scheduler.style() == Style::Push;
+        let cut = options.scheduler.style() == Style::Push && !options.is_tcp();
         let buffer = SendBuffer::new(options, receiver, cut);
         let queue_limit = buffer.subflow_segments();
         let grows = buffer.grows();
@@ -74,6 +75,7 @@ impl DataSender {
             carried_by: Ring::new(),
             reinjections: VecDeque::new(),
             reinjected: 0,
+            reinjected_bytes: 0,
             scheduling: Scheduling::new(options.scheduler.clone(), whole_window),
             queue_limit,
             notify_at: Seq::MAX,
@@ -102,6 +104,11 @@ impl DataSender {
     /// Segments resent on another subflow, or by the connection.
     pub fn reinjected(&self) -> u64 {
         self.reinjected
+    }
+
+    /// Payload bytes of these segments.
+    pub fn reinjected_bytes(&self) -> Bytes {
+        self.reinjected_bytes
     }
 
     /// How long the shared buffers kept a subflow with room from sending, until `now`.

@@ -7,7 +7,7 @@ use crate::mptcp::scheduler::Style;
 use crate::mptcp::subflow::Subflow;
 use crate::network::forward;
 use crate::pathmanager::SubflowId;
-use crate::units::{Nanos, Seq};
+use crate::units::{Bytes, Nanos, Seq};
 
 impl DataSender {
     /// What the subflow's loss recovery retransmits.
@@ -79,6 +79,7 @@ impl DataSender {
     ) {
         *self.carried_by.at_mut(data) |= 1 << id;
         self.reinjected += 1;
+        self.reinjected_bytes += Bytes::from(self.buffer.payload_of(data));
         subflows[id].counted.reinjected += 1;
         self.buffer.share_window(data, &mut subflows[id].send_window);
         self.assign(io, subflows, id, data);

@@ -4,6 +4,10 @@
 //! The connection is charged for its out-of-order queue (Linux `net/mptcp/protocol.c`,
 //! `mptcp_data_queue_ofo`), and briefly for what the application has not read yet. Packets are not
 //! merged in the queues: TUN's linear buffers cannot be (`skb_try_coalesce`).
+//!
+//! Plain TCP has one socket: its own out-of-order queue is charged to the memory from which the window is
+//! derived (Linux `net/ipv4/tcp_input.c`, `tcp_data_queue_ofo`; `include/net/tcp.h`, `tcp_space`). A
+//! missing segment always finds memory there: the queue is pruned for it (`tcp_prune_queue`).
 
 use super::charge::{DSS_SIZE, truesize};
 use super::send::doubled;
@@ -41,6 +45,11 @@ pub struct ReceiveMemory {
     /// Window scale (RFC 7323).
     shift: u32,
     full: Bytes,
+    /// The announced MSS minus timestamps (Linux `advmss`).
+    segment: Bytes,
+    /// It is the memory of a plain TCP, and that of TCP's out-of-order queue.
+    is_tcp: bool,
+    queued: Bytes,
     /// Memory of the out-of-order queue.
     held: Bytes,
     /// Memory of what is in order and not yet read.
@@ -61,21 +70,47 @@ pub struct ReceiveMemory {
 impl ReceiveMemory {
     /// For this value of `SO_RCVBUF`; full segments have `full` bytes of payload.
     pub fn new(buffer: Bytes, full: u32) -> Self {
+        Self::with_segment(buffer, full, full + DSS_SIZE, false)
+    }
+
+    /// The same of a plain TCP.
+    pub fn of_tcp(buffer: Bytes, full: u32) -> Self {
+        Self::with_segment(buffer, full, full, true)
+    }
+
+    fn with_segment(buffer: Bytes, full: u32, segment: u32, is_tcp: bool) -> Self {
         let limit = doubled(buffer).max(SMALLEST_BUFFER);
         // From half the memory.
-        Self::with(limit, limit, shift_for(limit / 2), Bytes::from(full))
+        Self::with(limit, limit, shift_for(limit / 2), (full, segment), is_tcp)
     }
 
     /// One that grows up to this value of `net.ipv4.tcp_rmem[2]`.
     pub fn growing(most: Bytes, full: u32) -> Self {
+        Self::growing_with_segment(most, full, full + DSS_SIZE, false)
+    }
+
+    /// The same of a plain TCP (Linux `net/ipv4/tcp_input.c`, `tcp_rcvbuf_grow`).
+    pub fn growing_of_tcp(most: Bytes, full: u32) -> Self {
+        Self::growing_with_segment(most, full, full, true)
+    }
+
+    fn growing_with_segment(most: Bytes, full: u32, segment: u32, is_tcp: bool) -> Self {
         let most = most.min(i32::MAX as Bytes).max(SMALLEST_BUFFER);
         let shift = shift_for(most.max(LARGEST_DEFAULT));
-        let mut memory = Self::with(most.min(FIRST_RECEIVE), most, shift, Bytes::from(full));
-        memory.tuning = Some(ReceiveTuning::linux(memory.segment()));
+        let first = most.min(FIRST_RECEIVE);
+        let mut memory = Self::with(first, most, shift, (full, segment), is_tcp);
+        memory.tuning = Some(ReceiveTuning::linux(memory.segment));
         memory
     }
 
-    fn with(limit: Bytes, most: Bytes, shift: u32, full: Bytes) -> Self {
+    fn with(
+        limit: Bytes,
+        most: Bytes,
+        shift: u32,
+        (full, segment): (u32, u32),
+        is_tcp: bool,
+    ) -> Self {
+        let full = Bytes::from(full);
         let mut memory = Self {
             first: limit,
             limit,
@@ -84,6 +119,9 @@ impl ReceiveMemory {
             ratio: DEFAULT_RATIO,
             shift,
             full,
+            segment: Bytes::from(segment),
+            is_tcp,
+            queued: 0,
             held: 0,
             unread: 0,
             read_at: 0,
@@ -102,7 +140,7 @@ impl ReceiveMemory {
     /// The largest window that a subflow may offer at first (Linux `tcp_init_buffer_space`): half the
     /// memory minus a segment.
     fn first_window(&self) -> Bytes {
-        let (half, segment) = (self.first / 2, self.segment());
+        let (half, segment) = (self.first / 2, self.segment);
         if half > 2 * segment { (half - segment).max(2 * segment) } else { half }
     }
 
@@ -117,9 +155,13 @@ impl ReceiveMemory {
         subflow.largest.unwrap_or_else(|| self.first_window())
     }
 
-    /// The announced MSS minus timestamps (Linux `advmss`).
-    fn segment(&self) -> Bytes {
-        self.full + Bytes::from(DSS_SIZE)
+    /// So many full segments are in the out-of-order queue of the only TCP; for MPTCP, each subflow's queue
+    /// is charged to its own socket, which does not determine the window.
+    #[inline]
+    pub fn charge_queue(&mut self, holding: u32) {
+        if self.is_tcp {
+            self.queued = Bytes::from(holding) * Bytes::from(truesize(self.full as u32));
+        }
     }
 
     /// A new segment arrived on a subflow: returns whether the largest window that it may offer grew, by
@@ -135,13 +177,13 @@ impl ReceiveMemory {
         if before >= largest || payload < SMALL || !fits {
             return false;
         }
-        subflow.largest = Some(largest.min(before + 2 * self.segment()));
+        subflow.largest = Some(largest.min(before + 2 * self.segment));
         true
     }
 
     /// Less than half of the memory is free: acknowledgements are delayed (Linux `__tcp_select_window`).
     pub fn is_half_full(&self) -> bool {
-        let free = self.limit.saturating_sub(self.held);
+        let free = self.limit.saturating_sub(self.held + self.queued);
         payload_in(free, self.ratio) < payload_in(self.limit, self.ratio) / 2
     }
 
@@ -275,7 +317,8 @@ impl ReceiveMemory {
     /// sixteenth is offered.
     fn free_window(&self, unread: Bytes, largest: Bytes) -> Bytes {
         let whole = payload_in(self.limit, self.ratio);
-        let mut free = payload_in(self.limit.saturating_sub(self.held + unread), self.ratio);
+        let charged = self.held + self.queued + unread;
+        let mut free = payload_in(self.limit.saturating_sub(charged), self.ratio);
         if free < whole / 2 {
             free = free >> self.shift << self.shift;
             if free < whole / 16 || free < self.full.min(whole) {
@@ -466,6 +509,20 @@ mod tests {
     #[test]
     fn a_small_limit_is_what_a_connection_begins_with() {
         assert_eq!(ReceiveMemory::growing(65_536, 1424).limit(), 65_536);
+    }
+
+    #[test]
+    fn the_queue_of_a_plain_tcp_takes_from_its_window() {
+        // 800 segments take 1.8 of 2 MiB; the SYN's window of 64 KiB, which cannot shrink, is less than the rest.
+        let offered = |mut memory: ReceiveMemory, holding| {
+            memory.charge_queue(holding);
+            memory.offer(0, &mut SubflowMemory::default())
+        };
+        let [empty, full] = [0, 800].map(|n| offered(ReceiveMemory::of_tcp(1024 * KIB, 1448), n));
+        let free = (2048 * KIB - 800 * 2304) / 2;
+        assert!(full < empty && Bytes::from(full) <= free + 64, "{full} of {free}, {empty}");
+        let [empty, full] = [0, 800].map(|n| offered(ReceiveMemory::new(1024 * KIB, 1424), n));
+        assert_eq!(full, empty, "under MPTCP it is the subflow's");
     }
 
     #[test]

@@ -23,6 +23,16 @@ pub(super) fn doubled(value: Bytes) -> Bytes {
     value.saturating_mul(2).min(i32::MAX as Bytes)
 }
 
+/// Full segments in a send queue of this much memory, at least one.
+fn packets_in(memory: Bytes, full: u32) -> Bytes {
+    (memory / Bytes::from(full + OVERHEAD)).max(1)
+}
+
+/// Their payload.
+fn payload_of_packets(memory: Bytes, full: u32) -> Bytes {
+    packets_in(memory, full) * Bytes::from(full)
+}
+
 /// Where a segment begins in the data sequence space, and how long it is.
 #[derive(Debug, Clone, Copy, Default)]
 struct Extent {
@@ -34,8 +44,12 @@ struct Extent {
 #[derive(Debug)]
 pub struct SendMemory {
     full: u32,
-    /// `sk_sndbuf`.
+    /// `sk_sndbuf`; of plain TCP, the payload that fits it.
     limit: Bytes,
+    /// What a full segment takes of the limit in a subflow's send queue.
+    cost: u32,
+    /// Bytes of a fragment; none for plain TCP, which fills packets one after another.
+    fragment: Option<Bytes>,
     /// Bytes of the whole transfer.
     total: Bytes,
     /// DATA_ACKed; handed to subflows; written by the application; the right edge of the receiver's
@@ -56,14 +70,48 @@ impl SendMemory {
 
     /// The same, for a value of `sk_sndbuf` that may change.
     pub fn with(limit: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
-        let mut memory =
-            Self { full, limit, total, una: 0, next: 0, written: 0, edge, segments: Ring::new() };
+        Self::filled(full, limit, full + OVERHEAD, Some(FRAGMENT), total, edge)
+    }
+
+    /// The same of a plain TCP: there is one send queue, and the packets in it take the memory (Linux
+    /// `net/ipv4/tcp.c`, `tcp_sendmsg_locked`; `include/net/sock.h`, `sk_stream_memory_free`).
+    pub fn of_tcp(buffer: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
+        Self::of_tcp_with(doubled(buffer).max(SMALLEST_BUFFER), full, total, edge)
+    }
+
+    /// The same of a plain TCP, for a value of `sk_sndbuf` that may change.
+    pub fn of_tcp_with(limit: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
+        Self::filled(full, payload_of_packets(limit, full), full, None, total, edge)
+    }
+
+    fn filled(
+        full: u32,
+        limit: Bytes,
+        cost: u32,
+        fragment: Option<Bytes>,
+        total: Bytes,
+        edge: Bytes,
+    ) -> Self {
+        let mut memory = Self {
+            full,
+            limit,
+            cost,
+            fragment,
+            total,
+            una: 0,
+            next: 0,
+            written: 0,
+            edge,
+            segments: Ring::new(),
+        };
         memory.write();
         memory
     }
 
-    /// The buffer grew.
+    /// The buffer grew to this value of `sk_sndbuf`.
     pub fn set_limit(&mut self, limit: Bytes) {
+        let is_tcp = self.fragment.is_none();
+        let limit = if is_tcp { payload_of_packets(limit, self.full) } else { limit };
         self.limit = self.limit.max(limit);
     }
 
@@ -81,8 +129,9 @@ impl SendMemory {
     /// The application writes until the buffer is full, to the end of a fragment (Linux
     /// `mptcp_sendmsg`).
     pub fn write(&mut self) {
-        let fragments = (self.una + self.limit).div_ceil(FRAGMENT);
-        self.written = self.written.max(fragments * FRAGMENT).min(self.total);
+        let full = self.una + self.limit;
+        let until = self.fragment.map_or(full, |size| full.div_ceil(size) * size);
+        self.written = self.written.max(until).min(self.total);
     }
 
     /// Payload bytes of a full segment.
@@ -93,12 +142,12 @@ impl SendMemory {
 
     /// Segments that fit the send buffer of one subflow, which has the size of the connection's.
     pub fn subflow_segments(&self) -> Seq {
-        self.segments_in(self.limit)
+        (self.limit / Bytes::from(self.cost)).max(1) as Seq
     }
 
-    /// Segments that fit the send buffer of a subflow with this size.
+    /// Segments that fit the send buffer of a subflow with this value of `sk_sndbuf`.
     pub fn segments_in(&self, buffer: Bytes) -> Seq {
-        (buffer / Bytes::from(self.full + OVERHEAD)).max(1) as Seq
+        packets_in(buffer, self.full) as Seq
     }
 
     /// Payload bytes handed to subflows so far.
@@ -139,12 +188,12 @@ impl SendMemory {
     /// Bytes up to the end of the fragment.
     #[inline]
     fn fragment_left(&self) -> Bytes {
-        FRAGMENT - self.next % FRAGMENT
+        self.fragment.map_or(Bytes::MAX, |size| size - self.next % size)
     }
 
     /// The next segment is the first of a fragment.
     pub fn begins_fragment(&self) -> bool {
-        self.next % FRAGMENT == 0
+        self.fragment.is_none_or(|size| self.next % size == 0)
     }
 
     /// The next segment is handed to a subflow, as long as the window and the fragment allow.
@@ -262,6 +311,15 @@ mod tests {
         assert!(third_is_free(acked));
         sender.write();
         assert!(sender.segments(true) > 0 && !sender.wakes_application());
+    }
+
+    #[test]
+    fn plain_tcp_fills_its_buffer_with_packets_and_knows_no_fragments() {
+        // 200,000 bytes hold 141 packets of 1000 bytes of payload with 416 more of memory.
+        let mut sender = SendMemory::of_tcp(100_000, 1000, Bytes::MAX, Bytes::MAX);
+        assert_eq!((sender.segments(false), sender.subflow_segments()), (141, 141));
+        (0..141).for_each(|_| sender.take());
+        assert!((0..141).all(|data| sender.length(data) == 1000));
     }
 
     #[test]

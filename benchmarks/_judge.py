@@ -1,0 +1,268 @@
+"""What a recommendation is worth: fresh measurements of it, of its plain rivals, and of its surroundings.
+
+Not a benchmark; the figures of one network for `regret.py`. Trials of one purpose share their seeds, so
+ratios are between runs with the same luck.
+"""
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from _search import Bench, Found, Known, buffer_grid, subset
+from mptune import path_managers
+from mptune.campaign.optimise import Result
+from mptune.measuring.planning import Configuration
+from mptune.measuring.records import Record
+from mptune.testbeds import Trial
+from mptune.topology import Interface, Path, Topology
+from mptune.units import MIB
+
+#: Parts of a gap of the grid in which the true optimum lies.
+WITHIN = 5
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+#: Buffers of up to twice the recommended one, as multiples of it.
+UP_TO_TWICE = (1.25, 1.5, 1.75, 2.0)
+
+#: By how much rates, RTTs and losses may be off.
+OFF = 0.2
+
+#: Seeds of each surrounding of a recommendation.
+NEAR_RUNS = 3
+
+#: Candidates of the sweep, of either kind, with which the true optimum of the sweep is determined.
+TRUE_CANDIDATES = 4
+
+
+class Robustness(msgspec.Struct, frozen=True, kw_only=True):
+    """Worst throughput around a recommendation, as shares.
+
+    Attributes
+    ----------
+    doubled, larger : of its own throughput with the recommended buffer: with buffers of up to twice that,
+        and of up to the largest measured.
+    off : of the best finalist's, with the same buffers, where rates, RTTs or losses are off by a fifth.
+    """
+
+    doubled: float
+    larger: float
+    off: dict[str, float]
+
+
+class Coverage(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the 95 % intervals of an answer hold the optimum that many more runs give.
+
+    Attributes
+    ----------
+    obs_mib, otp_mbps : that optimum, by the smallest buffer of all candidates.
+    obs, otp : whether the intervals hold it.
+    fresh : whether the throughput's interval holds the recommended configuration's mean.
+    """
+
+    obs_mib: float
+    otp_mbps: float
+    obs: bool
+    otp: bool
+    fresh: bool
+
+
+def rivals(bench: Bench, recommended: Configuration) -> dict[str, list[Configuration]]:
+    """What a host would have without an optimiser, with the same buffer.
+
+    Cubic over everything; each path alone, with Cubic and with the recommended congestion control; and plain
+    TCP over each path, where the simulator has it.
+    """
+    size, ccs = recommended.buffer_bytes, dict.fromkeys(("cubic", recommended.cc))
+    labels = [path.label for path in bench.topology.paths]
+    alone = list(itertools.product(labels, ccs))
+    found = {
+        "fullmesh/cubic": [Configuration(pm="fullmesh", cc="cubic", buffer_bytes=size, stack=bench.stack)],
+        "best single path": [subset(bench.topology, (one,), cc, size, bench.stack) for one, cc in alone],
+    }
+    known = set(Trial.__struct_fields__) & set(Configuration.__struct_fields__)
+    if "protocol" in known:
+        tcp: dict[str, Any] = {"protocol": "tcp", "pm": "default", "stack": bench.stack}
+        found["best plain TCP"] = [
+            Configuration(cc=cc, buffer_bytes=size, initial_path=one, **tcp) for one, cc in alone
+        ]
+    return found
+
+
+def measured_rivals(bench: Bench, recommended: Configuration) -> dict[str, Found]:
+    """The best of each kind of rival, by fresh seeds."""
+    kinds = rivals(bench, recommended)
+    every = [one for ones in kinds.values() for one in ones]
+    found = iter(bench.measure(every, "fresh", bench.plan.fresh_runs))
+    return {
+        kind: max(itertools.islice(found, len(ones)), key=lambda one: one.mbps)
+        for kind, ones in kinds.items()
+    }
+
+
+def robustness(bench: Bench, recommended: Configuration, known: Known) -> Robustness:
+    """Throughput with larger buffers, and over networks that differ from the measured one."""
+    own = recommended.buffer_bytes
+    twice = [own, *(round(own * factor) for factor in UP_TO_TWICE)]
+    larger = [size for size in buffer_grid(bench.topology, bench.plan.sizes) if size > 2 * own]
+    sized = [msgspec.structs.replace(recommended, buffer_bytes=size) for size in (*twice, *larger)]
+    mbps = [one.mbps for one in bench.measure(sized, "near", NEAR_RUNS)]
+    others = [one.configuration for one in known.finalists]
+    off = {}
+    for name, topology in perturbed(bench.topology):
+        found = bench.measure([recommended, *others], "near", NEAR_RUNS, topology=topology)
+        off[name] = _ratio(found[0].mbps, max(one.mbps for one in found))
+    return Robustness(
+        doubled=_ratio(min(mbps[: len(twice)]), mbps[0]), larger=_ratio(min(mbps), mbps[0]), off=off
+    )
+
+
+def perturbed(topology: Topology) -> Iterator[tuple[str, Topology]]:
+    """The network with all rates, RTTs or losses a fifth lower or higher; queues and effects stay."""
+    for sign, factor in (("-", 1 - OFF), ("+", 1 + OFF)):
+
+        def scaled(value: int, factor: float = factor) -> int:
+            return round(value * factor)
+
+        yield f"rates {sign}20 %", _changed(topology, scaled, ("up_bps", "down_bps"), ("rate_bps",))
+        yield (
+            f"RTTs {sign}20 %",
+            _changed(topology, scaled, ("delay_ns",), ("forward_ns", "reverse_ns")),
+        )
+        if any(path.loss_ppb for path in topology.paths):
+            yield f"losses {sign}20 %", _changed(topology, scaled, ("loss_ppb",), ("loss_ppb",))
+
+
+def _changed(
+    topology: Topology, scaled: Callable[[int], int], access: Sequence[str], core: Sequence[str]
+) -> Topology:
+    """The topology with some fields of its access links and cores scaled."""
+
+    def changed(one: _T, names: Sequence[str]) -> _T:
+        values = {name: getattr(one, name) for name in names}
+        new = {name: scaled(value) for name, value in values.items() if value is not None}
+        return msgspec.structs.replace(one, **new)
+
+    def interfaces(ones: Sequence[Interface]) -> tuple[Interface, ...]:
+        return tuple(changed(one, access) for one in ones)
+
+    sender, receiver = (
+        msgspec.structs.replace(site, interfaces=interfaces(site.interfaces))
+        for site in (topology.sender, topology.receiver)
+    )
+
+    def path(one: Path) -> Path:
+        return msgspec.structs.replace(
+            one,
+            local=sender.interfaces[one.local_index],
+            remote=receiver.interfaces[one.remote_index],
+            core=changed(one.core, core),
+        )
+
+    paths = tuple(path(one) for one in topology.paths)
+    return msgspec.structs.replace(topology, sender=sender, receiver=receiver, paths=paths)
+
+
+def coverage(bench: Bench, result: Result, mbps: float) -> Coverage | None:
+    """Hold the intervals of a result against an optimum from many more runs; None without intervals.
+
+    The candidates are those of the sweep that matter: the fastest, and those that reached the target with the
+    least buffer.
+
+    Parameters
+    ----------
+    mbps : mean of the recommended configuration by fresh seeds.
+    """
+    uncertainty = result.decision.uncertainty
+    if uncertainty is None:
+        return None
+    sacrifice, grid = result.decision.options.sacrifice, [round(one * MIB) for one in result.decision.buffers]
+    candidates = _candidates(bench, result.records, sacrifice)
+    sized = [msgspec.structs.replace(one, buffer_bytes=size) for one in candidates for size in grid]
+    found = bench.measure(sized, "truth", bench.plan.fresh_runs)
+    curves = [found[i : i + len(grid)] for i in range(0, len(found), len(grid))]
+    target = (1 - sacrifice) * max(one.mbps for one in found)
+    size, otp = _smallest(bench, curves, target)
+
+    def holds(interval: tuple[float, float], value: float) -> bool:
+        return interval[0] <= value <= interval[1]
+
+    return Coverage(
+        obs_mib=size / MIB,
+        otp_mbps=otp,
+        obs=holds(uncertainty.obs_mib, size / MIB),
+        otp=holds(uncertainty.otp_mbps, otp),
+        fresh=holds(uncertainty.otp_mbps, mbps),
+    )
+
+
+def _smallest(bench: Bench, curves: Sequence[Sequence[Found]], target: float) -> tuple[float, float]:
+    """Smallest buffer (bytes) at which any curve reaches the target, and the throughput there.
+
+    Between two sizes of the grid a curve may have a knee: the gap in which it crosses is measured in between.
+    """
+    size, _ = min(_crossing(curve, target) for curve in curves)
+    refined = []
+    for curve in curves:
+        gap = next((pair for pair in itertools.pairwise(curve) if pair[1].mbps >= target), None)
+        if curve[0].mbps < target and gap is not None and gap[0].configuration.buffer_bytes < size:
+            below, above = gap
+            low, high = below.configuration.buffer_bytes, above.configuration.buffer_bytes
+            inside = [round(low * (high / low) ** (number / WITHIN)) for number in range(1, WITHIN)]
+            sized = [msgspec.structs.replace(below.configuration, buffer_bytes=one) for one in inside]
+            curve = [below, *bench.measure(sized, "truth", bench.plan.fresh_runs), above]
+        refined.append(curve)
+    return min(_crossing(curve, target) for curve in refined)
+
+
+def _crossing(curve: Sequence[Found], target: float) -> tuple[float, float]:
+    """Smallest buffer (bytes) at which a curve reaches the target, interpolated; its throughput there."""
+    if curve[0].mbps >= target:
+        return curve[0].configuration.buffer_bytes, curve[0].mbps
+    for below, above in itertools.pairwise(curve):
+        if above.mbps >= target:
+            low, high = below.configuration.buffer_bytes, above.configuration.buffer_bytes
+            return low + (high - low) * (target - below.mbps) / (above.mbps - below.mbps), target
+    return math.inf, 0.0
+
+
+def _candidates(bench: Bench, records: Sequence[Record], sacrifice: float) -> list[Configuration]:
+    """Configurations of a sweep without their buffers, from the settings of its trials; those that matter."""
+    values: dict[str, dict[int, list[float]]] = {}
+    made: dict[str, Configuration] = {}
+    for one in records:
+        if one.purpose == "sweep":
+            fields = _fields(one)
+            key = json.dumps(fields, sort_keys=True)
+            made.setdefault(key, Configuration(buffer_bytes=0, stack=bench.stack, **fields))
+            values.setdefault(key, {}).setdefault(one.buffer_bytes, []).append(one.throughput_mbps or 0.0)
+    means = {
+        key: {size: math.fsum(mbps) / len(mbps) for size, mbps in sizes.items()}
+        for key, sizes in values.items()
+    }
+    target = (1 - sacrifice) * max(max(sizes.values()) for sizes in means.values())
+
+    def least(key: str) -> float:
+        return min((size for size, mbps in means[key].items() if mbps >= target), default=math.inf)
+
+    fastest = sorted(means, key=lambda key: -max(means[key].values()))[:TRUE_CANDIDATES]
+    smallest = sorted(means, key=least)[:TRUE_CANDIDATES]
+    return [made[key] for key in dict.fromkeys((*fastest, *smallest))]
+
+
+def _fields(one: Record) -> dict[str, Any]:
+    """Fields of a configuration in a record, whatever fields configurations have."""
+    names = set(Configuration.__struct_fields__)
+    own = {option.name for option in path_managers.options().get(one.pm, ())}
+    fields: dict[str, Any] = {"pm": one.pm, "cc": one.cc}
+    fields |= {name: value for name, value in one.settings.items() if name in names}
+    fields["pm_options"] = {name: value for name, value in one.settings.items() if name in own}
+    return fields
+
+
+def _ratio(one: float, other: float) -> float:
+    return one / other if other else 1.0

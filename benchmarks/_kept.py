@@ -1,0 +1,56 @@
+"""Trials of a benchmark that are kept, so that an interrupted one continues.
+
+Not a benchmark. They belong to one build of the simulator: another one starts anew.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from _measure import RESULTS, machine
+from mptune import _core
+from mptune.measuring.records import PlannedTrial, Record
+from mptune.measuring.runner import Memory
+from mptune.store import Campaign, create, open_store
+from mptune.testbeds import Observation
+
+
+class WithoutSeries(NamedTuple):
+    """A store that keeps no time series, which nothing here looks at: there are very many trials."""
+
+    store: Memory
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def finish(
+        self,
+        key: bytes,
+        planned: PlannedTrial,
+        observation: Observation,
+        record: Record,
+        *,
+        testbed: str,
+        started: float,
+    ) -> None:
+        """Store a finished trial without its series."""
+        subflows = [msgspec.structs.replace(one, bins=[]) for one in observation.subflows]
+        small = msgspec.structs.replace(observation, bins=[], subflows=subflows)
+        self.store.finish(key, planned, small, record, testbed=testbed, started=started)
+
+
+@contextmanager
+def kept(benchmark: str, name: str, *, fresh: bool) -> Iterator[Memory]:
+    """The trials so far of a part of a benchmark, under target/benchmarks; none at all if `fresh`."""
+    build = blake2b(Path(str(_core.__file__)).read_bytes(), digest_size=6).hexdigest()
+    path = RESULTS / benchmark / build / f"{name}.sqlite"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if fresh:
+        path.unlink(missing_ok=True)
+    about = Campaign(name=name, settings={}, environment=dict(machine()))
+    with open_store(path) if path.exists() else create(path, about) as store:
+        yield WithoutSeries(store)

@@ -1,0 +1,193 @@
+"""The best configuration of a network by exhaustive staged search, to judge an optimiser by.
+
+Not a benchmark. Every subset of the paths (path manager pcdc) x every congestion control x a few buffers, in
+short trials of one seed; the best of these over all buffers with more seeds; the best of those, and the
+smallest buffers that reach the target, with seeds that nothing else used. What is reported comes from the
+last stage alone, so that the luckiest of many is not believed.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from mptune.measuring.planning import Configuration, plan_trials
+from mptune.measuring.progress import Reporter
+from mptune.measuring.runner import TrialRunner
+from mptune.testbeds.stacks import Stack
+from mptune.topology import Topology
+
+#: The congestion controls of the papers, which are also the optimiser's.
+CCS = ("reno", "cubic", "hybla", "scalable", "vegas", "olia")
+
+#: A candidate that misses the target by this much in the short trials may still reach it in long ones.
+LENIENCE = 0.05
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """How thoroughly to search.
+
+    Attributes
+    ----------
+    sizes : number of buffers of the fine grid; every `stride`-th of them, the largest included, is coarse.
+    coarse_s, seconds : duration of a trial in the first stage and in all others.
+    keep : share of the candidates that enters the second stage, but at least `least` of them.
+    dense_runs, fresh_runs : seeds of the second and the last stage.
+    finalists : of either kind (fastest, smallest) in the last stage.
+    sweep_runs, impact_runs : of the optimiser's own trials.
+    """
+
+    sizes: int = 12
+    stride: int = 3
+    coarse_s: int = 8
+    seconds: int = 20
+    keep: float = 0.03
+    least: int = 8
+    dense_runs: int = 3
+    fresh_runs: int = 10
+    finalists: int = 4
+    sweep_runs: int = 5
+    impact_runs: int = 3
+
+
+class Found(NamedTuple):
+    """A configuration and the mean throughput of its trials, Mbit/s."""
+
+    configuration: Configuration
+    mbps: float
+
+    @property
+    def words(self) -> str:
+        """Its subflows and congestion control."""
+        return f"{'+'.join(self.configuration.active or ()) or self.configuration.pm}/{self.configuration.cc}"
+
+
+class Known(NamedTuple):
+    """Outcome of a search: its finalists by falling throughput."""
+
+    finalists: tuple[Found, ...]
+
+    def smallest(self, mbps: float) -> Found | None:
+        """The finalist with the smallest buffer that reaches a throughput; None if none does."""
+        return min(
+            (one for one in self.finalists if one.mbps >= mbps),
+            key=lambda one: one.configuration.buffer_bytes,
+            default=None,
+        )
+
+
+class Bench(NamedTuple):
+    """Where and how configurations of one network are measured."""
+
+    topology: Topology
+    stack: Stack
+    runner: TrialRunner
+    plan: Plan
+    reporter: Reporter
+
+    def measure(
+        self,
+        configurations: Iterable[Configuration],
+        purpose: str,
+        runs: int,
+        *,
+        seconds: int | None = None,
+        topology: Topology | None = None,
+    ) -> list[Found]:
+        """Means over runs with the seeds of a purpose, in order; a failed run counts as no throughput."""
+        ones = list(configurations)
+        planned = plan_trials(
+            topology or self.topology,
+            ones,
+            purpose=purpose,
+            runs=runs,
+            duration_ns=(seconds or self.plan.seconds) * 10**9,
+            base_seed=0,
+        )
+        with self.reporter.phase(f"{self.topology.name}: {purpose}") as progress:
+            records = self.runner.measure(planned, progress=progress)
+        values = [one.throughput_mbps or 0.0 for one in records]
+        return [Found(one, math.fsum(values[i * runs : (i + 1) * runs]) / runs) for i, one in enumerate(ones)]
+
+
+def buffer_grid(topology: Topology, sizes: int) -> tuple[int, ...]:
+    """Buffers in geometric steps, whole KiB, ascending.
+
+    From half of what the fastest path alone holds to four times what all paths hold at the largest RTT:
+    Linux charges its buffers with more than the payload.
+    """
+    up = sum(interface.up_bps for interface in topology.sender.interfaces)
+    down = sum(interface.down_bps for interface in topology.receiver.interfaces)
+    rate = min(up, down, sum(path.rate_bps for path in topology.paths))
+    whole = rate * max(path.base_rtt_ns for path in topology.paths) / 8e9
+    fastest = max(topology.paths, key=lambda path: path.rate_bps).bdp_bytes
+    low = max(32 * 1024.0, min(fastest / 2, whole / 4))
+    high = max(4 * whole, 8 * low)
+    step = (high / low) ** (1 / (sizes - 1))
+    return tuple(math.ceil(low * step**number / 1024) * 1024 for number in range(sizes))
+
+
+def subset(topology: Topology, active: Sequence[str], cc: str, size: int, stack: Stack) -> Configuration:
+    """Some paths carry data, the others are standby."""
+    standby = [path.label for path in topology.paths if path.label not in active]
+    options = {"active": tuple(active)} | ({"standby_order": tuple(standby)} if standby else {})
+    return Configuration(pm="pcdc", cc=cc, buffer_bytes=size, pm_options=options, stack=stack)
+
+
+def search(bench: Bench, sacrifice: float) -> Known:
+    """Search a network; the target of the smallest buffers is the best throughput less the sacrifice."""
+    grid, plan = buffer_grid(bench.topology, bench.plan.sizes), bench.plan
+    chosen = _promising(_coarse(bench, grid), plan, sacrifice)
+    dense = bench.measure(
+        [msgspec.structs.replace(one, buffer_bytes=size) for one in chosen for size in grid],
+        "dense",
+        plan.dense_runs,
+    )
+    target = (1 - sacrifice) * max(one.mbps for one in dense)
+    fastest = sorted(dense, key=lambda one: -one.mbps)
+    enough = (one for one in dense if one.mbps >= target)
+    smallest = sorted(enough, key=lambda one: (one.configuration.buffer_bytes, -one.mbps))
+    finalists = {_key(one): one for one in (*fastest[: plan.finalists], *smallest[: plan.finalists])}
+    fresh = bench.measure((one.configuration for one in finalists.values()), "fresh", plan.fresh_runs)
+    return Known(tuple(sorted(fresh, key=lambda one: -one.mbps)))
+
+
+def _coarse(bench: Bench, grid: Sequence[int]) -> list[list[Found]]:
+    """Every subset with every congestion control, over the coarse buffers."""
+    labels = [path.label for path in bench.topology.paths]
+    sizes = grid[:: -bench.plan.stride][::-1]
+    subsets = [some for n in range(1, len(labels) + 1) for some in itertools.combinations(labels, n)]
+    found = bench.measure(
+        [
+            subset(bench.topology, active, cc, size, bench.stack)
+            for active, cc, size in itertools.product(subsets, CCS, sizes)
+        ],
+        "coarse",
+        1,
+        seconds=bench.plan.coarse_s,
+    )
+    return [found[i : i + len(sizes)] for i in range(0, len(found), len(sizes))]
+
+
+def _promising(coarse: Sequence[list[Found]], plan: Plan, sacrifice: float) -> list[Configuration]:
+    """The candidates (with any buffer) that are fastest, and those that come close with the least buffer."""
+    wanted = max(plan.least, math.ceil(plan.keep * len(coarse)))
+    top = {id(ones): max(one.mbps for one in ones) for ones in coarse}
+    close = (1 - sacrifice - LENIENCE) * max(top.values())
+
+    def least(ones: list[Found]) -> float:
+        sizes = [one.configuration.buffer_bytes for one in ones if one.mbps >= close]
+        return min(sizes, default=math.inf)
+
+    fastest = sorted(coarse, key=lambda ones: -top[id(ones)])
+    smallest = sorted(coarse, key=lambda ones: (least(ones), -top[id(ones)]))
+    chosen = {_key(ones[0]): ones[0].configuration for ones in fastest[:wanted]}
+    for ones in smallest[: max(1, wanted // 2)]:
+        chosen.setdefault(_key(ones[0]), ones[0].configuration)
+    return list(chosen.values())
+
+
+def _key(one: Found) -> tuple[str, int]:
+    return one.words, one.configuration.buffer_bytes

@@ -1,0 +1,349 @@
+"""How much is lost by following `mptune optimise`: its recommendation against the best there is.
+
+Over shipped scenarios and networks drawn at random, under each stack, in the simulator. The best known
+configuration comes from an exhaustive staged search (`_search.py`): all subsets of the paths x congestion
+controls x buffers. The recommendation, the best of the search, and plain rivals with the recommended buffer
+are measured with the same fresh seeds. Targets:
+
+- at least 1 - sacrifice - 2 % of the best known throughput, in 95 % of the cases;
+- never below 98 % of the best plain rival: fullmesh with Cubic, the best single path, the best plain TCP;
+- a buffer within a step of the grid of the smallest known that reaches 1 - sacrifice, in 80 %;
+- 95 % intervals of buffer and throughput that hold the optimum of many runs in 93 to 97 %.
+
+Robustness (larger buffers; rates, RTTs and losses off by a fifth) is reported beside them. Trials are kept
+in target/benchmarks/regret, by network, stack and simulator, so that an interrupted benchmark continues; a
+changed simulator starts anew. All of it takes hours on two cores; `--quick` is a coarse search with few
+seeds. Prints a table and the misses one by one, and writes JSON.
+"""
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from _judge import Coverage, Robustness, coverage, measured_rivals, robustness
+from _kept import kept
+from _measure import write
+from _random_networks import random_network
+from _search import Bench, Found, Known, Plan, buffer_grid, search
+from mptune.campaign.optimise import OptimiseOptions, Result, optimise
+from mptune.decision.selection import SACRIFICE
+from mptune.errors import MptuneError
+from mptune.impact import ImpactOptions
+from mptune.measuring.progress import Reporter
+from mptune.measuring.runner import TrialRunner
+from mptune.options.stacks import StackOptions
+from mptune.testbeds import create as testbed
+from mptune.testbeds.stacks import STACKS
+from mptune.topology import Topology, load, shipped
+from mptune.units import format_size
+
+#: Room of the targets: below the sacrifice, and below plain rivals.
+ROOM = 0.02
+
+#: A plan for a first impression.
+QUICK = Plan(
+    sizes=8,
+    coarse_s=5,
+    seconds=10,
+    dense_runs=2,
+    fresh_runs=5,
+    finalists=3,
+    sweep_runs=3,
+    impact_runs=2,
+)
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """One network under one stack; throughputs in Mbit/s, buffers in bytes.
+
+    Attributes
+    ----------
+    best, smallest : best known throughput, and the smallest known buffer within the sacrifice of it.
+    recommended, recommended_mbps : the answer's configuration in words; None, 0 if there was no answer.
+    share : its part of the best known throughput.
+    rivals : best throughput of each kind of plain rival; `against_rivals` is the share of the best of them.
+    steps : of the grid between its buffer and the smallest known; negative if it is below.
+    error : why there was no answer.
+    """
+
+    network: str
+    description: str
+    stack: str
+    paths: int
+    best: str
+    best_mbps: float
+    best_bytes: int
+    smallest: str
+    smallest_bytes: int
+    seconds: float
+    recommended: str | None = None
+    recommended_mbps: float = 0.0
+    recommended_bytes: int = 0
+    share: float = 0.0
+    rivals: dict[str, float] = {}
+    against_rivals: float = 0.0
+    steps: float | None = None
+    robustness: Robustness | None = None
+    coverage: Coverage | None = None
+    error: str | None = None
+
+    def misses(self, sacrifice: float) -> list[str]:
+        """What falls short of a target, in words."""
+        if self.error is not None:
+            return [f"no answer: {self.error}"]
+        found = []
+        if self.share < 1 - sacrifice - ROOM:
+            found.append(f"{100 * self.share:.1f} % of the best known, {self.best_words}")
+        if self.against_rivals < 1 - ROOM:
+            rival = max(self.rivals, key=self.rivals.__getitem__)
+            found.append(f"{100 * self.against_rivals:.1f} % of {rival} ({self.rivals[rival]:.1f} Mbit/s)")
+        if self.steps is not None and self.steps > 1:
+            found.append(
+                f"{self.steps:.1f} steps more buffer than {self.smallest} with "
+                f"{format_size(self.smallest_bytes, 3)}"
+            )
+        return found
+
+    @property
+    def best_words(self) -> str:
+        """The best known configuration with its throughput."""
+        return f"{self.best} with {format_size(self.best_bytes, 3)}: {self.best_mbps:.1f} Mbit/s"
+
+
+def networks(asked: argparse.Namespace) -> list[Topology]:
+    """The networks that were asked for: shipped ones, then random ones."""
+    drawn = [random_network(asked.seed + number) for number in range(asked.networks)]
+    topologies = [*(load(name) for name in shipped()), *drawn] if not asked.random_only else drawn
+    return [one for one in topologies if not asked.only or one.name in asked.only]
+
+
+def answer(bench: Bench, stack: str, asked: argparse.Namespace) -> Result:
+    """What the optimiser says, with as much effort as the search's second stage."""
+    plan = bench.plan
+    options = OptimiseOptions(
+        buffers=buffer_grid(bench.topology, plan.sizes),
+        runs=plan.sweep_runs,
+        duration_ns=plan.seconds * 10**9,
+        stack=StackOptions(stack=stack),
+        impact=ImpactOptions(runs=plan.impact_runs, window_ns=plan.seconds * 10**9 // 2),
+        confirm_runs=plan.sweep_runs,
+        sacrifice=asked.sacrifice,
+    )
+    return optimise(bench.topology, bench.runner, options.completed(), reporter=bench.reporter)
+
+
+def judge(bench: Bench, stack: str, asked: argparse.Namespace) -> Outcome:
+    """Search, ask, and measure the answer."""
+    start = time.monotonic()
+    known = search(bench, asked.sacrifice)
+    common: dict[str, Any] = {
+        "network": bench.topology.name,
+        "description": bench.topology.description,
+        "stack": stack,
+        "paths": len(bench.topology.paths),
+    }
+    try:
+        result = answer(bench, stack, asked)
+    except MptuneError as error:
+        seconds = time.monotonic() - start
+        return Outcome(**common, **best_of(known, asked.sacrifice), seconds=seconds, error=str(error))
+    assert result.confirmation is not None  # measurements of its own are confirmed
+    recommended = result.confirmation.recommended
+    (own,) = bench.measure([recommended], "fresh", bench.plan.fresh_runs)
+    rivals = measured_rivals(bench, recommended)
+    known = Known(tuple(sorted((*known.finalists, own, *rivals.values()), key=lambda one: -one.mbps)))
+    best = best_of(known, asked.sacrifice)
+    grid = buffer_grid(bench.topology, bench.plan.sizes)
+    return Outcome(
+        **common,
+        **best,
+        recommended=words(own, result),
+        recommended_mbps=own.mbps,
+        recommended_bytes=recommended.buffer_bytes,
+        share=own.mbps / best["best_mbps"],
+        rivals={kind: one.mbps for kind, one in rivals.items()},
+        against_rivals=own.mbps / max(one.mbps for one in rivals.values()),
+        steps=steps(recommended.buffer_bytes, best["smallest_bytes"], grid),
+        robustness=robustness(bench, recommended, known),
+        coverage=coverage(bench, result, own.mbps),
+        seconds=time.monotonic() - start,
+    )
+
+
+def best_of(known: Known, sacrifice: float) -> dict[str, Any]:
+    """Fields of an outcome that say what is known to be possible."""
+    best = known.finalists[0]
+    smallest = known.smallest((1 - sacrifice) * best.mbps) or best
+    return {
+        "best": best.words,
+        "best_mbps": best.mbps,
+        "best_bytes": best.configuration.buffer_bytes,
+        "smallest": smallest.words,
+        "smallest_bytes": smallest.configuration.buffer_bytes,
+    }
+
+
+def words(own: Found, result: Result) -> str:
+    """Subflows and congestion control of the answer."""
+    chosen = getattr(result.optimum, "subflows", None) or own.configuration.active or result.subflows
+    return f"{'+'.join(chosen) or own.configuration.pm}/{own.configuration.cc}"
+
+
+def steps(size: int, smallest: int, grid: Sequence[int]) -> float:
+    """Steps of the geometric grid between two buffers."""
+    return math.log(size / smallest) / (math.log(grid[-1] / grid[0]) / (len(grid) - 1))
+
+
+def show(outcomes: Sequence[Outcome], console: Console) -> None:
+    """A row for each network and stack."""
+    columns = (
+        *(
+            "network",
+            "paths",
+            "stack",
+            "best known",
+            "Mbit/s",
+            "least buffer",
+            "recommended",
+            "Mbit/s",
+            "buffer",
+        ),
+        *("of best", "of plain", "steps", "2x", "max", "off", "OBS", "OTP"),
+    )
+    table = Table(*columns, title="Regret", title_justify="left")
+    for one in outcomes:
+        known = (one.best, f"{one.best_mbps:.1f}", format_size(one.smallest_bytes, 3))
+        if one.recommended is None:
+            table.add_row(one.network, str(one.paths), one.stack, *known, one.error)
+            continue
+        near, held = one.robustness, one.coverage
+        table.add_row(
+            *(one.network, str(one.paths), one.stack, *known),
+            *(one.recommended, f"{one.recommended_mbps:.1f}", format_size(one.recommended_bytes, 3)),
+            *(percent(one.share), percent(one.against_rivals)),
+            "-" if one.steps is None else f"{one.steps:+.1f}",
+            *(("-", "-", "-") if near is None else map(percent, (near.doubled, near.larger, lowest(near)))),
+            *(("-", "-") if held is None else ("in" if ok else "out" for ok in (held.obs, held.otp))),
+        )
+    console.print(table)
+
+
+def lowest(near: Robustness) -> float:
+    """The worst of the networks that differ from the measured one."""
+    return min(near.off.values(), default=1.0)
+
+
+def percent(share: float) -> str:
+    """A share as text."""
+    return f"{100 * share:.1f} %"
+
+
+def totals(outcomes: Sequence[Outcome], sacrifice: float) -> dict[str, float | int | None]:
+    """The numbers that have targets, and the worst of robustness."""
+    answered = [one for one in outcomes if one.recommended is not None]
+    near = [one.robustness for one in answered if one.robustness is not None]
+    held = [one.coverage for one in answered if one.coverage is not None]
+    return {
+        "cases": len(outcomes),
+        "reached": part([one.share >= 1 - sacrifice - ROOM for one in outcomes]),
+        "mean_share": sum(one.share for one in outcomes) / max(len(outcomes), 1),
+        "worst_share": min((one.share for one in outcomes), default=None),
+        "worst_against_rivals": min((one.against_rivals for one in outcomes), default=None),
+        "below_rivals": sum(one.against_rivals < 1 - ROOM for one in outcomes),
+        "within_a_step": part([one.steps is not None and one.steps <= 1 for one in outcomes]),
+        "worst_doubled": min((one.doubled for one in near), default=None),
+        "worst_larger": min((one.larger for one in near), default=None),
+        "worst_off": min((lowest(one) for one in near), default=None),
+        "obs_covered": part([one.obs for one in held]),
+        "otp_covered": part([one.otp for one in held]),
+        "fresh_in_otp": part([one.fresh for one in held]),
+    }
+
+
+def part(values: Sequence[bool]) -> float | None:
+    """Share of what holds; None of nothing."""
+    return sum(values) / len(values) if values else None
+
+
+def tell(outcomes: Sequence[Outcome], sacrifice: float, console: Console) -> None:
+    """Totals by stack and over all, then the misses."""
+    console.print(f"\nWith a sacrifice of {percent(sacrifice)}:")
+    for stack in (*dict.fromkeys(one.stack for one in outcomes), None):
+        some = [one for one in outcomes if stack in (None, one.stack)]
+        total = totals(some, sacrifice)
+        figures = ", ".join(
+            f"{name.replace('_', ' ')} {value if isinstance(value, int) else percent(value)}"
+            for name, value in total.items()
+            if value is not None
+        )
+        console.print(f"  {stack or 'all'}: {figures}", highlight=False)
+    console.print("\nMisses:")
+    lines = [
+        f"  {one.network} ({one.stack}), {one.recommended or '-'}: {'; '.join(found)}"
+        for one in outcomes
+        if (found := one.misses(sacrifice))
+    ]
+    console.print("\n".join(lines or ["  none"]), highlight=False, soft_wrap=True)
+
+
+def run(asked: argparse.Namespace, reporter: Reporter) -> Iterator[Outcome]:
+    """Outcomes, one by one."""
+    plan = QUICK if asked.quick else Plan()
+    for topology in networks(asked):
+        for stack in asked.stack or STACKS:
+            with kept("regret", f"{topology.name}.{stack}", fresh=asked.fresh) as store:
+                runner = TrialRunner(testbed("simulated"), asked.jobs, store)
+                bench = Bench(topology, STACKS[stack], runner, plan, reporter)
+                yield judge(bench, stack, asked)
+
+
+def arguments() -> argparse.Namespace:
+    """What to measure."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--stack", action="append", choices=list(STACKS), help="only this stack; repeat")
+    parser.add_argument("--networks", type=int, default=50, help="number of random networks")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first random network")
+    parser.add_argument("--random-only", action="store_true", help="no shipped scenarios")
+    parser.add_argument("--only", action="append", help="only networks with this name; repeat")
+    parser.add_argument("--quick", action="store_true", help="a coarse search with few seeds")
+    parser.add_argument("--sacrifice", type=float, default=SACRIFICE)
+    parser.add_argument("--fresh", action="store_true", help="measure everything again")
+    parser.add_argument("--jobs", type=int, help="trials in parallel; one per core")
+    parser.add_argument("--out", default="regret", help="name of the JSON file")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure, print, write."""
+    asked = arguments()
+    console = Console(width=220)
+    outcomes: list[Outcome] = []
+    stopped = False
+    try:
+        for one in run(asked, Reporter()):
+            outcomes.append(one)
+            found = "; ".join(one.misses(asked.sacrifice)) or "no miss"
+            print(f"{one.network} ({one.stack}): {percent(one.share)}, {found}", file=sys.stderr)
+    except KeyboardInterrupt:
+        stopped = True
+        print("interrupted: run it again to continue", file=sys.stderr)
+    if outcomes:
+        show(outcomes, console)
+        tell(outcomes, asked.sacrifice, console)
+    if not stopped:
+        rows = [msgspec.to_builtins(one) for one in outcomes]
+        write(asked.out, {"totals": totals(outcomes, asked.sacrifice), "outcomes": rows})
+    return 130 if stopped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

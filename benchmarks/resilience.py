@@ -1,0 +1,186 @@
+"""How path managers cope with the loss of the path that carries most, on both testbeds.
+
+A saturated sender for 15 s; at 5 s the path that carries most is cut, at 9 s it is restored. `default` has
+only that path, `fullmesh` uses all, `pcdc` uses that path and has one more on standby. Which path carries
+most is measured first, with fullmesh in the simulator; it is the initial path.
+
+Per case: the time until data arrive in order again, the throughput before the cut, during it and in the last
+3 s, and the payload repeated on other subflows. Prints the table that is in
+docs/explanation/path-managers.md and writes JSON; a failed trial shows its kind. The kernel's trials take
+16 s each and need an idle machine.
+"""
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from _measure import write
+from mptune.measuring.running import run_trials
+from mptune.testbeds import BIN_NS, Observation, ScriptedAction, Trial, create
+from mptune.topology import Topology, load
+
+ROOT = Path(__file__).parent
+NETWORKS = ("UNIS-HiN", "UiB-HiN", str(ROOT / "networks" / "three-unequal.toml"))
+BEDS = ("simulated", "namespaces")
+SECOND = 1_000_000_000
+CUT, RESTORED, END = 5, 9, 15
+#: Seconds before the cut, during it, and at the end, whose throughputs are compared.
+BEFORE, DURING, AFTER = (3, CUT), (CUT, RESTORED), (12, END)
+BUFFER_BYTES = 4 << 20
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A path manager on a network; medians of the trials that did not fail.
+
+    Attributes
+    ----------
+    before_mbps, during_mbps, after_mbps : throughput in the 2 s before the cut, during it, in the last 3 s.
+    failed : kinds of the failures.
+    """
+
+    network: str
+    testbed: str
+    manager: str
+    path: str
+    runs: int
+    takeover_ms: float | None
+    before_mbps: float | None
+    during_mbps: float | None
+    after_mbps: float | None
+    repeated_kib: float | None
+    failed: tuple[str, ...]
+
+
+def busiest(topology: Topology) -> str:
+    """Label of the path that carries most with fullmesh, without a cut."""
+    plain = Trial(
+        topology=topology,
+        pm="fullmesh",
+        cc="cubic",
+        buffer_bytes=BUFFER_BYTES,
+        seed=1,
+        duration_ns=10 * SECOND,
+    )
+    carried: dict[str, int] = {}
+    for subflow in create("simulated").run(plain).subflows:
+        carried[subflow.path] = carried.get(subflow.path, 0) + subflow.bytes
+    return max(carried, key=lambda label: carried[label])
+
+
+def managers(topology: Topology, path: str) -> dict[str, tuple[str, dict[str, object]]]:
+    """Path managers with their options, by the name in the table."""
+    standby = tuple(one.label for one in topology.paths if one.label != path)
+    return {
+        "default": ("default", {}),
+        "fullmesh": ("fullmesh", {}),
+        "pcdc": ("pcdc", {"active": (path,), "standby_order": standby[:1]}),
+    }
+
+
+def trials(topology: Topology, path: str, runs: int) -> dict[str, list[Trial]]:
+    """Trials of every path manager."""
+    script = (
+        ScriptedAction(at_ns=CUT * SECOND, path=path, action="down"),
+        ScriptedAction(at_ns=RESTORED * SECOND, path=path, action="up"),
+    )
+    return {
+        name: [
+            Trial(
+                topology=topology,
+                pm=pm,
+                pm_options=options,
+                cc="cubic",
+                buffer_bytes=BUFFER_BYTES,
+                seed=seed,
+                duration_ns=END * SECOND,
+                initial_path=path,
+                script=script,
+            )
+            for seed in range(1, runs + 1)
+        ]
+        for name, (pm, options) in managers(topology, path).items()
+    }
+
+
+def mbps(observation: Observation, span: tuple[int, int]) -> float:
+    """Throughput between two times, Mbit/s."""
+    first, last = (at * SECOND // BIN_NS for at in span)
+    return sum(observation.bins[first:last]) * 8e-6 / (span[1] - span[0])
+
+
+def row(network: str, testbed: str, manager: str, path: str, found: Sequence[Observation]) -> Row:
+    """Medians of a case."""
+    good = [one for one in found if one.failed is None]
+
+    def median(values: list[float]) -> float | None:
+        return round(statistics.median(values), 3) if values else None
+
+    return Row(
+        network=network,
+        testbed=testbed,
+        manager=manager,
+        path=path,
+        runs=len(good),
+        takeover_ms=median([float(one.metadata["takeover_ms"]) for one in good]),
+        before_mbps=median([mbps(one, BEFORE) for one in good]),
+        during_mbps=median([mbps(one, DURING) for one in good]),
+        after_mbps=median([mbps(one, AFTER) for one in good]),
+        repeated_kib=median([float(one.metadata["reinjected_bytes"]) / 1024 for one in good]),
+        failed=tuple(one.failed.kind for one in found if one.failed is not None),
+    )
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The table of the documentation."""
+
+    def shown(value: float | None, spec: str) -> str:
+        return "-" if value is None else format(value, spec)
+
+    lines = [
+        "| network, path cut | testbed | path manager | before (Mbit/s) | during | at the end "
+        "| take-over (ms) | repeated (KiB) |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for one in rows:
+        cells = [
+            f"{one.network}, {one.path}",
+            one.testbed,
+            one.manager + (f" (failed: {', '.join(one.failed)})" if one.failed else ""),
+            shown(one.before_mbps, ".1f"),
+            shown(one.during_mbps, ".1f"),
+            shown(one.after_mbps, ".1f"),
+            shown(one.takeover_ms, ".0f"),
+            shown(one.repeated_kib, ".0f"),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure every case and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--testbed", action="append", choices=BEDS)
+    parser.add_argument("--runs", type=int, default=3, help="runs of each case on the kernel")
+    parser.add_argument("--simulated-runs", type=int, default=9)
+    asked = parser.parse_args()
+    rows = []
+    for testbed in asked.testbed or BEDS:
+        runs = asked.simulated_runs if testbed == "simulated" else asked.runs
+        for name in NETWORKS:
+            topology = load(name)
+            path = busiest(topology)
+            wanted = trials(topology, path, runs)
+            found = iter(run_trials(create(testbed), [one for case in wanted.values() for one in case]))
+            for manager, case in wanted.items():
+                rows.append(row(topology.name, testbed, manager, path, [next(found) for _ in case]))
+                print(markdown(rows[-1:]).splitlines()[-1], flush=True)
+            write("resilience", [msgspec.to_builtins(one) for one in rows])
+    rows.sort(key=lambda one: [load(name).name for name in NETWORKS].index(one.network))
+    print(markdown(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""What competes: sets of subflows beside the path managers, buffers beyond the ends, rivals of the favourite.
+
+The sign of an impact factor proposes a set; measurement disposes. The sets that are worth comparing
+(`mptune.impact.candidates`) are screened with few trials, and those that are far from the best are not swept.
+Nothing is measured here.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from mptune.decision import Decision
+from mptune.measuring.records import Record
+from mptune.response import Combination
+from mptune.topology import Topology
+from mptune.units import MIB
+
+#: Runs of each configuration in the screening.
+SCREEN_RUNS = 2
+
+#: Buffers of the screening, as places in the sweep's list from its smallest (0) to its largest (1). A set
+#: that is good with none of them is no answer.
+_PLACES = (0.25, 0.5, 1.0)
+
+#: A set stays if it comes this close to the best throughput of the screening, beyond the sacrifice: what two
+#: runs leave open.
+_MARGIN = 0.10
+
+#: Sets that stay, at most; the fastest with the smallest buffers first.
+MOST = 4
+
+
+def screen_buffers(buffers: Sequence[int]) -> list[int]:
+    """Buffers of the screening, bytes, ascending."""
+    ordered = sorted(buffers)
+    return sorted({ordered[round(place * (len(ordered) - 1))] for place in _PLACES})
+
+
+def screened(
+    records: Iterable[tuple[Combination, Record]], sacrifice: float, known: Collection[Combination]
+) -> list[Combination]:
+    """The combinations that are worth a sweep.
+
+    Parameters
+    ----------
+    records : the trials of the screening with their combinations.
+    known : combinations that are swept anyway; they set the mark and are not returned.
+    """
+    found: dict[Combination, dict[int, list[float]]] = {}
+    for combination, one in records:
+        by_buffer = found.setdefault(combination, {})
+        by_buffer.setdefault(one.buffer_bytes, []).append(one.throughput_mbps or 0.0)
+    means = {
+        combination: {size: sum(values) / len(values) for size, values in by_buffer.items()}
+        for combination, by_buffer in found.items()
+    }
+    mark = (1 - sacrifice) * (1 - _MARGIN) * max(max(one.values()) for one in means.values())
+    sufficient = {
+        combination: min((size for size, mean in by_buffer.items() if mean >= mark), default=None)
+        for combination, by_buffer in means.items()
+        if combination not in known
+    }
+    staying = [(size, combination) for combination, size in sufficient.items() if size is not None]
+    staying.sort(key=lambda one: (one[0], -means[one[1]][one[0]], one[1]))
+    return [combination for _, combination in staying[:MOST]]
+
+
+#: No buffer below this is tried, bytes: connections stall with less.
+_FLOOR = 64 * 1024
+
+#: A curve still rises at its last buffer if it exceeds its value at the one before by more than this share.
+_RISING = 0.02
+
+
+def beyond(decision: Decision) -> tuple[list[Combination], list[int]]:
+    """Further buffers (bytes) where the optimum is at an end of the measured ones, and who needs them.
+
+    At the small end those combinations that are sufficient there; at the large end, also where the best curve
+    still rises, those that are near the best. Nothing at all where the optimum is inside.
+    """
+    curves, (low, *_), high = decision.response.curves, decision.buffers, decision.buffers[-1]
+    best = max(curve.maximum(low, high)[1] for curve in curves.values())
+    target = (1 - decision.options.sacrifice) * best
+    if decision.optimum.buffer_mib <= low * (1 + 1e-6):
+        sizes = [size for size in (round(low * MIB / 4), round(low * MIB / 2)) if size >= _FLOOR]
+        return ([one for one in curves if curves[one].predict(low) >= target], sizes) if sizes else ([], [])
+    before = decision.buffers[-2]
+    top = max(curves.values(), key=lambda curve: curve.predict(high))
+    rises = top.predict(high) > (1 + _RISING) * top.predict(before)
+    if rises or decision.optimum.buffer_mib >= high * (1 - 1e-6):
+        near = [one for one in curves if curves[one].predict(high) >= (1 - _MARGIN) * target]
+        return near, [round(1.5 * high * MIB), round(2 * high * MIB)]
+    return [], []
+
+
+#: The fastest combinations by the model that a favourite is compared with, and the fastest single paths.
+_FASTEST, _SINGLE = 3, 2
+
+
+def rivals(
+    decision: Decision,
+    topology: Topology,
+    pms: Collection[str],
+    default: Combination,
+    optional: Mapping[str, tuple[str, ...]],
+) -> list[Combination]:
+    """What might be better than the favourite with its buffer; the favourite comes first.
+
+    The fastest combinations there by the model, the default, and the fastest paths alone.
+
+    Parameters
+    ----------
+    pms : path managers that may be used.
+    default : what a host that was never tuned has.
+    optional : congestion control -> the set that PCDC has of itself.
+    """
+    at, favourite = decision.optimum.buffer_mib, decision.optimum.combination
+    curves = decision.response.curves
+    found = [favourite, *sorted(curves, key=lambda one: (-curves[one].predict(at), one))[:_FASTEST]]
+    if default.pm in pms:
+        found.append(default)
+    if "pcdc" in pms:
+        fastest = sorted(topology.paths, key=lambda path: -path.rate_bps)[:_SINGLE]
+        found += [
+            Combination("pcdc", cc, () if (path.label,) == optional.get(cc) else (path.label,))
+            for path in fastest
+            for cc in dict.fromkeys((favourite.cc, default.cc))
+        ]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,116 @@
+"""Whether an answer survives fresh trials and networks that are not quite as stated, and what does if not.
+
+A few finalists with the same buffer are measured with new seeds, in the network as stated and in networks
+whose numbers are off by some share. The favourite, which the model chose, stays unless it is beaten. Nothing
+is measured here.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from mptune._text import digits
+from mptune.response import Combination
+from mptune.statistics import Summary, summarise
+
+#: A finalist is better where it exceeds the favourite by more than this share of it, and its advantage, run
+#: by run, is above zero with 95 % confidence.
+REGRET = 0.01
+
+
+class Finalist(msgspec.Struct, frozen=True, kw_only=True):
+    """What a configuration gave, Mbit/s.
+
+    Attributes
+    ----------
+    throughput : with new seeds in the network as stated; None where every trial failed.
+    worst : its smallest share of the best finalist's throughput over the other networks; None without any.
+    """
+
+    combination: Combination
+    buffer_bytes: int
+    throughput: Summary | None
+    worst: float | None
+
+
+def finalists(
+    buffer_bytes: int,
+    stated: Mapping[Combination, Sequence[float]],
+    others: Mapping[Combination, Sequence[float]],
+) -> tuple[Finalist, ...]:
+    """Summaries of all finalists.
+
+    Parameters
+    ----------
+    stated : throughput of every run in the network as stated, 0 where it failed; by run in all of them.
+    others : throughput in each of the other networks, 0 where it failed; in the same order in all of them.
+    """
+    best = [max(values) for values in zip(*others.values(), strict=True)]
+    return tuple(
+        Finalist(
+            combination=combination,
+            buffer_bytes=buffer_bytes,
+            throughput=summarise(values) if any(values) else None,
+            worst=min(
+                (mine / most for mine, most in zip(others[combination], best, strict=True) if most),
+                default=None,
+            ),
+        )
+        for combination, values in stated.items()
+    )
+
+
+def survivor(
+    favourite: Combination,
+    stated: Mapping[Combination, Sequence[float]],
+    found: Sequence[Finalist],
+    sacrifice: float,
+) -> Combination:
+    """The favourite, or the finalist that is better.
+
+    Of those that keep to the sacrifice in every other network (if there are none, of those with the best
+    worst share) the favourite is chosen, unless another one is faster by more than `REGRET` in the network as
+    stated.
+    """
+    worst = {one.combination: 1.0 if one.worst is None else one.worst for one in found}
+    needed = min(1 - sacrifice, max(worst.values()))
+    sound = [one.combination for one in found if worst[one.combination] >= needed]
+    best = favourite if favourite in sound else max(sound, key=lambda one: (_mean(stated[one]), one))
+    for one in sorted(sound, key=lambda one: (-_mean(stated[one]), one)):
+        if _clearly_faster(stated[one], stated[best]):
+            return one
+    return best
+
+
+def change(favourite: Combination, chosen: Combination, found: Sequence[Finalist], off_by: float) -> str:
+    """Why the model's favourite is not the answer, as a sentence."""
+    by = {one.combination: one for one in found}
+    ours, theirs = by[favourite], by[chosen]
+    name = f"{chosen.manager} with {chosen.cc}"
+    if ours.throughput is None:
+        return f"The model chose {favourite.manager} with {favourite.cc}, but every fresh trial of it failed."
+    fresh = "-" if theirs.throughput is None else digits(theirs.throughput.mean)
+    worst = (
+        ""
+        if ours.worst is None or theirs.worst is None
+        else (
+            f", and in networks off by up to {off_by:.0%} at least {theirs.worst:.0%} of the best instead of "
+            f"{ours.worst:.0%}"
+        )
+    )
+    return (
+        f"The model chose {favourite.manager} with {favourite.cc}; in fresh trials with the same buffer "
+        f"{name} gave {fresh} Mbit/s instead of {digits(ours.throughput.mean)}{worst}."
+    )
+
+
+def _clearly_faster(ones: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether the runs of one are faster than those of the other, pair by pair."""
+    if _mean(ones) <= (1 + REGRET) * _mean(others):
+        return False
+    gain = summarise([one - other for one, other in zip(ones, others, strict=True)])
+    return gain.low is None or gain.low > 0
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

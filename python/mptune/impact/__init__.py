@@ -1,0 +1,61 @@
+"""Impact factors by withdrawal, and the optional and standby sets that follow from them.
+
+The impact factor of a subflow is the share of the throughput that the connection loses without it (MPCOA
+Eq. 5). Two designs measure it: `_paired` (the default) and `_eq5` (the papers'). `_sequential` says when
+enough trials are done, `_judge` what they say. This package measures and partitions; the core's path
+managers use the sets.
+"""
+
+from collections.abc import Sequence
+
+from mptune.impact import _eq5, _paired
+from mptune.impact._candidates import candidates
+from mptune.impact._eq5 import impact_factor
+from mptune.impact._judge import MAX_SUM, judge
+from mptune.impact._options import DESIGNS, ZERO_RULES, ImpactOptions
+from mptune.impact._result import Decision, Impact, PathImpact, SubflowSets, partition
+from mptune.measuring.records import Record
+from mptune.measuring.runner import TrialRunner
+from mptune.measuring.running import Advance
+from mptune.testbeds.stacks import DEFAULT_STACK, STACKS, Stack
+from mptune.topology import Topology
+
+__all__ = [
+    "DESIGNS",
+    "MAX_SUM",
+    "ZERO_RULES",
+    "Decision",
+    "Impact",
+    "ImpactOptions",
+    "PathImpact",
+    "SubflowSets",
+    "candidates",
+    "impact_factor",
+    "measure_impact",
+    "partition",
+]
+
+
+def measure_impact(
+    topology: Topology,
+    runner: TrialRunner,
+    ccs: Sequence[str],
+    options: ImpactOptions,
+    *,
+    stack: Stack = STACKS[DEFAULT_STACK],
+    progress: Advance | None = None,
+) -> tuple[list[Impact], list[Record]]:
+    """Impact factors under each congestion control, and the trials they come from.
+
+    Raises
+    ------
+    InputError : an invalid option, such as a window that is not a multiple of the sampling step.
+    """
+    options.check()
+    design = _eq5 if options.design == "eq5" else _paired
+    records = design.measure(topology, runner, ccs, options, stack, progress)
+    impacts = []
+    for cc in ccs:
+        own = [one for one in records if one.cc == cc]
+        impacts.append(judge(topology, cc, own, design.factors(topology, own), options))
+    return impacts, records

@@ -1,0 +1,159 @@
+"""From trials to `Impact`: statistics, decisions, sets, and the reasons to doubt them.
+
+The bounds of what is plausible are here. It runs no trial, and knows the designs only by their factors.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from mptune.impact import _sequential
+from mptune.impact._options import ImpactOptions
+from mptune.impact._result import Impact, PathImpact, SubflowSets, partition
+from mptune.impact._sequential import Verdict
+from mptune.measuring.records import Record
+from mptune.statistics import same_mean, summarise
+from mptune.topology import Topology
+
+#: If the impact factors add up to more than this, they do not measure shares of the throughput: the sums are
+#: 0.7 to 1.3 in MPCOA Table 2 where no factor is far below 0. There is no lower bound: subflows that take
+#: over each other's share all have small factors.
+MAX_SUM = 1.5
+
+#: Failed trials, as a share of all, above which the others may be a selection.
+_MAX_FAILED = 0.1
+
+#: Level of the test whether the factors are equal.
+_EQUAL = 0.05
+
+
+def judge(
+    topology: Topology,
+    cc: str,
+    records: Sequence[Record],
+    factors: Mapping[str, Sequence[float]],
+    options: ImpactOptions,
+) -> Impact:
+    """Statistics, decisions, sets, warnings and doubts of one congestion control.
+
+    Parameters
+    ----------
+    records : its trials.
+    factors : impact factors of every subflow, one per trial.
+    """
+    if options.design == "paired":
+        verdicts = _sequential.verdicts(factors, _sequential.looks(options.most_runs))
+    else:  # the papers' number of runs, whatever it is, and one look
+        verdicts = _sequential.verdicts(factors, (options.most_runs,), least=2)
+    paths = tuple(
+        _path_impact(path.label, records, factors[path.label], verdicts[path.label])
+        for path in topology.paths
+    )
+    sets = _sets(paths, options)
+    sets = msgspec.structs.replace(sets, rtt_ns=_smallest_rtts(topology, records))
+    doubts = tuple(_doubts(paths, records))
+    return Impact(
+        cc=cc,
+        paths=paths,
+        sets=sets,
+        warnings=tuple(f"{cc}: {text}" for text in _warnings(records, sets, doubts)),
+        doubts=doubts,
+        homogeneous=not doubts
+        and all(one.decision == "helps" for one in paths)
+        and same_mean([factors[one.path] for one in paths], _EQUAL),
+        design=options.design,
+        trials=len(records),
+        measured_ns=sum(one.settings["duration_ns"] for one in records),
+        error_rate=_sequential.ERROR_RATE,
+    )
+
+
+def _sets(paths: Sequence[PathImpact], options: ImpactOptions) -> SubflowSets:
+    """The sets: by the sign of the mean (MPCOA Eq. 6), but with "paired" what does not matter stays optional.
+
+    Two subflows that share a link take over from each other, so neither matters as long as the other is
+    there, and without both the link is lost.
+    """
+    if options.design == "eq5":
+        return partition({one.path: _mean(one) for one in paths}, options.zero)
+    inert = [one for one in paths if one.decision == "does not matter"]
+    sets = partition({one.path: None if one in inert else _mean(one) for one in paths})
+    return msgspec.structs.replace(sets, fallback=sets.fallback and not inert)
+
+
+def _mean(one: PathImpact) -> float | None:
+    return None if one.omega is None else one.omega.mean
+
+
+def _warnings(records: Sequence[Record], sets: SubflowSets, doubts: Sequence[str]) -> Iterator[str]:
+    """What the user should know, in sentences: the doubts, and what was done in spite of them."""
+    yield from doubts
+    failed = [one for one in records if one.failed is not None]
+    if failed:
+        yield (
+            f"{len(failed)} of {len(records)} withdrawal trials failed and are left out "
+            f"(first reason: {failed[0].failed})."
+        )
+    if sets.fallback:
+        yield f"no subflow has a positive impact factor; the best one, {sets.optional[0]}, is used."
+
+
+def _doubts(paths: Sequence[PathImpact], records: Sequence[Record]) -> Iterator[str]:
+    """Reasons not to believe the factors, in sentences."""
+    unknown = [one.path for one in paths if one.omega is None]
+    if unknown:
+        yield f"no impact factor for {', '.join(unknown)}, as every run failed; kept as optional."
+    failed = sum(one.failed is not None for one in records)
+    if failed > _MAX_FAILED * len(records):
+        yield f"{100 * failed / len(records):.0f} % of the trials failed, so the others may be a selection."
+    total = sum(one.omega.mean for one in paths if one.omega is not None)
+    if total > MAX_SUM:
+        yield (
+            f"the impact factors add up to {total:.1f} instead of about 1: the throughput changes by itself, "
+            "whichever subflow is withdrawn, so they say little about the subflows."
+        )
+    unresolved = [one.path for one in paths if one.omega is not None and one.decision == "unresolved"]
+    if unresolved:
+        yield (
+            f"the trials do not tell whether {', '.join(unresolved)} {_helps(unresolved)}; "
+            "the sign of the mean decides."
+        )
+    if len(unknown) < len(paths) and all(one.decision == "hurts" for one in paths if one.omega is not None):
+        yield "every subflow hurts, although the connection must send on one."
+
+
+def _helps(paths: Sequence[str]) -> str:
+    return "helps or hurts" if len(paths) == 1 else "help or hurt"
+
+
+def _path_impact(
+    label: str, records: Sequence[Record], omegas: Sequence[float], found: Verdict
+) -> PathImpact:
+    """Statistics of one subflow: in MPCOA's design of the trials that withdrew it, otherwise of all."""
+    subflows = [
+        subflow
+        for one in records
+        if one.failed is None and one.withdrawn in (None, label)
+        for subflow in one.subflows
+        if subflow.path == label
+    ]
+    rtts = [one.rtt_ms for one in subflows if one.rtt_ms is not None]
+    return PathImpact(
+        path=label,
+        omega=summarise(omegas) if omegas else None,
+        rtt_ms=summarise(rtts).mean if rtts else None,
+        decision=found.decision,
+        low=found.low,
+        high=found.high,
+        carried_mbps=summarise([one.throughput_mbps for one in subflows]).mean if subflows else None,
+    )
+
+
+def _smallest_rtts(topology: Topology, records: Sequence[Record]) -> dict[str, int]:
+    """The smallest RTT that any trial saw on each path, nanoseconds."""
+    seen = [subflow for one in records if one.failed is None for subflow in one.subflows]
+    smallest = {
+        path.label: [one.min_rtt_ms for one in seen if one.path == path.label and one.min_rtt_ms is not None]
+        for path in topology.paths
+    }
+    return {label: round(min(rtts) * 1e6) for label, rtts in smallest.items() if rtts}

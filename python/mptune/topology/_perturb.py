@@ -1,0 +1,80 @@
+"""The same network with other numbers: rates, delays and losses that are off by some share.
+
+Nobody knows a network to one percent. An answer that holds only for the exact numbers of its topology file is
+worthless.
+"""
+
+import math
+import random
+from collections.abc import Callable
+
+import msgspec
+
+from mptune.topology._model import Topology
+from mptune.topology._sites import CoreSegment, Interface, Path, Site
+
+
+def perturbed(topology: Topology, share: float, seed: int) -> Topology:
+    """A topology whose rates, delays and loss probabilities are each off by a factor.
+
+    The factors are drawn independently for every link, uniform in the logarithm between 1 / (1 + `share`) and
+    1 + `share`. Queues keep their time at the link's rate: they belong to the device that has the rate.
+    Traces, schedules and other effects stay as they are.
+
+    Parameters
+    ----------
+    share : 0.2 for 20 %.
+    seed : the same seed gives the same topology.
+    """
+    draw = random.Random(f"perturbed/{seed}")
+    width = math.log1p(share)
+
+    def factor() -> float:
+        return math.exp(draw.uniform(-width, width))
+
+    senders, receivers = (
+        tuple(_interface(one, factor) for one in site.interfaces)
+        for site in (topology.sender, topology.receiver)
+    )
+    return msgspec.structs.replace(
+        topology,
+        sender=_site(topology.sender, senders),
+        receiver=_site(topology.receiver, receivers),
+        paths=tuple(
+            _path(one, senders[one.local_index], receivers[one.remote_index], factor)
+            for one in topology.paths
+        ),
+    )
+
+
+def _site(site: Site, interfaces: tuple[Interface, ...]) -> Site:
+    return msgspec.structs.replace(site, interfaces=interfaces)
+
+
+def _interface(one: Interface, factor: Callable[[], float]) -> Interface:
+    up, down = factor(), factor()
+    return msgspec.structs.replace(
+        one,
+        up_bps=round(one.up_bps * up),
+        down_bps=round(one.down_bps * down),
+        queue_up_bytes=round(one.queue_up_bytes * up),
+        queue_down_bytes=round(one.queue_down_bytes * down),
+        delay_ns=round(one.delay_ns * factor()),
+        loss_ppb=round(one.loss_ppb * factor()),
+    )
+
+
+def _path(one: Path, local: Interface, remote: Interface, factor: Callable[[], float]) -> Path:
+    return msgspec.structs.replace(one, local=local, remote=remote, core=_core(one.core, factor))
+
+
+def _core(one: CoreSegment, factor: Callable[[], float]) -> CoreSegment:
+    rate, delay = factor(), factor()
+    return msgspec.structs.replace(
+        one,
+        forward_ns=round(one.forward_ns * delay),
+        reverse_ns=round(one.reverse_ns * delay),
+        loss_ppb=round(one.loss_ppb * factor()),
+        rate_bps=None if one.rate_bps is None else round(one.rate_bps * rate),
+        queue_bytes=None if one.queue_bytes is None else round(one.queue_bytes * rate),
+    )

@@ -1,0 +1,48 @@
+"""Which finalist survives fresh trials and networks that are off."""
+
+import pytest
+
+from mptune.decision.robustness import change, finalists, survivor
+from mptune.response import Combination
+
+MODEL, PATH, MESH = (
+    Combination("pcdc", "reno"),
+    Combination("pcdc", "reno", ("A-X",)),
+    Combination("fullmesh", "cubic"),
+)
+
+
+def chosen(stated, others, sacrifice=0.07):
+    others = {one: others.get(one, []) for one in stated}
+    return survivor(MODEL, stated, finalists(2**20, stated, others), sacrifice)
+
+
+def test_the_favourite_stays_if_nobody_is_clearly_faster():
+    """Faster by less than a percent, or by luck, is no reason."""
+    assert chosen({MODEL: [100.0, 101.0, 99.0], PATH: [100.5, 101.5, 99.5]}, {}) == MODEL
+    assert chosen({MODEL: [100.0, 101.0, 99.0], PATH: [140.0, 80.0, 110.0]}, {}) == MODEL
+
+
+def test_a_faster_one_with_the_same_buffer_wins():
+    assert chosen({MODEL: [100.0, 101.0, 99.0], PATH: [104.0, 105.0, 102.0]}, {}) == PATH
+
+
+def test_a_needle_loses_against_what_holds_in_other_networks():
+    stated = {MODEL: [100.0] * 3, PATH: [97.0] * 3, MESH: [50.0] * 3}
+    others = {MODEL: [99.0, 40.0, 98.0], PATH: [96.0, 95.0, 97.0], MESH: [50.0, 50.0, 50.0]}
+    assert chosen(stated, others) == PATH
+    found = {one.combination: one.worst for one in finalists(2**20, stated, others)}
+    assert found == {MODEL: 40 / 95, PATH: pytest.approx(96 / 99), MESH: pytest.approx(50 / 99)}
+    sentence = change(MODEL, PATH, finalists(2**20, stated, others), 0.2)
+    assert "pcdc on A-X with reno gave 97.0" in sentence and "instead of 42%" in sentence
+
+
+def test_where_nobody_holds_everywhere_the_best_worst_case_wins():
+    others = {MODEL: [100.0, 50.0], PATH: [50.0, 100.0], MESH: [80.0, 80.0]}
+    assert chosen({one: [100.0, 100.0] for one in others}, others) == MESH
+
+
+def test_a_favourite_that_fails_is_not_the_answer():
+    assert chosen({MODEL: [0.0, 0.0], PATH: [90.0, 90.0]}, {}) == PATH
+    found = finalists(2**20, {MODEL: [0.0, 0.0], PATH: [90.0, 90.0]}, {MODEL: [], PATH: []})
+    assert found[0].throughput is None and "every fresh trial of it failed" in change(MODEL, PATH, found, 0.2)
