@@ -74,7 +74,6 @@ def plan(trial: Trial, kernel_cc: str) -> Plan:
     """
     from mptune.linux import addresses, kernel_trial
     from mptune.linux.assignment import start
-    from mptune.linux.sandbox import sysctls
 
     topology = trial.topology
     named = addresses.interfaces(topology)
@@ -88,11 +87,18 @@ def plan(trial: Trial, kernel_cc: str) -> Plan:
         assignment=assignment,
         meter=_meter(trial, kernel_cc, begins.thresholds),
         initial=(named["local"][initial.local_index].ipv4, named["remote"][initial.remote_index].ipv4),
-        settings={"net.ipv4.tcp_ecn": "1" if trial.ecn else "0"},
         script=_script(trial),
         limit_s=_limit_ns(trial) / 1e9,
-        settings=sysctls.buffer_limits(trial.buffer_bytes) if trial.buffer_mode == "auto" else {},
+        settings=_settings(trial),
     )
+
+
+def _settings(trial: Trial) -> dict[str, str]:
+    """Sysctls of both sites that depend on the trial."""
+    from mptune.linux.sandbox import sysctls
+
+    limits = sysctls.buffer_limits(trial.buffer_bytes) if trial.buffer_mode == "auto" else {}
+    return {"net.ipv4.tcp_ecn": "1" if trial.ecn else "0", **limits}
 
 
 def _assignment(trial: Trial) -> Assignment:

@@ -7,9 +7,8 @@ ones (`sysctls`), then those in effect:
 
     in   {"action": "hold", "settings": {...}}
     out  {"event": "held", "local": <path>, "remote": <path>, "user": <path> or null, "settings": {...}}
-    in   {"action": "configure", "side": "local", "interfaces": [{"device", "ipv4", "ipv6", "table"}, ...],
-          "settings": {<sysctl>: <value>, ...}}
-    out  {"event": "configured", "offloads": {"if0": "tso gso gro", ...}, "settings": {...}}
+    in   {"action": "configure", "side": "local", "interfaces": [{"device", "ipv4", "ipv6", "table"}, ...]}
+    out  {"event": "configured", "offloads": {"if0": "tso gso gro", ...}}
     out  {"event": "error", "reason": "..."} instead of any of them
 
 Without the privilege to create network namespaces, it first enters a user namespace in which it has it.
@@ -62,18 +61,16 @@ def main() -> int:
 
 
 def _answer(command: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:
-    """Give a site the settings that are not as usual, and its devices their addresses and routes."""
+    """Give the devices of a site their addresses and routes."""
     # Imported only now: loading it takes longer than everything before, and the emulator starts meanwhile.
     from mptune.linux.sandbox import rtnetlink
 
     _enter(held[command["side"]])
-    for name, value in command["settings"].items():
-        sysctls.write(sysctls.file(name), value)
     offloads = {}
     for interface in command["interfaces"]:
         rtnetlink.configure(mtu=_MTU, queue_packets=_QUEUE_PACKETS, **interface)
         offloads[interface["device"]] = " ".join(_offloads(interface["device"]))
-    return {"event": "configured", "offloads": offloads, "settings": sysctls.telling()}
+    return {"event": "configured", "offloads": offloads}
 
 
 def _hold(settings: dict[str, str]) -> dict[str, Any]:

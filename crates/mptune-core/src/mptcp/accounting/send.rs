@@ -68,20 +68,22 @@ impl SendBuffer {
         match options.accounting {
             Accounting::Payload => buffer.count_payload(options),
             Accounting::Linux => {
-                let (send, total) = (options.send_buffer, options.workload.bytes());
-                let (size, of): (Bytes, fn(Bytes, u32, Bytes, Bytes) -> SendMemory) =
-                    match (&buffer.tuning, options.is_tcp()) {
-                        (None, false) => (send, SendMemory::new),
-                        (None, true) => (send, SendMemory::of_tcp),
-                        (Some(grows), false) => (grows.whole(), SendMemory::with),
-                        (Some(grows), true) => (grows.whole(), SendMemory::of_tcp_with),
-                    };
-                let memory = of(size, full, total, receiver.edge());
+                let memory = buffer.first_memory(options, receiver.edge());
                 buffer.memory = Some(Box::new(memory));
                 buffer.update_window_edge();
             }
         }
         buffer
+    }
+
+    fn first_memory(&self, options: &ConnectionOptions, edge: Bytes) -> SendMemory {
+        let (full, send, total) = (self.full, options.send_buffer, options.workload.bytes());
+        match (&self.tuning, options.is_tcp()) {
+            (None, false) => SendMemory::new(send, full, total, edge),
+            (None, true) => SendMemory::of_tcp(send, full, total, edge),
+            (Some(grows), false) => SendMemory::with(grows.whole(), full, total, edge),
+            (Some(grows), true) => SendMemory::of_tcp_with(grows.whole(), full, total, edge),
+        }
     }
 
     fn count_payload(&mut self, options: &ConnectionOptions) {
