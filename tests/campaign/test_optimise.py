@@ -322,6 +322,6 @@ def test_an_optimum_at_an_end_is_looked_for_beyond_it(
     inside = optimise(network, TrialRunner(fake_testbed), changed(pms=("fullmesh",)))
     assert 1.0 <= inside.optimum.buffer_mib <= 8.0
     result = optimise(network, TrialRunner(fake_testbed), changed(pms=("fullmesh",), extend=True))
-    assert result.optimum.buffer_mib == pytest.approx(expected, rel=0.15)
+    assert result.optimum.buffer_mib == pytest.approx(expected, rel=0.3)
     sizes = {one.buffer_bytes for one in result.records if one.purpose == "sweep"}
     assert min(sizes) < MIB or max(sizes) > 8 * MIB

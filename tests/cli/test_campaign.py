@@ -36,9 +36,12 @@ runs = 4
 duration = "3s"
 [impact]
 design = "eq5"
+sets = "signs"
 runs = 2
 duration = "2s"
 [decision]
+off_by = 0
+extend = false
 resamples = 20
 confirm_runs = 3
 """

@@ -124,7 +124,7 @@ def test_the_answer_comes_first_and_an_earlier_run_is_kept_unless_forced(tmp_pat
         (["--buffers", "1,2"], "--buffers: expected 3 sizes"),
         (["--sacrifice", "100%"], "--sacrifice: expected a share in [0, 1)"),
         (["--sacrifice", "-7%"], "--sacrifice"),
-        (["--selection", "best"], "--selection: expected one of global, literal"),
+        (["--selection", "best"], "--selection: expected one of robust, global, literal"),
         (["--model", "magic"], "--model: expected one of quadratic"),
         (["--runs", "0"], "--runs"),
         (["--duration", "soon"], "--duration: expected a time"),

@@ -28,6 +28,7 @@ from mptune.decision.confirmation import Confirmation, confirm, verdict
 from mptune.decision.robustness import Finalist, change, finalists, survivor
 from mptune.decision.selection import Optimum
 from mptune.decision.sweep import SweepPoint, combination_of, stalls, sweep_points, sweep_samples
+from mptune.decision.tradeoff import FrontPoint
 from mptune.impact import Impact, ImpactOptions, SubflowSets, candidates, measure_impact
 from mptune.measuring.planning import Configuration, plan_trials
 from mptune.measuring.progress import Reporter
@@ -362,7 +363,7 @@ class _Job(NamedTuple):
         if chosen == favourite:
             return _Contest(decision, found, (), tuple(records))
         return _Contest(
-            msgspec.structs.replace(decision, optimum=_moved(decision, chosen, stated[chosen])),
+            _moved(decision, chosen, stated[chosen]),
             found,
             (change(favourite, chosen, found, options.off_by),),
             tuple(records),
@@ -427,17 +428,20 @@ def _by_combination(ones: Sequence[Combination], records: Sequence[Record]) -> d
     return {one: values[i * runs : (i + 1) * runs] for i, one in enumerate(ones)}
 
 
-def _moved(decision: Decision, chosen: Combination, values: Sequence[float]) -> Optimum:
-    """The optimum with another combination and the same buffer."""
+def _moved(decision: Decision, chosen: Combination, values: Sequence[float]) -> Decision:
+    """The decision with another combination and the same buffer."""
     curve = decision.response.curves.get(chosen)
     buffer = decision.optimum.buffer_mib
-    return Optimum(
+    optimum = Optimum(
         pm=chosen.pm,
         cc=chosen.cc,
         subflows=chosen.subflows,
         buffer_mib=buffer,
         throughput_mbps=sum(values) / len(values) if curve is None else curve.predict(buffer),
     )
+    answer = FrontPoint(sacrifice=decision.options.sacrifice, optimum=optimum)
+    front = tuple(answer if one.sacrifice == answer.sacrifice else one for one in decision.front)
+    return msgspec.structs.replace(decision, optimum=optimum, front=front)
 
 
 def configuration(

@@ -15,7 +15,6 @@ from mptune.cli._common import (
     emit_json,
     load_topology,
 )
-from mptune.cli._tables import section, table
 from mptune.impact import ImpactOptions
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import Cc, MeasuringOptions
@@ -80,6 +79,8 @@ def impact(
 
 def _show(out: Console, name: str, measured: Impact) -> None:
     """Print the sets, then the statistics behind them."""
+    from mptune.cli._tables import section, table
+
     sets = measured.sets
     out.print(f"{name}, {measured.cc}: send on {', '.join(sets.optional)}.", style="bold")
     if sets.standby:

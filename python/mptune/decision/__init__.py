@@ -118,7 +118,7 @@ def decide(
 
     found = candidates(response.curves)
     optimum = found.best(options.sacrifice, options.selection)
-    front = pareto_front(found, (*SACRIFICES, options.sacrifice), options.selection)
+    front = _with_answer(pareto_front(found, SACRIFICES, options.selection), options.sacrifice, optimum)
     uncertainty = None
     if options.resamples:
 
@@ -146,6 +146,13 @@ def decide(
         uncertainty=uncertainty,
         front=front,
     )
+
+
+def _with_answer(front: tuple[FrontPoint, ...], sacrifice: float, optimum: Optimum) -> tuple[FrontPoint, ...]:
+    """The front with the point of the chosen sacrifice, which others of the same answer give way to."""
+    others = [one for one in front if one.optimum != optimum and one.sacrifice != sacrifice]
+    chosen = FrontPoint(sacrifice=sacrifice, optimum=optimum)
+    return tuple(sorted([*others, chosen], key=lambda one: one.sacrifice))
 
 
 def too_few_sizes(model: str, sizes: int) -> str | None:
