@@ -29,7 +29,7 @@ from mptune.measuring.records import PlannedTrial
 from mptune.measuring.runner import TrialRunner
 from mptune.statistics import quantile
 from mptune.store import Campaign, Store, create, open_store
-from mptune.testbeds import Observation, Trial
+from mptune.testbeds import FIXED, Observation, Trial
 from mptune.testbeds import create as testbed
 from mptune.testbeds.namespaces import stall_ns
 from mptune.testbeds.stacks import STACKS
@@ -84,6 +84,7 @@ def cases(topology: Topology, asked: argparse.Namespace) -> Iterator[Case]:
             pms=("fullmesh",),
             ccs=(cc,),
             buffers=(size,),
+            buffer_mode=asked.buffer_mode,
             runs=runs,
             duration_ns=None if transfer else round(asked.duration * 1e9),
             transfer_bytes=transfer,
@@ -210,6 +211,9 @@ def main() -> None:
     parser.add_argument("--duration", type=float, default=10.0, help="duration of a saturated trial, seconds")
     usual = STACKS["linux"].accounting
     parser.add_argument("--accounting", default=usual, help="the simulator's: payload or linux")
+    parser.add_argument(
+        "--buffer-mode", default=FIXED, help="fixed, or auto: the buffers are limits of autotuning"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fresh", action="store_true", help="measure the kernel again")
     parser.add_argument("--only", action="append", help="only networks with this name; repeat")
@@ -252,7 +256,7 @@ def main() -> None:
             f"of the throughput, at most {100 * lost[-1]:.1f} %."
         )
     write(
-        "fidelity",
+        "fidelity" if asked.buffer_mode == FIXED else f"fidelity-{asked.buffer_mode}",
         {
             "rows": [msgspec.to_builtins(one) for one in everything],
             "median_error": whole.median_error,

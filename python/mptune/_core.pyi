@@ -5,6 +5,7 @@ import sys
 __all__ = [
     "SpecError",
     "accountings",
+    "buffer_modes",
     "congestion_controls",
     "path_manager_options",
     "path_manager_start",
@@ -60,6 +61,9 @@ def schedulers() -> list[str]:
 
 def accountings() -> list[str]:
     """Names of the simulator's buffer accountings, the default first."""
+
+def buffer_modes() -> list[str]:
+    """Modes of the buffers, the default first."""
 
 def simulate(trial: bytes) -> bytes:
     """Run one trial: JSON of the core's `TrialSpec` in, JSON of its `Outcome` out.

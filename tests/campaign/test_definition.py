@@ -189,3 +189,36 @@ def test_other_options_of_pcdc_go_with_measured_sets() -> None:
     sweep.check()
     (one,) = sweep.configurations({"reno": SubflowSets(optional=("A-X",), standby=())})
     assert one.pm_options == {"class_bytes": (1, 2), "active": ("A-X",)}
+
+
+def test_a_campaign_file_chooses_the_mode_of_the_buffers_or_makes_it_a_factor(tmp_path: Path) -> None:
+    text = """
+topology = "UiT-HAW"
+kind = "sweep"
+{mode}
+[factors]
+pm = ["fullmesh"]
+cc = ["reno"]
+buffers = [1]
+{factors}
+"""
+    file = tmp_path / "campaign.toml"
+
+    def modes(mode: str, factors: str) -> list[str]:
+        file.write_text(text.format(mode=mode, factors=factors))
+        options = read_definition(file).options
+        assert isinstance(options, SweepOptions)
+        return [one.buffer_mode for one in options.configurations({})]
+
+    assert modes("", "") == ["fixed"]
+    assert modes('buffer_mode = "auto"', "") == ["auto"]
+    assert modes("", 'buffer_mode = ["auto", "fixed"]') == ["auto", "fixed"]
+    with pytest.raises(InputError, match=r"factors.buffer_mode: expected either one mode or several"):
+        modes('buffer_mode = "auto"', 'buffer_mode = ["auto"]')
+    with pytest.raises(InputError, match=r"buffer_mode: expected one of fixed, auto"):
+        modes('buffer_mode = "big"', "")
+
+
+def test_withdrawals_before_a_sweep_have_its_mode_of_the_buffers() -> None:
+    filled = SweepOptions(buffer_mode="auto", buffers=(4096, 8192)).completed()
+    assert filled.impact is not None and filled.impact.buffer_mode == "auto"

@@ -28,6 +28,18 @@ def test_json_has_the_shape_that_tools_read():
     assert "failed" not in result and "completion_s" not in result
 
 
+def test_the_buffers_have_their_size_or_grow_up_to_it():
+    shown = run("--buffer", "1MiB", "--buffer-mode", "auto").stdout
+    assert "buffers of up to 1 MiB" in shown and "1 MiB of buffer" in run("--buffer", "1MiB").stdout
+    results = {
+        mode: json.loads(run("--json", "--buffer", "64KiB", "--buffer-mode", mode).stdout)
+        for mode in ("fixed", "auto")
+    }
+    assert {mode: one["buffer_mode"] for mode, one in results.items()} == {"fixed": "fixed", "auto": "auto"}
+    assert results["fixed"]["throughput_mbps"] != results["auto"]["throughput_mbps"]
+    assert "expected one of fixed, auto" in run("--buffer-mode", "big").output
+
+
 def test_a_transfer_reports_its_completion_time():
     arguments = ["run", "UiT-HAW", "--transfer", "64KiB", "--json"]
     result = json.loads(CliRunner().invoke(app, arguments).stdout)

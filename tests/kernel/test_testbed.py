@@ -388,3 +388,18 @@ def test_a_socket_of_the_host_is_not_in_the_way(measured):
     """Addresses and ports are the namespaces' own."""
     with inside(None, lambda: socket.create_server(("127.0.0.1", 0))):
         assert measured(transfer_bytes=10_000).failed is None
+
+
+def test_buffers_that_grow_stay_below_their_limit_and_leave_the_hosts_alone(measured):
+    """The connection's receive buffer grows beyond its first 128 KiB; the host's sysctls stay as they are."""
+    limits = [Path("/proc/sys/net/ipv4", name) for name in ("tcp_rmem", "tcp_wmem")]
+    before = [file.read_text() for file in limits]
+    observation = measured(buffer_mode="auto", duration_ns=2 * SECOND)
+    assert observation.failed is None
+    metadata = observation.metadata
+    assert metadata["sysctl net.ipv4.tcp_rmem"] == "4096 131072 1048576"
+    assert 131072 < metadata["effective_receiver_rcvbuf"] <= 2**20
+    # 16384 bytes until a subflow is established, then at least ten segments of each.
+    assert metadata["effective_sender_sndbuf"] > 16384
+    assert not any(name.startswith("requested_") for name in metadata)
+    assert [file.read_text() for file in limits] == before

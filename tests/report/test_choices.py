@@ -53,6 +53,13 @@ def test_other_choices_say_what_to_set_and_what_to_expect(optimised: RunData) ->
     assert best.prediction.endswith("It was not confirmed; the recommended choice was.")
 
 
+def test_limits_of_growing_buffers_are_set_by_sysctl(optimised: RunData) -> None:
+    front = (row(0.0, 1.0001), row(0.07, 0.5))
+    run = answered(optimised, front, buffer_mode="auto", opm="pcdc", occ="cubic", obs_mib=0.5, sacrifice=0.07)
+    sentence = choices(run).all[0].sentence
+    assert sentence.endswith("set the limits of tcp_rmem and tcp_wmem to 1.00 MiB (1049600 bytes).")
+
+
 def test_fullmesh_sends_on_every_path(optimised: RunData) -> None:
     front = (row(0.0, 1.0, "fullmesh"), row(0.07, 0.5))
     found = choices(answered(optimised, front, opm="pcdc", occ="cubic", obs_mib=0.5, sacrifice=0.07))

@@ -144,6 +144,7 @@ def test_whatever_was_varied_has_a_column(network: Topology, fake_testbed: Any, 
             pm="pcdc",
             cc="reno",
             buffer_bytes=2**20,
+            buffer_mode="auto",
             pm_options={"active": ("A-X", "B-X"), "rtt_ns": {"A-X": 7, "B-X": 9}},
             transfer_bytes=4096,
         ),
@@ -170,6 +171,7 @@ def test_whatever_was_varied_has_a_column(network: Topology, fake_testbed: Any, 
     assert (third["round"], third["transfer_bytes"], third["completion_s"]) == ("2", "4096", "2.5")
     stacks = [one["stack"] for one in (first, second, third)]
     assert stacks == ["linux", "v0.9x with scheduler ecf", "linux with accounting payload"]
+    assert [one["buffer_mode"] for one in (first, second, third)] == ["fixed", "fixed", "auto"]
     assert (third["accounting"], third["active"], third["class_bytes"]) == ("payload", "A-X B-X", "1024 4096")
     assert (third["rtt_ns"], first["completion_s"], first["class_bytes"]) == ("A-X=7 B-X=9", "", "")
 

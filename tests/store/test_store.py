@@ -101,6 +101,7 @@ def test_a_key_tells_apart_whatever_makes_another_trial(
         changed(initial_path="B-X"),
         changed(pm_options={"active": ("B-X",)}),
         changed(size_known=False),
+        changed(buffer_mode="auto"),
         changed(topology=other_network),
         msgspec.structs.replace(one, run=1),
         msgspec.structs.replace(one, round=1),

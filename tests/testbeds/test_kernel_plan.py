@@ -90,3 +90,13 @@ def test_unknown_labels_are_refused_with_the_known_ones(trial, key):
         plan(trial(pm="pcdc", pm_options={key: ("D-X",)}), "olia")
     with pytest.raises(InputError, match=r"script: .*A-X, B-X, C-X.*'D-X'"):
         plan(trial(script=(ScriptedAction(at_ns=0, path="D-X", action="down"),)), "olia")
+
+
+def test_buffers_that_grow_are_limited_by_sysctls_and_set_by_no_program(trial):
+    fixed, grows = plan(trial(), "olia"), plan(trial(buffer_mode="auto"), "olia")
+    limits = {name: text for name, text in grows.settings.items() if name not in fixed.settings}
+    assert grows.meter["buffer_bytes"] is None and set(limits) == {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
+    assert {text.split()[2] for text in limits.values()} == {str(2**20)}
+    check(trial(cc="reno", buffer_mode="auto", buffer_bytes=2**31 - 1))
+    with pytest.raises(InputError, match="--buffer: expected at most 2147483647 bytes"):
+        check(trial(cc="reno", buffer_mode="auto", buffer_bytes=2**31))

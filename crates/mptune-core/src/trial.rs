@@ -14,7 +14,7 @@ pub use script::{ScriptAction, ScriptSpec};
 pub use spec::TrialSpec;
 
 use crate::error::SpecError;
-use crate::mptcp::accounting::Accounting;
+use crate::mptcp::accounting::{self, Accounting, BufferMode};
 use crate::mptcp::{ConnectionOptions, Workload, scheduler};
 use crate::pathmanager::{PathEnds, Policy, TransferSize};
 use crate::simulation::Simulation;
@@ -42,9 +42,10 @@ impl TrialSpec {
         let controller = names::controller("cc", &self.cc)?;
         let scheduler = scheduler::Policy::new(&self.scheduler)
             .ok_or_else(|| names::unknown("scheduler", &self.scheduler, scheduler::NAMES))?;
-        let accounting = Accounting::new(&self.accounting).ok_or_else(|| {
-            names::unknown("accounting", &self.accounting, crate::mptcp::accounting::NAMES)
-        })?;
+        let accounting = Accounting::new(&self.accounting)
+            .ok_or_else(|| names::unknown("accounting", &self.accounting, accounting::NAMES))?;
+        let buffer_mode = BufferMode::new(&self.buffer_mode)
+            .ok_or_else(|| names::unknown("buffer_mode", &self.buffer_mode, accounting::MODES))?;
         self.check_numbers()?;
         let ends = self.network.paths.iter();
         let ends: Vec<_> = ends.map(|p| PathEnds { local: p.local, remote: p.remote }).collect();
@@ -63,6 +64,7 @@ impl TrialSpec {
             workload,
             size,
             accounting,
+            buffer_mode,
             send_buffer: self.buffer_bytes,
             receive_buffer: self.buffer_bytes,
             mss: self.mss,

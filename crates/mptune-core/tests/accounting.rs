@@ -10,7 +10,7 @@ use common::*;
 use mptune_core::mptcp::scheduler;
 use mptune_core::network::NetworkSpec;
 use mptune_core::trial::{Outcome, TrialSpec};
-use mptune_core::units::MILLISECOND;
+use mptune_core::units::{MILLISECOND, SECOND};
 
 const KIB: u64 = 1024;
 
@@ -227,4 +227,53 @@ fn a_hole_on_one_subflow_makes_the_sender_overrun_the_window() {
     };
     assert_eq!(overrun([0.0, 0.0]), 0);
     assert!(overrun([0.0, 0.02]) > 0);
+}
+
+/// A trial whose buffers grow up to a limit.
+fn growing(accounting: &str, limit: u64, seed: u64) -> TrialSpec {
+    TrialSpec {
+        accounting: accounting.into(),
+        buffer_mode: "auto".into(),
+        duration_ns: Some(10 * SECOND),
+        ..charged(limit, seed)
+    }
+}
+
+#[test]
+fn a_buffer_that_grows_gives_more_the_higher_its_limit_is() {
+    for accounting in ["linux", "payload"] {
+        let mean = |limit: u64| {
+            (0..4).map(|seed| mbps(&run(&growing(accounting, limit, seed)))).sum::<f64>() / 4.0
+        };
+        let (small, large) = (mean(128 * KIB), mean(8 * MIB));
+        assert!(large > 2.0 * small, "{accounting}: {small:.1} and {large:.1}");
+        assert!(large > 100.0, "{accounting}: {large:.1} of 150");
+    }
+}
+
+#[test]
+fn a_limit_that_is_never_reached_has_no_effect() {
+    for accounting in ["linux", "payload"] {
+        let network = disjoint(&[queued(link(10.0, 10.0), 20.0, 1.0)]);
+        let bytes = |limit: u64| {
+            let spec = TrialSpec { network: network.clone(), ..growing(accounting, limit, 1) };
+            run(&spec).in_order_bytes
+        };
+        // The window's scale follows from the limit under Linux accounting: up to 4 MiB it is the same.
+        assert_eq!(bytes(2 * MIB), bytes(4 * MIB), "{accounting}");
+    }
+}
+
+#[test]
+fn a_transfer_completes_while_its_buffers_grow() {
+    for accounting in ["linux", "payload"] {
+        for bytes in [1, 10_000, 3_000_000] {
+            let spec = TrialSpec {
+                transfer_bytes: Some(bytes),
+                duration_ns: None,
+                ..growing(accounting, 4 * MIB, 5)
+            };
+            assert_eq!(run(&spec).in_order_bytes, bytes, "{accounting}");
+        }
+    }
 }

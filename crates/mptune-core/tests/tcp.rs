@@ -50,6 +50,23 @@ fn the_buffer_bounds_the_throughput_as_one_sockets_window() {
 }
 
 #[test]
+fn growing_buffers_fill_the_link_and_keep_to_their_limit() {
+    for accounting in ["payload", "linux"] {
+        let found = |buffer| {
+            let network = disjoint(&[queued(link(100.0, 50.0), 100.0, 1.0)]);
+            let grown =
+                TrialSpec { buffer_mode: "auto".into(), network, ..tcp(accounting, buffer) };
+            mbps_between(&run(&grown), 15 * SECOND, 20 * SECOND)
+        };
+        // The product of rate and delay is 1.25 MB, ten times the buffers of a new connection.
+        let wide = found(16 * MIB) / 100.0;
+        assert!((wide / PAYLOAD_SHARE - 1.0).abs() < 0.01, "{accounting}: {wide}");
+        let (narrow, most) = (found(128 << 10), f64::from(128 << 10) * 8.0 / 0.1 / 1e6);
+        assert!((most / 4.0..=most).contains(&narrow), "{accounting}: {narrow}, not up to {most}");
+    }
+}
+
+#[test]
 fn an_outage_repeats_nothing_but_tcps_own_segments() {
     let script = vec![at(5, 0, ScriptAction::Down), at(7, 0, ScriptAction::Up)];
     let outcome = run(&TrialSpec { script, ..tcp("linux", MIB) });

@@ -48,6 +48,11 @@ fn accountings() -> Vec<&'static str> {
 }
 
 #[pyfunction]
+fn buffer_modes() -> Vec<&'static str> {
+    accounting::MODES.to_vec()
+}
+
+#[pyfunction]
 fn simulate(py: Python<'_>, trial: &[u8]) -> PyResult<Vec<u8>> {
     let spec: TrialSpec = serde_json::from_slice(trial)
         .map_err(|error| SpecError::new_err(("", format!("expected a trial: {error}"))))?;
@@ -75,5 +80,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(path_manager::path_manager_start, module)?)?;
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;
     module.add_function(wrap_pyfunction!(accountings, module)?)?;
+    module.add_function(wrap_pyfunction!(buffer_modes, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)
 }

@@ -22,6 +22,8 @@ from mptune.options.path_managers import PathManagerOptions
 from mptune.options.scripts import Script, wrong_times
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
+    BufferMode,
+    BufferModes,
     Buffers,
     Ccs,
     Duration,
@@ -58,6 +60,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     Attributes
     ----------
     buffers : bytes, ascending.
+    buffer_modes : empty leaves them at `buffer_mode`.
     initial_paths : empty leaves it at the topology's path.
     stacks, schedulers : empty leaves them at `stack`.
     script : what is done to paths in every trial.
@@ -70,6 +73,8 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     pms: Pms = PMS
     ccs: Ccs = CCS
     buffers: Buffers = BUFFERS
+    buffer_mode: BufferMode = testbeds.FIXED
+    buffer_modes: BufferModes = ()
     runs: Runs = 9
     duration_ns: Duration = 30_000_000_000
     seed: Seed = 1
@@ -102,7 +107,15 @@ class SweepOptions(Options, frozen=True, kw_only=True):
             yield "every_ns", f"expected an interval that fits 1 to {_MAX_ROUNDS} times into the whole"
 
     def _conflicts_of_stacks(self) -> Iterator[tuple[str, str]]:
-        """A stack or a scheduler is one for all, or a factor."""
+        """A stack, a scheduler or a mode is one for all, or a factor."""
+        if self.buffer_modes and self.buffer_mode != testbeds.FIXED:
+            yield "buffer_modes", "expected either one mode or several as a factor, found both"
+        if self.impact is not None and len(self.modes) > 1:
+            yield (
+                "buffer_modes",
+                "expected one where the sets of pcdc are measured: give the sets ([pcdc]), or run one "
+                "campaign each",
+            )
         if self.stacks and self.stack.stack != DEFAULT_STACK:
             yield "stacks", "expected either one stack or several as a factor, found both"
         if self.schedulers and self.stack.scheduler is not None:
@@ -113,6 +126,11 @@ class SweepOptions(Options, frozen=True, kw_only=True):
                 "expected one where the sets of pcdc are measured: give the sets ([pcdc]), or run one "
                 "campaign each",
             )
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Every mode of the buffers."""
+        return self.buffer_modes or (self.buffer_mode,)
 
     @property
     def transports(self) -> list[Stack]:
@@ -155,7 +173,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
         if impact is None and "pcdc" in self.pms and not self._active:
             impact = ImpactOptions()
         if impact is not None:
-            impact = withdrawals(impact, self.buffers, self.seed)
+            impact = withdrawals(impact, self.buffers, self.modes[0], self.seed)
         return replace(self, impact=impact)
 
     @property
@@ -182,14 +200,16 @@ class SweepOptions(Options, frozen=True, kw_only=True):
                 pm_options=self.pm_options.of(pm),
                 initial_path=path,
                 stack=stack,
+                buffer_mode=mode,
                 transfer_bytes=transfer,
                 script=self.script,
             )
-            for pm, cc, path, stack, transfer, size in itertools.product(
+            for pm, cc, path, stack, mode, transfer, size in itertools.product(
                 self.pms,
                 self.ccs,
                 self.initial_paths or (None,),
                 self.transports,
+                self.modes,
                 self.transfers or (None,),
                 self.buffers,
             )

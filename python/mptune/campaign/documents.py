@@ -72,6 +72,7 @@ def result_document(result: Result) -> dict[str, Any]:
         {
             "topology": None if result.topology is None else result.topology.name,
             "stack": result.stack or None,
+            "buffer_mode": result.buffer_mode or None,
             "opm": optimum.pm,
             "occ": optimum.cc,
             "obs_mib": optimum.buffer_mib,

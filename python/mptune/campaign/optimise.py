@@ -38,9 +38,9 @@ from mptune.measuring.runner import TrialRunner
 from mptune.options import TOGGLE, Option, choice, count, share
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.stacks import StackOptions
-from mptune.options.trials import Buffers, Ccs, Duration, Pms, Runs
+from mptune.options.trials import BufferMode, Buffers, Ccs, Duration, Pms, Runs
 from mptune.response import Combination, Response
-from mptune.testbeds import only_stack, stack_title
+from mptune.testbeds import FIXED, only_stack, stack_title
 from mptune.topology import Topology, perturbed
 from mptune.units import MIB
 
@@ -72,6 +72,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     Attributes
     ----------
     buffers : bytes, ascending.
+    buffer_mode : as in `Trial`.
     pm_options : of the path managers that are swept, apart from PCDC's sets, which are measured.
     impact : its `buffer_bytes` is the buffer of the withdrawal trials.
     """
@@ -79,6 +80,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     pms: Pms = PMS
     ccs: Ccs = CCS
     buffers: Buffers = BUFFERS
+    buffer_mode: BufferMode = FIXED
     runs: Runs = 9
     duration_ns: Duration = 30_000_000_000
     stack: StackOptions = StackOptions()
@@ -131,14 +133,14 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
 
     def completed(self) -> Self:
         """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""
-        return msgspec.structs.replace(self, impact=withdrawals(self.impact, self.buffers, self.seed))
+        impact = withdrawals(self.impact, self.buffers, self.buffer_mode, self.seed)
+        return msgspec.structs.replace(self, impact=impact)
 
 
-def withdrawals(options: ImpactOptions, buffers: Sequence[int], seed: int) -> ImpactOptions:
-    """Options of the withdrawal trials before a sweep: its largest buffer, and its seed."""
-    return msgspec.structs.replace(
-        options, buffer_bytes=max(buffers, default=options.buffer_bytes), seed=seed
-    )
+def withdrawals(options: ImpactOptions, buffers: Sequence[int], mode: str, seed: int) -> ImpactOptions:
+    """Options of the withdrawal trials before a sweep: its largest buffer, its mode, and its seed."""
+    largest = max(buffers, default=options.buffer_bytes)
+    return msgspec.structs.replace(options, buffer_bytes=largest, buffer_mode=mode, seed=seed)
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +152,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     stack : whose MPTCP was measured, in words; empty if it is unknown.
     decision : its optimum is the model's prediction; the buffer to use is `buffer_bytes`.
     buffer_bytes : OBS, rounded up to whole KiB.
+    buffer_mode : of every trial; empty if it is unknown.
     topology : None if only measurements were given.
     impacts : by congestion control; empty when PCDC was not asked for.
     subflows : labels of the subflows that carry data; empty if they are unknown.
@@ -167,6 +170,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     topology: Topology | None = None
     stack: str = ""
+    buffer_mode: str = ""
     impacts: tuple[Impact, ...] = ()
     subflows: tuple[str, ...] = ()
     finalists: tuple[Finalist, ...] = ()
@@ -224,6 +228,7 @@ def optimise(
         points=points,
         topology=topology,
         stack=stack_title(runner.testbed.name, msgspec.structs.asdict(options.stack.chosen())),
+        buffer_mode=options.buffer_mode,
         impacts=tuple(impacts),
         subflows=_subflows(topology, confirmation),
         finalists=contest.finalists,
@@ -384,13 +389,14 @@ class _Job(NamedTuple):
 
     def configuration(self, one: Combination, size: int, sets: Mapping[str, SubflowSets]) -> Configuration:
         """A configuration of the stack that was asked for; a chosen set of subflows is PCDC's."""
-        stack, told = self.options.stack.chosen(), self.options.pm_options.of(one.pm)
+        options, told = self.options, self.options.pm_options.of(one.pm)
+        common: dict[str, Any] = {"stack": options.stack.chosen(), "buffer_mode": options.buffer_mode}
         if not one.subflows:
-            return configuration(one.pm, one.cc, size, sets, pm_options=told, stack=stack)
+            return configuration(one.pm, one.cc, size, sets, pm_options=told, **common)
         order = [*(sets[one.cc].optional if one.cc in sets else ()), *(p.label for p in self.topology.paths)]
         standby = tuple(label for label in dict.fromkeys(order) if label not in one.subflows)
         pm_options = {**told, "active": one.subflows, **({"standby_order": standby} if standby else {})}
-        return configuration(one.pm, one.cc, size, {}, pm_options=pm_options, stack=stack)
+        return configuration(one.pm, one.cc, size, {}, pm_options=pm_options, **common)
 
     def _measure(
         self,

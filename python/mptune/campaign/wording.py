@@ -33,7 +33,15 @@ def ends(low: float, high: float, count: int = 4, sign: str = "") -> str:
 
 
 def instruction(
-    name: str, pm: str, cc: str, size: int, subflows: Sequence[str], standby: Sequence[str], stack: str = ""
+    name: str,
+    pm: str,
+    cc: str,
+    size: int,
+    subflows: Sequence[str],
+    standby: Sequence[str],
+    *,
+    stack: str = "",
+    mode: str = "",
 ) -> str:
     """What to set, as a sentence.
 
@@ -44,14 +52,15 @@ def instruction(
     subflows : those that carry data; empty if they are unknown.
     standby : the silent ones, in the order in which they take over.
     stack : whose MPTCP it is for; empty if it is unknown.
+    mode : of the buffer; empty if it is unknown.
     """
     silent = f" (standby: {', '.join(standby)})" if standby else ""
     send = f", send on {', '.join(subflows)}{silent}," if subflows else ""
     whose = f", for {stack}" if stack else ""
-    return (
-        f"{name}{whose}: use path manager {pm} with {cc}{send} and set the buffer to {size / MIB:.2f} MiB "
-        f"({size // 1024} KiB)."
-    )
+    buffer = f"the buffer to {size / MIB:.2f} MiB ({size // 1024} KiB)"
+    if mode == "auto":
+        buffer = f"the limits of tcp_rmem and tcp_wmem to {size / MIB:.2f} MiB ({size} bytes)"
+    return f"{name}{whose}: use path manager {pm} with {cc}{send} and set {buffer}."
 
 
 def _sentence(result: Result) -> str:
@@ -59,7 +68,14 @@ def _sentence(result: Result) -> str:
     optimum = result.optimum
     standby = () if result.confirmation is None else result.confirmation.recommended.standby_order
     return instruction(
-        result.name, optimum.pm, optimum.cc, result.buffer_bytes, result.subflows, standby, result.stack
+        result.name,
+        optimum.pm,
+        optimum.cc,
+        result.buffer_bytes,
+        result.subflows,
+        standby,
+        stack=result.stack,
+        mode=result.buffer_mode,
     )
 
 

@@ -21,6 +21,7 @@ from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
     USUAL_PMS,
     Buffer,
+    BufferMode,
     Cc,
     InitialPath,
     Pm,
@@ -46,6 +47,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     pm: Pm = None
     cc: Cc = "cubic"
     buffer_bytes: Buffer = 16 * units.MIB
+    buffer_mode: BufferMode = testbeds.FIXED
     duration_ns: Annotated[int | None, sending_time("30s")] = None
     transfer_bytes: Transfer = None
     seed: Annotated[int, Option(count(), "Seed of everything random.", flag="--seed")] = 1
@@ -99,6 +101,7 @@ def register(app: typer.Typer) -> None:
         "mptune run KU-HiG --pm ndiffports --ndiffports 4            # options of a path manager",
         "mptune run KU-HiG --initial-path K-P --json",
         "mptune run UNIS-HiN --stack v0.9x                          # the papers' kernel",
+        "mptune run UNIS-HiN --buffer-mode auto --buffer 4MiB       # autotuning up to tcp_rmem, tcp_wmem",
         "mptune run UNIS-HiN --at 5s:down:U-U --at 9s:up:U-U --duration 15s   # cut a path for 4 s",
         "mptune run UNIS-HiN --protocol tcp --initial-path U-U      # plain TCP on one path, to compare",
         "mptune run UiT-HAW --testbed namespaces                    # Linux itself",
@@ -141,6 +144,7 @@ def _result(trial: Trial, observation: Observation) -> dict[str, Any]:
         "throughput_mbps": observation.throughput_bps / 1e6,
         "duration_s": seconds,
         "buffer_bytes": trial.buffer_bytes,
+        "buffer_mode": trial.buffer_mode,
         "protocol": trial.protocol,
         "pm": trial.pm,
         "cc": trial.cc,
@@ -201,7 +205,9 @@ def _print(trial: Trial, observation: Observation) -> None:
     out = console()
     seconds = observation.duration_ns / 1e9
     how = "plain TCP" if trial.protocol == "tcp" else trial.pm
-    what = f"{trial.topology.name}, {how}, {trial.cc}, {units.format_size(trial.buffer_bytes)} of buffer"
+    size = units.format_size(trial.buffer_bytes)
+    buffer = f"{size} of buffer" if trial.buffer_mode == testbeds.FIXED else f"buffers of up to {size}"
+    what = f"{trial.topology.name}, {how}, {trial.cc}, {buffer}"
     if observation.completion_ns is not None:
         out.print(
             f"{units.format_size(observation.in_order_bytes)} in {seconds:.3f} s ({what})", style="bold"

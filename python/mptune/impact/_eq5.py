@@ -84,6 +84,7 @@ def _plan(topology: Topology, ccs: Sequence[str], options: ImpactOptions, stack:
                 pm="fullmesh",
                 cc=cc,
                 buffer_bytes=options.buffer_bytes,
+                buffer_mode=options.buffer_mode,
                 duration_ns=2 * options.length_ns,
                 script=(ScriptedAction(at_ns=options.length_ns, path=path.label, action="standby"),),
                 seed=seed_for(options.seed, "impact", run),

@@ -124,6 +124,7 @@ def _planned(
             pm="fullmesh",
             cc=cc,
             buffer_bytes=options.buffer_bytes,
+            buffer_mode=options.buffer_mode,
             duration_ns=(first + 2 * len(order)) * window,
             script=tuple(script),
             seed=seed,

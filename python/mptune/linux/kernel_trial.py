@@ -53,9 +53,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     assignment : of the path manager.
     meter : instructions for both halves of the meter.
     initial : local and remote address of the initial path.
-    settings : sysctls of both sites that are not as usual, by name.
     script : in order of time.
     limit_s : the trial's own limit.
+    settings : sysctls of both namespaces that differ from the usual ones.
     """
 
     interfaces: Mapping[Side, tuple[NamedInterface, ...]]
@@ -64,9 +64,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     assignment: Assignment
     meter: Mapping[str, Any]
     initial: tuple[str, str]
-    settings: Mapping[str, str]
     script: tuple[Action, ...]
     limit_s: float
+    settings: Mapping[str, str] = {}
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -123,7 +123,7 @@ class _Course:
         self, plan: Plan, outcome: Outcome, stack: ExitStack, interrupted: Callable[[], bool]
     ) -> None:
         self._plan, self._outcome, self._interrupted = plan, outcome, interrupted
-        self._sites = stack.enter_context(Sites())
+        self._sites = stack.enter_context(Sites(plan.settings))
         outcome.settings, outcome.rootless = self._sites.settings, self._sites.user is not None
         # All at once: each takes a tenth of a second to start.
         self._emulator = stack.enter_context(self._sites.start("emulator", "mptune.linux.emulator"))
@@ -196,8 +196,7 @@ class _Course:
         self._manager.tell({"side": "sender", "assignment": assignment.told(plan.assignment)})
         self._acceptor.tell({"side": "receiver"})
         self._emulator.expect("ready", STEP_S)
-        self._outcome.offloads = sites.configure(plan.interfaces, plan.settings)
-        self._outcome.settings = sites.settings
+        self._outcome.offloads = sites.configure(plan.interfaces)
         joins = [interface.ipv4 for interface in plan.interfaces["remote"]]
         self._meter.listen(plan.meter, plan.initial[1], joins)
         for manager in (self._manager, self._acceptor):

@@ -10,7 +10,7 @@ import msgspec
 
 from mptune.measuring.records import PlannedTrial
 from mptune.measuring.seeds import seed_for
-from mptune.testbeds import ScriptedAction, Trial
+from mptune.testbeds import FIXED, ScriptedAction, Trial
 from mptune.testbeds.stacks import DEFAULT_STACK, STACKS, Stack
 from mptune.topology import Topology
 
@@ -20,7 +20,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    pm_options, initial_path : as in `Trial`.
+    buffer_mode, pm_options, initial_path : as in `Trial`.
     stack : its members are fields of the trial.
     script : as in `Trial`.
     transfer_bytes : a transfer of so many bytes; None is a saturated sender.
@@ -29,6 +29,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     pm: str
     cc: str
     buffer_bytes: int
+    buffer_mode: str = FIXED
     pm_options: dict[str, Any] = {}
     initial_path: str | None = None
     stack: Stack = STACKS[DEFAULT_STACK]

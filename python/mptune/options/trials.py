@@ -30,6 +30,11 @@ def scheduler_names() -> list[str]:
     return testbeds.names("schedulers")
 
 
+def buffer_modes() -> list[str]:
+    """Modes of the buffers, from the core's list."""
+    return testbeds.names("buffer_modes")
+
+
 # ---- one trial, or many that are alike ------------------------------------------------------------
 
 #: Path managers without --pm, by protocol.
@@ -46,6 +51,15 @@ Pm = Annotated[
 Cc = Annotated[str, Option(choice(_congestion_controls), "Congestion control of all subflows.", flag="--cc")]
 Buffer = Annotated[
     int, Option(BUFFER, "Send and receive buffer of the connection; a bare number is MiB.", flag="--buffer")
+]
+BufferMode = Annotated[
+    str,
+    Option(
+        choice(buffer_modes),
+        "Whether the buffers have that size, or grow up to it as tcp_rmem and tcp_wmem let them.",
+        key="buffer_mode",
+        alone=True,
+    ),
 ]
 Protocol = Annotated[
     str,
@@ -91,6 +105,10 @@ Buffers = Annotated[
 ]
 InitialPaths = Annotated[
     tuple[str, ...], Option(LABELS, "Paths of the first handshake.", key="factors.initial_path")
+]
+BufferModes = Annotated[
+    tuple[str, ...],
+    Option(several(choice(buffer_modes)), "Modes of the buffers (fixed, auto).", key="factors.buffer_mode"),
 ]
 Schedulers = Annotated[
     tuple[str, ...],

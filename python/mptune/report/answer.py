@@ -50,7 +50,9 @@ def _without_answer(run: RunData) -> str:
     """What a sweep found; it makes no recommendation."""
     done = len(run.trials) - len(run.failures)
     stacks = dict.fromkeys(one.stack for one in run.trials)
-    told = f"{run.name}, with {' and '.join(stacks)}: {done} observations; a sweep makes no recommendation."
+    modes = dict.fromkeys(f"{one.buffer_mode} buffers" for one in run.trials)
+    with_ = f"{' and '.join(stacks)} and {' and '.join(modes)}"
+    told = f"{run.name}, with {with_}: {done} observations; a sweep makes no recommendation."
     if not run.shown:
         return f"{told}{_fastest(run)}"
     one = run.shown[0]

@@ -108,7 +108,16 @@ def _other(run: RunData, answer: Answer, row: FrontRow) -> Choice:
         buffer_mib=row.buffer_mib,
         throughput_mbps=row.throughput_mbps,
         sacrifice=_percent(row.sacrifice),
-        sentence=wording.instruction(run.name, row.pm, row.cc, size, subflows, standby, answer.stack or ""),
+        sentence=wording.instruction(
+            run.name,
+            row.pm,
+            row.cc,
+            size,
+            subflows,
+            standby,
+            stack=answer.stack or "",
+            mode=answer.buffer_mode or "",
+        ),
         prediction=f"{predicted}{needed}{unconfirmed}",
     )
 

@@ -19,7 +19,7 @@ from mptune.measuring.seeds import PURPOSES
 from mptune.report.run_data import Answer, Config, CurvePoint, ImpactSets, RunData, TrialRow
 from mptune.store import Store, StoredTrial, open_store
 from mptune.store.directory import CONFIG, STORE, is_unfinished
-from mptune.testbeds import Observation, stack_title
+from mptune.testbeds import FIXED, Observation, stack_title
 from mptune.topology import Topology
 from mptune.units import MIB
 
@@ -144,13 +144,23 @@ def _trials(store: Store, options: dict[str, Any]) -> tuple[TrialRow, ...]:
         return [_PURPOSES[one.purpose], *asked]
 
     stored = store.trials()
-    mixed = len({stack_of(one.settings) for one in stored}) > 1
-    return tuple(sorted((_trial(one, mixed=mixed) for one in stored), key=place))
+    variants = [_variant(one) for one in stored]
+    mixed = [number for number, values in enumerate(zip(*variants, strict=True)) if len(set(values)) > 1]
+    return tuple(sorted((_trial(one, mixed) for one in stored), key=place))
 
 
-def _trial(one: StoredTrial, *, mixed: bool) -> TrialRow:
-    """A trial as a row; `mixed` means that not all trials have the same stack."""
-    stack = stack_of(one.settings)
+def _variant(one: StoredTrial) -> tuple[str, str]:
+    """Stack and mode of the buffers, in words."""
+    return stack_of(one.settings), f"{_buffer_mode(one)} buffers"
+
+
+def _buffer_mode(one: StoredTrial) -> str:
+    return str(one.settings.get("buffer_mode", FIXED))
+
+
+def _trial(one: StoredTrial, mixed: Sequence[int]) -> TrialRow:
+    """A trial as a row; `mixed` are the parts of `_variant` that are not the same in all trials."""
+    variant = _variant(one)
     return TrialRow(
         key=one.key,
         testbed=one.testbed,
@@ -158,8 +168,9 @@ def _trial(one: StoredTrial, *, mixed: bool) -> TrialRow:
         round=one.round,
         run=one.run,
         pm=one.pm,
-        manager=f"{one.pm}, {stack}" if mixed else one.pm,
+        manager=", ".join([one.pm, *(variant[part] for part in mixed)]),
         stack=stack_title(one.testbed, members_of(one.settings)),
+        buffer_mode=_buffer_mode(one),
         cc=one.cc,
         buffer_bytes=one.buffer_bytes,
         buffer_mib=one.buffer_bytes / MIB,

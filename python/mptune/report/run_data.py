@@ -57,6 +57,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """`result.json`, as far as a report shows it (`mptune.campaign.documents.result_document` writes it)."""
 
     stack: str | None = None
+    buffer_mode: str | None = None
     opm: str
     occ: str
     obs_mib: float
@@ -101,7 +102,7 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    manager : the path manager, with the stack if not all trials have the same one.
+    manager : the path manager, with the stack and the mode of the buffers if not all trials have the same.
     stack : whose MPTCP it was, as a sentence says it.
     started : seconds since 1970.
     initial_path : None leaves it to the topology.
@@ -117,6 +118,7 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     pm: str
     manager: str
     stack: str
+    buffer_mode: str
     cc: str
     buffer_bytes: int
     buffer_mib: float

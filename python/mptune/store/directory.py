@@ -34,8 +34,12 @@ _UNPUBLISHED = ".new-"
 #: Settings of a trial that always have a column in the tables of observations.
 _SETTINGS = ("initial_path", "scheduler", "transfer_bytes", "accounting")
 
-#: Settings without a column: length and script of a trial, which follow from its purpose.
-_NO_COLUMN = {"duration_ns", "deadline_ns", "script"}
+#: Settings without a column here: length and script of a trial, which follow from its purpose; the mode of
+#: its buffers, which comes last.
+_NO_COLUMN = {"duration_ns", "deadline_ns", "script", "buffer_mode"}
+
+#: The last columns of both tables, in the order of the versions that added them.
+_LAST = ("stack", "buffer_mode")
 
 _LIBRARIES = ("numpy", "scipy", "statsmodels", "altair")
 
@@ -178,7 +182,8 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
 
     Throughputs in Mbit/s, buffers in bytes, RTTs in ms, completion times in s. An empty field means no value;
     a failed trial has no throughput, but a reason in `failed` and a kind in `failed_kind`. The last columns
-    are the trial's settings: those of `_SETTINGS`, and any others that were set in any trial.
+    are the trial's settings: those of `_SETTINGS`, any others that were set in any trial, and
+    those of `_LAST`.
     """
     key = ("purpose", "pm", "cc", "buffer_bytes", "run", "seed", "withdrawn")
     outcome = ("throughput_mbps", "omega", "failed")
@@ -188,28 +193,30 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
     settings = _settings(records)
     _write_csv(
         directory / "observations.csv",
-        (*key, *outcome, *later, *settings, "stack"),
-        (
-            [*_fields(one, (*key, *outcome, *later)), *_texts(one, settings), stack_of(one.settings)]
-            for one in records
-        ),
+        (*key, *outcome, *later, *settings, *_LAST),
+        ([*_fields(one, (*key, *outcome, *later)), *_texts(one, settings), *_last(one)] for one in records),
     )
     _write_csv(
         directory / "subflows.csv",
-        (*key, *subflow_columns, "round", *_SETTINGS, "stack", *windows),
+        (*key, *subflow_columns, "round", *_SETTINGS, *_LAST, *windows),
         (
             [
                 *_fields(one, key),
                 *_fields(sub, subflow_columns),
                 one.round,
                 *_texts(one, _SETTINGS),
-                stack_of(one.settings),
+                *_last(one),
                 *_fields(sub, windows),
             ]
             for one in records
             for sub in one.subflows
         ),
     )
+
+
+def _last(one: Record) -> list[object]:
+    """Cells of `_LAST`."""
+    return [stack_of(one.settings), setting(one, "buffer_mode")]
 
 
 def _settings(records: Iterable[Record]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mptune.errors import MptuneError
 from mptune.measuring.records import members_of, stack_of
 from mptune.store import Store
-from mptune.testbeds import BIN_NS
+from mptune.testbeds import BIN_NS, FIXED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,6 +94,7 @@ def _trial(row: dict[str, Any]) -> dict[str, Any]:
         **{name: settings.get(name) for name in _SETTINGS},
         "protocol": settings.get("protocol", "mptcp"),
         "stack": stack_of(settings),
+        "buffer_mode": settings.get("buffer_mode", FIXED),
         "ecn": members_of(settings)["ecn"],
         "started": started.isoformat(timespec="milliseconds"),
         "time_of_day_h": (started - midnight).total_seconds() / 3600,

@@ -13,6 +13,7 @@ from mptune.errors import InputError, one_of
 from mptune.testbeds._base import (
     ACTIONS,
     BIN_NS,
+    FIXED,
     MSS,
     PROTOCOLS,
     BackgroundObservation,
@@ -29,6 +30,7 @@ from mptune.testbeds.stacks import title
 __all__ = [
     "ACTIONS",
     "BIN_NS",
+    "FIXED",
     "MSS",
     "PROTOCOLS",
     "TESTBEDS",
@@ -76,11 +78,14 @@ def stack_title(name: str, members: Mapping[str, Any]) -> str:
     return title(members, platform.release()) if only_stack(name) else title(members)
 
 
-def names(kind: Literal["congestion_controls", "path_managers", "schedulers", "accountings"]) -> list[str]:
+def names(
+    kind: Literal["congestion_controls", "path_managers", "schedulers", "accountings", "buffer_modes"],
+) -> list[str]:
     """Names of all algorithms of a kind, in the order of the core's list."""
     return {
         "congestion_controls": _core.congestion_controls,
         "path_managers": _core.path_managers,
         "schedulers": _core.schedulers,
         "accountings": _core.accountings,
+        "buffer_modes": _core.buffer_modes,
     }[kind]()

@@ -19,6 +19,9 @@ BIN_NS = 100_000_000
 #: What a trial has that says nothing about its stack.
 _STACK = STACKS[DEFAULT_STACK]
 
+#: The mode of buffers that have a size; the others are in the core's list.
+FIXED = "fixed"
+
 #: Default maximum segment size: bytes of a full segment.
 MSS = _STACK.mss
 
@@ -60,6 +63,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         default is upstream Linux.
     buffer_bytes : connection-level send buffer and receive buffer, bytes each: of payload, or with the
         accounting "linux" the value given to SO_SNDBUF and SO_RCVBUF, as on the kernel.
+    buffer_mode : "fixed", or "auto": the buffers grow as needed and `buffer_bytes` is their limit, of
+        payload, or with the accounting "linux" the value of `tcp_wmem[2]` and `tcp_rmem[2]`.
     duration_ns : saturated sender for this long, counted from the first SYN.
     transfer_bytes : transfer of this many payload bytes, measured to its last byte in order.
     deadline_ns : give up a transfer after this long (it is then reported as failed).
@@ -86,6 +91,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     initial_path: str | None = None
     pm_options: dict[str, Any] = {}
     size_known: bool = True
+    buffer_mode: str = FIXED
     mss: int = MSS
     ecn: bool = _STACK.ecn
     script: tuple[ScriptedAction, ...] = ()

@@ -176,7 +176,9 @@ def _ms(at_ns: int, outcome: Outcome) -> float:
 
 def _of_meter(result: dict[str, Any]) -> Metadata:
     """Buffers requested and in effect, congestion control in effect, fallback, and the kernel's counters."""
-    metadata: Metadata = {f"requested_{name}": size for name, size in result.get("requested", {}).items()}
+    metadata: Metadata = {
+        f"requested_{name}": size for name, size in result.get("requested", {}).items() if size
+    }
     metadata |= {f"effective_{name}": size for name, size in result.get("effective", {}).items()}
     for key in ("cc_effective", "fallback", "reinjected_bytes"):
         if result.get(key) is not None:

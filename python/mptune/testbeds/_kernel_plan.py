@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from mptune.linux.assignment import Assignment
     from mptune.linux.kernel_trial import Action, Plan
 
+#: The kernel's sizes of buffers are of the type int, bytes.
+_LARGEST_LIMIT = 2**31 - 1
+
 #: A connection without progress for this long is stalled, nanoseconds. The kernel's deadlocks last 15 s or
 #: longer, recoveries from lost segments fractions of a second.
 STALL_NS = 3_000_000_000
@@ -33,6 +36,11 @@ def check(trial: Trial) -> None:
     from mptune.linux import congestion
 
     congestion.check(trial.cc)
+    if trial.buffer_mode == "auto" and trial.buffer_bytes > _LARGEST_LIMIT:
+        expected = (
+            f"expected at most {_LARGEST_LIMIT} bytes, the largest tcp_rmem, found {trial.buffer_bytes}"
+        )
+        raise InputError("--buffer", "", expected)
     if refused := refusal(trial.members, "linux", "namespaces"):
         name, expected = refused
         raise InputError(f"--{name}", "", expected)
@@ -79,10 +87,18 @@ def plan(trial: Trial, kernel_cc: str) -> Plan:
         assignment=assignment,
         meter=_meter(trial, kernel_cc, begins.thresholds),
         initial=(named["local"][initial.local_index].ipv4, named["remote"][initial.remote_index].ipv4),
-        settings={"net.ipv4.tcp_ecn": "1" if trial.ecn else "0"},
         script=_script(trial),
         limit_s=_limit_ns(trial) / 1e9,
+        settings=_settings(trial),
     )
+
+
+def _settings(trial: Trial) -> dict[str, str]:
+    """Sysctls of both sites that depend on the trial."""
+    from mptune.linux.sandbox import sysctls
+
+    limits = sysctls.buffer_limits(trial.buffer_bytes) if trial.buffer_mode == "auto" else {}
+    return {"net.ipv4.tcp_ecn": "1" if trial.ecn else "0", **limits}
 
 
 def _assignment(trial: Trial) -> Assignment:
@@ -116,7 +132,7 @@ def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any
     """What is sent, and how it is measured."""
     return {
         "cc": kernel_cc,
-        "buffer_bytes": trial.buffer_bytes,
+        "buffer_bytes": trial.buffer_bytes if trial.buffer_mode == "fixed" else None,
         "duration_ns": trial.duration_ns,
         "transfer_bytes": trial.transfer_bytes,
         "deadline_ns": _limit_ns(trial),

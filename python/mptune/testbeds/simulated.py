@@ -102,6 +102,7 @@ def _spec(trial: Trial) -> dict[str, object]:
         "opportunistic": trial.opportunistic,
         "accounting": trial.accounting,
         "tso": trial.tso,
+        "buffer_mode": trial.buffer_mode,
         "ecn": trial.ecn,
         "buffer_bytes": trial.buffer_bytes,
         "mss": trial.mss,

@@ -40,3 +40,18 @@ def test_a_refusal_names_the_file(kernel):
     (kernel / "net.ipv4.tcp_sack").mkdir()
     with pytest.raises(OSError, match="tcp_sack"):
         sysctls.apply()
+
+
+def test_limits_of_buffers_replace_the_usual_ones(kernel):
+    """tcp_rmem and tcp_wmem are the smallest, the first and the largest size (ip-sysctl.rst)."""
+    sysctls.apply(sysctls.buffer_limits(1_000_000))
+    assert (kernel / "net.ipv4.tcp_rmem").read_text() == "4096 131072 1000000"
+    assert (kernel / "net.ipv4.tcp_wmem").read_text() == "4096 16384 1000000"
+    assert (kernel / "net.ipv4.tcp_sack").read_text() == "1"
+
+
+def test_no_size_is_above_a_small_limit():
+    assert sysctls.buffer_limits(10_000) == {
+        "net.ipv4.tcp_rmem": "4096 10000 10000",
+        "net.ipv4.tcp_wmem": "4096 10000 10000",
+    }

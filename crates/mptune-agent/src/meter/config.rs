@@ -9,8 +9,10 @@ use std::net::IpAddr;
 pub struct Job {
     /// Congestion control of the sender.
     pub cc: String,
-    /// `SO_SNDBUF` and `SO_RCVBUF` of both ends, as requested (the kernel doubles it).
-    pub buffer_bytes: u32,
+    /// `SO_SNDBUF` and `SO_RCVBUF` of both ends, as requested (the kernel doubles it); none leaves both to
+    /// the kernel, which lets them grow up to its limits.
+    #[serde(default)]
+    pub buffer_bytes: Option<u32>,
     /// Saturated sender for this long; none for a transfer.
     #[serde(default)]
     pub duration_ns: Option<u64>,
@@ -91,16 +93,15 @@ impl Job {
             ("deadline_ns", Some(self.deadline_ns)),
             ("bin_ns", Some(self.bin_ns)),
             ("stall_ns", Some(self.stall_ns)),
-            ("buffer_bytes", Some(self.buffer_bytes.into())),
+            ("buffer_bytes", self.buffer_bytes.map(u64::from)),
         ];
         if let Some((key, _)) = positive.iter().find(|(_, value)| *value == Some(0)) {
             return Err(format!("configuration: {key}: expected more than 0, found 0"));
         }
-        if self.buffer_bytes > i32::MAX as u32 / 2 {
+        if let Some(found) = self.buffer_bytes.filter(|&bytes| bytes > i32::MAX as u32 / 2) {
             return Err(format!(
-                "configuration: buffer_bytes: expected at most {}, which Linux doubles, found {}",
+                "configuration: buffer_bytes: expected at most {}, which Linux doubles, found {found}",
                 i32::MAX / 2,
-                self.buffer_bytes
             ));
         }
         self.thresholds_bytes.sort_unstable();
@@ -165,6 +166,13 @@ mod tests {
         assert_eq!((job.bin_ns, job.mptcp, job.seed), (100_000_000, true, 0));
         assert_eq!(job.thresholds_bytes, [524_288, 1_048_576]);
         assert_eq!(job.limit_ns(), 5_000_000_000);
+    }
+
+    #[test]
+    fn without_a_size_the_buffers_are_left_to_the_kernel() {
+        let job = sender(&JOB.replace("\"buffer_bytes\": 4194304,", "")).unwrap().job;
+        assert_eq!(job.buffer_bytes, None);
+        assert_eq!(sender(JOB).unwrap().job.buffer_bytes, Some(4_194_304));
     }
 
     #[test]

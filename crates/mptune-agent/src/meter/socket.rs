@@ -36,9 +36,10 @@ pub fn is_unsupported(error: &io::Error) -> bool {
     )
 }
 
-/// Requests buffers of this size. Above the system's maximum only a privileged process gets them;
-/// read back what was granted with [`buffers`].
-pub fn set_buffers(fd: BorrowedFd<'_>, bytes: u32) -> Result<(), String> {
+/// Requests buffers of this size; without one the kernel lets them grow. Above the system's maximum only a
+/// privileged process gets them; read back what was granted with [`buffers`].
+pub fn set_buffers(fd: BorrowedFd<'_>, bytes: Option<u32>) -> Result<(), String> {
+    let Some(bytes) = bytes else { return Ok(()) };
     let options = [
         (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE, "SO_SNDBUF"),
         (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, "SO_RCVBUF"),

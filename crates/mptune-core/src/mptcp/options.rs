@@ -1,7 +1,7 @@
 //! What a connection should do, and what is done to it from outside.
 
-use super::accounting::Accounting;
 use super::accounting::memory::full_payload;
+use super::accounting::{Accounting, BufferMode};
 use super::packet::{ACK_SIZE, DATA_HEADER, SYN_SIZE, TCP_ACK_SIZE, TCP_SYN_SIZE};
 use super::scheduler;
 use crate::congestion::Controller;
@@ -117,9 +117,11 @@ pub struct ConnectionOptions {
     pub size: TransferSize,
     /// What the bytes of the buffers are charged with.
     pub accounting: Accounting,
-    /// Shared send buffer: payload bytes, or the value of `SO_SNDBUF`.
+    /// Whether the buffers have the size below or grow up to it.
+    pub buffer_mode: BufferMode,
+    /// Shared send buffer: payload bytes, or the value of `SO_SNDBUF` or of `tcp_wmem[2]`.
     pub send_buffer: Bytes,
-    /// Shared receive buffer: payload bytes, or the value of `SO_RCVBUF`.
+    /// Shared receive buffer: payload bytes, or the value of `SO_RCVBUF` or of `tcp_rmem[2]`.
     pub receive_buffer: Bytes,
     /// Payload bytes of a full segment; under Linux accounting, including the DSS option.
     pub mss: u32,

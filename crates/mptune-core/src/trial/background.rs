@@ -3,7 +3,7 @@
 
 use super::names;
 use crate::error::SpecError;
-use crate::mptcp::accounting::Accounting;
+use crate::mptcp::accounting::{Accounting, BufferMode};
 use crate::mptcp::{
     BIN, ConnectionOptions, Family, Protocol, ScriptedAction, ScriptedEvent, Workload, scheduler,
 };
@@ -56,6 +56,7 @@ fn connection(
         workload: Workload::Saturated,
         size: Workload::Saturated.size(),
         accounting: Accounting::Payload,
+        buffer_mode: BufferMode::Fixed,
         send_buffer: BUFFER,
         receive_buffer: BUFFER,
         mss,

@@ -38,8 +38,12 @@ pub struct TrialSpec {
     /// kernel counts it.
     #[serde(default = "payload")]
     pub accounting: String,
+    /// "fixed", or "auto" for buffers that grow as needed, up to a limit.
+    #[serde(default = "fixed")]
+    pub buffer_mode: String,
     /// Connection-level send and receive buffer, bytes each: of payload, or the value given to
-    /// `SO_SNDBUF` and `SO_RCVBUF`.
+    /// `SO_SNDBUF` and `SO_RCVBUF`. With the mode "auto" the limit: of payload, or the value of
+    /// `tcp_wmem[2]` and `tcp_rmem[2]`.
     pub buffer_bytes: Bytes,
     /// Payload bytes of a full segment. With accounting "linux" they include the DSS option, as on the
     /// wire.
@@ -73,6 +77,10 @@ pub struct TrialSpec {
 
 fn yes() -> bool {
     true
+}
+
+fn fixed() -> String {
+    "fixed".into()
 }
 
 fn bin() -> Nanos {

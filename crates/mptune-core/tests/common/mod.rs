@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
 use mptune_core::congestion::Controller;
-use mptune_core::mptcp::accounting::Accounting;
+use mptune_core::mptcp::accounting::{Accounting, BufferMode};
 use mptune_core::mptcp::{BIN, ConnectionOptions, Family, Protocol, Workload, scheduler};
 use mptune_core::network::{LinkSpec, NetworkSpec, PathSpec};
 use mptune_core::pathmanager::{OptionMap, Policy, TransferSize};
@@ -82,6 +82,7 @@ pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) ->
         ecn: true,
         tso: false,
         accounting: "payload".into(),
+        buffer_mode: "fixed".into(),
         buffer_bytes,
         mss: MSS,
         seed: 1,
@@ -144,6 +145,7 @@ pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> Conn
         ecn: true,
         tso: false,
         accounting: Accounting::Payload,
+        buffer_mode: BufferMode::Fixed,
         path_manager: Policy::new(pm, &OptionMap::new(), 1).expect("known path manager"),
         workload: Workload::Saturated,
         size: TransferSize::Unlimited,

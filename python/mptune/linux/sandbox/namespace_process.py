@@ -2,12 +2,13 @@
 
 Unnamed namespaces exist as long as a process, a socket or an open file uses them. This process opens both and
 does nothing else. When it ends, because its input ends or because the program that started it dies, they
-are gone, and nothing has to be removed. It uses JSON lines:
+are gone, and nothing has to be removed. It uses JSON lines; `settings` first are sysctls instead of the usual
+ones (`sysctls`), then those in effect:
 
+    in   {"action": "hold", "settings": {...}}
     out  {"event": "held", "local": <path>, "remote": <path>, "user": <path> or null, "settings": {...}}
-    in   {"action": "configure", "side": "local", "interfaces": [{"device", "ipv4", "ipv6", "table"}, ...],
-          "settings": {<sysctl>: <value>, ...}}
-    out  {"event": "configured", "offloads": {"if0": "tso gso gro", ...}, "settings": {...}}
+    in   {"action": "configure", "side": "local", "interfaces": [{"device", "ipv4", "ipv6", "table"}, ...]}
+    out  {"event": "configured", "offloads": {"if0": "tso gso gro", ...}}
     out  {"event": "error", "reason": "..."} instead of any of them
 
 Without the privilege to create network namespaces, it first enters a user namespace in which it has it.
@@ -42,8 +43,11 @@ _OFFLOADS = {"tso": 0x1E, "gso": 0x23, "gro": 0x2B}
 def main() -> int:
     """Hold the namespaces until the input ends."""
     syscalls.die_with_parent()
+    first = sys.stdin.readline()
+    if not first:
+        return 0
     try:
-        held = _hold()
+        held = _hold(json.loads(first)["settings"])
     except OSError as error:
         _tell({"event": "error", "reason": _reason(error)})
         return 1
@@ -57,28 +61,26 @@ def main() -> int:
 
 
 def _answer(command: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:
-    """Give a site the settings that are not as usual, and its devices their addresses and routes."""
+    """Give the devices of a site their addresses and routes."""
     # Imported only now: loading it takes longer than everything before, and the emulator starts meanwhile.
     from mptune.linux.sandbox import rtnetlink
 
     _enter(held[command["side"]])
-    for name, value in command["settings"].items():
-        sysctls.write(sysctls.file(name), value)
     offloads = {}
     for interface in command["interfaces"]:
         rtnetlink.configure(mtu=_MTU, queue_packets=_QUEUE_PACKETS, **interface)
         offloads[interface["device"]] = " ".join(_offloads(interface["device"]))
-    return {"event": "configured", "offloads": offloads, "settings": sysctls.telling()}
+    return {"event": "configured", "offloads": offloads}
 
 
-def _hold() -> dict[str, Any]:
-    """Create both namespaces and return their paths."""
+def _hold(settings: dict[str, str]) -> dict[str, Any]:
+    """Create both namespaces with these settings and return their paths."""
     own = f"/proc/{os.getpid()}"
     user = _enter_user_namespace()
     held: dict[str, Any] = {"user": f"{own}/ns/user" if user else None}
     for side in _SIDES:
         syscalls.unshare(syscalls.CLONE_NEWNET)
-        sysctls.apply()
+        sysctls.apply(settings)
         held[side] = f"{own}/fd/{os.open('/proc/self/ns/net', os.O_RDONLY | os.O_CLOEXEC)}"
     return {**held, "settings": sysctls.telling()}
 

@@ -38,13 +38,16 @@ class Sites:
     user: str | None
     settings: dict[str, str]
 
-    def __init__(self) -> None:
+    def __init__(self, changes: Mapping[str, str] | None = None) -> None:
+        """With these sysctls instead of the usual ones."""
         self.run = leftovers.new_run()
+        self._changes = dict(changes or {})
 
     def __enter__(self) -> Self:
         command = processes.module("mptune.linux.sandbox.namespace_process")
         self.holder = Child("namespace holder", command, self.run)
         try:
+            self.holder.tell({"action": "hold", "settings": self._changes})
             held = self.holder.expect("held", STEP_S)
         except BaseException:
             self._release()
@@ -94,14 +97,8 @@ class Sites:
             for one in named
         ]
 
-    def configure(
-        self, interfaces: Mapping[Side, Sequence[NamedInterface]], settings: Mapping[str, str] | None = None
-    ) -> dict[str, str]:
+    def configure(self, interfaces: Mapping[Side, Sequence[NamedInterface]]) -> dict[str, str]:
         """Give the devices, which must exist, their addresses and routes; return their offloads.
-
-        Parameters
-        ----------
-        settings : sysctls of both sites that are not as usual, by name.
 
         Raises
         ------
@@ -113,10 +110,8 @@ class Sites:
                 {"device": one.device, "ipv4": one.ipv4, "ipv6": one.ipv6, "table": one.table}
                 for one in named
             ]
-            told = {"interfaces": wanted, "settings": dict(settings or {})}
-            self.holder.tell({"action": "configure", "side": side, **told})
+            self.holder.tell({"action": "configure", "side": side, "interfaces": wanted})
         for side in interfaces:
-            done = self.holder.expect("configured", STEP_S)
-            offloads |= {f"{side} {device}": features for device, features in done["offloads"].items()}
-            self.settings = done["settings"]
+            found = self.holder.expect("configured", STEP_S)["offloads"]
+            offloads |= {f"{side} {device}": features for device, features in found.items()}
         return offloads

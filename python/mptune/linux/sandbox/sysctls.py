@@ -5,10 +5,28 @@ A new network namespace starts partly with the kernel's defaults and partly with
 settings are only read, never changed.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 #: High enough not to limit SO_SNDBUF and SO_RCVBUF of any trial, bytes.
 _LARGEST_BUFFER = 256 * 1024 * 1024
+
+#: The kernel's defaults for the smallest and the first size of a buffer, bytes
+#: (Documentation/networking/ip-sysctl.rst).
+_RECEIVE = 4096, 131072
+_SEND = 4096, 16384
+
+
+def _sizes(lower: tuple[int, int], limit: int) -> str:
+    """Smallest, first and largest size of a buffer; none is above the limit."""
+    return " ".join(str(min(size, limit)) for size in (*lower, limit))
+
+
+def buffer_limits(limit: int) -> dict[str, str]:
+    """Settings with which buffers that no program sets grow up to `limit` bytes."""
+    return {"net.ipv4.tcp_rmem": _sizes(_RECEIVE, limit), "net.ipv4.tcp_wmem": _sizes(_SEND, limit)}
+
 
 #: By name, as sysctl(8) prints them; values as the files hold them.
 SETTINGS = {
@@ -33,8 +51,9 @@ SETTINGS = {
     "net.ipv4.tcp_early_retrans": "3",
     "net.ipv4.tcp_slow_start_after_idle": "1",
     "net.ipv4.tcp_ecn": "1",
-    "net.ipv4.tcp_rmem": f"4096 131072 {_LARGEST_BUFFER}",
-    "net.ipv4.tcp_wmem": f"4096 16384 {_LARGEST_BUFFER}",
+    "net.ipv4.tcp_rmem": _sizes(_RECEIVE, _LARGEST_BUFFER),
+    "net.ipv4.tcp_wmem": _sizes(_SEND, _LARGEST_BUFFER),
+    "net.ipv4.tcp_moderate_rcvbuf": "1",
     "net.mptcp.enabled": "1",
     "net.mptcp.pm_type": "1",
     "net.mptcp.path_manager": "userspace",
@@ -79,14 +98,14 @@ def read(name: str) -> str | None:
         return None
 
 
-def apply() -> None:
-    """Set everything in this process's namespace.
+def apply(changes: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Set everything in this process's namespace, with these values instead of those of `SETTINGS`.
 
     Raises
     ------
     OSError : a setting is missing or cannot be changed; the error names the file.
     """
-    for name, value in SETTINGS.items():
+    for name, value in {**SETTINGS, **changes}.items():
         if name.startswith(_DISPENSABLE) and not file(name).exists():
             continue
         write(file(name), value)

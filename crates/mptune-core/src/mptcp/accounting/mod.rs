@@ -4,14 +4,18 @@
 //! segments. Under [`Accounting::Linux`] B is the value given to `SO_SNDBUF` and `SO_RCVBUF`, and
 //! `memory` determines what fits. [`SendBuffer`] and [`ReceiveBuffer`] answer the same questions under
 //! both: no other part of the connection asks which it is.
+//!
+//! In [`BufferMode::Auto`] B is a limit up to which the buffers grow (`autotuning`): of payload, or the
+//! memory that `tcp_wmem[2]` and `tcp_rmem[2]` allow, which is not doubled.
 
+mod autotuning;
 mod choice;
 pub mod memory;
 mod receive;
 mod send;
 mod window;
 
-pub use choice::{Accounting, NAMES};
+pub use choice::{Accounting, BufferMode, MODES, NAMES};
 pub use receive::ReceiveBuffer;
 pub use send::SendBuffer;
 pub use window::SendWindow;

@@ -1,6 +1,7 @@
 //! The data receiver's buffer: what fits, and the window that an acknowledgement offers.
 
-use super::choice::Accounting;
+use super::autotuning::{FIRST_RECEIVE_V0_9X, ReceiveTuning};
+use super::choice::{Accounting, BufferMode};
 use super::memory::{ReceiveMemory, SubflowMemory};
 use crate::mptcp::options::ConnectionOptions;
 use crate::tcp;
@@ -10,9 +11,44 @@ use crate::units::{Bytes, Nanos, Seq};
 #[derive(Debug)]
 pub enum ReceiveBuffer {
     /// A number of segments.
-    Payload(Seq),
+    Payload(PayloadWindow),
     /// Socket memory as Linux counts it.
     Linux(Box<ReceiveMemory>),
+}
+
+/// A window of so many segments.
+#[derive(Debug)]
+pub struct PayloadWindow {
+    segments: Seq,
+    /// The limit, if it grows.
+    most: Seq,
+    full: Bytes,
+    tuning: Option<Box<ReceiveTuning>>,
+}
+
+impl PayloadWindow {
+    fn new(options: &ConnectionOptions) -> Self {
+        let full = Bytes::from(options.full_segment());
+        let most = (options.receive_buffer / full) as Seq;
+        match options.buffer_mode {
+            BufferMode::Fixed => Self { segments: most, most, full, tuning: None },
+            BufferMode::Auto => Self {
+                segments: most.min((FIRST_RECEIVE_V0_9X / full).max(1) as Seq),
+                most,
+                full,
+                tuning: Some(Box::new(ReceiveTuning::v0_9x(full))),
+            },
+        }
+    }
+
+    /// The application read everything before `next`.
+    fn on_read(&mut self, now: Nanos, next: Seq, rtt: Nanos) {
+        let Some(tuning) = &mut self.tuning else { return };
+        if let Some(window) = tuning.on_read(now, rtt, Bytes::from(next) * self.full) {
+            let segments = (window / self.full).min(Bytes::from(self.most)) as Seq;
+            self.segments = self.segments.max(segments);
+        }
+    }
 }
 
 impl ReceiveBuffer {
@@ -20,19 +56,41 @@ impl ReceiveBuffer {
     pub fn new(options: &ConnectionOptions) -> Self {
         let (bytes, full) = (options.receive_buffer, options.full_segment());
         match options.accounting {
-            Accounting::Payload => Self::Payload((bytes / Bytes::from(full)) as Seq),
-            Accounting::Linux if options.is_tcp() => {
-                Self::Linux(Box::new(ReceiveMemory::of_tcp(bytes, full)))
+            Accounting::Payload => Self::Payload(PayloadWindow::new(options)),
+            Accounting::Linux => {
+                let of = match (options.buffer_mode, options.is_tcp()) {
+                    (BufferMode::Fixed, false) => ReceiveMemory::new,
+                    (BufferMode::Fixed, true) => ReceiveMemory::of_tcp,
+                    (BufferMode::Auto, false) => ReceiveMemory::growing,
+                    (BufferMode::Auto, true) => ReceiveMemory::growing_of_tcp,
+                };
+                Self::Linux(Box::new(of(bytes, full)))
             }
-            Accounting::Linux => Self::Linux(Box::new(ReceiveMemory::new(bytes, full))),
         }
     }
 
-    /// The window of a connection at rest, in full segments.
+    /// The largest window of a connection at rest, in full segments.
     pub fn segments(&self) -> Seq {
         match self {
-            Self::Payload(window) => *window,
+            Self::Payload(window) => window.most,
             Self::Linux(memory) => memory.rest_segments(),
+        }
+    }
+
+    /// The window that the sender knows at first, in full segments.
+    pub fn first_segments(&self) -> Seq {
+        match self {
+            Self::Payload(window) => window.segments,
+            Self::Linux(memory) => memory.rest_segments(),
+        }
+    }
+
+    /// It grows, and needs to know the RTTs of the subflows.
+    #[inline]
+    pub fn grows(&self) -> bool {
+        match self {
+            Self::Payload(window) => window.tuning.is_some(),
+            Self::Linux(memory) => memory.is_growing(),
         }
     }
 
@@ -47,7 +105,7 @@ impl ReceiveBuffer {
         own: &mut SubflowMemory,
     ) -> u32 {
         match self {
-            Self::Payload(window) => next.saturating_add(*window),
+            Self::Payload(window) => next.saturating_add(window.segments),
             Self::Linux(memory) => {
                 own.compression.on_acknowledged();
                 memory.charge_queue(receiver.holding());
@@ -59,10 +117,20 @@ impl ReceiveBuffer {
         }
     }
 
-    /// The application reads what is in order; `subflows` are those that are open.
-    pub fn on_read<'a>(&mut self, subflows: impl Iterator<Item = &'a SubflowMemory>) {
-        if let Self::Linux(memory) = self {
-            memory.on_read(subflows);
+    /// The application reads everything before `next`; `subflows` are those that are open. Returns the memory
+    /// that they now have each, if it grew.
+    pub fn on_read<'a>(
+        &mut self,
+        now: Nanos,
+        next: Seq,
+        subflows: impl Iterator<Item = &'a SubflowMemory>,
+    ) -> Option<Bytes> {
+        match self {
+            Self::Payload(window) => {
+                window.on_read(now, next, subflows.map(|one| one.rtt).max().unwrap_or(0));
+                None
+            }
+            Self::Linux(memory) => memory.on_read(now, subflows),
         }
     }
 

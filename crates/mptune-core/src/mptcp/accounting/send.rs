@@ -1,13 +1,27 @@
 //! The data sender's buffer: which segments there are to send, how long each one is, and how far
 //! the buffers of both ends let the sender go.
 
-use super::choice::Accounting;
+use super::autotuning::SendTuning;
+use super::choice::{Accounting, BufferMode};
 use super::memory::SendMemory;
 use super::receive::ReceiveBuffer;
 use super::window::SendWindow;
 use crate::mptcp::options::{ConnectionOptions, Workload};
 use crate::mptcp::packet::Packet;
+use crate::pathmanager::SubflowId;
 use crate::units::{Bytes, Seq};
+
+/// How the buffer grows, if it does.
+fn tuning(options: &ConnectionOptions) -> Option<Box<SendTuning>> {
+    let limit = options.send_buffer.min(i32::MAX as Bytes);
+    (options.buffer_mode == BufferMode::Auto).then(|| {
+        Box::new(match options.accounting {
+            Accounting::Payload => SendTuning::v0_9x(limit),
+            Accounting::Linux if options.is_tcp() => SendTuning::of_tcp(limit),
+            Accounting::Linux => SendTuning::linux(limit),
+        })
+    })
+}
 
 /// The data sequence space as the sender sees it, in segments.
 #[derive(Debug)]
@@ -29,6 +43,8 @@ pub struct SendBuffer {
     /// The edge of the window may cut a segment (see [`SendMemory::segments`]).
     cut: bool,
     memory: Option<Box<SendMemory>>,
+    /// How it grows, if it does.
+    tuning: Option<Box<SendTuning>>,
 }
 
 impl SendBuffer {
@@ -40,20 +56,19 @@ impl SendBuffer {
             last_lacks: 0,
             una: 0,
             next: 0,
-            window_edge: receiver.segments(),
+            window_edge: receiver.first_segments(),
             window: Seq::MAX,
             // Under Linux accounting segments are counted as they are made.
             end: Seq::MAX,
             regular_until: 0,
             cut,
             memory: None,
+            tuning: tuning(options),
         };
         match options.accounting {
             Accounting::Payload => buffer.count_payload(options),
             Accounting::Linux => {
-                let (send, total) = (options.send_buffer, options.workload.bytes());
-                let kind = if options.is_tcp() { SendMemory::of_tcp } else { SendMemory::new };
-                let memory = kind(send, full, total, receiver.edge());
+                let memory = buffer.first_memory(options, receiver.edge());
                 buffer.memory = Some(Box::new(memory));
                 buffer.update_window_edge();
             }
@@ -61,9 +76,20 @@ impl SendBuffer {
         buffer
     }
 
+    fn first_memory(&self, options: &ConnectionOptions, edge: Bytes) -> SendMemory {
+        let (full, send, total) = (self.full, options.send_buffer, options.workload.bytes());
+        match (&self.tuning, options.is_tcp()) {
+            (None, false) => SendMemory::new(send, full, total, edge),
+            (None, true) => SendMemory::of_tcp(send, full, total, edge),
+            (Some(grows), false) => SendMemory::with(grows.whole(), full, total, edge),
+            (Some(grows), true) => SendMemory::of_tcp_with(grows.whole(), full, total, edge),
+        }
+    }
+
     fn count_payload(&mut self, options: &ConnectionOptions) {
         let full = Bytes::from(self.full);
-        self.window = (options.send_buffer / full) as Seq;
+        let bytes = self.tuning.as_ref().map_or(options.send_buffer, |grows| grows.whole());
+        self.window = (bytes / full).max(1) as Seq;
         if let Workload::Transfer(total) = options.workload {
             self.end = total.div_ceil(full) as Seq;
             self.last_lacks = (Bytes::from(self.end) * full - total) as u32;
@@ -100,6 +126,42 @@ impl SendBuffer {
     #[inline]
     pub fn limit(&self) -> Seq {
         self.window_edge.min(self.una.saturating_add(self.window)).min(self.end)
+    }
+
+    /// A subflow has room in its congestion window of `cwnd` segments: its part of the buffer grows if the
+    /// application waits for room (Linux `tcp_should_expand_sndbuf`) or the subflow is `new` (Linux
+    /// `tcp_init_buffer_space`). Returns whether it did.
+    pub fn expand(&mut self, subflow: SubflowId, cwnd: f64, new: bool) -> bool {
+        let Some(tuning) = &mut self.tuning else { return false };
+        // Saturates; the window is never NaN.
+        let segments = cwnd as Bytes;
+        if let Some(memory) = &mut self.memory {
+            let waits = memory.is_application_waiting();
+            let grew = (waits || new) && tuning.expand_memory(subflow, segments);
+            memory.set_limit(tuning.whole());
+            return grew;
+        }
+        let full = Bytes::from(self.full);
+        let waits = self.una.saturating_add(self.window) < self.end;
+        let grew = (waits || new) && tuning.expand(subflow, segments, full);
+        self.window = self.window.max((tuning.whole() / full) as Seq);
+        grew
+    }
+
+    /// Segments that fit the send queue of a subflow whose buffer grows.
+    #[inline]
+    pub fn grown_segments(&self, subflow: SubflowId) -> Option<Seq> {
+        let bytes = self.tuning.as_ref()?.of(subflow);
+        Some(match &self.memory {
+            Some(memory) => memory.segments_in(bytes),
+            None => (bytes / Bytes::from(self.full)).max(1) as Seq,
+        })
+    }
+
+    /// It grows.
+    #[inline]
+    pub fn grows(&self) -> bool {
+        self.tuning.is_some()
     }
 
     /// Segments that fit the send queue of one subflow.

@@ -75,6 +75,7 @@ impl Connection {
     pub(super) fn on_established(&mut self, io: &mut Io<'_>, id: SubflowId) {
         self.subflows[id].phase = Phase::Established;
         self.update_roles(io.now);
+        self.sender.expand(io, &self.subflows, id, true);
         self.report(io, Report::Joined(id));
         self.pump(io);
     }

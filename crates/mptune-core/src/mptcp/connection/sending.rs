@@ -28,6 +28,9 @@ impl Connection {
             self.report(io, Report::Established);
         }
         self.send_from(io, id);
+        if self.sender.expand(io, &self.subflows, id, false) {
+            self.pump(io);
+        }
     }
 
     pub(super) fn on_application(&mut self, io: &mut Io<'_>) {

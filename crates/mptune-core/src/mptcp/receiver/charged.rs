@@ -2,12 +2,12 @@
 //! at its subflow or is dropped there (Linux `net/ipv4/tcp_input.c`, `tcp_data_queue`,
 //! `tcp_data_queue_ofo`; `net/mptcp/protocol.c`, `__mptcp_move_skbs_from_subflow`).
 
-use super::DataReceiver;
+use super::{DataReceiver, open};
 use crate::mptcp::accounting::memory::{ReceiveMemory, SubflowMemory, truesize};
 use crate::mptcp::accounting::{ReceiveBuffer, SendBuffer};
 use crate::mptcp::io::Io;
 use crate::mptcp::packet::Packet;
-use crate::mptcp::subflow::{Phase, Subflow};
+use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
 use crate::tcp::{Receiver, Reply};
 use crate::units::{Bytes, NEVER, Nanos, Seq};
@@ -30,8 +30,11 @@ impl DataReceiver {
         let progress = self.reassembly.next() - before;
         self.reply(io, &mut subflows[id], reply, progress);
         if progress > 0 {
-            let open = subflows.iter().filter(|subflow| subflow.phase != Phase::Closed);
-            self.buffer.on_read(open.map(|subflow| &subflow.memory));
+            let grown = self.buffer.on_read(io.now, self.reassembly.next(), open(subflows));
+            if grown.is_some() {
+                let known = subflows.iter_mut().filter(|subflow| subflow.memory.ratio.is_some());
+                known.for_each(|subflow| subflow.memory.grown = grown);
+            }
         }
         if progress > 1 {
             self.acknowledge_pending(io, subflows);

@@ -9,12 +9,13 @@ mod charged;
 mod delivered;
 mod payload;
 
+use super::accounting::memory::SubflowMemory;
 use super::accounting::{ReceiveBuffer, SendBuffer};
 use super::io::Io;
 use super::options::ConnectionOptions;
 use super::packet::{Kind, Packet, sack_size};
 use super::reassembly::Reassembly;
-use super::subflow::Subflow;
+use super::subflow::{Phase, Subflow};
 use crate::network::reverse;
 use crate::pathmanager::SubflowId;
 use crate::tcp::Reply;
@@ -75,8 +76,12 @@ impl DataReceiver {
         sent: &SendBuffer,
     ) {
         self.note_ecn(io, &mut subflows[id], packet);
+        if self.buffer.grows() {
+            let subflow = &mut subflows[id];
+            subflow.memory.rtt = subflow.sender.rtt.srtt;
+        }
         match self.buffer {
-            ReceiveBuffer::Payload(_) => self.on_payload(io, &mut subflows[id], packet, sent),
+            ReceiveBuffer::Payload(_) => self.on_payload(io, subflows, id, packet, sent),
             ReceiveBuffer::Linux(_) => self.on_charged(io, subflows, id, packet, sent),
         }
     }
@@ -123,4 +128,9 @@ impl DataReceiver {
         };
         io.send(reverse(subflow.path), self.ack_size + sack_size(&ack.sack), packet);
     }
+}
+
+/// What the receiver keeps for the subflows that are open.
+fn open(subflows: &[Subflow]) -> impl Iterator<Item = &SubflowMemory> {
+    subflows.iter().filter(|subflow| subflow.phase != Phase::Closed).map(|subflow| &subflow.memory)
 }

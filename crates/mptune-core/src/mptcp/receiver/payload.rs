@@ -1,10 +1,11 @@
 //! A segment arrives under payload accounting: it is inside the window, and there is room for it.
 
-use super::DataReceiver;
+use super::{DataReceiver, open};
 use crate::mptcp::accounting::SendBuffer;
 use crate::mptcp::io::Io;
 use crate::mptcp::packet::Packet;
 use crate::mptcp::subflow::Subflow;
+use crate::pathmanager::SubflowId;
 use crate::units::Bytes;
 
 impl DataReceiver {
@@ -12,10 +13,12 @@ impl DataReceiver {
     pub(super) fn on_payload(
         &mut self,
         io: &mut Io<'_>,
-        subflow: &mut Subflow,
+        subflows: &mut [Subflow],
+        id: SubflowId,
         packet: &Packet,
         sent: &SendBuffer,
     ) {
+        let subflow = &mut subflows[id];
         let before = self.reassembly.next();
         let last = sent.end() - 1;
         let (mut first_delivered, mut with_last) = (0_u32, false);
@@ -34,7 +37,10 @@ impl DataReceiver {
         let next = self.reassembly.next();
         if next > before {
             self.delivered.add(io.now, sent.payload(before, next), next == sent.end());
+            if self.buffer.grows() {
+                self.buffer.on_read(io.now, next, open(subflows));
+            }
         }
-        self.reply(io, subflow, reply, next - before);
+        self.reply(io, &mut subflows[id], reply, next - before);
     }
 }

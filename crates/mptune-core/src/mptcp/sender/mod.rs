@@ -40,7 +40,7 @@ pub struct DataSender {
     reinjected: u64,
     reinjected_bytes: Bytes,
     scheduling: Scheduling,
-    /// Segments that fit the send queue of a subflow.
+    /// Segments that fit the send queue of a subflow, unless its buffer grows.
     queue_limit: Seq,
     /// The path manager wants a notification when this many segments were handed to subflows.
     notify_at: Seq,
@@ -68,7 +68,8 @@ impl DataSender {
         let cut = options.scheduler.style() == Style::Push && !options.is_tcp();
         let buffer = SendBuffer::new(options, receiver, cut);
         let queue_limit = buffer.subflow_segments();
-        let whole_window = queue_limit.min(receiver.segments());
+        let grows = buffer.grows();
+        let whole_window = if grows { Seq::MAX } else { queue_limit }.min(receiver.segments());
         Self {
             buffer,
             carried_by: Ring::new(),
@@ -132,6 +133,39 @@ impl DataSender {
     /// [`Self::pump`] pauses when this many bytes were handed to subflows.
     pub fn notify_at(&mut self, bytes: Bytes) {
         self.notify_at = bytes.div_ceil(Bytes::from(self.buffer.full())) as Seq;
+    }
+
+    /// A subflow is `new`, or it got an acknowledgement and sent what it could: where the send buffer grows,
+    /// its part may have to. Returns whether there is now more to send.
+    #[inline]
+    pub fn expand(
+        &mut self,
+        io: &mut Io<'_>,
+        subflows: &[Subflow],
+        id: SubflowId,
+        new: bool,
+    ) -> bool {
+        self.buffer.grows() && self.expand_part(io, &subflows[id], id, new)
+    }
+
+    #[inline(never)]
+    fn expand_part(
+        &mut self,
+        io: &mut Io<'_>,
+        subflow: &Subflow,
+        id: SubflowId,
+        new: bool,
+    ) -> bool {
+        let cwnd = self.scheduling.peers[id].cwnd;
+        let grew = subflow.sender.has_room() && self.buffer.expand(id, cwnd, new);
+        match &self.timers {
+            Some(timers) if grew && self.buffer.wakes_application() => {
+                timers.wake_application(io);
+                false
+            }
+            Some(_) => false,
+            None => grew,
+        }
     }
 
     /// There will be no more data than what was handed to subflows.

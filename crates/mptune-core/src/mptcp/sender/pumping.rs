@@ -94,7 +94,10 @@ impl DataSender {
         }
         let scheduling = &self.scheduling;
         let open = scheduler::bits(scheduling.usable)
-            .filter(|&id| scheduling.peers[id].outstanding < self.queue_limit)
+            .filter(|&id| {
+                let limit = self.buffer.grown_segments(id).unwrap_or(self.queue_limit);
+                scheduling.peers[id].outstanding < limit
+            })
             .fold(0, |set, id| set | 1 << id);
         self.select(now, open, limit - self.buffer.next())
     }

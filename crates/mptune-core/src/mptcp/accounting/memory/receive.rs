@@ -12,6 +12,7 @@
 use super::charge::{DSS_SIZE, truesize};
 use super::send::doubled;
 use super::subflow::{DEFAULT_RATIO, RATIO_BITS, SubflowMemory, ratio};
+use crate::mptcp::accounting::autotuning::{FIRST_RECEIVE, ReceiveTuning};
 use crate::units::{Bytes, MICROSECOND, Nanos, Seq};
 
 /// Linux `SOCK_MIN_RCVBUF`: one packet of 2 KiB with its header.
@@ -25,14 +26,19 @@ const READING: Nanos = 30 * MICROSECOND;
 /// Largest shift of RFC 7323 section 2.3, and the largest window without one.
 const MAX_SHIFT: u32 = 14;
 const UNSCALED_WINDOW: Bytes = 65_535;
+/// Linux `net.core.rmem_max` since 6.18: a window that may grow has a scale for at least that much.
+const LARGEST_DEFAULT: Bytes = 4 * 1024 * 1024;
 /// Segments with less payload do not make the window grow (Linux `tcp_event_data_recv`).
 const SMALL: u32 = 128;
 
 /// The receive memory of a connection.
 #[derive(Debug)]
 pub struct ReceiveMemory {
-    /// `sk_rcvbuf`, of the connection and of each subflow.
+    /// `sk_rcvbuf`: of each subflow at first; of the connection now, and at most (`tcp_rmem[2]`).
+    first: Bytes,
     limit: Bytes,
+    most: Bytes,
+    tuning: Option<ReceiveTuning>,
     /// Payload in 256 bytes of memory: of the connection, the least of its subflows (Linux
     /// `scaling_ratio`).
     ratio: Bytes,
@@ -74,11 +80,42 @@ impl ReceiveMemory {
 
     fn with_segment(buffer: Bytes, full: u32, segment: u32, is_tcp: bool) -> Self {
         let limit = doubled(buffer).max(SMALLEST_BUFFER);
-        // Linux `tcp_select_initial_window`, from half the memory.
-        let shift = (limit / 2).ilog2().saturating_sub(15).min(MAX_SHIFT);
+        // From half the memory.
+        Self::with(limit, limit, shift_for(limit / 2), (full, segment), is_tcp)
+    }
+
+    /// One that grows up to this value of `net.ipv4.tcp_rmem[2]`.
+    pub fn growing(most: Bytes, full: u32) -> Self {
+        Self::growing_with_segment(most, full, full + DSS_SIZE, false)
+    }
+
+    /// The same of a plain TCP (Linux `net/ipv4/tcp_input.c`, `tcp_rcvbuf_grow`).
+    pub fn growing_of_tcp(most: Bytes, full: u32) -> Self {
+        Self::growing_with_segment(most, full, full, true)
+    }
+
+    fn growing_with_segment(most: Bytes, full: u32, segment: u32, is_tcp: bool) -> Self {
+        let most = most.min(i32::MAX as Bytes).max(SMALLEST_BUFFER);
+        let shift = shift_for(most.max(LARGEST_DEFAULT));
+        let first = most.min(FIRST_RECEIVE);
+        let mut memory = Self::with(first, most, shift, (full, segment), is_tcp);
+        memory.tuning = Some(ReceiveTuning::linux(memory.segment));
+        memory
+    }
+
+    fn with(
+        limit: Bytes,
+        most: Bytes,
+        shift: u32,
+        (full, segment): (u32, u32),
+        is_tcp: bool,
+    ) -> Self {
         let full = Bytes::from(full);
         let mut memory = Self {
+            first: limit,
             limit,
+            most,
+            tuning: None,
             ratio: DEFAULT_RATIO,
             shift,
             full,
@@ -103,8 +140,14 @@ impl ReceiveMemory {
     /// The largest window that a subflow may offer at first (Linux `tcp_init_buffer_space`): half the
     /// memory minus a segment.
     fn first_window(&self) -> Bytes {
-        let (half, segment) = (self.limit / 2, self.segment);
+        let (half, segment) = (self.first / 2, self.segment);
         if half > 2 * segment { (half - segment).max(2 * segment) } else { half }
+    }
+
+    /// A subflow's own `sk_rcvbuf`. It grows with the connection's, but a subflow that joins after the
+    /// connection's has reached its limit keeps the first size (Linux `mptcp_rcv_space_adjust`).
+    fn limit_of(&self, subflow: &SubflowMemory) -> Bytes {
+        if self.is_growing() { subflow.grown.unwrap_or(self.first) } else { self.limit }
     }
 
     /// The largest window that a subflow may offer now.
@@ -127,7 +170,7 @@ impl ReceiveMemory {
     /// `rcv_ssthresh` (`ss -tin`) grew from 2,095,704 to 2,588,672.
     pub fn grows(&self, subflow: &mut SubflowMemory, payload: u32) -> bool {
         let ratio = subflow.measure(payload);
-        let largest = payload_in(self.limit - LAST_STEP, ratio);
+        let largest = payload_in(self.limit_of(subflow) - LAST_STEP, ratio);
         let before = self.largest_window(subflow);
         // Smaller ones waste too much of their memory.
         let fits = payload_in(Bytes::from(truesize(payload)), ratio) <= Bytes::from(payload);
@@ -144,12 +187,32 @@ impl ReceiveMemory {
         payload_in(free, self.ratio) < payload_in(self.limit, self.ratio) / 2
     }
 
+    /// It grows.
+    #[inline]
+    pub fn is_growing(&self) -> bool {
+        self.tuning.is_some()
+    }
+
     /// The application read: how much memory can hold is judged by the subflow that uses it worst (Linux
-    /// `mptcp_rcv_space_adjust`; it checks again after an eighth of the longest RTT). A subflow on which
+    /// `mptcp_rcv_space_adjust`; it checks again after the longest RTT). A subflow on which
     /// nothing large has arrived yet, such as a standby one, counts as half: on Linux 6.18 with 275 KiB the
     /// window fell from 346,184 to 281,600 bytes when a second subflow joined, until data arrived on it.
-    pub fn on_read<'a>(&mut self, subflows: impl Iterator<Item = &'a SubflowMemory>) {
-        self.ratio = subflows.filter_map(|subflow| subflow.ratio).min().unwrap_or(DEFAULT_RATIO);
+    /// Returns the new size, which the subflows' own follow, if it grew.
+    pub fn on_read<'a>(
+        &mut self,
+        now: Nanos,
+        subflows: impl Iterator<Item = &'a SubflowMemory>,
+    ) -> Option<Bytes> {
+        let (mut least, mut rtt) = (None, 0);
+        for subflow in subflows {
+            least = least.into_iter().chain(subflow.ratio).min();
+            rtt = rtt.max(subflow.rtt);
+        }
+        self.ratio = least.unwrap_or(DEFAULT_RATIO);
+        let window = self.tuning.as_mut()?.on_read(now, rtt, self.delivered)?;
+        let before = self.limit;
+        self.limit = before.max(memory_for(window, self.ratio).min(self.most));
+        (self.limit > before).then_some(self.limit)
     }
 
     /// The right edge of the window.
@@ -162,9 +225,9 @@ impl ReceiveMemory {
         self.limit
     }
 
-    /// The window when nothing is held and it has grown.
+    /// The window when nothing is held and everything has grown.
     pub fn rest_window(&self) -> Bytes {
-        self.scaled(payload_in(self.limit - LAST_STEP, ratio(self.full as u32)))
+        self.scaled(payload_in(self.most - LAST_STEP, ratio(self.full as u32)))
     }
 
     /// The same in full segments.
@@ -266,6 +329,16 @@ impl ReceiveMemory {
     }
 }
 
+/// The window scale that lets the header express this window (Linux `tcp_select_initial_window`).
+fn shift_for(window: Bytes) -> u32 {
+    window.ilog2().saturating_sub(15).min(MAX_SHIFT)
+}
+
+/// Linux `__tcp_space_from_win`.
+fn memory_for(window: Bytes, ratio: Bytes) -> Bytes {
+    (window << RATIO_BITS) / ratio
+}
+
 /// Linux `__tcp_win_from_space`.
 #[inline]
 fn payload_in(memory: Bytes, ratio: Bytes) -> Bytes {
@@ -275,7 +348,7 @@ fn payload_in(memory: Bytes, ratio: Bytes) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::SECOND;
+    use crate::units::{MILLISECOND, SECOND};
 
     const KIB: Bytes = 1024;
 
@@ -290,7 +363,7 @@ mod tests {
     fn grown(memory: &mut ReceiveMemory) -> SubflowMemory {
         let mut subflow = SubflowMemory::default();
         while memory.grows(&mut subflow, 1424) {}
-        memory.on_read([&subflow].into_iter());
+        memory.on_read(0, [&subflow].into_iter());
         subflow
     }
 
@@ -302,11 +375,11 @@ mod tests {
         let mut joined = SubflowMemory::default();
         joined.join();
         assert_eq!(window(&mut memory, &mut first), 346_816);
-        memory.on_read([&first, &joined].into_iter());
+        memory.on_read(0, [&first, &joined].into_iter());
         memory.on_delivered(0, 100_000);
         assert_eq!(window(&mut memory, &mut first), 281_600);
         memory.grows(&mut joined, 1424);
-        memory.on_read([&first, &joined].into_iter());
+        memory.on_read(0, [&first, &joined].into_iter());
         assert_eq!(window(&mut memory, &mut first), 346_816);
     }
 
@@ -394,6 +467,48 @@ mod tests {
             memory.on_delivered(0, 1);
             assert!(memory.offer(0, &mut subflow) > 0);
         }
+    }
+
+    #[test]
+    fn growing_memory_is_what_the_window_needs_and_no_more_than_the_limit() {
+        let mut memory = ReceiveMemory::growing(400_000, 1424);
+        assert_eq!((memory.limit(), memory.shift), (131_072, 7));
+        // Half of it minus a segment, as `ss -tin` shows on a new connection: rcv_ssthresh 64088.
+        assert_eq!(memory.first_window(), 64_088);
+        let mut subflow = grown(&mut memory);
+        subflow.rtt = MILLISECOND;
+        let read = |memory: &mut ReceiveMemory, at, segments: u32| {
+            (0..segments).for_each(|_| memory.on_delivered(at, 1424));
+            let before = memory.limit();
+            let grown = memory.on_read(at, [&subflow].into_iter());
+            assert_eq!(grown.is_some(), memory.limit() > before);
+            memory.limit()
+        };
+        assert_eq!(read(&mut memory, MILLISECOND, 10), 131_072, "ten segments are no growth");
+        // 20 segments are 28,480 bytes: with 14,480 before, 56,960 + 2 * 55,071 (rounded down) of window,
+        // which takes 256 / 158 of that in memory.
+        assert_eq!(read(&mut memory, 2 * MILLISECOND, 20), 270_747);
+        assert_eq!(read(&mut memory, 3 * MILLISECOND, 15), 270_747, "it never shrinks");
+        assert_eq!(read(&mut memory, 4 * MILLISECOND, 200), 400_000, "the limit");
+    }
+
+    #[test]
+    fn a_subflow_that_joins_after_the_growth_keeps_the_first_size() {
+        let mut memory = ReceiveMemory::growing(1 << 20, 1424);
+        memory.limit = 1 << 20;
+        let (mut early, mut late) = (SubflowMemory::default(), SubflowMemory::default());
+        early.grown = Some(memory.limit);
+        for subflow in [&mut early, &mut late] {
+            while memory.grows(subflow, 1424) {}
+        }
+        // 158 of 256 bytes of memory are payload (1424 of 2304), and the last step takes 1280 bytes.
+        assert_eq!(early.largest, Some((1_048_576 - 1280) * 158 / 256));
+        assert_eq!(late.largest, Some((131_072 - 1280) * 158 / 256));
+    }
+
+    #[test]
+    fn a_small_limit_is_what_a_connection_begins_with() {
+        assert_eq!(ReceiveMemory::growing(65_536, 1424).limit(), 65_536);
     }
 
     #[test]

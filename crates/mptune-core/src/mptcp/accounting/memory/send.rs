@@ -23,6 +23,16 @@ pub(super) fn doubled(value: Bytes) -> Bytes {
     value.saturating_mul(2).min(i32::MAX as Bytes)
 }
 
+/// Full segments in a send queue of this much memory, at least one.
+fn packets_in(memory: Bytes, full: u32) -> Bytes {
+    (memory / Bytes::from(full + OVERHEAD)).max(1)
+}
+
+/// Their payload.
+fn payload_of_packets(memory: Bytes, full: u32) -> Bytes {
+    packets_in(memory, full) * Bytes::from(full)
+}
+
 /// Where a segment begins in the data sequence space, and how long it is.
 #[derive(Debug, Clone, Copy, Default)]
 struct Extent {
@@ -55,16 +65,23 @@ pub struct SendMemory {
 impl SendMemory {
     /// With an empty buffer.
     pub fn new(buffer: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
-        let limit = doubled(buffer).max(SMALLEST_BUFFER);
+        Self::with(doubled(buffer).max(SMALLEST_BUFFER), full, total, edge)
+    }
+
+    /// The same, for a value of `sk_sndbuf` that may change.
+    pub fn with(limit: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
         Self::filled(full, limit, full + OVERHEAD, Some(FRAGMENT), total, edge)
     }
 
     /// The same of a plain TCP: there is one send queue, and the packets in it take the memory (Linux
     /// `net/ipv4/tcp.c`, `tcp_sendmsg_locked`; `include/net/sock.h`, `sk_stream_memory_free`).
     pub fn of_tcp(buffer: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
-        let segments = doubled(buffer).max(SMALLEST_BUFFER) / Bytes::from(full + OVERHEAD);
-        let limit = segments.max(1) * Bytes::from(full);
-        Self::filled(full, limit, full, None, total, edge)
+        Self::of_tcp_with(doubled(buffer).max(SMALLEST_BUFFER), full, total, edge)
+    }
+
+    /// The same of a plain TCP, for a value of `sk_sndbuf` that may change.
+    pub fn of_tcp_with(limit: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
+        Self::filled(full, payload_of_packets(limit, full), full, None, total, edge)
     }
 
     fn filled(
@@ -91,6 +108,18 @@ impl SendMemory {
         memory
     }
 
+    /// The buffer grew to this value of `sk_sndbuf`.
+    pub fn set_limit(&mut self, limit: Bytes) {
+        let is_tcp = self.fragment.is_none();
+        let limit = if is_tcp { payload_of_packets(limit, self.full) } else { limit };
+        self.limit = self.limit.max(limit);
+    }
+
+    /// The application waits for room.
+    pub fn is_application_waiting(&self) -> bool {
+        self.written < self.total
+    }
+
     /// The application waits for room and there is enough (Linux `sk_stream_is_writeable`: a third of
     /// the buffer).
     pub fn wakes_application(&self) -> bool {
@@ -114,6 +143,11 @@ impl SendMemory {
     /// Segments that fit the send buffer of one subflow, which has the size of the connection's.
     pub fn subflow_segments(&self) -> Seq {
         (self.limit / Bytes::from(self.cost)).max(1) as Seq
+    }
+
+    /// Segments that fit the send buffer of a subflow with this value of `sk_sndbuf`.
+    pub fn segments_in(&self, buffer: Bytes) -> Seq {
+        packets_in(buffer, self.full) as Seq
     }
 
     /// Payload bytes handed to subflows so far.

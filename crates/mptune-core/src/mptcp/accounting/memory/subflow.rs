@@ -1,4 +1,4 @@
-//! What Linux accounting keeps for one subflow of the data receiver.
+//! What is kept for one subflow of the data receiver, most of it only under Linux accounting.
 
 use super::charge::truesize;
 use crate::units::{Bytes, MICROSECOND, MILLISECOND, Nanos, Seq};
@@ -35,6 +35,10 @@ pub struct SubflowMemory {
     pub window: Bytes,
     /// The largest window it may offer (Linux `rcv_ssthresh`); none before the first segment.
     pub largest: Option<Bytes>,
+    /// Its own `sk_rcvbuf`, once it grew with the connection's.
+    pub grown: Option<Bytes>,
+    /// Its RTT as the receiver knows it (Linux `rcv_rtt_est`), where a buffer grows; 0 before any data.
+    pub rtt: Nanos,
     /// Acknowledgements of its gaps.
     pub compression: Compression,
 }

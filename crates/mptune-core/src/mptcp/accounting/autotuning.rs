@@ -1,0 +1,198 @@
+//! How the buffers grow in the mode `auto`, up to a limit.
+//!
+//! These are the rules alone, in bytes of window (receiver) and of `sk_sndbuf` (sender). What a window takes
+//! in memory is the accounting's. Both stacks measure over the longest RTT of all subflows, so that a buffer
+//! suffices for data that waits for the slowest one (`mptcp_rcv_space_adjust` of Linux 6.18,
+//! `mptcp_check_rtt` of the kernels v0.9x).
+
+use crate::units::{Bytes, Nanos};
+
+/// Linux `net.ipv4.tcp_rmem[1]`: the receive buffer of a new connection.
+pub const FIRST_RECEIVE: Bytes = 131_072;
+/// The same in the kernels v0.9x (Linux 4.19 and before).
+pub const FIRST_RECEIVE_V0_9X: Bytes = 87_380;
+/// Linux `net.ipv4.tcp_wmem[1]`: the send buffer before the first subflow is established.
+const FIRST_SEND: Bytes = 16_384;
+/// Linux `net.ipv4.tcp_wmem[0]`, which the connection has besides those of its subflows.
+const OWN: Bytes = 4096;
+/// Linux `TCP_INIT_CWND`, segments.
+const FIRST_SEGMENTS: Bytes = 10;
+/// Memory that `tcp_sndbuf_expand` reckons for a segment: an MSS of 1460, `MAX_TCP_HEADER` and `struct
+/// skb_shared_info` (320) rounded up to 2 KiB, and `struct sk_buff` (256). Kernels with IP tunnels have a
+/// longer `MAX_TCP_HEADER`, which makes it 4352.
+const PACKET: Bytes = 2304;
+/// Windows that fit the send buffer (`tcp_sndbuf_expand`), for congestion controls that do not say otherwise.
+const WINDOWS: Bytes = 2;
+
+/// Dynamic right-sizing of the receive buffer.
+#[derive(Debug)]
+pub struct ReceiveTuning {
+    /// Most payload read in an RTT so far (Linux `rcvq_space.space`).
+    space: Bytes,
+    /// Payload delivered and time when the current measurement began.
+    from: Bytes,
+    since: Nanos,
+    /// Segments of 16 were added to the window before Linux 6.15.
+    extra: Bytes,
+}
+
+impl ReceiveTuning {
+    /// As upstream Linux 6.18 does it (`mptcp_rcvbuf_grow`); segments have `segment` bytes (`advmss`).
+    pub fn linux(segment: Bytes) -> Self {
+        Self { space: FIRST_SEGMENTS * segment, from: 0, since: 0, extra: 0 }
+    }
+
+    /// As the kernels v0.9x do it (`tcp_rcv_space_adjust` of Linux 4.19, on which the last one is based).
+    pub fn v0_9x(segment: Bytes) -> Self {
+        Self { extra: 16 * segment, ..Self::linux(segment) }
+    }
+
+    /// The application has read all of the `delivered` bytes. Once in the longest `rtt`, returns the window
+    /// that is needed if more was read than in any RTT before: twice as much, because the measurement is an
+    /// RTT late, and twice the growth, because a sender in slow start doubles its rate.
+    pub fn on_read(&mut self, now: Nanos, rtt: Nanos, delivered: Bytes) -> Option<Bytes> {
+        if rtt == 0 || now < self.since + rtt {
+            return None;
+        }
+        let read = delivered - self.from;
+        (self.from, self.since) = (delivered, now);
+        if read <= self.space {
+            return None;
+        }
+        let before = std::mem::replace(&mut self.space, read);
+        let window = 2 * read + self.extra;
+        Some(window + 2 * (window * (read - before) / before))
+    }
+}
+
+/// Growth of the send buffer with the congestion windows of its subflows.
+#[derive(Debug)]
+pub struct SendTuning {
+    /// `net.ipv4.tcp_wmem[2]`.
+    limit: Bytes,
+    /// The connection's buffer is limited as well (v0.9x), or only those of its subflows (Linux).
+    whole_is_limited: bool,
+    /// The buffer of each subflow.
+    subflows: Vec<Bytes>,
+}
+
+impl SendTuning {
+    /// As upstream Linux does it (`__mptcp_sync_sndbuf`): the sum of its subflows' buffers, each of which
+    /// is limited.
+    pub fn linux(limit: Bytes) -> Self {
+        Self { limit, whole_is_limited: false, subflows: Vec::new() }
+    }
+
+    /// Of a plain TCP: the only buffer there is, which is limited (`tcp_sndbuf_expand`).
+    pub fn of_tcp(limit: Bytes) -> Self {
+        Self { whole_is_limited: true, ..Self::linux(limit) }
+    }
+
+    /// As the kernels v0.9x do it (`mptcp_update_sndbuf`): the sum is limited.
+    pub fn v0_9x(limit: Bytes) -> Self {
+        Self { whole_is_limited: true, ..Self::linux(limit) }
+    }
+
+    /// A subflow's congestion window is `segments`, of `packet` bytes each: returns whether its buffer grew
+    /// (Linux `tcp_sndbuf_expand`).
+    pub fn expand(&mut self, subflow: usize, segments: Bytes, packet: Bytes) -> bool {
+        if self.subflows.len() <= subflow {
+            self.subflows.resize(subflow + 1, 0);
+        }
+        let wanted = WINDOWS * segments.max(FIRST_SEGMENTS) * packet;
+        let own = &mut self.subflows[subflow];
+        let before = *own;
+        *own = before.max(wanted.min(self.limit));
+        *own > before
+    }
+
+    /// The same in memory.
+    pub fn expand_memory(&mut self, subflow: usize, segments: Bytes) -> bool {
+        self.expand(subflow, segments, PACKET)
+    }
+
+    /// The connection's buffer.
+    pub fn whole(&self) -> Bytes {
+        let sum: Bytes = self.subflows.iter().sum();
+        match sum {
+            0 => self.limit.min(FIRST_SEND),
+            _ if self.whole_is_limited => sum.min(self.limit),
+            _ => OWN + sum,
+        }
+    }
+
+    /// The buffer of a subflow.
+    pub fn of(&self, subflow: usize) -> Bytes {
+        self.subflows.get(subflow).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::MILLISECOND;
+    use proptest::prelude::*;
+
+    const RTT: Nanos = 20 * MILLISECOND;
+
+    #[test]
+    fn the_receiver_measures_once_per_rtt_and_asks_for_twice_as_much_and_twice_the_growth() {
+        let mut tuning = ReceiveTuning::linux(1448);
+        assert_eq!(tuning.on_read(RTT / 2, RTT, 10_000), None, "before the first RTT is over");
+        assert_eq!(tuning.on_read(RTT, RTT, 14_480), None, "no more than ten segments");
+        // 28,960 bytes, 14,480 more than before: 57,920 + 2 * (57,920 * 14,480 / 14,480).
+        assert_eq!(tuning.on_read(2 * RTT, RTT, 43_440), Some(173_760));
+        assert_eq!(tuning.on_read(2 * RTT + 1, RTT, 400_000), None, "too early");
+        // 36,200 bytes, a quarter more: 72,400 + 2 * 18,100.
+        assert_eq!(tuning.on_read(3 * RTT, RTT, 79_640), Some(108_600));
+        assert_eq!(tuning.on_read(4 * RTT, RTT, 115_840), None, "as much as before");
+        assert_eq!(tuning.on_read(9 * RTT, 0, 1 << 30), None, "no RTT is known");
+    }
+
+    #[test]
+    fn the_older_receiver_adds_sixteen_segments() {
+        let mut tuning = ReceiveTuning::v0_9x(1000);
+        // 20,000 bytes, twice as many as 10,000: 56,000 + 2 * 56,000.
+        assert_eq!(tuning.on_read(RTT, RTT, 20_000), Some(168_000));
+    }
+
+    #[test]
+    fn the_sender_has_room_for_two_windows_of_each_subflow() {
+        let mut tuning = SendTuning::linux(1 << 20);
+        assert_eq!(tuning.whole(), 16_384);
+        assert!(tuning.expand_memory(0, 4), "an initial window at least");
+        assert_eq!((tuning.of(0), tuning.whole()), (46_080, 50_176));
+        assert!(tuning.expand_memory(1, 100));
+        assert_eq!((tuning.of(1), tuning.whole()), (460_800, 510_976));
+        assert!(!tuning.expand_memory(1, 50), "it never shrinks");
+        assert!(tuning.expand_memory(0, 1000));
+        assert_eq!(tuning.whole(), 4096 + (1 << 20) + 460_800, "each has the limit for itself");
+    }
+
+    #[test]
+    fn the_older_sender_limits_the_whole() {
+        let mut tuning = SendTuning::v0_9x(100_000);
+        tuning.expand(0, 30, 1000);
+        assert_eq!(tuning.whole(), 60_000);
+        tuning.expand(1, 30, 1000);
+        assert_eq!((tuning.of(1), tuning.whole()), (60_000, 100_000));
+    }
+
+    proptest! {
+        #[test]
+        fn no_send_buffer_exceeds_its_limit_or_shrinks(
+            limit in 1u64..1 << 24,
+            windows in prop::collection::vec((0usize..4, 0u64..10_000), 1..100),
+        ) {
+            let (mut linux, mut older) = (SendTuning::linux(limit), SendTuning::v0_9x(limit));
+            let mut before = 0;
+            for (subflow, segments) in windows {
+                let grew = linux.expand_memory(subflow, segments);
+                older.expand(subflow, segments, 1428);
+                prop_assert!(linux.of(subflow) <= limit && older.whole() <= limit);
+                prop_assert!(linux.whole() > before || !grew);
+                before = linux.whole();
+            }
+        }
+    }
+}
