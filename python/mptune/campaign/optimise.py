@@ -192,7 +192,16 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def predicted(self) -> tuple[float, float] | None:
         """95 % interval of the model's mean at the optimum, Mbit/s; None without one."""
         curve = self.response.curves.get(self.optimum.combination)
-        return None if curve is None else curve.interval(self.optimum.buffer_mib)
+        if curve is None or not self.is_predicted:
+            return None
+        return curve.interval(self.optimum.buffer_mib)
+
+    @property
+    def is_predicted(self) -> bool:
+        """Whether the optimum's throughput is the model's, and not an observation that replaced it."""
+        at, value = self.optimum.buffer_mib, self.optimum.throughput_mbps
+        curve = self.response.curves.get(self.optimum.combination)
+        return curve is not None and math.isclose(curve.predict(at), value, rel_tol=1e-9)
 
 
 def optimise(
@@ -456,7 +465,11 @@ def _enlarged(decision: Decision, size_mib: float, points: Sequence[SweepPoint])
     uncertainty = decision.uncertainty
     if uncertainty is not None:
         low, high = uncertainty.obs_mib
-        uncertainty = msgspec.structs.replace(uncertainty, obs_mib=(low, max(high, size_mib)))
+        least, most = uncertainty.otp_mbps
+        seen = [one for one in (point.throughput.low, point.throughput.high) if one is not None]
+        uncertainty = msgspec.structs.replace(
+            uncertainty, obs_mib=(low, max(high, size_mib)), otp_mbps=(min(least, *seen), max(most, *seen))
+        )
     return msgspec.structs.replace(_answering(decision, optimum), uncertainty=uncertainty)
 
 

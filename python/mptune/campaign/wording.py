@@ -84,6 +84,7 @@ def _expectation(result: Result) -> str:
     predicted = result.optimum.throughput_mbps
     range_ = "" if result.predicted is None else f" ({ends(*result.predicted)})"
     confirmation, model = result.confirmation, result.response.model
+    source = f"the {model} model predicts" if result.is_predicted else "the sweep gave"
     if confirmation is None:
         return f"The {model} model predicts {digits(predicted)} Mbit/s{range_}; this is not confirmed."
     confirmed = confirmation.confirmed
@@ -91,7 +92,7 @@ def _expectation(result: Result) -> str:
         return f"The {model} model predicts {digits(predicted)} Mbit/s; no confirmation trial succeeded."
     return (
         f"Expect {digits(confirmed.mean)} Mbit/s{interval(confirmed)}, the mean of {confirmed.n} new runs; "
-        f"the {model} model predicts {digits(predicted)}{range_}."
+        f"{source} {digits(predicted)}{range_}."
     )
 
 
