@@ -1,6 +1,7 @@
 """The main job: from a topology to the best configuration, with the evidence (MPCOA, all steps).
 
-    impact factors -> optional sets -> sweep -> decision (response model, selection) -> confirmation
+    impact factors -> sets of subflows -> sweep -> decision (response model, selection) -> shortlist
+    -> confirmation
 
 Each step has its own module; this one runs them in order. It prints nothing and writes no file: see
 `mptune.cli.optimise` and `mptune.campaign.documents`. `mptune.campaign.optimise_from` uses measurements made
@@ -484,13 +485,8 @@ def _moved(decision: Decision, chosen: Combination, values: Sequence[float]) -> 
     """The decision with another combination and the same buffer."""
     curve = decision.response.curves.get(chosen)
     buffer = decision.optimum.buffer_mib
-    optimum = Optimum(
-        pm=chosen.pm,
-        cc=chosen.cc,
-        subflows=chosen.subflows,
-        buffer_mib=buffer,
-        throughput_mbps=sum(values) / len(values) if curve is None else curve.predict(buffer),
-    )
+    throughput = sum(values) / len(values) if curve is None else curve.predict(buffer)
+    optimum = msgspec.structs.replace(decision.optimum, **chosen._asdict(), throughput_mbps=throughput)
     return _answering(decision, optimum)
 
 

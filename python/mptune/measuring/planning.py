@@ -23,7 +23,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     buffer_mode, pm_options, initial_path : as in `Trial`.
     stack : its members are fields of the trial.
     script : as in `Trial`.
-    transfer_bytes : a transfer of so many bytes; None is a saturated sender.
+    transfer_bytes : size of a transfer; None is a saturated sender.
     """
 
     pm: str

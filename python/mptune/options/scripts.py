@@ -55,7 +55,7 @@ def wrong_times(script: Sequence[ScriptedAction], end_ns: int | None) -> Iterato
 
     Parameters
     ----------
-    end_ns : when the trial ends; None for a transfer, which takes its time.
+    end_ns : when the trial ends; None for a transfer, whose end is not known.
     """
     for before, after in itertools.pairwise(script):
         if after.at_ns < before.at_ns:
