@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from _search import Bench, Found, Known, buffer_grid, subset
+from _search import Bench, Found, Holding, Known, buffer_grid, subset
 from mptune import path_managers
 from mptune.campaign.optimise import Result
 from mptune.measuring.planning import Configuration
@@ -59,7 +59,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    obs_mib, otp_mbps : that optimum, by the smallest buffer of all candidates.
+    obs_mib, otp_mbps : that optimum, by the smallest buffer from which on a candidate holds the target.
     obs, otp : whether the intervals hold it.
     fresh : whether the throughput's interval holds the recommended configuration's mean.
     """
@@ -185,8 +185,7 @@ def coverage(bench: Bench, result: Result, mbps: float) -> Coverage | None:
     sized = [msgspec.structs.replace(one, buffer_bytes=size) for one in candidates for size in grid]
     found = bench.measure(sized, "truth", bench.plan.fresh_runs)
     curves = [found[i : i + len(grid)] for i in range(0, len(found), len(grid))]
-    target = (1 - sacrifice) * max(one.mbps for one in found)
-    size, otp = _smallest(bench, curves, target)
+    size, otp = _smallest(bench, curves, sacrifice)
 
     def holds(interval: tuple[float, float], value: float) -> bool:
         return interval[0] <= value <= interval[1]
@@ -200,34 +199,46 @@ def coverage(bench: Bench, result: Result, mbps: float) -> Coverage | None:
     )
 
 
-def _smallest(bench: Bench, curves: Sequence[Sequence[Found]], target: float) -> tuple[float, float]:
-    """Smallest buffer (bytes) at which any curve reaches the target, and the throughput there.
+def _smallest(bench: Bench, curves: Sequence[Sequence[Found]], sacrifice: float) -> tuple[float, float]:
+    """Smallest buffer (bytes) from which on any curve holds the target, and the throughput there.
 
     Between two sizes of the grid a curve may have a knee: the gap in which it crosses is measured in between.
     """
-    size, _ = min(_crossing(curve, target) for curve in curves)
+    target, holding = Holding.of(curves, sacrifice)
+    size, _ = _first(curves, target, holding)
     refined = []
-    for curve in curves:
-        gap = next((pair for pair in itertools.pairwise(curve) if pair[1].mbps >= target), None)
-        if curve[0].mbps < target and gap is not None and gap[0].configuration.buffer_bytes < size:
-            below, above = gap
+    for curve, held in zip(curves, holding, strict=True):
+        index = next((i for i, mbps in enumerate(held) if mbps >= target), 0)
+        if index and curve[index - 1].configuration.buffer_bytes < size:
+            below, above = curve[index - 1], curve[index]
             low, high = below.configuration.buffer_bytes, above.configuration.buffer_bytes
             inside = [round(low * (high / low) ** (number / WITHIN)) for number in range(1, WITHIN)]
             sized = [msgspec.structs.replace(below.configuration, buffer_bytes=one) for one in inside]
-            curve = [below, *bench.measure(sized, "truth", bench.plan.fresh_runs), above]
+            measured = bench.measure(sized, "truth", bench.plan.fresh_runs)
+            curve = [*curve[:index], *measured, *curve[index:]]
         refined.append(curve)
-    return min(_crossing(curve, target) for curve in refined)
+    return _first(refined, target, Holding.of(refined, sacrifice).mbps)
 
 
-def _crossing(curve: Sequence[Found], target: float) -> tuple[float, float]:
-    """Smallest buffer (bytes) at which a curve reaches the target, interpolated; its throughput there."""
-    if curve[0].mbps >= target:
-        return curve[0].configuration.buffer_bytes, curve[0].mbps
-    for below, above in itertools.pairwise(curve):
-        if above.mbps >= target:
-            low, high = below.configuration.buffer_bytes, above.configuration.buffer_bytes
-            return low + (high - low) * (target - below.mbps) / (above.mbps - below.mbps), target
-    return math.inf, 0.0
+def _first(
+    curves: Sequence[Sequence[Found]], target: float, holding: Sequence[Sequence[float]]
+) -> tuple[float, float]:
+    """The smallest buffer (bytes) from which on a curve holds the target, and the throughput there."""
+    return min(_crossing(curve, target, held) for curve, held in zip(curves, holding, strict=True))
+
+
+def _crossing(curve: Sequence[Found], target: float, held: Sequence[float]) -> tuple[float, float]:
+    """Smallest buffer (bytes) from which on a curve holds the target, interpolated; its throughput there."""
+    index = next((i for i, mbps in enumerate(held) if mbps >= target), None)
+    if index is None:
+        return math.inf, 0.0
+    above = curve[index]
+    high = above.configuration.buffer_bytes
+    if index == 0 or curve[index - 1].mbps >= target:
+        return high, above.mbps
+    below = curve[index - 1]
+    low = below.configuration.buffer_bytes
+    return low + (high - low) * (target - below.mbps) / (above.mbps - below.mbps), target
 
 
 def _candidates(bench: Bench, records: Sequence[Record], sacrifice: float) -> list[Configuration]:

@@ -2,8 +2,8 @@
 
 Not a benchmark. Every subset of the paths (path manager pcdc) x every congestion control x a few buffers, in
 short trials of one seed; the best of these over all buffers with more seeds; the best of those, and the
-smallest buffers that reach the target, with seeds that nothing else used. What is reported comes from the
-last stage alone, so that the luckiest of many is not believed.
+smallest buffers from which on the target is held, with seeds that nothing else used. What is reported comes
+from the last stage alone, so that the luckiest of many is not believed.
 """
 
 import itertools
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from mptune.decision.selection import held
 from mptune.measuring.planning import Configuration, plan_trials
 from mptune.measuring.progress import Reporter
 from mptune.measuring.runner import TrialRunner
@@ -65,17 +66,62 @@ class Found(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Outcome of a search: its finalists by falling throughput."""
+    """Outcome of a search.
+
+    Attributes
+    ----------
+    finalists : by falling throughput, with fresh seeds.
+    target : what an answer has to hold, Mbit/s (`Holding`).
+    holding : those of the finalists that held it in the search.
+    """
 
     finalists: tuple[Found, ...]
+    target: float
+    holding: tuple[Found, ...]
 
-    def smallest(self, mbps: float) -> Found | None:
-        """The finalist with the smallest buffer that reaches a throughput; None if none does."""
+    def smallest(self, sacrifice: float) -> Found:
+        """The finalist with the smallest buffer that holds the target, with fresh seeds too."""
+        target = min(self.target, (1 - sacrifice) * self.finalists[0].mbps)
         return min(
-            (one for one in self.finalists if one.mbps >= mbps),
+            (one for one in self.holding if one.mbps >= target),
             key=lambda one: one.configuration.buffer_bytes,
-            default=None,
+            default=self.finalists[0],
         )
+
+    def beside(self, others: Iterable[Found]) -> "Known":
+        """The same with further finalists, of which nobody knows what they hold."""
+        finalists = tuple(sorted((*self.finalists, *others), key=lambda one: -one.mbps))
+        return self._replace(finalists=finalists)
+
+
+class Holding(NamedTuple):
+    """Curves as the robust reading sees them (`mptune.decision.selection.READINGS`).
+
+    Attributes
+    ----------
+    target : what an answer has to hold, Mbit/s.
+    mbps : what each curve holds from each of its buffers on.
+    """
+
+    target: float
+    mbps: list[list[float]]
+
+    @classmethod
+    def of(cls, curves: Sequence[Sequence[Found]], sacrifice: float) -> "Holding":
+        """The best throughput less the sacrifice, up to the largest buffer; else up to twice the size.
+
+        If nothing holds that, the best that is held over twice the size, less the sacrifice.
+        """
+        target = (1 - sacrifice) * max(one.mbps for curve in curves for one in curve)
+        for reach in (math.inf, 2.0):
+            mbps = [
+                held([one.configuration.buffer_bytes for one in curve], [one.mbps for one in curve], reach)
+                for curve in curves
+            ]
+            most = max(map(max, mbps))
+            if most >= target:
+                break
+        return cls(target if most >= target else (1 - sacrifice) * most, mbps)
 
 
 class Bench(NamedTuple):
@@ -137,7 +183,7 @@ def subset(topology: Topology, active: Sequence[str], cc: str, size: int, stack:
 
 
 def search(bench: Bench, sacrifice: float) -> Known:
-    """Search a network; the target of the smallest buffers is the best throughput less the sacrifice."""
+    """Search a network; the smallest buffers are those from which on the target is held."""
     grid, plan = buffer_grid(bench.topology, bench.plan.sizes), bench.plan
     chosen = _promising(_coarse(bench, grid), plan, sacrifice)
     dense = bench.measure(
@@ -145,13 +191,20 @@ def search(bench: Bench, sacrifice: float) -> Known:
         "dense",
         plan.dense_runs,
     )
-    target = (1 - sacrifice) * max(one.mbps for one in dense)
+    curves = [dense[i : i + len(grid)] for i in range(0, len(dense), len(grid))]
+    target, holding = Holding.of(curves, sacrifice)
     fastest = sorted(dense, key=lambda one: -one.mbps)
-    enough = (one for one in dense if one.mbps >= target)
+    everything = zip(dense, itertools.chain.from_iterable(holding), strict=True)
+    enough = (one for one, mbps in everything if mbps >= target)
     smallest = sorted(enough, key=lambda one: (one.configuration.buffer_bytes, -one.mbps))
     finalists = {_key(one): one for one in (*fastest[: plan.finalists], *smallest[: plan.finalists])}
     fresh = bench.measure((one.configuration for one in finalists.values()), "fresh", plan.fresh_runs)
-    return Known(tuple(sorted(fresh, key=lambda one: -one.mbps)))
+    holds = set(map(_key, smallest))
+    return Known(
+        finalists=tuple(sorted(fresh, key=lambda one: -one.mbps)),
+        target=target,
+        holding=tuple(one for one in fresh if _key(one) in holds),
+    )
 
 
 def _coarse(bench: Bench, grid: Sequence[int]) -> list[list[Found]]:

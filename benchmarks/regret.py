@@ -7,7 +7,7 @@ are measured with the same fresh seeds. Targets:
 
 - at least 1 - sacrifice - 2 % of the best known throughput, in 95 % of the cases;
 - never below 98 % of the best plain rival: fullmesh with Cubic, the best single path, the best plain TCP;
-- a buffer within a step of the grid of the smallest known that reaches 1 - sacrifice, in 80 %;
+- a buffer within a step of the grid of the smallest known from which on 1 - sacrifice is held, in 80 %;
 - 95 % intervals of buffer and throughput that hold the optimum of many runs in 93 to 97 %.
 
 Robustness (larger buffers; rates, RTTs and losses off by a fifth) is reported beside them. Trials are kept
@@ -65,7 +65,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    best, smallest : best known throughput, and the smallest known buffer within the sacrifice of it.
+    best, smallest : best known throughput, and the smallest known buffer from which on that less the
+        sacrifice is held.
     recommended, recommended_mbps : the answer's configuration in words; None, 0 if there was no answer.
     share : its part of the best known throughput.
     rivals : best throughput of each kind of plain rival; `against_rivals` is the share of the best of them.
@@ -158,7 +159,7 @@ def judge(bench: Bench, stack: str, asked: argparse.Namespace) -> Outcome:
     recommended = result.confirmation.recommended
     (own,) = bench.measure([recommended], "fresh", bench.plan.fresh_runs)
     rivals = measured_rivals(bench, recommended)
-    known = Known(tuple(sorted((*known.finalists, own, *rivals.values()), key=lambda one: -one.mbps)))
+    known = known.beside((own, *rivals.values()))
     best = best_of(known, asked.sacrifice)
     grid = buffer_grid(bench.topology, bench.plan.sizes)
     return Outcome(
@@ -180,7 +181,7 @@ def judge(bench: Bench, stack: str, asked: argparse.Namespace) -> Outcome:
 def best_of(known: Known, sacrifice: float) -> dict[str, Any]:
     """Fields of an outcome that say what is known to be possible."""
     best = known.finalists[0]
-    smallest = known.smallest((1 - sacrifice) * best.mbps) or best
+    smallest = known.smallest(sacrifice)
     return {
         "best": best.words,
         "best_mbps": best.mbps,

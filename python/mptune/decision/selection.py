@@ -251,7 +251,7 @@ class Profile:
         self._curve, self._on_grid = curve, buffers.on_grid
         self._points = list(buffers.grid) if buffers.on_grid else self._spaced(buffers.grid)
         heights = [min(curve.predict(bs), ceilings.get(bs, math.inf)) for bs in self._points]
-        self._held = _held(self._points, heights, reach)
+        self._held = held(self._points, heights, reach)
         self.most = max(self._held)
 
     def smallest(self, wanted: float) -> float | None:
@@ -270,7 +270,7 @@ class Profile:
         return [*between, grid[-1]]
 
 
-def _held(points: Sequence[float], heights: Sequence[float], reach: float) -> list[float]:
+def held(points: Sequence[float], heights: Sequence[float], reach: float) -> list[float]:
     """Least height within [point, reach * point] of every point; the last window ends with the points."""
     held = [0.0] * len(points)
     window: deque[int] = deque()  # indices by rising height, the least first
