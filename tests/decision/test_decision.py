@@ -29,7 +29,32 @@ def test_auto_decides_as_the_model_it_chose() -> None:
     assert auto.response.comparison and auto.response.model == "saturating"
     named = decide(observations(), DecisionOptions(model="saturating", resamples=50))
     assert not named.response.comparison
-    assert (named.optimum, named.uncertainty, named.front) == (auto.optimum, auto.uncertainty, auto.front)
+    assert named.optimum == auto.optimum
+    assert (named.uncertainty.otp_mbps, named.uncertainty.wins) == (  # type: ignore[union-attr]
+        auto.uncertainty.otp_mbps,  # type: ignore[union-attr]
+        auto.uncertainty.wins,  # type: ignore[union-attr]
+    )
+
+
+def test_what_lies_between_two_measured_buffers_is_uncertain_unless_a_formula_is_named() -> None:
+    """Without noise: where in the gap the curve reaches the target is an assumption of the model."""
+
+    def calm(buffer: float) -> float:
+        return 100 * (1 - math.exp(-buffer / 2))
+
+    samples = [
+        Sample(Combination("fullmesh", "cubic"), 1.5 * i, calm(1.5 * i), run)
+        for i in range(1, 12)
+        for run in range(3)
+    ]
+    true = -2 * math.log(0.07 + 0.93 * math.exp(-11 * 1.5 / 2))
+    low, high = next((1.5 * i, 1.5 * (i + 1)) for i in range(1, 12) if 1.5 * (i + 1) > true)
+    named = decide(samples, DecisionOptions(model="saturating", resamples=200)).uncertainty
+    assert named is not None and named.obs_mib == pytest.approx((true, true), rel=0.01)
+    for model in ("auto", "smooth"):
+        told = decide(samples, DecisionOptions(model=model, resamples=200)).uncertainty
+        assert told is not None
+        assert low <= told.obs_mib[0] < low + 0.1 and high - 0.1 < told.obs_mib[1] <= high
 
 
 def test_the_answer_is_near_the_truth_and_inside_its_intervals() -> None:

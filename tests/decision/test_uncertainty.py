@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from mptune.decision.selection import BufferRange, Candidates, Optimum
-from mptune.decision.uncertainty import Resampler, intervals, summarise_choices
+from mptune.decision.uncertainty import Blur, Choice, Resampler, intervals, summarise_choices
 from mptune.response import MODELS, Combination, Curve, Sample
 
 BUFFERS = [0.5 + 1.5 * i for i in range(14)]
@@ -26,10 +26,11 @@ def observations(noise: float, runs: int, seed: int) -> list[Sample]:
     ]
 
 
-def choices(samples: list[Sample], model: str, resamples: int) -> tuple[Optimum, list[Optimum]]:
+def choices(samples: list[Sample], model: str, resamples: int) -> tuple[Optimum, list[Choice]]:
     response = MODELS[model].fit(samples)
     drawn = Resampler(samples, response, MODELS[model]).curves(resamples, seed=1)
-    return Candidates(response.curves, GRID).best(), [Candidates(curves, GRID).best() for curves in drawn]
+    best = [Candidates(curves, GRID).best() for curves in drawn]
+    return Candidates(response.curves, GRID).best(), [Choice(one, one.buffer_mib) for one in best]
 
 
 class Means:
@@ -105,11 +106,14 @@ def test_without_noise_nothing_is_uncertain() -> None:
 
 
 def test_wins_are_shares_and_ordered() -> None:
-    def chosen(cc: str) -> Optimum:
-        return Optimum(pm="pcdc", cc=cc, buffer_mib=1.0, throughput_mbps=9.0)
+    def chosen(cc: str) -> Choice:
+        return Choice(Optimum(pm="pcdc", cc=cc, buffer_mib=1.0, throughput_mbps=9.0), 1.0)
 
     told = summarise_choices(
-        chosen("a"), [chosen("b"), chosen("a"), chosen("b"), chosen("b")], (1.0, 2.0), single_runs=False
+        chosen("a").optimum,
+        [chosen("b"), chosen("a"), chosen("b"), chosen("b")],
+        (1.0, 2.0),
+        single_runs=False,
     )
     assert list(told.wins.items()) == [(Combination("pcdc", "b"), 0.75), (Combination("pcdc", "a"), 0.25)]
 
@@ -117,13 +121,34 @@ def test_wins_are_shares_and_ordered() -> None:
 def test_intervals_by_hand() -> None:
     """Throughput mirrored at the estimate; buffer over both, and cut off at the range."""
     drawn = [
-        Optimum(pm="p", cc="c", buffer_mib=b, throughput_mbps=t) for b, t in [(2.0, 11.0), (6.0, 15.0)] * 50
+        Choice(Optimum(pm="p", cc="c", buffer_mib=b, throughput_mbps=t), b)
+        for b, t in [(2.0, 11.0), (6.0, 15.0)] * 50
     ]
     buffer, throughput = intervals(
         Optimum(pm="p", cc="c", buffer_mib=3.0, throughput_mbps=12.0), drawn, (0.5, 5.0)
     )
     assert throughput == (2 * 12.0 - 15.0, 2 * 12.0 - 11.0)
     assert buffer == (0.5, 5.0)  # quantiles 2 and 6, mirrored 0 and 4
+
+
+@pytest.mark.parametrize(
+    ("chosen", "gap"),
+    [
+        (3.0, (2.0, 4.0)),
+        (4.0, (2.0, 4.0)),  # it suffices, and 2 does not
+        (1.0, (1.0, 1.0)),  # nothing smaller was measured
+    ],
+)
+def test_a_buffer_is_blurred_over_the_gap_of_its_own_combination(
+    chosen: float, gap: tuple[float, float]
+) -> None:
+    samples = [Sample(Combination("p", cc), size, 1.0) for cc in "cd" for size in (1.0, 2.0, 4.0, 8.0)]
+    samples.append(Sample(Combination("p", "d"), 2.5, 1.0))
+    optimum = Optimum(pm="p", cc="c", buffer_mib=chosen, throughput_mbps=1.0)
+    found = [Blur(samples)(optimum, share) for share in (0.0, 0.5, 1.0)]
+    assert {one.optimum for one in found} == {optimum}
+    middle = math.sqrt(gap[0] * gap[1])
+    assert [one.buffer_mib for one in found] == pytest.approx([gap[0], middle, gap[1]])
 
 
 @pytest.mark.parametrize(("model", "noise"), [("saturating", 3.0), ("smooth", 3.0)])
@@ -190,7 +215,7 @@ def test_luck_that_the_runs_share_does_not_decide_who_wins() -> None:
     difference, level = spread(measured(shared=True))
     assert difference < 1e-6
     assert level == pytest.approx(np.std(luck, ddof=1) / math.sqrt(5), rel=0.1)
-    chosen = {one.cc for one in choices(measured(shared=True), "saturating", 200)[1]}
+    chosen = {one.optimum.cc for one in choices(measured(shared=True), "saturating", 200)[1]}
     assert chosen == {"cubic"}
     difference, level = spread(measured(shared=False))
     assert difference > 1 and level < 1.2

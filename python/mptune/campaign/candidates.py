@@ -93,6 +93,35 @@ def beyond(decision: Decision) -> tuple[list[Combination], list[int]]:
     return [], []
 
 
+#: Buffers that are added between two measured ones, in geometric steps.
+_BETWEEN = 3
+
+#: Neighbours in the sweep closer than this ratio have nothing between them.
+_CLOSE = 1.15
+
+
+def between(decision: Decision) -> tuple[list[Combination], list[int]]:
+    """Buffers (bytes) inside the gap of the measured ones in which the optimum lies, and who needs them.
+
+    What a curve does between two buffers is the model's assumption; a knee is wherever it is. Those that
+    reach the target at the upper end of the gap are measured, the favourite and the fastest others.
+    """
+    optimum, curves = decision.optimum, decision.response.curves
+    high = next(size for size in decision.buffers if size >= optimum.buffer_mib * (1 - 1e-9))
+    low = max((size for size in decision.buffers if size < high), default=high)
+    if high < _CLOSE * low:
+        return [], []
+    step = (high / low) ** (1 / (_BETWEEN + 1))
+    favourite = optimum.combination
+    sufficient = [
+        one for one in curves if one != favourite and curves[one].predict(high) >= optimum.throughput_mbps
+    ]
+    sufficient.sort(key=lambda one: (-curves[one].predict(high), one))
+    return [favourite, *sufficient[: MOST - 1]], [
+        round(low * step**number * MIB) for number in range(1, _BETWEEN + 1)
+    ]
+
+
 #: Fresh trials miss the target if they are below it by more than this share of it.
 _MISSED = 0.005
 

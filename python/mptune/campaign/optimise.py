@@ -18,6 +18,7 @@ import msgspec
 from mptune import theory
 from mptune.campaign.candidates import (
     SCREEN_RUNS,
+    between,
     beyond,
     larger,
     rivals,
@@ -41,6 +42,7 @@ from mptune.options.path_managers import PathManagerOptions
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import BufferMode, Buffers, Ccs, Duration, Pms, Runs
 from mptune.response import Combination, Response
+from mptune.statistics import summarise
 from mptune.testbeds import FIXED, only_stack, stack_title
 from mptune.topology import Topology, perturbed
 from mptune.units import MIB
@@ -109,7 +111,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         bool,
         Option(
             TOGGLE,
-            "Measure beyond the smallest or largest buffer if the optimum is there.",
+            "Measure beyond the smallest or largest buffer if the optimum is there, and between its "
+            "neighbours.",
             key="decision.extend",
         ),
     ] = True
@@ -324,30 +327,44 @@ class _Job(NamedTuple):
         sets: Mapping[str, SubflowSets],
         homogeneous: Collection[str],
     ) -> tuple[list[Record], Decision]:
-        """Sweep and decide; as long as the optimum is at an end of the buffers, go beyond it."""
+        """Sweep and decide; while the optimum is at an end of the buffers, go beyond it; then between."""
         options, optional = self.options, _optional(sets)
-        swept, name, buffers = [], "sweep", list(options.buffers)
-        for _ in range(1 + EXTENSIONS):
-            swept += self._measure(
-                [self.configuration(one, size, sets) for one in combinations for size in buffers],
-                "sweep",
-                options.runs,
-                name,
-            )
-            samples, stalled = sweep_samples(swept, optional), stalls(swept, optional)
-            found = decide(
-                samples,
-                msgspec.structs.replace(options, resamples=0),
+        refines = options.extend and not options.on_grid
+        swept = self._sweep(combinations, options.buffers, sets, "sweep")
+
+        def found(resamples: int) -> Decision:
+            return decide(
+                sweep_samples(swept, optional),
+                msgspec.structs.replace(options, resamples=resamples),
                 homogeneous=homogeneous,
-                stalled=stalled,
+                stalled=stalls(swept, optional),
+                reporter=self.reporter,
             )
-            more = options.extend and not options.on_grid
-            combinations, buffers = beyond(found) if more else ([], [])
-            name = "beyond the ends"
-            if not buffers:
+
+        for _ in range(EXTENSIONS if refines else 0):
+            near, sizes = beyond(found(0))
+            if not sizes:
                 break
-        decision = decide(samples, options, homogeneous=homogeneous, stalled=stalled, reporter=self.reporter)
-        return swept, decision
+            swept += self._sweep(near, sizes, sets, "beyond the ends")
+        if refines:
+            near, sizes = between(found(0))
+            swept += self._sweep(near, sizes, sets, "around the optimum") if sizes else []
+        return swept, found(options.resamples)
+
+    def _sweep(
+        self,
+        combinations: Sequence[Combination],
+        buffers: Sequence[int],
+        sets: Mapping[str, SubflowSets],
+        name: str,
+    ) -> list[Record]:
+        """Trials of every combination with every buffer."""
+        return self._measure(
+            [self.configuration(one, size, sets) for one in combinations for size in buffers],
+            "sweep",
+            self.options.runs,
+            name,
+        )
 
     def settle(
         self, decision: Decision, points: Sequence[SweepPoint], sets: Mapping[str, SubflowSets]
@@ -482,12 +499,15 @@ def _answering(decision: Decision, optimum: Optimum) -> Decision:
 
 
 def _moved(decision: Decision, chosen: Combination, values: Sequence[float]) -> Decision:
-    """The decision with another combination and the same buffer."""
-    curve = decision.response.curves.get(chosen)
-    buffer = decision.optimum.buffer_mib
-    throughput = sum(values) / len(values) if curve is None else curve.predict(buffer)
-    optimum = msgspec.structs.replace(decision.optimum, **chosen._asdict(), throughput_mbps=throughput)
-    return _answering(decision, optimum)
+    """The decision with another combination and the same buffer: what fresh trials of it gave is expected."""
+    throughput = summarise(values)
+    optimum = msgspec.structs.replace(decision.optimum, **chosen._asdict(), throughput_mbps=throughput.mean)
+    uncertainty = decision.uncertainty
+    if uncertainty is not None and throughput.low is not None and throughput.high is not None:
+        uncertainty = msgspec.structs.replace(
+            uncertainty, otp_mbps=(max(throughput.low, 0.0), throughput.high)
+        )
+    return msgspec.structs.replace(_answering(decision, optimum), uncertainty=uncertainty)
 
 
 def configuration(

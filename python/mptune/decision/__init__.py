@@ -5,6 +5,7 @@ The part of the main job that does not care where the observations come from. It
 """
 
 import itertools
+import random
 from collections.abc import Collection, Sequence
 from typing import Annotated
 
@@ -13,11 +14,12 @@ import msgspec
 from mptune.decision.selection import READINGS, SACRIFICE, BufferRange, Candidates, Optimum
 from mptune.decision.sweep import sweep_points
 from mptune.decision.tradeoff import SACRIFICES, FrontPoint, pareto_front
-from mptune.decision.uncertainty import Resampler, Uncertainty, intervals, summarise_choices
+from mptune.decision.uncertainty import Blur, Choice, Resampler, Uncertainty, intervals, summarise_choices
 from mptune.measuring.progress import Reporter
+from mptune.measuring.seeds import seed_for
 from mptune.options import SWITCH, Option, Options, choice, count, share
 from mptune.options.trials import Seed
-from mptune.response import MODELS, Combination, Curve, Response, Sample
+from mptune.response import FORMULAS, MODELS, Combination, Curve, Response, Sample
 
 #: More resamples than anyone wants: a typo.
 MAX_RESAMPLES = 100_000
@@ -121,12 +123,16 @@ def decide(
     front = _with_answer(pareto_front(found, SACRIFICES, options.selection), options.sacrifice, optimum)
     uncertainty = None
     if options.resamples:
+        # A formula that the user named is believed between the measured buffers; a grid has nothing there.
+        exact = options.model in FORMULAS or options.on_grid
+        blur, shares = Blur(samples), random.Random(seed_for(options.seed, "between the buffers", 0))
 
-        def choose(curves: dict[Combination, Curve]) -> list[Optimum]:
+        def choose(curves: dict[Combination, Curve]) -> list[Choice]:
             """The answer, then that to each sacrifice of the front."""
-            again = candidates(curves)
-            along = [again.best(point.sacrifice, options.selection) for point in front]
-            return [again.best(options.sacrifice, options.selection), *along]
+            again, share = candidates(curves), shares.random()
+            asked = options.sacrifice, *(point.sacrifice for point in front)
+            found = [again.best(sacrifice, options.selection) for sacrifice in asked]
+            return [Choice(one, one.buffer_mib) if exact else blur(one, share) for one in found]
 
         resampler = Resampler(samples, response, MODELS[response.model])
         with (reporter or Reporter(quiet=True)).phase("resampling", "resamples") as progress:

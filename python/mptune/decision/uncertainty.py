@@ -13,8 +13,10 @@ the estimate. The buffer jumps when another combination wins, and what lies on t
 must not be mirrored: its interval reaches over both, and is the wider for it. The monotone model is the
 exception: its intervals are too narrow (the bootstrap is inconsistent for isotonic regression).
 
-What is resampled is the noise between runs. The model is not chosen anew, and how well it fits between
-the measured buffers is not in the intervals: the confirmation tests that.
+What is resampled is the noise between runs. The model is not chosen anew. What it says between two measured
+buffers is an assumption, unless the user named a formula: the buffer of every resample is therefore drawn
+from the whole gap in which it lies, any size in it being as likely (`Blur`). Without any noise the interval
+is that gap but for 5 % of it.
 
 Runs of one number share their seed, and so their luck. What a run adds in all configurations alike is drawn
 once for all of them, and only the rest for each by itself: luck that two combinations share does not make
@@ -22,9 +24,10 @@ one win over the other, and does not cancel out over the buffers of a curve. Whe
 common part is next to nothing, and everything is drawn independently.
 """
 
+import bisect
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -61,8 +64,21 @@ class Uncertainty(msgspec.Struct, frozen=True, kw_only=True):
     single_runs: bool
 
 
+class Choice(NamedTuple):
+    """What was chosen in one resample.
+
+    Attributes
+    ----------
+    optimum : the choice by the model.
+    buffer_mib : its buffer, or another one that the observations do not tell from it (`Blur`).
+    """
+
+    optimum: Optimum
+    buffer_mib: float
+
+
 def summarise_choices(
-    optimum: Optimum, choices: Sequence[Optimum], buffers: tuple[float, float], *, single_runs: bool
+    optimum: Optimum, choices: Sequence[Choice], buffers: tuple[float, float], *, single_runs: bool
 ) -> Uncertainty:
     """Uncertainty of an optimum from what was chosen in each resample.
 
@@ -72,7 +88,7 @@ def summarise_choices(
     """
     obs_mib, otp_mbps = intervals(optimum, choices, buffers)
     counts: dict[Combination, int] = {}
-    for one in choices:
+    for one, _ in choices:
         counts[one.combination] = counts.get(one.combination, 0) + 1
     order = sorted(counts, key=lambda key: (-counts[key], key))
     return Uncertainty(
@@ -85,14 +101,38 @@ def summarise_choices(
 
 
 def intervals(
-    optimum: Optimum, choices: Sequence[Optimum], buffers: tuple[float, float]
+    optimum: Optimum, choices: Sequence[Choice], buffers: tuple[float, float]
 ) -> tuple[Interval, Interval]:
     """95 % intervals of buffer (MiB, within the range it may have) and throughput (Mbit/s, not negative)."""
     lower, upper = _quantiles([one.buffer_mib for one in choices])
-    mirrored = _mirrored(optimum.buffer_mib, (lower, upper))
+    mirrored = _mirrored(optimum.buffer_mib, _quantiles([one.optimum.buffer_mib for one in choices]))
     ends = min(lower, mirrored[0]), max(upper, mirrored[1])
-    low, high = _mirrored(optimum.throughput_mbps, _quantiles([one.throughput_mbps for one in choices]))
+    throughputs = _quantiles([one.optimum.throughput_mbps for one in choices])
+    low, high = _mirrored(optimum.throughput_mbps, throughputs)
     return (max(ends[0], buffers[0]), min(ends[1], buffers[1])), (max(low, 0.0), max(high, 0.0))
+
+
+class Blur:
+    """Moves a chosen buffer to a random place between the measured ones beside it.
+
+    Parameters
+    ----------
+    samples : the observations; each combination has its own measured buffers.
+    """
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        sizes: dict[Combination, set[float]] = {}
+        for one in samples:
+            sizes.setdefault(one.combination, set()).add(one.buffer_mib)
+        self._sizes = {combination: sorted(ones) for combination, ones in sizes.items()}
+
+    def __call__(self, chosen: Optimum, share: float) -> Choice:
+        """The choice, with the buffer that lies this share of the way through the gap of its own buffer."""
+        sizes = self._sizes[chosen.combination]
+        # A buffer that was measured suffices where the one before it does not.
+        above = min(bisect.bisect_left(sizes, chosen.buffer_mib * (1 - 1e-9)), len(sizes) - 1)
+        low, high = sizes[max(above - 1, 0)], sizes[above]
+        return Choice(chosen, low * (high / low) ** share)
 
 
 def _quantiles(values: Sequence[float]) -> Interval:

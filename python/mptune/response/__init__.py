@@ -25,6 +25,7 @@ from mptune.response.saturating import Saturating
 from mptune.response.smooth import Smooth
 
 __all__ = [
+    "FORMULAS",
     "MAX_P",
     "MIN_R_SQUARED",
     "MODELS",
@@ -49,3 +50,6 @@ MODELS: dict[str, ResponseModel] = {
     **{model.name: model for model in _SHAPES},
     Auto.name: Auto({model.name: model for model in _SHAPES}),
 }
+
+#: Names of those that are one formula over all buffers; the others follow the observations.
+FORMULAS = frozenset({Quadratic.name, Saturating.name})
