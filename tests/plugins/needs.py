@@ -2,12 +2,14 @@
 
 A test names its needs, `@pytest.mark.needs("bpf")`, or calls `lack` when it finds out only while it runs. On
 a machine without them it is skipped with the reason; with the environment variable CI set it fails. The
-closing summary says in one line what was not tested, and which command would get it.
+closing summary says in one line what was not tested, and which command would get it; a suite that runs in
+parts hands that on from part to part (`--left-out`).
 
 Every skip of the suite is made here: the linter refuses pytest's own ways (pyproject.toml).
 """
 
 import ctypes
+import json
 import os
 import platform
 import shutil
@@ -194,15 +196,30 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     return report
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the file that parts of a suite share."""
+    parser.addoption(
+        "--left-out",
+        type=Path,
+        metavar="FILE",
+        help="what other parts of the suite have left out; this part's is added, and the summary is of all",
+    )
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter):
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config):
     """Say what was not tested, in one line, last of all but for pytest's own."""
     yield
-    lacks: dict[str, dict[Thing, None]] = {}
+    file: Path | None = config.getoption("left_out")
+    found = json.loads(file.read_text()) if file is not None and file.exists() else []
     for report in terminalreporter.stats.get("skipped", []):
         with suppress(AttributeError):
-            tested, *things = report.lack
-            lacks.setdefault(tested, {}).update({Thing(*thing): None for thing in things})
+            found.append(report.lack)
+    if file is not None:
+        file.write_text(json.dumps(found))
+    lacks: dict[str, dict[Thing, None]] = {}
+    for tested, *things in found:
+        lacks.setdefault(tested, {}).update({Thing(*thing): None for thing in things})
     terminalreporter.write_line(summary(lacks))
 
 
