@@ -1,4 +1,4 @@
-"""Numbers in sentences and tables. Files and `--json` have all digits; this is for people."""
+"""Numbers and names in sentences and tables. Files and `--json` have all digits; this is for people."""
 
 
 def digits(value: float, count: int = 4, sign: str = "") -> str:
@@ -11,3 +11,13 @@ def digits(value: float, count: int = 4, sign: str = "") -> str:
     rounded = float(f"{value:.{count - 1}e}")
     exponent = int(f"{rounded:e}".partition("e")[2])
     return f"{rounded:{sign}.{max(0, count - 1 - exponent)}f}"
+
+
+def plain_tcp(path: str = "") -> str:
+    """Return what stands in the place of a path manager where there is no MPTCP.
+
+    Parameters
+    ----------
+    path : label of the only path; empty if it is unknown.
+    """
+    return f"plain TCP on {path}" if path else "plain TCP"

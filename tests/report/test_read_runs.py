@@ -22,7 +22,7 @@ def copy(runs: Path, tmp_path: Path) -> Path:
 def test_everything_in_the_store_is_read(optimised: RunData, runs: Path) -> None:
     lines = (runs / "optimised" / "observations.csv").read_text().splitlines()
     assert len(optimised.trials) == len(lines) - 1
-    assert {one.purpose for one in optimised.shown} == {"confirm"} and len(optimised.shown) == 2 * 3
+    assert {one.purpose for one in optimised.shown} == {"confirm"} and len(optimised.shown) == 3 * 3
     assert {(one.cc, one.pm) for one in optimised.panorama} == {
         (cc, pm) for cc in ("cubic", "reno") for pm in ("fullmesh", "pcdc")
     }

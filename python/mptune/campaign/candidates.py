@@ -181,3 +181,42 @@ def rivals(
             for cc in dict.fromkeys((favourite.cc, default.cc))
         ]
     return list(dict.fromkeys(found))
+
+
+#: Sets of subflows that are measured again beside the rivals, at most.
+_AGAIN = 3
+
+
+def again(
+    screening: Iterable[tuple[Combination, Record]],
+    known: Sequence[Combination],
+    size: int,
+    topology: Topology,
+    optional: Mapping[str, tuple[str, ...]],
+) -> list[Combination]:
+    """Sets of subflows to measure again with the congestion control and the buffer of PCDC's favourite.
+
+    The screening saw them with other buffers and few runs. Those stay that came near the best of them with
+    the screened buffer nearest to the favourite's, the fastest first; FullMesh is the set of all.
+
+    Parameters
+    ----------
+    screening : its trials with their combinations.
+    known : the favourite and its rivals, which are measured anyway.
+    size : the favourite's buffer, bytes.
+    optional : as in `rivals`.
+    """
+    (_, cc, _), mesh = known[0], Combination("fullmesh", known[0].cc)
+    if known[0].pm != "pcdc":
+        return []
+    same = [(one, record) for one, record in screening if one.cc == cc and one.pm in ("pcdc", "fullmesh")]
+    nearest = min((record.buffer_bytes for _, record in same), key=lambda one: abs(one - size), default=None)
+    found: dict[Combination, float] = {}
+    for one, record in same:
+        if record.buffer_bytes == nearest:
+            found[one] = found.get(one, 0.0) + (record.throughput_mbps or 0.0)
+    if mesh in found and len(optional.get(cc, ())) == len(topology.paths):
+        found.pop(Combination("pcdc", cc), None)
+    mark = (1 - _MARGIN) * max(found.values(), default=0.0)
+    near = [one for one in found if found[one] >= mark and one not in known]
+    return sorted(near, key=lambda one: (-found[one], one))[:_AGAIN]

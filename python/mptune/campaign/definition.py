@@ -246,8 +246,8 @@ def from_settings(settings: dict[str, Any]) -> Definition:
     if "stack" not in options and testbeds.only_stack(settings["testbed"]) is None:
         options["stack"] = msgspec.structs.asdict(VERSION_0_1)
     if settings["kind"] == "optimise":
-        # Version 0.1 had neither; a resumed campaign does not change half way.
-        options = {"sets": "signs", "off_by": 0.0, "extend": False, **options}
+        # Version 0.1 had none of these; a resumed campaign does not change half way.
+        options = {"sets": "signs", "off_by": 0.0, "tcp": False, "extend": False, **options}
     return Definition(
         name=settings["name"],
         topology=msgspec.convert(settings["topology"], Topology),

@@ -14,7 +14,7 @@ import msgspec
 from mptune.campaign import wording
 from mptune.campaign.optimise import Result
 from mptune.decision import Decision
-from mptune.decision.confirmation import Confirmation
+from mptune.decision.confirmation import AgainstTcp, Confirmation
 from mptune.decision.robustness import Finalist
 from mptune.decision.uncertainty import Uncertainty
 from mptune.impact import Impact
@@ -63,6 +63,8 @@ def impact_document(impact: Impact) -> dict[str, Any]:
 def result_document(result: Result) -> dict[str, Any]:
     """The answer of `mptune optimise`: MiB, Mbit/s, intervals of 95 %.
 
+    Where plain TCP is the answer, `protocol` is "tcp", and so is every path manager that stands for it; its
+    path is the subflow.
     What is unknown for measurements made elsewhere is null or empty.
     """
     decision, optimum, confirmation = result.decision, result.optimum, result.confirmation
@@ -73,6 +75,7 @@ def result_document(result: Result) -> dict[str, Any]:
             "topology": None if result.topology is None else result.topology.name,
             "stack": result.stack or None,
             "buffer_mode": result.buffer_mode or None,
+            "protocol": "tcp" if optimum.combination.is_tcp else "mptcp",
             "opm": optimum.pm,
             "occ": optimum.cc,
             "obs_mib": optimum.buffer_mib,
@@ -84,6 +87,7 @@ def result_document(result: Result) -> dict[str, Any]:
             "confirmed": _interval(None if confirmation is None else confirmation.confirmed),
             "default": None if confirmation is None else _default(confirmation),
             "gain": None if confirmation is None else _gain(confirmation),
+            "against_tcp": None if confirmation is None else _against_tcp(confirmation.against_tcp),
             "finalists": [_finalist(one) for one in result.finalists],
             "uncertainty": _uncertainty(decision.uncertainty),
             "models": _models(decision),
@@ -276,9 +280,35 @@ def _default(confirmation: Confirmation) -> dict[str, Any]:
 
 def _gain(confirmation: Confirmation) -> dict[str, Any]:
     """Gain over the default in Mbit/s, and its mean as a share of the default's mean."""
-    gain, baseline = confirmation.gain, confirmation.baseline
+    return _gain_over(confirmation.gain, confirmation.baseline)
+
+
+def _gain_over(gain: Summary | None, baseline: Summary | None) -> dict[str, Any]:
+    """A gain, and its mean as a share of what it is over."""
     share = gain.mean / baseline.mean if gain and baseline and baseline.mean else None
     return {**_interval(gain), "share": share}
+
+
+def _against_tcp(against: AgainstTcp | None) -> dict[str, Any] | None:
+    """What MPTCP gains over the best plain TCP in Mbit/s, and its mean as a share of TCP's mean."""
+    if against is None:
+        return None
+    return {
+        "mptcp": {
+            "pm": against.mptcp.pm,
+            "cc": against.mptcp.cc,
+            "subflows": list(against.mptcp.active or ()),
+            "buffer_mib": against.mptcp.buffer_bytes / MIB,
+            **_interval(against.with_mptcp),
+        },
+        "tcp": {
+            "path": against.tcp.initial_path,
+            "cc": against.tcp.cc,
+            "buffer_mib": against.tcp.buffer_bytes / MIB,
+            **_interval(against.with_tcp),
+        },
+        "gain": _gain_over(against.gain, against.with_tcp),
+    }
 
 
 def document(content: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The main job: from a topology to the best configuration, with the evidence (MPCOA, all steps).
 
     impact factors -> sets of subflows -> sweep -> decision (response model, selection) -> shortlist
-    -> confirmation
+    -> plain TCP -> confirmation
 
 Each step has its own module; this one runs them in order. It prints nothing and writes no file: see
 `mptune.cli.optimise` and `mptune.campaign.documents`. `mptune.campaign.optimise_from` uses measurements made
@@ -11,13 +11,16 @@ elsewhere instead of the first three steps.
 import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 
 from mptune import theory
+from mptune.campaign import plain_tcp
 from mptune.campaign.candidates import (
     SCREEN_RUNS,
+    again,
     between,
     beyond,
     larger,
@@ -28,7 +31,14 @@ from mptune.campaign.candidates import (
 from mptune.campaign.papers import BUFFERS, CCS, PMS
 from mptune.decision import Decision, DecisionOptions, decide, too_few_sizes
 from mptune.decision.confirmation import Confirmation, confirm, verdict
-from mptune.decision.robustness import Finalist, change, finalists, survivor
+from mptune.decision.robustness import (
+    Finalist,
+    change,
+    finalists,
+    is_beaten,
+    survivor,
+    without_mptcp,
+)
 from mptune.decision.selection import Optimum
 from mptune.decision.sweep import SweepPoint, combination_of, stalls, sweep_points, sweep_samples
 from mptune.decision.tradeoff import FrontPoint
@@ -40,10 +50,10 @@ from mptune.measuring.runner import TrialRunner
 from mptune.options import TOGGLE, Option, choice, count, share
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.stacks import StackOptions
-from mptune.options.trials import BufferMode, Buffers, Ccs, Duration, Pms, Runs
+from mptune.options.trials import USUAL_PMS, BufferMode, Buffers, Ccs, Duration, Pms, Runs
 from mptune.response import Combination, Response
 from mptune.statistics import summarise
-from mptune.testbeds import FIXED, only_stack, stack_title
+from mptune.testbeds import FIXED, PLAIN_TCP, only_stack, stack_title
 from mptune.topology import Topology, perturbed
 from mptune.units import MIB
 
@@ -107,6 +117,15 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             key="decision.off_by",
         ),
     ] = 0.2
+    tcp: Annotated[
+        bool,
+        Option(
+            TOGGLE,
+            "Recommend plain TCP on one path where it is clearly faster than MPTCP; if not, it is only "
+            "compared with. --off-by 0 does not measure it.",
+            key="decision.tcp",
+        ),
+    ] = True
     extend: Annotated[
         bool,
         Option(
@@ -161,7 +180,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     impacts : by congestion control; empty when PCDC was not asked for.
     subflows : labels of the subflows that carry data; empty if they are unknown.
     confirmation : None for measurements made elsewhere, which cannot be repeated here.
-    finalists : what the favourite was compared with; empty without a shortlist.
+    finalists : what the favourite was compared with, plain TCP included; empty without a shortlist.
     traditional : formula -> bytes (`mptune.theory.traditional`); empty without a topology.
     warnings : sentences for the user.
     records : every trial, in the order of measurement.
@@ -231,9 +250,9 @@ def optimise(
         [*job.asked(), *competing], sets, {impact.cc for impact in impacts if impact.homogeneous}
     )
     points = sweep_points(sweep_samples(swept, _optional(sets)))
-    contest = job.settle(decision, points, sets)
+    contest = job.face_tcp(job.settle(decision, points, sets, screening), sets)
     decision = contest.decision
-    confirmation = job.confirm(decision.optimum, sets)
+    confirmation = job.confirm(contest, sets)
     return Result(
         name=topology.name,
         decision=decision,
@@ -259,13 +278,26 @@ def optimise(
     )
 
 
+#: Throughputs of combinations, Mbit/s, in the same order in all of them; 0 for a failed trial.
+Throughputs = Mapping[Combination, list[float]]
+
+
 class _Contest(NamedTuple):
-    """What the shortlist led to: the decision, changed if another finalist was better, and why."""
+    """What the shortlist led to: the decision, changed if another finalist was better, and why.
+
+    Attributes
+    ----------
+    stated, others : throughputs of the finalists, as in `mptune.decision.robustness.finalists`.
+    opponent : the best plain TCP, or the best MPTCP where plain TCP is the answer; None where none was tried.
+    """
 
     decision: Decision
-    finalists: tuple[Finalist, ...]
-    sentences: tuple[str, ...]
-    records: tuple[Record, ...]
+    finalists: tuple[Finalist, ...] = ()
+    sentences: tuple[str, ...] = ()
+    records: tuple[Record, ...] = ()
+    stated: Throughputs = MappingProxyType({})
+    others: Throughputs = MappingProxyType({})
+    opponent: Combination | None = None
 
 
 class _Job(NamedTuple):
@@ -367,32 +399,51 @@ class _Job(NamedTuple):
         )
 
     def settle(
-        self, decision: Decision, points: Sequence[SweepPoint], sets: Mapping[str, SubflowSets]
+        self,
+        decision: Decision,
+        points: Sequence[SweepPoint],
+        sets: Mapping[str, SubflowSets],
+        screening: Sequence[Record],
     ) -> _Contest:
         """The shortlist; again with a larger measured buffer as long as fresh trials miss the target."""
-        contest = self.shortlist(decision, sets)
+        contest = self.shortlist(decision, sets, screening)
         records, sentences = contest.records, contest.sentences
         for _ in range(ENLARGEMENTS):
             size = larger(contest.decision, contest.finalists, points)
             if size is None:
                 break
-            contest = self.shortlist(_enlarged(contest.decision, size, points), sets)
+            contest = self.shortlist(_enlarged(contest.decision, size, points), sets, screening)
             records, sentences = records + contest.records, sentences + contest.sentences
         return contest._replace(records=records, sentences=sentences)
 
-    def shortlist(self, decision: Decision, sets: Mapping[str, SubflowSets]) -> _Contest:
+    def shortlist(
+        self, decision: Decision, sets: Mapping[str, SubflowSets], screening: Sequence[Record]
+    ) -> _Contest:
         """Fresh trials of the favourite and of what might be better with the same buffer."""
-        options, favourite = self.options, decision.optimum.combination
+        options, favourite, optional = self.options, decision.optimum.combination, _optional(sets)
         size = whole_buffer(decision.optimum.buffer_mib)
-        ones = rivals(
-            decision,
-            self.topology,
-            options.pms,
-            Combination(DEFAULT_PM, DEFAULT_CC),
-            _optional(sets),
+        default = Combination(DEFAULT_PM, DEFAULT_CC)
+        ones = rivals(decision, self.topology, options.pms, default, optional)
+        screened = [(combination_of(one, optional), one) for one in screening]
+        ones += again(screened, ones, size, self.topology, optional)
+        if not options.off_by or (len(ones) < 2 and not options.tcp):
+            return _Contest(decision)
+        stated, others, records = self.compare(ones, size, sets)
+        found = finalists(size, stated, others)
+        chosen = survivor(favourite, stated, found, options.sacrifice)
+        contest = _Contest(decision, found, (), tuple(records), stated, others)
+        if chosen == favourite:
+            return contest
+        return contest._replace(
+            decision=_moved(decision, chosen, stated[chosen]),
+            sentences=(change(favourite, chosen, found, options.off_by),),
         )
-        if not options.off_by or len(ones) < 2:
-            return _Contest(decision, (), (), ())
+
+    def compare(
+        self, ones: Sequence[Combination], size: int, sets: Mapping[str, SubflowSets]
+    ) -> tuple[dict[Combination, list[float]], dict[Combination, list[float]], list[Record]]:
+        """Throughputs in the network as stated and in others, with the same seeds for all; and the trials."""
+        options = self.options
         configurations = [self.configuration(one, size, sets) for one in ones]
         records = self._measure(configurations, "shortlist", options.confirm_runs, "shortlist")
         stated = _by_combination(ones, records)
@@ -403,21 +454,54 @@ class _Job(NamedTuple):
             records += more
             for one, values in _by_combination(ones, more).items():
                 others[one] += values
-        found = finalists(size, stated, others)
-        chosen = survivor(favourite, stated, found, options.sacrifice)
-        if chosen == favourite:
-            return _Contest(decision, found, (), tuple(records))
-        return _Contest(
-            _moved(decision, chosen, stated[chosen]),
-            found,
-            (change(favourite, chosen, found, options.off_by),),
-            tuple(records),
+        return stated, others, records
+
+    def face_tcp(self, contest: _Contest, sets: Mapping[str, SubflowSets]) -> _Contest:
+        """The outcome of the shortlist beside plain TCP on the fastest paths, with the same buffer."""
+        options, decision = self.options, contest.decision
+        if not options.off_by:
+            return contest
+        mptcp, size = decision.optimum.combination, whole_buffer(decision.optimum.buffer_mib)
+        fast, records = self.screen_tcp(mptcp.cc, size, sets)
+        contest = contest._replace(records=contest.records + tuple(records))
+        if not (options.tcp and fast):
+            return contest._replace(opponent=next(iter(fast), None))
+        stated, others, records = self.compare(fast, size, sets)
+        tcp = max(fast, key=lambda one: sum(stated[one]))
+        both = {**contest.stated, **stated}, {**contest.others, **others}
+        found = finalists(size, *both)
+        contest = contest._replace(records=contest.records + tuple(records), finalists=found, opponent=tcp)
+        if not is_beaten(mptcp, tcp, both[0], found, options.sacrifice):
+            return contest
+        return contest._replace(
+            decision=_moved(decision, tcp, stated[tcp]),
+            sentences=(*contest.sentences, without_mptcp(mptcp, tcp, found)),
+            opponent=mptcp,
         )
+
+    def screen_tcp(
+        self, cc: str, size: int, sets: Mapping[str, SubflowSets]
+    ) -> tuple[list[Combination], list[Record]]:
+        """The fastest plain TCP by short trials on every path, and these."""
+        every = plain_tcp.everywhere(self.topology, (cc, DEFAULT_CC))
+        records = self._measure(
+            [self.configuration(one, size, sets) for one in every],
+            "screen",
+            SCREEN_RUNS,
+            "plain TCP",
+            duration_ns=plain_tcp.screening_ns(self.options.duration_ns),
+        )
+        return plain_tcp.fastest(_by_combination(every, records)), records
 
     def configuration(self, one: Combination, size: int, sets: Mapping[str, SubflowSets]) -> Configuration:
         """A configuration of the stack that was asked for; a chosen set of subflows is PCDC's."""
         options, told = self.options, self.options.pm_options.of(one.pm)
         common: dict[str, Any] = {"stack": options.stack.chosen(), "buffer_mode": options.buffer_mode}
+        if one.is_tcp:
+            (path,) = one.subflows
+            stack = options.stack.chosen(protocol=one.pm)
+            common |= {"protocol": one.pm, "initial_path": path, "stack": stack}
+            return configuration(USUAL_PMS[one.pm], one.cc, size, {}, **common)
         if not one.subflows:
             return configuration(one.pm, one.cc, size, sets, pm_options=told, **common)
         order = [*(sets[one.cc].optional if one.cc in sets else ()), *(p.label for p in self.topology.paths)]
@@ -432,28 +516,31 @@ class _Job(NamedTuple):
         runs: int,
         name: str,
         topology: Topology | None = None,
+        duration_ns: int | None = None,
     ) -> list[Record]:
         planned = plan_trials(
             topology or self.topology,
             configurations,
             purpose=purpose,
             runs=runs,
-            duration_ns=self.options.duration_ns,
+            duration_ns=duration_ns or self.options.duration_ns,
             base_seed=self.options.seed,
         )
         with self.reporter.phase(name) as progress:
             return self.runner.measure(planned, progress=progress)
 
-    def confirm(self, optimum: Optimum, sets: Mapping[str, SubflowSets]) -> Confirmation:
-        """Trials of the optimum and of the default with new seeds."""
-        options = self.options
+    def confirm(self, contest: _Contest, sets: Mapping[str, SubflowSets]) -> Confirmation:
+        """Trials of the optimum, of the default, and of its opponent across protocols, with new seeds."""
+        options, optimum, other = self.options, contest.decision.optimum, contest.opponent
+        size = whole_buffer(optimum.buffer_mib)
         default = Combination(DEFAULT_PM, DEFAULT_CC)
         with self.reporter.phase("confirmation") as progress:
             return confirm(
                 self.topology,
                 self.runner,
-                self.configuration(optimum.combination, whole_buffer(optimum.buffer_mib), sets),
+                self.configuration(optimum.combination, size, sets),
                 self.configuration(default, options.buffers[-1], sets),
+                other=None if other is None else self.configuration(other, size, sets),
                 runs=options.confirm_runs,
                 duration_ns=options.duration_ns,
                 base_seed=options.seed,
@@ -549,13 +636,15 @@ def _failures(records: Sequence[Record], name: str) -> list[str]:
     first = failed[0]
     return [
         f"{len(failed)} of {len(records)} {name} trials failed and are left out (first: "
-        f"{first.pm}/{first.cc} with {first.buffer_bytes / MIB:.4g} MiB: {first.failed})."
+        f"{first.manager}/{first.cc} with {first.buffer_bytes / MIB:.4g} MiB: {first.failed})."
     ]
 
 
 def _subflows(topology: Topology, confirmation: Confirmation) -> tuple[str, ...]:
     """Subflows of the recommended configuration that carry data, in the order of the topology."""
     recommended = confirmation.recommended
+    if recommended.protocol == PLAIN_TCP and recommended.initial_path is not None:
+        return (recommended.initial_path,)
     labels = tuple(path.label for path in topology.paths)
     if recommended.active is not None:
         return recommended.active

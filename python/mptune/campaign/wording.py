@@ -5,11 +5,12 @@ It formats and computes nothing.
 
 from collections.abc import Sequence
 
-from mptune._text import digits
+from mptune._text import digits, plain_tcp
 from mptune.campaign.optimise import Result
 from mptune.decision.confirmation import Confirmation
 from mptune.decision.uncertainty import Uncertainty
 from mptune.statistics import Summary
+from mptune.testbeds import PLAIN_TCP
 from mptune.units import MIB
 
 #: Combinations named in the sentence about who wins.
@@ -17,12 +18,12 @@ _NAMED = 4
 
 
 def answer(result: Result) -> list[str]:
-    """What to set, what to expect, the comparison with the default, and how certain it is."""
-    comparison = _comparison(result.confirmation)
+    """What to set, what to expect, the comparisons with the default and TCP, and how certain it is."""
+    comparisons = _comparison(result.confirmation), _against_tcp(result.confirmation)
     return [
         _sentence(result),
         _expectation(result),
-        *([comparison] if comparison else []),
+        *filter(None, comparisons),
         *_sureness(result.decision.uncertainty),
     ]
 
@@ -48,6 +49,7 @@ def instruction(
     Parameters
     ----------
     name : of the topology, or of the measurements.
+    pm : as in `mptune.response.Combination`: plain TCP has a word of its own.
     size : of the buffer, bytes.
     subflows : those that carry data; empty if they are unknown.
     standby : the silent ones, in the order in which they take over.
@@ -56,10 +58,12 @@ def instruction(
     """
     silent = f" (standby: {', '.join(standby)})" if standby else ""
     send = f", send on {', '.join(subflows)}{silent}," if subflows else ""
-    whose = f", for {stack}" if stack else ""
+    whose = f", {'measured against' if pm == PLAIN_TCP else 'for'} {stack}" if stack else ""
     buffer = f"the buffer to {size / MIB:.2f} MiB ({size // 1024} KiB)"
     if mode == "auto":
         buffer = f"the limits of tcp_rmem and tcp_wmem to {size / MIB:.2f} MiB ({size} bytes)"
+    if pm == PLAIN_TCP:
+        return f"{name}{whose}: use {plain_tcp(*subflows)} with {cc}, no MPTCP, and set {buffer}."
     return f"{name}{whose}: use path manager {pm} with {cc}{send} and set {buffer}."
 
 
@@ -84,12 +88,14 @@ def _expectation(result: Result) -> str:
     predicted = result.optimum.throughput_mbps
     range_ = "" if result.predicted is None else f" ({ends(*result.predicted)})"
     confirmation, model = result.confirmation, result.response.model
+    swept = result.optimum.combination in result.response.curves
     source = f"the {model} model predicts" if result.is_predicted else "the sweep gave"
+    source = source if swept else "the shortlist gave"
     if confirmation is None:
         return f"The {model} model predicts {digits(predicted)} Mbit/s{range_}; this is not confirmed."
     confirmed = confirmation.confirmed
     if confirmed is None:
-        return f"The {model} model predicts {digits(predicted)} Mbit/s; no confirmation trial succeeded."
+        return f"{source[0].upper()}{source[1:]} {digits(predicted)} Mbit/s; no confirmation trial succeeded."
     return (
         f"Expect {digits(confirmed.mean)} Mbit/s{interval(confirmed)}, the mean of {confirmed.n} new runs; "
         f"{source} {digits(predicted)}{range_}."
@@ -109,6 +115,27 @@ def _comparison(confirmation: Confirmation | None) -> str:
         f"Compared with {default.pm}, {default.cc} and {default.buffer_bytes / MIB:g} MiB: "
         f"{digits(gain.mean, 3, '+')} Mbit/s{interval(gain, 3, '+')}{percent}, "
         f"with {digits(100 * smaller, 3)} % of the buffer."
+    )
+
+
+def _against_tcp(confirmation: Confirmation | None) -> str:
+    """What MPTCP gains over plain TCP, as a sentence; empty where they were not compared."""
+    if confirmation is None or confirmation.against_tcp is None:
+        return ""
+    against = confirmation.against_tcp
+    if against.gain is None or against.with_tcp is None:
+        return ""
+    gain, mean = against.gain, against.with_tcp.mean
+    percent = f", {100 * gain.mean / mean:+.1f} %" if mean else ""
+    who = "MPTCP"
+    if against.mptcp != confirmation.recommended:
+        on = f" on {', '.join(against.mptcp.active)}" if against.mptcp.active else ""
+        who = f"The best MPTCP ({against.mptcp.pm}{on}, {against.mptcp.cc})"
+    base = f"{against.tcp.initial_path}, {against.tcp.cc}: {digits(mean)} Mbit/s"
+    verb, over = ("loses:", "against") if gain.mean < 0 else ("gains", "over")
+    return (
+        f"{who} {verb} {digits(gain.mean, 3, '+')} Mbit/s{interval(gain, 3, '+')}{percent}, {over} the best "
+        f"plain TCP with the same buffer ({base})."
     )
 
 

@@ -59,7 +59,7 @@ def _front(out: Console, decision: Decision) -> None:
             buffer, throughput = point.buffer_interval, point.throughput_interval
             shown.add_row(
                 f"{100 * point.sacrifice:g} %",
-                one.pm,
+                one.combination.manager,
                 one.cc,
                 f"{one.buffer_mib:.2f}",
                 "-" if buffer is None else ends(*buffer, 3),

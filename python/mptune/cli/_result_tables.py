@@ -3,7 +3,7 @@
 It formats a `Result` and computes nothing. Tables of the decision itself are in `_decision_tables`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -16,7 +16,9 @@ from mptune.cli._tables import section, table
 from mptune.decision.confirmation import Confirmation
 from mptune.decision.robustness import Finalist
 from mptune.impact import Impact
+from mptune.measuring.planning import Configuration
 from mptune.report.files import PAGE
+from mptune.statistics import Summary
 from mptune.units import MIB
 
 
@@ -45,15 +47,12 @@ def show(out: Console, result: Result, directory: Path) -> None:
 
 
 def _confirmation(out: Console, confirmation: Confirmation) -> None:
-    """Both configurations side by side."""
+    """The configurations side by side."""
     shown = table("", "path manager", "CC", "| buffer (MiB)", "| mean (Mbit/s)", "95 % interval", "| runs")
-    for name, configuration, summary in (
-        ("recommended", confirmation.recommended, confirmation.confirmed),
-        ("default", confirmation.default, confirmation.baseline),
-    ):
+    for name, configuration, summary in _measured(confirmation):
         shown.add_row(
             name,
-            configuration.pm,
+            configuration.manager,
             configuration.cc,
             f"{configuration.buffer_bytes / MIB:.2f}",
             "-" if summary is None else digits(summary.mean),
@@ -61,6 +60,17 @@ def _confirmation(out: Console, confirmation: Confirmation) -> None:
             "0" if summary is None else str(summary.n),
         )
     section(out, "Confirmed with new seeds", shown)
+
+
+def _measured(confirmation: Confirmation) -> Iterator[tuple[str, Configuration, Summary | None]]:
+    """What was confirmed, by name."""
+    yield "recommended", confirmation.recommended, confirmation.confirmed
+    yield "default", confirmation.default, confirmation.baseline
+    against = confirmation.against_tcp
+    if against is not None and against.tcp == confirmation.recommended:
+        yield "best MPTCP", against.mptcp, against.with_mptcp
+    elif against is not None:
+        yield "best TCP", against.tcp, against.with_tcp
 
 
 def _finalists(out: Console, finalists: Sequence[Finalist]) -> None:

@@ -17,11 +17,29 @@ from mptune.measuring.records import Record, throughputs
 from mptune.measuring.runner import TrialRunner
 from mptune.measuring.running import Advance
 from mptune.statistics import Summary, summarise
+from mptune.testbeds import PLAIN_TCP
 from mptune.topology import Topology
 
 #: Prediction and confirmation disagree when they differ by more than this share of the confirmed
 #: mean, and by more than its interval explains.
 DISAGREEMENT = 0.10
+
+
+class AgainstTcp(msgspec.Struct, frozen=True, kw_only=True):
+    """MPTCP beside the best plain TCP with the same buffer, Mbit/s: the first goal of RFC 6356, section 2.
+
+    Attributes
+    ----------
+    mptcp, tcp : the two configurations; one of them is the recommended one.
+    with_mptcp, with_tcp : their throughput; None where every trial failed.
+    gain : of MPTCP, paired as in `Confirmation`; negative where it is slower.
+    """
+
+    mptcp: Configuration
+    tcp: Configuration
+    with_mptcp: Summary | None
+    with_tcp: Summary | None
+    gain: Summary | None
 
 
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +51,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     confirmed, baseline : their throughput; None where every trial failed.
     gain : confirmed minus baseline, run by run with the same seed, so that its interval is that of a
         paired comparison; None where no run succeeded with both.
+    against_tcp : None where plain TCP was not tried.
     records : the trials.
     """
 
@@ -41,6 +60,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     confirmed: Summary | None
     baseline: Summary | None
     gain: Summary | None
+    against_tcp: AgainstTcp | None = None
     records: tuple[Record, ...]
 
 
@@ -50,34 +70,63 @@ def confirm(
     recommended: Configuration,
     default: Configuration,
     *,
+    other: Configuration | None = None,
     runs: int,
     duration_ns: int,
     base_seed: int,
     progress: Advance | None = None,
 ) -> Confirmation:
-    """Measure both configurations with seeds that nothing else uses; errors as `run_trials`."""
+    """Measure the configurations with seeds that nothing else uses; errors as `run_trials`.
+
+    Parameters
+    ----------
+    other : the best plain TCP; where that is recommended, the best MPTCP.
+    """
     planned = plan_trials(
         topology,
-        [recommended, default],
+        [recommended, default] if other is None else [recommended, default, other],
         purpose="confirm",
         runs=runs,
         duration_ns=duration_ns,
         base_seed=base_seed,
     )
     records = runner.measure(planned, progress=progress)
-    ours, theirs = records[:runs], records[runs:]
-    gains = [
-        one.throughput_mbps - other.throughput_mbps
-        for one, other in zip(ours, theirs, strict=True)
-        if one.throughput_mbps is not None and other.throughput_mbps is not None
-    ]
+    ours, theirs, others = records[:runs], records[runs : 2 * runs], records[2 * runs :]
     return Confirmation(
         recommended=recommended,
         default=default,
         confirmed=_summary(throughputs(ours)),
         baseline=_summary(throughputs(theirs)),
-        gain=_summary(gains),
+        gain=_gain(ours, theirs),
+        against_tcp=None if other is None else _against_tcp(recommended, ours, other, others),
         records=tuple(records),
+    )
+
+
+def _against_tcp(
+    recommended: Configuration, ours: Sequence[Record], other: Configuration, others: Sequence[Record]
+) -> AgainstTcp:
+    """Put MPTCP first, whichever of the two is recommended."""
+    (mptcp, with_mptcp), (tcp, with_tcp) = sorted(
+        [(recommended, ours), (other, others)], key=lambda one: one[0].protocol == PLAIN_TCP
+    )
+    return AgainstTcp(
+        mptcp=mptcp,
+        tcp=tcp,
+        with_mptcp=_summary(throughputs(with_mptcp)),
+        with_tcp=_summary(throughputs(with_tcp)),
+        gain=_gain(with_mptcp, with_tcp),
+    )
+
+
+def _gain(ones: Sequence[Record], others: Sequence[Record]) -> Summary | None:
+    """Throughput of some trials minus that of others, run by run; None where no run succeeded with both."""
+    return _summary(
+        [
+            one.throughput_mbps - other.throughput_mbps
+            for one, other in zip(ones, others, strict=True)
+            if one.throughput_mbps is not None and other.throughput_mbps is not None
+        ]
     )
 
 

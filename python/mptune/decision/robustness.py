@@ -82,6 +82,23 @@ def survivor(
     return best
 
 
+def is_beaten(
+    mptcp: Combination,
+    tcp: Combination,
+    stated: Mapping[Combination, Sequence[float]],
+    found: Sequence[Finalist],
+    sacrifice: float,
+) -> bool:
+    """Whether plain TCP is the better answer.
+
+    MPTCP survives the failure of a path, so it stays unless TCP is faster by more than `REGRET` in the
+    network as stated, and in every other network keeps to the sacrifice or does no worse than MPTCP.
+    """
+    worst = {one.combination: 1.0 if one.worst is None else one.worst for one in found}
+    holds = worst[tcp] >= min(1 - sacrifice, worst[mptcp])
+    return holds and _clearly_faster(stated[tcp], stated[mptcp])
+
+
 def change(favourite: Combination, chosen: Combination, found: Sequence[Finalist], off_by: float) -> str:
     """Why the model's favourite is not the answer, as a sentence."""
     by = {one.combination: one for one in found}
@@ -101,6 +118,19 @@ def change(favourite: Combination, chosen: Combination, found: Sequence[Finalist
     return (
         f"The model chose {favourite.manager} with {favourite.cc}; in fresh trials with the same buffer "
         f"{name} gave {fresh} Mbit/s instead of {digits(ours.throughput.mean)}{worst}."
+    )
+
+
+def without_mptcp(mptcp: Combination, tcp: Combination, found: Sequence[Finalist]) -> str:
+    """Why plain TCP is the answer, and at what price, as a sentence."""
+    by = {one.combination: one.throughput for one in found}
+    ours, theirs = by[mptcp], by[tcp]
+    assert theirs is not None  # it was faster
+    best = f"the best MPTCP, {mptcp.manager} with {mptcp.cc},"
+    gave = f"every trial of {best} failed" if ours is None else f"{best} {digits(ours.mean)}"
+    return (
+        f"In fresh trials with the same buffer {tcp.manager} with {tcp.cc} gave {digits(theirs.mean)} "
+        f"Mbit/s, {gave}. No other path takes over when that one fails (--no-tcp keeps MPTCP)."
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mptune.errors import MptuneError
-from mptune.measuring.records import Record
+from mptune.measuring.records import Record, is_tcp
 from mptune.response import Combination, Sample
 from mptune.statistics import Summary, summarise
 from mptune.units import MIB
@@ -60,7 +60,13 @@ def combination_of(one: Record, optional: Mapping[str, tuple[str, ...]]) -> Comb
     """The combination that a trial is an observation of.
 
     Its subflows are named where they are not those that PCDC has of itself.
+
+    Raises
+    ------
+    KeyError : a trial of plain TCP whose path is not stated.
     """
+    if is_tcp(one.settings):
+        return Combination.plain_tcp(one.settings["initial_path"], one.cc)
     active = tuple(one.settings.get("active", ()))
     return Combination(one.pm, one.cc, () if active == optional.get(one.cc, active) else active)
 

@@ -4,13 +4,14 @@ The callers decide which configurations are worth measuring.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from mptune._text import plain_tcp
 from mptune.measuring.records import PlannedTrial
 from mptune.measuring.seeds import seed_for
-from mptune.testbeds import FIXED, ScriptedAction, Trial
+from mptune.testbeds import FIXED, PLAIN_TCP, ScriptedAction, Trial
 from mptune.testbeds.stacks import DEFAULT_STACK, STACKS, Stack
 from mptune.topology import Topology
 
@@ -20,7 +21,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    buffer_mode, pm_options, initial_path : as in `Trial`.
+    buffer_mode, pm_options, initial_path, protocol : as in `Trial`.
     stack : its members are fields of the trial.
     script : as in `Trial`.
     transfer_bytes : size of a transfer; None is a saturated sender.
@@ -35,6 +36,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     stack: Stack = STACKS[DEFAULT_STACK]
     transfer_bytes: int | None = None
     script: tuple[ScriptedAction, ...] = ()
+    protocol: Literal["mptcp", "tcp"] = "mptcp"
+
+    @property
+    def manager(self) -> str:
+        """The path manager, or plain TCP with its path, for tables and sentences."""
+        return plain_tcp(self.initial_path or "") if self.protocol == PLAIN_TCP else self.pm
 
     def fields(self) -> dict[str, Any]:
         """The fields of a trial that have this configuration."""

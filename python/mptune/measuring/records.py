@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from mptune._text import plain_tcp
 from mptune.errors import Failure, FailureKind
-from mptune.testbeds import Observation, Trial
-from mptune.testbeds.stacks import MEMBERS, VERSION_0_1, describe
+from mptune.testbeds import PLAIN_TCP, Observation, Trial
+from mptune.testbeds.stacks import MEMBERS, VERSION_0_1, describe, of_mptcp
 
 #: Fields of a trial that have their own fields in a record, and the topology.
 COLUMNS = frozenset({"topology", "pm", "cc", "buffer_bytes", "seed"})
@@ -83,6 +84,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any] = {}
 
     @property
+    def manager(self) -> str:
+        """The path manager, or plain TCP with its path if that is known, for tables and sentences."""
+        path = self.settings.get("initial_path", "")
+        return plain_tcp(path) if is_tcp(self.settings) else self.pm
+
+    @property
     def failed_kind(self) -> FailureKind | None:
         """The kind of its failure, if it failed."""
         return None if self.failed is None else self.failed.kind
@@ -110,9 +117,15 @@ def setting(one: Record, name: str) -> object:
     return one.settings.get(name, _DEFAULTS.get(name))
 
 
+def is_tcp(settings: Mapping[str, Any]) -> bool:
+    """Whether a trial with these settings is plain TCP."""
+    return bool(settings.get("protocol") == PLAIN_TCP)
+
+
 def members_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Members of the stack of a trial with these settings, by name."""
-    return {name: settings.get(name, _DEFAULTS[name]) for name in MEMBERS}
+    """Members of the stack of a trial with these settings, by name; of plain TCP those of the same MPTCP."""
+    members = {name: settings.get(name, _DEFAULTS[name]) for name in MEMBERS}
+    return of_mptcp(members) if is_tcp(settings) else members
 
 
 def stack_of(settings: Mapping[str, Any]) -> str:

@@ -76,7 +76,7 @@ class Tally:
         best, parts = self._best, []
         if best is not None and best.throughput_mbps is not None:
             size = format_size(best.buffer_bytes, 3)
-            parts.append(f"best {digits(best.throughput_mbps)} Mbit/s ({best.pm}, {best.cc}, {size})")
+            parts.append(f"best {digits(best.throughput_mbps)} Mbit/s ({best.manager}, {best.cc}, {size})")
         if self._failed:
             parts.append(f"{self._failed} failed")
         return ", ".join(parts)

@@ -88,16 +88,13 @@ def _fastest(run: RunData) -> str:
 
 
 def _confirmed(answer: Answer) -> str:
-    """Recommendation and default, as confirmed with new seeds."""
-    default = answer.default
-    if default is None or answer.confirmed.mean is None:
+    """Recommendation, default, and the best plain TCP, as confirmed with new seeds."""
+    if answer.default is None or answer.confirmed.mean is None:
         return ""
     rows = "".join(
-        f'<tr><th scope="row">{name}</th><td>{escape(what)} MiB</td><td>{_between(interval)}</td></tr>'
-        for name, what, interval in (
-            ("recommended", f"{answer.opm}, {answer.occ}, {answer.obs_mib:.4g}", answer.confirmed),
-            ("default", f"{default.pm}, {default.cc}, {default.buffer_mib:.4g}", default),
-        )
+        f'<tr><th scope="row">{name}</th><td>{escape(f"{pm}, {cc}, {size:.4g} MiB")}</td>'
+        f"<td>{_between(interval)}</td></tr>"
+        for name, pm, cc, size, interval in answer.confirmed_ones()
     )
     return (
         '<table class="confirmed"><caption>Confirmed with new seeds</caption><thead><tr><td></td>'

@@ -13,13 +13,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from mptune._text import plain_tcp
 from mptune.errors import InputError
-from mptune.measuring.records import members_of, stack_of
+from mptune.measuring.records import is_tcp, members_of, stack_of
 from mptune.measuring.seeds import PURPOSES
 from mptune.report.run_data import Answer, Config, CurvePoint, ImpactSets, RunData, TrialRow
 from mptune.store import Store, StoredTrial, open_store
 from mptune.store.directory import CONFIG, STORE, is_unfinished
-from mptune.testbeds import FIXED, Observation, stack_title
+from mptune.testbeds import FIXED, PLAIN_TCP, Observation, stack_title
 from mptune.topology import Topology
 from mptune.units import MIB
 
@@ -144,7 +145,7 @@ def _trials(store: Store, options: dict[str, Any]) -> tuple[TrialRow, ...]:
         return [_PURPOSES[one.purpose], *asked]
 
     stored = store.trials()
-    variants = [_variant(one) for one in stored]
+    variants = [_variant(one) for one in stored if not is_tcp(one.settings)]
     mixed = [number for number, values in enumerate(zip(*variants, strict=True)) if len(set(values)) > 1]
     return tuple(sorted((_trial(one, mixed) for one in stored), key=place))
 
@@ -159,23 +160,25 @@ def _buffer_mode(one: StoredTrial) -> str:
 
 
 def _trial(one: StoredTrial, mixed: Sequence[int]) -> TrialRow:
-    """A trial as a row; `mixed` are the parts of `_variant` that are not the same in all trials."""
-    variant = _variant(one)
+    """A trial as a row; `mixed` are the parts of `_variant` that are not the same in all trials of MPTCP."""
+    variant, path = _variant(one), one.settings.get("initial_path")
+    manager = ", ".join([one.pm, *(variant[part] for part in mixed)])
+    tcp = is_tcp(one.settings)
     return TrialRow(
         key=one.key,
         testbed=one.testbed,
         purpose=one.purpose,
         round=one.round,
         run=one.run,
-        pm=one.pm,
-        manager=", ".join([one.pm, *(variant[part] for part in mixed)]),
+        pm=PLAIN_TCP if tcp else one.pm,
+        manager=plain_tcp(path or "") if tcp else manager,
         stack=stack_title(one.testbed, members_of(one.settings)),
         buffer_mode=_buffer_mode(one),
         cc=one.cc,
         buffer_bytes=one.buffer_bytes,
         buffer_mib=one.buffer_bytes / MIB,
         started=one.started,
-        initial_path=one.settings.get("initial_path"),
+        initial_path=None if tcp else path,
         transfer_bytes=one.settings.get("transfer_bytes"),
         failed=one.failed,
         throughput_mbps=one.throughput_mbps,

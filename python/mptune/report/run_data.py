@@ -4,12 +4,14 @@
 run decided from measurements made elsewhere has no trials, and a sweep has no answer.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
+from mptune._text import plain_tcp
 from mptune.errors import Failure
-from mptune.testbeds import Observation
+from mptune.testbeds import PLAIN_TCP, Observation
 from mptune.topology import Topology
 
 
@@ -28,6 +30,26 @@ class Baseline(Interval, frozen=True, kw_only=True):
     pm: str
     cc: str
     buffer_mib: float
+
+
+class TcpBaseline(Interval, frozen=True, kw_only=True):
+    """Plain TCP on a path, and what it gave, Mbit/s."""
+
+    path: str
+    cc: str
+    buffer_mib: float
+
+    @property
+    def pm(self) -> str:
+        """What stands in the place of a path manager."""
+        return plain_tcp(self.path)
+
+
+class AgainstTcp(msgspec.Struct, frozen=True):
+    """What the best MPTCP and the best plain TCP gave with the same buffer, Mbit/s."""
+
+    mptcp: Baseline
+    tcp: TcpBaseline
 
 
 class FrontRow(msgspec.Struct, frozen=True):
@@ -58,6 +80,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     stack: str | None = None
     buffer_mode: str | None = None
+    protocol: str = "mptcp"
     opm: str
     occ: str
     obs_mib: float
@@ -67,6 +90,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     standby: tuple[str, ...]
     confirmed: Interval
     default: Baseline | None
+    against_tcp: AgainstTcp | None = None
     models: tuple[dict[str, Any], ...]
     fits: tuple[Fit, ...]
     comparison: tuple[dict[str, Any], ...]
@@ -76,6 +100,25 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     answer: tuple[str, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def manager(self) -> str:
+        """The path manager of the answer, or plain TCP with its path."""
+        return plain_tcp(*self.subflows) if self.protocol == PLAIN_TCP else self.opm
+
+    def confirmed_ones(self) -> Iterator[tuple[str, str, str, float, Interval]]:
+        """What was confirmed with new seeds: name, path manager, congestion control, MiB, Mbit/s."""
+        yield "recommended", self.manager, self.occ, self.obs_mib, self.confirmed
+        found: list[tuple[str, Baseline | TcpBaseline]] = []
+        if self.default is not None:
+            found.append(("default", self.default))
+        if self.against_tcp is not None:
+            if self.protocol == PLAIN_TCP:
+                found.append(("best MPTCP", self.against_tcp.mptcp))
+            else:
+                found.append(("best TCP", self.against_tcp.tcp))
+        for name, one in found:
+            yield name, one.pm, one.cc, one.buffer_mib, one
 
 
 class ImpactSets(msgspec.Struct, frozen=True):
@@ -102,10 +145,12 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    manager : the path manager, with the stack and the mode of the buffers if not all trials have the same.
+    pm : the path manager; of plain TCP `mptune.testbeds.PLAIN_TCP`.
+    manager : the path manager, with the stack and the mode of the buffers if not all trials have the same; of
+        plain TCP, that and its path.
     stack : whose MPTCP it was, as a sentence says it.
     started : seconds since 1970.
-    initial_path : None leaves it to the topology.
+    initial_path : None leaves it to the topology, or it is the path of plain TCP.
     transfer_bytes : None is a saturated sender.
     failed : the reason, if it gave no result.
     """

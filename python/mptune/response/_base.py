@@ -15,7 +15,9 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from mptune._text import plain_tcp
 from mptune.statistics import CONFIDENCE
+from mptune.testbeds import PLAIN_TCP
 
 #: MPCOA's acceptance of a fit (section 3, step 6).
 MIN_R_SQUARED = 0.90
@@ -25,18 +27,34 @@ MAX_P = 0.05
 class Combination(NamedTuple):
     """A path manager with a congestion control: one response curve.
 
+    Plain TCP is a combination too (`plain_tcp`), with a word for its path manager that no path manager has:
+    who forgets it gets an unknown path manager, and not MPTCP with the default one.
+
     Attributes
     ----------
-    subflows : labels of the paths that carry data, where they are chosen and not left to the path manager.
+    subflows : labels of the paths that carry data, where they are chosen and not left to the path manager;
+        of plain TCP the only one.
     """
 
     pm: str
     cc: str
     subflows: tuple[str, ...] = ()
 
+    @classmethod
+    def plain_tcp(cls, path: str, cc: str) -> "Combination":
+        """Plain TCP on the path with this label."""
+        return cls(PLAIN_TCP, cc, (path,))
+
+    @property
+    def is_tcp(self) -> bool:
+        """Whether it is plain TCP, without MPTCP."""
+        return self.pm == PLAIN_TCP
+
     @property
     def manager(self) -> str:
-        """The path manager with its subflows, for tables and sentences."""
+        """The path manager with its subflows, or plain TCP with its path, for tables and sentences."""
+        if self.is_tcp:
+            return plain_tcp(*self.subflows)
         return f"{self.pm} on {', '.join(self.subflows)}" if self.subflows else self.pm
 
 

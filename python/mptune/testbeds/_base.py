@@ -29,6 +29,10 @@ MSS = _STACK.mss
 #: What the two ends speak: the names of `Trial.protocol`.
 PROTOCOLS: tuple[str, ...] = ("mptcp", "tcp")
 
+#: The protocol without MPTCP; where path managers are listed, it stands for one, and no path manager has this
+#: name.
+PLAIN_TCP = "tcp"
+
 
 #: What a script can do to a path.
 ScriptedWord = Literal["standby", "active", "down", "up", "remove", "add"]

@@ -65,6 +65,15 @@ def of_tcp(stack: Stack) -> Stack:
     return msgspec.structs.replace(stack, mss=_TCP_MSS)
 
 
+def of_mptcp(members: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a bundle that `of_tcp` may have changed, as MPTCP has them."""
+    same = [name for name in MEMBERS if name != "mss"]
+    for stack in STACKS.values():
+        if members["mss"] == _TCP_MSS and all(members[name] == getattr(stack, name) for name in same):
+            return {**members, "mss": stack.mss}
+    return dict(members)
+
+
 def title(members: Mapping[str, Any], release: str = LINUX_VERSION) -> str:
     """Whose MPTCP it is, as a sentence says it: "Linux 6.18's MPTCP".
 

@@ -7,7 +7,7 @@ from mptune.report.charts.factors import completion, intervals
 from mptune.report.charts.style import Key, distinct, key
 from mptune.report.charts.sweep import response
 from mptune.report.charts.trade_off import trade_off
-from mptune.report.run_data import Answer, Interval, RunData
+from mptune.report.run_data import Answer, RunData
 from mptune.report.sections._base import (
     SPREAD,
     Panel,
@@ -59,13 +59,7 @@ def _best_of(run: RunData) -> Rows:
 
 
 def _confirmed(run: RunData, answer: Answer) -> Iterator[dict[str, Any]]:
-    default = answer.default
-    found: list[tuple[str, Interval, str, str, float]] = [
-        ("recommended", answer.confirmed, answer.opm, answer.occ, answer.obs_mib)
-    ]
-    if default is not None:
-        found.append(("default", default, default.pm, default.cc, default.buffer_mib))
-    for name, interval, pm, cc, size in found:
+    for name, pm, cc, size, interval in answer.confirmed_ones():
         if interval.mean is not None:
             yield {
                 "run": run.label,
@@ -97,7 +91,7 @@ def _settings(run: RunData) -> dict[str, str]:
     answer = run.answer
     told = {"network": run.name}
     if answer is not None:
-        told["answer"] = f"{answer.opm} with {answer.occ}, {answer.obs_mib:.2f} MiB"
+        told["answer"] = f"{answer.manager} with {answer.occ}, {answer.obs_mib:.2f} MiB"
         told["model"] = answer.model
     told |= in_words(run.config.options)
     told["version of mptune"] = run.config.versions.get("mptune", "")

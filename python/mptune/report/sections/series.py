@@ -9,10 +9,10 @@ from mptune.report.charts.style import distinct, key
 from mptune.report.charts.subflows import over_time as time_chart
 from mptune.report.charts.subflows import stacked as stacked_chart
 from mptune.report.choices import Choices
-from mptune.report.run_data import RunData, TrialRow
+from mptune.report.run_data import Answer, RunData, TrialRow
 from mptune.report.sections._base import Panel, Rows, Section, Table, without
 from mptune.report.sections.sweep import HEADROOM, manager_key
-from mptune.testbeds import BIN_NS, Observation, SubflowObservation
+from mptune.testbeds import BIN_NS, PLAIN_TCP, Observation, SubflowObservation
 
 T = TypeVar("T")
 
@@ -131,11 +131,22 @@ def by_configuration(run: RunData, trials: Sequence[TrialRow]) -> dict[str, list
     for one in trials:
         name = f"{one.manager}, {one.cc}, {one.buffer_mib:.4g} MiB{_begun(one)}"
         if one.purpose == "confirm" and run.answer is not None:
-            answer = run.answer
-            same = (one.pm, one.cc, one.buffer_bytes) == (answer.opm, answer.occ, answer.obs_bytes)
-            name = f"{_RECOMMENDED if same else 'default'}: {name}"
+            name = f"{_role(one, run.answer)}: {name}"
         groups.setdefault(name, []).append(one)
     return dict(sorted(groups.items(), key=lambda group: not group[0].startswith(_RECOMMENDED)))
+
+
+def _role(one: TrialRow, answer: Answer) -> str:
+    """What a confirming trial is of."""
+    if (one.pm, one.cc, one.buffer_bytes) == (answer.opm, answer.occ, answer.obs_bytes):
+        return _RECOMMENDED
+    default = answer.default
+    if default is None or (
+        (one.pm, one.cc) == (default.pm, default.cc)
+        and math.isclose(one.buffer_mib, default.buffer_mib, rel_tol=1e-6)  # documents round
+    ):
+        return "default"
+    return "best TCP" if one.pm == PLAIN_TCP else "best MPTCP"
 
 
 def _begun(trial: TrialRow) -> str:

@@ -1,0 +1,45 @@
+"""Plain TCP beside MPTCP: on which paths, and with which congestion controls, it is worth measuring.
+
+MPTCP should be at least as fast as TCP on the best path (RFC 6356 section 2, goal 1). Which path that is
+depends on rate, RTT and loss alike, so all of them are screened in short trials. Nothing is measured here;
+whether TCP is the answer is said by `mptune.decision.robustness.is_beaten`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mptune.response import Combination
+from mptune.topology import Topology
+
+#: What a coupled congestion control is for a single flow: with one path LIA's, OLIA's and BALIA's increase is
+#: Reno's (RFC 6356 section 3; Khalili et al., CoNEXT 2012; Peng et al., ToN 2016), and wVegas has the weight
+#: of all of Vegas's packets (Cao et al., ICNP 2012).
+_ALONE = {"lia": "reno", "olia": "reno", "balia": "reno", "wvegas": "vegas"}
+
+#: Combinations of a path and a congestion control that stay after the screening, at most.
+_STAYING = 2
+
+#: Trials of the screening last this part of any other trial, but no less than `_SHORTEST_NS` if those do.
+_PART = 3
+_SHORTEST_NS = 5_000_000_000
+
+
+def everywhere(topology: Topology, ccs: Iterable[str]) -> list[Combination]:
+    """Plain TCP on every path with what each congestion control is for a single flow."""
+    alone = dict.fromkeys(_ALONE.get(cc, cc) for cc in ccs)
+    return [Combination.plain_tcp(path.label, cc) for path in topology.paths for cc in alone]
+
+
+def screening_ns(duration_ns: int) -> int:
+    """Duration of a trial of the screening, where others have `duration_ns`."""
+    return max(duration_ns // _PART, min(duration_ns, _SHORTEST_NS))
+
+
+def fastest(found: Mapping[Combination, Sequence[float]]) -> list[Combination]:
+    """The combinations that stay, the fastest first; none where nothing was delivered.
+
+    Parameters
+    ----------
+    found : throughputs of the screening, equally many of each, 0 for a failed trial.
+    """
+    delivering = [one for one in found if any(found[one])]
+    return sorted(delivering, key=lambda one: (-sum(found[one]), one))[:_STAYING]
