@@ -32,6 +32,7 @@ class FakeTestbed:
     Attributes
     ----------
     gives : path -> Mbit/s it adds; negative for one that drags the others down.
+    tcp_gives : path -> Mbit/s of plain TCP on it; what it adds to MPTCP if not named.
     knee_mib : congestion control -> buffer from which the throughput stays level (8 MiB if not named).
     noise : standard deviation of a factor drawn from the trial's seed.
     completes : when a transfer is complete, nanoseconds.
@@ -45,6 +46,7 @@ class FakeTestbed:
 
     def __init__(self) -> None:
         self.gives = {"A-X": 80.0, "B-X": 20.0, "C-X": -10.0}
+        self.tcp_gives: dict[str, float] = {}
         self.knee_mib: dict[str, float] = {}
         self.noise = 0.01
         self.completes: int | None = None
@@ -55,13 +57,16 @@ class FakeTestbed:
     def run(self, trial: Trial) -> Observation:
         self.trials.append(trial)
         duration = trial.duration_ns or 0
-        carrying = set(trial.pm_options.get("active", self.gives))
+        gives, carrying = self.gives, set(trial.pm_options.get("active", self.gives))
+        if trial.protocol == "tcp":
+            assert trial.pm == "default" and not trial.pm_options and trial.initial_path is not None
+            carrying, gives = {trial.initial_path}, {**self.gives, **self.tcp_gives}
         level = min(1.0, trial.buffer_bytes / 2**20 / self.knee_mib.get(trial.cc, 8.0))
         level *= 1 + random.Random(trial.seed).gauss(0, self.noise)
         bins, active = [], carrying
         for index in range(duration // BIN_NS):
             active = carrying - _withdrawn(trial, index * BIN_NS)
-            rate = level * self.drift(trial, index * BIN_NS / 1e9) * sum(self.gives[path] for path in active)
+            rate = level * self.drift(trial, index * BIN_NS / 1e9) * sum(gives[path] for path in active)
             bins.append(round(max(0.0, rate) * BIN_NS / 8e3))
         reason = self.fails(trial)
         return Observation(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mptune.decision.robustness import change, finalists, survivor
+from mptune.decision.robustness import change, finalists, is_beaten, survivor, without_mptcp
 from mptune.response import Combination
 
 MODEL, PATH, MESH = (
@@ -46,3 +46,33 @@ def test_a_favourite_that_fails_is_not_the_answer():
     assert chosen({MODEL: [0.0, 0.0], PATH: [90.0, 90.0]}, {}) == PATH
     found = finalists(2**20, {MODEL: [0.0, 0.0], PATH: [90.0, 90.0]}, {MODEL: [], PATH: []})
     assert found[0].throughput is None and "every fresh trial of it failed" in change(MODEL, PATH, found, 0.2)
+
+
+TCP = Combination.plain_tcp("K-C", "cubic")
+
+
+def beaten(stated, others, sacrifice=0.07):
+    return is_beaten(MODEL, TCP, stated, finalists(2**20, stated, others), sacrifice)
+
+
+@pytest.mark.parametrize(
+    ("rates", "others", "expected"),
+    [
+        ([104.0, 105.0, 103.0], ([99.0, 100.0], [100.0, 99.0]), True),
+        ([100.5, 101.5, 99.5], ([99.0, 100.0], [100.0, 99.0]), False),
+        ([150.0, 60.0, 130.0], ([99.0, 100.0], [100.0, 99.0]), False),
+        ([104.0, 105.0, 103.0], ([99.0, 100.0], [100.0, 80.0]), False),
+        ([104.0, 105.0, 103.0], ([70.0, 100.0], [100.0, 80.0]), True),
+    ],
+    ids=["faster", "hardly faster", "by luck", "fails elsewhere", "fails less than MPTCP"],
+)
+def test_plain_tcp_beats_mptcp_only_where_it_is_clearly_faster_and_holds(rates, others, expected):
+    stated = {MODEL: [100.0, 101.0, 99.0], TCP: rates}
+    assert beaten(stated, dict(zip((MODEL, TCP), others, strict=True))) == expected
+
+
+def test_why_plain_tcp_is_the_answer_is_said_with_its_price():
+    stated = {MODEL: [0.0, 0.0], TCP: [90.0, 90.0]}
+    sentence = without_mptcp(MODEL, TCP, finalists(2**20, stated, {MODEL: [], TCP: []}))
+    assert "plain TCP on K-C with cubic gave 90.0" in sentence and "--no-tcp" in sentence
+    assert "every trial of the best MPTCP, pcdc with reno, failed" in sentence

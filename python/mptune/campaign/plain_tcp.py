@@ -15,8 +15,9 @@ from mptune.topology import Topology
 #: of all of Vegas's packets (Cao et al., ICNP 2012).
 _ALONE = {"lia": "reno", "olia": "reno", "balia": "reno", "wvegas": "vegas"}
 
-#: Combinations of a path and a congestion control that stay after the screening, at most.
-_STAYING = 2
+#: Combinations of a path and a congestion control that stay after the screening, at most; and how close to
+#: the fastest one they must come, as slow start weighs more in a short trial.
+_STAYING, _NEAR = 2, 0.8
 
 #: Trials of the screening last this part of any other trial, but no less than `_SHORTEST_NS` if those do.
 _PART = 3
@@ -41,5 +42,7 @@ def fastest(found: Mapping[Combination, Sequence[float]]) -> list[Combination]:
     ----------
     found : throughputs of the screening, equally many of each, 0 for a failed trial.
     """
-    delivering = [one for one in found if any(found[one])]
-    return sorted(delivering, key=lambda one: (-sum(found[one]), one))[:_STAYING]
+    totals = {one: sum(values) for one, values in found.items()}
+    mark = _NEAR * max(totals.values())
+    near = [one for one, total in totals.items() if total and total >= mark]
+    return sorted(near, key=lambda one: (-totals[one], one))[:_STAYING]
