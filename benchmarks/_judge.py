@@ -17,7 +17,7 @@ from mptune import path_managers
 from mptune.campaign.optimise import Result
 from mptune.measuring.planning import Configuration
 from mptune.measuring.records import Record
-from mptune.testbeds import Trial
+from mptune.testbeds.stacks import of_tcp
 from mptune.topology import Interface, Path, Topology
 from mptune.units import MIB
 
@@ -75,7 +75,7 @@ def rivals(bench: Bench, recommended: Configuration) -> dict[str, list[Configura
     """What a host would have without an optimiser, with the same buffer.
 
     Cubic over everything; each path alone, with Cubic and with the recommended congestion control; and plain
-    TCP over each path, where the simulator has it.
+    TCP over each path.
     """
     size, ccs = recommended.buffer_bytes, dict.fromkeys(("cubic", recommended.cc))
     labels = [path.label for path in bench.topology.paths]
@@ -84,12 +84,10 @@ def rivals(bench: Bench, recommended: Configuration) -> dict[str, list[Configura
         "fullmesh/cubic": [Configuration(pm="fullmesh", cc="cubic", buffer_bytes=size, stack=bench.stack)],
         "best single path": [subset(bench.topology, (one,), cc, size, bench.stack) for one, cc in alone],
     }
-    known = set(Trial.__struct_fields__) & set(Configuration.__struct_fields__)
-    if "protocol" in known:
-        tcp: dict[str, Any] = {"protocol": "tcp", "pm": "default", "stack": bench.stack}
-        found["best plain TCP"] = [
-            Configuration(cc=cc, buffer_bytes=size, initial_path=one, **tcp) for one, cc in alone
-        ]
+    tcp: dict[str, Any] = {"protocol": "tcp", "pm": "default", "stack": of_tcp(bench.stack)}
+    found["best plain TCP"] = [
+        Configuration(cc=cc, buffer_bytes=size, initial_path=one, **tcp) for one, cc in alone
+    ]
     return found
 
 

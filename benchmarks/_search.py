@@ -61,8 +61,9 @@ class Found(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Its subflows and congestion control."""
-        return f"{'+'.join(self.configuration.active or ()) or self.configuration.pm}/{self.configuration.cc}"
+        """Its subflows and congestion control; of plain TCP its path."""
+        one = self.configuration
+        return f"{'+'.join(one.active or ()) or one.manager}/{one.cc}"
 
 
 class Known(NamedTuple):

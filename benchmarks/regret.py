@@ -193,6 +193,8 @@ def best_of(known: Known, sacrifice: float) -> dict[str, Any]:
 
 def words(own: Found, result: Result) -> str:
     """Subflows and congestion control of the answer."""
+    if result.optimum.combination.is_tcp:
+        return own.words
     chosen = getattr(result.optimum, "subflows", None) or own.configuration.active or result.subflows
     return f"{'+'.join(chosen) or own.configuration.pm}/{own.configuration.cc}"
 

@@ -206,17 +206,23 @@ def again(
     size : the favourite's buffer, bytes.
     optional : as in `rivals`.
     """
-    (_, cc, _), mesh = known[0], Combination("fullmesh", known[0].cc)
-    if known[0].pm != "pcdc":
+    favourite = known[0]
+    if favourite.pm != "pcdc":
         return []
-    same = [(one, record) for one, record in screening if one.cc == cc and one.pm in ("pcdc", "fullmesh")]
+    own = favourite._replace(subflows=())
+    mesh = own._replace(pm="fullmesh")
+    same = [
+        (one, record)
+        for one, record in screening
+        if one.pm in ("pcdc", "fullmesh") and one._replace(pm="pcdc", subflows=()) == own
+    ]
     nearest = min((record.buffer_bytes for _, record in same), key=lambda one: abs(one - size), default=None)
     found: dict[Combination, float] = {}
     for one, record in same:
         if record.buffer_bytes == nearest:
             found[one] = found.get(one, 0.0) + (record.throughput_mbps or 0.0)
-    if mesh in found and len(optional.get(cc, ())) == len(topology.paths):
-        found.pop(Combination("pcdc", cc), None)
+    if mesh in found and len(optional.get(favourite.cc, ())) == len(topology.paths):
+        found.pop(own, None)
     mark = (1 - _MARGIN) * max(found.values(), default=0.0)
     near = [one for one in found if found[one] >= mark and one not in known]
     return sorted(near, key=lambda one: (-found[one], one))[:_AGAIN]

@@ -42,6 +42,7 @@ def register(app: typer.Typer) -> None:
         "mptune optimise UNIS-HiN                                          # as in the paper: 6480 trials",
         "mptune optimise UNIS-HiN --buffers 0.5:30:2.5 --runs 3            # coarser and faster",
         "mptune optimise my-sites.toml --cc cubic,olia --sacrifice 2% --out runs/mine",
+        "mptune optimise my-sites.toml --no-tcp                            # MPTCP, even if TCP is faster",
         "mptune optimise SRL-HU --model quadratic                          # the paper's model",
         "mptune optimise --from data.csv --sacrifice 10%                   # measured elsewhere",
         "mptune optimise UiT-HAW --selection literal --json --quiet",
@@ -71,8 +72,9 @@ def optimise(
 
     Measures the impact factor of every subflow; sweeps path managers, congestion controls and buffers; fits
     a response model; selects the smallest buffer within the accepted sacrifice of the best throughput; shows
-    how certain that is; and confirms it by measuring that configuration and the plain default (fullmesh,
-    cubic, largest buffer) again with new seeds. All observations, the result and a report are written to the
+    how certain that is; compares it with plain TCP on the best paths, and recommends that if it is clearly
+    faster; and confirms the answer by measuring it and the plain default (fullmesh, cubic, largest buffer)
+    again with new seeds. All observations, the result and a report are written to the
     run directory. mptune campaign resume continues an interrupted run; mptune report writes every figure as
     a file.
 
