@@ -183,7 +183,11 @@ def test_the_documents_and_the_report_of_plain_tcp(
     read = read_run(tmp_path, "toy")
     assert read.answer is not None and read.answer.manager == "plain TCP on B-X"
     ones = {name: manager for name, manager, *_ in read.answer.confirmed_ones()}
-    assert ones == {"recommended": "plain TCP on B-X", "default": "fullmesh", "best MPTCP": "pcdc"}
+    assert ones == {
+        "recommended": "plain TCP on B-X",
+        "default": "fullmesh",
+        "best MPTCP": "pcdc on A-X, B-X",
+    }
     write_page(read, tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "no MPTCP" in page and "best MPTCP" in page

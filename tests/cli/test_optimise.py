@@ -87,7 +87,7 @@ def test_every_trial_is_in_the_table(done: tuple[Path, Any]) -> None:
     with (out / "observations.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
     counts = {p: sum(row["purpose"] == p for row in table) for p in ("impact", "sweep", "confirm")}
-    assert counts["impact"] == 2 * 2 * 2 and counts["confirm"] == 2 * 3
+    assert counts["impact"] == 2 * 2 * 2 and counts["confirm"] == 3 * 3
     # as asked, and around the optimum
     sizes = Counter(int(row["buffer_bytes"]) for row in table if row["purpose"] == "sweep")
     assert sorted(sizes.values())[-4:] == [2 * 2 * 2] * 4 and len(sizes) > 4

@@ -129,8 +129,7 @@ def _against_tcp(confirmation: Confirmation | None) -> str:
     percent = f", {100 * gain.mean / mean:+.1f} %" if mean else ""
     who = "MPTCP"
     if against.mptcp != confirmation.recommended:
-        on = f" on {', '.join(against.mptcp.active)}" if against.mptcp.active else ""
-        who = f"The best MPTCP ({against.mptcp.pm}{on}, {against.mptcp.cc})"
+        who = f"The best MPTCP ({against.mptcp.manager}, {against.mptcp.cc})"
     base = f"{against.tcp.initial_path}, {against.tcp.cc}: {digits(mean)} Mbit/s"
     verb, over = ("loses:", "against") if gain.mean < 0 else ("gains", "over")
     return (

@@ -40,8 +40,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def manager(self) -> str:
-        """The path manager, or plain TCP with its path, for tables and sentences."""
-        return plain_tcp(self.initial_path or "") if self.protocol == PLAIN_TCP else self.pm
+        """The path manager with its subflows, or plain TCP with its path, for tables and sentences."""
+        if self.protocol == PLAIN_TCP:
+            return plain_tcp(self.initial_path or "")
+        return f"{self.pm} on {', '.join(self.active)}" if self.active else self.pm
 
     def fields(self) -> dict[str, Any]:
         """The fields of a trial that have this configuration."""

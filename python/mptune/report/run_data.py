@@ -25,11 +25,22 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 class Baseline(Interval, frozen=True, kw_only=True):
-    """The configuration that was measured beside the answer, and what it gave, Mbit/s."""
+    """A configuration that was measured beside the answer, and what it gave, Mbit/s.
+
+    Attributes
+    ----------
+    subflows : those that carry data, where they are chosen and not left to the path manager.
+    """
 
     pm: str
     cc: str
     buffer_mib: float
+    subflows: tuple[str, ...] = ()
+
+    @property
+    def manager(self) -> str:
+        """The path manager with its subflows."""
+        return f"{self.pm} on {', '.join(self.subflows)}" if self.subflows else self.pm
 
 
 class TcpBaseline(Interval, frozen=True, kw_only=True):
@@ -40,8 +51,8 @@ class TcpBaseline(Interval, frozen=True, kw_only=True):
     buffer_mib: float
 
     @property
-    def pm(self) -> str:
-        """What stands in the place of a path manager."""
+    def manager(self) -> str:
+        """What stands in the place of a path manager, with the path."""
         return plain_tcp(self.path)
 
 
@@ -118,7 +129,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
             else:
                 found.append(("best TCP", self.against_tcp.tcp))
         for name, one in found:
-            yield name, one.pm, one.cc, one.buffer_mib, one
+            yield name, one.manager, one.cc, one.buffer_mib, one
 
 
 class ImpactSets(msgspec.Struct, frozen=True):
