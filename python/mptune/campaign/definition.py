@@ -17,8 +17,9 @@ from mptune.campaign.optimise import OptimiseOptions, configuration, withdrawals
 from mptune.campaign.papers import BUFFERS, CCS, PMS
 from mptune.impact import ImpactOptions, SubflowSets
 from mptune.measuring.planning import Configuration
-from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, in_file, time
+from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, in_file
 from mptune.options.path_managers import PathManagerOptions
+from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition
 from mptune.options.scripts import Script, wrong_times
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
@@ -41,17 +42,6 @@ from mptune.options.trials import (
 from mptune.tables import read_toml
 from mptune.testbeds.stacks import DEFAULT_STACK, VERSION_0_1, Stack
 from mptune.topology import Topology, load
-
-#: Rounds of a repeated campaign beyond this are a typo.
-_MAX_ROUNDS = 100_000
-
-Every = Annotated[
-    int | None,
-    Option(time(positive=True), "Repeat a sweep at this interval, with --for.", key="repeat.every"),
-]
-Lasting = Annotated[
-    int | None, Option(time(positive=True), "Repeat a sweep for this long, with --every.", key="repeat.for")
-]
 
 
 class SweepOptions(Options, frozen=True, kw_only=True):
@@ -97,14 +87,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
             yield "script", expected
         yield from self._conflicts_of_sets()
         yield from self._conflicts_of_stacks()
-        every, lasting = self.every_ns, self.for_ns
-        if (every is None) != (lasting is None):
-            yield (
-                "every_ns" if every is None else "for_ns",
-                "expected together with the other of every and for",
-            )
-        if every is not None and lasting is not None and not every <= lasting <= every * _MAX_ROUNDS:
-            yield "every_ns", f"expected an interval that fits 1 to {_MAX_ROUNDS} times into the whole"
+        yield from wrong_repetition(self.every_ns, self.for_ns)
 
     def _conflicts_of_stacks(self) -> Iterator[tuple[str, str]]:
         """A stack, a scheduler or a mode is one for all, or a factor."""
@@ -179,9 +162,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     @property
     def rounds(self) -> int:
         """How many times the sweep is run."""
-        if self.every_ns is None or self.for_ns is None:
-            return 1
-        return -(-self.for_ns // self.every_ns)
+        return rounds_of(self.every_ns, self.for_ns)
 
     def configurations(self, sets: Mapping[str, SubflowSets]) -> list[Configuration]:
         """Every combination, the last factor fastest.

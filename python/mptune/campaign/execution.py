@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from mptune import __version__, testbeds
+from mptune.campaign.by_size import SizesResult, optimise_by_size
 from mptune.campaign.definition import Definition, SweepOptions, check, from_settings
 from mptune.campaign.documents import write_impacts, write_result
 from mptune.campaign.optimise import OptimiseOptions, Result, optimise
+from mptune.campaign.size_documents import write_sizes
 from mptune.impact import Impact, measure_impact
 from mptune.measuring.planning import plan_trials
 from mptune.measuring.progress import Reporter
@@ -49,12 +51,13 @@ def start(
     workers: int | None = None,
     reporter: Reporter | None = None,
     wait: Wait = wait_until,
-) -> Result | None:
+) -> Result | SizesResult | None:
     """Run a campaign in a new directory.
 
     Returns
     -------
-    The result of the main job; None for a sweep, which has only observations.
+    The result of the main job, by size if it was asked about transfers; None for a sweep, which has only
+    observations.
 
     Raises
     ------
@@ -83,7 +86,7 @@ def resume(
     workers: int | None = None,
     reporter: Reporter | None = None,
     wait: Wait = wait_until,
-) -> Result | None:
+) -> Result | SizesResult | None:
     """Continue an interrupted campaign, or write the results of a finished one again.
 
     Raises
@@ -112,8 +115,10 @@ class _Run:
         self._runner = TrialRunner(testbeds.create(definition.testbed), workers, store)
         self._reporter, self._wait = reporter, wait
 
-    def run(self) -> Result | None:
+    def run(self) -> Result | SizesResult | None:
         options = self._definition.options
+        if isinstance(options, OptimiseOptions) and options.transfers:
+            return self._by_size(options)
         if isinstance(options, OptimiseOptions):
             return self._optimise(options)
         self._sweep(options)
@@ -123,6 +128,12 @@ class _Run:
         result = optimise(self._definition.topology, self._runner, options, reporter=self._reporter)
         with publish(self._directory) as directory:
             write_result(directory, result, self._asked(), self._created())
+        return result
+
+    def _by_size(self, options: OptimiseOptions) -> SizesResult:
+        result = optimise_by_size(self._definition.topology, self._runner, options, reporter=self._reporter)
+        with publish(self._directory) as directory:
+            write_sizes(directory, result, self._asked(), self._created())
         return result
 
     def _sweep(self, options: SweepOptions) -> None:

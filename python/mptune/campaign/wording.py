@@ -6,11 +6,12 @@ It formats and computes nothing.
 from collections.abc import Sequence
 
 from mptune._text import digits
+from mptune.campaign.by_size import SizeAnswer, SizesResult, Times
 from mptune.campaign.optimise import Result
 from mptune.decision.confirmation import Confirmation
 from mptune.decision.uncertainty import Uncertainty
 from mptune.statistics import Summary
-from mptune.units import MIB
+from mptune.units import MIB, format_size
 
 #: Combinations named in the sentence about who wins.
 _NAMED = 4
@@ -25,6 +26,46 @@ def answer(result: Result) -> list[str]:
         *([comparison] if comparison else []),
         *_sureness(result.decision.uncertainty),
     ]
+
+
+def sizes_answer(result: SizesResult) -> list[str]:
+    """For each size what to set, and what to expect beside the default."""
+    return [text for one in result.answers for text in (_size_sentence(result, one), _size_evidence(one))]
+
+
+def _size_sentence(result: SizesResult, one: SizeAnswer) -> str:
+    """What to set for one size."""
+    chosen = one.chosen
+    return instruction(
+        f"{result.name}, transfers of {format_size(one.transfer_bytes)}",
+        chosen.combination.pm,
+        chosen.combination.cc,
+        chosen.buffer_bytes,
+        one.subflows,
+        one.recommended.standby_order,
+        stack=result.stack,
+        mode=result.buffer_mode,
+        initial_path=chosen.combination.initial_path,
+    )
+
+
+def _size_evidence(one: SizeAnswer) -> str:
+    """Completion times from new seeds, beside the default's, and the gain."""
+    default, gain, baseline = one.default, one.gain, one.baseline.summary
+    plain = f"{default.pm}, {default.cc} and {default.buffer_bytes / MIB:g} MiB"
+    told = f"Expect {_took(one.confirmed)}; {plain}: {_took(one.baseline)}."
+    if gain is None or baseline is None:
+        return told
+    share = f", {100 * gain.mean / baseline.mean:+.1f} %" if baseline.mean else ""
+    return f"{told} Time saved: {digits(gain.mean, 3, '+')} s{interval(gain, 3, '+')}{share}."
+
+
+def _took(times: Times) -> str:
+    """Completion times as a phrase."""
+    if times.summary is None or times.percentile is None:
+        return "no fresh run completed"
+    mean = f"{digits(times.summary.mean)} s{interval(times.summary)}"
+    return f"{mean}, 95th percentile {digits(times.percentile)} s, {times.summary.n} new runs"
 
 
 def ends(low: float, high: float, count: int = 4, sign: str = "") -> str:
@@ -42,6 +83,7 @@ def instruction(
     *,
     stack: str = "",
     mode: str = "",
+    initial_path: str = "",
 ) -> str:
     """What to set, as a sentence.
 
@@ -53,14 +95,16 @@ def instruction(
     standby : the silent ones, in the order in which they take over.
     stack : whose MPTCP it is for; empty if it is unknown.
     mode : of the buffer; empty if it is unknown.
+    initial_path : where the connection begins; empty if that was not chosen.
     """
     silent = f" (standby: {', '.join(standby)})" if standby else ""
     send = f", send on {', '.join(subflows)}{silent}," if subflows else ""
     whose = f", for {stack}" if stack else ""
+    begin = f", begin on {initial_path}{'' if send else ','}" if initial_path else ""
     buffer = f"the buffer to {size / MIB:.2f} MiB ({size // 1024} KiB)"
     if mode == "auto":
         buffer = f"the limits of tcp_rmem and tcp_wmem to {size / MIB:.2f} MiB ({size} bytes)"
-    return f"{name}{whose}: use path manager {pm} with {cc}{send} and set {buffer}."
+    return f"{name}{whose}: use path manager {pm} with {cc}{begin}{send} and set {buffer}."
 
 
 def _sentence(result: Result) -> str:
@@ -76,6 +120,7 @@ def _sentence(result: Result) -> str:
         standby,
         stack=result.stack,
         mode=result.buffer_mode,
+        initial_path=optimum.initial_path,
     )
 
 

@@ -33,13 +33,19 @@ def show(out: Console, result: Result, directory: Path) -> None:
     if result.traditional:
         _traditional(out, result)
     if result.impacts:
-        _impacts(out, result.impacts)
+        impact_factors(out, result.impacts)
     _decision_tables.show(out, result.decision)
-    if result.warnings:
+    where_it_is(out, result.warnings, directory, "Observations and result" if result.records else "Result")
+
+
+def where_it_is(
+    out: Console, warnings: Sequence[str], directory: Path, held: str = "Observations and result"
+) -> None:
+    """Print what to take into account, and where the files are; `held` says what they are."""
+    if warnings:
         out.print("\nTake into account", style="bold")
-        for warning in result.warnings:
+        for warning in warnings:
             out.print(f"! {warning}", markup=False)
-    held = "Observations and result" if result.records else "Result"
     out.print(f"\n{held}: {directory}", markup=False)
     out.print(f"Report: {directory / PAGE}", markup=False)
 
@@ -98,7 +104,7 @@ def _traditional(out: Console, result: Result) -> None:
     section(out, "Theory", shown)
 
 
-def _impacts(out: Console, impacts: Sequence[Impact]) -> None:
+def impact_factors(out: Console, impacts: Sequence[Impact]) -> None:
     """Mean impact factors; a star marks the optional set."""
     shown = table("path", *(f"| {impact.cc}" for impact in impacts))
     for index, first in enumerate(impacts[0].paths):

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from mptune.campaign.definition import Every, Lasting
+from mptune.cli import _answers
 from mptune.cli._common import ForceOption, JsonOption, OutOption, QuietOption, add, console, emit_json
 from mptune.errors import InputError
 from mptune.options import Option, choice
+from mptune.options.repetition import Every, Lasting
 from mptune.options.trials import Jobs
 from mptune.store.export import FORMATS
-
-if TYPE_CHECKING:
-    from mptune.campaign.optimise import Result
 
 DirectoryArgument = Annotated[str, typer.Argument(metavar="DIR", help="A run directory.")]
 
@@ -81,7 +79,7 @@ def run(
     directory = default_directory(definition.name, now) if out is None else Path(out)
     with keeping(directory):
         result = start(definition, directory, force=force, workers=jobs, reporter=Reporter(quiet=quiet))
-    _show(result, directory, as_json)
+    _answers.show(result, directory, as_json)
 
 
 def resume(
@@ -97,7 +95,7 @@ def resume(
 
     with keeping(Path(directory)):
         result = go_on(Path(directory), workers=jobs, reporter=Reporter(quiet=quiet))
-    _show(result, Path(directory), as_json)
+    _answers.show(result, Path(directory), as_json)
 
 
 def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
@@ -175,19 +173,3 @@ def merge(
     else:
         for one, number in added.items():
             console().print(f"{number} trials added from {one}", markup=False)
-
-
-def _show(result: Result | None, directory: Path, as_json: bool) -> None:
-    """The answer of the main job, or where the observations of a sweep are."""
-    from mptune.campaign.documents import result_document
-    from mptune.cli import _result_tables
-    from mptune.report.files import PAGE
-
-    if as_json:
-        document = {} if result is None else result_document(result)
-        emit_json({**document, "directory": str(directory), "report": str(directory / PAGE)})
-    elif result is None:
-        console().print(f"All trials are done. Observations: {directory}", markup=False)
-        console().print(f"Report: {directory / PAGE}", markup=False)
-    else:
-        _result_tables.show(console(), result, directory)

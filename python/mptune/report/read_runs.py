@@ -16,7 +16,7 @@ import msgspec
 from mptune.errors import InputError
 from mptune.measuring.records import members_of, stack_of
 from mptune.measuring.seeds import PURPOSES
-from mptune.report.run_data import Answer, Config, CurvePoint, ImpactSets, RunData, TrialRow
+from mptune.report.run_data import Answer, Config, CurvePoint, ImpactSets, RunData, SizesAnswer, TrialRow
 from mptune.store import Store, StoredTrial, open_store
 from mptune.store.directory import CONFIG, STORE, is_unfinished
 from mptune.testbeds import FIXED, Observation, stack_title
@@ -73,7 +73,9 @@ def read_run(directory: Path, label: str) -> RunData:
     config = _document(directory, CONFIG, _ConfigFile)
     if config is None:
         raise InputError(where, "", f"expected a run directory, found no {CONFIG} in it")
-    answer = _document(directory, "result.json", Answer)
+    is_by_size = bool(config.options.get("transfers")) and config.options.get("confirm_runs") is not None
+    answer = None if is_by_size else _document(directory, "result.json", Answer)
+    by_size = _document(directory, "result.json", SizesAnswer) if is_by_size else None
     impact = _document(directory, "impact.json", _ImpactFile) or _ImpactFile()
     topology = _converted(config.topology, Topology, directory, CONFIG) if config.topology else None
     with _store(directory) as store:
@@ -86,6 +88,7 @@ def read_run(directory: Path, label: str) -> RunData:
         name=_name(config, topology, label),
         config=config,
         answer=answer,
+        by_size=by_size,
         impact=impact.impact,
         topology=topology,
         trials=trials,

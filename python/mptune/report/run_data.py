@@ -78,6 +78,51 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
+class SizeTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Completion times of a configuration, seconds; None where no run completed."""
+
+    pm: str
+    cc: str
+    buffer_bytes: int
+    mean_s: float | None
+    low_s: float | None
+    high_s: float | None
+    percentile_95_s: float | None
+
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """Time saved against the default, run by run, with its 95 % interval; seconds."""
+
+    mean_s: float | None
+    low_s: float | None
+    high_s: float | None
+    share: float | None
+
+
+class SizeChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer for one size of transfer, as in `result.json`."""
+
+    transfer_bytes: int
+    pm: str
+    cc: str
+    initial_path: str | None
+    buffer_bytes: int
+    subflows: tuple[str, ...]
+    confirmed: dict[str, float | int | None]
+    default: SizeTimes
+    gain: Saved
+    compared: int
+    alike: int
+
+
+class SizesAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """`result.json` of an answer by size (`mptune.campaign.size_documents` writes it)."""
+
+    sizes: tuple[SizeChoice, ...]
+    answer: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
 class ImpactSets(msgspec.Struct, frozen=True):
     """Impact factors and sets of one congestion control, as in `impact.json`."""
 
@@ -147,7 +192,8 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     label : its name when several runs are shown.
-    answer : None for a sweep.
+    answer : None for a sweep, and for an answer by size.
+    by_size : the answer by size of transfer, if that was asked for.
     topology : None if only measurements were given.
     trials : in the order in which they were requested, without those of other campaigns in the store.
     foreign : number of those.
@@ -160,6 +206,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     config: Config
     answer: Answer | None
+    by_size: SizesAnswer | None = None
     impact: tuple[ImpactSets, ...]
     topology: Topology | None
     trials: tuple[TrialRow, ...]

@@ -28,16 +28,20 @@ class Combination(NamedTuple):
     Attributes
     ----------
     subflows : labels of the paths that carry data, where they are chosen and not left to the path manager.
+    initial_path : label of the path of the first handshake, where it is chosen; empty leaves it to the
+        topology or the path manager.
     """
 
     pm: str
     cc: str
     subflows: tuple[str, ...] = ()
+    initial_path: str = ""
 
     @property
     def manager(self) -> str:
-        """The path manager with its subflows, for tables and sentences."""
-        return f"{self.pm} on {', '.join(self.subflows)}" if self.subflows else self.pm
+        """The path manager with its subflows and its initial path, for tables and sentences."""
+        on = f" on {', '.join(self.subflows)}" if self.subflows else ""
+        return f"{self.pm}{on}{f' from {self.initial_path}' if self.initial_path else ''}"
 
 
 class Sample(NamedTuple):

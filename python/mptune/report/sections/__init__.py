@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from mptune.report.choices import Choices, choices
 from mptune.report.run_data import RunData
 from mptune.report.sections._base import Panel, Section, Table
+from mptune.report.sections.by_size import by_size
 from mptune.report.sections.compared import (
     compared,
     compared_completions,
@@ -30,6 +31,7 @@ _Maker = Callable[[RunData, Choices], Iterator[Section]]
 #: Sections of one run, the most useful first.
 _OF_A_RUN: tuple[_Maker, ...] = (
     trade_off,
+    by_size,
     responses,
     bars,
     single_runs,

@@ -29,7 +29,7 @@ _STEP_H = 0.25
 
 def completion(run: RunData, choices: Choices) -> Iterator[Section]:
     """Completion time over transfer size, a panel per congestion control (PCDC Figs. 7, 9, 11)."""
-    rows = completion_rows(run)
+    rows = [] if run.by_size is not None else completion_rows(run)
     if not rows:
         return
     top = HEADROOM * max(row["max_s"] for row in rows)
