@@ -13,6 +13,7 @@ import msgspec
 
 from mptune.campaign import wording
 from mptune.campaign.optimise import Result
+from mptune.campaign.rounds import Round
 from mptune.decision import Decision
 from mptune.decision.confirmation import Confirmation
 from mptune.decision.robustness import Finalist
@@ -104,8 +105,38 @@ def result_document(result: Result) -> dict[str, Any]:
             },
             "answer": wording.answer(result),
             "warnings": list(result.warnings),
+            **({"rounds": [_round(one) for one in result.rounds]} if result.rounds else {}),
         }
     )
+
+
+def _round(one: Round) -> dict[str, Any]:
+    """A round of a repeated campaign; null where its trials gave no answer."""
+    found = one.answered
+    head = {
+        "round": one.number,
+        "at_s": one.at_ns / 1e9,
+        "failed": one.failed or None,
+        "changes": list(one.changes),
+    }
+    if found is None:
+        return {**head, "answer": None}
+    answer = {
+        "opm": found.optimum.pm,
+        "occ": found.optimum.cc,
+        "initial_path": found.optimum.initial_path or None,
+        "subflows": list(found.subflows),
+        "obs_bytes": found.buffer_bytes,
+        "otp_mbps": found.optimum.throughput_mbps,
+        "confirmed": _interval(found.confirmed),
+        "gain": _interval(found.gain),
+        "omega": {
+            impact.cc: {path.path: path.omega.mean if path.omega else None for path in impact.paths}
+            for impact in found.impacts
+        },
+        "optional": {impact.cc: list(impact.sets.optional) for impact in found.impacts},
+    }
+    return {**head, "answer": answer}
 
 
 def pareto_rows(decision: Decision) -> list[dict[str, Any]]:

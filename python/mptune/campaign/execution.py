@@ -12,12 +12,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from mptune import __version__, testbeds
 from mptune.campaign.by_size import SizesResult, optimise_by_size
 from mptune.campaign.definition import Definition, SweepOptions, check, from_settings
 from mptune.campaign.documents import write_impacts, write_result
 from mptune.campaign.optimise import OptimiseOptions, Result, optimise
+from mptune.campaign.rounds import Round, changes
 from mptune.campaign.size_documents import write_sizes
+from mptune.errors import InputError, MptuneError
 from mptune.impact import Impact, measure_impact
 from mptune.measuring.planning import plan_trials
 from mptune.measuring.progress import Reporter
@@ -125,10 +129,43 @@ class _Run:
         return None
 
     def _optimise(self, options: OptimiseOptions) -> Result:
-        result = optimise(self._definition.topology, self._runner, options, reporter=self._reporter)
+        result = self._rounds(options)
         with publish(self._directory) as directory:
             write_result(directory, result, self._asked(), self._created())
         return result
+
+    def _rounds(self, options: OptimiseOptions) -> Result:
+        """The result of the last round that has one, with all rounds; of the only one without a repetition.
+
+        The simulator has no time of day but the network's, which moves on by itself: there nothing waits.
+        """
+        if options.every_ns is None:
+            return optimise(self._definition.topology, self._runner, options, reporter=self._reporter)
+        waits = testbeds.only_stack(self._definition.testbed) is not None
+        found: Result | None = None
+        rounds: list[Round] = []
+        records: list[Record] = []
+        for number in range(options.rounds):
+            at_ns = number * options.every_ns
+            if number and waits:
+                self._wait(self._created() + timedelta(microseconds=at_ns / 1000))
+            topology = self._definition.topology.later(at_ns)
+            try:
+                new = optimise(topology, self._runner, options, reporter=self._reporter, round_=number)
+            except InputError:
+                raise
+            except MptuneError as error:
+                # What one bad hour gives is no reason to end a campaign of days.
+                rounds.append(Round(number=number, at_ns=at_ns, answered=None, failed=str(error)))
+                continue
+            told = () if found is None else changes(found.answered, new.answered)
+            rounds.append(Round(number=number, at_ns=at_ns, answered=new.answered, changes=told))
+            records += new.records
+            found = new
+        if found is None:
+            raise MptuneError(f"no round has an answer (the first: {rounds[0].failed})")
+        topology = self._definition.topology
+        return replace(found, topology=topology, rounds=tuple(rounds), records=tuple(records))
 
     def _by_size(self, options: OptimiseOptions) -> SizesResult:
         result = optimise_by_size(self._definition.topology, self._runner, options, reporter=self._reporter)
@@ -144,7 +181,7 @@ class _Run:
             if round_ and options.every_ns is not None:
                 self._wait(self._created() + timedelta(microseconds=round_ * options.every_ns / 1000))
             planned = plan_trials(
-                self._definition.topology,
+                self._definition.topology.later(round_ * (options.every_ns or 0)),
                 options.configurations(sets),
                 purpose="sweep",
                 runs=options.runs,

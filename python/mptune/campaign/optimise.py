@@ -27,6 +27,7 @@ from mptune.campaign.candidates import (
     screened,
 )
 from mptune.campaign.papers import BUFFERS, CCS, PMS
+from mptune.campaign.rounds import Answered, Round
 from mptune.decision import Decision, DecisionOptions, decide, too_few_sizes
 from mptune.decision.confirmation import Confirmation, confirm, verdict
 from mptune.decision.robustness import Finalist, change, finalists, survivor
@@ -181,6 +182,12 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         return rounds_of(self.every_ns, self.for_ns)
 
     @property
+    def swept_trials(self) -> int:
+        """Trials of a round's sweep, at least: other sets of subflows come on top."""
+        combinations = len(self.pms) * len(self.ccs) * max(1, len(self.initial_paths))
+        return self.runs_each * combinations * len(self.buffers)
+
+    @property
     def runs_each(self) -> int:
         """Runs of each configuration."""
         return self.runs or (TRANSFER_RUNS if self.transfers else RUNS)[0]
@@ -215,6 +222,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     traditional : formula -> bytes (`mptune.theory.traditional`); empty without a topology.
     warnings : sentences for the user.
     records : every trial, in the order of measurement.
+    rounds : of a campaign that is repeated over time, the last of them with this result; otherwise empty.
     """
 
     name: str
@@ -231,6 +239,21 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     confirmation: Confirmation | None = None
     traditional: dict[str, int] = {}
     records: tuple[Record, ...] = ()
+    rounds: tuple[Round, ...] = ()
+
+    @property
+    def answered(self) -> Answered:
+        """The answer, to be compared with that of another round."""
+        confirmation = self.confirmation
+        return Answered(
+            decision=self.decision,
+            optimum=self.optimum,
+            buffer_bytes=self.buffer_bytes,
+            subflows=self.subflows,
+            impacts=self.impacts,
+            confirmed=None if confirmation is None else confirmation.confirmed,
+            gain=None if confirmation is None else confirmation.gain,
+        )
 
     @property
     def optimum(self) -> Optimum:

@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
         (
             run,
             "mptune campaign run campaign.toml                      # into runs/<name>-<time>",
-            "mptune campaign run campaign.toml --every 1h --for 3d  # a sweep, again each hour",
+            "mptune campaign run campaign.toml --every 1h --for 3d  # everything again each hour",
         ),
         (resume, "mptune campaign resume runs/UNIS-HiN-20240517-123000"),
         (status, "mptune campaign status runs/mine", "mptune campaign status runs/mine --json"),
@@ -59,7 +59,7 @@ def run(
 
     import msgspec
 
-    from mptune.campaign.definition import SweepOptions, read_definition
+    from mptune.campaign.definition import read_definition
     from mptune.campaign.execution import start
     from mptune.cli._run_directory import keeping
     from mptune.measuring.progress import Reporter
@@ -70,8 +70,6 @@ def run(
         if every is None or lasting is None:
             missing, given = ("--every", "--for") if every is None else ("--for", "--every")
             raise InputError(missing, "", f"expected together with {given}")
-        if not isinstance(definition.options, SweepOptions):
-            raise InputError("--every", "", 'expected only for a campaign of kind = "sweep"')
         options = msgspec.structs.replace(definition.options, every_ns=every, for_ns=lasting)
         options.check()
         definition = msgspec.structs.replace(definition, options=options)

@@ -16,7 +16,16 @@ import msgspec
 from mptune.errors import InputError
 from mptune.measuring.records import members_of, stack_of
 from mptune.measuring.seeds import PURPOSES
-from mptune.report.run_data import Answer, Config, CurvePoint, ImpactSets, RunData, SizesAnswer, TrialRow
+from mptune.report.run_data import (
+    Answer,
+    Config,
+    CurvePoint,
+    ImpactSets,
+    RunData,
+    SizesAnswer,
+    TrialRow,
+    beginning,
+)
 from mptune.store import Store, StoredTrial, open_store
 from mptune.store.directory import CONFIG, STORE, is_unfinished
 from mptune.testbeds import FIXED, Observation, stack_title
@@ -234,7 +243,7 @@ def _curves(directory: Path, name: str) -> Iterator[CurvePoint]:
                     column: float(text) for column, text in row.items() if column.endswith("_mbps") and text
                 }
                 yield CurvePoint(
-                    pm=row["pm"],
+                    pm=beginning(row["pm"], row.get("initial_path")),
                     cc=row["cc"],
                     buffer_mib=float(row["buffer_mib"]),
                     predicted_mbps=numbers["predicted_mbps"],

@@ -42,6 +42,7 @@ class FrontRow(msgspec.Struct, frozen=True):
     throughput_mbps: float
     throughput_mbps_low: float | None
     throughput_mbps_high: float | None
+    initial_path: str | None = None
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -58,6 +59,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     stack: str | None = None
     buffer_mode: str | None = None
+    initial_path: str | None = None
     opm: str
     occ: str
     obs_mib: float
@@ -175,8 +177,18 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     completion_s: float | None
 
 
+def beginning(pm: str, initial_path: str | None) -> str:
+    """A path manager with its initial path, if that was chosen: the name of a panel."""
+    return f"{pm} from {initial_path}" if initial_path else pm
+
+
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A fitted curve at one buffer; its 95 % interval is None where the model has none."""
+    """A fitted curve at one buffer; its 95 % interval is None where the model has none.
+
+    Attributes
+    ----------
+    pm : with its initial path, if that was chosen (`beginning`).
+    """
 
     pm: str
     cc: str

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-import msgspec
-
 from mptune.report.charts import factors as charts
 from mptune.report.charts.style import Key, distinct, key
 from mptune.report.choices import Choices
@@ -18,6 +16,7 @@ from mptune.report.sections._base import (
     grouped,
     statistics,
     throughput,
+    with_path,
     without,
 )
 from mptune.report.sections.sweep import HEADROOM, manager_key
@@ -54,18 +53,11 @@ def completion_rows(run: RunData) -> Rows:
     """Completion times with the largest buffer, by rising transfer size."""
     done = [one for one in run.trials if one.purpose == "sweep" and one.transfer_bytes and one.failed is None]
     largest = max((one.buffer_bytes for one in done), default=0)
-    shown = [_with_path(run, one) for one in done if one.buffer_bytes == largest]
+    shown = [with_path(run, one) for one in done if one.buffer_bytes == largest]
     columns = "manager", "cc", "buffer_mib", "transfer_bytes"
     rows = grouped(shown, columns, lambda one: one.completion_s, "s")
     rows.sort(key=lambda row: row["transfer_bytes"])
     return [{**row, "transfer": f"{row['transfer_bytes'] / 1024:.4g}"} for row in rows]
-
-
-def _with_path(run: RunData, one: TrialRow) -> TrialRow:
-    """The trial with its initial path added to the path manager, if there are several."""
-    if not run.many_paths or one.initial_path is None:
-        return one
-    return msgspec.structs.replace(one, manager=f"{one.manager}, from {one.initial_path}")
 
 
 def initial_paths(run: RunData, choices: Choices) -> Iterator[Section]:

@@ -132,7 +132,8 @@ def by_configuration(run: RunData, trials: Sequence[TrialRow]) -> dict[str, list
         name = f"{one.manager}, {one.cc}, {one.buffer_mib:.4g} MiB{_begun(one)}"
         if one.purpose == "confirm" and run.answer is not None:
             answer = run.answer
-            same = (one.pm, one.cc, one.buffer_bytes) == (answer.opm, answer.occ, answer.obs_bytes)
+            chosen = answer.opm, answer.occ, answer.obs_bytes, answer.initial_path
+            same = (one.pm, one.cc, one.buffer_bytes, one.initial_path) == chosen
             name = f"{_RECOMMENDED if same else 'default'}: {name}"
         groups.setdefault(name, []).append(one)
     return dict(sorted(groups.items(), key=lambda group: not group[0].startswith(_RECOMMENDED)))
