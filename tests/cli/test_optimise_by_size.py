@@ -10,8 +10,11 @@ from typer.testing import CliRunner
 
 from mptune import testbeds
 from mptune.cli import app
+from mptune.report.choices import Choices
 from mptune.report.read_runs import read_run
-from mptune.report.sections import sections
+from mptune.report.sections.by_size import by_size
+from mptune.report.sections.factors import initial_paths
+from mptune.report.sections.sweep import responses
 
 BY_SIZE = (
     *("--transfer", "8KiB,64KiB", "--cc", "cubic,reno", "--buffers", "0.02,0.05,0.5", "--runs", "3"),
@@ -77,7 +80,7 @@ def test_the_times_are_those_of_the_fresh_trials(done: tuple[Path, Any]) -> None
 def test_the_report_shows_every_size(done: tuple[Path, Any]) -> None:
     out, result = done
     run = read_run(out, "sizes")
-    (shown,) = [one for one in sections(run) if one.name == "by-size"]
+    (shown,) = by_size(run, Choices())
     assert [row["transfer_bytes"] for row in shown.open[0].rows] == [8192, 65536]
     assert [row["saved_s"] for row in shown.open[0].rows] == [
         one["gain"]["mean_s"] for one in result["sizes"]
@@ -135,8 +138,12 @@ def test_the_initial_path_is_part_of_the_answer(tmp_path: Path) -> None:
     assert fastest["pm"] == best["pm"]
     confirming = [row for row in table(out / "observations.csv") if row["purpose"] == "confirm"]
     assert confirming[0]["initial_path"] == result["initial_path"] and not confirming[-1]["initial_path"]
-    names = [one.name for one in sections(read_run(out, "paths"))]
-    assert {"response", "initial-paths"} <= set(names)
+    run = read_run(out, "paths")
+    (response,) = responses(run, Choices())
+    assert {panel.title for panel in response.panels} == {
+        f"{pm} from {path}" for pm in ("fullmesh", "default") for path in ("P-D", "T-D")
+    }
+    assert len(list(initial_paths(run, Choices()))) == 1
 
 
 @pytest.mark.parametrize(

@@ -190,12 +190,14 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     @property
     def runs_each(self) -> int:
         """Runs of each configuration."""
-        return self.runs or (TRANSFER_RUNS if self.transfers else RUNS)[0]
+        usual, _ = TRANSFER_RUNS if self.transfers else RUNS
+        return usual if self.runs is None else self.runs
 
     @property
     def fresh_runs(self) -> int:
         """Runs with new seeds."""
-        return self.confirm_runs or (TRANSFER_RUNS if self.transfers else RUNS)[1]
+        _, usual = TRANSFER_RUNS if self.transfers else RUNS
+        return usual if self.confirm_runs is None else self.confirm_runs
 
 
 def withdrawals(options: ImpactOptions, buffers: Sequence[int], mode: str, seed: int) -> ImpactOptions:

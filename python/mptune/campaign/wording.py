@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from mptune._text import digits
 from mptune.campaign.by_size import SizeAnswer, SizesResult, Times
 from mptune.campaign.optimise import Result
+from mptune.campaign.rounds import Round
 from mptune.decision.confirmation import Confirmation
 from mptune.decision.uncertainty import Uncertainty
 from mptune.statistics import Summary
 from mptune.units import MIB, format_size
+
+_HOUR_NS = 3600 * 10**9
 
 #: Combinations named in the sentence about who wins.
 _NAMED = 4
@@ -25,6 +28,7 @@ def answer(result: Result) -> list[str]:
         _expectation(result),
         *([comparison] if comparison else []),
         *_sureness(result.decision.uncertainty),
+        *_over_time(result.rounds),
     ]
 
 
@@ -169,6 +173,22 @@ def _sureness(uncertainty: Uncertainty | None) -> list[str]:
         f"{ends(*uncertainty.obs_mib, 3)} MiB, throughput {ends(*uncertainty.otp_mbps)} Mbit/s.",
         f"Chosen in the resamples: {', '.join(wins[:_NAMED])}{more}.",
     ]
+
+
+def hours(time_ns: int) -> str:
+    """A time of campaigns that take days."""
+    return f"{time_ns / _HOUR_NS:.4g} h"
+
+
+def _over_time(rounds: Sequence[Round]) -> list[str]:
+    """Which round the answer is of, and in which it changed; nothing for a single round."""
+    answered = [one for one in rounds if one.answered is not None]
+    if not answered:
+        return []
+    changed = [f"{one.number + 1} (after {hours(one.at_ns)})" for one in answered if one.changes]
+    told = f"It changed in round {', '.join(changed)}." if changed else "It never changed."
+    last = answered[-1]
+    return [f"This is the answer of round {last.number + 1}, {hours(last.at_ns)} after the first. {told}"]
 
 
 def interval(summary: Summary, count: int = 4, sign: str = "") -> str:

@@ -11,6 +11,7 @@ from rich.console import Console
 from mptune._text import digits
 from mptune.campaign import wording
 from mptune.campaign.optimise import Result
+from mptune.campaign.rounds import Round
 from mptune.cli import _decision_tables
 from mptune.cli._tables import section, table
 from mptune.decision.confirmation import Confirmation
@@ -26,6 +27,8 @@ def show(out: Console, result: Result, directory: Path) -> None:
     out.print(first, style="bold", markup=False)
     for sentence in more:
         out.print(sentence, markup=False)
+    if result.rounds:
+        _rounds(out, result.rounds)
     if result.confirmation is not None:
         _confirmation(out, result.confirmation)
     if result.finalists:
@@ -67,6 +70,29 @@ def _confirmation(out: Console, confirmation: Confirmation) -> None:
             "0" if summary is None else str(summary.n),
         )
     section(out, "Confirmed with new seeds", shown)
+
+
+def _rounds(out: Console, rounds: Sequence[Round]) -> None:
+    """The answer of each round, and below it what changed and why; the answer above is that of the last."""
+    shown = table("| round", "| after", "path manager", "CC", "| buffer (MiB)", "| mean (Mbit/s)", "subflows")
+    for one in rounds:
+        when = str(one.number + 1), wording.hours(one.at_ns)
+        found = one.answered
+        if found is None:
+            shown.add_row(*when, "-", "-", "-", "-", one.failed)
+            continue
+        shown.add_row(
+            *when,
+            found.optimum.pm,
+            found.optimum.cc,
+            f"{found.buffer_bytes / MIB:.2f}",
+            "-" if found.confirmed is None else digits(found.confirmed.mean),
+            ", ".join(found.subflows),
+        )
+    section(out, "Rounds", shown)
+    for one in rounds:
+        if one.changes:
+            out.print(f"Round {one.number + 1}: {' '.join(one.changes)}", markup=False)
 
 
 def _finalists(out: Console, finalists: Sequence[Finalist]) -> None:

@@ -25,6 +25,7 @@ from mptune.report.run_data import (
     SizesAnswer,
     TrialRow,
     beginning,
+    last_answering,
 )
 from mptune.store import Store, StoredTrial, open_store
 from mptune.store.directory import CONFIG, STORE, is_unfinished
@@ -90,7 +91,9 @@ def read_run(directory: Path, label: str) -> RunData:
     with _store(directory) as store:
         trials = () if store is None else _trials(store, config.options)
         foreign = 0 if store is None else store.foreign()
-        shown, panorama = _shown(trials), _panorama(trials)
+        answering = None if answer is None else last_answering(answer)
+        current = [one for one in trials if answering in (None, one.round)]
+        shown, panorama = _shown(current), _panorama(current)
         seen = {} if store is None else _observations(store, (*shown, *panorama))
     return RunData(
         label=label,

@@ -54,6 +54,30 @@ class Fit(msgspec.Struct, frozen=True):
     n: int
 
 
+class RoundAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a round of a repeated campaign answered, Mbit/s; impact factors and sets by congestion control."""
+
+    opm: str
+    occ: str
+    initial_path: str | None
+    subflows: tuple[str, ...]
+    obs_bytes: int
+    confirmed: Interval
+    gain: Interval
+    omega: dict[str, dict[str, float | None]]
+    optional: dict[str, tuple[str, ...]]
+
+
+class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A round of a repeated campaign; `answer` is None if there was none, for the reason in `failed`."""
+
+    round: int
+    at_s: float
+    failed: str | None
+    changes: tuple[str, ...]
+    answer: RoundAnswer | None
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """`result.json`, as far as a report shows it (`mptune.campaign.documents.result_document` writes it)."""
 
@@ -78,6 +102,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     answer: tuple[str, ...]
     warnings: tuple[str, ...]
+    rounds: tuple[RoundRow, ...] = ()
 
 
 class SizeTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,6 +223,11 @@ class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
     high_mbps: float | None
 
 
+def last_answering(answer: Answer) -> int | None:
+    """The round that an answer is of; None without rounds."""
+    return max((one.round for one in answer.rounds if one.answer is not None), default=None)
+
+
 class RunData(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a report shows of one run.
 
@@ -229,13 +259,24 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     observations: dict[bytes, Observation]
 
     @property
-    def swept(self) -> list[TrialRow]:
-        """Trials of the sweep with a saturated sender that gave a throughput."""
+    def ever_swept(self) -> list[TrialRow]:
+        """Trials of the sweep with a saturated sender that gave a throughput, of all rounds."""
         return [
             one
             for one in self.trials
             if one.purpose == "sweep" and one.failed is None and one.transfer_bytes is None
         ]
+
+    @property
+    def swept(self) -> list[TrialRow]:
+        """Those that belong to the answer: of its round, or of all rounds where there is no answer."""
+        answering = self.answering_round
+        return [one for one in self.ever_swept if answering in (None, one.round)]
+
+    @property
+    def answering_round(self) -> int | None:
+        """The round whose answer is shown; None if there is only one, or no answer."""
+        return None if self.answer is None else last_answering(self.answer)
 
     @property
     def failures(self) -> list[TrialRow]:

@@ -112,9 +112,9 @@ def time_of_day(run: RunData, choices: Choices) -> Iterator[Section]:
     """Throughput with the largest buffer over the time of day, for a repeated campaign."""
     if len({one.round for one in run.trials}) < 2:
         return
-    largest = max((one.buffer_bytes for one in run.swept), default=0)
+    largest = max((one.buffer_bytes for one in run.ever_swept), default=0)
     groups: dict[tuple[str, float], list[float]] = {}
-    for one in run.swept:
+    for one in run.ever_swept:
         if one.buffer_bytes == largest and one.throughput_mbps is not None:
             name = f"{one.manager}, {one.cc}"
             groups.setdefault((name, _time_of_day_h(run, one)), []).append(one.throughput_mbps)
