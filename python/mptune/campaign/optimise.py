@@ -70,7 +70,7 @@ OTHER_NETWORKS = 8
 SETS = ("compete", "signs")
 
 #: Runs of each configuration, and of the answer beside the default: of a saturated sender, and of transfers,
-#: which are short, and whose 95th percentile needs at least 20 runs to be below the longest one.
+#: which are short, and whose 95th percentile depends on the longest of 20 runs or fewer.
 RUNS, TRANSFER_RUNS = (9, 9), (20, 40)
 
 #: Options that decide on throughput; without a meaning for completion times.
