@@ -14,6 +14,7 @@ from mptune.campaign.size_documents import size_rows, sizes_document
 from mptune.errors import Failure, InputError, MptuneError
 from mptune.impact import ImpactOptions
 from mptune.measuring.runner import TrialRunner
+from mptune.measuring.seeds import seed_for
 from mptune.testbeds import Observation, Trial
 from mptune.topology import Topology
 
@@ -175,6 +176,20 @@ def test_a_configuration_that_fails_once_is_no_answer(network: Topology, testbed
     assert run(network, testbed).answers[0].chosen.buffer_bytes == 64 * KIB
 
 
+def test_an_answer_that_is_slower_in_fresh_runs_is_called_out(network: Topology, testbed: Transfers) -> None:
+    """Only where it matters: a tenth is told, a thousandth is not."""
+
+    def told(factor: float) -> list[str]:
+        confirming = {seed_for(1, "confirm", run) for run in range(8)}
+        slow = {"pcdc": 4 * factor, "fullmesh": 1.0}
+        testbed.scatter = lambda trial: slow[trial.pm] if trial.seed in confirming else 1.0
+        return [text for text in run(network, testbed).warnings if "slower than the default" in text]
+
+    equal = (0.30 + 64 * KIB * 8 / 100e6) / (0.10 + 64 * KIB * 8 / 50e6) / 4
+    assert [text.partition(":")[0] for text in told(1.1 * equal)] == ["64 KiB"]
+    assert told(1.001 * equal) == []
+
+
 def test_nothing_that_completes_is_an_error(network: Topology, testbed: Transfers) -> None:
     testbed.fails = lambda trial: Failure("incomplete", "the limit came first")
     with pytest.raises(MptuneError, match="no configuration completed a transfer of 64 KiB"):
@@ -189,6 +204,14 @@ def run_points(network: Topology, testbed: Transfers) -> Any:
     points = run(network, testbed).answers[0].points
     testbed.fails = failing
     return [msgspec.structs.replace(one, by_run={}) for one in points]
+
+
+def test_of_equal_configurations_the_simplest_is_used(network: Topology, testbed: Transfers) -> None:
+    """PCDC is a thousandth faster, which nobody would notice."""
+    equal = (0.30 + 64 * KIB * 8 / 100e6) / (0.10 + 64 * KIB * 8 / 50e6)
+    testbed.scatter = lambda trial: 0.999 * equal if trial.pm == "pcdc" else 1.0
+    small = run(network, testbed).answers[0]
+    assert small.fastest.combination.pm == "pcdc" and small.chosen.combination.pm == "fullmesh"
 
 
 def test_buffers_that_hold_all_of_a_transfer_are_measured_once() -> None:

@@ -15,6 +15,7 @@ import msgspec
 from mptune.campaign.candidates import SCREEN_RUNS, screen_buffers, screened
 from mptune.campaign.optimise import DEFAULT_CC, DEFAULT_PM, Job, OptimiseOptions, failures, optional_sets
 from mptune.decision.robustness import REGRET
+from mptune.decision.selection import LAST_CHOICE, THROUGHPUT_TIE
 from mptune.decision.sweep import combination_of
 from mptune.errors import MptuneError
 from mptune.impact import Impact, SubflowSets
@@ -160,8 +161,8 @@ def choose(points: Sequence[SizePoint]) -> tuple[SizePoint, SizePoint, int]:
 
     A point is told apart if it took longer by more than `REGRET`, and its runs took longer than those with
     the same seed of the fastest with 95 % confidence; a single run, if it took longer by more than that. Of
-    the others the smallest buffer is used, of equal ones the fastest. A configuration of which a run failed
-    is used only if there is no other.
+    the others the smallest buffer is used, of equal ones the fastest, of those pcdc last. A configuration of
+    which a run failed is used only if there is no other.
 
     Raises
     ------
@@ -174,7 +175,16 @@ def choose(points: Sequence[SizePoint]) -> tuple[SizePoint, SizePoint, int]:
         raise MptuneError(f"no configuration completed a transfer of {size}")
     fastest = min(sound, key=lambda one: (_mean(one), one.buffer_bytes, one.combination))
     alike = [one for one in sound if not _is_slower(one, fastest)]
-    return fastest, min(alike, key=lambda one: (one.buffer_bytes, _mean(one), one.combination)), len(alike)
+    return fastest, _simplest(alike), len(alike)
+
+
+def _simplest(alike: Sequence[SizePoint]) -> SizePoint:
+    """The smallest buffer; among equal ones the fastest; among those the simplest path manager."""
+    least = min(one.buffer_bytes for one in alike)
+    small = [one for one in alike if one.buffer_bytes == least]
+    best = min(_mean(one) for one in small)
+    equal = [one for one in small if _mean(one) <= (1 + THROUGHPUT_TIE) * best]
+    return min(equal, key=lambda one: (one.combination.pm == LAST_CHOICE, _mean(one), one.combination))
 
 
 def _is_slower(one: SizePoint, fastest: SizePoint) -> bool:
@@ -331,10 +341,11 @@ def _subflows(topology: Topology, one: Configuration, records: Sequence[Record])
 
 def _verdict(answer: SizeAnswer) -> list[str]:
     """Sentences for what the fresh trials do not bear out; none if all is well."""
-    size, gain = format_size(answer.transfer_bytes), answer.gain
+    size, gain, baseline = format_size(answer.transfer_bytes), answer.gain, answer.baseline.summary
     sentences = []
     if answer.confirmed.failed:
         sentences.append(f"{size}: {answer.confirmed.failed} fresh runs of the answer did not complete.")
-    if gain is not None and gain.high is not None and gain.high < 0:
+    surely = gain is not None and gain.high is not None and gain.high < 0
+    if surely and gain is not None and baseline is not None and -gain.mean > REGRET * baseline.mean:
         sentences.append(f"{size}: the answer is slower than the default in fresh runs; use the default.")
     return sentences

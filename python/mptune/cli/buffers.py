@@ -51,8 +51,6 @@ def register(app: typer.Typer) -> None:
 
 
 def buffers(
-    options: Given[PracticalOptions],
-    measuring: Given[MeasuringOptions],
     topology: Annotated[
         str | None, typer.Argument(metavar="TOPOLOGY", help="A topology file or a shipped scenario.")
     ] = None,
@@ -87,6 +85,9 @@ def buffers(
         bool,
         typer.Option("--measure", help="Measure what is enough, by initial path, and the paths themselves."),
     ] = False,
+    *,
+    options: Given[PracticalOptions],
+    measuring: Given[MeasuringOptions],
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:

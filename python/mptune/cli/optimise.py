@@ -43,7 +43,8 @@ def register(app: typer.Typer) -> None:
         "mptune optimise my-sites.toml --cc cubic,olia --sacrifice 2% --out runs/mine",
         "mptune optimise SRL-HU --model quadratic                          # the paper's model",
         "mptune optimise UiB-UNIS --transfer 64KiB,512KiB,4MiB             # completion times, by size",
-        "mptune optimise KU-HiG --initial-path K-P,U-P                     # where to begin, too",
+        "mptune optimise KU-HiG.buffersizes --initial-path K-U,K-P         # where to begin, too",
+        "mptune optimise CLOUD-HOME.day --every 2h --for 24h               # again every two hours",
         "mptune optimise --from data.csv --sacrifice 10%                   # measured elsewhere",
         "mptune optimise UiT-HAW --selection literal --json --quiet",
     )

@@ -26,7 +26,7 @@ BUFFER_TIE_MIB = 0.005
 THROUGHPUT_TIE = 0.005
 
 #: The path manager that yields to any other one when all else is equal: it is the more complicated.
-_LAST_CHOICE = "pcdc"
+LAST_CHOICE = "pcdc"
 
 
 class Optimum(msgspec.Struct, frozen=True, kw_only=True):
@@ -311,4 +311,4 @@ def _smallest(found: Sequence[Optimum]) -> Optimum:
     small = [optimum for optimum in found if optimum.buffer_mib <= least + BUFFER_TIE_MIB]
     most = max(optimum.throughput_mbps for optimum in small)
     equal = [o for o in small if o.throughput_mbps >= most - THROUGHPUT_TIE * abs(most)]
-    return min(equal, key=lambda o: (o.pm == _LAST_CHOICE, -o.throughput_mbps))
+    return min(equal, key=lambda o: (o.pm == LAST_CHOICE, -o.throughput_mbps))
