@@ -93,7 +93,8 @@ def read_run(directory: Path, label: str) -> RunData:
         foreign = 0 if store is None else store.foreign()
         answering = None if answer is None else last_answering(answer)
         current = [one for one in trials if answering in (None, one.round)]
-        shown, panorama = _shown(current), _panorama(current)
+        # Of transfers the time that they take is shown, not the throughput on the way.
+        shown, panorama = () if is_by_size else _shown(current), _panorama(current)
         seen = {} if store is None else _observations(store, (*shown, *panorama))
     return RunData(
         label=label,
