@@ -141,7 +141,7 @@ def test_the_initial_path_is_part_of_the_answer(tmp_path: Path) -> None:
     run = read_run(out, "paths")
     (response,) = responses(run, Choices())
     assert {panel.title for panel in response.panels} == {
-        f"{pm} from {path}" for pm in ("fullmesh", "default") for path in ("P-D", "T-D")
+        f"{pm}, from {path}" for pm in ("fullmesh", "default") for path in ("P-D", "T-D")
     }
     assert len(list(initial_paths(run, Choices()))) == 1
 

@@ -204,7 +204,7 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def beginning(pm: str, initial_path: str | None) -> str:
     """A path manager with its initial path, if that was chosen: the name of a panel."""
-    return f"{pm} from {initial_path}" if initial_path else pm
+    return f"{pm}, from {initial_path}" if initial_path else pm
 
 
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
