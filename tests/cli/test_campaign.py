@@ -416,8 +416,13 @@ def test_a_bad_sweep_is_refused_in_one_line(
         ("resamples = 20", 'model = "magic"', "decision.model: expected one of"),
         (
             "[impact]",
-            '[repeat]\nevery = "1h"\nfor = "1d"\n[impact]',
-            'repeat: expected only with kind = "sweep"',
+            '[repeat]\nevery = "2s"\nfor = "1d"\n[impact]',
+            "repeat.every: expected at least 3 s, which the trials of a round take, found 2 s",
+        ),
+        (
+            "[factors]",
+            '[repeat]\nevery = "1h"\nfor = "1d"\n[factors]\ntransfer = ["64 KiB"]',
+            "expected only without sizes of transfers",
         ),
         ('name = "short"', 'stack = "bsd"', "stack: expected one of linux, v0.9x, found 'bsd'"),
         ("[factors]", "[transport]\ntso = 1\n[factors]", "transport.tso: expected true or false"),
@@ -443,7 +448,7 @@ def test_a_bad_campaign_file_is_refused_in_one_line(
         (["status", "none"], "expected a campaign store"),
         (["export", "none", "--format", "xml"], "--format: expected one of csv, parquet"),
         (["run", "FILE", "--every", "1h"], "--for: expected together"),
-        (["run", "FILE", "--every", "1h", "--for", "1d"], "--every: expected only for"),
+        (["run", "FILE", "--every", "1s", "--for", "1d"], "--every: expected at least 3 s"),
     ],
 )
 def test_bad_options(arguments: list[str], named: str, file: Path) -> None:

@@ -65,7 +65,7 @@ def test_other_factors_enter_an_equation_at_the_mean_of_their_levels(simulate) -
     shift = {"U-U": 0.0, "U-T": 30.0, "B-U": 60.0}
     fit = fitted(simulate(lambda b, cc, path: study(b, cc, path) + shift[path], noise=0.1, seed=2))
     assert Term("initial_path", 0) in fit.terms
-    for (_, cc, _), equation in fit.equations().items():
+    for (_, cc, *_), equation in fit.equations().items():
         assert equation.predict(10.0) == pytest.approx(study(10.0, cc, "") + 30.0, abs=0.3)
 
 

@@ -171,6 +171,27 @@ def test_standby_subflows_are_there_and_silent(measured):
     assert subflows["N-X"].bytes == 0 and subflows["N-X"].min_rtt_ns > 0
 
 
+@pytest.mark.parametrize(("smallest", "first"), [("W-X", "W-X"), ("N-X", "N-X")])
+def test_a_small_transfer_begins_on_the_path_with_the_smallest_measured_rtt(measured, smallest, first):
+    """Whatever the topology's own initial path is, which is the wide one."""
+    rtts = {label: 10 * MS if label == smallest else 500 * MS for label in ("W-X", "N-X")}
+    observation = measured(pm="pcdc", pm_options={"rtt_ns": rtts}, transfer_bytes=4096)
+    assert observation.failed is None and observation.in_order_bytes == 4096
+    assert observation.subflows[0].path == first
+    assert by_path(observation)[first].bytes == 4096
+
+
+@pytest.mark.measures("while another subflow waits for a retransmission the kernel may send on a standby one")
+def test_a_transfer_of_unknown_size_gets_further_subflows_beyond_the_limits_of_its_class(measured):
+    """In the first class one subflow carries all of it; beyond that the other one too."""
+    options = {"pm": "pcdc", "pm_options": {"class_bytes": (100_000, 200_000)}, "size_known": False}
+    small = by_path(measured(transfer_bytes=50_000, **options))
+    assert small["W-X"].bytes == 50_000 and small["N-X"].bytes == 0
+    large = by_path(measured(transfer_bytes=4_000_000, **options))
+    assert large["W-X"].bytes > 1_000_000 and large["N-X"].bytes > 100_000
+    assert large["N-X"].active
+
+
 @pytest.mark.measures("while another subflow waits for a retransmission the kernel may send on a standby one")
 def test_a_withdrawn_path_is_silent_until_it_is_readmitted(measured):
     script = (

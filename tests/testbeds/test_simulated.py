@@ -81,6 +81,30 @@ def test_the_size_of_a_transfer_may_be_unknown(testbed, network):
     assert last_begins(False) > last_begins(True)
 
 
+@pytest.mark.parametrize("smallest", ["A-X", "B-X", "C-X"])
+def test_a_small_transfer_begins_on_the_path_with_the_smallest_measured_rtt(testbed, network, smallest):
+    """Whatever the topology's own initial path is."""
+    rtts = {label: SECOND if label != smallest else SECOND // 100 for label in ("A-X", "B-X", "C-X")}
+    transfer = {"duration_ns": None, "transfer_bytes": 4096}
+    observation = testbed.run(trial(network, pm="pcdc", pm_options={"rtt_ns": rtts}, **transfer))
+    assert observation.subflows[0].path == smallest
+    assert {one.path: one.bytes for one in observation.subflows if one.bytes} == {smallest: 4096}
+
+
+def test_a_transfer_of_unknown_size_gets_further_subflows_beyond_the_limits_of_its_class(testbed, network):
+    """One subflow up to the first limit, two up to the second, then all."""
+
+    def carrying(size: int) -> int:
+        transfer = {"duration_ns": None, "transfer_bytes": size, "size_known": False}
+        options = {"class_bytes": (100_000, 2_000_000)}
+        found = testbed.run(
+            trial(network, pm="pcdc", pm_options=options, buffer_bytes=2**18, **transfer)
+        ).subflows
+        return sum(one.bytes > 0 for one in found)
+
+    assert [carrying(size) for size in (50_000, 1_500_000, 20_000_000)] == [1, 2, 3]
+
+
 def test_the_script_reaches_its_path_at_its_time(testbed, network):
     script = (ScriptedAction(at_ns=5 * SECOND, path="B-X", action="standby"),)
     subflows = {s.path: s for s in testbed.run(trial(network, script=script)).subflows}

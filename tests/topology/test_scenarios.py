@@ -31,7 +31,12 @@ PATHS = {
     "UiO-UiT": 9,
 }
 # Those of no paper, with their numbers of paths.
-OTHERS = {"CLOUD-HOME.hybrid": 2, "HOME-CLOUD.droptail": 2, "HOME-CLOUD.fq_codel": 2}
+OTHERS = {
+    "CLOUD-HOME.day": 2,
+    "CLOUD-HOME.hybrid": 2,
+    "HOME-CLOUD.droptail": 2,
+    "HOME-CLOUD.fq_codel": 2,
+}
 MPCOA = ("SRL-HU", "UNIS-HiN", "UiT-HAW")
 # Table II's scenario -> the file with its RTTs.
 TABLE2 = {

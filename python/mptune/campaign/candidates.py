@@ -176,7 +176,12 @@ def rivals(
     if "pcdc" in pms:
         fastest = sorted(topology.paths, key=lambda path: -path.rate_bps)[:_SINGLE]
         found += [
-            Combination("pcdc", cc, () if (path.label,) == optional.get(cc) else (path.label,))
+            Combination(
+                "pcdc",
+                cc,
+                () if (path.label,) == optional.get(cc) else (path.label,),
+                favourite.initial_path,
+            )
             for path in fastest
             for cc in dict.fromkeys((favourite.cc, default.cc))
         ]

@@ -15,10 +15,12 @@ from msgspec.structs import replace
 from mptune import testbeds
 from mptune.campaign.optimise import OptimiseOptions, configuration, withdrawals
 from mptune.campaign.papers import BUFFERS, CCS, PMS
+from mptune.errors import InputError
 from mptune.impact import ImpactOptions, SubflowSets
 from mptune.measuring.planning import Configuration
-from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, in_file, time
+from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, declared, in_file
 from mptune.options.path_managers import PathManagerOptions
+from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition
 from mptune.options.scripts import Script, wrong_times
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
@@ -41,17 +43,7 @@ from mptune.options.trials import (
 from mptune.tables import read_toml
 from mptune.testbeds.stacks import DEFAULT_STACK, VERSION_0_1, Stack
 from mptune.topology import Topology, load
-
-#: Rounds of a repeated campaign beyond this are a typo.
-_MAX_ROUNDS = 100_000
-
-Every = Annotated[
-    int | None,
-    Option(time(positive=True), "Repeat a sweep at this interval, with --for.", key="repeat.every"),
-]
-Lasting = Annotated[
-    int | None, Option(time(positive=True), "Repeat a sweep for this long, with --every.", key="repeat.for")
-]
+from mptune.units import format_time
 
 
 class SweepOptions(Options, frozen=True, kw_only=True):
@@ -97,14 +89,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
             yield "script", expected
         yield from self._conflicts_of_sets()
         yield from self._conflicts_of_stacks()
-        every, lasting = self.every_ns, self.for_ns
-        if (every is None) != (lasting is None):
-            yield (
-                "every_ns" if every is None else "for_ns",
-                "expected together with the other of every and for",
-            )
-        if every is not None and lasting is not None and not every <= lasting <= every * _MAX_ROUNDS:
-            yield "every_ns", f"expected an interval that fits 1 to {_MAX_ROUNDS} times into the whole"
+        yield from wrong_repetition(self.every_ns, self.for_ns)
 
     def _conflicts_of_stacks(self) -> Iterator[tuple[str, str]]:
         """A stack, a scheduler or a mode is one for all, or a factor."""
@@ -179,9 +164,12 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     @property
     def rounds(self) -> int:
         """How many times the sweep is run."""
-        if self.every_ns is None or self.for_ns is None:
-            return 1
-        return -(-self.for_ns // self.every_ns)
+        return rounds_of(self.every_ns, self.for_ns)
+
+    @property
+    def swept_trials(self) -> int:
+        """Trials of a round, without those of impact factors."""
+        return self.runs * len(self.configurations({}))
 
     def configurations(self, sets: Mapping[str, SubflowSets]) -> list[Configuration]:
         """Every combination, the last factor fastest.
@@ -267,6 +255,27 @@ def check(definition: Definition, place: Place = by_flag) -> None:
     definition.options.stack.check_on(definition.testbed, place)
     testbeds.create(definition.testbed)
     check_labels(definition.options, definition.topology, place)
+    _check_interval(definition, place)
+
+
+def _check_interval(definition: Definition, place: Place) -> None:
+    """Refuse rounds that are shorter than their trials.
+
+    The simulator needs no time of its own, but one trial of a round must end before the network of the next
+    begins. On a kernel the trials of the sweep take turns; impact factors and confirmation come on top.
+    """
+    options = definition.options
+    if options.every_ns is None or options.transfers:
+        return
+    least = options.duration_ns
+    if testbeds.only_stack(definition.testbed) is not None:
+        least = options.swept_trials * least // (testbeds.create(definition.testbed).parallel or 1)
+    if options.every_ns < least:
+        (one,) = (one for one in declared(type(options)) if one.fields == ("every_ns",))
+        needed, found = format_time(least), format_time(options.every_ns)
+        raise InputError(
+            *place(one), f"expected at least {needed}, which the trials of a round take, found {found}"
+        )
 
 
 class _Head(Options, frozen=True, kw_only=True):

@@ -13,11 +13,13 @@ import msgspec
 
 from mptune.campaign import wording
 from mptune.campaign.optimise import Result
+from mptune.campaign.rounds import Round
 from mptune.decision import Decision
 from mptune.decision.confirmation import AgainstTcp, Confirmation
 from mptune.decision.robustness import Finalist
 from mptune.decision.uncertainty import Uncertainty
 from mptune.impact import Impact
+from mptune.response import Combination
 from mptune.statistics import Summary
 from mptune.store.directory import write_config, write_json, write_observations
 from mptune.units import MIB
@@ -78,6 +80,7 @@ def result_document(result: Result) -> dict[str, Any]:
             "protocol": "tcp" if optimum.combination.is_tcp else "mptcp",
             "opm": optimum.pm,
             "occ": optimum.cc,
+            "initial_path": optimum.initial_path or None,
             "obs_mib": optimum.buffer_mib,
             "otp_mbps": optimum.throughput_mbps,
             "subflows": list(result.subflows),
@@ -106,8 +109,38 @@ def result_document(result: Result) -> dict[str, Any]:
             },
             "answer": wording.answer(result),
             "warnings": list(result.warnings),
+            **({"rounds": [_round(one) for one in result.rounds]} if result.rounds else {}),
         }
     )
+
+
+def _round(one: Round) -> dict[str, Any]:
+    """A round of a repeated campaign; null where its trials gave no answer."""
+    found = one.answered
+    head = {
+        "round": one.number,
+        "at_s": one.at_ns / 1e9,
+        "failed": one.failed or None,
+        "changes": list(one.changes),
+    }
+    if found is None:
+        return {**head, "answer": None}
+    answer = {
+        "opm": found.optimum.pm,
+        "occ": found.optimum.cc,
+        "initial_path": found.optimum.initial_path or None,
+        "subflows": list(found.subflows),
+        "obs_bytes": found.buffer_bytes,
+        "otp_mbps": found.optimum.throughput_mbps,
+        "confirmed": _interval(found.confirmed),
+        "gain": _interval(found.gain),
+        "omega": {
+            impact.cc: {path.path: path.omega.mean if path.omega else None for path in impact.paths}
+            for impact in found.impacts
+        },
+        "optional": {impact.cc: list(impact.sets.optional) for impact in found.impacts},
+    }
+    return {**head, "answer": answer}
 
 
 def pareto_rows(decision: Decision) -> list[dict[str, Any]]:
@@ -121,6 +154,7 @@ def pareto_rows(decision: Decision) -> list[dict[str, Any]]:
                 "pm": point.optimum.pm,
                 "cc": point.optimum.cc,
                 "subflows": " ".join(point.optimum.subflows),
+                "initial_path": point.optimum.initial_path or None,
                 "buffer_mib": point.optimum.buffer_mib,
                 "buffer_mib_low": None if buffer is None else buffer[0],
                 "buffer_mib_high": None if buffer is None else buffer[1],
@@ -147,8 +181,8 @@ def write_result(directory: Path, result: Result, options: Mapping[str, Any], no
     write_impacts(directory, result.impacts)
     answer = result_document(result)
     write_json(directory / "result.json", answer)
-    _write_table(directory / "pareto.csv", answer["pareto"])
-    _write_table(directory / "curves.csv", curve_rows(decision))
+    write_table(directory / "pareto.csv", answer["pareto"])
+    write_table(directory / "curves.csv", curve_rows(decision))
 
 
 def write_impacts(directory: Path, impacts: Sequence[Impact]) -> None:
@@ -171,6 +205,7 @@ def curve_rows(decision: Decision) -> list[dict[str, Any]]:
                         "pm": combination.pm,
                         "cc": combination.cc,
                         "subflows": " ".join(combination.subflows),
+                        "initial_path": combination.initial_path or None,
                         "buffer_mib": size,
                         "predicted_mbps": curve.predict(size),
                         "low_mbps": interval[0],
@@ -181,7 +216,7 @@ def curve_rows(decision: Decision) -> list[dict[str, Any]]:
     return rows
 
 
-def _write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows as CSV; an empty field means that there is no value."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
@@ -215,19 +250,14 @@ def _uncertainty(uncertainty: Uncertainty | None) -> dict[str, Any] | None:
         "single_runs": uncertainty.single_runs,
         "obs_mib": dict(zip(("low", "high"), uncertainty.obs_mib, strict=True)),
         "otp_mbps": dict(zip(("low", "high"), uncertainty.otp_mbps, strict=True)),
-        "wins": [
-            {"pm": one.pm, "cc": one.cc, "subflows": list(one.subflows), "share": share}
-            for one, share in uncertainty.wins.items()
-        ],
+        "wins": [{**_combination(one), "share": share} for one, share in uncertainty.wins.items()],
     }
 
 
 def _finalist(one: Finalist) -> dict[str, Any]:
     """A configuration of the shortlist; `worst` is a share of the best finalist's throughput."""
     return {
-        "pm": one.combination.pm,
-        "cc": one.combination.cc,
-        "subflows": list(one.combination.subflows),
+        **_combination(one.combination),
         "buffer_mib": one.buffer_bytes / MIB,
         **_interval(one.throughput),
         "worst": one.worst,
@@ -241,15 +271,23 @@ def _models(decision: Decision) -> list[dict[str, Any]]:
         buffer, maximum = curve.maximum(decision.buffers[0], decision.buffers[-1])
         models.append(
             {
-                "pm": combination.pm,
-                "cc": combination.cc,
-                "subflows": list(combination.subflows),
+                **_combination(combination),
                 "formula": curve.formula(),
                 "max_mbps": maximum,
                 "buffer_at_max_mib": buffer,
             }
         )
     return models
+
+
+def _combination(one: Combination) -> dict[str, Any]:
+    """What was chosen; empty or null where it was left to the path manager."""
+    return {
+        "pm": one.pm,
+        "cc": one.cc,
+        "subflows": list(one.subflows),
+        "initial_path": one.initial_path or None,
+    }
 
 
 def _omega(summary: Summary | None) -> dict[str, float | None]:

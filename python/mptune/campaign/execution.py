@@ -12,10 +12,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from mptune import __version__, testbeds
+from mptune.campaign.by_size import SizesResult, optimise_by_size
 from mptune.campaign.definition import Definition, SweepOptions, check, from_settings
 from mptune.campaign.documents import write_impacts, write_result
 from mptune.campaign.optimise import OptimiseOptions, Result, optimise
+from mptune.campaign.rounds import Round, changes
+from mptune.campaign.size_documents import write_sizes
+from mptune.errors import InputError, MptuneError
 from mptune.impact import Impact, measure_impact
 from mptune.measuring.planning import plan_trials
 from mptune.measuring.progress import Reporter
@@ -49,12 +55,13 @@ def start(
     workers: int | None = None,
     reporter: Reporter | None = None,
     wait: Wait = wait_until,
-) -> Result | None:
+) -> Result | SizesResult | None:
     """Run a campaign in a new directory.
 
     Returns
     -------
-    The result of the main job; None for a sweep, which has only observations.
+    The result of the main job, by size if it was asked about transfers; None for a sweep, which has only
+    observations.
 
     Raises
     ------
@@ -83,7 +90,7 @@ def resume(
     workers: int | None = None,
     reporter: Reporter | None = None,
     wait: Wait = wait_until,
-) -> Result | None:
+) -> Result | SizesResult | None:
     """Continue an interrupted campaign, or write the results of a finished one again.
 
     Raises
@@ -112,17 +119,58 @@ class _Run:
         self._runner = TrialRunner(testbeds.create(definition.testbed), workers, store)
         self._reporter, self._wait = reporter, wait
 
-    def run(self) -> Result | None:
+    def run(self) -> Result | SizesResult | None:
         options = self._definition.options
+        if isinstance(options, OptimiseOptions) and options.transfers:
+            return self._by_size(options)
         if isinstance(options, OptimiseOptions):
             return self._optimise(options)
         self._sweep(options)
         return None
 
     def _optimise(self, options: OptimiseOptions) -> Result:
-        result = optimise(self._definition.topology, self._runner, options, reporter=self._reporter)
+        result = self._rounds(options)
         with publish(self._directory) as directory:
             write_result(directory, result, self._asked(), self._created())
+        return result
+
+    def _rounds(self, options: OptimiseOptions) -> Result:
+        """The result of the last round that has one, with all rounds; of the only one without a repetition.
+
+        The simulator has no time of day but the network's, which moves on by itself: there nothing waits.
+        """
+        if options.every_ns is None:
+            return optimise(self._definition.topology, self._runner, options, reporter=self._reporter)
+        waits = testbeds.only_stack(self._definition.testbed) is not None
+        found: Result | None = None
+        rounds: list[Round] = []
+        records: list[Record] = []
+        for number in range(options.rounds):
+            at_ns = number * options.every_ns
+            if number and waits:
+                self._wait(self._created() + timedelta(microseconds=at_ns / 1000))
+            topology = self._definition.topology.later(at_ns)
+            try:
+                new = optimise(topology, self._runner, options, reporter=self._reporter, round_=number)
+            except InputError:
+                raise
+            except MptuneError as error:
+                # What one bad hour gives is no reason to end a campaign of days.
+                rounds.append(Round(number=number, at_ns=at_ns, answered=None, failed=str(error)))
+                continue
+            told = () if found is None else changes(found.answered, new.answered)
+            rounds.append(Round(number=number, at_ns=at_ns, answered=new.answered, changes=told))
+            records += new.records
+            found = new
+        if found is None:
+            raise MptuneError(f"no round has an answer (the first: {rounds[0].failed})")
+        topology = self._definition.topology
+        return replace(found, topology=topology, rounds=tuple(rounds), records=tuple(records))
+
+    def _by_size(self, options: OptimiseOptions) -> SizesResult:
+        result = optimise_by_size(self._definition.topology, self._runner, options, reporter=self._reporter)
+        with publish(self._directory) as directory:
+            write_sizes(directory, result, self._asked(), self._created())
         return result
 
     def _sweep(self, options: SweepOptions) -> None:
@@ -133,7 +181,7 @@ class _Run:
             if round_ and options.every_ns is not None:
                 self._wait(self._created() + timedelta(microseconds=round_ * options.every_ns / 1000))
             planned = plan_trials(
-                self._definition.topology,
+                self._definition.topology.later(round_ * (options.every_ns or 0)),
                 options.configurations(sets),
                 purpose="sweep",
                 runs=options.runs,

@@ -5,12 +5,13 @@
 
 Each step has its own module; this one runs them in order. It prints nothing and writes no file: see
 `mptune.cli.optimise` and `mptune.campaign.documents`. `mptune.campaign.optimise_from` uses measurements made
-elsewhere instead of the first three steps.
+elsewhere instead of the first three steps, `mptune.campaign.by_size` asks for completion times instead.
 """
 
 import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -29,6 +30,7 @@ from mptune.campaign.candidates import (
     screened,
 )
 from mptune.campaign.papers import BUFFERS, CCS, PMS
+from mptune.campaign.rounds import Answered, Round
 from mptune.decision import Decision, DecisionOptions, decide, too_few_sizes
 from mptune.decision.confirmation import Confirmation, confirm, verdict
 from mptune.decision.robustness import (
@@ -47,10 +49,21 @@ from mptune.measuring.planning import Configuration, plan_trials
 from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
+from mptune.measuring.running import Advance
 from mptune.options import TOGGLE, Option, choice, count, share
 from mptune.options.path_managers import PathManagerOptions
+from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition
 from mptune.options.stacks import StackOptions
-from mptune.options.trials import USUAL_PMS, BufferMode, Buffers, Ccs, Duration, Pms, Runs
+from mptune.options.trials import (
+    USUAL_PMS,
+    BufferMode,
+    Buffers,
+    Ccs,
+    Duration,
+    InitialPaths,
+    Pms,
+    Transfers,
+)
 from mptune.response import Combination, Response
 from mptune.statistics import summarise
 from mptune.testbeds import FIXED, PLAIN_TCP, only_stack, stack_title
@@ -75,6 +88,16 @@ OTHER_NETWORKS = 8
 #: Where PCDC's sets come from.
 SETS = ("compete", "signs")
 
+#: Runs of each configuration, and of the answer beside the default: of a saturated sender, and of transfers,
+#: which are short, and whose 95th percentile depends on the longest of 20 runs or fewer.
+RUNS, TRANSFER_RUNS = (9, 9), (20, 40)
+
+#: Options that decide on throughput; without a meaning for completion times.
+_OF_THROUGHPUT = (
+    *("duration_ns", "sacrifice", "selection", "model", "on_grid", "resamples", "off_by", "extend"),
+    *("every_ns", "for_ns"),
+)
+
 #: Options of pcdc that follow from the impact factors.
 _MEASURED = ("active", "standby_order", "rtt_ns")
 
@@ -86,6 +109,10 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     ----------
     buffers : bytes, ascending.
     buffer_mode : as in `Trial`.
+    initial_paths : a factor like path managers; empty leaves it to the topology and the path manager.
+    transfers : bytes; empty asks for throughput, otherwise the answer is one configuration for each size.
+    runs, confirm_runs : None until `completed`; see `runs_each` and `fresh_runs`.
+    every_ns, for_ns : repeat everything at this interval for this long; both None runs it once.
     pm_options : of the path managers that are swept, apart from PCDC's sets, which are measured.
     impact : its `buffer_bytes` is the buffer of the withdrawal trials.
     """
@@ -94,7 +121,17 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     ccs: Ccs = CCS
     buffers: Buffers = BUFFERS
     buffer_mode: BufferMode = FIXED
-    runs: Runs = 9
+    initial_paths: InitialPaths = ()
+    transfers: Transfers = ()
+    runs: Annotated[
+        int | None,
+        Option(
+            count(1),
+            "Runs of each configuration, each with its own seed.",
+            key="trials.runs",
+            unset=f"{RUNS[0]}; {TRANSFER_RUNS[0]} with --transfer",
+        ),
+    ] = None
     duration_ns: Duration = 30_000_000_000
     stack: StackOptions = StackOptions()
     pm_options: PathManagerOptions = PathManagerOptions()
@@ -136,18 +173,26 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         ),
     ] = True
     confirm_runs: Annotated[
-        int,
+        int | None,
         Option(
             count(1),
             "Runs with new seeds to confirm the answer, and as many of the default.",
             key="decision.confirm_runs",
+            unset=f"{RUNS[1]}; {TRANSFER_RUNS[1]} with --transfer",
         ),
-    ] = 9
+    ] = None
+    every_ns: Every = None
+    for_ns: Lasting = None
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """The model needs enough buffer sizes; options are of path managers that are swept."""
-        if expected := too_few_sizes(self.model, len(self.buffers)):
+        if self.transfers:
+            for field in msgspec.structs.fields(type(self)):
+                if field.name in _OF_THROUGHPUT and getattr(self, field.name) != field.default:
+                    yield field.name, "expected only without sizes of transfers: it concerns throughput"
+        elif expected := too_few_sizes(self.model, len(self.buffers)):
             yield "buffers", expected
+        yield from wrong_repetition(self.every_ns, self.for_ns)
         for name, pm in self.pm_options.unused(self.pms):
             yield f"pm_options.{name}", f"expected only with the path manager {pm}"
         for name in _MEASURED:
@@ -157,7 +202,30 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     def completed(self) -> Self:
         """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""
         impact = withdrawals(self.impact, self.buffers, self.buffer_mode, self.seed)
-        return msgspec.structs.replace(self, impact=impact)
+        return msgspec.structs.replace(self, impact=impact, runs=self.runs_each, confirm_runs=self.fresh_runs)
+
+    @property
+    def rounds(self) -> int:
+        """How many times everything is measured and decided."""
+        return rounds_of(self.every_ns, self.for_ns)
+
+    @property
+    def swept_trials(self) -> int:
+        """Trials of a round's sweep, at least: other sets of subflows come on top."""
+        combinations = len(self.pms) * len(self.ccs) * max(1, len(self.initial_paths))
+        return self.runs_each * combinations * len(self.buffers)
+
+    @property
+    def runs_each(self) -> int:
+        """Runs of each configuration."""
+        usual, _ = TRANSFER_RUNS if self.transfers else RUNS
+        return usual if self.runs is None else self.runs
+
+    @property
+    def fresh_runs(self) -> int:
+        """Runs with new seeds."""
+        _, usual = TRANSFER_RUNS if self.transfers else RUNS
+        return usual if self.confirm_runs is None else self.confirm_runs
 
 
 def withdrawals(options: ImpactOptions, buffers: Sequence[int], mode: str, seed: int) -> ImpactOptions:
@@ -184,6 +252,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     traditional : formula -> bytes (`mptune.theory.traditional`); empty without a topology.
     warnings : sentences for the user.
     records : every trial, in the order of measurement.
+    rounds : of a campaign that is repeated over time, the last of them with this result; otherwise empty.
     """
 
     name: str
@@ -200,6 +269,21 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     confirmation: Confirmation | None = None
     traditional: dict[str, int] = {}
     records: tuple[Record, ...] = ()
+    rounds: tuple[Round, ...] = ()
+
+    @property
+    def answered(self) -> Answered:
+        """The answer, to be compared with that of another round."""
+        confirmation = self.confirmation
+        return Answered(
+            decision=self.decision,
+            optimum=self.optimum,
+            buffer_bytes=self.buffer_bytes,
+            subflows=self.subflows,
+            impacts=self.impacts,
+            confirmed=None if confirmation is None else confirmation.confirmed,
+            gain=None if confirmation is None else confirmation.gain,
+        )
 
     @property
     def optimum(self) -> Optimum:
@@ -233,8 +317,13 @@ def optimise(
     options: OptimiseOptions,
     *,
     reporter: Reporter | None = None,
+    round_: int = 0,
 ) -> Result:
     """Find the best configuration for a topology.
+
+    Parameters
+    ----------
+    round_ : of a campaign that is repeated over time, from 0; each has its own seeds.
 
     Raises
     ------
@@ -242,14 +331,14 @@ def optimise(
     MptuneError : too many trials failed for an answer.
     """
     options.check()
-    job = _Job(topology, runner, options, reporter or Reporter(quiet=True))
+    job = Job(topology, runner, options, reporter or Reporter(quiet=True), round_)
     impacts, impact_records = job.impacts()
     sets = {impact.cc: impact.sets for impact in impacts}
     screening, competing = job.screen(impacts, sets)
     swept, decision = job.decide(
         [*job.asked(), *competing], sets, {impact.cc for impact in impacts if impact.homogeneous}
     )
-    points = sweep_points(sweep_samples(swept, _optional(sets)))
+    points = sweep_points(sweep_samples(swept, optional_sets(sets)))
     contest = job.face_tcp(job.settle(decision, points, sets, screening), sets)
     decision = contest.decision
     confirmation = job.confirm(contest, sets)
@@ -268,10 +357,10 @@ def optimise(
         traditional=theory.traditional(topology),
         warnings=(
             *(text for impact in impacts for text in impact.warnings),
-            *_failures(swept, "sweep"),
+            *failures(swept, "sweep"),
             *decision.response.warnings,
             *contest.sentences,
-            *_failures(confirmation.records, "confirmation"),
+            *failures(confirmation.records, "confirmation"),
             *verdict(decision, points, confirmation),
         ),
         records=(*impact_records, *screening, *swept, *contest.records, *confirmation.records),
@@ -300,57 +389,90 @@ class _Contest(NamedTuple):
     opponent: Combination | None = None
 
 
-class _Job(NamedTuple):
-    """The steps that measure or decide, with their common parameters."""
+class Job(NamedTuple):
+    """The steps that measure or decide, with their common parameters.
+
+    Attributes
+    ----------
+    round_ : of a campaign that is repeated over time.
+    transfer_bytes : size of the transfers; None is a saturated sender.
+    """
 
     topology: Topology
     runner: TrialRunner
     options: OptimiseOptions
     reporter: Reporter
+    round_: int = 0
+    transfer_bytes: int | None = None
+
+    def of_size(self, transfer_bytes: int) -> "Job":
+        """The same job for transfers of one size."""
+        return self._replace(transfer_bytes=transfer_bytes)
+
+    def phase(self, name: str) -> AbstractContextManager[Advance | None]:
+        """The progress of a phase, with the round where there are several."""
+        prefix = f"round {self.round_ + 1}, " if self.options.every_ns else ""
+        return self.reporter.phase(f"{prefix}{name}")
 
     def impacts(self) -> tuple[list[Impact], list[Record]]:
         """Impact factors of every congestion control, if PCDC needs them."""
         if "pcdc" not in self.options.pms:
             return [], []
-        with self.reporter.phase("impact factors") as progress:
+        with self.phase("impact factors") as progress:
             return measure_impact(
                 self.topology,
                 self.runner,
                 self.options.ccs,
                 self.options.impact,
                 stack=self.options.stack.chosen(),
+                round_=self.round_,
                 progress=progress,
             )
 
+    @property
+    def initial_paths(self) -> tuple[str, ...]:
+        """Every initial path; an empty one leaves it to the topology and the path manager."""
+        return self.options.initial_paths or ("",)
+
     def asked(self) -> list[Combination]:
-        """Every path manager with every congestion control."""
-        return list(itertools.starmap(Combination, itertools.product(self.options.pms, self.options.ccs)))
+        """Every path manager with every congestion control and initial path."""
+        options = self.options
+        return [
+            Combination(pm, cc, (), path)
+            for pm, cc, path in itertools.product(options.pms, options.ccs, self.initial_paths)
+        ]
+
+    def competing(self, impacts: Sequence[Impact]) -> list[Combination]:
+        """Other sets of subflows for PCDC that might be better, from every initial path."""
+        if self.options.sets != "compete":
+            return []
+        return [
+            Combination("pcdc", impact.cc, one.optional, path)
+            for impact in impacts
+            for one in candidates(impact, self.topology)
+            if one.optional != impact.sets.optional and len(one.optional) < len(self.topology.paths)
+            for path in self.initial_paths
+        ]
 
     def screen(
         self, impacts: Sequence[Impact], sets: Mapping[str, SubflowSets]
     ) -> tuple[list[Record], list[Combination]]:
         """Other sets of subflows for PCDC that are worth a sweep, and the trials that say so."""
-        options = self.options
-        competing = [
-            Combination("pcdc", impact.cc, one.optional)
-            for impact in impacts
-            for one in candidates(impact, self.topology)
-            if one.optional != impact.sets.optional and len(one.optional) < len(self.topology.paths)
-        ]
-        if options.sets != "compete" or not competing:
+        options, competing = self.options, self.competing(impacts)
+        if not competing:
             return [], []
         asked = self.asked()
-        records = self._measure(
+        records = self.measure(
             [
                 self.configuration(one, size, sets)
                 for one in (*asked, *competing)
                 for size in screen_buffers(options.buffers)
             ],
             "screen",
-            min(options.runs, SCREEN_RUNS),
+            min(options.runs_each, SCREEN_RUNS),
             "screening",
         )
-        found = [(combination_of(one, _optional(sets)), one) for one in records]
+        found = [(combination_of(one, optional_sets(sets)), one) for one in records]
         return records, screened(found, options.sacrifice, asked)
 
     def decide(
@@ -360,7 +482,7 @@ class _Job(NamedTuple):
         homogeneous: Collection[str],
     ) -> tuple[list[Record], Decision]:
         """Sweep and decide; while the optimum is at an end of the buffers, go beyond it; then between."""
-        options, optional = self.options, _optional(sets)
+        options, optional = self.options, optional_sets(sets)
         refines = options.extend and not options.on_grid
         swept = self._sweep(combinations, options.buffers, sets, "sweep")
 
@@ -391,10 +513,10 @@ class _Job(NamedTuple):
         name: str,
     ) -> list[Record]:
         """Trials of every combination with every buffer."""
-        return self._measure(
+        return self.measure(
             [self.configuration(one, size, sets) for one in combinations for size in buffers],
             "sweep",
-            self.options.runs,
+            self.options.runs_each,
             name,
         )
 
@@ -420,9 +542,9 @@ class _Job(NamedTuple):
         self, decision: Decision, sets: Mapping[str, SubflowSets], screening: Sequence[Record]
     ) -> _Contest:
         """Fresh trials of the favourite and of what might be better with the same buffer."""
-        options, favourite, optional = self.options, decision.optimum.combination, _optional(sets)
+        options, favourite, optional = self.options, decision.optimum.combination, optional_sets(sets)
         size = whole_buffer(decision.optimum.buffer_mib)
-        default = Combination(DEFAULT_PM, DEFAULT_CC)
+        default = Combination(DEFAULT_PM, DEFAULT_CC, (), favourite.initial_path)
         ones = rivals(decision, self.topology, options.pms, default, optional)
         screened = [(combination_of(one, optional), one) for one in screening]
         ones += again(screened, ones, size, self.topology, optional)
@@ -445,12 +567,12 @@ class _Job(NamedTuple):
         """Throughputs in the network as stated and in others, with the same seeds for all; and the trials."""
         options = self.options
         configurations = [self.configuration(one, size, sets) for one in ones]
-        records = self._measure(configurations, "shortlist", options.confirm_runs, "shortlist")
+        records = self.measure(configurations, "shortlist", options.fresh_runs, "shortlist")
         stated = _by_combination(ones, records)
         others: dict[Combination, list[float]] = {one: [] for one in ones}
         for number in range(0 if only_stack(self.runner.testbed.name) else OTHER_NETWORKS):
             other = perturbed(self.topology, options.off_by, number)
-            more = self._measure(configurations, "shortlist", 1, f"network {number + 1} off by", other)
+            more = self.measure(configurations, "shortlist", 1, f"network {number + 1} off by", other)
             records += more
             for one, values in _by_combination(ones, more).items():
                 others[one] += values
@@ -496,7 +618,12 @@ class _Job(NamedTuple):
     def configuration(self, one: Combination, size: int, sets: Mapping[str, SubflowSets]) -> Configuration:
         """A configuration of the stack that was asked for; a chosen set of subflows is PCDC's."""
         options, told = self.options, self.options.pm_options.of(one.pm)
-        common: dict[str, Any] = {"stack": options.stack.chosen(), "buffer_mode": options.buffer_mode}
+        common: dict[str, Any] = {
+            "stack": options.stack.chosen(),
+            "buffer_mode": options.buffer_mode,
+            "initial_path": one.initial_path or None,
+            "transfer_bytes": self.transfer_bytes,
+        }
         if one.is_tcp:
             (path,) = one.subflows
             stack = options.stack.chosen(protocol=one.pm)
@@ -507,9 +634,11 @@ class _Job(NamedTuple):
         order = [*(sets[one.cc].optional if one.cc in sets else ()), *(p.label for p in self.topology.paths)]
         standby = tuple(label for label in dict.fromkeys(order) if label not in one.subflows)
         pm_options = {**told, "active": one.subflows, **({"standby_order": standby} if standby else {})}
+        if one.cc in sets and self.transfer_bytes is not None:
+            pm_options |= {"rtt_ns": sets[one.cc].rtt_ns}
         return configuration(one.pm, one.cc, size, {}, pm_options=pm_options, **common)
 
-    def _measure(
+    def measure(
         self,
         configurations: Sequence[Configuration],
         purpose: str,
@@ -518,6 +647,7 @@ class _Job(NamedTuple):
         topology: Topology | None = None,
         duration_ns: int | None = None,
     ) -> list[Record]:
+        """Trials of every configuration, configuration by configuration, run by run."""
         planned = plan_trials(
             topology or self.topology,
             configurations,
@@ -525,8 +655,9 @@ class _Job(NamedTuple):
             runs=runs,
             duration_ns=duration_ns or self.options.duration_ns,
             base_seed=self.options.seed,
+            round_=self.round_,
         )
-        with self.reporter.phase(name) as progress:
+        with self.phase(name) as progress:
             return self.runner.measure(planned, progress=progress)
 
     def confirm(self, contest: _Contest, sets: Mapping[str, SubflowSets]) -> Confirmation:
@@ -534,21 +665,22 @@ class _Job(NamedTuple):
         options, optimum, other = self.options, contest.decision.optimum, contest.opponent
         size = whole_buffer(optimum.buffer_mib)
         default = Combination(DEFAULT_PM, DEFAULT_CC)
-        with self.reporter.phase("confirmation") as progress:
+        with self.phase("confirmation") as progress:
             return confirm(
                 self.topology,
                 self.runner,
                 self.configuration(optimum.combination, size, sets),
                 self.configuration(default, options.buffers[-1], sets),
                 other=None if other is None else self.configuration(other, size, sets),
-                runs=options.confirm_runs,
+                runs=options.fresh_runs,
                 duration_ns=options.duration_ns,
                 base_seed=options.seed,
+                round_=self.round_,
                 progress=progress,
             )
 
 
-def _optional(sets: Mapping[str, SubflowSets]) -> dict[str, tuple[str, ...]]:
+def optional_sets(sets: Mapping[str, SubflowSets]) -> dict[str, tuple[str, ...]]:
     """The set that PCDC has of itself, by congestion control."""
     return {cc: one.optional for cc, one in sets.items()}
 
@@ -628,7 +760,7 @@ def whole_buffer(mib: float) -> int:
     return BUFFER_STEP * math.ceil(mib * MIB / BUFFER_STEP - 1e-6)
 
 
-def _failures(records: Sequence[Record], name: str) -> list[str]:
+def failures(records: Sequence[Record], name: str) -> list[str]:
     """A sentence about failed trials, which are left out."""
     failed = [one for one in records if one.failed is not None]
     if not failed:

@@ -83,7 +83,7 @@ def _check_combinations(samples: Sequence[Sample], path: str, needed: int) -> No
     sizes: dict[Combination, set[float]] = {}
     for sample in samples:
         sizes.setdefault(sample.combination, set()).add(sample.buffer_mib)
-    for (pm, cc, _), found in sizes.items():
+    for (pm, cc, *_), found in sizes.items():
         if len(found) < needed:
             raise InputError(
                 path, f"{pm}, {cc}", f"expected at least {needed} buffer sizes, found {len(found)}"

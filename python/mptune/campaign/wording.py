@@ -6,12 +6,16 @@ It formats and computes nothing.
 from collections.abc import Sequence
 
 from mptune._text import digits, plain_tcp
+from mptune.campaign.by_size import SizeAnswer, SizesResult, Times
 from mptune.campaign.optimise import Result
+from mptune.campaign.rounds import Round
 from mptune.decision.confirmation import Confirmation
 from mptune.decision.uncertainty import Uncertainty
 from mptune.statistics import Summary
 from mptune.testbeds import PLAIN_TCP
-from mptune.units import MIB
+from mptune.units import MIB, format_size
+
+_HOUR_NS = 3600 * 10**9
 
 #: Combinations named in the sentence about who wins.
 _NAMED = 4
@@ -25,7 +29,48 @@ def answer(result: Result) -> list[str]:
         _expectation(result),
         *filter(None, comparisons),
         *_sureness(result.decision.uncertainty),
+        *_over_time(result.rounds),
     ]
+
+
+def sizes_answer(result: SizesResult) -> list[str]:
+    """For each size what to set, and what to expect beside the default."""
+    return [text for one in result.answers for text in (_size_sentence(result, one), _size_evidence(one))]
+
+
+def _size_sentence(result: SizesResult, one: SizeAnswer) -> str:
+    """What to set for one size."""
+    chosen = one.chosen
+    return instruction(
+        f"{result.name}, transfers of {format_size(one.transfer_bytes)}",
+        chosen.combination.pm,
+        chosen.combination.cc,
+        chosen.buffer_bytes,
+        one.subflows,
+        one.recommended.standby_order,
+        stack=result.stack,
+        mode=result.buffer_mode,
+        initial_path=chosen.combination.initial_path,
+    )
+
+
+def _size_evidence(one: SizeAnswer) -> str:
+    """Completion times from new seeds, beside the default's, and the gain."""
+    default, gain, baseline = one.default, one.gain, one.baseline.summary
+    plain = f"{default.pm}, {default.cc} and {default.buffer_bytes / MIB:g} MiB"
+    told = f"Expect {_took(one.confirmed)}; {plain}: {_took(one.baseline)}."
+    if gain is None or baseline is None:
+        return told
+    share = f", {100 * gain.mean / baseline.mean:+.1f} %" if baseline.mean else ""
+    return f"{told} Time saved: {digits(gain.mean, 3, '+')} s{interval(gain, 3, '+')}{share}."
+
+
+def _took(times: Times) -> str:
+    """Completion times as a phrase."""
+    if times.summary is None or times.percentile is None:
+        return "no fresh run completed"
+    mean = f"{digits(times.summary.mean)} s{interval(times.summary)}"
+    return f"{mean}, 95th percentile {digits(times.percentile)} s, {times.summary.n} new runs"
 
 
 def ends(low: float, high: float, count: int = 4, sign: str = "") -> str:
@@ -43,6 +88,7 @@ def instruction(
     *,
     stack: str = "",
     mode: str = "",
+    initial_path: str = "",
 ) -> str:
     """What to set, as a sentence.
 
@@ -55,16 +101,18 @@ def instruction(
     standby : the silent ones, in the order in which they take over.
     stack : whose MPTCP it is for; empty if it is unknown.
     mode : of the buffer; empty if it is unknown.
+    initial_path : where the connection begins; empty if that was not chosen.
     """
     silent = f" (standby: {', '.join(standby)})" if standby else ""
     send = f", send on {', '.join(subflows)}{silent}," if subflows else ""
     whose = f", {'measured against' if pm == PLAIN_TCP else 'for'} {stack}" if stack else ""
+    begin = f", begin on {initial_path}{'' if send else ','}" if initial_path else ""
     buffer = f"the buffer to {size / MIB:.2f} MiB ({size // 1024} KiB)"
     if mode == "auto":
         buffer = f"the limits of tcp_rmem and tcp_wmem to {size / MIB:.2f} MiB ({size} bytes)"
     if pm == PLAIN_TCP:
         return f"{name}{whose}: use {plain_tcp(*subflows)} with {cc}, no MPTCP, and set {buffer}."
-    return f"{name}{whose}: use path manager {pm} with {cc}{send} and set {buffer}."
+    return f"{name}{whose}: use path manager {pm} with {cc}{begin}{send} and set {buffer}."
 
 
 def _sentence(result: Result) -> str:
@@ -80,6 +128,7 @@ def _sentence(result: Result) -> str:
         standby,
         stack=result.stack,
         mode=result.buffer_mode,
+        initial_path=optimum.initial_path,
     )
 
 
@@ -150,6 +199,22 @@ def _sureness(uncertainty: Uncertainty | None) -> list[str]:
         f"{ends(*uncertainty.obs_mib, 3)} MiB, throughput {ends(*uncertainty.otp_mbps)} Mbit/s.",
         f"Chosen in the resamples: {', '.join(wins[:_NAMED])}{more}.",
     ]
+
+
+def hours(time_ns: int) -> str:
+    """A time of campaigns that take days."""
+    return f"{time_ns / _HOUR_NS:.4g} h"
+
+
+def _over_time(rounds: Sequence[Round]) -> list[str]:
+    """Which round the answer is of, and in which it changed; nothing for a single round."""
+    answered = [one for one in rounds if one.answered is not None]
+    if not answered:
+        return []
+    changed = [f"{one.number + 1} (after {hours(one.at_ns)})" for one in answered if one.changes]
+    told = f"It changed in round {', '.join(changed)}." if changed else "It never changed."
+    last = answered[-1]
+    return [f"This is the answer of round {last.number + 1}, {hours(last.at_ns)} after the first. {told}"]
 
 
 def interval(summary: Summary, count: int = 4, sign: str = "") -> str:

@@ -62,7 +62,7 @@ class Case(NamedTuple):
     subflows: Mapping[str, Subflow]
 
 
-def _sizes(subflows: Sequence[Subflow]) -> dict[str, int]:
+def sizes(subflows: Sequence[Subflow]) -> dict[str, int]:
     """Bytes by each formula."""
     from mptune import theory
 
@@ -73,23 +73,23 @@ def _sizes(subflows: Sequence[Subflow]) -> dict[str, int]:
 def document(case: Case, connections: int, recommendation: Recommendation | None) -> dict[str, Any]:
     """`--json`: rates in bit/s, times in ms, sizes in bytes per connection and direction."""
     subflows = list(case.subflows.values())
-    sizes = _sizes(subflows)
+    found = sizes(subflows)
     return {
         "name": case.name,
         "rtt": case.rtt,
         "paths": [
-            {"path": label, **_inputs([one]), "bytes": _sizes([one])} for label, one in case.subflows.items()
+            {"path": label, **_inputs([one]), "bytes": sizes([one])} for label, one in case.subflows.items()
         ],
-        "mptcp": {**_inputs(subflows), "bytes": sizes},
+        "mptcp": {**_inputs(subflows), "bytes": found},
         "connections": connections,
-        "memory_bytes": {key: connections * size for key, size in sizes.items()},
-        "memory_linux_bytes": {key: _LINUX_FACTOR * connections * size for key, size in sizes.items()},
+        "memory_bytes": {key: connections * size for key, size in found.items()},
+        "memory_linux_bytes": {key: _LINUX_FACTOR * connections * size for key, size in found.items()},
         "warnings": _warnings(case, recommendation),
         "recommendation": None
         if recommendation is None
         else {
             **msgspec.to_builtins(recommendation),
-            "share_of": {key: recommendation.obs_bytes / size for key, size in sizes.items()},
+            "share_of": {key: recommendation.obs_bytes / size for key, size in found.items()},
             "memory_bytes": connections * recommendation.obs_bytes,
             "memory_linux_bytes": _LINUX_FACTOR * connections * recommendation.obs_bytes,
         },
@@ -129,7 +129,7 @@ def show(out: Console, case: Case, connections: int, recommendation: Recommendat
     paths = table("path", "| rate", "| RTT", "| RTO", *(f"| Eq. {i}" for i in range(1, len(_COVERED) + 1)))
     for label, one in case.subflows.items():
         paths.add_row(
-            label, *_described([one]), *(f"{_text(size / _KIB)} KiB" for size in _sizes([one]).values())
+            label, *_described([one]), *(f"{_text(size / _KIB)} KiB" for size in sizes([one]).values())
         )
     out.print(paths)
     subflows = list(case.subflows.values())
@@ -140,7 +140,7 @@ def show(out: Console, case: Case, connections: int, recommendation: Recommendat
         markup=False,
     )
     shown = table("buffer", "| KiB", "| MiB", "| bytes", *_memory_columns(connections, recommendation))
-    rows = dict(zip(_COVERED.values(), _sizes(subflows).values(), strict=True))
+    rows = dict(zip(_COVERED.values(), sizes(subflows).values(), strict=True))
     if recommendation is not None:
         rows["recommended"] = recommendation.obs_bytes
     for text, size in rows.items():

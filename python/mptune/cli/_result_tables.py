@@ -11,6 +11,7 @@ from rich.console import Console
 from mptune._text import digits
 from mptune.campaign import wording
 from mptune.campaign.optimise import Result
+from mptune.campaign.rounds import Round
 from mptune.cli import _decision_tables
 from mptune.cli._tables import section, table
 from mptune.decision.confirmation import Confirmation
@@ -28,6 +29,8 @@ def show(out: Console, result: Result, directory: Path) -> None:
     out.print(first, style="bold", markup=False)
     for sentence in more:
         out.print(sentence, markup=False)
+    if result.rounds:
+        _rounds(out, result.rounds)
     if result.confirmation is not None:
         _confirmation(out, result.confirmation)
     if result.finalists:
@@ -35,13 +38,19 @@ def show(out: Console, result: Result, directory: Path) -> None:
     if result.traditional:
         _traditional(out, result)
     if result.impacts:
-        _impacts(out, result.impacts)
+        impact_factors(out, result.impacts)
     _decision_tables.show(out, result.decision)
-    if result.warnings:
+    where_it_is(out, result.warnings, directory, "Observations and result" if result.records else "Result")
+
+
+def where_it_is(
+    out: Console, warnings: Sequence[str], directory: Path, held: str = "Observations and result"
+) -> None:
+    """Print what to take into account, and where the files are; `held` says what they are."""
+    if warnings:
         out.print("\nTake into account", style="bold")
-        for warning in result.warnings:
+        for warning in warnings:
             out.print(f"! {warning}", markup=False)
-    held = "Observations and result" if result.records else "Result"
     out.print(f"\n{held}: {directory}", markup=False)
     out.print(f"Report: {directory / PAGE}", markup=False)
 
@@ -71,6 +80,29 @@ def _measured(confirmation: Confirmation) -> Iterator[tuple[str, Configuration, 
         yield "best MPTCP", against.mptcp, against.with_mptcp
     elif against is not None:
         yield "best TCP", against.tcp, against.with_tcp
+
+
+def _rounds(out: Console, rounds: Sequence[Round]) -> None:
+    """The answer of each round, and below it what changed and why; the answer above is that of the last."""
+    shown = table("| round", "| after", "path manager", "CC", "| buffer (MiB)", "| mean (Mbit/s)", "subflows")
+    for one in rounds:
+        when = str(one.number + 1), wording.hours(one.at_ns)
+        found = one.answered
+        if found is None:
+            shown.add_row(*when, "-", "-", "-", "-", one.failed)
+            continue
+        shown.add_row(
+            *when,
+            found.optimum.pm,
+            found.optimum.cc,
+            f"{found.buffer_bytes / MIB:.2f}",
+            "-" if found.confirmed is None else digits(found.confirmed.mean),
+            ", ".join(found.subflows),
+        )
+    section(out, "Rounds", shown)
+    for one in rounds:
+        if one.changes:
+            out.print(f"Round {one.number + 1}: {' '.join(one.changes)}", markup=False)
 
 
 def _finalists(out: Console, finalists: Sequence[Finalist]) -> None:
@@ -108,7 +140,7 @@ def _traditional(out: Console, result: Result) -> None:
     section(out, "Theory", shown)
 
 
-def _impacts(out: Console, impacts: Sequence[Impact]) -> None:
+def impact_factors(out: Console, impacts: Sequence[Impact]) -> None:
     """Mean impact factors; a star marks the optional set."""
     shown = table("path", *(f"| {impact.cc}" for impact in impacts))
     for index, first in enumerate(impacts[0].paths):

@@ -1,7 +1,7 @@
 """`mptune buffers`: the traditional buffer sizes per path and for MPTCP, beside a recommendation.
 
-This file turns options into paths and a run directory into a recommendation; `_buffer_tables` shows them. It
-measures nothing.
+This file turns options into paths, a run directory into a recommendation, and a measurement into practical
+sizes; `_buffer_tables` and `_practical_tables` show them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,18 @@ import msgspec
 import typer
 
 from mptune import units
+from mptune.campaign.practical import PracticalOptions
 from mptune.cli._buffer_tables import Case, Recommendation, document, show
-from mptune.cli._common import JsonOption, add, console, emit_json
+from mptune.cli._common import JsonOption, QuietOption, add, console, emit_json, load_topology
+from mptune.cli._practical_tables import practical_document, show_practical
 from mptune.errors import InputError
-from mptune.options import Option, choice, count, time
+from mptune.options import Given, Option, Options, choice, count, time
+from mptune.options.trials import MeasuringOptions, check_labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mptune.campaign.practical import Measured
     from mptune.topology import Path as NetworkPath
 
 #: RTT statistics of a topology: key -> description.
@@ -41,6 +45,8 @@ def register(app: typer.Typer) -> None:
         "mptune buffers UNIS-HiN",
         "mptune buffers UNIS-HiN --rtt loaded --rto 2s --connections 1000",
         "mptune buffers UNIS-HiN --run runs/demo --json               # beside a measured recommendation",
+        "mptune buffers UDE-HU.buffersizes --measure                  # what is enough, by initial path",
+        "mptune buffers KU-HiG.buffersizes --measure --initial-path K-P --runs 20 --duration 60s",
     )
 
 
@@ -75,6 +81,14 @@ def buffers(
     connections: Annotated[
         int, Option(count(1), "Also show the memory for this many connections.", flag="--connections")
     ] = 1,
+    measure: Annotated[
+        bool,
+        typer.Option("--measure", help="Measure what is enough, by initial path, and the paths themselves."),
+    ] = False,
+    *,
+    options: Given[PracticalOptions],
+    measuring: Given[MeasuringOptions],
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the theoretical buffer sizes of each path and of MPTCP over all of them.
@@ -84,16 +98,45 @@ def buffers(
     the sum of the rates and the largest RTT and RTO count. As in the papers, a link that several paths share
     is counted once for each. Sizes are for one direction: the sender's send buffer, the receiver's receive
     buffer.
+
+    With --measure, fullmesh with cubic is measured from every initial path over --buffers: what is enough is
+    the smallest of them with 95 % of the largest throughput. Every path is also measured alone, and the
+    formulas are applied to those throughputs and RTTs, as in the buffer-size study.
     """
-    case = _case(topology, path or [], rtt, rto)
+    if not measure and (flags := [*options.beyond(Options), *measuring.beyond(Options)]):
+        raise InputError(flags[0], "", "expected only with --measure")
+    if measure and topology is None:
+        raise InputError("--measure", "", "expected only with a TOPOLOGY")
+    where = measuring.build()
+    case = _case(topology, path or [], rtt, rto, reverse=where.reverse)
     recommendation = None if run is None else _recommendation(run)
+    measured = None if topology is None or not measure else _measured(topology, options.build(), where, quiet)
     if as_json:
-        emit_json(document(case, connections, recommendation))
-    else:
-        show(console(), case, connections, recommendation)
+        found = {} if measured is None else practical_document(measured, rto)
+        emit_json({**document(case, connections, recommendation), **found})
+        return
+    show(console(), case, connections, recommendation)
+    if measured is not None:
+        show_practical(console(), measured, list(case.subflows.values()), rto)
 
 
-def _case(topology: str | None, paths: Sequence[str], rtt: str | None, rto_ns: int) -> Case:
+def _measured(topology: str, options: PracticalOptions, where: MeasuringOptions, quiet: bool) -> Measured:
+    """What was measured of a topology."""
+    from mptune import testbeds
+    from mptune.campaign.practical import measure_practical
+    from mptune.measuring.progress import Reporter
+    from mptune.measuring.runner import TrialRunner
+
+    loaded = load_topology(topology, reverse=where.reverse)
+    check_labels(options, loaded)
+    options.stack.check_on(where.testbed)
+    runner = TrialRunner(testbeds.create(where.testbed), where.jobs)
+    return measure_practical(loaded, runner, options, reporter=Reporter(quiet=quiet))
+
+
+def _case(
+    topology: str | None, paths: Sequence[str], rtt: str | None, rto_ns: int, *, reverse: bool = False
+) -> Case:
     """Paths of a topology or of the command line.
 
     Raises
@@ -108,10 +151,9 @@ def _case(topology: str | None, paths: Sequence[str], rtt: str | None, rto_ns: i
             raise InputError("--rtt", "", "expected only with a TOPOLOGY: each --path has its own RTT")
         return _given(paths, rto_ns)
     from mptune.theory import Subflow
-    from mptune.topology import load
 
     statistic = rtt or "base"
-    loaded = load(topology)
+    loaded = load_topology(topology, reverse=reverse)
     subflows = {
         one.label: Subflow(rate_bps=one.rate_bps, rtt_ns=_rtt_ns(one, statistic), rto_ns=rto_ns)
         for one in loaded.paths

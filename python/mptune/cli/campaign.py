@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from mptune.campaign.definition import Every, Lasting
+from mptune.cli import _answers
 from mptune.cli._common import ForceOption, JsonOption, OutOption, QuietOption, add, console, emit_json
 from mptune.errors import InputError
 from mptune.options import Option, choice
+from mptune.options.repetition import Every, Lasting
 from mptune.options.trials import Jobs
 from mptune.store.export import FORMATS
-
-if TYPE_CHECKING:
-    from mptune.campaign.optimise import Result
 
 DirectoryArgument = Annotated[str, typer.Argument(metavar="DIR", help="A run directory.")]
 
@@ -29,7 +27,7 @@ def register(app: typer.Typer) -> None:
         (
             run,
             "mptune campaign run campaign.toml                      # into runs/<name>-<time>",
-            "mptune campaign run campaign.toml --every 1h --for 3d  # a sweep, again each hour",
+            "mptune campaign run campaign.toml --every 1h --for 3d  # everything again each hour",
         ),
         (resume, "mptune campaign resume runs/UNIS-HiN-20240517-123000"),
         (status, "mptune campaign status runs/mine", "mptune campaign status runs/mine --json"),
@@ -61,7 +59,7 @@ def run(
 
     import msgspec
 
-    from mptune.campaign.definition import SweepOptions, read_definition
+    from mptune.campaign.definition import read_definition
     from mptune.campaign.execution import start
     from mptune.cli._run_directory import keeping
     from mptune.measuring.progress import Reporter
@@ -72,8 +70,6 @@ def run(
         if every is None or lasting is None:
             missing, given = ("--every", "--for") if every is None else ("--for", "--every")
             raise InputError(missing, "", f"expected together with {given}")
-        if not isinstance(definition.options, SweepOptions):
-            raise InputError("--every", "", 'expected only for a campaign of kind = "sweep"')
         options = msgspec.structs.replace(definition.options, every_ns=every, for_ns=lasting)
         options.check()
         definition = msgspec.structs.replace(definition, options=options)
@@ -81,7 +77,7 @@ def run(
     directory = default_directory(definition.name, now) if out is None else Path(out)
     with keeping(directory):
         result = start(definition, directory, force=force, workers=jobs, reporter=Reporter(quiet=quiet))
-    _show(result, directory, as_json)
+    _answers.show(result, directory, as_json)
 
 
 def resume(
@@ -97,7 +93,7 @@ def resume(
 
     with keeping(Path(directory)):
         result = go_on(Path(directory), workers=jobs, reporter=Reporter(quiet=quiet))
-    _show(result, Path(directory), as_json)
+    _answers.show(result, Path(directory), as_json)
 
 
 def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
@@ -175,19 +171,3 @@ def merge(
     else:
         for one, number in added.items():
             console().print(f"{number} trials added from {one}", markup=False)
-
-
-def _show(result: Result | None, directory: Path, as_json: bool) -> None:
-    """The answer of the main job, or where the observations of a sweep are."""
-    from mptune.campaign.documents import result_document
-    from mptune.cli import _result_tables
-    from mptune.report.files import PAGE
-
-    if as_json:
-        document = {} if result is None else result_document(result)
-        emit_json({**document, "directory": str(directory), "report": str(directory / PAGE)})
-    elif result is None:
-        console().print(f"All trials are done. Observations: {directory}", markup=False)
-        console().print(f"Report: {directory / PAGE}", markup=False)
-    else:
-        _result_tables.show(console(), result, directory)

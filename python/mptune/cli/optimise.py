@@ -18,8 +18,6 @@ from mptune.cli._common import (
     OutOption,
     QuietOption,
     add,
-    console,
-    emit_json,
     load_topology,
 )
 from mptune.cli._measurement_file import BufferUnitOption, ColumnOption, ThroughputUnitOption, reading
@@ -29,6 +27,7 @@ from mptune.options import Given, Options, distinct
 from mptune.options.trials import MeasuringOptions
 
 if TYPE_CHECKING:
+    from mptune.campaign.by_size import SizesResult
     from mptune.measurements import Measurements, ReadOptions
     from mptune.measuring.progress import Reporter
     from mptune.topology import Topology
@@ -44,6 +43,9 @@ def register(app: typer.Typer) -> None:
         "mptune optimise my-sites.toml --cc cubic,olia --sacrifice 2% --out runs/mine",
         "mptune optimise my-sites.toml --no-tcp                            # MPTCP, even if TCP is faster",
         "mptune optimise SRL-HU --model quadratic                          # the paper's model",
+        "mptune optimise UiB-UNIS --transfer 64KiB,512KiB,4MiB             # completion times, by size",
+        "mptune optimise KU-HiG.buffersizes --initial-path K-U,K-P         # where to begin, too",
+        "mptune optimise CLOUD-HOME.day --every 2h --for 24h               # again every two hours",
         "mptune optimise --from data.csv --sacrifice 10%                   # measured elsewhere",
         "mptune optimise UiT-HAW --selection literal --json --quiet",
     )
@@ -78,13 +80,14 @@ def optimise(
     run directory. mptune campaign resume continues an interrupted run; mptune report writes every figure as
     a file.
 
+    With --transfer the answer is for transfers of these sizes instead: for each size the configuration with
+    the smallest completion time, and the smallest buffer that is not slower.
+
     With --from the measurements come from a CSV file (columns and units as for mptune fit), and nothing is
     measured: no impact factors, no confirmation. A topology adds the traditional buffers.
     """
-    from mptune.campaign.documents import result_document
-    from mptune.cli import _result_tables
+    from mptune.cli import _answers
     from mptune.measuring.progress import Reporter
-    from mptune.report.files import PAGE
     from mptune.store.directory import default_directory
 
     given = measuring.build()
@@ -92,6 +95,7 @@ def optimise(
     name = Path(data or "").stem if loaded is None else loaded.name
     directory = Path(out) if out is not None else default_directory(name, datetime.now().astimezone())
     reporter = Reporter(quiet=quiet)
+    result: Result | SizesResult
     if data is not None:
         _refuse([*options.beyond(_Reading), *measuring.beyond(Options)], "with")
         columns = partial(reading, throughput_unit, buffer_unit, column, None)
@@ -109,10 +113,7 @@ def optimise(
             name=loaded.name, topology=loaded, testbed=given.testbed, options=options.build()
         )
         result = _measure(definition, directory, given.jobs, reporter, force=force)
-    if as_json:
-        emit_json({**result_document(result), "directory": str(directory), "report": str(directory / PAGE)})
-    else:
-        _result_tables.show(console(), result, directory)
+    _answers.show(result, directory, as_json)
 
 
 class _Reading(DecisionOptions, frozen=True, kw_only=True):
@@ -130,7 +131,7 @@ def _refuse(flags: Sequence[str], how: str) -> None:
 
 def _measure(
     definition: Definition, directory: Path, jobs: int | None, reporter: Reporter, *, force: bool
-) -> Result:
+) -> Result | SizesResult:
     """The main job as a campaign."""
     from mptune.campaign.execution import start
     from mptune.cli._run_directory import keeping

@@ -74,6 +74,7 @@ def confirm(
     runs: int,
     duration_ns: int,
     base_seed: int,
+    round_: int = 0,
     progress: Advance | None = None,
 ) -> Confirmation:
     """Measure the configurations with seeds that nothing else uses; errors as `run_trials`.
@@ -89,6 +90,7 @@ def confirm(
         runs=runs,
         duration_ns=duration_ns,
         base_seed=base_seed,
+        round_=round_,
     )
     records = runner.measure(planned, progress=progress)
     ours, theirs, others = records[:runs], records[runs : 2 * runs], records[2 * runs :]

@@ -26,7 +26,7 @@ BUFFER_TIE_MIB = 0.005
 THROUGHPUT_TIE = 0.005
 
 #: The path manager that yields to any other one when all else is equal: it is the more complicated.
-_LAST_CHOICE = "pcdc"
+LAST_CHOICE = "pcdc"
 
 
 class Optimum(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class Optimum(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    subflows : as in `Combination`.
+    subflows, initial_path : as in `Combination`.
     buffer_mib : OBS, MiB.
     throughput_mbps : OTP, the model's throughput at OBS, Mbit/s.
     """
@@ -42,13 +42,14 @@ class Optimum(msgspec.Struct, frozen=True, kw_only=True):
     pm: str
     cc: str
     subflows: tuple[str, ...] = ()
+    initial_path: str = ""
     buffer_mib: float
     throughput_mbps: float
 
     @property
     def combination(self) -> Combination:
-        """Path manager, congestion control, and subflows if they were chosen."""
-        return Combination(self.pm, self.cc, self.subflows)
+        """Path manager, congestion control, and subflows and initial path if they were chosen."""
+        return Combination(self.pm, self.cc, self.subflows, self.initial_path)
 
 
 class BufferRange(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,13 +211,7 @@ class Candidates:
                 buffer = range_.smallest(curve, wanted)
             if buffer is not None:
                 found.append(
-                    Optimum(
-                        pm=combination.pm,
-                        cc=combination.cc,
-                        subflows=combination.subflows,
-                        buffer_mib=buffer,
-                        throughput_mbps=curve.predict(buffer),
-                    )
+                    Optimum(**combination._asdict(), buffer_mib=buffer, throughput_mbps=curve.predict(buffer))
                 )
         return found
 
@@ -305,8 +300,9 @@ def _is_fullmesh_again(
     combination: Combination, curves: Mapping[Combination, Curve], homogeneous: Collection[str]
 ) -> bool:
     """Whether a combination is PCDC with every subflow, and FullMesh was measured too."""
-    pm, cc, subflows = combination
-    return pm == "pcdc" and not subflows and cc in homogeneous and Combination("fullmesh", cc) in curves
+    fullmesh = combination._replace(pm="fullmesh")
+    plain = combination.pm == "pcdc" and not combination.subflows
+    return plain and combination.cc in homogeneous and fullmesh in curves
 
 
 def _smallest(found: Sequence[Optimum]) -> Optimum:
@@ -315,4 +311,4 @@ def _smallest(found: Sequence[Optimum]) -> Optimum:
     small = [optimum for optimum in found if optimum.buffer_mib <= least + BUFFER_TIE_MIB]
     most = max(optimum.throughput_mbps for optimum in small)
     equal = [o for o in small if o.throughput_mbps >= most - THROUGHPUT_TIE * abs(most)]
-    return min(equal, key=lambda o: (o.pm == _LAST_CHOICE, -o.throughput_mbps))
+    return min(equal, key=lambda o: (o.pm == LAST_CHOICE, -o.throughput_mbps))

@@ -59,7 +59,8 @@ def sweep_samples(records: Sequence[Record], optional: Mapping[str, tuple[str, .
 def combination_of(one: Record, optional: Mapping[str, tuple[str, ...]]) -> Combination:
     """The combination that a trial is an observation of.
 
-    Its subflows are named where they are not those that PCDC has of itself.
+    Its subflows are named where they are not those that PCDC has of itself, its initial path where it was
+    chosen.
 
     Raises
     ------
@@ -68,7 +69,8 @@ def combination_of(one: Record, optional: Mapping[str, tuple[str, ...]]) -> Comb
     if is_tcp(one.settings):
         return Combination.plain_tcp(one.settings["initial_path"], one.cc)
     active = tuple(one.settings.get("active", ()))
-    return Combination(one.pm, one.cc, () if active == optional.get(one.cc, active) else active)
+    subflows = () if active == optional.get(one.cc, active) else active
+    return Combination(one.pm, one.cc, subflows, one.settings.get("initial_path") or "")
 
 
 def stalls(

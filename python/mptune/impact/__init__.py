@@ -43,9 +43,14 @@ def measure_impact(
     options: ImpactOptions,
     *,
     stack: Stack = STACKS[DEFAULT_STACK],
+    round_: int = 0,
     progress: Advance | None = None,
 ) -> tuple[list[Impact], list[Record]]:
     """Impact factors under each congestion control, and the trials they come from.
+
+    Parameters
+    ----------
+    round_ : of a campaign that is repeated over time; each round has different seeds.
 
     Raises
     ------
@@ -53,7 +58,7 @@ def measure_impact(
     """
     options.check()
     design = _eq5 if options.design == "eq5" else _paired
-    records = design.measure(topology, runner, ccs, options, stack, progress)
+    records = design.measure(topology, runner, ccs, options, stack, round_, progress)
     impacts = []
     for cc in ccs:
         own = [one for one in records if one.cc == cc]

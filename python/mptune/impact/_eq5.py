@@ -50,6 +50,7 @@ def measure(
     ccs: Sequence[str],
     options: ImpactOptions,
     stack: Stack,
+    round_: int,
     progress: Advance | None,
 ) -> list[Record]:
     """Every trial of every congestion control; those that have no impact factor count as failed."""
@@ -57,7 +58,8 @@ def measure(
     def reduce(one: PlannedTrial, observation: Observation) -> Record:
         return _record(one, observation, options)
 
-    return runner.measure(_plan(topology, ccs, options, stack), reduce=reduce, progress=progress)
+    planned = _plan(topology, ccs, options, stack, round_)
+    return runner.measure(planned, reduce=reduce, progress=progress)
 
 
 def factors(topology: Topology, records: Sequence[Record]) -> Mapping[str, list[float]]:
@@ -68,7 +70,9 @@ def factors(topology: Topology, records: Sequence[Record]) -> Mapping[str, list[
     }
 
 
-def _plan(topology: Topology, ccs: Sequence[str], options: ImpactOptions, stack: Stack) -> list[PlannedTrial]:
+def _plan(
+    topology: Topology, ccs: Sequence[str], options: ImpactOptions, stack: Stack, round_: int
+) -> list[PlannedTrial]:
     """Trials of every congestion control, withdrawn subflow and run.
 
     All withdrawals of one run share its seed and therefore the first window, so they have the same
@@ -78,6 +82,7 @@ def _plan(topology: Topology, ccs: Sequence[str], options: ImpactOptions, stack:
         PlannedTrial(
             purpose="impact",
             run=run,
+            round=round_,
             withdrawn=path.label,
             trial=Trial(
                 topology=topology,
@@ -87,7 +92,7 @@ def _plan(topology: Topology, ccs: Sequence[str], options: ImpactOptions, stack:
                 buffer_mode=options.buffer_mode,
                 duration_ns=2 * options.length_ns,
                 script=(ScriptedAction(at_ns=options.length_ns, path=path.label, action="standby"),),
-                seed=seed_for(options.seed, "impact", run),
+                seed=seed_for(options.seed, "impact", run, round_),
                 **msgspec.structs.asdict(stack),
             ),
         )

@@ -53,6 +53,7 @@ def measure(
     ccs: Sequence[str],
     options: ImpactOptions,
     stack: Stack,
+    round_: int,
     progress: Advance | None,
 ) -> list[Record]:
     """Trials of every congestion control, batch by batch, until all is decided or `most_runs` are done.
@@ -68,7 +69,7 @@ def measure(
     looks = _sequential.looks(options.most_runs)
     for first, last in zip((0, *looks), looks, strict=False):
         planned = [
-            _planned(topology, cc, run, open_, options, stack)
+            _planned(topology, cc, (run, round_), open_, options, stack)
             for cc in ccs
             if (open_ := _undecided(topology, [one for one in records if one.cc == cc], looks))
             for run in range(first, last)
@@ -103,12 +104,18 @@ def _undecided(topology: Topology, records: Sequence[Record], looks: Sequence[in
 
 
 def _planned(
-    topology: Topology, cc: str, run: int, paths: Sequence[str], options: ImpactOptions, stack: Stack
+    topology: Topology,
+    cc: str,
+    place: tuple[int, int],
+    paths: Sequence[str],
+    options: ImpactOptions,
+    stack: Stack,
 ) -> PlannedTrial:
-    """One trial that withdraws each of the paths once."""
-    seed = seed_for(options.seed, "impact", run)
+    """One trial that withdraws each of the paths once; `place` is its run and its round."""
+    run, round_ = place
+    seed = seed_for(options.seed, "impact", run, round_)
     # Every second trial has the order of the one before backwards, so that it cannot always be the same.
-    drawn = seed_for(options.seed, "impact", run - run % 2)
+    drawn = seed_for(options.seed, "impact", run - run % 2, round_)
     order = sorted(paths, key=lambda path: blake2b(f"{drawn}/{path}".encode()).digest(), reverse=run % 2 == 1)
     first, window = LEAD + 1, options.length_ns
     script: list[ScriptedAction] = []
@@ -119,6 +126,7 @@ def _planned(
     return PlannedTrial(
         purpose="impact",
         run=run,
+        round=round_,
         trial=Trial(
             topology=topology,
             pm="fullmesh",

@@ -9,7 +9,7 @@ from mptune._text import digits
 from mptune.campaign.wording import ends
 from mptune.report.choices import Choices
 from mptune.report.markup import prose
-from mptune.report.run_data import Answer, Interval, RunData, TrialRow
+from mptune.report.run_data import Answer, Interval, RunData, SizesAnswer, TrialRow
 
 #: The section shown beside the answer.
 BESIDE = "trade-off"
@@ -22,6 +22,9 @@ def answer(run: RunData, found: Choices, beside: str) -> str:
     ----------
     beside : HTML of the trade-off's section; empty if there is none.
     """
+    if run.by_size is not None:
+        text = _by_size(run.by_size)
+        return f'<section id="answer" class="answer"><div class="text"><h2>Answer</h2>{text}</div></section>'
     if run.answer is None:
         text = f'<p class="sentence">{escape(_without_answer(run))}</p>'
         return f'<section id="answer" class="answer"><h2>Observations</h2>{text}</section>'
@@ -33,6 +36,14 @@ def answer(run: RunData, found: Choices, beside: str) -> str:
     )
     figure = f'<div class="beside" id="{BESIDE}">{beside}</div>' if beside else ""
     return f'<section id="answer" class="answer">{text}{figure}</section>'
+
+
+def _by_size(found: SizesAnswer) -> str:
+    """For each size what to set, and below it what to expect."""
+    return "".join(
+        f"<p{'' if number % 2 else ' class=sentence'}>{escape(sentence)}</p>"
+        for number, sentence in enumerate(found.answer)
+    )
 
 
 def _sentences(run: RunData, found: Choices) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from mptune._text import digits
 from mptune.campaign import wording
 from mptune.campaign.optimise import whole_buffer
-from mptune.report.run_data import Answer, FrontRow, RunData
+from mptune.report.run_data import Answer, FrontRow, RunData, beginning
 
 #: How the ring's label is aligned in each part of the axis.
 _SIDES = ("left", "center", "right")
@@ -22,6 +22,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
+    pm : with its initial path, if that was chosen.
     sentence : what to set; `sacrifice` : what is given up for it; `prediction` : what to expect from it, None
     for the answer, which has sentences of its own.
     """
@@ -78,12 +79,13 @@ def choices(run: RunData) -> Choices:
 
 
 def _is_answer(row: FrontRow, answer: Answer) -> bool:
-    return (row.pm, row.cc, row.buffer_mib) == (answer.opm, answer.occ, answer.obs_mib)
+    chosen = answer.opm, answer.occ, answer.initial_path, answer.obs_mib
+    return (row.pm, row.cc, row.initial_path, row.buffer_mib) == chosen
 
 
 def _answer(run: RunData, answer: Answer) -> Choice:
     return Choice(
-        pm=answer.opm,
+        pm=beginning(answer.opm, answer.initial_path),
         cc=answer.occ,
         buffer_mib=answer.obs_mib,
         throughput_mbps=answer.otp_mbps,
@@ -103,7 +105,7 @@ def _other(run: RunData, answer: Answer, row: FrontRow) -> Choice:
     subflows, standby = _subflows(run, row.pm, row.cc)
     size = whole_buffer(row.buffer_mib)
     return Choice(
-        pm=row.pm,
+        pm=beginning(row.pm, row.initial_path),
         cc=row.cc,
         buffer_mib=row.buffer_mib,
         throughput_mbps=row.throughput_mbps,
@@ -117,6 +119,7 @@ def _other(run: RunData, answer: Answer, row: FrontRow) -> Choice:
             standby,
             stack=answer.stack or "",
             mode=answer.buffer_mode or "",
+            initial_path=row.initial_path or "",
         ),
         prediction=f"{predicted}{needed}{unconfirmed}",
     )

@@ -15,13 +15,14 @@ _REASONS = 20
 
 def warnings(run: RunData) -> list[str]:
     """What to take into account, as sentences."""
-    told = [] if run.answer is None else run.answer.warnings
+    answer = run.answer or run.by_size
+    told = [] if answer is None else answer.warnings
     return [*told, *_failures(run), *_network(run)]
 
 
 def _failures(run: RunData) -> Iterator[str]:
     failed = run.failures
-    if failed and run.answer is None:  # an answer's warnings already say it
+    if failed and run.answer is None and run.by_size is None:  # an answer's warnings already say it
         yield f"{len(failed)} of {len(run.trials)} trials failed and are left out (reasons at the end)."
     overloaded = sum(one.failed is not None and one.failed.kind == "overloaded" for one in failed)
     if overloaded:
@@ -52,7 +53,7 @@ def in_short(run: RunData) -> dict[str, object]:
         told["failed"] = len(run.failures)
     else:
         told["measured"] = f"elsewhere: {options.get('from', 'given measurements')}"
-    if "duration_ns" in options:
+    if "duration_ns" in options and not options.get("transfers"):
         told["each trial"] = f"{options['duration_ns'] / 1e9:g} s"
     if "seed" in options:
         told["base of the seeds"] = options["seed"]

@@ -17,7 +17,17 @@ from mptune._text import plain_tcp
 from mptune.errors import InputError
 from mptune.measuring.records import is_tcp, members_of, stack_of
 from mptune.measuring.seeds import PURPOSES
-from mptune.report.run_data import Answer, Config, CurvePoint, ImpactSets, RunData, TrialRow
+from mptune.report.run_data import (
+    Answer,
+    Config,
+    CurvePoint,
+    ImpactSets,
+    RunData,
+    SizesAnswer,
+    TrialRow,
+    beginning,
+    last_answering,
+)
 from mptune.store import Store, StoredTrial, open_store
 from mptune.store.directory import CONFIG, STORE, is_unfinished
 from mptune.testbeds import FIXED, PLAIN_TCP, Observation, stack_title
@@ -74,19 +84,25 @@ def read_run(directory: Path, label: str) -> RunData:
     config = _document(directory, CONFIG, _ConfigFile)
     if config is None:
         raise InputError(where, "", f"expected a run directory, found no {CONFIG} in it")
-    answer = _document(directory, "result.json", Answer)
+    is_by_size = bool(config.options.get("transfers")) and config.options.get("confirm_runs") is not None
+    answer = None if is_by_size else _document(directory, "result.json", Answer)
+    by_size = _document(directory, "result.json", SizesAnswer) if is_by_size else None
     impact = _document(directory, "impact.json", _ImpactFile) or _ImpactFile()
     topology = _converted(config.topology, Topology, directory, CONFIG) if config.topology else None
     with _store(directory) as store:
         trials = () if store is None else _trials(store, config.options)
         foreign = 0 if store is None else store.foreign()
-        shown, panorama = _shown(trials), _panorama(trials)
+        answering = None if answer is None else last_answering(answer)
+        current = [one for one in trials if answering in (None, one.round)]
+        # Of transfers the time that they take is shown, not the throughput on the way.
+        shown, panorama = () if is_by_size else _shown(current), _panorama(current)
         seen = {} if store is None else _observations(store, (*shown, *panorama))
     return RunData(
         label=label,
         name=_name(config, topology, label),
         config=config,
         answer=answer,
+        by_size=by_size,
         impact=impact.impact,
         topology=topology,
         trials=trials,
@@ -234,7 +250,7 @@ def _curves(directory: Path, name: str) -> Iterator[CurvePoint]:
                     column: float(text) for column, text in row.items() if column.endswith("_mbps") and text
                 }
                 yield CurvePoint(
-                    pm=row["pm"],
+                    pm=beginning(row["pm"], row.get("initial_path")),
                     cc=row["cc"],
                     buffer_mib=float(row["buffer_mib"]),
                     predicted_mbps=numbers["predicted_mbps"],

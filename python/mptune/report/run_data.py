@@ -75,6 +75,7 @@ class FrontRow(msgspec.Struct, frozen=True):
     throughput_mbps: float
     throughput_mbps_low: float | None
     throughput_mbps_high: float | None
+    initial_path: str | None = None
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -86,12 +87,37 @@ class Fit(msgspec.Struct, frozen=True):
     n: int
 
 
+class RoundAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a round of a repeated campaign answered, Mbit/s; impact factors and sets by congestion control."""
+
+    opm: str
+    occ: str
+    initial_path: str | None
+    subflows: tuple[str, ...]
+    obs_bytes: int
+    confirmed: Interval
+    gain: Interval
+    omega: dict[str, dict[str, float | None]]
+    optional: dict[str, tuple[str, ...]]
+
+
+class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A round of a repeated campaign; `answer` is None if there was none, for the reason in `failed`."""
+
+    round: int
+    at_s: float
+    failed: str | None
+    changes: tuple[str, ...]
+    answer: RoundAnswer | None
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """`result.json`, as far as a report shows it (`mptune.campaign.documents.result_document` writes it)."""
 
     stack: str | None = None
     buffer_mode: str | None = None
     protocol: str = "mptcp"
+    initial_path: str | None = None
     opm: str
     occ: str
     obs_mib: float
@@ -109,6 +135,52 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     traditional: dict[str, dict[str, float]]
     sacrifice: float
     model: str
+    answer: tuple[str, ...]
+    warnings: tuple[str, ...]
+    rounds: tuple[RoundRow, ...] = ()
+
+
+class SizeTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Completion times of a configuration, seconds; None where no run completed."""
+
+    pm: str
+    cc: str
+    buffer_bytes: int
+    mean_s: float | None
+    low_s: float | None
+    high_s: float | None
+    percentile_95_s: float | None
+
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """Time saved against the default, run by run, with its 95 % interval; seconds."""
+
+    mean_s: float | None
+    low_s: float | None
+    high_s: float | None
+    share: float | None
+
+
+class SizeChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer for one size of transfer, as in `result.json`."""
+
+    transfer_bytes: int
+    pm: str
+    cc: str
+    initial_path: str | None
+    buffer_bytes: int
+    subflows: tuple[str, ...]
+    confirmed: dict[str, float | int | None]
+    default: SizeTimes
+    gain: Saved
+    compared: int
+    alike: int
+
+
+class SizesAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """`result.json` of an answer by size (`mptune.campaign.size_documents` writes it)."""
+
+    sizes: tuple[SizeChoice, ...]
     answer: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -186,8 +258,18 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     completion_s: float | None
 
 
+def beginning(pm: str, initial_path: str | None) -> str:
+    """A path manager with its initial path, if that was chosen: the name of a panel."""
+    return f"{pm}, from {initial_path}" if initial_path else pm
+
+
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A fitted curve at one buffer; its 95 % interval is None where the model has none."""
+    """A fitted curve at one buffer; its 95 % interval is None where the model has none.
+
+    Attributes
+    ----------
+    pm : with its initial path, if that was chosen (`beginning`).
+    """
 
     pm: str
     cc: str
@@ -197,13 +279,19 @@ class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
     high_mbps: float | None
 
 
+def last_answering(answer: Answer) -> int | None:
+    """The round that an answer is of; None without rounds."""
+    return max((one.round for one in answer.rounds if one.answer is not None), default=None)
+
+
 class RunData(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a report shows of one run.
 
     Attributes
     ----------
     label : its name when several runs are shown.
-    answer : None for a sweep.
+    answer : None for a sweep, and for an answer by size.
+    by_size : the answer by size of transfer, if that was asked for.
     topology : None if only measurements were given.
     trials : in the order in which they were requested, without those of other campaigns in the store.
     foreign : number of those.
@@ -216,6 +304,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     config: Config
     answer: Answer | None
+    by_size: SizesAnswer | None = None
     impact: tuple[ImpactSets, ...]
     topology: Topology | None
     trials: tuple[TrialRow, ...]
@@ -226,13 +315,24 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     observations: dict[bytes, Observation]
 
     @property
-    def swept(self) -> list[TrialRow]:
-        """Trials of the sweep with a saturated sender that gave a throughput."""
+    def ever_swept(self) -> list[TrialRow]:
+        """Trials of the sweep with a saturated sender that gave a throughput, of all rounds."""
         return [
             one
             for one in self.trials
             if one.purpose == "sweep" and one.failed is None and one.transfer_bytes is None
         ]
+
+    @property
+    def swept(self) -> list[TrialRow]:
+        """Those that belong to the answer: of its round, or of all rounds where there is no answer."""
+        answering = self.answering_round
+        return [one for one in self.ever_swept if answering in (None, one.round)]
+
+    @property
+    def answering_round(self) -> int | None:
+        """The round whose answer is shown; None if there is only one, or no answer."""
+        return None if self.answer is None else last_answering(self.answer)
 
     @property
     def failures(self) -> list[TrialRow]:

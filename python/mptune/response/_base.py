@@ -34,11 +34,14 @@ class Combination(NamedTuple):
     ----------
     subflows : labels of the paths that carry data, where they are chosen and not left to the path manager;
         of plain TCP the only one.
+    initial_path : label of the path of the first handshake, where it is chosen; empty leaves it to the
+        topology or the path manager.
     """
 
     pm: str
     cc: str
     subflows: tuple[str, ...] = ()
+    initial_path: str = ""
 
     @classmethod
     def plain_tcp(cls, path: str, cc: str) -> "Combination":
@@ -52,10 +55,11 @@ class Combination(NamedTuple):
 
     @property
     def manager(self) -> str:
-        """The path manager with its subflows, or plain TCP with its path, for tables and sentences."""
+        """The path manager with its subflows and initial path, or plain TCP with its path, for people."""
         if self.is_tcp:
             return plain_tcp(*self.subflows)
-        return f"{self.pm} on {', '.join(self.subflows)}" if self.subflows else self.pm
+        on = f" on {', '.join(self.subflows)}" if self.subflows else ""
+        return f"{self.pm}{on}{f' from {self.initial_path}' if self.initial_path else ''}"
 
 
 class Sample(NamedTuple):

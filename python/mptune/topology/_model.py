@@ -9,6 +9,7 @@ import msgspec
 
 from mptune.errors import InputError
 from mptune.topology._effects import Background
+from mptune.topology._later import later_background, later_paths, later_site
 from mptune.topology._network import Link, describe, links
 from mptune.topology._reverse import (
     reverse_background,
@@ -73,6 +74,24 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             initial_path=labels[self.initial_path],
             provenance=reverse_provenance(self.provenance, labels),
             background=tuple(reverse_background(flow, labels) for flow in self.background),
+        )
+
+    def later(self, by_ns: int) -> Self:
+        """The network after a time: schedules and background traffic go on from there; traces begin anew.
+
+        Parameters
+        ----------
+        by_ns : nanoseconds, at least 0; after 0 it is the topology itself.
+        """
+        if not by_ns:
+            return self
+        sender, receiver = later_site(self.sender, by_ns), later_site(self.receiver, by_ns)
+        return msgspec.structs.replace(
+            self,
+            sender=sender,
+            receiver=receiver,
+            paths=later_paths(self.paths, sender, receiver, by_ns),
+            background=later_background(self.background, by_ns),
         )
 
     @property

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from mptune.report.choices import Choices, choices
 from mptune.report.run_data import RunData
 from mptune.report.sections._base import Panel, Section, Table
+from mptune.report.sections.by_size import by_size
 from mptune.report.sections.compared import (
     compared,
     compared_completions,
@@ -18,6 +19,7 @@ from mptune.report.sections.compared import (
 )
 from mptune.report.sections.factors import completion, initial_paths, time_of_day
 from mptune.report.sections.network import network
+from mptune.report.sections.rounds import rounds
 from mptune.report.sections.series import over_time, panorama, stacked
 from mptune.report.sections.subflows import sets, went_through
 from mptune.report.sections.sweep import bars, responses, single_runs
@@ -30,6 +32,8 @@ _Maker = Callable[[RunData, Choices], Iterator[Section]]
 #: Sections of one run, the most useful first.
 _OF_A_RUN: tuple[_Maker, ...] = (
     trade_off,
+    by_size,
+    rounds,
     responses,
     bars,
     single_runs,

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from mptune.report.charts.style import Key, Spec
-from mptune.report.run_data import TrialRow
+from mptune.report.run_data import RunData, TrialRow, beginning
 from mptune.statistics import summarise
 
 Rows = list[dict[str, Any]]
@@ -79,6 +79,16 @@ def grouped(
         {**dict(zip(columns, group, strict=True)), **statistics(values, unit)}
         for group, values in groups.items()
     ]
+
+
+def with_path(run: RunData, one: TrialRow) -> TrialRow:
+    """The trial with its initial path added to the path manager, if that was chosen among several.
+
+    With an answer it is added wherever it was given, as in the names of the curves.
+    """
+    if one.initial_path is None or not (run.many_paths or run.answer):
+        return one
+    return msgspec.structs.replace(one, manager=beginning(one.manager, one.initial_path))
 
 
 def throughput(trial: TrialRow) -> float | None:

@@ -7,7 +7,7 @@ from mptune.report.charts.factors import completion, intervals
 from mptune.report.charts.style import Key, distinct, key
 from mptune.report.charts.sweep import response
 from mptune.report.charts.trade_off import trade_off
-from mptune.report.run_data import Answer, RunData
+from mptune.report.run_data import Answer, RunData, beginning
 from mptune.report.sections._base import (
     SPREAD,
     Panel,
@@ -16,6 +16,7 @@ from mptune.report.sections._base import (
     Table,
     grouped,
     throughput,
+    with_path,
     without,
 )
 from mptune.report.sections.factors import completion_rows
@@ -129,12 +130,13 @@ def compared_responses(runs: Sequence[RunData]) -> Iterator[Section]:
 def _best(run: RunData) -> tuple[str, str] | None:
     """Path manager and congestion control of the answer, or of a sweep's best configuration."""
     if run.answer is not None:
-        return run.answer.opm, run.answer.occ
-    return (run.shown[0].manager, run.shown[0].cc) if run.shown else None
+        return beginning(run.answer.opm, run.answer.initial_path), run.answer.occ
+    return (with_path(run, run.shown[0]).manager, run.shown[0].cc) if run.shown else None
 
 
 def _best_points(run: RunData, manager: str, cc: str) -> Rows:
-    mine = [one for one in run.swept if (one.manager, one.cc) == (manager, cc)]
+    swept = [with_path(run, one) for one in run.swept]
+    mine = [one for one in swept if (one.manager, one.cc) == (manager, cc)]
     return [{"run": run.label, **row} for row in grouped(mine, ("buffer_mib",), throughput, "mbps")]
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-import msgspec
-
 from mptune.report.charts import factors as charts
 from mptune.report.charts.style import Key, distinct, key
 from mptune.report.choices import Choices
@@ -18,6 +16,7 @@ from mptune.report.sections._base import (
     grouped,
     statistics,
     throughput,
+    with_path,
     without,
 )
 from mptune.report.sections.sweep import HEADROOM, manager_key
@@ -29,7 +28,7 @@ _STEP_H = 0.25
 
 def completion(run: RunData, choices: Choices) -> Iterator[Section]:
     """Completion time over transfer size, a panel per congestion control (PCDC Figs. 7, 9, 11)."""
-    rows = completion_rows(run)
+    rows = [] if run.by_size is not None else completion_rows(run)
     if not rows:
         return
     top = HEADROOM * max(row["max_s"] for row in rows)
@@ -54,18 +53,11 @@ def completion_rows(run: RunData) -> Rows:
     """Completion times with the largest buffer, by rising transfer size."""
     done = [one for one in run.trials if one.purpose == "sweep" and one.transfer_bytes and one.failed is None]
     largest = max((one.buffer_bytes for one in done), default=0)
-    shown = [_with_path(run, one) for one in done if one.buffer_bytes == largest]
+    shown = [with_path(run, one) for one in done if one.buffer_bytes == largest]
     columns = "manager", "cc", "buffer_mib", "transfer_bytes"
     rows = grouped(shown, columns, lambda one: one.completion_s, "s")
     rows.sort(key=lambda row: row["transfer_bytes"])
     return [{**row, "transfer": f"{row['transfer_bytes'] / 1024:.4g}"} for row in rows]
-
-
-def _with_path(run: RunData, one: TrialRow) -> TrialRow:
-    """The trial with its initial path added to the path manager, if there are several."""
-    if not run.many_paths or one.initial_path is None:
-        return one
-    return msgspec.structs.replace(one, manager=f"{one.manager}, from {one.initial_path}")
 
 
 def initial_paths(run: RunData, choices: Choices) -> Iterator[Section]:
@@ -120,9 +112,9 @@ def time_of_day(run: RunData, choices: Choices) -> Iterator[Section]:
     """Throughput with the largest buffer over the time of day, for a repeated campaign."""
     if len({one.round for one in run.trials}) < 2:
         return
-    largest = max((one.buffer_bytes for one in run.swept), default=0)
+    largest = max((one.buffer_bytes for one in run.ever_swept), default=0)
     groups: dict[tuple[str, float], list[float]] = {}
-    for one in run.swept:
+    for one in run.ever_swept:
         if one.buffer_bytes == largest and one.throughput_mbps is not None:
             name = f"{one.manager}, {one.cc}"
             groups.setdefault((name, _time_of_day_h(run, one)), []).append(one.throughput_mbps)

@@ -9,7 +9,17 @@ from mptune.report.charts.sweep import response
 from mptune.report.charts.sweep import single_runs as runs_chart
 from mptune.report.choices import Choices
 from mptune.report.run_data import Answer, RunData
-from mptune.report.sections._base import SPREAD, Panel, Rows, Section, Table, grouped, throughput, without
+from mptune.report.sections._base import (
+    SPREAD,
+    Panel,
+    Rows,
+    Section,
+    Table,
+    grouped,
+    throughput,
+    with_path,
+    without,
+)
 
 #: Room above the largest value, as a factor.
 HEADROOM = 1.06
@@ -39,7 +49,9 @@ def manager_key(rows: Rows) -> Key:
 def responses(run: RunData, choices: Choices) -> Iterator[Section]:
     """Throughput over buffer, a panel per path manager: data, fitted curves, intervals (MPCOA Fig. 5)."""
     columns = "manager", "cc", "buffer_mib"
-    points = [] if run.many_paths else grouped(run.swept, columns, throughput, "mbps")
+    swept = [with_path(run, one) for one in run.swept]
+    # Without curves a section of its own compares the initial paths.
+    points = [] if run.many_paths and run.answer is None else grouped(swept, columns, throughput, "mbps")
     curves = _curve_rows(run)
     sizes = {row["buffer_mib"] for row in (*points, *curves)}
     if len(sizes) < 2:

@@ -7,7 +7,7 @@ from typing import Any
 from mptune.report.charts.style import key
 from mptune.report.charts.trade_off import trade_off as chart
 from mptune.report.choices import Choices
-from mptune.report.run_data import FrontRow, RunData
+from mptune.report.run_data import FrontRow, RunData, beginning
 from mptune.report.sections._base import Panel, Rows, Section, Table, without
 
 #: Sacrifices that are written beside their points.
@@ -56,7 +56,7 @@ def front_rows(front: Sequence[FrontRow]) -> Rows:
     """Points of a front as rows."""
     return [
         {
-            "name": f"{row.pm}, {row.cc}",
+            "name": f"{beginning(row.pm, row.initial_path)}, {row.cc}",
             "sacrifice_percent": 100 * row.sacrifice,
             "buffer_mib": row.buffer_mib,
             "buffer_low_mib": row.buffer_mib_low,

@@ -1,0 +1,35 @@
+"""The answer of a campaign, whatever it was asked: by size of transfer, for throughput, or none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mptune.cli._common import console, emit_json
+
+if TYPE_CHECKING:
+    from mptune.campaign.by_size import SizesResult
+    from mptune.campaign.optimise import Result
+
+
+def show(result: Result | SizesResult | None, directory: Path, as_json: bool) -> None:
+    """Print the answer, or where the observations of a sweep are."""
+    from mptune.campaign.by_size import SizesResult
+    from mptune.campaign.documents import result_document
+    from mptune.campaign.size_documents import sizes_document
+    from mptune.cli import _result_tables, _size_tables
+    from mptune.report.files import PAGE
+
+    if as_json:
+        if result is None:
+            found = {}
+        else:
+            found = sizes_document(result) if isinstance(result, SizesResult) else result_document(result)
+        emit_json({**found, "directory": str(directory), "report": str(directory / PAGE)})
+    elif result is None:
+        console().print(f"All trials are done. Observations: {directory}", markup=False)
+        console().print(f"Report: {directory / PAGE}", markup=False)
+    elif isinstance(result, SizesResult):
+        _size_tables.show(console(), result, directory)
+    else:
+        _result_tables.show(console(), result, directory)

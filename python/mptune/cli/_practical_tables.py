@@ -1,0 +1,75 @@
+"""How `mptune buffers --measure` shows what is enough, and the formulas of measured paths."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mptune import units
+from mptune._text import digits
+from mptune.cli._buffer_tables import sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from mptune.campaign.practical import Measured, Practical
+    from mptune.theory import Subflow
+
+_KIB = units.SIZES["KiB"]
+
+
+def practical_document(measured: Measured, rto_ns: int) -> dict[str, Any]:
+    """`--json` of a measurement: sizes in bytes, times in ms, throughputs in Mbit/s."""
+    subflows = measured.subflows(rto_ns)
+    return {
+        "measured": {
+            "paths": [
+                {
+                    "path": one.path,
+                    "throughput_mbps": one.throughput.mean,
+                    "low_mbps": one.throughput.low,
+                    "high_mbps": one.throughput.high,
+                    "rtt_ms": one.rtt_ns / 1e6,
+                }
+                for one in measured.alone
+            ],
+            "mptcp": {"bytes": sizes(subflows)},
+        },
+        "practical": [
+            {
+                "initial_path": one.initial_path,
+                "plateau_mbps": one.plateau_mbps,
+                "buffer_bytes": one.buffer_bytes,
+                "is_largest": one.is_largest,
+                "means_mbps": {str(size): mean for size, mean in one.means.items()},
+            }
+            for one in measured.practical
+        ],
+        "failed_trials": measured.failed,
+    }
+
+
+def show_practical(out: Console, measured: Measured, nominal: Sequence[Subflow], rto_ns: int) -> None:
+    """Print what is enough from each initial path, then the formulas, nominal and measured."""
+    from mptune.cli._tables import section, table
+
+    shown = table("initial path", "| plateau (Mbit/s)", "| enough (KiB)")
+    for one in measured.practical:
+        shown.add_row(one.initial_path, digits(one.plateau_mbps), _size(one))
+    section(out, "Measured: the smallest buffer with 95 % of the largest throughput (fullmesh, cubic)", shown)
+    alone = table("path alone", "| Mbit/s", "| RTT, median")
+    for each in measured.alone:
+        alone.add_row(each.path, digits(each.throughput.mean), units.format_time(each.rtt_ns, 4))
+    section(out, "Measured: every path alone, with the largest buffer", alone)
+    formulas = table("MPTCP, KiB", *(f"| Eq. {number}" for number in (1, 2, 3)))
+    for name, subflows in (("nominal", nominal), ("measured", measured.subflows(rto_ns))):
+        formulas.add_row(name, *(f"{size / _KIB:.0f}" for size in sizes(subflows).values()))
+    section(out, "The formulas, of nominal and of measured rates and RTTs", formulas)
+    if measured.failed:
+        out.print(f"! {measured.failed} trials failed and are left out.", markup=False)
+
+
+def _size(one: Practical) -> str:
+    """A buffer; "at least" where the largest measured one is needed."""
+    return f"{'at least ' if one.is_largest else ''}{one.buffer_bytes / _KIB:.0f}"

@@ -1,0 +1,76 @@
+"""Section of a main job that is repeated over time: the answer of each round, when it changed, and why."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from mptune.report.charts import factors as charts
+from mptune.report.charts.style import key
+from mptune.report.choices import Choices
+from mptune.report.run_data import RoundAnswer, RoundRow, RunData
+from mptune.report.sections._base import Panel, Rows, Section, Table
+
+_HOUR_S = 3600
+
+
+def rounds(run: RunData, choices: Choices) -> Iterator[Section]:
+    """Throughput and answer of every round, and the changes between them."""
+    found = () if run.answer is None else run.answer.rounds
+    rows = [_row(one, one.answer) for one in found if one.answer is not None]
+    if len(rows) < 2:
+        return
+    changes: Rows = [{**_when(one), "what": text} for one in found for text in _said(one)]
+    colours = key("configuration", "path manager and congestion control", rows, marks=True)
+    told = "It never changed." if not changes else "When it changed, and why, is in the table of changes."
+    yield Section(
+        name="rounds",
+        title="The answer over time",
+        lead=f"Throughput of each round's answer with new seeds, with its 95 % interval. {told}",
+        panels=[Panel(chart=charts.intervals(rows, colours, down="when", title="after", zero=True))],
+        key=colours,
+        open=[Table(title="Changes", rows=changes, source="result.json")] if changes else (),
+        tables=[
+            Table(title="Answers by round", rows=rows, source="result.json"),
+            Table(title="Impact factors by round", rows=_omegas(found), source="impact.json"),
+        ],
+    )
+
+
+def _when(one: RoundRow) -> dict[str, Any]:
+    """The round, and the time after the first."""
+    return {"round": one.round + 1, "when": f"{one.at_s / _HOUR_S:.4g} h"}
+
+
+def _said(one: RoundRow) -> tuple[str, ...]:
+    return (f"No answer: {one.failed}",) if one.failed else one.changes
+
+
+def _row(one: RoundRow, answer: RoundAnswer) -> dict[str, Any]:
+    confirmed, gain = answer.confirmed, answer.gain
+    return {
+        **_when(one),
+        "configuration": f"{answer.opm}, {answer.occ}",
+        "initial_path": answer.initial_path,
+        "subflows": ", ".join(answer.subflows),
+        "buffer_mib": answer.obs_bytes / 2**20,
+        "mean_mbps": confirmed.mean,
+        "low_mbps": confirmed.low,
+        "high_mbps": confirmed.high,
+        "gain_mbps": gain.mean,
+    }
+
+
+def _omegas(found: tuple[RoundRow, ...]) -> Rows:
+    """Impact factors of every round; `carries_data` is whether the path is in the optional set."""
+    return [
+        {
+            **_when(one),
+            "cc": cc,
+            "path": path,
+            "impact_factor": omega,
+            "carries_data": path in one.answer.optional.get(cc, ()),
+        }
+        for one in found
+        if one.answer is not None
+        for cc, by_path in one.answer.omega.items()
+        for path, omega in by_path.items()
+    ]

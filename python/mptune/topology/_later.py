@@ -1,0 +1,96 @@
+"""The same network some time later: schedules and background traffic go on instead of beginning anew.
+
+A trial has a clock of its own that begins at 0. A campaign that comes back after an hour wants the network of
+that hour. Traces stay as they are: they repeat, and where in them a trial begins is of no importance.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from mptune.topology._effects import Background, Effects, Schedule, Step
+from mptune.topology._sites import CoreSegment, Interface, Path, Site
+
+_VALUES = ("rate_bps", "delay_ns", "loss_ppb")
+
+
+def later_schedule(schedule: Schedule, by_ns: int) -> Schedule | None:
+    """The schedule as it goes on after a time; None if nothing was changed and nothing will be.
+
+    What holds at that time becomes a step at 0. Before the first step of a value the link's own holds, and
+    only in the first period: with a period, later ones begin with the last value of the one before.
+    """
+    period = schedule.period_ns
+    passed, phase = divmod(by_ns, period) if period is not None else (0, by_ns)
+    before = [step for step in schedule.steps if step.at_ns <= phase]
+    after = [step for step in schedule.steps if step.at_ns > phase]
+    holding = _holding([*(after if passed else []), *before])
+    steps = [msgspec.structs.replace(step, at_ns=step.at_ns - phase) for step in after]
+    if period is not None:
+        again = [step for step in before if step.at_ns < phase]
+        steps += [msgspec.structs.replace(step, at_ns=step.at_ns - phase + period) for step in again]
+    if holding:
+        steps.insert(0, Step(at_ns=0, **holding))
+    return Schedule(steps=tuple(steps), period_ns=period) if steps else None
+
+
+def _holding(steps: list[Step]) -> dict[str, int]:
+    """The last value of each kind."""
+    found: dict[str, int] = {}
+    for step in steps:
+        found |= {name: value for name in _VALUES if (value := getattr(step, name)) is not None}
+    return found
+
+
+def later_site(site: Site, by_ns: int) -> Site:
+    """A site whose interfaces' schedules go on."""
+    return msgspec.structs.replace(site, interfaces=tuple(_interface(one, by_ns) for one in site.interfaces))
+
+
+def later_paths(paths: tuple[Path, ...], sender: Site, receiver: Site, by_ns: int) -> tuple[Path, ...]:
+    """Paths between these sites whose core segments' schedules go on."""
+    return tuple(
+        msgspec.structs.replace(
+            one,
+            local=sender.interfaces[one.local_index],
+            remote=receiver.interfaces[one.remote_index],
+            core=_core(one.core, by_ns),
+        )
+        for one in paths
+    )
+
+
+def later_background(flows: tuple[Background, ...], by_ns: int) -> tuple[Background, ...]:
+    """Background traffic that has not ended yet, with the times that are left."""
+    return tuple(
+        msgspec.structs.replace(
+            one,
+            start_ns=max(0, one.start_ns - by_ns),
+            stop_ns=None if one.stop_ns is None else one.stop_ns - by_ns,
+        )
+        for one in flows
+        if one.stop_ns is None or one.stop_ns > by_ns
+    )
+
+
+def _interface(one: Interface, by_ns: int) -> Interface:
+    later = _effects(by_ns)
+    return msgspec.structs.replace(
+        one, up_effects=later(one.up_effects), down_effects=later(one.down_effects)
+    )
+
+
+def _core(one: CoreSegment, by_ns: int) -> CoreSegment:
+    later = _effects(by_ns)
+    return msgspec.structs.replace(
+        one, forward_effects=later(one.forward_effects), back_effects=later(one.back_effects)
+    )
+
+
+def _effects(by_ns: int) -> Callable[[Effects], Effects]:
+    def later(one: Effects) -> Effects:
+        if one.schedule is None:
+            return one
+        return msgspec.structs.replace(one, schedule=later_schedule(one.schedule, by_ns))
+
+    return later
