@@ -1,7 +1,6 @@
 """What the tests on the running kernel share. Where they cannot run they are skipped; in CI they fail."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -12,6 +11,7 @@ import pytest
 
 from mptune.errors import MptuneError
 from mptune.linux import bpf
+from mptune.linux.awake import Awake
 from mptune.linux.sandbox.namespaces import Sites
 from mptune.measuring.running import run_trials
 from mptune.testbeds import Observation, Trial
@@ -69,33 +69,11 @@ loss = "0 %"
 """
 
 
-#: Uses the time that nobody else wants on one processor, until its parent has ended.
-_SPIN = """
-import os, sys
-os.sched_setaffinity(0, {int(sys.argv[1])})
-os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-parent = int(sys.argv[2])
-while os.getppid() == parent:
-    for _ in range(1_000_000):
-        pass
-"""
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _awake() -> Iterator[None]:
-    """Processors that do not sleep while trials run.
-
-    A virtual machine's sleeping processor may wake up milliseconds late, when others use its host, and trials
-    in real time are then overloaded, however little they need.
-    """
-    spinners = [
-        subprocess.Popen([sys.executable, "-c", _SPIN, str(processor), str(os.getpid())])
-        for processor in os.sched_getaffinity(0)
-    ]
-    yield
-    for one in spinners:
-        one.kill()
-        one.wait()
+    """Processors that do not sleep, also where a test does without the testbed that sees to it."""
+    with Awake():
+        yield
 
 
 @pytest.fixture(autouse=True)
