@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from mptune.measuring.running import run_trials
 from mptune.testbeds import Observation, Trial
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.topology import Topology, load
+from tests.kernel import path_world
+from tests.kernel.path_world import World
 from tests.plugins import waiting
 from tests.plugins.needs import Thing, lack
 
@@ -149,3 +151,18 @@ def two_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def two(two_file: Path) -> Topology:
     return load(two_file)
+
+
+@pytest.fixture(scope="session")
+def may_manage_paths() -> None:
+    """The tests of path managers can run here."""
+    missing = path_world.lacking()
+    if missing is not None:
+        lack("path managers on the kernel", missing)
+
+
+@pytest.fixture(scope="module")
+def world(may_manage_paths: None) -> Iterator[World]:
+    """Two sites with two interfaces each."""
+    with ExitStack() as stack:
+        yield World(2, stack)
