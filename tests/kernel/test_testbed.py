@@ -323,13 +323,14 @@ def living_namespaces():
 
 
 @pytest.mark.timeout(300)
-def test_twenty_trials_in_a_row_leave_nothing_behind(testbed, trial, until, marked):
+def test_twenty_trials_leave_nothing_behind(testbed, trial, until, marked):
     testbed.run(trial(transfer_bytes=20_000))  # loads what is loaded once
-    before, namespaces = left_behind(), living_namespaces()
-    observations = [testbed.run(trial(transfer_bytes=20_000, seed=seed)) for seed in range(20)]
+    mark = f"{leftovers.VARIABLE}={os.getpid()}-"
+    before, running, namespaces = left_behind(), marked(mark), living_namespaces()
+    observations = run_trials(testbed, [trial(transfer_bytes=20_000, seed=seed) for seed in range(20)])
     assert [one.in_order_bytes for one in observations] == [20_000] * 20
     assert left_behind() == before
-    assert not marked(f"{leftovers.VARIABLE}={os.getpid()}-")
+    assert marked(mark) == running
     # The kernel takes namespaces down in its own time, and other programs may have some too.
     until(lambda: living_namespaces() < namespaces + 20, "the end of forty namespaces")
 
