@@ -71,9 +71,12 @@ loss = "0 %"
 """
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _awake() -> Iterator[None]:
-    """Processors that do not sleep, also where a test does without the testbed that sees to it."""
+    """Processors that do not sleep, also where a test does without the testbed that sees to it.
+
+    Not for the session, which lasts until the end of all tests: a busy processor may slow its neighbour down.
+    """
     with Awake():
         yield
 
