@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from mptune.errors import Failure, InputError
-from mptune.linux import bpf
+from mptune.linux import awake, bpf
 from mptune.linux.sandbox import leftovers
 from mptune.linux.sandbox.netlink import inside
 from mptune.measuring.running import run_trials
@@ -333,6 +333,16 @@ def test_twenty_trials_leave_nothing_behind(testbed, trial, until, marked):
     assert marked(mark) == running
     # The kernel takes namespaces down in its own time, and other programs may have some too.
     until(lambda: living_namespaces() < namespaces + 20, "the end of forty namespaces")
+
+
+def test_a_session_keeps_the_processors_awake_and_leaves_nothing_behind(testbed, marked, monkeypatch):
+    monkeypatch.setattr(awake, "LATE_S", -1.0)  # as where wake-ups are late
+    mark = f"{leftovers.VARIABLE}={os.getpid()}-"
+    before = marked(mark)
+    with create("namespaces").session():
+        (started,) = (command for pid, command in marked(mark).items() if pid not in before)
+        assert started.endswith("\0awake\0")
+    assert marked(mark) == before
 
 
 @contextmanager
