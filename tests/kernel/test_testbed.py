@@ -20,6 +20,7 @@ from mptune.linux.sandbox import leftovers
 from mptune.linux.sandbox.netlink import inside
 from mptune.measuring.running import run_trials
 from mptune.testbeds import BIN_NS, ScriptedAction, Trial, create
+from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.stacks import STACKS
 from tests.plugins.needs import Thing, lack
 
@@ -339,7 +340,7 @@ def test_a_session_keeps_the_processors_awake_and_leaves_nothing_behind(testbed,
     monkeypatch.setattr(awake, "LATE_S", -1.0)  # as where wake-ups are late
     mark = f"{leftovers.VARIABLE}={os.getpid()}-"
     before = marked(mark)
-    with create("namespaces").session():
+    with NamespacesTestbed().session():
         (started,) = (command for pid, command in marked(mark).items() if pid not in before)
         assert started.endswith("\0awake\0")
     assert marked(mark) == before
