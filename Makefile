@@ -94,6 +94,10 @@ $(RESULTS):
 conformance: setup  ## run the tests of RFCs, drafts and kernel files; show how congestion controls follow the multipath rules
 	@$(BIN)/python benchmarks/conformance.py $(OPTIONS)
 
+.PHONY: recommendations
+recommendations: setup  ## measure every scenario's recommendation and default on the kernel
+	@$(BIN)/python benchmarks/recommendations.py $(OPTIONS)
+
 # Random networks, algorithms, buffers and outages until the time is up; a failure ends it and is kept as a test case.
 FUZZ_MINUTES := 20
 .PHONY: fuzz

@@ -1,6 +1,7 @@
-"""Trials of a benchmark that are kept, so that an interrupted one continues.
+"""Trials of a benchmark that are kept under target/benchmarks, so that an interrupted one continues.
 
-Not a benchmark. They belong to one build of the simulator: another one starts anew.
+Not a benchmark. Simulated trials belong to one build of the simulator: another one starts anew (`kept`).
+The kernel's do not (`measured`).
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from _measure import RESULTS, machine
 from mptune import _core
 from mptune.measuring.records import PlannedTrial, Record
 from mptune.measuring.runner import Memory
-from mptune.store import Campaign, create, open_store
+from mptune.store import Campaign, Store, create, open_store
 from mptune.testbeds import Observation
 
 
@@ -44,13 +45,26 @@ class WithoutSeries(NamedTuple):
 
 
 @contextmanager
-def kept(benchmark: str, name: str, *, fresh: bool) -> Iterator[Memory]:
-    """The trials so far of a part of a benchmark, under target/benchmarks; none at all if `fresh`."""
-    build = blake2b(Path(str(_core.__file__)).read_bytes(), digest_size=6).hexdigest()
-    path = RESULTS / benchmark / build / f"{name}.sqlite"
+def _opened(path: Path, name: str, *, fresh: bool) -> Iterator[Store]:
+    """The store in a file; a new one if there is none, or if `fresh`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if fresh:
         path.unlink(missing_ok=True)
     about = Campaign(name=name, settings={}, environment=dict(machine()))
     with open_store(path) if path.exists() else create(path, about) as store:
+        yield store
+
+
+@contextmanager
+def kept(benchmark: str, name: str, *, fresh: bool) -> Iterator[Memory]:
+    """The simulated trials so far of a part of a benchmark; none at all if `fresh`."""
+    build = blake2b(Path(str(_core.__file__)).read_bytes(), digest_size=6).hexdigest()
+    with _opened(RESULTS / benchmark / build / f"{name}.sqlite", name, fresh=fresh) as store:
         yield WithoutSeries(store)
+
+
+@contextmanager
+def measured(benchmark: str, *, fresh: bool) -> Iterator[Store]:
+    """The kernel's trials so far of a benchmark; none at all if `fresh`."""
+    with _opened(RESULTS / f"{benchmark}.sqlite", benchmark, fresh=fresh) as store:
+        yield store

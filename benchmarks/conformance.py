@@ -16,6 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+import _docs
 import _rules
 from _measure import write
 from _rules import CORE
@@ -133,25 +134,15 @@ def results() -> dict[tuple[str, str], bool]:
     return passed
 
 
-def _replaced(page: str, name: str, content: str) -> str:
-    """The page with new content between its markers."""
-    begin, end = f"<!-- {name}: written by the command -->", f"<!-- end of {name} -->"
-    if page.count(begin) != 1 or page.count(end) != 1:
-        raise SystemExit(f"{DOCS}: expected one {begin!r} and one {end!r}")
-    head, rest = page.split(begin)
-    return f"{head}{begin}\n{content}\n{end}{rest.split(end)[1]}"
-
-
 def _rows(wanted: list[Requirement]) -> list[str]:
     return [f"| {r.document} | {r.text} |" for r in wanted]
 
 
 def write_docs(wanted: list[Requirement], rules: str) -> None:
     """Put both tables into the docs page."""
-    page = DOCS.read_text(encoding="utf-8")
     table = "\n".join(["| document | requirement |", "|---|---|", *_rows(wanted)])
-    page = _replaced(_replaced(page, "rules", rules), "requirements", table)
-    DOCS.write_text(page, encoding="utf-8")
+    _docs.replace(DOCS, "rules", rules)
+    _docs.replace(DOCS, "requirements", table)
 
 
 def check_docs() -> int:

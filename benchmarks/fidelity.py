@@ -13,7 +13,6 @@ requires, and a machine that does nothing else: overloaded trials are marked and
 import argparse
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,16 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from _measure import RESULTS, machine, write
+from _kept import measured
+from _kernel import believed
+from _measure import machine, write
 from mptune.decision.agreement import Comparison, Row, compare, summarise_runs
 from mptune.decision.comparison import CompareOptions, trial
 from mptune.measuring.progress import Reporter
 from mptune.measuring.records import PlannedTrial
 from mptune.measuring.runner import TrialRunner
 from mptune.statistics import quantile
-from mptune.store import Campaign, Store, create, open_store
+from mptune.store import Store
 from mptune.testbeds import FIXED, Observation, Trial
 from mptune.testbeds import create as testbed
 from mptune.testbeds.namespaces import stall_ns
@@ -113,19 +114,7 @@ def planned(trials: Sequence[Trial]) -> tuple[PlannedTrial, ...]:
     return tuple(PlannedTrial(purpose="sweep", run=run, trial=one) for run, one in enumerate(trials))
 
 
-@contextmanager
-def kernel_store(fresh: bool) -> Iterator[Store]:
-    """The kernel's results so far."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / "fidelity.sqlite"
-    if fresh:
-        path.unlink(missing_ok=True)
-    about = Campaign(name="fidelity", settings={}, environment=dict(machine()))
-    with open_store(path) if path.exists() else create(path, about) as store:
-        yield store
-
-
-def measured(store: Store, found: Sequence[Case], reporter: Reporter) -> list[list[Observation]]:
+def on_kernel(store: Store, found: Sequence[Case], reporter: Reporter) -> list[list[Observation]]:
     """Observations on the kernel, from the store or fresh."""
     runner = TrialRunner(testbed("namespaces"), None, store)
     with reporter.phase("kernel") as progress:
@@ -137,11 +126,6 @@ def simulated(found: Sequence[Case]) -> list[list[Observation]]:
     """Observations in the simulator."""
     bed = testbed("simulated")
     return [[bed.run(one) for one in case.simulated] for case in found]
-
-
-def believed(observations: Sequence[Observation]) -> list[Observation]:
-    """Observations on a machine that kept up."""
-    return [one for one in observations if not one.metadata.get("overloaded")]
 
 
 def row(case: Case, simulator: Sequence[Observation], kernel: Sequence[Observation]) -> Row:
@@ -226,10 +210,10 @@ def main() -> None:
     everything: list[Row] = []
     agreements, kept = [], []
     observed: list[list[Observation]] = []
-    with kernel_store(asked.fresh) as store:
+    with measured("fidelity", fresh=asked.fresh) as store:
         for topology in topologies:
             found = list(cases(topology, asked))
-            kernel = measured(store, found, reporter)
+            kernel = on_kernel(store, found, reporter)
             observed += kernel
             rows = [row(*one) for one in zip(found, simulated(found), kernel, strict=True)]
             print_rows(f"{topology.name}: {topology.description}", found, rows)

@@ -27,6 +27,7 @@ from _measure import machine, write
 from mptune.errors import TrialError
 from mptune.linux import addresses, bpf
 from mptune.linux.assignment import SATURATED, Assignment, kernel_paths, told
+from mptune.linux.awake import Awake
 from mptune.linux.meter import Meter
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.linux.sandbox.processes import Child
@@ -173,7 +174,7 @@ def _result(meter: Meter, seconds: float) -> dict[str, Any]:
 def rules(ccs: Sequence[str], asked: argparse.Namespace) -> dict[str, Rules]:
     """Estimates of the three rules for each congestion control on the kernel, one for each run."""
     contests: dict[str, list[list[Future[Contest]]]] = {cc: [] for cc in ccs}
-    with bpf.loaded(ccs) as names, ThreadPoolExecutor(asked.workers) as executor:
+    with Awake(), bpf.loaded(ccs) as names, ThreadPoolExecutor(asked.workers) as executor:
         for run in range(asked.runs):
             for cc in ccs:
                 contests[cc].append(

@@ -16,16 +16,16 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from _measure import RESULTS, machine, write
+from _kept import measured
+from _kernel import valid_on_the_kernel
+from _measure import machine, write
 from mptune.linux import bpf
 from mptune.measuring.records import PlannedTrial
 from mptune.measuring.seeds import seed_for
 from mptune.statistics import Summary, summarise
-from mptune.store import Campaign, create, open_store
 from mptune.testbeds import Observation, Trial
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
-from twins import on_the_kernel
 
 ROOT = Path(__file__).parent
 NETWORKS = (
@@ -97,11 +97,6 @@ def simulated(case: Case, asked: argparse.Namespace, accounting: str) -> list[Ob
 
 def on_kernel(cases: Sequence[Case], asked: argparse.Namespace) -> list[list[Observation]]:
     """Valid runs on the kernel, for each case."""
-    path = RESULTS / "pcdc_effect.sqlite"
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    if asked.fresh:
-        path.unlink(missing_ok=True)
-    about = Campaign(name="pcdc_effect", settings={}, environment=dict(machine()))
     planned = [
         [
             PlannedTrial(purpose="sweep", run=run, trial=one)
@@ -111,9 +106,9 @@ def on_kernel(cases: Sequence[Case], asked: argparse.Namespace) -> list[list[Obs
     ]
     with (
         bpf.loaded(case.cc for case in cases),
-        open_store(path) if path.exists() else create(path, about) as store,
+        measured("pcdc_effect", fresh=asked.fresh) as store,
     ):
-        found = iter(on_the_kernel(store, "kernel", [one for own in planned for one in own]))
+        found = iter(valid_on_the_kernel(store, "kernel", [one for own in planned for one in own]))
         return [[one for one in (next(found) for _ in own) if one is not None] for own in planned]
 
 
@@ -167,11 +162,11 @@ def main() -> None:
     ]
     kernel = on_kernel(cases, asked)
     rows: list[Row] = []
-    for case, measured in zip(cases, kernel, strict=True):
-        if not measured:
+    for case, observed in zip(cases, kernel, strict=True):
+        if not observed:
             print(f"{case.topology.name}, {case.cc}, {case.active}: no valid result from the kernel")
             continue
-        found = {bed: simulated(case, asked, bed) for bed in BEDS[:2]} | {"kernel": measured}
+        found = {bed: simulated(case, asked, bed) for bed in BEDS[:2]} | {"kernel": observed}
         fullmesh = [
             one
             for one in rows

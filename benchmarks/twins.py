@@ -17,22 +17,19 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from _measure import RESULTS, machine, write
-from fidelity import NETWORKS, believed, buffers, planned
+from _kept import measured
+from _kernel import valid_on_the_kernel
+from _measure import machine, write
+from fidelity import NETWORKS, buffers, planned
 from mptune.decision.comparison import CompareOptions, trial
 from mptune.linux import bpf
-from mptune.measuring.progress import Reporter
 from mptune.measuring.records import PlannedTrial
-from mptune.measuring.runner import TrialRunner
-from mptune.store import Campaign, Store, create, open_store
 from mptune.testbeds import Observation
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
 
 #: Which of a network's buffers: the sum of the rates times the largest RTT.
 BUFFER = 2
-#: How often an overloaded trial is measured.
-ATTEMPTS = 4
 #: Largest difference of throughputs, and of shares, at which twins agree.
 AGREE, AGREE_SHARE = 0.10, 0.10
 
@@ -86,28 +83,6 @@ def cases(topologies: Sequence[Topology], ccs: Sequence[str], asked: argparse.Na
             trials = [trial(topology, options, "fullmesh", cc, size, run) for run in range(asked.runs)]
             found.append(Case(topology, cc, planned(trials)))
     return found
-
-
-def on_the_kernel(store: Store, name: str, planned: Sequence[PlannedTrial]) -> list[Observation | None]:
-    """The kernel's results in one network; None if it failed or was overloaded each time.
-
-    Each network has its own testbed: how many trials it runs side by side depends on the most demanding one.
-    """
-    runner, reporter = TrialRunner(testbed("namespaces"), None, store), Reporter()
-    good: list[Observation | None] = [None] * len(planned)
-    for attempt in range(ATTEMPTS):
-        again = {
-            index: msgspec.structs.replace(planned[index], round=attempt)
-            for index, one in enumerate(good)
-            if one is None
-        }
-        with reporter.phase(name if attempt == 0 else f"{name}, again") as progress:
-            runner.measure(list(again.values()), progress=progress)
-        for index, repeated in again.items():
-            observation = store.observation(store.key("namespaces", repeated))
-            if believed([observation]) and observation.failed is None:
-                good[index] = observation
-    return good
 
 
 def shares(observations: Sequence[Observation]) -> dict[str, float]:
@@ -201,19 +176,14 @@ def main() -> None:
     topologies = [one for one in topologies if not asked.only or one.name in asked.only]
     topologies.sort(key=lambda one: sum(path.rate_bps for path in one.paths))
     wanted = cases(topologies, asked.cc or ["reno", "cubic", *bpf.programs()], asked)
-    path = RESULTS / "twins.sqlite"
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    if asked.fresh:
-        path.unlink(missing_ok=True)
-    about = Campaign(name="twins", settings={}, environment=dict(machine()))
     with (
         bpf.loaded(case.cc for case in wanted),
-        open_store(path) if path.exists() else create(path, about) as store,
+        measured("twins", fresh=asked.fresh) as store,
     ):
         kernel = [
             one
             for topology in topologies
-            for one in on_the_kernel(
+            for one in valid_on_the_kernel(
                 store,
                 topology.name,
                 [one for case in wanted if case.topology is topology for one in case.planned],

@@ -1,10 +1,9 @@
 """What the tests on the running kernel share. Where they cannot run they are skipped; in CI they fail."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,14 @@ import pytest
 
 from mptune.errors import MptuneError
 from mptune.linux import bpf
+from mptune.linux.awake import Awake
 from mptune.linux.sandbox.namespaces import Sites
 from mptune.measuring.running import run_trials
 from mptune.testbeds import Observation, Trial
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.topology import Topology, load
+from tests.kernel import path_world
+from tests.kernel.path_world import World
 from tests.plugins import waiting
 from tests.plugins.needs import Thing, lack
 
@@ -69,33 +71,14 @@ loss = "0 %"
 """
 
 
-#: Uses the time that nobody else wants on one processor, until its parent has ended.
-_SPIN = """
-import os, sys
-os.sched_setaffinity(0, {int(sys.argv[1])})
-os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-parent = int(sys.argv[2])
-while os.getppid() == parent:
-    for _ in range(1_000_000):
-        pass
-"""
-
-
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _awake() -> Iterator[None]:
-    """Processors that do not sleep while trials run.
+    """Processors that do not sleep, also where a test does without the testbed that sees to it.
 
-    A virtual machine's sleeping processor may wake up milliseconds late, when others use its host, and trials
-    in real time are then overloaded, however little they need.
+    Not for the session, which lasts until the end of all tests: a busy processor may slow its neighbour down.
     """
-    spinners = [
-        subprocess.Popen([sys.executable, "-c", _SPIN, str(processor), str(os.getpid())])
-        for processor in os.sched_getaffinity(0)
-    ]
-    yield
-    for one in spinners:
-        one.kill()
-        one.wait()
+    with Awake():
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -171,3 +154,18 @@ def two_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def two(two_file: Path) -> Topology:
     return load(two_file)
+
+
+@pytest.fixture(scope="session")
+def may_manage_paths() -> None:
+    """The tests of path managers can run here."""
+    missing = path_world.lacking()
+    if missing is not None:
+        lack("path managers on the kernel", missing)
+
+
+@pytest.fixture(scope="module")
+def world(may_manage_paths: None) -> Iterator[World]:
+    """Two sites with two interfaces each."""
+    with ExitStack() as stack:
+        yield World(2, stack)

@@ -15,11 +15,12 @@ import msgspec
 import pytest
 
 from mptune.errors import Failure, InputError
-from mptune.linux import bpf
+from mptune.linux import awake, bpf
 from mptune.linux.sandbox import leftovers
 from mptune.linux.sandbox.netlink import inside
 from mptune.measuring.running import run_trials
 from mptune.testbeds import BIN_NS, ScriptedAction, Trial, create
+from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.stacks import STACKS
 from tests.plugins.needs import Thing, lack
 
@@ -344,15 +345,26 @@ def living_namespaces():
 
 
 @pytest.mark.timeout(300)
-def test_twenty_trials_in_a_row_leave_nothing_behind(testbed, trial, until, marked):
+def test_twenty_trials_leave_nothing_behind(testbed, trial, until, marked):
     testbed.run(trial(transfer_bytes=20_000))  # loads what is loaded once
-    before, namespaces = left_behind(), living_namespaces()
-    observations = [testbed.run(trial(transfer_bytes=20_000, seed=seed)) for seed in range(20)]
+    mark = f"{leftovers.VARIABLE}={os.getpid()}-"
+    before, running, namespaces = left_behind(), marked(mark), living_namespaces()
+    observations = run_trials(testbed, [trial(transfer_bytes=20_000, seed=seed) for seed in range(20)])
     assert [one.in_order_bytes for one in observations] == [20_000] * 20
     assert left_behind() == before
-    assert not marked(f"{leftovers.VARIABLE}={os.getpid()}-")
+    assert marked(mark) == running
     # The kernel takes namespaces down in its own time, and other programs may have some too.
     until(lambda: living_namespaces() < namespaces + 20, "the end of forty namespaces")
+
+
+def test_a_session_keeps_the_processors_awake_and_leaves_nothing_behind(testbed, marked, monkeypatch):
+    monkeypatch.setattr(awake, "LATE_S", -1.0)  # as where wake-ups are late
+    mark = f"{leftovers.VARIABLE}={os.getpid()}-"
+    before = marked(mark)
+    with NamespacesTestbed().session():
+        (started,) = (command for pid, command in marked(mark).items() if pid not in before)
+        assert started.endswith("\0awake\0")
+    assert marked(mark) == before
 
 
 @contextmanager

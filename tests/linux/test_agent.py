@@ -86,7 +86,7 @@ def waits(process: Path) -> bool:
 
 
 def test_every_role_ends_with_a_controller_that_is_killed():
-    command = [sys.executable, "-c", CONTROLLER, "sender", "receiver", "paths", "paths"]
+    command = [sys.executable, "-c", CONTROLLER, "sender", "receiver", "paths", "awake"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as controller:
         assert controller.stdout is not None
         agents = [Path("/proc", pid) for pid in controller.stdout.readline().split()]

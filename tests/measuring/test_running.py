@@ -3,7 +3,9 @@
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -50,6 +52,34 @@ def test_observations_come_in_the_order_of_the_trials(network: Topology) -> None
 
     got = run_trials(Scripted(act), trials(network, 20), workers=2)
     assert [one.in_order_bytes for one in got] == list(range(20))
+
+
+def test_all_trials_are_within_one_session_of_the_testbed(network: Topology) -> None:
+    """However it ends: with results or with an error."""
+    events: list[str] = []
+
+    @contextmanager
+    def session() -> Iterator[None]:
+        events.append("begins")
+        try:
+            yield
+        finally:
+            events.append("ends")
+
+    def act(seed: int) -> None:
+        events.append("trial")
+        if seed == 1:
+            raise InputError("trial", "", "impossible")
+
+    bed = Scripted(act)
+    bed.session = session  # type: ignore[attr-defined]
+    run_trials(bed, trials(network, 1))
+    assert events == ["begins", "trial", "ends"]
+    with pytest.raises(InputError):
+        run_trials(bed, trials(network, 2), workers=1)
+    assert events[3:] == ["begins", "trial", "trial", "ends"]
+    run_trials(bed, [])
+    assert len(events) == 7
 
 
 def test_trials_do_run_side_by_side(network: Topology) -> None:

@@ -1,6 +1,7 @@
 """Runs to report on: small, simulated, of a network whose names would do harm if they were not escaped."""
 
 import json
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -8,8 +9,10 @@ import pytest
 
 from mptune.campaign.definition import read_definition
 from mptune.campaign.execution import start
+from mptune.report import files
 from mptune.report.read_runs import read_run
 from mptune.report.run_data import RunData
+from tests.report.making import sections
 
 #: Names of a site and of an ISP. Abbreviations are restricted, names are not.
 SITE = "</script><script>alert(1)</script>"
@@ -57,6 +60,14 @@ duration = "2s"
 every = "1h"
 for = "2h"
 """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _made_once() -> Iterator[None]:
+    """Reports with the sections that are there already."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "sections", sections)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 from mptune.report.files import write_report
 from mptune.report.run_data import RunData
-from mptune.report.sections import sections
 from tests.plugins import needs
+from tests.report.making import sections
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.needs("browser")]
 

@@ -10,7 +10,7 @@ import pytest
 from mptune.errors import InputError, MptuneError
 from mptune.report.files import write_page, write_report
 from mptune.report.run_data import RunData
-from mptune.report.sections import sections
+from tests.report.making import sections
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -12,7 +12,8 @@ from mptune.errors import Failure
 from mptune.report.markup import MAX_ROWS, data, prose, table
 from mptune.report.page import page
 from mptune.report.run_data import RunData, TrialRow
-from mptune.report.sections import Table, sections
+from mptune.report.sections import Table
+from tests.report.making import sections
 
 
 class Parsed(HTMLParser):

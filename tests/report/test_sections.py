@@ -14,20 +14,14 @@ import pytest
 from mptune.report.measured import in_short, warnings
 from mptune.report.page import page
 from mptune.report.run_data import Fit, RunData, TrialRow
-from mptune.report.sections import Section, sections
+from mptune.report.sections import Section
 from mptune.report.sections.series import by_configuration
 from mptune.testbeds import SubflowObservation
-
-#: Sections that were made already, with the runs they are of.
-_MADE: dict[tuple[int, ...], tuple[list[RunData], list[Section]]] = {}
+from tests.report.making import sections
 
 
 def section(run: RunData, name: str, *others: RunData) -> Section:
-    shown = [run, *others]
-    key = tuple(id(one) for one in shown)
-    if key not in _MADE:
-        _MADE[key] = shown, sections(run, others)
-    return next(one for one in _MADE[key][1] if one.name == name)
+    return next(one for one in sections(run, others) if one.name == name)
 
 
 def rows(run: RunData, name: str, table: str, *others: RunData) -> list[dict[str, Any]]:

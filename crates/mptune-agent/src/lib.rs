@@ -9,6 +9,7 @@
 
 mod address;
 mod arguments;
+mod awake;
 mod control;
 pub mod meter;
 pub mod paths;
@@ -21,8 +22,12 @@ use self::arguments::{Arguments, Request};
 type Role = (&'static str, fn() -> i32);
 
 /// The roles; add a line here for another one.
-const ROLES: &[Role] =
-    &[("sender", meter::sender::main), ("receiver", meter::receiver::main), ("paths", paths::main)];
+const ROLES: &[Role] = &[
+    ("sender", meter::sender::main),
+    ("receiver", meter::receiver::main),
+    ("paths", paths::main),
+    ("awake", awake::main),
+];
 
 /// Runs the program with `arguments` (without its name); returns the exit status.
 ///

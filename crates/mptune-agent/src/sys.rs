@@ -94,6 +94,45 @@ pub fn die_with_parent() -> io::Result<bool> {
     Ok(parent_id() == parent)
 }
 
+/// Whether this process leads its session.
+pub fn leads_session() -> bool {
+    // SAFETY: getsid takes an integer and returns one.
+    let session = unsafe { libc::getsid(0) };
+    u32::try_from(session) == Ok(std::process::id())
+}
+
+/// Numbers of the processors that this process may use.
+pub fn processors() -> io::Result<Vec<usize>> {
+    // SAFETY: cpu_set_t is plain data, for which all zeros is a value; the kernel writes at most its
+    // size.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        check(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set))?;
+        set
+    };
+    // SAFETY: the numbers are below the size of the set.
+    let allowed = |&number: &usize| unsafe { libc::CPU_ISSET(number, &set) };
+    Ok((0..libc::CPU_SETSIZE as usize).filter(allowed).collect())
+}
+
+/// Keeps the calling thread on a processor that [`processors`] gave.
+pub fn stay_on(processor: usize) -> io::Result<()> {
+    // SAFETY: as above; the number is below the size of the set, and the kernel only reads it.
+    check(unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
+    })
+    .map(drop)
+}
+
+/// Lets the calling thread run only when no other wants its processor.
+pub fn run_when_idle() -> io::Result<()> {
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel reads one sched_param.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &none) }).map(drop)
+}
+
 /// Blocks SIGTERM and SIGINT in this thread and those it starts; read them from the descriptor
 /// (128 bytes each, the first four are the number).
 pub fn signals_as_file() -> io::Result<File> {

@@ -15,7 +15,7 @@ import msgspec
 
 from mptune import _core
 from mptune.errors import MptuneError, TrialError
-from mptune.linux import agent, bpf, congestion
+from mptune.linux import agent, awake, bpf, congestion
 from mptune.linux.sandbox import sysctls
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
 
@@ -55,7 +55,7 @@ def examine() -> list[Finding]:
         *_required(),
         *_congestion_controls(),
         _bpf(),
-        *(check() for check in (_buffers, _tcp_memory, _descriptors, _reverse_path, _cores)),
+        *(check() for check in (_buffers, _tcp_memory, _descriptors, _reverse_path, _cores, _wake_up)),
         *_tools(),
     ]
 
@@ -230,6 +230,18 @@ def _cores() -> Finding:
         state="ok" if cores > 1 else "limited",
         found=f"{cores} for this process",
         remedy=None if cores > 1 else "trials above about 100 Mbit/s need two: watch for overloaded trials",
+    )
+
+
+def _wake_up() -> Finding:
+    """How late a processor that sleeps wakes up, which trials in real time must not depend on."""
+    late_s = awake.lateness_s()
+    soon = late_s <= awake.LATE_S
+    return Finding(
+        name="wake-up from sleep",
+        state="ok" if soon else "limited",
+        found=f"up to {late_s * 1e3:.2f} ms late",
+        remedy=None if soon else "trials keep the processors awake while they run",
     )
 
 

@@ -24,17 +24,28 @@ class Load(NamedTuple):
     total: int
 
     @classmethod
-    def now(cls) -> Self:
-        """Read it."""
+    def now(cls, without: int | None = None) -> Self:
+        """Read it; the time of the process `without`, if any, counts as idle."""
         first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
         user, nice, system, idle, waiting, *others = (int(field) for field in first.split()[1:9])
         busy = user + nice + system + sum(others)
-        return cls(busy=busy, total=busy + idle + waiting)
+        return cls(busy=busy - _ticks(without), total=busy + idle + waiting)
 
     def share_until(self, later: "Load") -> float:
         """Busy share of all processors between two readings, 0 to 1."""
         ticks = later.total - self.total
         return (later.busy - self.busy) / ticks if ticks else 0.0
+
+
+def _ticks(pid: int | None) -> int:
+    """Processor time of a process so far: fields 14 and 15 of proc_pid_stat(5); 0 if there is none."""
+    if pid is None:
+        return 0
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0
+    return sum(int(field) for field in stat.rpartition(")")[2].split()[11:13])
 
 
 class Waiting:

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from queue import Empty, SimpleQueue
 from typing import Protocol, TypeVar
 
@@ -49,6 +50,8 @@ def run_trials(
         otherwise no further trial is started, and running ones may finish.
     KeyboardInterrupt : Ctrl-C, handled in the same way; the `interrupt` of a testbed that has one aborts
         running trials.
+
+    All of it is within the `session` of a testbed that has one.
     """
     return reduce_trials(
         testbed, trials, lambda _, __, observation: observation, workers=workers, progress=progress
@@ -76,17 +79,21 @@ def reduce_trials(
     check: Callable[[Trial], None] = getattr(testbed, "check", lambda trial: None)
     for trial in trials:
         check(trial)
-    executor = ThreadPoolExecutor(max_workers=_workers(testbed, workers), thread_name_prefix="trial")
-    try:
-        futures = [executor.submit(one, index) for index in range(len(trials))]
-        _watch(futures, progress)
-        return [future.result() for future in futures]
-    except KeyboardInterrupt:
-        # Otherwise trials in real time would run to their end.
-        getattr(testbed, "interrupt", lambda: None)()
-        raise
-    finally:
-        executor.shutdown(wait=True, cancel_futures=True)
+    if not trials:
+        return []
+    session: Callable[[], AbstractContextManager[object]] = getattr(testbed, "session", nullcontext)
+    with session():
+        executor = ThreadPoolExecutor(max_workers=_workers(testbed, workers), thread_name_prefix="trial")
+        try:
+            futures = [executor.submit(one, index) for index in range(len(trials))]
+            _watch(futures, progress)
+            return [future.result() for future in futures]
+        except KeyboardInterrupt:
+            # Otherwise trials in real time would run to their end.
+            getattr(testbed, "interrupt", lambda: None)()
+            raise
+        finally:
+            executor.shutdown(wait=True, cancel_futures=True)
 
 
 def _observe(testbed: Testbed, trial: Trial) -> Observation:

@@ -7,6 +7,7 @@ evaluates it.
 
 import os
 import sys
+from contextlib import AbstractContextManager
 
 from mptune.errors import MptuneError
 from mptune.testbeds import _kernel_observation, _kernel_plan
@@ -33,7 +34,7 @@ class NamespacesTestbed:
     def __init__(self) -> None:
         if sys.platform != "linux":
             raise MptuneError("--testbed namespaces: needs Linux")
-        from mptune.linux import doctor, processor_load
+        from mptune.linux import awake, doctor, processor_load
         from mptune.linux.sandbox import leftovers
 
         leftovers.end_strays()
@@ -43,6 +44,11 @@ class NamespacesTestbed:
         # The gate limits them further: trials over slow links need only a small part of a processor each.
         self.parallel: int | None = _WAITING * len(os.sched_getaffinity(0))
         self._gate = processor_load.Gate()
+        self._awake = awake.Awake()
+
+    def session(self) -> AbstractContextManager[object]:
+        """Several trials: inside, this machine's processors do not sleep (`mptune.linux.awake`)."""
+        return self._awake
 
     def check(self, trial: Trial) -> None:
         """Refuse what the kernel cannot do, without running it.
@@ -85,8 +91,8 @@ class NamespacesTestbed:
 
         with bpf.loaded([trial.cc]) as kernel_names:
             plan = _kernel_plan.plan(trial, kernel_names[trial.cc])
-            before = Load.now()
+            before = Load.now(self._awake.pid)
             outcome = kernel_trial.run(plan, lambda: self._gate.closed)
-            busy = before.share_until(Load.now())
+            busy = before.share_until(Load.now(self._awake.pid))
         self._gate.learn(rate_bps, sum(_kernel_observation.processor_shares(outcome).values()))
         return _kernel_observation.observe(trial, plan, outcome, busy)

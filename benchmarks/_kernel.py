@@ -1,0 +1,64 @@
+"""Trials of a benchmark on the kernel: which count, and overloaded ones measured again.
+
+Not a benchmark.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from mptune.measuring.progress import Reporter
+from mptune.measuring.records import PlannedTrial
+from mptune.measuring.runner import TrialRunner
+from mptune.store import Store
+from mptune.testbeds import Observation
+from mptune.testbeds import create as testbed
+
+#: How often an overloaded trial is measured.
+ATTEMPTS = 4
+
+
+def believed(observations: Sequence[Observation]) -> list[Observation]:
+    """Observations on a machine that kept up."""
+    return [one for one in observations if not overloaded(one)]
+
+
+def overloaded(observation: Observation) -> bool:
+    """Whether the machine was too busy for this one."""
+    return bool(observation.metadata.get("overloaded"))
+
+
+def on_the_kernel(
+    store: Store,
+    name: str,
+    planned: Sequence[PlannedTrial],
+    again: Callable[[Observation], bool] = overloaded,
+) -> list[Observation]:
+    """The kernel's results in one network.
+
+    Each network has its own testbed: how many trials it runs side by side depends on the most demanding one.
+
+    Parameters
+    ----------
+    again : whether to measure once more; after `ATTEMPTS` the last result stands.
+    """
+    runner, reporter = TrialRunner(testbed("namespaces"), None, store), Reporter()
+    found: dict[int, Observation] = {}
+    for attempt in range(ATTEMPTS):
+        missing = {
+            index: msgspec.structs.replace(one, round=attempt)
+            for index, one in enumerate(planned)
+            if index not in found or again(found[index])
+        }
+        if not missing:
+            break
+        with reporter.phase(name if attempt == 0 else f"{name}, again") as progress:
+            runner.measure(list(missing.values()), progress=progress)
+        found |= {index: store.observation(store.key("namespaces", one)) for index, one in missing.items()}
+    return [found[index] for index in range(len(planned))]
+
+
+def valid_on_the_kernel(store: Store, name: str, planned: Sequence[PlannedTrial]) -> list[Observation | None]:
+    """Likewise, but a failed trial is measured again too; None if it failed or was overloaded each time."""
+    found = on_the_kernel(store, name, planned, lambda one: one.failed is not None or overloaded(one))
+    return [None if one.failed is not None or overloaded(one) else one for one in found]

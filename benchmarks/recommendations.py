@@ -1,0 +1,271 @@
+"""What a simulated recommendation gives on the kernel: every shipped scenario, beside the plain default.
+
+For each scenario the main job runs in the simulator under the stack linux, with the grid of `make demo`.
+What it recommends and the default (fullmesh, cubic, the largest buffer) are then measured on the kernel,
+with seeds that the job did not use, and in the simulator with the same seeds: the prediction. Trials are kept
+under target/benchmarks, so that an interrupted run continues (--fresh measures everything again).
+Overloaded ones are measured again, a few times; stalled ones give no number and are counted. Prints a table,
+writes JSON, and with --write-docs the table into the docs. Needs what `mptune doctor` requires.
+"""
+
+import argparse
+import fcntl
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+import _docs
+from _kept import kept, measured
+from _kernel import on_the_kernel
+from _measure import machine, write
+from mptune.campaign.optimise import OptimiseOptions, Result, optimise
+from mptune.campaign.papers import CCS
+from mptune.decision.agreement import Cell, Row, summarise_runs
+from mptune.linux import congestion
+from mptune.measuring.planning import Configuration, plan_trials
+from mptune.measuring.progress import Reporter
+from mptune.measuring.runner import TrialRunner
+from mptune.measuring.running import run_trials
+from mptune.testbeds import create as testbed
+from mptune.testbeds.namespaces import stall_ns
+from mptune.topology import Topology, load
+from mptune.topology import shipped as scenarios
+from mptune.units import MIB, format_size
+
+DOCS = Path(__file__).parents[1] / "docs" / "reference" / "recommendations.md"
+
+#: The network that one processor carries in real time, Mbit/s (docs/how-to/kernel.md).
+CARRIED_MBPS = 500
+
+#: As `make demo`, and a coarse search to try this benchmark.
+DEMO = OptimiseOptions(
+    pms=("fullmesh", "pcdc"),
+    ccs=CCS,
+    buffers=tuple(round(2.5 * step * MIB) for step in range(1, 13)),
+    runs=3,
+    duration_ns=30_000_000_000,
+)
+QUICK = OptimiseOptions(
+    pms=("fullmesh", "pcdc"),
+    ccs=("cubic", "olia"),
+    buffers=tuple(size * MIB for size in (2, 8, 16, 30)),
+    runs=2,
+    duration_ns=10_000_000_000,
+    confirm_runs=3,
+)
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A scenario's two configurations on both testbeds.
+
+    Attributes
+    ----------
+    subflows : those that carry data in the recommended configuration.
+    """
+
+    scenario: str
+    subflows: tuple[str, ...]
+    recommended: Row
+    default: Row
+
+    @property
+    def gain(self) -> float | None:
+        """The recommended configuration's throughput on the kernel, relative to the default's."""
+        ours, theirs = self.recommended.kernel.throughput_mbps, self.default.kernel.throughput_mbps
+        return ours / theirs if ours is not None and theirs else None
+
+    @property
+    def holds(self) -> bool:
+        """On the kernel the recommendation is at least as good as the default, and stalls no more often."""
+        ours, theirs = self.recommended.kernel, self.default.kernel
+        if ours.throughput_mbps is None or ours.stalled > theirs.stalled:
+            return False
+        return ours.throughput_mbps >= (theirs.throughput_mbps or 0.0)
+
+
+def rate_mbps(topology: Topology) -> float:
+    """What the emulator has to carry at most."""
+    up = sum(interface.up_bps for interface in topology.sender.interfaces)
+    down = sum(interface.down_bps for interface in topology.receiver.interfaces)
+    return min(up, down, sum(path.rate_bps for path in topology.paths)) / 1e6
+
+
+def recommend(topology: Topology, asked: argparse.Namespace, reporter: Reporter) -> Result:
+    """The main job in the simulator, with the congestion controls that this kernel has."""
+    search = QUICK if asked.quick else DEMO
+    options = msgspec.structs.replace(
+        search, ccs=tuple(cc for cc in search.ccs if congestion.obstacle(cc) is None), seed=asked.seed
+    )
+    name = f"{topology.name}{'.quick' if asked.quick else ''}"
+    with kept("recommendations", name, fresh=asked.fresh) as store:
+        runner = TrialRunner(testbed("simulated"), asked.jobs, store)
+        return optimise(topology, runner, options.completed(), reporter=reporter)
+
+
+@contextmanager
+def alone(lock: Path | None) -> Iterator[None]:
+    """While others who measure on this machine wait for the same file."""
+    if lock is None:
+        yield
+        return
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def rows(topology: Topology, both: Sequence[Configuration], asked: argparse.Namespace) -> list[Row]:
+    """Each configuration on both testbeds, with the same seeds."""
+    planned = plan_trials(
+        topology,
+        both,
+        purpose="confirm",
+        runs=asked.runs,
+        duration_ns=round(asked.duration * 1e9),
+        base_seed=asked.seed + 1,  # the job has confirmed its answer with those of its own
+    )
+    simulated = run_trials(testbed("simulated"), [one.trial for one in planned], workers=asked.jobs)
+    with measured("recommendations", fresh=False) as store, alone(asked.lock):
+        kernel = on_the_kernel(store, f"{topology.name} on the kernel", planned)
+    found = []
+    for number, one in enumerate(both):
+        own = slice(number * asked.runs, (number + 1) * asked.runs)
+        quiet = stall_ns(planned[own][0].trial)
+        found.append(
+            Row(
+                pm=one.pm,
+                cc=one.cc,
+                buffer_bytes=one.buffer_bytes,
+                simulated=summarise_runs(simulated[own], quiet),
+                kernel=summarise_runs(kernel[own], quiet),
+            )
+        )
+    return found
+
+
+def outcome(topology: Topology, asked: argparse.Namespace, reporter: Reporter) -> Outcome:
+    """Recommend, and measure."""
+    result = recommend(topology, asked, reporter)
+    assert result.confirmation is not None
+    both = (result.confirmation.recommended, result.confirmation.default)
+    recommended, default = rows(topology, both, asked)
+    return Outcome(scenario=topology.name, subflows=result.subflows, recommended=recommended, default=default)
+
+
+COLUMNS = (
+    "scenario",
+    "recommended",
+    "buffer",
+    "predicted",
+    "kernel",
+    "error",
+    "default: predicted",
+    "kernel",
+    "error",
+    "recommended / default",
+)
+
+
+def cell(one: Cell) -> str:
+    """Mean and range in Mbit/s, and how many runs gave no number."""
+    lost = [f"{count} {why}" for why, count in (("stalled", one.stalled), ("failed", one.failed)) if count]
+    if one.throughput_mbps is None:
+        return ", ".join(lost)
+    return ", ".join([f"{one.throughput_mbps:.3g} ({one.low_mbps:.3g}-{one.high_mbps:.3g})", *lost])
+
+
+def cells(one: Outcome) -> list[str]:
+    """A row of the table."""
+    ours, theirs = one.recommended, one.default
+    active = f" on {', '.join(one.subflows)}" if ours.pm == "pcdc" else ""
+    errors = ["-" if row.error is None else f"{100 * row.error:+.0f} %" for row in (ours, theirs)]
+    return [
+        one.scenario,
+        f"{ours.pm}{active}, {ours.cc}",
+        format_size(ours.buffer_bytes, 3),
+        cell(ours.simulated),
+        cell(ours.kernel),
+        errors[0],
+        cell(theirs.simulated),
+        cell(theirs.kernel),
+        errors[1],
+        "-" if one.gain is None else f"{one.gain:.2f}",
+    ]
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """How many recommendations are as good as the default, and which are not."""
+    worse = [one.scenario for one in outcomes if not one.holds]
+    text = f"{len(outcomes) - len(worse)} of {len(outcomes)} at least as good on the kernel as the default"
+    return f"{text}; not: {', '.join(worse)}." if worse else f"{text}."
+
+
+def markdown(outcomes: Sequence[Outcome]) -> str:
+    """The table for the docs."""
+    lines = [COLUMNS, ["---"] * len(COLUMNS), *(cells(one) for one in outcomes)]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    about = machine()
+    where = f"{about['processor']}, {about['cores']} processors, Linux {about['kernel']}"
+    return f"{table}\n\n{summary(outcomes)} Measured on {where}, with mptune {about['mptune']}."
+
+
+def arguments() -> argparse.Namespace:
+    """What to measure."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=3, help="of each configuration on the kernel")
+    parser.add_argument("--duration", type=float, default=12.0, help="of such a run, seconds")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", help="only scenarios with this name; repeat")
+    parser.add_argument("--quick", action="store_true", help="recommend after a coarse search")
+    parser.add_argument("--jobs", type=int, help="simulated trials in parallel; one per core")
+    parser.add_argument("--lock", type=Path, help="hold this file's lock while the kernel measures (flock)")
+    parser.add_argument("--fresh", action="store_true", help="measure everything again")
+    parser.add_argument("--write-docs", action="store_true", help="put the table into the docs too")
+    return parser.parse_args()
+
+
+def topologies(asked: argparse.Namespace) -> list[Topology]:
+    """The scenarios to measure, slow ones first; says which are too fast for this machine."""
+    found = [load(name) for name in scenarios() if not asked.only or name in asked.only]
+    limit = CARRIED_MBPS * int(machine()["cores"])
+    for one in found:
+        if rate_mbps(one) > limit:
+            print(f"{one.name}: {rate_mbps(one):.0f} Mbit/s are too much for this machine in real time")
+    return sorted((one for one in found if rate_mbps(one) <= limit), key=rate_mbps)
+
+
+def main() -> int:
+    """Measure, print, write; the exit status says whether every recommendation is good enough."""
+    asked = arguments()
+    print(", ".join(f"{name} {value}" for name, value in machine().items()))
+    if asked.fresh:
+        with measured("recommendations", fresh=True):
+            pass
+    outcomes: list[Outcome] = []
+    stopped = False
+    try:
+        for topology in topologies(asked):
+            outcomes.append(outcome(topology, asked, Reporter()))
+            print(" | ".join(cells(outcomes[-1])), flush=True)
+    except KeyboardInterrupt:
+        stopped = True
+    table = Table(*COLUMNS, title="Recommendations on the kernel (Mbit/s)", title_justify="left")
+    for one in outcomes:
+        table.add_row(*cells(one))
+    Console(width=200).print(table)
+    print(summary(outcomes))
+    write("recommendations", [msgspec.to_builtins(one) | {"gain": one.gain} for one in outcomes])
+    if asked.write_docs:
+        _docs.replace(DOCS, "recommendations", markdown(outcomes))
+        print(f"written to {DOCS}")
+    return int(stopped or not all(one.holds for one in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,19 @@
+"""The sections of runs, made once: drawing and checking charts takes most of the time of these tests."""
+
+from collections.abc import Sequence
+
+from mptune.report import sections as original
+from mptune.report.run_data import RunData
+from mptune.report.sections import Section
+
+#: Sections by the runs they are of, which live as long as the sections: their identity is the key.
+_MADE: dict[tuple[int, ...], tuple[list[RunData], list[Section]]] = {}
+
+
+def sections(run: RunData, others: Sequence[RunData] = ()) -> list[Section]:
+    """As `mptune.report.sections.sections`; what it made for the same runs before is not made again."""
+    shown = [run, *others]
+    key = tuple(id(one) for one in shown)
+    if key not in _MADE:
+        _MADE[key] = shown, original.sections(run, others)
+    return list(_MADE[key][1])
