@@ -170,7 +170,7 @@ impl Subflow {
 
     /// Smallest RTT seen, 0 before the first sample.
     pub fn min_rtt(&self) -> Nanos {
-        if self.sender.rtt.srtt > 0 { self.sender.rtt.min } else { 0 }
+        self.sender.rtt.smallest()
     }
 
     /// A handshake packet that requires an answer was sent (again).

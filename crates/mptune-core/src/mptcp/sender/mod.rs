@@ -185,9 +185,7 @@ impl DataSender {
         let subflow = &mut subflows[id];
         let outstanding = subflow.sender.outstanding();
         let acked = self.buffer.on_ack(ack, outstanding, &mut subflow.send_window);
-        for _ in 0..acked {
-            self.carried_by.pop();
-        }
+        self.carried_by.skip(acked);
         if acked > 0 && self.timers.is_some() {
             self.on_data_acked(io, subflows);
         }
