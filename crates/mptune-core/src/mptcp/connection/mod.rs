@@ -174,7 +174,7 @@ impl Connection {
                 }
             }
             Timer::Script => self.follow_script(io),
-            Timer::Data => self.sender.on_data_timer(io, &mut self.subflows),
+            Timer::Data => self.on_data_timer(io),
             Timer::Application => self.on_application(io),
         }
     }

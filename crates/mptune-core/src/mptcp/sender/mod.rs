@@ -11,6 +11,7 @@ mod pumping;
 mod reinjection;
 mod repeating;
 mod scheduling;
+mod silence;
 mod timers;
 mod transmitting;
 

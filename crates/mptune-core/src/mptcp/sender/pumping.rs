@@ -138,13 +138,20 @@ impl DataSender {
     /// The next segment goes to a subflow's send queue, or extends the short one at its end.
     fn hand_over(&mut self, subflows: &mut [Subflow], id: SubflowId) {
         let newest = self.buffer.next().wrapping_sub(1);
-        if subflows[id].queue.back() == Some(&newest) && self.buffer.fill_up(newest) {
+        let waits = subflows[id].queue.back() == Some(&newest) && self.buffer.is_short(newest);
+        // Not one that was repeated elsewhere: copies of a segment have one length.
+        if waits && self.is_carried_only_by(id, newest) && self.buffer.fill_up(newest) {
             return;
         }
         let data = self.take_next(subflows, id);
         subflows[id].queue.push_back(data);
         subflows[id].fresh += 1;
         self.scheduling.peers[id].outstanding += 1;
+    }
+
+    #[inline]
+    fn is_carried_only_by(&self, id: SubflowId, data: Seq) -> bool {
+        self.carried_by.get(data) == Some(&(1 << id))
     }
 
     /// The last segment in a subflow's send queue is not full and another short one is not yet acknowledged
