@@ -105,7 +105,8 @@ impl Connection {
         self.sender.reinjected()
     }
 
-    /// Payload bytes of these segments.
+    /// Payload bytes of these segments; under Linux accounting only of those that the connection's timer
+    /// repeated, which is what Linux counts (`mptcpi_bytes_retrans`).
     pub fn reinjected_bytes(&self) -> Bytes {
         self.sender.reinjected_bytes()
     }

@@ -107,7 +107,8 @@ impl DataSender {
         self.reinjected
     }
 
-    /// Payload bytes of these segments.
+    /// Payload bytes of these segments; under Linux accounting only of those that the connection's timer
+    /// repeated, which is what Linux counts (`mptcpi_bytes_retrans`).
     pub fn reinjected_bytes(&self) -> Bytes {
         self.reinjected_bytes
     }

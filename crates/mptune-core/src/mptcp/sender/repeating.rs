@@ -83,6 +83,7 @@ impl DataSender {
             if waits_in_a_queue || !self.scheduling.has_room(id) {
                 return;
             }
+            self.count_repeated(data);
             self.carry_again(io, subflows, id, data);
         }
     }

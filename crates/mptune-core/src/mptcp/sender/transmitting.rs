@@ -87,10 +87,18 @@ impl DataSender {
     ) {
         *self.carried_by.at_mut(data) |= 1 << id;
         self.reinjected += 1;
-        self.reinjected_bytes += Bytes::from(self.buffer.payload_of(data));
+        if self.timers.is_none() {
+            self.count_repeated(data);
+        }
         subflows[id].counted.reinjected += 1;
         self.buffer.share_window(data, &mut subflows[id].send_window);
         self.assign(io, subflows, id, data);
+    }
+
+    /// Counts the bytes of a segment that goes out again: under Linux accounting, as Linux does, only if the
+    /// connection's timer repeats it (`mptcpi_bytes_retrans`, `__mptcp_retrans`).
+    pub(super) fn count_repeated(&mut self, data: Seq) {
+        self.reinjected_bytes += Bytes::from(self.buffer.payload_of(data));
     }
 
     /// Updates what schedulers and coupled controllers see of a subflow.
