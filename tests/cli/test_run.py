@@ -139,7 +139,10 @@ def test_a_script_cuts_and_restores_a_path():
     result = json.loads(run("--json", "--at", "2s:down:P-D", "--at", "4s:up:P-D").stdout)
     (cut,) = (one for one in result["subflows"] if one["path"] == "P-D")
     assert sum(cut["series_mbps"][:20]) > 0 == sum(cut["series_mbps"][30:40])  # the queue drains
-    assert result["takeover_ms"] >= 0 and result["reinjected_bytes"] > 0
+    assert result["takeover_ms"] >= 0
+    # The connection repeats only on a subflow that has nothing else to do, as with a small buffer.
+    small = ("--buffer", "1MiB", "--duration", "10s", "--at", "2s:down:P-D")
+    assert json.loads(run("--json", *small).stdout)["reinjected_bytes"] > 0
     assert "takeover_ms" not in json.loads(run("--json").stdout)
     assert re.search(r"take-over \d+ ms, .* repeated on other subflows", run("--at", "2s:down:P-D").stdout)
 

@@ -74,9 +74,23 @@ impl<T: Copy + Default> Ring<T> {
         Some(value)
     }
 
+    /// Removes that many elements from the front, which must be there.
+    #[inline]
+    pub fn skip(&mut self, elements: u32) {
+        debug_assert!(elements <= self.len);
+        self.first = self.first.wrapping_add(elements);
+        self.len -= elements;
+    }
+
     /// All elements, first to last.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.len).map(|offset| &self.slots[self.slot(self.first.wrapping_add(offset))])
+    }
+
+    /// The element with that number, if it is in the ring.
+    #[inline]
+    pub fn get(&self, number: u32) -> Option<&T> {
+        (number.wrapping_sub(self.first) < self.len).then(|| &self.slots[self.slot(number)])
     }
 
     /// The element with that number, which must be in the ring.
@@ -109,21 +123,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_deque_with_numbers(pushes in prop::collection::vec(any::<bool>(), 0..500)) {
+        fn behaves_like_a_deque_with_numbers(steps in prop::collection::vec(0u32..5, 0..500)) {
             let mut ring = Ring::new();
             let mut model = VecDeque::new();
             let mut next = 0u32;
-            for push in pushes {
-                if push {
+            for step in steps {
+                if step < 3 {
                     ring.push(next);
                     model.push_back(next);
                     next += 1;
-                } else {
+                } else if step == 3 {
                     prop_assert_eq!(ring.pop(), model.pop_front());
+                } else {
+                    let most = model.len().min(2);
+                    ring.skip(most as u32);
+                    model.drain(..most);
                 }
                 prop_assert_eq!(ring.len(), model.len());
                 prop_assert_eq!(ring.front(), model.front());
                 prop_assert!(ring.iter().eq(&model));
+                prop_assert_eq!(ring.get(next), None);
+                prop_assert_eq!(ring.get(next.wrapping_sub(1)), model.back());
                 for &number in &model {
                     prop_assert_eq!(*ring.at(number), number);
                 }

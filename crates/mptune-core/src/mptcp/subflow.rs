@@ -65,9 +65,14 @@ pub struct Subflow {
     pub phase: Phase,
     /// Who may send on it (MP_PRIO, MP_JOIN's B bit).
     pub role: Role,
-    /// A timeout is not yet followed by progress: nothing new is scheduled on it (`pf`, potentially
-    /// failed, in the v0.9x kernels).
+    /// A timeout is not yet followed by progress.
+    pub timed_out: bool,
+    /// Nothing new is scheduled on it until it makes progress: after the first timeout (`pf`, potentially
+    /// failed, in the v0.9x kernels), or under Linux accounting when it is stale.
     pub failing: bool,
+    /// For how many periods of the connection's retransmission timer it has not answered, under Linux
+    /// accounting.
+    pub silent_periods: u32,
     /// It carried data at some point.
     pub carried_data: bool,
     /// Segments handed to it that its window has not yet released.
@@ -111,7 +116,9 @@ impl Subflow {
             sender,
             phase: Phase::SynSent,
             role: Role::Active,
+            timed_out: false,
             failing: false,
+            silent_periods: 0,
             carried_data: false,
             queue: VecDeque::new(),
             position: 0,
@@ -136,7 +143,8 @@ impl Subflow {
         self.sender = sender;
         self.flow = flow;
         self.phase = Phase::SynSent;
-        self.failing = false;
+        (self.timed_out, self.failing) = (false, false);
+        self.silent_periods = 0;
         (self.position, self.asked) = (0, 0);
         self.send_window = SendWindow::default();
         self.memory = SubflowMemory::default();
@@ -163,14 +171,20 @@ impl Subflow {
         self.phase == Phase::Established && !self.failing
     }
 
-    /// It was given up, closed, or its handshake has gone unanswered for long.
+    /// It does not answer, under Linux accounting.
+    #[inline]
     pub fn is_silent(&self) -> bool {
+        self.silent_periods > 0
+    }
+
+    /// It was given up, closed, or its handshake has gone unanswered for long.
+    pub fn is_unanswered(&self) -> bool {
         matches!(self.phase, Phase::Refused | Phase::Closed) || self.asked > 2
     }
 
     /// Smallest RTT seen, 0 before the first sample.
     pub fn min_rtt(&self) -> Nanos {
-        if self.sender.rtt.srtt > 0 { self.sender.rtt.min } else { 0 }
+        self.sender.rtt.smallest()
     }
 
     /// A handshake packet that requires an answer was sent (again).

@@ -76,6 +76,12 @@ impl RttEstimator {
         }
     }
 
+    /// Smallest sample, 0 before the first.
+    #[inline]
+    pub fn smallest(&self) -> Nanos {
+        if self.srtt > 0 { self.min } else { 0 }
+    }
+
     /// `RTTVAR`, at least a quarter of [`RTO_MIN`] after the first sample.
     pub fn variation(&self) -> Nanos {
         self.variation

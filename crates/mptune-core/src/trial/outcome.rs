@@ -38,7 +38,9 @@ pub struct Outcome {
     pub stalled_ns: Option<Nanos>,
     /// Segments resent on another subflow, or by the connection.
     pub reinjected: u64,
-    /// Their payload bytes.
+    /// Their payload bytes; under Linux accounting only of those that the connection's timer repeated,
+    /// which is what Linux counts (`mptcpi_bytes_retrans`): not what is handed out anew because a subflow is
+    /// stale.
     pub reinjected_bytes: Bytes,
     /// Segments that arrived again after they had been received.
     pub duplicates: u64,

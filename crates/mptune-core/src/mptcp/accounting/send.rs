@@ -3,7 +3,7 @@
 
 use super::autotuning::SendTuning;
 use super::choice::{Accounting, BufferMode};
-use super::memory::SendMemory;
+use super::memory::{Extent, SendMemory};
 use super::receive::ReceiveBuffer;
 use super::window::SendWindow;
 use crate::mptcp::options::{ConnectionOptions, Workload};
@@ -175,16 +175,19 @@ impl SendBuffer {
         let data = self.next;
         self.next += 1;
         if data >= self.regular_until {
-            self.take_irregular(data, subflow);
+            self.take_irregular(subflow);
         }
         data
     }
 
     #[inline(never)]
-    fn take_irregular(&mut self, data: Seq, subflow: &mut SendWindow) {
-        if let Some(memory) = &mut self.memory {
-            memory.take();
-            self.share_window(data, subflow);
+    fn take_irregular(&mut self, subflow: &mut SendWindow) {
+        let Some(memory) = &mut self.memory else { return };
+        let segment = memory.take();
+        subflow.widen(memory.window_from(segment.start));
+        // After a full segment the edge is still as far from the start of the transfer.
+        let edge_stays = self.cut && segment.length() == self.full && !memory.is_finished();
+        if !edge_stays {
             self.on_taken();
         }
     }
@@ -217,8 +220,7 @@ impl SendBuffer {
     /// window, if it is wider (Linux `mptcp_check_allowed_size`).
     pub fn share_window(&self, data: Seq, subflow: &mut SendWindow) {
         if let Some(memory) = &self.memory {
-            let window = memory.window_from(memory.start(data));
-            subflow.offered = subflow.offered.max(window);
+            subflow.widen(memory.window_from(memory.start(data)));
         }
     }
 
@@ -291,7 +293,7 @@ impl SendBuffer {
             return self.payload(data, self.end) as u32;
         }
         // A segment whose length is forgotten is sent only for its subflow's sake.
-        self.length(data).unwrap_or(self.full)
+        self.segment(data).map_or(self.full, Extent::length)
     }
 
     /// Payload bytes of segments `from..to`, all of one size except the last of the transfer.
@@ -307,23 +309,16 @@ impl SendBuffer {
         self.last_lacks
     }
 
-    /// Payload bytes of a segment, under Linux accounting and until it is DATA_ACKed.
+    /// A segment, under Linux accounting and until it is DATA_ACKed.
     #[inline]
-    pub fn length(&self, data: Seq) -> Option<u32> {
-        let memory = self.memory.as_ref()?;
-        (data >= self.una).then(|| memory.length(data))
-    }
-
-    /// Where a segment begins, in bytes, under Linux accounting and until it is DATA_ACKed.
-    #[inline]
-    pub fn start(&self, data: Seq) -> Option<Bytes> {
-        let memory = self.memory.as_ref()?;
-        (data >= self.una).then(|| memory.start(data))
+    pub fn segment(&self, data: Seq) -> Option<&Extent> {
+        self.memory.as_ref()?.segment(data)
     }
 
     /// A segment is not full but may become full while it waits.
+    #[inline]
     pub fn is_short(&self, data: Seq) -> bool {
-        self.length(data).is_some_and(|length| length < self.full)
+        self.segment(data).is_some_and(|segment| segment.length() < self.full)
     }
 
     /// Segments that the receiver's window leaves to a subflow; under Linux accounting it also applies

@@ -27,6 +27,12 @@ impl SendWindow {
         outstanding > 0 && self.short_end > self.next - outstanding
     }
 
+    /// It is at least this wide.
+    #[inline]
+    pub fn widen(&mut self, window: u32) {
+        self.offered = self.offered.max(window);
+    }
+
     /// An acknowledgement up to `next` offers a window. One that acknowledges nothing new can widen the
     /// window but not narrow it (RFC 9293 section 3.10.7.4, Linux `tcp_may_update_window`).
     pub fn on_offer(&mut self, outstanding: u32, next: Seq, window: u32) {

@@ -32,6 +32,7 @@ impl Connection {
     pub(super) fn close(&mut self, io: &mut Io<'_>, id: SubflowId) {
         let subflow = &mut self.subflows[id];
         subflow.phase = Phase::Closed;
+        subflow.silent_periods = 0;
         io.close_flow(subflow.flow);
         io.queue.set(subflow.timer, NEVER);
         io.queue.set(subflow.ack_timer, NEVER);

@@ -105,7 +105,8 @@ impl Connection {
         self.sender.reinjected()
     }
 
-    /// Payload bytes of these segments.
+    /// Payload bytes of these segments; under Linux accounting only of those that the connection's timer
+    /// repeated, which is what Linux counts (`mptcpi_bytes_retrans`).
     pub fn reinjected_bytes(&self) -> Bytes {
         self.sender.reinjected_bytes()
     }
@@ -174,7 +175,7 @@ impl Connection {
                 }
             }
             Timer::Script => self.follow_script(io),
-            Timer::Data => self.sender.on_data_timer(io, &mut self.subflows),
+            Timer::Data => self.on_data_timer(io),
             Timer::Application => self.on_application(io),
         }
     }

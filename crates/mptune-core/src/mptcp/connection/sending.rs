@@ -20,7 +20,7 @@ impl Connection {
             ecn_echo: packet.ecn_signal,
         };
         let progress = subflow.sender.on_ack(io.now, &ack, self.sender.peers(), id);
-        if progress.delivered > 0 && subflow.failing {
+        if progress.delivered > 0 && subflow.timed_out {
             self.on_progress_again(io, id);
         }
         if !self.fully_established {
@@ -29,6 +29,14 @@ impl Connection {
         }
         self.send_from(io, id);
         if self.sender.expand(io, &self.subflows, id, false) {
+            self.pump(io);
+        }
+    }
+
+    /// The connection's retransmission is due.
+    pub(super) fn on_data_timer(&mut self, io: &mut Io<'_>) {
+        if self.sender.on_data_timer(io, &mut self.subflows) {
+            self.update_roles(io.now);
             self.pump(io);
         }
     }
@@ -76,11 +84,12 @@ impl Connection {
         }
     }
 
-    /// A subflow timed out: what it carries may be lost for long, so other subflows carry it as well.
-    /// Plain TCP has no others, and continues by itself.
+    /// A subflow timed out: what it carries may be lost for long, so other subflows carry it as well,
+    /// unless that takes more than a timeout. Plain TCP has no others, and continues by itself.
     fn on_timeout(&mut self, io: &mut Io<'_>, id: SubflowId) {
         let subflow = &mut self.subflows[id];
-        if !subflow.failing {
+        subflow.timed_out = true;
+        if !subflow.failing && !self.sender.judges_silence() {
             subflow.failing = true;
             if !self.is_tcp {
                 self.sender.reinject_undelivered(subflow);
@@ -92,7 +101,9 @@ impl Connection {
     }
 
     fn on_progress_again(&mut self, io: &mut Io<'_>, id: SubflowId) {
-        self.subflows[id].failing = false;
+        let subflow = &mut self.subflows[id];
+        (subflow.timed_out, subflow.failing) = (false, false);
+        subflow.silent_periods = 0;
         self.update_roles(io.now);
         self.report(io, Report::Timeouts { subflow: id, consecutive: 0 });
     }

@@ -49,7 +49,7 @@ impl Connection {
         }
         let lost = self.driver.subflows().iter().map(|subflow| subflow.is_lost());
         let mut both = self.subflows.iter().zip(lost);
-        both.all(|(subflow, lost)| lost || subflow.is_silent()).then_some(Stall::Unanswered)
+        both.all(|(subflow, lost)| lost || subflow.is_unanswered()).then_some(Stall::Unanswered)
     }
 
     /// The script took every subflow out of service: nothing happens, but nothing is wrong.

@@ -3,13 +3,13 @@
 //! `tcp_data_queue_ofo`; `net/mptcp/protocol.c`, `__mptcp_move_skbs_from_subflow`).
 
 use super::{DataReceiver, open};
-use crate::mptcp::accounting::memory::{ReceiveMemory, SubflowMemory, truesize};
+use crate::mptcp::accounting::memory::{Extent, ReceiveMemory, SubflowMemory, truesize};
 use crate::mptcp::accounting::{ReceiveBuffer, SendBuffer};
 use crate::mptcp::io::Io;
 use crate::mptcp::packet::Packet;
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
-use crate::tcp::{Receiver, Reply};
+use crate::tcp::{Receiver, Reply, RttEstimator};
 use crate::units::{Bytes, NEVER, Nanos, Seq};
 
 impl DataReceiver {
@@ -52,18 +52,20 @@ impl DataReceiver {
         let Self { reassembly, buffer: ReceiveBuffer::Linux(memory), delivered, .. } = self else {
             return None;
         };
-        let rtt = subflow.min_rtt();
-        let Subflow { receiver, memory: own, series, .. } = subflow;
+        let Subflow { receiver, sender, memory: own, series, .. } = subflow;
         if refuses(memory, own, receiver, packet.seq) {
             return None;
         }
         // Its length is forgotten once it is DATA_ACKed: then use the packet's own.
-        let length = |data| sent.length(data).unwrap_or(packet.window_edge);
-        grow_window(memory, own, receiver, packet.seq, length(packet.data));
+        let length = |data| sent.segment(data).map_or(packet.window_edge, Extent::length);
+        let arrived = sent.segment(packet.data);
+        let payload = arrived.map_or(packet.window_edge, Extent::length);
+        grow_window(memory, own, receiver, packet.seq, payload);
         let gap = receiver.next();
         let reply = receiver.on_segment(now, packet.seq, packet.data, |data| {
-            let payload = length(data);
-            if !admits(memory, own, sent.start(data), payload) {
+            let segment = if data == packet.data { arrived } else { sent.segment(data) };
+            let payload = segment.map_or(packet.window_edge, Extent::length);
+            if !admits(memory, own, segment.map(|segment| segment.start), payload) {
                 return;
             }
             let before = reassembly.next();
@@ -77,7 +79,7 @@ impl DataReceiver {
             let bytes = deliver(memory, now, payload, held);
             delivered.add(now, bytes, before + released == sent.end());
         });
-        Some(compressed(own, receiver, now, gap, rtt, reply))
+        Some(compressed(own, receiver, now, gap, &sender.rtt, reply))
     }
 
     /// The application read all there was: what waits for a delayed acknowledgement on any subflow is
@@ -150,14 +152,14 @@ fn compressed(
     receiver: &mut Receiver,
     now: Nanos,
     gap: Seq,
-    rtt: Nanos,
+    rtt: &RttEstimator,
     reply: Reply,
 ) -> Reply {
     let behind_gap = reply == Reply::Now { duplicate: false } && receiver.next() == gap;
     if !behind_gap || receiver.is_quick() {
         return reply;
     }
-    let Some(until) = own.compression.postpone(now, gap, rtt) else { return reply };
+    let Some(until) = own.compression.postpone(now, gap, rtt.smallest()) else { return reply };
     receiver.acknowledge_by(until);
     Reply::Later
 }

@@ -68,4 +68,11 @@ pub trait Scheduler {
     /// The subflow that takes the next segment, one of `choice.ready`; none waits for a better one
     /// to become ready. (For [`Style::Push`], subflows are ready when their send queue has room.)
     fn select(&mut self, choice: Choice<'_>) -> Option<usize>;
+
+    /// The subflow selected last also takes the next segment, if it is still ready and nothing else
+    /// happened since: there is no need to ask again.
+    #[inline]
+    fn continues(&mut self) -> bool {
+        false
+    }
 }

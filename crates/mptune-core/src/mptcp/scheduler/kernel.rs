@@ -75,6 +75,13 @@ impl Scheduler for Kernel {
         self.left = self.left.saturating_sub(1);
         Some(self.chosen)
     }
+
+    #[inline]
+    fn continues(&mut self) -> bool {
+        let more = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        more
+    }
 }
 
 #[cfg(test)]

@@ -46,6 +46,12 @@ macro_rules! schedulers {
             pub fn select(&mut self, choice: Choice<'_>) -> Option<usize> {
                 match self { $(Self::$variant(policy) => policy.select(choice)),+ }
             }
+
+            /// [`Scheduler::continues`].
+            #[inline]
+            pub fn continues(&mut self) -> bool {
+                match self { $(Self::$variant(policy) => policy.continues()),+ }
+            }
         }
     };
 }

@@ -11,6 +11,7 @@ mod pumping;
 mod reinjection;
 mod repeating;
 mod scheduling;
+mod silence;
 mod timers;
 mod transmitting;
 
@@ -106,7 +107,8 @@ impl DataSender {
         self.reinjected
     }
 
-    /// Payload bytes of these segments.
+    /// Payload bytes of these segments; under Linux accounting only of those that the connection's timer
+    /// repeated, which is what Linux counts (`mptcpi_bytes_retrans`).
     pub fn reinjected_bytes(&self) -> Bytes {
         self.reinjected_bytes
     }
@@ -185,9 +187,7 @@ impl DataSender {
         let subflow = &mut subflows[id];
         let outstanding = subflow.sender.outstanding();
         let acked = self.buffer.on_ack(ack, outstanding, &mut subflow.send_window);
-        for _ in 0..acked {
-            self.carried_by.pop();
-        }
+        self.carried_by.skip(acked);
         if acked > 0 && self.timers.is_some() {
             self.on_data_acked(io, subflows);
         }

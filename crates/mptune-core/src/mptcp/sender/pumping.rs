@@ -64,9 +64,14 @@ impl DataSender {
     /// Segments are handed to subflows whose send queue has room, and leave it when the window has room.
     fn push(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
         while let Some(id) = self.next_receiver(io.now) {
-            self.hand_over(subflows, id);
-            if self.is_notification_due() {
-                return self.notification();
+            loop {
+                self.hand_over(subflows, id);
+                if self.is_notification_due() {
+                    return self.notification();
+                }
+                if !(self.has_queue_room(id) && self.continues()) {
+                    break;
+                }
             }
         }
         while !self.reinjections.is_empty() && self.reinject(io, subflows, self.scheduling.ready())
@@ -92,14 +97,23 @@ impl DataSender {
         if self.buffer.next() >= limit {
             return None;
         }
-        let scheduling = &self.scheduling;
-        let open = scheduler::bits(scheduling.usable)
-            .filter(|&id| {
-                let limit = self.buffer.grown_segments(id).unwrap_or(self.queue_limit);
-                scheduling.peers[id].outstanding < limit
-            })
+        let open = scheduler::bits(self.scheduling.usable)
+            .filter(|&id| self.has_queue_room(id))
             .fold(0, |set, id| set | 1 << id);
         self.select(now, open, limit - self.buffer.next())
+    }
+
+    /// The scheduler's burst goes on, and there is something for it.
+    #[inline]
+    fn continues(&mut self) -> bool {
+        self.buffer.next() < self.buffer.limit() && self.scheduling.continues()
+    }
+
+    /// A subflow's send queue has room.
+    #[inline]
+    fn has_queue_room(&self, id: SubflowId) -> bool {
+        let limit = self.buffer.grown_segments(id).unwrap_or(self.queue_limit);
+        self.scheduling.peers[id].outstanding < limit
     }
 
     /// A subflow sends from its queue what its window allows.
@@ -124,13 +138,20 @@ impl DataSender {
     /// The next segment goes to a subflow's send queue, or extends the short one at its end.
     fn hand_over(&mut self, subflows: &mut [Subflow], id: SubflowId) {
         let newest = self.buffer.next().wrapping_sub(1);
-        if subflows[id].queue.back() == Some(&newest) && self.buffer.fill_up(newest) {
+        let waits = subflows[id].queue.back() == Some(&newest) && self.buffer.is_short(newest);
+        // Not one that was repeated elsewhere: copies of a segment have one length.
+        if waits && self.is_carried_only_by(id, newest) && self.buffer.fill_up(newest) {
             return;
         }
         let data = self.take_next(subflows, id);
         subflows[id].queue.push_back(data);
         subflows[id].fresh += 1;
         self.scheduling.peers[id].outstanding += 1;
+    }
+
+    #[inline]
+    fn is_carried_only_by(&self, id: SubflowId, data: Seq) -> bool {
+        self.carried_by.get(data) == Some(&(1 << id))
     }
 
     /// The last segment in a subflow's send queue is not full and another short one is not yet acknowledged

@@ -84,6 +84,14 @@ impl DataSender {
         self.reinjections.extend(subflow.sender.undelivered().filter(|&data| data >= una));
     }
 
+    /// What no sound subflow carries is resent, from the first missing segment on.
+    pub(super) fn resend_unsound(&mut self, subflows: &[Subflow]) {
+        let sound = sound(subflows);
+        let missing = self.buffer.una()..self.buffer.next();
+        self.reinjections.clear();
+        self.reinjections.extend(missing.filter(|&data| *self.carried_by.at(data) & sound == 0));
+    }
+
     /// What only closed subflows carried is resent. A failing one does not count: what it had was
     /// reinjected when it began to fail, perhaps on subflows that are now closed.
     pub fn reinject_unfinished(&mut self, subflows: &[Subflow], closed: u64) {
@@ -99,11 +107,14 @@ impl DataSender {
     }
 
     /// What waits in the send queue of a subflow that no longer carries data goes to others, before
-    /// anything that was already sent once: otherwise it would never be sent.
+    /// anything that was already sent once: otherwise it would never be sent. One that is only silent
+    /// keeps it, as in Linux, and what it holds is repeated from the first missing segment on.
     pub(super) fn recall_queues(&mut self, subflows: &mut [Subflow]) {
         let (usable, una) = (self.scheduling.usable, self.buffer.una());
         let silent = subflows.iter_mut().enumerate();
-        for (id, subflow) in silent.filter(|(id, _)| usable >> id & 1 == 0) {
+        let gives_back =
+            |(id, one): &(usize, &mut Subflow)| usable >> id & 1 == 0 && !one.is_silent();
+        for (id, subflow) in silent.filter(gives_back) {
             for data in subflow.queue.drain(..).rev().filter(|&data| data >= una) {
                 *self.carried_by.at_mut(data) &= !(1 << id);
                 self.reinjections.push_front(data);

@@ -34,35 +34,46 @@ impl DataSender {
         }
     }
 
-    /// Linux `mptcp_set_timeout`: the longest remaining wait of any subflow.
+    /// Linux `mptcp_set_timeout`: the longest remaining wait of any subflow that answers.
     fn arm_repetition(&mut self, io: &mut Io<'_>, subflows: &[Subflow]) {
         let Some(timers) = &mut self.timers else { return };
-        let waits = scheduler::bits(self.scheduling.usable).map(|id| subflows[id].deadline(io.now));
+        let usable = scheduler::bits(self.scheduling.usable).map(|id| &subflows[id]);
+        let answering = usable.filter(|subflow| !subflow.is_silent());
+        let waits = answering.map(|subflow| subflow.deadline(io.now));
         let longest = waits.filter(|&at| at < NEVER).max().unwrap_or(0);
         let wait = longest.checked_sub(io.now).filter(|&wait| wait > 0).unwrap_or(SHORTEST);
+        // The pace of others, which is part of their wait, is no measure of silence.
+        let in_doubt = subflows.iter().any(|subflow| subflow.timed_out);
+        let wait = if in_doubt { wait.max(SHORTEST) } else { wait };
         timers.run_until(io, io.now + wait);
     }
 
-    /// The timer's event is due.
-    pub fn on_data_timer(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) {
+    /// The timer's event is due; returns whether a subflow is stale from now on.
+    pub fn on_data_timer(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> bool {
         if self.timers.as_ref().is_none_or(|timers| timers.is_early(io)) {
-            return;
+            return false;
         }
         if self.buffer.una() == self.buffer.next() {
-            return;
+            return false;
         }
-        if let Some(id) = self.idle(subflows) {
+        let found = self.judge_silence(subflows);
+        if let Some(id) = self.idle(subflows, found.all_silent) {
             self.repeat(io, subflows, id);
         }
         self.arm_repetition(io, subflows);
+        found.newly_stale
     }
 
-    /// A subflow that has nothing outstanding and nothing to send.
-    fn idle(&self, subflows: &[Subflow]) -> Option<SubflowId> {
-        scheduler::bits(self.scheduling.ready()).find(|&id| {
-            let subflow = &subflows[id];
+    /// A subflow that has nothing outstanding and nothing to send: on standby only if no other answers.
+    fn idle(&self, subflows: &[Subflow], all_silent: bool) -> Option<SubflowId> {
+        let is_idle = |id: &SubflowId| {
+            let subflow = &subflows[*id];
             subflow.sender.outstanding() == 0 && subflow.queue.is_empty()
-        })
+        };
+        let active = scheduler::bits(self.scheduling.ready()).find(is_idle);
+        let alive = |id: &SubflowId| subflows[*id].alive();
+        let any = || scheduler::bits(self.scheduling.room).filter(alive).find(is_idle);
+        active.or_else(|| if all_silent { any() } else { None })
     }
 
     fn repeat(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], id: SubflowId) {
@@ -72,13 +83,17 @@ impl DataSender {
             if waits_in_a_queue || !self.scheduling.has_room(id) {
                 return;
             }
+            self.count_repeated(data);
             self.carry_again(io, subflows, id, data);
         }
     }
 }
 
-/// Subflows whose send queue still holds the segment.
+/// Subflows that answer and whose send queue still holds the segment.
 fn queued(subflows: &[Subflow], data: Seq) -> u64 {
-    let holds = |id: &usize| subflows[*id].queue.front().is_some_and(|&first| first <= data);
+    let holds = |id: &usize| {
+        let subflow = &subflows[*id];
+        !subflow.is_silent() && subflow.queue.front().is_some_and(|&first| first <= data)
+    };
     (0..subflows.len()).filter(holds).fold(0, |set, id| set | 1 << id)
 }

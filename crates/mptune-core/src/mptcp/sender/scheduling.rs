@@ -45,6 +45,12 @@ impl Scheduling {
         }
     }
 
+    /// The subflow selected last also takes the next segment, if it is still ready.
+    #[inline]
+    pub fn continues(&mut self) -> bool {
+        self.policy.continues()
+    }
+
     /// The subflow that takes the next segment; `window` segments fit the buffers.
     #[inline]
     pub fn select(

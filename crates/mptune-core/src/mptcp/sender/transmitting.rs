@@ -25,9 +25,16 @@ impl DataSender {
         }
     }
 
+    /// Sends a segment; returns its payload.
     // Otherwise it is not inlined into the hottest loop, because it has other callers too.
     #[inline(always)]
-    fn transmit(&self, io: &mut Io<'_>, subflow: &mut Subflow, (seq, data): (Seq, Seq), new: bool) {
+    fn transmit(
+        &self,
+        io: &mut Io<'_>,
+        subflow: &mut Subflow,
+        (seq, data): (Seq, Seq),
+        new: bool,
+    ) -> u32 {
         let payload = self.buffer.payload_of(data);
         let packet = Packet {
             flow: subflow.flow,
@@ -41,6 +48,7 @@ impl DataSender {
             ..Packet::default()
         };
         io.send(forward(subflow.path), payload + self.header, packet);
+        payload
     }
 
     /// A segment goes out on a subflow for the first time on it.
@@ -57,14 +65,14 @@ impl DataSender {
             subflow.sender.on_start(io.now);
         }
         let seq = subflow.sender.send(io.now, data);
-        self.transmit(io, subflow, (seq, data), true);
+        let payload = self.transmit(io, subflow, (seq, data), true);
         subflow.carried_data = true;
         if !subflow.sender.ready(io.now) {
             self.scheduling.set_room(id, false);
         }
         io.queue.set_no_later(subflow.timer, subflow.sender.deadline(io.now));
         if self.timers.is_some() {
-            subflow.send_window.note_sent(seq, self.buffer.is_short(data));
+            subflow.send_window.note_sent(seq, payload < self.buffer.full());
             self.start_repetition(io, subflows);
         }
     }
@@ -79,10 +87,18 @@ impl DataSender {
     ) {
         *self.carried_by.at_mut(data) |= 1 << id;
         self.reinjected += 1;
-        self.reinjected_bytes += Bytes::from(self.buffer.payload_of(data));
+        if self.timers.is_none() {
+            self.count_repeated(data);
+        }
         subflows[id].counted.reinjected += 1;
         self.buffer.share_window(data, &mut subflows[id].send_window);
         self.assign(io, subflows, id, data);
+    }
+
+    /// Counts the bytes of a segment that goes out again: under Linux accounting, as Linux does, only if the
+    /// connection's timer repeats it (`mptcpi_bytes_retrans`, `__mptcp_retrans`).
+    pub(super) fn count_repeated(&mut self, data: Seq) {
+        self.reinjected_bytes += Bytes::from(self.buffer.payload_of(data));
     }
 
     /// Updates what schedulers and coupled controllers see of a subflow.

@@ -15,5 +15,5 @@ mod subflow;
 
 pub use charge::{DSS_SIZE, full_payload, truesize};
 pub use receive::ReceiveMemory;
-pub use send::{SendMemory, WRITING};
+pub use send::{Extent, SendMemory, WRITING};
 pub use subflow::{Compression, SubflowMemory};

@@ -44,7 +44,9 @@ pub struct ReceiveMemory {
     ratio: Bytes,
     /// Window scale (RFC 7323).
     shift: u32,
+    /// Payload of a full segment, and what it is charged.
     full: Bytes,
+    full_cost: Bytes,
     /// The announced MSS minus timestamps (Linux `advmss`).
     segment: Bytes,
     /// It is the memory of a plain TCP, and that of TCP's out-of-order queue.
@@ -119,6 +121,7 @@ impl ReceiveMemory {
             ratio: DEFAULT_RATIO,
             shift,
             full,
+            full_cost: Bytes::from(truesize(full as u32)),
             segment: Bytes::from(segment),
             is_tcp,
             queued: 0,
@@ -160,7 +163,7 @@ impl ReceiveMemory {
     #[inline]
     pub fn charge_queue(&mut self, holding: u32) {
         if self.is_tcp {
-            self.queued = Bytes::from(holding) * Bytes::from(truesize(self.full as u32));
+            self.queued = Bytes::from(holding) * self.full_cost;
         }
     }
 
@@ -172,9 +175,11 @@ impl ReceiveMemory {
         let ratio = subflow.measure(payload);
         let largest = payload_in(self.limit_of(subflow) - LAST_STEP, ratio);
         let before = self.largest_window(subflow);
+        if before >= largest || payload < SMALL {
+            return false;
+        }
         // Smaller ones waste too much of their memory.
-        let fits = payload_in(Bytes::from(truesize(payload)), ratio) <= Bytes::from(payload);
-        if before >= largest || payload < SMALL || !fits {
+        if payload_in(Bytes::from(truesize(payload)), ratio) > Bytes::from(payload) {
             return false;
         }
         subflow.largest = Some(largest.min(before + 2 * self.segment));
@@ -203,12 +208,12 @@ impl ReceiveMemory {
         now: Nanos,
         subflows: impl Iterator<Item = &'a SubflowMemory>,
     ) -> Option<Bytes> {
-        let (mut least, mut rtt) = (None, 0);
+        let (mut least, mut rtt) = (Bytes::MAX, 0);
         for subflow in subflows {
-            least = least.into_iter().chain(subflow.ratio).min();
+            least = least.min(subflow.ratio.unwrap_or(Bytes::MAX));
             rtt = rtt.max(subflow.rtt);
         }
-        self.ratio = least.unwrap_or(DEFAULT_RATIO);
+        self.ratio = if least < Bytes::MAX { least } else { DEFAULT_RATIO };
         let window = self.tuning.as_mut()?.on_read(now, rtt, self.delivered)?;
         let before = self.limit;
         self.limit = before.max(memory_for(window, self.ratio).min(self.most));
@@ -249,10 +254,17 @@ impl ReceiveMemory {
         self.held > self.limit
     }
 
+    /// What a segment with this payload is charged; nearly all of them are full.
+    #[inline]
+    fn cost(&self, payload: u32) -> Bytes {
+        let is_full = Bytes::from(payload) == self.full;
+        if is_full { self.full_cost } else { Bytes::from(truesize(payload)) }
+    }
+
     /// A segment went to the out-of-order queue.
     #[inline]
     pub fn hold(&mut self, now: Nanos, payload: u32) {
-        self.held += Bytes::from(truesize(payload));
+        self.held += self.cost(payload);
         if self.is_full() {
             self.overflowed_at.get_or_insert(now);
         }
@@ -266,13 +278,13 @@ impl ReceiveMemory {
             self.unread = 0;
             self.read_at = now + READING;
         }
-        self.unread += Bytes::from(truesize(payload));
+        self.unread += self.cost(payload);
     }
 
     /// A segment left the out-of-order queue because it is now in order; it is read at once.
     #[inline]
     pub fn release(&mut self, payload: u32) {
-        self.held -= Bytes::from(truesize(payload));
+        self.held -= self.cost(payload);
         self.delivered += Bytes::from(payload);
         self.unread = 0;
     }
@@ -281,8 +293,7 @@ impl ReceiveMemory {
     /// and the `holding` out of order take more memory than there is.
     #[inline]
     pub fn refuses(&self, subflow: &SubflowMemory, holding: u32) -> bool {
-        let out_of_order = Bytes::from(holding) * Bytes::from(truesize(self.full as u32));
-        subflow.stuck + out_of_order > self.limit
+        subflow.stuck + Bytes::from(holding) * self.full_cost > self.limit
     }
 
     /// The window that an acknowledgement on a subflow offers, from the DATA_ACK on (Linux
@@ -291,12 +302,13 @@ impl ReceiveMemory {
     /// less than the last one on its subflow, or at most half of what is free once the application reads,
     /// is left to the application, which reads first (`__tcp_ack_snd_check`, `mptcp_cleanup_rbuf`).
     pub fn offer(&mut self, now: Nanos, subflow: &mut SubflowMemory) -> u32 {
-        let unread = if now < self.read_at { self.unread } else { 0 };
         let largest = self.largest_window(subflow);
-        let mut free = self.free_window(unread, largest);
-        let when_read = self.free_window(0, largest);
-        if free < subflow.window || when_read >= 2 * free {
-            free = when_read;
+        let mut free = self.free_window(0, largest);
+        if now < self.read_at {
+            let until_read = self.free_window(self.unread, largest);
+            if until_read >= subflow.window && free < 2 * until_read {
+                free = until_read;
+            }
         }
         self.edge = self.edge.max(self.delivered + free);
         let window = (self.edge - self.delivered).min(UNSCALED_WINDOW << self.shift);

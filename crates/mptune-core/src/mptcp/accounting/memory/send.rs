@@ -35,9 +35,18 @@ fn payload_of_packets(memory: Bytes, full: u32) -> Bytes {
 
 /// Where a segment begins in the data sequence space, and how long it is.
 #[derive(Debug, Clone, Copy, Default)]
-struct Extent {
-    start: Bytes,
+pub struct Extent {
+    /// Its first byte.
+    pub start: Bytes,
     length: u16,
+}
+
+impl Extent {
+    /// Payload bytes.
+    #[inline]
+    pub fn length(&self) -> u32 {
+        u32::from(self.length)
+    }
 }
 
 /// The sender's side of the data sequence space, in bytes.
@@ -48,8 +57,10 @@ pub struct SendMemory {
     limit: Bytes,
     /// What a full segment takes of the limit in a subflow's send queue.
     cost: u32,
-    /// Bytes of a fragment; none for plain TCP, which fills packets one after another.
+    /// Bytes of a fragment; none for plain TCP, which fills packets one after another. And where the
+    /// fragment of `next` ends.
     fragment: Option<Bytes>,
+    fragment_end: Bytes,
     /// Bytes of the whole transfer.
     total: Bytes,
     /// DATA_ACKed; handed to subflows; written by the application; the right edge of the receiver's
@@ -97,6 +108,7 @@ impl SendMemory {
             limit,
             cost,
             fragment,
+            fragment_end: fragment.unwrap_or(Bytes::MAX),
             total,
             una: 0,
             next: 0,
@@ -188,20 +200,32 @@ impl SendMemory {
     /// Bytes up to the end of the fragment.
     #[inline]
     fn fragment_left(&self) -> Bytes {
-        self.fragment.map_or(Bytes::MAX, |size| size - self.next % size)
+        self.fragment_end - self.next
     }
 
     /// The next segment is the first of a fragment.
+    #[inline]
     pub fn begins_fragment(&self) -> bool {
-        self.fragment.is_none_or(|size| self.next % size == 0)
+        self.fragment.is_none_or(|size| self.fragment_left() == size)
+    }
+
+    /// So many more bytes are handed to subflows, no more than the fragment has left.
+    #[inline]
+    fn advance(&mut self, bytes: Bytes) {
+        self.next += bytes;
+        if self.next == self.fragment_end {
+            self.fragment_end += self.fragment.unwrap_or(0);
+        }
     }
 
     /// The next segment is handed to a subflow, as long as the window and the fragment allow.
     #[inline]
-    pub fn take(&mut self) {
+    pub fn take(&mut self) -> Extent {
         let length = self.room().min(Bytes::from(self.full)).min(self.fragment_left());
-        self.segments.push(Extent { start: self.next, length: length as u16 });
-        self.next += length;
+        let segment = Extent { start: self.next, length: length as u16 };
+        self.segments.push(segment);
+        self.advance(length);
+        segment
     }
 
     /// Fills up the newest segment, which is still in a subflow's send queue; returns whether it was short.
@@ -209,14 +233,20 @@ impl SendMemory {
         let missing = Bytes::from(self.full - self.length(newest));
         let more = self.room().min(missing).min(self.fragment_left());
         self.segments.at_mut(newest).length += more as u16;
-        self.next += more;
+        self.advance(more);
         more > 0
+    }
+
+    /// A segment, until it is DATA_ACKed.
+    #[inline]
+    pub fn segment(&self, data: Seq) -> Option<&Extent> {
+        self.segments.get(data)
     }
 
     /// Payload bytes of a segment that is not DATA_ACKed.
     #[inline]
     pub fn length(&self, data: Seq) -> u32 {
-        u32::from(self.segments.at(data).length)
+        self.segments.at(data).length()
     }
 
     /// Where a segment that is not DATA_ACKed begins.
@@ -234,9 +264,8 @@ impl SendMemory {
     /// The first `segments` segments are DATA_ACKed.
     #[inline]
     pub fn on_data_ack(&mut self, segments: Seq) {
-        for _ in 0..segments {
-            self.una += Bytes::from(self.segments.pop().unwrap_or_default().length);
-        }
+        self.segments.skip(segments);
+        self.una = self.segments.front().map_or(self.next, |first| first.start);
     }
 
     /// The receiver offers this much from the DATA_ACK on.
@@ -259,7 +288,9 @@ mod tests {
         // Linux `mptcp_check_allowed_size`: no more than the window, however little that is.
         let mut sender = memory(2500, Bytes::MAX);
         assert_eq!(sender.segments(true), 3);
-        (0..3).for_each(|_| sender.take());
+        for _ in 0..3 {
+            sender.take();
+        }
         assert_eq!([0, 1, 2].map(|data| sender.length(data)), [1000, 1000, 500]);
         assert_eq!(sender.segments(true), 0);
     }
@@ -318,14 +349,18 @@ mod tests {
         // 200,000 bytes hold 141 packets of 1000 bytes of payload with 416 more of memory.
         let mut sender = SendMemory::of_tcp(100_000, 1000, Bytes::MAX, Bytes::MAX);
         assert_eq!((sender.segments(false), sender.subflow_segments()), (141, 141));
-        (0..141).for_each(|_| sender.take());
+        for _ in 0..141 {
+            sender.take();
+        }
         assert!((0..141).all(|data| sender.length(data) == 1000));
     }
 
     #[test]
     fn a_segment_ends_with_its_fragment_unless_the_same_subflow_continues() {
         let mut sender = memory(Bytes::MAX, Bytes::MAX);
-        (0..33).for_each(|_| sender.take());
+        for _ in 0..33 {
+            sender.take();
+        }
         assert_eq!(sender.length(32), (FRAGMENT % 1000) as u32);
         assert!(sender.begins_fragment());
         assert!(sender.fill_up(32) && !sender.begins_fragment());

@@ -1,0 +1,77 @@
+//! What a connection repeats when a path goes down, under Linux accounting.
+
+mod common;
+
+use common::*;
+use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};
+use mptune_core::units::{MILLISECOND, Nanos, SECOND};
+
+/// Linux resends one fragment of at most 32 KiB when the connection's timer fires: full segments in it.
+const FRAGMENT: u64 = (32 << 10) / 1424;
+
+/// A saturated sender of Linux on paths of 50 and 10 Mbit/s, the first of which is down for a while.
+fn outage(pm: &str, span: Nanos) -> TrialSpec {
+    let links = [link(50.0, 10.0), link(10.0, 20.0)].map(|link| queued(link, 40.0, 1.0));
+    let mut spec = trial(disjoint(&links), "cubic", 2 * MIB, 12);
+    (spec.accounting, spec.scheduler) = ("linux".into(), "kernel".into());
+    (spec.pm, spec.initial_path) = (pm.into(), Some(0));
+    spec.script = vec![at(4, 0, ScriptAction::Down), at(4, 0, ScriptAction::Up)];
+    spec.script[1].at_ns += span;
+    spec
+}
+
+/// The first path is used, the second one is on standby.
+fn with_standby(span: Nanos) -> TrialSpec {
+    with_options(outage("pcdc", span), serde_json::json!({"active": [0]}))
+}
+
+/// In-order payload from `from` on, bytes.
+fn delivered_from(outcome: &Outcome, from: Nanos) -> u64 {
+    outcome.bins[(from / (100 * MILLISECOND)) as usize..].iter().sum()
+}
+
+#[test]
+fn the_only_subflow_repeats_nothing_on_itself() {
+    // TCP retransmits; a copy by the connection would only add to that.
+    let outcome = run(&outage("default", 4 * SECOND));
+    assert!(outcome.subflows[0].timeouts > 0);
+    assert_eq!(outcome.reinjected, 0);
+    assert!(delivered_from(&outcome, 8 * SECOND) > MIB);
+}
+
+#[test]
+fn a_short_outage_costs_a_fragment_for_each_period_of_the_timer() {
+    // No subflow is stale after less than four periods of 200 ms.
+    let outcome = run(&with_standby(800 * MILLISECOND));
+    assert!(outcome.subflows[0].timeouts > 0);
+    assert!((1..=4 * FRAGMENT).contains(&outcome.reinjected), "{}", outcome.reinjected);
+    assert!(outcome.reinjected_bytes > 1424 * (outcome.reinjected - 1), "the timer repeats all");
+}
+
+#[test]
+fn a_standby_subflow_takes_over_from_the_first_missing_segment_on() {
+    let outcome = run(&with_standby(4 * SECOND));
+    // Linux does not count what goes to another subflow because its own is stale.
+    assert!(2 * outcome.reinjected_bytes < 1424 * outcome.subflows[1].reinjected);
+    // All of the second path's 10 Mbit/s once the first is stale, in order.
+    let last = mbps_between(&outcome, 6 * SECOND, 8 * SECOND);
+    assert!((5.0..10.0).contains(&last), "{last}");
+}
+
+#[test]
+fn a_transfer_ends_however_its_paths_end() {
+    // Three lossy paths, two of which end for ever, the second when others have begun to carry the data of
+    // the first.
+    for how in [ScriptAction::Down, ScriptAction::Remove] {
+        for seed in 0..50 {
+            let links =
+                [20.0, 15.0, 10.0].map(|rate| queued(lossy(link(rate, 20.0), 0.02), 40.0, 1.0));
+            let mut spec = transfer(trial(disjoint(&links), "reno", MIB, 1), 5_000_000);
+            (spec.accounting, spec.scheduler) = ("linux".into(), "kernel".into());
+            (spec.seed, spec.deadline_ns) = (seed, 600 * SECOND);
+            let second = ScriptSpec { at_ns: (1200 + 40 * seed) * MILLISECOND, ..at(0, 1, how) };
+            spec.script = vec![at(1, 2, ScriptAction::Down), second];
+            assert_eq!(run(&spec).in_order_bytes, 5_000_000);
+        }
+    }
+}
