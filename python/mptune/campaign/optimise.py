@@ -606,7 +606,7 @@ class Job(NamedTuple):
     ) -> tuple[list[Combination], list[Record]]:
         """The fastest plain TCP by short trials on every path, and these."""
         every = plain_tcp.everywhere(self.topology, (cc, DEFAULT_CC))
-        records = self._measure(
+        records = self.measure(
             [self.configuration(one, size, sets) for one in every],
             "screen",
             SCREEN_RUNS,

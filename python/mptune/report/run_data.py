@@ -139,6 +139,25 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     rounds: tuple[RoundRow, ...] = ()
 
+    @property
+    def manager(self) -> str:
+        """The path manager of the answer, or plain TCP with its path."""
+        return plain_tcp(*self.subflows) if self.protocol == PLAIN_TCP else self.opm
+
+    def confirmed_ones(self) -> Iterator[tuple[str, str, str, float, Interval]]:
+        """What was confirmed with new seeds: name, path manager, congestion control, MiB, Mbit/s."""
+        yield "recommended", self.manager, self.occ, self.obs_mib, self.confirmed
+        found: list[tuple[str, Baseline | TcpBaseline]] = []
+        if self.default is not None:
+            found.append(("default", self.default))
+        if self.against_tcp is not None:
+            if self.protocol == PLAIN_TCP:
+                found.append(("best MPTCP", self.against_tcp.mptcp))
+            else:
+                found.append(("best TCP", self.against_tcp.tcp))
+        for name, one in found:
+            yield name, one.manager, one.cc, one.buffer_mib, one
+
 
 class SizeTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Completion times of a configuration, seconds; None where no run completed."""
@@ -183,25 +202,6 @@ class SizesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     sizes: tuple[SizeChoice, ...]
     answer: tuple[str, ...]
     warnings: tuple[str, ...]
-
-    @property
-    def manager(self) -> str:
-        """The path manager of the answer, or plain TCP with its path."""
-        return plain_tcp(*self.subflows) if self.protocol == PLAIN_TCP else self.opm
-
-    def confirmed_ones(self) -> Iterator[tuple[str, str, str, float, Interval]]:
-        """What was confirmed with new seeds: name, path manager, congestion control, MiB, Mbit/s."""
-        yield "recommended", self.manager, self.occ, self.obs_mib, self.confirmed
-        found: list[tuple[str, Baseline | TcpBaseline]] = []
-        if self.default is not None:
-            found.append(("default", self.default))
-        if self.against_tcp is not None:
-            if self.protocol == PLAIN_TCP:
-                found.append(("best MPTCP", self.against_tcp.mptcp))
-            else:
-                found.append(("best TCP", self.against_tcp.tcp))
-        for name, one in found:
-            yield name, one.manager, one.cc, one.buffer_mib, one
 
 
 class ImpactSets(msgspec.Struct, frozen=True):
