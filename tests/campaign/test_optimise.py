@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from mptune import theory
+from mptune.campaign import wording
 from mptune.campaign.documents import result_document
 from mptune.campaign.optimise import OptimiseOptions, Result, optimise
 from mptune.decision.confirmation import Confirmation
@@ -344,5 +345,6 @@ def test_a_buffer_that_misses_the_target_in_fresh_trials_is_enlarged(
     missed = optimise(network, TrialRunner(fake_testbed, 1), msgspec.structs.replace(options, off_by=0.0))
     assert missed.optimum.buffer_mib < 5.0
     result = optimise(network, TrialRunner(fake_testbed, 1), options)
+    assert "the sweep gave" in wording.answer(result)[1]
     assert result.optimum.buffer_mib == 5.0 and confirmed_of(result).confirmed.mean > 90  # type: ignore[union-attr]
     assert result.decision.uncertainty.obs_mib[1] >= 5.0  # type: ignore[union-attr]

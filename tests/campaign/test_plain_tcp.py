@@ -73,6 +73,7 @@ def test_plain_tcp_is_the_answer_where_it_is_clearly_faster(network: Topology, f
     assert gain is not None and gain.high is not None and gain.high < 0
     assert against(result).mptcp.pm == "pcdc" and against(result).mptcp.buffer_bytes == result.buffer_bytes
     sentence, *more = wording.answer(result)
+    assert "the shortlist gave" in more[0]
     assert f"use plain TCP on B-X with {result.optimum.cc}, no MPTCP" in sentence
     assert any("The best MPTCP (pcdc on A-X, B-X" in text and "loses: -" in text for text in more)
     assert any("No other path takes over" in text for text in result.warnings)

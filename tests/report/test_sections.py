@@ -348,3 +348,13 @@ def test_the_recommended_configuration_comes_first(optimised: RunData) -> None:
             "default",
             "best TCP",
         ]
+
+
+def test_a_front_of_one_buffer_has_a_place_for_its_labels(optimised: RunData) -> None:
+    """As where the answer was moved to another combination with the buffer of a point of the front."""
+    answer = optimised.answer
+    assert answer is not None
+    point = answer.pareto[0]
+    other = msgspec.structs.replace(point, sacrifice=point.sacrifice + 0.07, throughput_mbps=1.0)
+    run = msgspec.structs.replace(optimised, answer=msgspec.structs.replace(answer, pareto=(point, other)))
+    assert [panel.chart for panel in section(run, "trade-off").panels]

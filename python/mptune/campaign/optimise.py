@@ -304,6 +304,13 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return curve.interval(self.optimum.buffer_mib)
 
     @property
+    def is_swept(self) -> bool:
+        """Whether the optimum's throughput is what the sweep gave with its buffer."""
+        optimum = self.optimum
+        here = optimum.combination, optimum.buffer_mib, optimum.throughput_mbps
+        return any((one.combination, one.buffer_mib, one.throughput.mean) == here for one in self.points)
+
+    @property
     def is_predicted(self) -> bool:
         """Whether the optimum's throughput is the model's, and not an observation that replaced it."""
         at, value = self.optimum.buffer_mib, self.optimum.throughput_mbps

@@ -137,9 +137,8 @@ def _expectation(result: Result) -> str:
     predicted = result.optimum.throughput_mbps
     range_ = "" if result.predicted is None else f" ({ends(*result.predicted)})"
     confirmation, model = result.confirmation, result.response.model
-    swept = result.optimum.combination in result.response.curves
-    source = f"the {model} model predicts" if result.is_predicted else "the sweep gave"
-    source = source if swept else "the shortlist gave"
+    measured = "the sweep gave" if result.is_swept else "the shortlist gave"
+    source = f"the {model} model predicts" if result.is_predicted else measured
     if confirmation is None:
         return f"The {model} model predicts {digits(predicted)} Mbit/s{range_}; this is not confirmed."
     confirmed = confirmation.confirmed
