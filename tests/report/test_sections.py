@@ -63,7 +63,7 @@ def test_means_over_the_buffer_are_those_of_the_observations(optimised: RunData,
                 key = row["pm"], row["cc"], int(row["buffer_bytes"]) / 2**20
                 seen[key].append(float(row["throughput_mbps"]))
     shown = rows(optimised, "response", "Means of the runs")
-    assert len(shown) == len(seen) == 2 * 2 * 5
+    assert len(shown) == len(seen) >= 2 * 2 * 5
     for row in shown:
         values = seen[row["manager"], row["cc"], row["buffer_mib"]]
         assert row["mean_mbps"] == pytest.approx(statistics.fmean(values))

@@ -17,9 +17,9 @@ from mptune.statistics import Summary, summarise
 #: by run, is above zero with 95 % confidence.
 REGRET = 0.01
 
-#: What MPTCP may lose against plain TCP with the same buffer, because it survives the failure of a path: about
-#: what its DSS option costs on a path that is full (20 of 1448 bytes), and not more than an answer may lose
-#: against the best plain path.
+#: What MPTCP may lose against plain TCP with the same buffer, because it survives the failure of a path:
+#: about what its DSS option costs on a path that is full (20 of 1448 bytes), and not more than an answer may
+#: lose against the best plain path.
 SURVIVAL = 0.02
 
 

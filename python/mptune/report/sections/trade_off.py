@@ -47,7 +47,7 @@ def trade_off(run: RunData, choices: Choices) -> Iterator[Section]:
 
 
 def _logarithmic(sizes: Sequence[float]) -> Callable[[float], float]:
-    """Where a size lies on a logarithmic axis over these sizes, from 0 to 1; in the middle of a single one."""
+    """Where a size lies on a logarithmic axis over these sizes, from 0 to 1; 0.5 of a single one."""
     low, high = math.log(min(sizes)), math.log(max(sizes))
     if low == high:
         return lambda size: 0.5
