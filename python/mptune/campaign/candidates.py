@@ -5,6 +5,7 @@ The sign of an impact factor proposes a set; measurement disposes. The sets that
 Nothing is measured here.
 """
 
+import bisect
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mptune.decision import Decision
@@ -72,18 +73,28 @@ _FLOOR = 64 * 1024
 _RISING = 0.02
 
 
-def beyond(decision: Decision) -> tuple[list[Combination], list[int]]:
+def beyond(
+    decision: Decision, measured: Mapping[Combination, Sequence[int]]
+) -> tuple[list[Combination], list[int]]:
     """Further buffers (bytes) where the optimum is at an end of the measured ones, and who needs them.
 
-    At the small end those combinations that are sufficient there; at the large end, also where the best curve
-    still rises, those that are near the best. Nothing at all where the optimum is inside.
+    At the small end, which is that of the optimum's own combination, those that are sufficient there; at the
+    large end, also where the best curve still rises, those that are near the best. Nothing at all where the
+    optimum is inside.
+
+    Parameters
+    ----------
+    measured : buffers of every combination, bytes, ascending, whatever became of the trials.
     """
-    curves, (low, *_), high = decision.response.curves, decision.buffers, decision.buffers[-1]
-    best = max(curve.maximum(low, high)[1] for curve in curves.values())
+    curves, high = decision.response.curves, decision.buffers[-1]
+    best = max(curve.maximum(decision.buffers[0], high)[1] for curve in curves.values())
     target = (1 - decision.options.sacrifice) * best
-    if decision.optimum.buffer_mib <= low * (1 + 1e-6):
-        sizes = [size for size in (round(low * MIB / 4), round(low * MIB / 2)) if size >= _FLOOR]
-        return ([one for one in curves if curves[one].predict(low) >= target], sizes) if sizes else ([], [])
+    low = measured[decision.optimum.combination][0]
+    if decision.optimum.buffer_mib * MIB <= low * (1 + 1e-6):
+        # The target may be lower than that: the best that is held with larger buffers too.
+        target = min(target, (1 - 1e-9) * decision.optimum.throughput_mbps)
+        sizes = [size for size in (round(low / 4), round(low / 2)) if size >= _FLOOR]
+        return ([one for one in curves if curves[one].predict(low / MIB) >= target], sizes)
     before = decision.buffers[-2]
     top = max(curves.values(), key=lambda curve: curve.predict(high))
     rises = top.predict(high) > (1 + _RISING) * top.predict(before)
@@ -100,26 +111,55 @@ _BETWEEN = 3
 _CLOSE = 1.15
 
 
-def between(decision: Decision) -> tuple[list[Combination], list[int]]:
+def between(
+    decision: Decision, measured: Mapping[Combination, Sequence[int]]
+) -> tuple[list[Combination], list[int]]:
     """Buffers (bytes) inside the gap of the measured ones in which the optimum lies, and who needs them.
 
     What a curve does between two buffers is the model's assumption; a knee is wherever it is. Those that
     reach the target at the upper end of the gap are measured, the favourite and the fastest others.
+
+    Parameters
+    ----------
+    measured : as in `beyond`.
     """
     optimum, curves = decision.optimum, decision.response.curves
-    high = next(size for size in decision.buffers if size >= optimum.buffer_mib * (1 - 1e-9))
-    low = max((size for size in decision.buffers if size < high), default=high)
+    favourite, wanted = optimum.combination, optimum.buffer_mib * MIB * (1 - 1e-9)
+    sizes = measured[favourite]
+    above = min(bisect.bisect_left(sizes, wanted), len(sizes) - 1)
+    low, high = sizes[max(above - 1, 0)], sizes[above]
     if high < _CLOSE * low:
         return [], []
-    step = (high / low) ** (1 / (_BETWEEN + 1))
-    favourite = optimum.combination
     sufficient = [
-        one for one in curves if one != favourite and curves[one].predict(high) >= optimum.throughput_mbps
+        one
+        for one in curves
+        if one != favourite and curves[one].predict(high / MIB) >= optimum.throughput_mbps
     ]
-    sufficient.sort(key=lambda one: (-curves[one].predict(high), one))
-    return [favourite, *sufficient[: MOST - 1]], [
-        round(low * step**number * MIB) for number in range(1, _BETWEEN + 1)
-    ]
+    sufficient.sort(key=lambda one: (-curves[one].predict(high / MIB), one))
+    step = (high / low) ** (1 / (_BETWEEN + 1))
+    inside = [round(low * step**number) for number in range(1, _BETWEEN + 1)]
+    return [favourite, *sufficient[: MOST - 1]], inside
+
+
+def collapsing(
+    decision: Decision, points: Sequence[SweepPoint], ones: Collection[Combination]
+) -> set[Combination]:
+    """Those that lose more than the sacrifice with larger buffers, and more than the favourite does.
+
+    With buffers from the optimum's on, up to the largest measured; what was not swept is not judged.
+    """
+
+    def kept(one: Combination) -> float:
+        means = [
+            point.throughput.mean
+            for point in points
+            if point.combination == one and point.buffer_mib >= decision.optimum.buffer_mib * (1 - 1e-9)
+        ]
+        most = max(means, default=0.0)
+        return min(means) / most if most else 1.0
+
+    needed = min(1 - decision.options.sacrifice, kept(decision.optimum.combination))
+    return {one for one in ones if kept(one) < needed}
 
 
 #: Fresh trials miss the target if they are below it by more than this share of it.

@@ -8,6 +8,7 @@ Each step has its own module; this one runs them in order. It prints nothing and
 elsewhere instead of the first three steps, `mptune.campaign.by_size` asks for completion times instead.
 """
 
+import bisect
 import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from mptune.campaign.candidates import (
     again,
     between,
     beyond,
+    collapsing,
     larger,
     rivals,
     screen_buffers,
@@ -488,10 +490,17 @@ class Job(NamedTuple):
         sets: Mapping[str, SubflowSets],
         homogeneous: Collection[str],
     ) -> tuple[list[Record], Decision]:
-        """Sweep and decide; while the optimum is at an end of the buffers, go beyond it; then between."""
+        """Sweep and decide; while the optimum is at an end of the buffers, beyond it; once, around it."""
         options, optional = self.options, optional_sets(sets)
-        refines = options.extend and not options.on_grid
-        swept = self._sweep(combinations, options.buffers, sets, "sweep")
+        swept: list[Record] = []
+        measured: dict[Combination, list[int]] = {}
+
+        def sweep(ones: Sequence[Combination], sizes: Sequence[int], name: str) -> None:
+            new = [(one, size) for one in ones for size in sizes if size not in measured.get(one, ())]
+            for one, size in new:
+                bisect.insort(measured.setdefault(one, []), size)
+            configurations = [self.configuration(one, size, sets) for one, size in new]
+            swept.extend(self.measure(configurations, "sweep", options.runs_each, name))
 
         def found(resamples: int) -> Decision:
             return decide(
@@ -502,30 +511,20 @@ class Job(NamedTuple):
                 reporter=self.reporter,
             )
 
-        for _ in range(EXTENSIONS if refines else 0):
-            near, sizes = beyond(found(0))
+        sweep(combinations, options.buffers, "sweep")
+        extensions, refined = EXTENSIONS, False
+        while options.extend and not options.on_grid:
+            decision = found(0)
+            near, sizes = beyond(decision, measured) if extensions else ([], [])
+            name, extensions = "beyond the ends", extensions - 1
             if not sizes:
-                break
-            swept += self._sweep(near, sizes, sets, "beyond the ends")
-        if refines:
-            near, sizes = between(found(0))
-            swept += self._sweep(near, sizes, sets, "around the optimum") if sizes else []
+                if refined:
+                    break
+                near, sizes = between(decision, measured)
+                name, extensions, refined = "around the optimum", extensions + 1, True
+            if sizes:
+                sweep(near, sizes, name)
         return swept, found(options.resamples)
-
-    def _sweep(
-        self,
-        combinations: Sequence[Combination],
-        buffers: Sequence[int],
-        sets: Mapping[str, SubflowSets],
-        name: str,
-    ) -> list[Record]:
-        """Trials of every combination with every buffer."""
-        return self.measure(
-            [self.configuration(one, size, sets) for one in combinations for size in buffers],
-            "sweep",
-            self.options.runs_each,
-            name,
-        )
 
     def settle(
         self,
@@ -535,18 +534,22 @@ class Job(NamedTuple):
         screening: Sequence[Record],
     ) -> _Contest:
         """The shortlist; again with a larger measured buffer as long as fresh trials miss the target."""
-        contest = self.shortlist(decision, sets, screening)
+        contest = self.shortlist(decision, points, sets, screening)
         records, sentences = contest.records, contest.sentences
         for _ in range(ENLARGEMENTS):
             size = larger(contest.decision, contest.finalists, points)
             if size is None:
                 break
-            contest = self.shortlist(_enlarged(contest.decision, size, points), sets, screening)
+            contest = self.shortlist(_enlarged(contest.decision, size, points), points, sets, screening)
             records, sentences = records + contest.records, sentences + contest.sentences
         return contest._replace(records=records, sentences=sentences)
 
     def shortlist(
-        self, decision: Decision, sets: Mapping[str, SubflowSets], screening: Sequence[Record]
+        self,
+        decision: Decision,
+        points: Sequence[SweepPoint],
+        sets: Mapping[str, SubflowSets],
+        screening: Sequence[Record],
     ) -> _Contest:
         """Fresh trials of the favourite and of what might be better with the same buffer."""
         options, favourite, optional = self.options, decision.optimum.combination, optional_sets(sets)
@@ -559,7 +562,9 @@ class Job(NamedTuple):
             return _Contest(decision)
         stated, others, records = self.compare(ones, size, sets)
         found = finalists(size, stated, others)
-        chosen = survivor(favourite, stated, found, options.sacrifice)
+        barred = collapsing(decision, points, ones)
+        eligible = [one for one in found if one.combination not in barred]
+        chosen = survivor(favourite, stated, eligible, options.sacrifice)
         contest = _Contest(decision, found, (), tuple(records), stated, others)
         if chosen == favourite:
             return contest

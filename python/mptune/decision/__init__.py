@@ -125,7 +125,7 @@ def decide(
     if options.resamples:
         # A formula that the user named is believed between the measured buffers; a grid has nothing there.
         exact = options.model in FORMULAS or options.on_grid
-        blur, shares = Blur(samples), random.Random(seed_for(options.seed, "between the buffers", 0))
+        blur, shares = Blur(samples, stalled), random.Random(seed_for(options.seed, "between the buffers", 0))
 
         def choose(curves: dict[Combination, Curve]) -> list[Choice]:
             """The answer, then that to each sacrifice of the front."""

@@ -26,7 +26,7 @@ common part is next to nothing, and everything is drawn independently.
 
 import bisect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -118,12 +118,15 @@ class Blur:
     Parameters
     ----------
     samples : the observations; each combination has its own measured buffers.
+    stalled : combinations and buffers (MiB) that were measured and hold no throughput.
     """
 
-    def __init__(self, samples: Sequence[Sample]) -> None:
+    def __init__(
+        self, samples: Sequence[Sample], stalled: Collection[tuple[Combination, float]] = ()
+    ) -> None:
         sizes: dict[Combination, set[float]] = {}
-        for one in samples:
-            sizes.setdefault(one.combination, set()).add(one.buffer_mib)
+        for combination, size in (*((one.combination, one.buffer_mib) for one in samples), *stalled):
+            sizes.setdefault(combination, set()).add(size)
         self._sizes = {combination: sorted(ones) for combination, ones in sizes.items()}
 
     def __call__(self, chosen: Optimum, share: float) -> Choice:
