@@ -84,7 +84,7 @@ test-rust: | $(RESULTS)
 test-python: | $(RESULTS)
 	@status=0; rm -f $(RESULTS)/pytest.txt $(RESULTS)/left-out.json; \
 	for part in "--numprocesses auto --dist loadfile --ignore tests/kernel" tests/kernel; do \
-	  $(BIN)/pytest $$part --left-out $(RESULTS)/left-out.json 2>&1 | tee -a $(RESULTS)/pytest.txt || status=1; \
+	  $(BIN)/pytest $$part --left-out=$(RESULTS)/left-out.json 2>&1 | tee -a $(RESULTS)/pytest.txt || status=1; \
 	done; exit $$status
 
 $(RESULTS):

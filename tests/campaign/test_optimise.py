@@ -328,6 +328,47 @@ def test_an_optimum_at_an_end_is_looked_for_beyond_it(
     assert min(sizes) < MIB or max(sizes) > 8 * MIB
 
 
+def test_the_favourite_does_not_give_way_to_what_collapses_with_larger_buffers(
+    network: Topology, fake_testbed: Any
+) -> None:
+    """Cubic would hold in other networks, but with 6 MiB and more it gives a fifth."""
+    fake_testbed.knee_mib = {"reno": 3.0, "cubic": 3.0}
+    run = fake_testbed.run
+
+    def fragile(trial: Trial) -> Any:
+        lost = trial.cc == "reno" and trial.topology != network
+        swollen = trial.cc == "cubic" and trial.buffer_bytes >= 6 * MIB
+        fake_testbed.gives = {"A-X": 0.0 if swollen else 60.0 if lost else 80.0, "B-X": 20.0, "C-X": 0.0}
+        return run(trial)
+
+    fake_testbed.run = fragile
+    options = changed(pms=("fullmesh",), off_by=0.2, selection="robust")
+    result = optimise(network, TrialRunner(fake_testbed, 1), options)
+    assert result.optimum.cc == "reno"
+    worst = {one.combination.cc: one.worst or 0.0 for one in result.finalists}
+    assert worst["cubic"] > worst["reno"]
+
+
+def test_beyond_the_smallest_buffer_of_its_own_the_favourite_is_measured_too(
+    network: Topology, fake_testbed: Any
+) -> None:
+    """Cubic is fastest with 1 MiB and with no other size, so it is not what smaller buffers are for."""
+    fake_testbed.knee_mib = {"reno": 0.3, "cubic": 0.3}
+    run = fake_testbed.run
+
+    def peaked(trial: Trial) -> Any:
+        best = MIB <= trial.buffer_bytes < 1.9 * MIB
+        cubic = 110.0 if best else 20.0
+        fake_testbed.gives = {"A-X": cubic if trial.cc == "cubic" else 80.0, "B-X": 0.0, "C-X": 0.0}
+        return run(trial)
+
+    fake_testbed.run = peaked
+    options = changed(pms=("fullmesh",), extend=True, selection="robust")
+    result = optimise(network, TrialRunner(fake_testbed, 1), options)
+    assert result.optimum.cc == "reno"
+    assert result.optimum.buffer_mib == pytest.approx(0.93 * 0.3, rel=0.3)
+
+
 def test_a_buffer_that_misses_the_target_in_fresh_trials_is_enlarged(
     network: Topology, fake_testbed: Any
 ) -> None:

@@ -146,17 +146,19 @@ def collapsing(
 ) -> set[Combination]:
     """Those that lose more than the sacrifice with larger buffers, and more than the favourite does.
 
-    With buffers from the optimum's on, up to the largest measured; what was not swept is not judged.
+    Against their throughput with the smallest measured buffer that is not below the optimum's, up to the
+    largest measured; what was not swept is not judged.
     """
+    least = decision.optimum.buffer_mib * (1 - 1e-9)
 
     def kept(one: Combination) -> float:
-        means = [
-            point.throughput.mean
+        means = {
+            point.buffer_mib: point.throughput.mean
             for point in points
-            if point.combination == one and point.buffer_mib >= decision.optimum.buffer_mib * (1 - 1e-9)
-        ]
-        most = max(means, default=0.0)
-        return min(means) / most if most else 1.0
+            if point.combination == one and point.buffer_mib >= least
+        }
+        here = means[min(means)] if means else 0.0
+        return min(means.values()) / here if here else 1.0
 
     needed = min(1 - decision.options.sacrifice, kept(decision.optimum.combination))
     return {one for one in ones if kept(one) < needed}
