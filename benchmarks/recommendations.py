@@ -23,6 +23,7 @@ import _docs
 from _kept import kept, measured
 from _kernel import on_the_kernel
 from _measure import machine, write
+from mptune._text import plain_tcp
 from mptune.campaign.optimise import OptimiseOptions, Result, optimise
 from mptune.campaign.papers import CCS
 from mptune.decision.agreement import Cell, Row, summarise_runs
@@ -31,6 +32,7 @@ from mptune.measuring.planning import Configuration, plan_trials
 from mptune.measuring.progress import Reporter
 from mptune.measuring.runner import TrialRunner
 from mptune.measuring.running import run_trials
+from mptune.testbeds import PLAIN_TCP
 from mptune.testbeds import create as testbed
 from mptune.testbeds.namespaces import stall_ns
 from mptune.topology import Topology, load
@@ -137,7 +139,7 @@ def rows(topology: Topology, both: Sequence[Configuration], asked: argparse.Name
         quiet = stall_ns(planned[own][0].trial)
         found.append(
             Row(
-                pm=one.pm,
+                pm=PLAIN_TCP if one.protocol == PLAIN_TCP else one.pm,
                 cc=one.cc,
                 buffer_bytes=one.buffer_bytes,
                 simulated=summarise_runs(simulated[own], quiet),
@@ -181,11 +183,13 @@ def cell(one: Cell) -> str:
 def cells(one: Outcome) -> list[str]:
     """A row of the table."""
     ours, theirs = one.recommended, one.default
-    active = f" on {', '.join(one.subflows)}" if ours.pm == "pcdc" else ""
+    manager = f"pcdc on {', '.join(one.subflows)}" if ours.pm == "pcdc" else ours.pm
+    if ours.pm == PLAIN_TCP:
+        manager = plain_tcp(*one.subflows)
     errors = ["-" if row.error is None else f"{100 * row.error:+.0f} %" for row in (ours, theirs)]
     return [
         one.scenario,
-        f"{ours.pm}{active}, {ours.cc}",
+        f"{manager}, {ours.cc}",
         format_size(ours.buffer_bytes, 3),
         cell(ours.simulated),
         cell(ours.kernel),
