@@ -17,10 +17,12 @@ from mptune.impact import (
     Impact,
     ImpactOptions,
     PathImpact,
+    SubflowSets,
     candidates,
     impact_factor,
     measure_impact,
     partition,
+    warnings_of,
 )
 from mptune.measuring.runner import TrialRunner
 from mptune.statistics import same_mean, summarise
@@ -434,3 +436,12 @@ def test_two_equal_trials_are_no_certainty(network: Topology, fake_testbed: Any)
     fake_testbed.noise = 0.0
     impact = measured(network, fake_testbed, ImpactOptions(window_ns=2 * SECOND, runs=3))
     assert set(decisions(impact).values()) == {"unresolved"} and not impact.plausible
+
+
+def test_what_several_congestion_controls_warn_of_is_said_once() -> None:
+    def impact(cc: str, *texts: str) -> Impact:
+        sets = SubflowSets(optional=("A-X",), standby=())
+        return Impact(cc=cc, paths=(), sets=sets, warnings=tuple(f"{cc}: {text}" for text in texts))
+
+    found = warnings_of([impact("reno", "one.", "two."), impact("cubic", "two."), impact("olia")])
+    assert found == ["reno: one.", "reno, cubic: two."]

@@ -18,7 +18,7 @@ from mptune.decision.robustness import REGRET
 from mptune.decision.selection import LAST_CHOICE, THROUGHPUT_TIE
 from mptune.decision.sweep import combination_of
 from mptune.errors import MptuneError
-from mptune.impact import Impact, SubflowSets
+from mptune.impact import Impact, SubflowSets, warnings_of
 from mptune.measuring.planning import Configuration
 from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
@@ -140,7 +140,7 @@ def optimise_by_size(
         impacts=tuple(impacts),
         answers=answers,
         warnings=(
-            *(text for impact in impacts for text in impact.warnings),
+            *warnings_of(impacts),
             *failures(all_swept, "sweep"),
             *failures(confirming, "confirmation"),
             *(text for answer in answers for text in _verdict(answer)),

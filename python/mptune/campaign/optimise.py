@@ -46,7 +46,14 @@ from mptune.decision.robustness import (
 from mptune.decision.selection import Optimum
 from mptune.decision.sweep import SweepPoint, combination_of, stalls, sweep_points, sweep_samples
 from mptune.decision.tradeoff import FrontPoint
-from mptune.impact import Impact, ImpactOptions, SubflowSets, candidates, measure_impact
+from mptune.impact import (
+    Impact,
+    ImpactOptions,
+    SubflowSets,
+    candidates,
+    measure_impact,
+    warnings_of,
+)
 from mptune.measuring.planning import Configuration, plan_trials
 from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
@@ -365,7 +372,7 @@ def optimise(
         confirmation=confirmation,
         traditional=theory.traditional(topology),
         warnings=(
-            *(text for impact in impacts for text in impact.warnings),
+            *warnings_of(impacts),
             *failures(swept, "sweep"),
             *decision.response.warnings,
             *contest.sentences,

@@ -13,7 +13,7 @@ from mptune.impact._candidates import candidates
 from mptune.impact._eq5 import impact_factor
 from mptune.impact._judge import MAX_SUM, judge
 from mptune.impact._options import DESIGNS, ZERO_RULES, ImpactOptions
-from mptune.impact._result import Decision, Impact, PathImpact, SubflowSets, partition
+from mptune.impact._result import Decision, Impact, PathImpact, SubflowSets, partition, warnings_of
 from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
 from mptune.measuring.running import Advance
@@ -33,6 +33,7 @@ __all__ = [
     "impact_factor",
     "measure_impact",
     "partition",
+    "warnings_of",
 ]
 
 

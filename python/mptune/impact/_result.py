@@ -3,7 +3,7 @@
 Structs, and the papers' rule for the sets (MPCOA Eq. 6). It measures nothing and computes no statistics.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -83,6 +83,15 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True):
     def plausible(self) -> bool:
         """Whether the factors can be shares of the throughput, with every sign known."""
         return not self.doubts
+
+
+def warnings_of(impacts: Iterable[Impact]) -> list[str]:
+    """Warnings of several congestion controls; what several of them say is said once."""
+    found: dict[str, list[str]] = {}
+    for impact in impacts:
+        for text in impact.warnings:
+            found.setdefault(text.removeprefix(f"{impact.cc}: "), []).append(impact.cc)
+    return [f"{', '.join(ccs)}: {text}" for text, ccs in found.items()]
 
 
 def partition(means: Mapping[str, float | None], zero: str = "standby") -> SubflowSets:
