@@ -213,7 +213,7 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
     lines = [COLUMNS, ["---"] * len(COLUMNS), *(cells(one) for one in outcomes)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     about = machine()
-    where = f"{about['processor']}, {about['cores']} processors, Linux {about['kernel']}"
+    where = f"{about['processor']}, {about['cores']} processors, Linux {str(about['kernel']).split('-')[0]}"
     return f"{table}\n\n{summary(outcomes)} Measured on {where}, with mptune {about['mptune']}."
 
 
