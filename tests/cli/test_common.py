@@ -1,5 +1,7 @@
 """How commands end: exit codes, one line per error, no traceback unless asked for."""
 
+import re
+
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -7,6 +9,7 @@ from typer.testing import CliRunner
 from mptune.cli import app
 from mptune.cli._common import emit_json, program
 from mptune.errors import InputError, TrialError
+from mptune.topology import shipped
 
 runner = CliRunner()
 
@@ -69,13 +72,28 @@ def test_version_and_help_end_well() -> None:
     assert bare.stdout == asked.stdout
 
 
+def commands() -> list[str]:
+    """Names of all commands, but for those of groups."""
+    return [str(one.name or getattr(one.callback, "__name__", "")) for one in app.registered_commands]
+
+
 def test_every_command_shows_examples_of_itself_line_by_line() -> None:
-    for command in app.registered_commands:
-        name = str(command.name or getattr(command.callback, "__name__", ""))
+    for name in commands():
         shown = runner.invoke(app, [name, "--help"]).stdout
         examples = shown[shown.index("Examples:") :].splitlines()[1:]
         assert examples
         assert all(line.strip().startswith(f"mptune {name} ") for line in examples)
+
+
+def test_examples_name_networks_that_there_are() -> None:
+    """Two sites with a hyphen between them are a shipped scenario."""
+    named = {
+        word
+        for name in commands()
+        for word in runner.invoke(app, [name, "--help"]).stdout.split()
+        if re.fullmatch(r"[A-Z][A-Za-z]+-[A-Z][A-Za-z]+(\.[a-z_]+)?", word)
+    }
+    assert len(named) > 5 and named <= set(shipped())
 
 
 def test_json_has_no_not_a_number(capsys: pytest.CaptureFixture[str]) -> None:
