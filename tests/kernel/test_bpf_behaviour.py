@@ -122,6 +122,9 @@ def test_scalable_recovers_as_fast_from_a_large_window_as_from_a_small_one(netwo
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.measures(
+    "a late packet may end slow start late; Vegas then drains the queue by a segment per round trip"
+)
 def test_vegas_keeps_the_queue_short_where_reno_fills_it(network, side_by_side) -> None:
     path = network(queue="400 KiB")
     found = side_by_side({cc: trial(path, cc, 8, 4 * MIB) for cc in ("vegas", "reno")})
