@@ -5,12 +5,12 @@ The sign of an impact factor proposes a set; measurement disposes. The sets that
 Nothing is measured here.
 """
 
-import bisect
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mptune.decision import Decision
 from mptune.decision.robustness import Finalist
 from mptune.decision.sweep import SweepPoint
+from mptune.decision.uncertainty import gap
 from mptune.measuring.records import Record
 from mptune.response import Combination
 from mptune.topology import Topology
@@ -124,10 +124,8 @@ def between(
     measured : as in `beyond`.
     """
     optimum, curves = decision.optimum, decision.response.curves
-    favourite, wanted = optimum.combination, optimum.buffer_mib * MIB * (1 - 1e-9)
-    sizes = measured[favourite]
-    above = min(bisect.bisect_left(sizes, wanted), len(sizes) - 1)
-    low, high = sizes[max(above - 1, 0)], sizes[above]
+    favourite = optimum.combination
+    low, high = gap(measured[favourite], optimum.buffer_mib * MIB)
     if high < _CLOSE * low:
         return [], []
     sufficient = [

@@ -112,6 +112,15 @@ def intervals(
     return (max(ends[0], buffers[0]), min(ends[1], buffers[1])), (max(low, 0.0), max(high, 0.0))
 
 
+def gap(sizes: Sequence[float], chosen: float) -> tuple[float, float]:
+    """The measured buffers (ascending) on both sides of a chosen one; the same one twice at the smallest.
+
+    A chosen one that was measured is the upper of the two: it suffices where the one before it does not.
+    """
+    above = min(bisect.bisect_left(sizes, chosen * (1 - 1e-9)), len(sizes) - 1)
+    return sizes[max(above - 1, 0)], sizes[above]
+
+
 class Blur:
     """Moves a chosen buffer to a random place between the measured ones beside it.
 
@@ -131,10 +140,7 @@ class Blur:
 
     def __call__(self, chosen: Optimum, share: float) -> Choice:
         """The choice, with the buffer that lies this share of the way through the gap of its own buffer."""
-        sizes = self._sizes[chosen.combination]
-        # A buffer that was measured suffices where the one before it does not.
-        above = min(bisect.bisect_left(sizes, chosen.buffer_mib * (1 - 1e-9)), len(sizes) - 1)
-        low, high = sizes[max(above - 1, 0)], sizes[above]
+        low, high = gap(self._sizes[chosen.combination], chosen.buffer_mib)
         return Choice(chosen, low * (high / low) ** share)
 
 
