@@ -177,7 +177,7 @@ def test_a_configuration_that_fails_once_is_no_answer(network: Topology, testbed
 
 
 def test_an_answer_that_is_slower_in_fresh_runs_is_called_out(network: Topology, testbed: Transfers) -> None:
-    """Only where it matters: a tenth is told, a thousandth is not."""
+    """Only where it matters: a tenth is reported, a thousandth is not."""
 
     def told(factor: float) -> list[str]:
         confirming = {seed_for(1, "confirm", run) for run in range(8)}

@@ -231,7 +231,7 @@ class Transfer:
             self._received_hash.update(data)
 
     def more(self, count: int) -> None:
-        """Wait until so many bytes more have arrived."""
+        """Wait until this many more bytes have arrived."""
         before = self.received
         until(lambda: self.received >= before + count)
 

@@ -35,7 +35,7 @@ def test_a_join_that_nobody_listens_for_is_told(world):
 
 
 def test_a_receiver_that_accepts_no_more_is_told(world):
-    world.sysctl("remote", "kernel")  # 2 further subflows unless it is told otherwise
+    world.sysctl("remote", "kernel")  # 2 further subflows unless configured otherwise
     try:
         with world.sender("fullmesh") as sender:
             sender.expect("ready", STEP_S)

@@ -159,8 +159,8 @@ def sizes_worth_measuring(buffers: Sequence[int], transfer_bytes: int) -> list[i
 def choose(points: Sequence[SizePoint]) -> tuple[SizePoint, SizePoint, int]:
     """The fastest point, the one to use, and how many cannot be told apart from the fastest.
 
-    A point is told apart if it took longer by more than `REGRET`, and its runs took longer than those with
-    the same seed of the fastest with 95 % confidence; a single run, if it took longer by more than that. Of
+    A point counts as slower if its mean exceeds the fastest one's by more than `REGRET` and, in pairs of runs
+    with the same seed, it is slower with 95 % confidence; with a single run the first is enough. Of
     the others the smallest buffer is used, of equal ones the fastest, of those pcdc last. A configuration of
     which a run failed is used only if there is no other.
 
