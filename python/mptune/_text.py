@@ -1,5 +1,7 @@
 """Numbers and names in sentences and tables. Files and `--json` have all digits; this is for people."""
 
+from collections.abc import Sequence
+
 
 def digits(value: float, count: int = 4, sign: str = "") -> str:
     """Return a number with this many significant digits, trailing zeros kept and no exponent.
@@ -11,6 +13,11 @@ def digits(value: float, count: int = 4, sign: str = "") -> str:
     rounded = float(f"{value:.{count - 1}e}")
     exponent = int(f"{rounded:e}".partition("e")[2])
     return f"{rounded:{sign}.{max(0, count - 1 - exponent)}f}"
+
+
+def on_subflows(pm: str, subflows: Sequence[str] | None) -> str:
+    """Return a path manager with the subflows that carry data, where they are chosen and not left to it."""
+    return f"{pm} on {', '.join(subflows)}" if subflows else pm
 
 
 def plain_tcp(path: str = "") -> str:

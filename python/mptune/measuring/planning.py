@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from mptune._text import plain_tcp
+from mptune._text import on_subflows, plain_tcp
 from mptune.measuring.records import PlannedTrial
 from mptune.measuring.seeds import seed_for
 from mptune.testbeds import FIXED, PLAIN_TCP, ScriptedAction, Trial
@@ -43,7 +43,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         """The path manager with its subflows, or plain TCP with its path, for tables and sentences."""
         if self.protocol == PLAIN_TCP:
             return plain_tcp(self.initial_path or "")
-        return f"{self.pm} on {', '.join(self.active)}" if self.active else self.pm
+        return on_subflows(self.pm, self.active)
 
     def fields(self) -> dict[str, Any]:
         """The fields of a trial that have this configuration."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from mptune._text import plain_tcp
+from mptune._text import on_subflows, plain_tcp
 from mptune.errors import Failure
 from mptune.testbeds import PLAIN_TCP, Observation
 from mptune.topology import Topology
@@ -40,7 +40,7 @@ class Baseline(Interval, frozen=True, kw_only=True):
     @property
     def manager(self) -> str:
         """The path manager with its subflows."""
-        return f"{self.pm} on {', '.join(self.subflows)}" if self.subflows else self.pm
+        return on_subflows(self.pm, self.subflows)
 
 
 class TcpBaseline(Interval, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from mptune._text import plain_tcp
+from mptune._text import on_subflows, plain_tcp
 from mptune.statistics import CONFIDENCE
 from mptune.testbeds import PLAIN_TCP
 
@@ -58,8 +58,8 @@ class Combination(NamedTuple):
         """The path manager with its subflows and initial path, or plain TCP with its path, for people."""
         if self.is_tcp:
             return plain_tcp(*self.subflows)
-        on = f" on {', '.join(self.subflows)}" if self.subflows else ""
-        return f"{self.pm}{on}{f' from {self.initial_path}' if self.initial_path else ''}"
+        named = on_subflows(self.pm, self.subflows)
+        return f"{named} from {self.initial_path}" if self.initial_path else named
 
 
 class Sample(NamedTuple):
