@@ -32,7 +32,8 @@ from _kept import kept
 from _measure import write
 from _random_networks import random_network
 from _search import Bench, Found, Known, Plan, buffer_grid, search
-from mptune.campaign.optimise import OptimiseOptions, Result, optimise
+from mptune.campaign.optimise import Result, optimise
+from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.decision.selection import SACRIFICE
 from mptune.errors import MptuneError
 from mptune.impact import ImpactOptions

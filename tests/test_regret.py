@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mptune.campaign.optimise import OptimiseOptions, optimise
+from mptune.campaign.optimise import optimise
+from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.impact import ImpactOptions
 from mptune.measuring.progress import Reporter
 from mptune.measuring.runner import TrialRunner

@@ -9,7 +9,7 @@ import pytest
 
 from mptune.campaign.by_size import SizesResult, choose, optimise_by_size, sizes_worth_measuring
 from mptune.campaign.definition import from_settings, read_definition
-from mptune.campaign.optimise import OptimiseOptions
+from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.size_documents import size_rows, sizes_document
 from mptune.errors import Failure, InputError, MptuneError
 from mptune.impact import ImpactOptions

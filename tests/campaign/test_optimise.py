@@ -8,7 +8,8 @@ import pytest
 from mptune import theory
 from mptune.campaign import wording
 from mptune.campaign.documents import result_document
-from mptune.campaign.optimise import OptimiseOptions, Result, optimise
+from mptune.campaign.optimise import Result, optimise
+from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.decision.confirmation import Confirmation
 from mptune.errors import InputError, MptuneError
 from mptune.impact import ImpactOptions

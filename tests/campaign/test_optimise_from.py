@@ -7,8 +7,9 @@ import pytest
 
 from mptune import theory
 from mptune.campaign.documents import result_document
-from mptune.campaign.optimise import OptimiseOptions, optimise
+from mptune.campaign.optimise import optimise
 from mptune.campaign.optimise_from import optimise_from
+from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.decision import DecisionOptions
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions

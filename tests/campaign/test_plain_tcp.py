@@ -12,7 +12,8 @@ from mptune.campaign import plain_tcp, wording
 from mptune.campaign.candidates import again
 from mptune.campaign.definition import Definition, from_settings
 from mptune.campaign.documents import result_document, write_result
-from mptune.campaign.optimise import OptimiseOptions, Result, optimise
+from mptune.campaign.optimise import Result, optimise
+from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.decision.confirmation import AgainstTcp
 from mptune.impact import ImpactOptions
 from mptune.measuring.records import Record
@@ -257,7 +258,7 @@ def test_the_favourites_sets_are_compared_with_fresh_seeds(
     fake_testbed.gives = {"A-X": 100.0, "B-X": 3.0, "C-X": -1.0}
     ccs = ("olia", "reno", "vegas", "scalable")
     result = run(network, fake_testbed, ccs=ccs)
-    monkeypatch.setattr("mptune.campaign.optimise.again", lambda *_: [])
+    monkeypatch.setattr("mptune.campaign.job.again", lambda *_: [])
     before = {one.combination for one in run(network, fake_testbed, ccs=ccs).finalists}
     added = {one.combination for one in result.finalists} - before
     assert added and {one.cc for one in added} == {result.finalists[0].combination.cc}

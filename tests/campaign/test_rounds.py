@@ -12,7 +12,8 @@ from mptune import testbeds
 from mptune.campaign import execution
 from mptune.campaign.definition import Definition, check, from_settings
 from mptune.campaign.execution import resume, start
-from mptune.campaign.optimise import OptimiseOptions, Result, optimise
+from mptune.campaign.optimise import Result, optimise
+from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.rounds import changes
 from mptune.errors import InputError, MptuneError
 from mptune.impact import ImpactOptions

@@ -4,7 +4,7 @@
 
 There is no model and no sacrifice: a buffer that is too small costs time, and that shows. Of the
 configurations that cannot be told apart from the fastest one, the smallest buffer is the answer. What the
-steps share with the search for throughput is in `mptune.campaign.optimise.Job`. It prints nothing and writes
+steps share with the search for throughput is in `mptune.campaign.job`. It prints nothing and writes
 no file.
 """
 
@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mptune.campaign.candidates import SCREEN_RUNS, screen_buffers, screened
-from mptune.campaign.optimise import DEFAULT_CC, DEFAULT_PM, Job, OptimiseOptions, failures, optional_sets
+from mptune.campaign.job import Job, failures, optional_sets
+from mptune.campaign.optimise_options import DEFAULT_CC, DEFAULT_PM, OptimiseOptions
 from mptune.decision.robustness import REGRET
 from mptune.decision.selection import LAST_CHOICE, THROUGHPUT_TIE
 from mptune.decision.sweep import combination_of

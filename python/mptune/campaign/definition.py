@@ -13,7 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from mptune import testbeds
-from mptune.campaign.optimise import OptimiseOptions, configuration, withdrawals
+from mptune.campaign.job import configuration
+from mptune.campaign.optimise_options import OptimiseOptions, withdrawals
 from mptune.campaign.papers import BUFFERS, CCS, PMS
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions, SubflowSets

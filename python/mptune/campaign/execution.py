@@ -18,7 +18,8 @@ from mptune import __version__, testbeds
 from mptune.campaign.by_size import SizesResult, optimise_by_size
 from mptune.campaign.definition import Definition, SweepOptions, check, from_settings
 from mptune.campaign.documents import write_impacts, write_result
-from mptune.campaign.optimise import OptimiseOptions, Result, optimise
+from mptune.campaign.optimise import Result, optimise
+from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.rounds import Round, changes
 from mptune.campaign.size_documents import write_sizes
 from mptune.errors import InputError, MptuneError

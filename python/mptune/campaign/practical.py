@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from mptune.campaign.optimise import DEFAULT_CC, DEFAULT_PM
+from mptune.campaign.optimise_options import DEFAULT_CC, DEFAULT_PM
 from mptune.errors import MptuneError
 from mptune.measuring.planning import Configuration, plan_trials
 from mptune.measuring.progress import Reporter

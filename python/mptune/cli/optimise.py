@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mptune.campaign.definition import Definition
-from mptune.campaign.optimise import OptimiseOptions, Result
+from mptune.campaign.optimise import Result
+from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.cli._common import (
     ForceOption,
     JsonOption,

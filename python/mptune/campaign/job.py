@@ -1,0 +1,486 @@
+"""The steps of the main job: each measures something, or decides from what was measured.
+
+`mptune.campaign.optimise` runs them in order; `mptune.campaign.by_size` and `mptune.campaign.practical` use
+some of them for other questions. What is measured is said by `mptune.campaign.candidates` and
+`mptune.campaign.plain_tcp`, what follows by `mptune.decision`.
+"""
+
+import bisect
+import itertools
+import math
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mptune.campaign import plain_tcp
+from mptune.campaign.candidates import (
+    SCREEN_RUNS,
+    again,
+    between,
+    beyond,
+    collapsing,
+    larger,
+    rivals,
+    screen_buffers,
+    screened,
+)
+from mptune.campaign.optimise_options import (
+    DEFAULT_CC,
+    DEFAULT_PM,
+    OptimiseOptions,
+)
+from mptune.decision import Decision, decide
+from mptune.decision.confirmation import Confirmation, confirm
+from mptune.decision.robustness import (
+    Finalist,
+    change,
+    finalists,
+    is_beaten,
+    survivor,
+    without_mptcp,
+)
+from mptune.decision.selection import Optimum
+from mptune.decision.sweep import SweepPoint, combination_of, stalls, sweep_samples
+from mptune.decision.tradeoff import FrontPoint
+from mptune.impact import (
+    Impact,
+    SubflowSets,
+    candidates,
+    measure_impact,
+)
+from mptune.measuring.planning import Configuration, plan_trials
+from mptune.measuring.progress import Reporter
+from mptune.measuring.records import Record
+from mptune.measuring.runner import TrialRunner
+from mptune.measuring.running import Advance
+from mptune.options.trials import (
+    USUAL_PMS,
+)
+from mptune.response import Combination
+from mptune.statistics import summarise
+from mptune.testbeds import only_stack
+from mptune.topology import Topology, perturbed
+from mptune.units import MIB
+
+#: OBS is rounded up to whole multiples of this, bytes, before it is confirmed.
+BUFFER_STEP = 1024
+
+#: How often the sweep is extended beyond its smallest or largest buffer.
+EXTENSIONS = 3
+
+#: How often the buffer is enlarged because fresh trials miss the target.
+ENLARGEMENTS = 3
+
+#: Networks that are not quite as stated.
+OTHER_NETWORKS = 8
+
+
+#: Throughputs of combinations, Mbit/s, in the same order in all of them; 0 for a failed trial.
+Throughputs = Mapping[Combination, list[float]]
+
+
+class Contest(NamedTuple):
+    """What the shortlist led to: the decision, changed if another finalist was better, and why.
+
+    Attributes
+    ----------
+    stated, others : throughputs of the finalists, as in `mptune.decision.robustness.finalists`.
+    opponent : the best plain TCP, or the best MPTCP where plain TCP is the answer; None where none was tried.
+    """
+
+    decision: Decision
+    finalists: tuple[Finalist, ...] = ()
+    sentences: tuple[str, ...] = ()
+    records: tuple[Record, ...] = ()
+    stated: Throughputs = MappingProxyType({})
+    others: Throughputs = MappingProxyType({})
+    opponent: Combination | None = None
+
+
+class Job(NamedTuple):
+    """The steps that measure or decide, with their common parameters.
+
+    Attributes
+    ----------
+    round_ : of a campaign that is repeated over time.
+    transfer_bytes : size of the transfers; None is a saturated sender.
+    """
+
+    topology: Topology
+    runner: TrialRunner
+    options: OptimiseOptions
+    reporter: Reporter
+    round_: int = 0
+    transfer_bytes: int | None = None
+
+    def of_size(self, transfer_bytes: int) -> "Job":
+        """The same job for transfers of one size."""
+        return self._replace(transfer_bytes=transfer_bytes)
+
+    def phase(self, name: str) -> AbstractContextManager[Advance | None]:
+        """The progress of a phase, with the round where there are several."""
+        prefix = f"round {self.round_ + 1}, " if self.options.every_ns else ""
+        return self.reporter.phase(f"{prefix}{name}")
+
+    def impacts(self) -> tuple[list[Impact], list[Record]]:
+        """Impact factors of every congestion control, if PCDC needs them."""
+        if "pcdc" not in self.options.pms:
+            return [], []
+        with self.phase("impact factors") as progress:
+            return measure_impact(
+                self.topology,
+                self.runner,
+                self.options.ccs,
+                self.options.impact,
+                stack=self.options.stack.chosen(),
+                round_=self.round_,
+                progress=progress,
+            )
+
+    @property
+    def initial_paths(self) -> tuple[str, ...]:
+        """Every initial path; an empty one leaves it to the topology and the path manager."""
+        return self.options.initial_paths or ("",)
+
+    def asked(self) -> list[Combination]:
+        """Every path manager with every congestion control and initial path."""
+        options = self.options
+        return [
+            Combination(pm, cc, (), path)
+            for pm, cc, path in itertools.product(options.pms, options.ccs, self.initial_paths)
+        ]
+
+    def competing(self, impacts: Sequence[Impact]) -> list[Combination]:
+        """Other sets of subflows for PCDC that might be better, from every initial path."""
+        if self.options.sets != "compete":
+            return []
+        return [
+            Combination("pcdc", impact.cc, one.optional, path)
+            for impact in impacts
+            for one in candidates(impact, self.topology)
+            if one.optional != impact.sets.optional and len(one.optional) < len(self.topology.paths)
+            for path in self.initial_paths
+        ]
+
+    def screen(
+        self, impacts: Sequence[Impact], sets: Mapping[str, SubflowSets]
+    ) -> tuple[list[Record], list[Combination]]:
+        """Other sets of subflows for PCDC that are worth a sweep, and the trials that say so."""
+        options, competing = self.options, self.competing(impacts)
+        if not competing:
+            return [], []
+        asked = self.asked()
+        records = self.measure(
+            [
+                self.configuration(one, size, sets)
+                for one in (*asked, *competing)
+                for size in screen_buffers(options.buffers)
+            ],
+            "screen",
+            min(options.runs_each, SCREEN_RUNS),
+            "screening",
+        )
+        found = [(combination_of(one, optional_sets(sets)), one) for one in records]
+        return records, screened(found, options.sacrifice, asked)
+
+    def decide(
+        self,
+        combinations: Sequence[Combination],
+        sets: Mapping[str, SubflowSets],
+        homogeneous: Collection[str],
+    ) -> tuple[list[Record], Decision]:
+        """Sweep and decide; while the optimum is at an end of the buffers, beyond it; once, around it."""
+        options, optional = self.options, optional_sets(sets)
+        swept: list[Record] = []
+        measured: dict[Combination, list[int]] = {}
+
+        def sweep(ones: Sequence[Combination], sizes: Sequence[int], name: str) -> None:
+            new = [(one, size) for one in ones for size in sizes if size not in measured.get(one, ())]
+            for one, size in new:
+                bisect.insort(measured.setdefault(one, []), size)
+            configurations = [self.configuration(one, size, sets) for one, size in new]
+            swept.extend(self.measure(configurations, "sweep", options.runs_each, name))
+
+        def found(resamples: int) -> Decision:
+            return decide(
+                sweep_samples(swept, optional),
+                msgspec.structs.replace(options, resamples=resamples),
+                homogeneous=homogeneous,
+                stalled=stalls(swept, optional),
+                reporter=self.reporter,
+            )
+
+        sweep(combinations, options.buffers, "sweep")
+        extensions, refined = EXTENSIONS, False
+        while options.extend and not options.on_grid:
+            decision = found(0)
+            near, sizes = beyond(decision, measured) if extensions else ([], [])
+            name, extensions = "beyond the ends", extensions - 1
+            if not sizes:
+                if refined:
+                    break
+                near, sizes = between(decision, measured)
+                name, extensions, refined = "around the optimum", extensions + 1, True
+            if sizes:
+                sweep(near, sizes, name)
+        return swept, found(options.resamples)
+
+    def settle(
+        self,
+        decision: Decision,
+        points: Sequence[SweepPoint],
+        sets: Mapping[str, SubflowSets],
+        screening: Sequence[Record],
+    ) -> Contest:
+        """The shortlist; again with a larger measured buffer as long as fresh trials miss the target."""
+        contest = self.shortlist(decision, points, sets, screening)
+        records, sentences = contest.records, contest.sentences
+        for _ in range(ENLARGEMENTS):
+            size = larger(contest.decision, contest.finalists, points)
+            if size is None:
+                break
+            contest = self.shortlist(_enlarged(contest.decision, size, points), points, sets, screening)
+            records, sentences = records + contest.records, sentences + contest.sentences
+        return contest._replace(records=records, sentences=sentences)
+
+    def shortlist(
+        self,
+        decision: Decision,
+        points: Sequence[SweepPoint],
+        sets: Mapping[str, SubflowSets],
+        screening: Sequence[Record],
+    ) -> Contest:
+        """Fresh trials of the favourite and of what might be better with the same buffer."""
+        options, favourite, optional = self.options, decision.optimum.combination, optional_sets(sets)
+        size = whole_buffer(decision.optimum.buffer_mib)
+        default = Combination(DEFAULT_PM, DEFAULT_CC, (), favourite.initial_path)
+        ones = rivals(decision, self.topology, options.pms, default, optional)
+        screened = [(combination_of(one, optional), one) for one in screening]
+        ones += again(screened, ones, size, self.topology, optional)
+        if not options.off_by or (len(ones) < 2 and not options.tcp):
+            return Contest(decision)
+        stated, others, records = self.compare(ones, size, sets)
+        found = finalists(size, stated, others)
+        barred = collapsing(decision, points, ones)
+        eligible = [one for one in found if one.combination not in barred]
+        chosen = survivor(favourite, stated, eligible, options.sacrifice)
+        contest = Contest(decision, found, (), tuple(records), stated, others)
+        if chosen == favourite:
+            return contest
+        return contest._replace(
+            decision=_moved(decision, chosen, stated[chosen]),
+            sentences=(change(favourite, chosen, found, options.off_by),),
+        )
+
+    def compare(
+        self, ones: Sequence[Combination], size: int, sets: Mapping[str, SubflowSets]
+    ) -> tuple[dict[Combination, list[float]], dict[Combination, list[float]], list[Record]]:
+        """Throughputs in the network as stated and in others, with the same seeds for all; and the trials."""
+        options = self.options
+        configurations = [self.configuration(one, size, sets) for one in ones]
+        records = self.measure(configurations, "shortlist", options.fresh_runs, "shortlist")
+        stated = _by_combination(ones, records)
+        others: dict[Combination, list[float]] = {one: [] for one in ones}
+        for number in range(0 if only_stack(self.runner.testbed.name) else OTHER_NETWORKS):
+            other = perturbed(self.topology, options.off_by, number)
+            more = self.measure(configurations, "shortlist", 1, f"network {number + 1} off by", other)
+            records += more
+            for one, values in _by_combination(ones, more).items():
+                others[one] += values
+        return stated, others, records
+
+    def face_tcp(self, contest: Contest, sets: Mapping[str, SubflowSets]) -> Contest:
+        """The outcome of the shortlist beside plain TCP on the fastest paths, with the same buffer."""
+        options, decision = self.options, contest.decision
+        if not options.off_by:
+            return contest
+        mptcp, size = decision.optimum.combination, whole_buffer(decision.optimum.buffer_mib)
+        fast, records = self.screen_tcp(mptcp.cc, size, sets)
+        contest = contest._replace(records=contest.records + tuple(records))
+        if not (options.tcp and fast):
+            return contest._replace(opponent=next(iter(fast), None))
+        stated, others, records = self.compare(fast, size, sets)
+        tcp = max(fast, key=lambda one: sum(stated[one]))
+        both = {**contest.stated, **stated}, {**contest.others, **others}
+        found = finalists(size, *both)
+        contest = contest._replace(records=contest.records + tuple(records), finalists=found, opponent=tcp)
+        if not is_beaten(mptcp, tcp, both[0], found, options.sacrifice):
+            return contest
+        return contest._replace(
+            decision=_moved(decision, tcp, stated[tcp]),
+            sentences=(*contest.sentences, without_mptcp(mptcp, tcp, found)),
+            opponent=mptcp,
+        )
+
+    def screen_tcp(
+        self, cc: str, size: int, sets: Mapping[str, SubflowSets]
+    ) -> tuple[list[Combination], list[Record]]:
+        """The fastest plain TCP by short trials on every path, and these."""
+        every = plain_tcp.everywhere(self.topology, (cc, DEFAULT_CC))
+        records = self.measure(
+            [self.configuration(one, size, sets) for one in every],
+            "screen",
+            SCREEN_RUNS,
+            "plain TCP",
+            duration_ns=plain_tcp.screening_ns(self.options.duration_ns),
+        )
+        return plain_tcp.fastest(_by_combination(every, records)), records
+
+    def configuration(self, one: Combination, size: int, sets: Mapping[str, SubflowSets]) -> Configuration:
+        """A configuration of the stack that was asked for; a chosen set of subflows is PCDC's."""
+        options, told = self.options, self.options.pm_options.of(one.pm)
+        common: dict[str, Any] = {
+            "stack": options.stack.chosen(),
+            "buffer_mode": options.buffer_mode,
+            "initial_path": one.initial_path or None,
+            "transfer_bytes": self.transfer_bytes,
+        }
+        if one.is_tcp:
+            (path,) = one.subflows
+            stack = options.stack.chosen(protocol=one.pm)
+            common |= {"protocol": one.pm, "initial_path": path, "stack": stack}
+            return configuration(USUAL_PMS[one.pm], one.cc, size, {}, **common)
+        if not one.subflows:
+            return configuration(one.pm, one.cc, size, sets, pm_options=told, **common)
+        order = [*(sets[one.cc].optional if one.cc in sets else ()), *(p.label for p in self.topology.paths)]
+        standby = tuple(label for label in dict.fromkeys(order) if label not in one.subflows)
+        pm_options = {**told, "active": one.subflows, **({"standby_order": standby} if standby else {})}
+        if one.cc in sets and self.transfer_bytes is not None:
+            pm_options |= {"rtt_ns": sets[one.cc].rtt_ns}
+        return configuration(one.pm, one.cc, size, {}, pm_options=pm_options, **common)
+
+    def measure(
+        self,
+        configurations: Sequence[Configuration],
+        purpose: str,
+        runs: int,
+        name: str,
+        topology: Topology | None = None,
+        duration_ns: int | None = None,
+    ) -> list[Record]:
+        """Trials of every configuration, configuration by configuration, run by run."""
+        planned = plan_trials(
+            topology or self.topology,
+            configurations,
+            purpose=purpose,
+            runs=runs,
+            duration_ns=duration_ns or self.options.duration_ns,
+            base_seed=self.options.seed,
+            round_=self.round_,
+        )
+        with self.phase(name) as progress:
+            return self.runner.measure(planned, progress=progress)
+
+    def confirm(self, contest: Contest, sets: Mapping[str, SubflowSets]) -> Confirmation:
+        """Trials of the optimum, of the default, and of its opponent across protocols, with new seeds."""
+        options, optimum, other = self.options, contest.decision.optimum, contest.opponent
+        size = whole_buffer(optimum.buffer_mib)
+        default = Combination(DEFAULT_PM, DEFAULT_CC)
+        with self.phase("confirmation") as progress:
+            return confirm(
+                self.topology,
+                self.runner,
+                self.configuration(optimum.combination, size, sets),
+                self.configuration(default, options.buffers[-1], sets),
+                other=None if other is None else self.configuration(other, size, sets),
+                runs=options.fresh_runs,
+                duration_ns=options.duration_ns,
+                base_seed=options.seed,
+                round_=self.round_,
+                progress=progress,
+            )
+
+
+def optional_sets(sets: Mapping[str, SubflowSets]) -> dict[str, tuple[str, ...]]:
+    """The set that PCDC has of itself, by congestion control."""
+    return {cc: one.optional for cc, one in sets.items()}
+
+
+def _by_combination(ones: Sequence[Combination], records: Sequence[Record]) -> dict[Combination, list[float]]:
+    """Throughputs of trials in the order of `ones`, equally many of each; 0 for a failed one, Mbit/s."""
+    runs = len(records) // len(ones)
+    values = [one.throughput_mbps or 0.0 for one in records]
+    return {one: values[i * runs : (i + 1) * runs] for i, one in enumerate(ones)}
+
+
+def _enlarged(decision: Decision, size_mib: float, points: Sequence[SweepPoint]) -> Decision:
+    """The decision with a larger buffer that was measured: the observation there is what to expect."""
+    combination = decision.optimum.combination
+    (point,) = (one for one in points if (one.combination, one.buffer_mib) == (combination, size_mib))
+    optimum = msgspec.structs.replace(
+        decision.optimum, buffer_mib=size_mib, throughput_mbps=point.throughput.mean
+    )
+    uncertainty = decision.uncertainty
+    if uncertainty is not None:
+        low, high = uncertainty.obs_mib
+        least, most = uncertainty.otp_mbps
+        seen = [one for one in (point.throughput.low, point.throughput.high) if one is not None]
+        uncertainty = msgspec.structs.replace(
+            uncertainty, obs_mib=(low, max(high, size_mib)), otp_mbps=(min(least, *seen), max(most, *seen))
+        )
+    return msgspec.structs.replace(_answering(decision, optimum), uncertainty=uncertainty)
+
+
+def _answering(decision: Decision, optimum: Optimum) -> Decision:
+    """The decision with another optimum, in its front too."""
+    answer = FrontPoint(sacrifice=decision.options.sacrifice, optimum=optimum)
+    front = tuple(answer if one.sacrifice == answer.sacrifice else one for one in decision.front)
+    return msgspec.structs.replace(decision, optimum=optimum, front=front)
+
+
+def _moved(decision: Decision, chosen: Combination, values: Sequence[float]) -> Decision:
+    """The decision with another combination and the same buffer: what fresh trials of it gave is expected."""
+    throughput = summarise(values)
+    optimum = msgspec.structs.replace(decision.optimum, **chosen._asdict(), throughput_mbps=throughput.mean)
+    uncertainty = decision.uncertainty
+    if uncertainty is not None and throughput.low is not None and throughput.high is not None:
+        uncertainty = msgspec.structs.replace(
+            uncertainty, otp_mbps=(max(throughput.low, 0.0), throughput.high)
+        )
+    return msgspec.structs.replace(_answering(decision, optimum), uncertainty=uncertainty)
+
+
+def configuration(
+    pm: str,
+    cc: str,
+    size: int,
+    sets: Mapping[str, SubflowSets],
+    *,
+    pm_options: Mapping[str, Any] | None = None,
+    transfer_bytes: int | None = None,
+    **others: Any,
+) -> Configuration:
+    """PCDC gets the sets of its congestion control, if any, beside the options that were given.
+
+    It gets the RTTs too where there is a transfer: a saturated sender takes the whole optional set, in
+    whatever order.
+    """
+    options = dict(pm_options or {})
+    if pm == "pcdc" and cc in sets:
+        told = sets[cc]
+        rtt_ns = None if transfer_bytes is None else told.rtt_ns
+        measured = {"active": told.optional, "standby_order": told.standby, "rtt_ns": rtt_ns}
+        options |= {name: value for name, value in measured.items() if value}
+    return Configuration(
+        pm=pm, cc=cc, buffer_bytes=size, pm_options=options, transfer_bytes=transfer_bytes, **others
+    )
+
+
+def whole_buffer(mib: float) -> int:
+    """Bytes of a buffer, rounded up to whole `BUFFER_STEP`s (a millionth of a step is rounding error)."""
+    return BUFFER_STEP * math.ceil(mib * MIB / BUFFER_STEP - 1e-6)
+
+
+def failures(records: Sequence[Record], name: str) -> list[str]:
+    """A sentence about failed trials, which are left out."""
+    failed = [one for one in records if one.failed is not None]
+    if not failed:
+        return []
+    first = failed[0]
+    return [
+        f"{len(failed)} of {len(records)} {name} trials failed and are left out (first: "
+        f"{first.manager}/{first.cc} with {first.buffer_bytes / MIB:.4g} MiB: {first.failed})."
+    ]

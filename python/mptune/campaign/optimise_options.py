@@ -1,0 +1,180 @@
+"""Options of the main job: what is swept, how often, and how it is decided.
+
+One declaration of each is its flag, its key in a file and its default (`mptune.options`).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Self
+
+import msgspec
+
+from mptune.campaign.papers import BUFFERS, CCS, PMS
+from mptune.decision import DecisionOptions, too_few_sizes
+from mptune.impact import (
+    ImpactOptions,
+)
+from mptune.options import TOGGLE, Option, choice, count, share
+from mptune.options.path_managers import PathManagerOptions
+from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition
+from mptune.options.stacks import StackOptions
+from mptune.options.trials import (
+    BufferMode,
+    Buffers,
+    Ccs,
+    Duration,
+    InitialPaths,
+    Pms,
+    Transfers,
+)
+from mptune.testbeds import FIXED
+
+#: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
+DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
+
+#: Where PCDC's sets come from.
+SETS = ("compete", "signs")
+
+#: Runs of each configuration, and of the answer beside the default: of a saturated sender, and of transfers,
+#: which are short, and whose 95th percentile depends on the longest of 20 runs or fewer.
+RUNS, TRANSFER_RUNS = (9, 9), (20, 40)
+
+#: Options that decide on throughput; without a meaning for completion times.
+_OF_THROUGHPUT = (
+    *("duration_ns", "sacrifice", "selection", "model", "on_grid", "resamples", "off_by", "extend"),
+    *("every_ns", "for_ns"),
+)
+
+#: Options of pcdc that follow from the impact factors.
+_MEASURED = ("active", "standby_order", "rtt_ns")
+
+
+class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
+    """What to sweep, how often, and how to decide.
+
+    Attributes
+    ----------
+    buffers : bytes, ascending.
+    buffer_mode : as in `Trial`.
+    initial_paths : a factor like path managers; empty leaves it to the topology and the path manager.
+    transfers : bytes; empty asks for throughput, otherwise the answer is one configuration for each size.
+    runs, confirm_runs : None until `completed`; see `runs_each` and `fresh_runs`.
+    every_ns, for_ns : repeat everything at this interval for this long; both None runs it once.
+    pm_options : of the path managers that are swept, apart from PCDC's sets, which are measured.
+    impact : its `buffer_bytes` is the buffer of the withdrawal trials.
+    """
+
+    pms: Pms = PMS
+    ccs: Ccs = CCS
+    buffers: Buffers = BUFFERS
+    buffer_mode: BufferMode = FIXED
+    initial_paths: InitialPaths = ()
+    transfers: Transfers = ()
+    runs: Annotated[
+        int | None,
+        Option(
+            count(1),
+            "Runs of each configuration, each with its own seed.",
+            key="trials.runs",
+            unset=f"{RUNS[0]}; {TRANSFER_RUNS[0]} with --transfer",
+        ),
+    ] = None
+    duration_ns: Duration = 30_000_000_000
+    stack: StackOptions = StackOptions()
+    pm_options: PathManagerOptions = PathManagerOptions()
+    impact: ImpactOptions = ImpactOptions()
+    sets: Annotated[
+        str,
+        Option(
+            choice(lambda: SETS),
+            "compete: beside the set of the signs other sets of subflows are measured; signs: only that "
+            "one, as in the papers.",
+            key="impact.sets",
+        ),
+    ] = "compete"
+    off_by: Annotated[
+        float,
+        Option(
+            share(),
+            "Rates, delays and losses may be off by this share: the answer must hold all the same. "
+            "0: not tried.",
+            key="decision.off_by",
+        ),
+    ] = 0.2
+    tcp: Annotated[
+        bool,
+        Option(
+            TOGGLE,
+            "Recommend plain TCP on one path where it is clearly faster than MPTCP; if not, it is only "
+            "compared with. --off-by 0 does not measure it.",
+            key="decision.tcp",
+        ),
+    ] = True
+    extend: Annotated[
+        bool,
+        Option(
+            TOGGLE,
+            "Measure beyond the smallest or largest buffer if the optimum is there, and between its "
+            "neighbours.",
+            key="decision.extend",
+        ),
+    ] = True
+    confirm_runs: Annotated[
+        int | None,
+        Option(
+            count(1),
+            "Runs with new seeds to confirm the answer, and as many of the default.",
+            key="decision.confirm_runs",
+            unset=f"{RUNS[1]}; {TRANSFER_RUNS[1]} with --transfer",
+        ),
+    ] = None
+    every_ns: Every = None
+    for_ns: Lasting = None
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """The model needs enough buffer sizes; options are of path managers that are swept."""
+        if self.transfers:
+            for field in msgspec.structs.fields(type(self)):
+                if field.name in _OF_THROUGHPUT and getattr(self, field.name) != field.default:
+                    yield field.name, "expected only without sizes of transfers: it concerns throughput"
+        elif expected := too_few_sizes(self.model, len(self.buffers)):
+            yield "buffers", expected
+        yield from wrong_repetition(self.every_ns, self.for_ns)
+        for name, pm in self.pm_options.unused(self.pms):
+            yield f"pm_options.{name}", f"expected only with the path manager {pm}"
+        for name in _MEASURED:
+            if name in self.pm_options.of("pcdc"):
+                yield f"pm_options.pcdc.{name}", "expected only in a sweep: the main job measures it"
+
+    def completed(self) -> Self:
+        """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""
+        impact = withdrawals(self.impact, self.buffers, self.buffer_mode, self.seed)
+        return msgspec.structs.replace(self, impact=impact, runs=self.runs_each, confirm_runs=self.fresh_runs)
+
+    @property
+    def rounds(self) -> int:
+        """How many times everything is measured and decided."""
+        return rounds_of(self.every_ns, self.for_ns)
+
+    @property
+    def swept_trials(self) -> int:
+        """Trials of a round's sweep, at least: other sets of subflows come on top."""
+        combinations = len(self.pms) * len(self.ccs) * max(1, len(self.initial_paths))
+        return self.runs_each * combinations * len(self.buffers)
+
+    @property
+    def runs_each(self) -> int:
+        """Runs of each configuration."""
+        usual, _ = TRANSFER_RUNS if self.transfers else RUNS
+        return usual if self.runs is None else self.runs
+
+    @property
+    def fresh_runs(self) -> int:
+        """Runs with new seeds."""
+        _, usual = TRANSFER_RUNS if self.transfers else RUNS
+        return usual if self.confirm_runs is None else self.confirm_runs
+
+
+def withdrawals(options: ImpactOptions, buffers: Sequence[int], mode: str, seed: int) -> ImpactOptions:
+    """Options of the withdrawal trials before a sweep: its largest buffer, its mode, and its seed."""
+    largest = max(buffers, default=options.buffer_bytes)
+    return msgspec.structs.replace(options, buffer_bytes=largest, buffer_mode=mode, seed=seed)
