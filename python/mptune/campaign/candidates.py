@@ -27,8 +27,17 @@ _PLACES = (0.25, 0.5, 1.0)
 #: runs leave open.
 _MARGIN = 0.10
 
-#: Sets that stay, at most; the fastest with the smallest buffers first.
+#: Sets that stay, at most: the fastest, then those with the smallest buffers.
 MOST = 4
+
+#: Brief trials last this part of any other trial, but no less than `_SHORTEST_NS` if those do.
+_PART = 3
+_SHORTEST_NS = 5_000_000_000
+
+
+def brief_ns(duration_ns: int) -> int:
+    """Duration of a trial that is only a first look, where others have `duration_ns`."""
+    return max(duration_ns // _PART, min(duration_ns, _SHORTEST_NS))
 
 
 def screen_buffers(buffers: Sequence[int]) -> list[int]:
@@ -47,15 +56,9 @@ def screened(
     records : the trials of the screening with their combinations.
     known : combinations that are swept anyway; they set the mark and are not returned.
     """
-    found: dict[Combination, dict[int, list[float]]] = {}
-    for combination, one in records:
-        by_buffer = found.setdefault(combination, {})
-        by_buffer.setdefault(one.buffer_bytes, []).append(one.throughput_mbps or 0.0)
-    means = {
-        combination: {size: sum(values) / len(values) for size, values in by_buffer.items()}
-        for combination, by_buffer in found.items()
-    }
-    mark = (1 - sacrifice) * (1 - _MARGIN) * max(max(one.values()) for one in means.values())
+    means = _means(records)
+    tops = {combination: max(by_buffer.values()) for combination, by_buffer in means.items()}
+    mark = (1 - sacrifice) * (1 - _MARGIN) * max(tops.values())
     sufficient = {
         combination: min((size for size, mean in by_buffer.items() if mean >= mark), default=None)
         for combination, by_buffer in means.items()
@@ -63,7 +66,26 @@ def screened(
     }
     staying = [(size, combination) for combination, size in sufficient.items() if size is not None]
     staying.sort(key=lambda one: (one[0], -means[one[1]][one[0]], one[1]))
-    return [combination for _, combination in staying[:MOST]]
+    ordered = [combination for _, combination in staying]
+    fastest = sorted(ordered, key=lambda one: (-tops[one], one))[:1]
+    return list(dict.fromkeys((*fastest, *ordered)))[:MOST]
+
+
+def peaks(records: Iterable[tuple[Combination, Record]]) -> dict[Combination, float]:
+    """The best mean throughput of each combination over its buffers, Mbit/s; a failed trial counts as 0."""
+    return {combination: max(by_buffer.values()) for combination, by_buffer in _means(records).items()}
+
+
+def _means(records: Iterable[tuple[Combination, Record]]) -> dict[Combination, dict[int, float]]:
+    """Mean throughput by combination and buffer (bytes)."""
+    found: dict[Combination, dict[int, list[float]]] = {}
+    for combination, one in records:
+        by_buffer = found.setdefault(combination, {})
+        by_buffer.setdefault(one.buffer_bytes, []).append(one.throughput_mbps or 0.0)
+    return {
+        combination: {size: sum(values) / len(values) for size, values in by_buffer.items()}
+        for combination, by_buffer in found.items()
+    }
 
 
 #: No buffer below this is tried, bytes: connections stall with less.

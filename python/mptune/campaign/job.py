@@ -21,8 +21,10 @@ from mptune.campaign.candidates import (
     again,
     between,
     beyond,
+    brief_ns,
     collapsing,
     larger,
+    peaks,
     rivals,
     screen_buffers,
     screened,
@@ -32,6 +34,7 @@ from mptune.campaign.optimise_options import (
     DEFAULT_PM,
     OptimiseOptions,
 )
+from mptune.campaign.set_search import SetSearch
 from mptune.decision import Decision, decide
 from mptune.decision.confirmation import Confirmation, confirm
 from mptune.decision.robustness import (
@@ -153,9 +156,15 @@ class Job(NamedTuple):
             for pm, cc, path in itertools.product(options.pms, options.ccs, self.initial_paths)
         ]
 
+    @property
+    def sets_compete(self) -> bool:
+        """Whether PCDC may have other sets than its own."""
+        options = self.options
+        return options.sets == "compete" and "pcdc" in options.pms and len(self.topology.paths) > 1
+
     def competing(self, impacts: Sequence[Impact]) -> list[Combination]:
         """Other sets of subflows for PCDC that might be better, from every initial path."""
-        if self.options.sets != "compete":
+        if not self.sets_compete:
             return []
         return [
             Combination("pcdc", impact.cc, one.optional, path)
@@ -169,22 +178,46 @@ class Job(NamedTuple):
         self, impacts: Sequence[Impact], sets: Mapping[str, SubflowSets]
     ) -> tuple[list[Record], list[Combination]]:
         """Other sets of subflows for PCDC that are worth a sweep, and the trials that say so."""
-        options, competing = self.options, self.competing(impacts)
-        if not competing:
+        competing = self.competing(impacts)
+        if not self.sets_compete:
             return [], []
-        asked = self.asked()
-        records = self.measure(
-            [
-                self.configuration(one, size, sets)
-                for one in (*asked, *competing)
-                for size in screen_buffers(options.buffers)
-            ],
+        asked, optional = self.asked(), optional_sets(sets)
+        records = self._screening([*asked, *competing], sets, "screening")
+        found = [(combination_of(one, optional), one) for one in records]
+        further = self._further(peaks(found), sets)
+        more = self._screening(further, sets, "found sets") if further else []
+        found += [(combination_of(one, optional), one) for one in more]
+        return [*records, *more], screened(found, self.options.sacrifice, asked)
+
+    def _further(
+        self, screened: Mapping[Combination, float], sets: Mapping[str, SubflowSets]
+    ) -> list[Combination]:
+        """Sets that nothing proposed, found by single short trials."""
+        options, optional = self.options, optional_sets(sets)
+        search = SetSearch(self.topology, options.ccs, optional, mesh="fullmesh" in options.pms)
+        search.start(screened)
+        while asked := search.ask():
+            records = self._screening(asked, sets, "search of sets", brief=True)
+            search.tell(peaks((combination_of(one, optional), one) for one in records))
+        return search.found(screened)
+
+    def _screening(
+        self,
+        ones: Sequence[Combination],
+        sets: Mapping[str, SubflowSets],
+        name: str,
+        *,
+        brief: bool = False,
+    ) -> list[Record]:
+        """Trials of combinations with the buffers of a screening; brief ones are single and short."""
+        options = self.options
+        return self.measure(
+            [self.configuration(one, size, sets) for one in ones for size in screen_buffers(options.buffers)],
             "screen",
-            min(options.runs_each, SCREEN_RUNS),
-            "screening",
+            1 if brief else min(options.runs_each, SCREEN_RUNS),
+            name,
+            duration_ns=brief_ns(options.duration_ns) if brief else None,
         )
-        found = [(combination_of(one, optional_sets(sets)), one) for one in records]
-        return records, screened(found, options.sacrifice, asked)
 
     def decide(
         self,
@@ -325,7 +358,7 @@ class Job(NamedTuple):
             "screen",
             SCREEN_RUNS,
             "plain TCP",
-            duration_ns=plain_tcp.screening_ns(self.options.duration_ns),
+            duration_ns=brief_ns(self.options.duration_ns),
         )
         return plain_tcp.fastest(_by_combination(every, records)), records
 

@@ -19,20 +19,11 @@ _ALONE = {"lia": "reno", "olia": "reno", "balia": "reno", "wvegas": "vegas"}
 #: the fastest one they must come, as slow start weighs more in a short trial.
 _STAYING, _NEAR = 2, 0.8
 
-#: Trials of the screening last this part of any other trial, but no less than `_SHORTEST_NS` if those do.
-_PART = 3
-_SHORTEST_NS = 5_000_000_000
-
 
 def everywhere(topology: Topology, ccs: Iterable[str]) -> list[Combination]:
     """Plain TCP on every path with what each congestion control is for a single flow."""
     alone = dict.fromkeys(_ALONE.get(cc, cc) for cc in ccs)
     return [Combination.plain_tcp(path.label, cc) for path in topology.paths for cc in alone]
-
-
-def screening_ns(duration_ns: int) -> int:
-    """Duration of a trial of the screening, where others have `duration_ns`."""
-    return max(duration_ns // _PART, min(duration_ns, _SHORTEST_NS))
 
 
 def fastest(found: Mapping[Combination, Sequence[float]]) -> list[Combination]:

@@ -1,0 +1,117 @@
+"""A search for better sets of subflows, from those that the impact factors propose.
+
+An impact factor says what one subflow is worth beside all the others. Which of them are best together it
+does not say: of two that share a bottleneck each is worth nothing beside the other. So the fastest sets are
+changed in one place (a subflow more, a subflow fewer, one in exchange for another that shares an interface
+with it, or another congestion control) as long as that leads to faster ones. Nothing is measured here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from mptune.response import Combination
+from mptune.topology import Topology
+
+#: The fastest combinations whose neighbours are tried.
+_BEAM = 2
+
+#: Times that all of their neighbours are tried, at most.
+_STEPS = 6
+
+#: The fastest of those that are known already from which the search starts.
+_START = 4
+
+#: A set is worth more trials if it comes this close to the fastest one.
+_NEAR = 0.9
+
+#: Sets that are worth more trials, at most.
+_FOUND = 4
+
+
+class SetSearch:
+    """Ask what to measure, tell what it gave, until nothing is asked.
+
+    Parameters
+    ----------
+    ccs : congestion controls that may be used.
+    optional : congestion control -> the set that PCDC has of itself.
+    mesh : all subflows together may be used, as FullMesh.
+    """
+
+    def __init__(
+        self, topology: Topology, ccs: Sequence[str], optional: Mapping[str, tuple[str, ...]], *, mesh: bool
+    ) -> None:
+        self._sides = {path.label: (path.local_index, path.remote_index) for path in topology.paths}
+        self._ccs = tuple(ccs)
+        self._optional = optional
+        self._mesh = mesh
+        self._given: dict[Combination, float] = {}
+        self._start: list[Combination] = []
+        self._steps = 0
+
+    def start(self, given: Mapping[Combination, float]) -> None:
+        """Start from the fastest of these; their throughputs may be of other trials than those to come."""
+        known = [one for one in given if self._set(one)]
+        self._start = sorted(known, key=lambda one: (-given[one], one))[:_START]
+
+    def ask(self) -> list[Combination]:
+        """What to measure next, each once; empty at the end."""
+        if not self._given:
+            return self._start
+        if self._steps == _STEPS:
+            return []
+        self._steps += 1
+        asked = (other for one in self._fastest()[:_BEAM] for other in self._neighbours(one))
+        return [one for one in dict.fromkeys(asked) if one not in self._given]
+
+    def tell(self, given: Mapping[Combination, float]) -> None:
+        """Throughputs of what was asked for, with the best buffer of each, Mbit/s."""
+        self._given |= given
+
+    def found(self, known: Iterable[Combination]) -> list[Combination]:
+        """Those near the fastest that are not known already, the fastest first."""
+        fastest, without = self._fastest(), set(known)
+        mark = _NEAR * max(self._given.values(), default=0.0)
+        return [one for one in fastest if one not in without and self._given[one] >= mark][:_FOUND]
+
+    def _fastest(self) -> list[Combination]:
+        return sorted(self._given, key=lambda one: (-self._given[one], one))
+
+    def _neighbours(self, one: Combination) -> Iterator[Combination]:
+        active = self._set(one)
+        for cc in self._ccs:
+            if cc != one.cc:
+                yield from self._combination(one, cc, active)
+        for labels in self._changed(active):
+            yield from self._combination(one, one.cc, labels)
+
+    def _changed(self, active: frozenset[str]) -> Iterator[frozenset[str]]:
+        """Sets that differ in one subflow."""
+        outside = [label for label in self._sides if label not in active]
+        for label in sorted(active) if len(active) > 1 else ():
+            yield active - {label}
+        for label in outside:
+            yield active | {label}
+        for ours in sorted(active):
+            yield from (active - {ours} | {other} for other in outside if self._share(ours, other))
+
+    def _share(self, one: str, other: str) -> bool:
+        """Whether two subflows have an interface in common, on either side."""
+        return any(a == b for a, b in zip(self._sides[one], self._sides[other], strict=True))
+
+    def _set(self, one: Combination) -> frozenset[str]:
+        """The subflows that carry data; empty where the path manager decides."""
+        if one.pm == "fullmesh":
+            return frozenset(self._sides)
+        if one.pm != "pcdc":
+            return frozenset()
+        return frozenset(one.subflows or self._optional.get(one.cc, ()))
+
+    def _combination(self, like: Combination, cc: str, active: frozenset[str]) -> Iterator[Combination]:
+        """The combination with this set, as the sweep names it; nothing where it may not be used."""
+        labels = tuple(label for label in self._sides if label in active)
+        if len(labels) == len(self._sides):
+            if self._mesh:
+                yield Combination("fullmesh", cc, (), like.initial_path)
+            return
+        own = frozenset(labels) == frozenset(self._optional.get(cc, ()))
+        yield Combination("pcdc", cc, () if own else labels, like.initial_path)
