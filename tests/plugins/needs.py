@@ -130,7 +130,8 @@ class Lacking(pytest.skip.Exception):  # type: ignore[name-defined,misc] # set b
 
     def __init__(self, tested: str, things: Sequence[Thing], detail: str) -> None:
         super().__init__(_names(things) + detail, _use_item_location=True)
-        self.lack = [tested, *things]
+        #: Plain lists: a report may come from another process.
+        self.lack = [tested, *map(list, things)]
 
 
 class Missing(pytest.fail.Exception):  # type: ignore[name-defined,misc] # set by a decorator
