@@ -60,15 +60,15 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     obs_mib, otp_mbps : that optimum, by the smallest buffer from which on a candidate holds the target.
-    obs, otp : whether the intervals hold it.
-    fresh : whether the throughput's interval holds the recommended configuration's mean.
+    obs : whether the buffer's interval holds its buffer.
+    otp : whether the throughput's interval holds what the recommended configuration gives: its buffer, and
+        after fresh trials all of it, may be another one than the optimum's.
     """
 
     obs_mib: float
     otp_mbps: float
     obs: bool
     otp: bool
-    fresh: bool
 
 
 def rivals(bench: Bench, recommended: Configuration) -> dict[str, list[Configuration]]:
@@ -192,8 +192,7 @@ def coverage(bench: Bench, result: Result, mbps: float) -> Coverage | None:
         obs_mib=size / MIB,
         otp_mbps=otp,
         obs=holds(uncertainty.obs_mib, size / MIB),
-        otp=holds(uncertainty.otp_mbps, otp),
-        fresh=holds(uncertainty.otp_mbps, mbps),
+        otp=holds(uncertainty.otp_mbps, mbps),
     )
 
 

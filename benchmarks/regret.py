@@ -8,7 +8,7 @@ are measured with the same fresh seeds. Targets:
 - at least 1 - sacrifice - 2 % of the best known throughput, in 95 % of the cases;
 - never below 98 % of the best plain rival: fullmesh with Cubic, the best single path, the best plain TCP;
 - a buffer within a step of the grid of the smallest known from which on 1 - sacrifice is held, in 80 %;
-- 95 % intervals of buffer and throughput that hold the optimum of many runs in 93 to 97 %.
+- 95 % intervals that hold the optimal buffer and the answer's throughput, by many runs, in 93 to 97 %.
 
 Robustness (larger buffers; rates, RTTs and losses off by a fifth) is reported beside them. Trials are kept
 in target/benchmarks/regret, by network, stack and simulator, so that an interrupted benchmark continues; a
@@ -267,7 +267,6 @@ def totals(outcomes: Sequence[Outcome], sacrifice: float) -> dict[str, float | i
         "worst_off": min((lowest(one) for one in near), default=None),
         "obs_covered": part([one.obs for one in held]),
         "otp_covered": part([one.otp for one in held]),
-        "fresh_in_otp": part([one.fresh for one in held]),
     }
 
 

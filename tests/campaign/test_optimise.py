@@ -11,6 +11,7 @@ from mptune.campaign.documents import result_document
 from mptune.campaign.optimise import Result, optimise
 from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.decision.confirmation import Confirmation
+from mptune.decision.uncertainty import gap
 from mptune.errors import InputError, MptuneError
 from mptune.impact import ImpactOptions
 from mptune.measuring.runner import TrialRunner
@@ -390,3 +391,41 @@ def test_a_buffer_that_misses_the_target_in_fresh_trials_is_enlarged(
     assert "the sweep gave" in wording.answer(result)[1]
     assert result.optimum.buffer_mib == 5.0 and confirmed_of(result).confirmed.mean > 90  # type: ignore[union-attr]
     assert result.decision.uncertainty.obs_mib[1] >= 5.0  # type: ignore[union-attr]
+
+
+def test_buffers_are_added_until_those_beside_the_optimum_are_close(
+    network: Topology, fake_testbed: Any
+) -> None:
+    fake_testbed.knee_mib = {"cubic": 4.0, "reno": 4.0}
+    sizes = tuple(size * MIB for size in (1, 8, 64))
+    result = optimise(
+        network, TrialRunner(fake_testbed), changed(pms=("fullmesh",), buffers=sizes, extend=True)
+    )
+    measured = sorted({one.buffer_bytes / MIB for one in result.records if one.purpose == "sweep"})
+    low, high = gap(measured, result.optimum.buffer_mib)
+    assert low < result.optimum.buffer_mib <= high < 1.2 * low
+
+
+def test_the_interval_of_the_throughput_holds_that_of_fresh_trials(
+    network: Topology, fake_testbed: Any
+) -> None:
+    """The curve bends between two sizes: the model that joins them is surely wrong, without any noise."""
+    run = fake_testbed.run
+
+    def bent(trial: Trial) -> Any:
+        fake_testbed.gives = {
+            "A-X": min(90.0, 30 * (trial.buffer_bytes / MIB - 1) ** 0.5),
+            "B-X": 0.0,
+            "C-X": 0.0,
+        }
+        return run(trial)
+
+    fake_testbed.run = bent
+    fake_testbed.noise = 0.0
+    fake_testbed.knee_mib = {"cubic": 0.5, "reno": 0.5}
+    options = changed(pms=("fullmesh",), buffers=tuple(i * MIB for i in (2, 5, 8, 11, 14)), model="monotone")
+    blind = optimise(network, TrialRunner(fake_testbed), options)
+    result = optimise(network, TrialRunner(fake_testbed), msgspec.structs.replace(options, off_by=0.2))
+    for one, holds in ((blind, False), (result, True)):
+        low, high = one.decision.uncertainty.otp_mbps  # type: ignore[union-attr]
+        assert (low <= confirmed_of(one).confirmed.mean <= high) is holds  # type: ignore[union-attr]

@@ -188,14 +188,28 @@ def collapsing(
 _MISSED = 0.005
 
 
-def larger(decision: Decision, finalists: Sequence[Finalist], points: Sequence[SweepPoint]) -> float | None:
+def wanted(decision: Decision, points: Sequence[SweepPoint]) -> float:
+    """What the optimum must reach in fresh trials, Mbit/s.
+
+    The best mean of the sweep less the sacrifice; where nothing holds that with larger buffers, what the
+    optimum was chosen for.
+    """
+    best = max(one.throughput.mean for one in points)
+    return min((1 - decision.options.sacrifice) * best, decision.optimum.throughput_mbps)
+
+
+def larger(
+    decision: Decision, finalists: Sequence[Finalist], points: Sequence[SweepPoint], target: float
+) -> float | None:
     """The next measured buffer of the optimum that reaches the target, MiB, if fresh trials missed it.
 
-    The target is the best mean of the sweep less the sacrifice. None where it was reached, nothing was tried,
-    or no larger buffer reached it.
+    None where it was reached, nothing was tried, or no larger buffer reached it.
+
+    Parameters
+    ----------
+    target : Mbit/s, as `wanted`.
     """
     optimum = decision.optimum
-    target = (1 - decision.options.sacrifice) * max(one.throughput.mean for one in points)
     fresh = [one.throughput for one in finalists if one.combination == optimum.combination]
     if not fresh or (fresh[0] is not None and fresh[0].mean >= (1 - _MISSED) * target):
         return None

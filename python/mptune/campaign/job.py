@@ -28,6 +28,7 @@ from mptune.campaign.candidates import (
     rivals,
     screen_buffers,
     screened,
+    wanted,
 )
 from mptune.campaign.optimise_options import (
     DEFAULT_CC,
@@ -73,6 +74,9 @@ BUFFER_STEP = 1024
 
 #: How often the sweep is extended beyond its smallest or largest buffer.
 EXTENSIONS = 3
+
+#: How often buffers around the optimum are added: another one may be it afterwards.
+REFINEMENTS = 3
 
 #: How often the buffer is enlarged because fresh trials miss the target.
 ENLARGEMENTS = 3
@@ -225,7 +229,7 @@ class Job(NamedTuple):
         sets: Mapping[str, SubflowSets],
         homogeneous: Collection[str],
     ) -> tuple[list[Record], Decision]:
-        """Sweep and decide; while the optimum is at an end of the buffers, beyond it; once, around it."""
+        """Sweep and decide; while the optimum is at an end of the buffers, beyond it; then around it."""
         options, optional = self.options, optional_sets(sets)
         swept: list[Record] = []
         measured: dict[Combination, list[int]] = {}
@@ -247,18 +251,17 @@ class Job(NamedTuple):
             )
 
         sweep(combinations, options.buffers, "sweep")
-        extensions, refined = EXTENSIONS, False
+        extensions, refinements = EXTENSIONS, REFINEMENTS
         while options.extend and not options.on_grid:
             decision = found(0)
             near, sizes = beyond(decision, measured) if extensions else ([], [])
             name, extensions = "beyond the ends", extensions - 1
-            if not sizes:
-                if refined:
-                    break
+            if not sizes and refinements:
                 near, sizes = between(decision, measured)
-                name, extensions, refined = "around the optimum", extensions + 1, True
-            if sizes:
-                sweep(near, sizes, name)
+                name, extensions, refinements = "around the optimum", extensions + 1, refinements - 1
+            if not sizes:
+                break
+            sweep(near, sizes, name)
         return swept, found(options.resamples)
 
     def settle(
@@ -271,13 +274,17 @@ class Job(NamedTuple):
         """The shortlist; again with a larger measured buffer as long as fresh trials miss the target."""
         contest = self.shortlist(decision, points, sets, screening)
         records, sentences = contest.records, contest.sentences
+        target = wanted(decision, points)
         for _ in range(ENLARGEMENTS):
-            size = larger(contest.decision, contest.finalists, points)
+            size = larger(contest.decision, contest.finalists, points, target)
             if size is None:
                 break
             contest = self.shortlist(_enlarged(contest.decision, size, points), points, sets, screening)
             records, sentences = records + contest.records, sentences + contest.sentences
-        return contest._replace(records=records, sentences=sentences)
+        fresh = contest.stated.get(contest.decision.optimum.combination, ())
+        return contest._replace(
+            decision=_tried(contest.decision, fresh), records=records, sentences=sentences
+        )
 
     def shortlist(
         self,
@@ -462,6 +469,19 @@ def _answering(decision: Decision, optimum: Optimum) -> Decision:
     answer = FrontPoint(sacrifice=decision.options.sacrifice, optimum=optimum)
     front = tuple(answer if one.sacrifice == answer.sacrifice else one for one in decision.front)
     return msgspec.structs.replace(decision, optimum=optimum, front=front)
+
+
+def _tried(decision: Decision, values: Sequence[float]) -> Decision:
+    """The decision after fresh trials of its optimum: the interval of its throughput holds theirs too.
+
+    The resamples know the noise between runs, but not what the model assumes between two measured buffers.
+    """
+    uncertainty, fresh = decision.uncertainty, summarise(values) if values else None
+    if uncertainty is None or fresh is None or fresh.low is None or fresh.high is None:
+        return decision
+    low, high = uncertainty.otp_mbps
+    wider = (min(low, max(fresh.low, 0.0)), max(high, fresh.high))
+    return msgspec.structs.replace(decision, uncertainty=msgspec.structs.replace(uncertainty, otp_mbps=wider))
 
 
 def _moved(decision: Decision, chosen: Combination, values: Sequence[float]) -> Decision:

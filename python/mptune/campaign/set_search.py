@@ -12,7 +12,7 @@ from mptune.response import Combination
 from mptune.topology import Topology
 
 #: The fastest combinations whose neighbours are tried.
-_BEAM = 2
+_BEAM = 4
 
 #: Times that all of their neighbours are tried, at most.
 _STEPS = 6
