@@ -27,7 +27,7 @@ impl TrialSpec {
     pub fn run(&self) -> Result<Outcome, SpecError> {
         self.network.validate()?;
         let options = self.options()?;
-        let background = background::connections(&self.network, self.mss, self.family)?;
+        let background = background::connections(&self.network, self.segment(), self.family)?;
         let mut simulation = Simulation::new(&self.network, self.seed);
         let number = simulation.connect(options);
         for flow in background {
@@ -36,6 +36,11 @@ impl TrialSpec {
         let limit = self.duration_ns.unwrap_or(self.deadline_ns);
         let alive = simulation.run(limit, number);
         Ok(self.outcome(&simulation, number, limit, alive))
+    }
+
+    /// Payload bytes of a full segment: a longer header leaves fewer in a packet of the same length.
+    fn segment(&self) -> u32 {
+        self.mss - self.family.longer_header()
     }
 
     fn options(&self) -> Result<ConnectionOptions, SpecError> {
@@ -67,7 +72,7 @@ impl TrialSpec {
             buffer_mode,
             send_buffer: self.buffer_bytes,
             receive_buffer: self.buffer_bytes,
-            mss: self.mss,
+            mss: self.segment(),
             initial_path: self.initial_path.unwrap_or_else(default),
             path_manager,
             bin: self.bin_ns,

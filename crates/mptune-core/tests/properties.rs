@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use mptune_core::congestion;
-use mptune_core::mptcp::scheduler;
+use mptune_core::mptcp::{Family, scheduler};
 use mptune_core::network::{BackgroundSpec, NetworkSpec};
 use mptune_core::pathmanager;
 use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec};
@@ -199,6 +199,7 @@ proptest! {
         pm in any_of(pathmanager::NAMES),
         scheduler in any_of(scheduler::NAMES),
         (opportunistic, tso) in any::<(bool, bool)>(),
+        family in prop_oneof![Just(Family::Ipv4), Just(Family::Ipv6)],
         segments in prop_oneof![1u64..8, 1u64..2000],
         mss in prop_oneof![Just(MSS), 64u32..9000],
         bytes in 1u64..400_000,
@@ -206,6 +207,7 @@ proptest! {
     ) {
         let mss = mss.min(8960);
         let mut spec = transfer(trial(network, cc, segments * u64::from(mss), 1), bytes);
+        spec.family = family;
         (spec.pm, spec.scheduler, spec.accounting) = (pm.into(), scheduler.into(), "linux".into());
         (spec.opportunistic, spec.tso, spec.mss, spec.seed) = (opportunistic, tso, mss, seed);
         spec.deadline_ns = 3600 * SECOND;

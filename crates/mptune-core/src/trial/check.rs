@@ -19,15 +19,15 @@ impl TrialSpec {
         if !(64..=8960).contains(&self.mss) {
             return wrong("mss", format!("expected 64 to 8960 bytes, found {}", self.mss));
         }
-        if self.buffer_bytes < u64::from(self.mss) {
+        if self.buffer_bytes < u64::from(self.segment()) {
             let found = self.buffer_bytes;
             return wrong(
                 "buffer_bytes",
-                format!("expected at least one segment of {} bytes, found {found}", self.mss),
+                format!("expected at least one segment of {} bytes, found {found}", self.segment()),
             );
         }
         // A window of 2^30 segments is 1.5 TB: more than any host has, and safely within 32 bits.
-        if self.buffer_bytes / u64::from(self.mss) > 1 << 30 {
+        if self.buffer_bytes / u64::from(self.segment()) > 1 << 30 {
             return wrong("buffer_bytes", "expected less than 2^30 segments");
         }
         if !(1_000_000..=1_000_000_000).contains(&self.bin_ns) {
@@ -66,7 +66,7 @@ impl TrialSpec {
                 format!("expected more than 0 and less than 26 days, found {span} ns"),
             );
         }
-        if self.transfer_bytes.is_some_and(|bytes| bytes / u64::from(self.mss) >= 1 << 31) {
+        if self.transfer_bytes.is_some_and(|bytes| bytes / u64::from(self.segment()) >= 1 << 31) {
             return wrong("transfer_bytes", "expected less than 2^31 segments");
         }
         Ok(())

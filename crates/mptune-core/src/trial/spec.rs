@@ -16,7 +16,7 @@ pub struct TrialSpec {
     /// MPTCP, or plain TCP on the initial path.
     #[serde(default)]
     pub protocol: Protocol,
-    /// What carries the packets: each is 20 bytes longer over IPv6.
+    /// What carries the packets.
     #[serde(default)]
     pub family: Family,
     /// Path manager.
@@ -45,8 +45,8 @@ pub struct TrialSpec {
     /// `SO_SNDBUF` and `SO_RCVBUF`. With the mode "auto" the limit: of payload, or the value of
     /// `tcp_wmem[2]` and `tcp_rmem[2]`.
     pub buffer_bytes: Bytes,
-    /// Payload bytes of a full segment. With accounting "linux" they include the DSS option, as on the
-    /// wire.
+    /// Payload bytes of a full segment over IPv4. With accounting "linux" they include the DSS option, as
+    /// on the wire. Over IPv6 its packet is as long, and the longer header takes 20 of these bytes.
     pub mss: u32,
     /// Seed of everything random.
     pub seed: u64,

@@ -25,7 +25,8 @@ pub fn full_payload(mss: u32) -> u32 {
 }
 
 /// Bytes of memory charged for a received packet with this much payload. Also used for plain TCP, whose
-/// packets lack the DSS option: only payloads within 24 bytes of the end of a size class differ.
+/// packets lack the DSS option, and for IPv6, whose header is 20 bytes longer: only payloads within 24 bytes
+/// of the end of a size class differ.
 #[inline]
 pub fn truesize(payload: u32) -> u32 {
     let buffer = payload + HEADERS + HEADROOM + SHARED_INFO;
