@@ -13,7 +13,7 @@ class Probe:
     """Answers in place of a process in a namespace."""
 
     def __init__(self, **answers):
-        working = {"mptcp": None, "statistics": None, "path_manager": None, "tun": None}
+        working = {"mptcp": None, "statistics": None, "path_manager": None, "tun": None, "ipv6": None}
         self.answers = {**working, **answers}
 
     def __enter__(self):
@@ -114,6 +114,18 @@ def test_each_required_thing_that_is_missing_is_an_obstacle(sites, settings, lac
     assert "Protocol not available" in finding.found
     assert not doctor.ready(doctor.examine())
     assert advice in str(doctor.obstacle())
+
+
+def test_without_ipv6_only_trials_over_ipv6_have_an_obstacle(sites, settings):
+    assert doctor.obstacle_of_ipv6() is None
+    sites.probe = Probe(ipv6="Address family not supported by protocol")
+    findings = doctor.examine()
+    assert doctor.ready(findings) and doctor.obstacle() is None
+    required = [finding.required for finding in findings]
+    assert required == sorted(required, reverse=True)
+    reason = str(doctor.obstacle_of_ipv6())
+    assert "Address family not supported by protocol" in reason and "ipv6.disable=1" in reason
+    assert "\n" not in reason
 
 
 def test_what_is_not_required_is_no_obstacle(sites, settings, monkeypatch):

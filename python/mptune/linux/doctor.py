@@ -7,7 +7,7 @@ if no required item is missing. `mptune.cli.doctor` shows the findings.
 import os
 import resource
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -37,6 +37,13 @@ _TRIED = {
     "path_manager": ("userspace path manager", "needs Linux 5.19 (net.mptcp.pm_type)"),
     "tun": ("TUN devices", "load the module (modprobe tun), and let this user open /dev/net/tun (mode 0666)"),
 }
+#: What only some trials need, as `_TRIED`.
+_OPTIONAL = {
+    "ipv6": (
+        "MPTCP over IPv6",
+        "needs a kernel with CONFIG_MPTCP_IPV6, started without ipv6.disable=1; until then, --family ipv4",
+    ),
+}
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,13 +58,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 def examine() -> list[Finding]:
     """All findings, required ones first."""
-    return [
-        *_required(),
+    findings = [
+        *_of_trials(),
         *_congestion_controls(),
         _bpf(),
         *(check() for check in (_buffers, _tcp_memory, _descriptors, _reverse_path, _cores, _wake_up)),
         *_tools(),
     ]
+    return sorted(findings, key=lambda finding: not finding.required)
 
 
 def ready(findings: list[Finding]) -> bool:
@@ -67,14 +75,24 @@ def ready(findings: list[Finding]) -> bool:
 
 def obstacle() -> str | None:
     """The first missing required item, with its remedy; None if the namespaces testbed can run."""
-    for finding in _required():
+    return _missing(finding for finding in _of_trials() if finding.required)
+
+
+def obstacle_of_ipv6() -> str | None:
+    """Why trials over IPv6 cannot run, where others can, with the remedy; None if they can."""
+    return _missing(finding for finding in _inside() if finding.name == _OPTIONAL["ipv6"][0])
+
+
+def _missing(findings: Iterable[Finding]) -> str | None:
+    """The first missing item, with its remedy."""
+    for finding in findings:
         if finding.state == "missing":
             return f"{finding.found}: {finding.remedy}"
     return None
 
 
-def _required() -> list[Finding]:
-    """Required items."""
+def _of_trials() -> list[Finding]:
+    """What trials need, some of it only some trials."""
     return [*_inside(), _agent()]
 
 
@@ -105,7 +123,7 @@ def _inside() -> list[Finding]:
             Finding(name="namespaces", state="missing", found=str(error), remedy=_NAMESPACES, required=True)
         ]
     findings = [Finding(name="namespaces", state="ok", found=how, required=True)]
-    for key, (name, remedy) in _TRIED.items():
+    for key, (name, remedy) in (_TRIED | _OPTIONAL).items():
         reason = tried[key]
         findings.append(
             Finding(
@@ -113,7 +131,7 @@ def _inside() -> list[Finding]:
                 state="ok" if reason is None else "missing",
                 found=f"Linux {release}" if reason is None else f"{reason} (Linux {release})",
                 remedy=None if reason is None else remedy,
-                required=True,
+                required=key in _TRIED,
             )
         )
     return findings

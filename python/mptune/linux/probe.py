@@ -46,6 +46,13 @@ def _mptcp() -> None:
     socket.socket(socket.AF_INET, socket.SOCK_STREAM, _IPPROTO_MPTCP).close()
 
 
+def _ipv6() -> None:
+    """MPTCP over IPv6: a kernel can lack it (CONFIG_MPTCP_IPV6), or IPv6 itself (ipv6.disable=1)."""
+    socket.socket(socket.AF_INET6, socket.SOCK_STREAM, _IPPROTO_MPTCP).close()
+    if sysctls.read("net.ipv6.conf.all.disable_ipv6") != "0":
+        raise OSError("no addresses (net.ipv6.conf.all.disable_ipv6)")
+
+
 def _statistics() -> None:
     """Per-subflow statistics in one call (Linux 6.5): without room for them, the call fails with EINVAL."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, _IPPROTO_MPTCP) as connection:
@@ -75,6 +82,7 @@ _ATTEMPTS: dict[str, Callable[[], None]] = {
     "statistics": _statistics,
     "path_manager": _path_manager,
     "tun": _tun,
+    "ipv6": _ipv6,
 }
 
 
