@@ -71,6 +71,7 @@ def test_addresses_become_labels(trial):
     observation = observe(trial, plan(trial, "cubic"), outcome(), 0.5)
     assert [(one.path, one.active) for one in observation.subflows] == [("A-X", True), ("C-X", False)]
     assert observation.failed is None and observation.subflows[0].timeouts == 0
+    assert observation.metadata["addresses C-X"] == "10.64.2.1 to 10.65.0.1"
 
 
 def test_processors_are_told_by_process(trial):

@@ -39,7 +39,7 @@ def observe(trial: Trial, plan: Plan, outcome: Outcome, busy: float) -> Observat
     result: dict[str, Any] = outcome.result or {}
     failed = outcome.failed or _failure(result)
     width_ns = plan.meter["bin_ns"]
-    metadata = _metadata(plan, outcome, busy)
+    metadata = _metadata(plan, outcome, busy) | _addresses(trial, result.get("subflows", []))
     if (takeover := take_over_ms(trial, result.get("bins", []))) is not None:
         metadata["takeover_ms"] = takeover
     overload = _overload(outcome)
@@ -112,6 +112,15 @@ def _subflows(trial: Trial, found: list[dict[str, Any]], width_ns: int) -> list[
         )
         for subflow in found
     ]
+
+
+def _addresses(trial: Trial, found: list[dict[str, Any]]) -> Metadata:
+    """Both ends of the subflows by path, as the kernel has them."""
+    from mptune.linux import addresses
+
+    labels = addresses.paths(trial.topology)
+    pairs = [(subflow["local"], subflow["remote"]) for subflow in found]
+    return {f"addresses {labels[pair]}": " to ".join(pair) for pair in pairs}
 
 
 def _metadata(plan: Plan, outcome: Outcome, busy: float) -> Metadata:
