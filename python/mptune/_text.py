@@ -20,6 +20,11 @@ def on_subflows(pm: str, subflows: Sequence[str] | None) -> str:
     return f"{pm} on {', '.join(subflows)}" if subflows else pm
 
 
+def over(family: str) -> str:
+    """Return what a sentence adds where packets are not IPv4: " over IPv6"; nothing if that is unknown."""
+    return "" if family in ("", "ipv4") else f" over {family.replace('ip', 'IP')}"
+
+
 def plain_tcp(path: str = "") -> str:
     """Return what stands in the place of a path manager where there is no MPTCP.
 

@@ -222,3 +222,33 @@ buffers = [1]
 def test_withdrawals_before_a_sweep_have_its_mode_of_the_buffers() -> None:
     filled = SweepOptions(buffer_mode="auto", buffers=(4096, 8192)).completed()
     assert filled.impact is not None and filled.impact.buffer_mode == "auto"
+
+
+@pytest.mark.parametrize("kind", ["optimise", "sweep"])
+def test_the_family_of_a_file_reaches_every_trial_and_comes_back_from_the_settings(
+    kind: str, tmp_path: Path
+) -> None:
+    text = """
+topology = "UiT-HAW"
+kind = "{kind}"
+[factors]
+pm = ["pcdc"]
+buffers = "1:4:1"
+[transport]
+family = "{family}"
+"""
+    file = tmp_path / "campaign.toml"
+    file.write_text(text.format(kind=kind, family="ipv6"))
+    found = read_definition(file)
+    assert found.options.family == "ipv6"
+    assert found.options.impact is not None and found.options.impact.family == "ipv6"
+    if isinstance(found.options, SweepOptions):
+        assert {one.family for one in found.options.configurations({})} == {"ipv6"}
+    settings = msgspec.json.decode(msgspec.json.encode(found.settings()))
+    assert from_settings(settings) == found
+    # Campaigns of versions that had no such option were over IPv4.
+    del settings["options"]["family"], settings["options"]["impact"]["family"]
+    assert from_settings(settings).options.family == "ipv4"
+    file.write_text(text.format(kind=kind, family="ipx"))
+    with pytest.raises(InputError, match=r"transport.family: expected one of ipv4, ipv6, found 'ipx'"):
+        read_definition(file)

@@ -61,6 +61,20 @@ def test_no_path_manager_has_the_name_that_stands_for_plain_tcp() -> None:
     assert PLAIN_TCP not in names("path_managers")
 
 
+@pytest.mark.parametrize("design", ["eq5", "paired"])
+def test_the_family_is_that_of_every_trial_and_of_the_answer(
+    network: Topology, fake_testbed: Any, design: str
+) -> None:
+    impact = msgspec.structs.replace(OPTIONS.impact, design=design)
+    options = msgspec.structs.replace(OPTIONS, family="ipv6", impact=impact).completed()
+    result = optimise(network, TrialRunner(fake_testbed, 1), options)
+    assert {one.family for one in fake_testbed.trials} == {"ipv6"}
+    assert {one.protocol for one in fake_testbed.trials} == {"mptcp", "tcp"}
+    assert {one.purpose for one in result.records} == {"impact", "screen", "sweep", "shortlist", "confirm"}
+    document = result_document(result)
+    assert document["family"] == "ipv6" and " over IPv6: " in document["answer"][0]
+
+
 def test_plain_tcp_is_the_answer_where_it_is_clearly_faster(network: Topology, fake_testbed: Any) -> None:
     """All rates are the same: that B-X is the path for TCP is known from trials alone."""
     fake_testbed.tcp_gives = {"B-X": 120.0}

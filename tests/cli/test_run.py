@@ -40,6 +40,20 @@ def test_the_buffers_have_their_size_or_grow_up_to_it():
     assert "expected one of fixed, auto" in run("--buffer-mode", "big").output
 
 
+def test_over_ipv6_the_first_line_says_so():
+    results = {family: run("--family", family) for family in ("ipv4", "ipv6")}
+    assert "fullmesh over IPv6, cubic" in results["ipv6"].stdout
+    assert "IPv" not in results["ipv4"].stdout and results["ipv4"].stdout == run().stdout
+    assert json.loads(run("--json", "--family", "ipv6").stdout)["family"] == "ipv6"
+    assert json.loads(run("--json").stdout)["family"] == "ipv4"
+
+
+@pytest.mark.parametrize("command", ["run", "impact", "optimise", "compare", "buffers"])
+def test_every_command_that_measures_has_the_family(command):
+    shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "120"}).stdout
+    assert "--family" in shown and "ipv4, ipv6" in " ".join(shown.split())
+
+
 def test_a_transfer_reports_its_completion_time():
     arguments = ["run", "UiT-HAW", "--transfer", "64KiB", "--json"]
     result = json.loads(CliRunner().invoke(app, arguments).stdout)
@@ -193,6 +207,7 @@ def test_a_script_cuts_and_restores_a_path():
             ["--protocol", "tcp", "--at", "1s:standby:P-D"],
             "--at: expected only down and up with --protocol tcp, found standby",
         ),
+        (["--family", "ipx"], "--family: expected one of ipv4, ipv6, found 'ipx'"),
         (["--protocol", "udp"], "--protocol: expected one of mptcp, tcp, found 'udp'"),
         (["--protocol", "tcp", "--pm", "pcdc"], "--pm: expected default with --protocol tcp, found pcdc"),
         (

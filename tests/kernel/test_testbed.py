@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from mptune.errors import Failure, InputError
-from mptune.linux import awake, bpf
+from mptune.linux import awake, bpf, doctor
 from mptune.linux.sandbox import leftovers
 from mptune.linux.sandbox.netlink import inside
 from mptune.measuring.running import run_trials
@@ -158,6 +158,47 @@ def test_plain_tcp_agrees_with_the_simulator_and_is_no_fallback(measured, trial)
     assert observation.throughput_bps == pytest.approx(simulated.throughput_bps, rel=0.06)
     steady = sum(observation.bins[20:]) * 8 / 2 / 20e6
     assert steady == pytest.approx(1448 / 1500, rel=0.02)
+
+
+@pytest.fixture
+def ipv6():
+    """Skips where the kernel has no MPTCP over IPv6."""
+    if reason := doctor.obstacle_of_ipv6():
+        lack("trials over IPv6", Thing("MPTCP over IPv6", "elsewhere"), detail=reason)
+
+
+@pytest.mark.measures("slow start overflows the queues; a retransmission that is lost again costs a timeout")
+def test_over_ipv6_every_subflow_is_ipv6_and_the_simulator_agrees(measured, trial, ipv6):
+    changes = {"family": "ipv6", "cc": "reno", "duration_ns": 4 * SECOND}
+    observation = measured(**changes)
+    assert observation.failed is None and observation.metadata["fallback"] is False
+    assert observation.metadata["addresses W-X"] == "fd64::1 to fd65::1"
+    assert observation.metadata["addresses N-X"] == "fd64:0:1::1 to fd65::1"
+    assert {path for path, one in by_path(observation).items() if one.bytes} == {"W-X", "N-X"}
+    assert observation.metadata["emulator_unroutable"] == 0
+    simulated = create("simulated").run(trial(**changes))
+    assert observation.throughput_bps == pytest.approx(simulated.throughput_bps, rel=0.15)
+
+
+@pytest.mark.measures("slow start overflows the queue; a retransmission that is lost again costs a timeout")
+def test_over_ipv6_packets_are_no_longer(measured, ipv6):
+    """Plain TCP on one path: 1428 bytes of payload in a packet of 1500, where IPv4 has 1448."""
+    plain = {"protocol": "tcp", "pm": "default", "initial_path": "N-X", "duration_ns": 4 * SECOND}
+    observation = measured(family="ipv6", **plain)
+    assert observation.failed is None
+    assert sum(observation.bins[20:]) * 8 / 2 / 20e6 == pytest.approx(1428 / 1500, rel=0.005)
+
+
+def test_a_path_removed_and_announced_again_over_ipv6_is_joined_again(measured, ipv6):
+    script = (
+        ScriptedAction(at_ns=500 * MS, path="W-X", action="remove"),
+        ScriptedAction(at_ns=1500 * MS, path="W-X", action="add"),
+    )
+    observation = measured(family="ipv6", transfer_bytes=8_000_000, script=script)
+    assert observation.failed is None and observation.in_order_bytes == 8_000_000
+    assert observation.metadata["path_manager_problems"] == ""
+    wide = [one for one in observation.subflows if one.path == "W-X"]
+    assert len(wide) == 2 and all(one.bytes for one in wide)
 
 
 def test_ndiffports_opens_its_subflows_on_one_path(measured):

@@ -60,6 +60,11 @@ def test_limits_of_growing_buffers_are_set_by_sysctl(optimised: RunData) -> None
     assert sentence.endswith("set the limits of tcp_rmem and tcp_wmem to 1.00 MiB (1049600 bytes).")
 
 
+def test_over_ipv6_every_choice_says_so(optimised: RunData) -> None:
+    run = answered(optimised, (row(0.0, 1.0), row(0.07, 0.5)), family="ipv6", opm="pcdc", obs_mib=0.5)
+    assert ", for Linux 6.18's MPTCP over IPv6: use path manager" in choices(run).all[0].sentence
+
+
 def test_fullmesh_sends_on_every_path(optimised: RunData) -> None:
     front = (row(0.0, 1.0, "fullmesh"), row(0.07, 0.5))
     found = choices(answered(optimised, front, opm="pcdc", occ="cubic", obs_mib=0.5, sacrifice=0.07))

@@ -147,6 +147,7 @@ def test_whatever_was_varied_has_a_column(network: Topology, fake_testbed: Any, 
             buffer_mode="auto",
             pm_options={"active": ("A-X", "B-X"), "rtt_ns": {"A-X": 7, "B-X": 9}},
             transfer_bytes=4096,
+            family="ipv6",
         ),
     ]
     planned = plan_trials(network, configurations, purpose="sweep", runs=1, duration_ns=10**9, base_seed=1)
@@ -172,6 +173,7 @@ def test_whatever_was_varied_has_a_column(network: Topology, fake_testbed: Any, 
     stacks = [one["stack"] for one in (first, second, third)]
     assert stacks == ["linux", "v0.9x with scheduler ecf", "linux with accounting payload"]
     assert [one["buffer_mode"] for one in (first, second, third)] == ["fixed", "fixed", "auto"]
+    assert [one["family"] for one in (first, second, third)] == ["ipv4", "ipv4", "ipv6"]
     assert (third["accounting"], third["active"], third["class_bytes"]) == ("payload", "A-X B-X", "1024 4096")
     assert (third["rtt_ns"], first["completion_s"], first["class_bytes"]) == ("A-X=7 B-X=9", "", "")
 

@@ -102,6 +102,7 @@ def test_a_key_tells_apart_whatever_makes_another_trial(
         changed(pm_options={"active": ("B-X",)}),
         changed(size_known=False),
         changed(buffer_mode="auto"),
+        changed(family="ipv6"),
         changed(topology=other_network),
         msgspec.structs.replace(one, run=1),
         msgspec.structs.replace(one, round=1),

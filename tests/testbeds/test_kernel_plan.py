@@ -24,6 +24,12 @@ def test_the_initial_path_is_a_pair_of_addresses(trial):
     assert plan(trial(initial_path="C-X"), "olia").initial == ("10.64.2.1", "10.65.0.1")
 
 
+def test_over_ipv6_the_connection_begins_and_is_joined_at_ipv6_addresses(trial):
+    made = plan(trial(initial_path="C-X", family="ipv6"), "olia")
+    assert made.initial == ("fd64:0:2::1", "fd65::1")
+    assert [one.address(made.family) for one in made.interfaces["remote"]] == ["fd65::1"]
+
+
 def test_without_one_the_path_manager_chooses_it(trial):
     """PCDC begins on a path of the optional set (crates/mptune-core/src/pathmanager/pcdc.rs)."""
     assert plan(trial(pm_options={"active": ("B-X", "C-X")}), "olia").initial == ("10.64.1.1", "10.65.0.1")

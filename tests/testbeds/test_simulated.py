@@ -1,10 +1,12 @@
 """The simulated testbed: what of a trial reaches the core, and what comes back."""
 
+from statistics import median
+
 import msgspec
 import pytest
 
 from mptune.errors import Failure, InputError
-from mptune.testbeds import TESTBEDS, ScriptedAction, Trial, create, names
+from mptune.testbeds import FAMILIES, TESTBEDS, ScriptedAction, Trial, create, names
 from mptune.topology import TcpBackground, Topology, load
 
 SECOND = 1_000_000_000
@@ -40,6 +42,39 @@ def test_every_combination_delivers_and_its_subflows_add_up(testbed, network, cc
 
 def test_the_same_trial_gives_the_same_observation(testbed, network):
     assert testbed.run(trial(network)) == testbed.run(trial(network))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_full_packets_are_as_long_over_either_family(testbed, network, family):
+    """Of 1500 bytes 24 are the DSS option's, 32 TCP's with timestamps, 20 or 40 IP's (RFC 791, RFC 8200)."""
+    observation = testbed.run(trial(network, pm="default", cc="cubic", family=family))
+    full = median(observation.bins[20:]) * 8 / 0.1 / 100e6  # all the time but around a reduction
+    header = {"ipv4": 20, "ipv6": 40}[family]
+    assert full == pytest.approx((1500 - header - 32 - 24) / 1500, rel=0.002)
+
+
+def test_binder_has_source_routes_over_ipv4_only(testbed, network):
+    """Where routers honour them; the header that IPv6 had for it is deprecated (RFC 5095)."""
+    honoured = msgspec.structs.replace(network, lsrr_honoured=True)
+    paths = {
+        family: {one.path for one in testbed.run(trial(honoured, pm="binder", family=family)).subflows}
+        for family in FAMILIES
+    }
+    assert paths == {"ipv4": {"A-X", "B-X", "C-X"}, "ipv6": {"A-X"}}
+
+
+def test_a_given_segment_size_is_that_of_ipv4(testbed, network):
+    """So that one stack is one size of packets; the smallest still has room for the DSS option."""
+    single = {"pm": "default", "duration_ns": None, "transfer_bytes": 10_000}
+    sizes = {"accounting": "payload", "scheduler": "minrtt", "mss": 120}
+
+    def segments(family):
+        (subflow,) = testbed.run(trial(network, family=family, **single, **sizes)).subflows
+        return subflow.counters["sent"]
+
+    assert segments("ipv4") == -(-10_000 // 120) and segments("ipv6") == -(-10_000 // 100)
+    tiny = testbed.run(trial(network, family="ipv6", mss=64, **single))
+    assert tiny.failed is None and tiny.in_order_bytes == 10_000
 
 
 def test_subflows_are_named_by_the_paths_of_the_topology(testbed, network):

@@ -103,6 +103,7 @@ class SizesResult(msgspec.Struct, frozen=True, kw_only=True):
     topology: Topology
     stack: str
     buffer_mode: str
+    family: str
     impacts: tuple[Impact, ...]
     answers: tuple[SizeAnswer, ...]
     warnings: tuple[str, ...]
@@ -138,6 +139,7 @@ def optimise_by_size(
         topology=topology,
         stack=stack_title(runner.testbed.name, msgspec.structs.asdict(options.stack.chosen())),
         buffer_mode=options.buffer_mode,
+        family=options.family,
         impacts=tuple(impacts),
         answers=answers,
         warnings=(

@@ -30,6 +30,7 @@ from mptune.options.trials import (
     Buffers,
     Ccs,
     Duration,
+    Family,
     InitialPaths,
     Pms,
     Reverse,
@@ -54,6 +55,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     ----------
     buffers : bytes, ascending.
     buffer_modes : empty leaves them at `buffer_mode`.
+    family : as in `Trial`.
     initial_paths : empty leaves it at the topology's path.
     stacks, schedulers : empty leaves them at `stack`.
     script : what is done to paths in every trial.
@@ -68,6 +70,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     buffers: Buffers = BUFFERS
     buffer_mode: BufferMode = testbeds.FIXED
     buffer_modes: BufferModes = ()
+    family: Family = testbeds.DEFAULT_FAMILY
     runs: Runs = 9
     duration_ns: Duration = 30_000_000_000
     seed: Seed = 1
@@ -159,7 +162,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
         if impact is None and "pcdc" in self.pms and not self._active:
             impact = ImpactOptions()
         if impact is not None:
-            impact = withdrawals(impact, self.buffers, self.modes[0], self.seed)
+            impact = withdrawals(impact, self.buffers, self.modes[0], self.family, self.seed)
         return replace(self, impact=impact)
 
     @property
@@ -190,6 +193,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
                 initial_path=path,
                 stack=stack,
                 buffer_mode=mode,
+                family=self.family,
                 transfer_bytes=transfer,
                 script=self.script,
             )

@@ -77,6 +77,7 @@ def result_document(result: Result) -> dict[str, Any]:
             "topology": None if result.topology is None else result.topology.name,
             "stack": result.stack or None,
             "buffer_mode": result.buffer_mode or None,
+            "family": result.family or None,
             "protocol": "tcp" if optimum.combination.is_tcp else "mptcp",
             "opm": optimum.pm,
             "occ": optimum.cc,

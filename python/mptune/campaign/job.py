@@ -375,6 +375,7 @@ class Job(NamedTuple):
         common: dict[str, Any] = {
             "stack": options.stack.chosen(),
             "buffer_mode": options.buffer_mode,
+            "family": options.family,
             "initial_path": one.initial_path or None,
             "transfer_bytes": self.transfer_bytes,
         }

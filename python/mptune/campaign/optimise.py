@@ -44,7 +44,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     stack : whose MPTCP was measured, in words; empty if it is unknown.
     decision : its optimum is the model's prediction; the buffer to use is `buffer_bytes`.
     buffer_bytes : OBS, rounded up to whole KiB.
-    buffer_mode : of every trial; empty if it is unknown.
+    buffer_mode, family : of every trial; empty if it is unknown.
     topology : None if only measurements were given.
     impacts : by congestion control; empty when PCDC was not asked for.
     subflows : labels of the subflows that carry data; empty if they are unknown.
@@ -64,6 +64,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     topology: Topology | None = None
     stack: str = ""
     buffer_mode: str = ""
+    family: str = ""
     impacts: tuple[Impact, ...] = ()
     subflows: tuple[str, ...] = ()
     finalists: tuple[Finalist, ...] = ()
@@ -158,6 +159,7 @@ def optimise(
         topology=topology,
         stack=stack_title(runner.testbed.name, msgspec.structs.asdict(options.stack.chosen())),
         buffer_mode=options.buffer_mode,
+        family=options.family,
         impacts=tuple(impacts),
         subflows=_subflows(topology, confirmation),
         finalists=contest.finalists,

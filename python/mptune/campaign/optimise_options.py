@@ -22,11 +22,12 @@ from mptune.options.trials import (
     Buffers,
     Ccs,
     Duration,
+    Family,
     InitialPaths,
     Pms,
     Transfers,
 )
-from mptune.testbeds import FIXED
+from mptune.testbeds import DEFAULT_FAMILY, FIXED
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
@@ -54,7 +55,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     Attributes
     ----------
     buffers : bytes, ascending.
-    buffer_mode : as in `Trial`.
+    buffer_mode, family : as in `Trial`.
     initial_paths : a factor like path managers; empty leaves it to the topology and the path manager.
     transfers : bytes; empty asks for throughput, otherwise the answer is one configuration for each size.
     runs, confirm_runs : None until `completed`; see `runs_each` and `fresh_runs`.
@@ -67,6 +68,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     ccs: Ccs = CCS
     buffers: Buffers = BUFFERS
     buffer_mode: BufferMode = FIXED
+    family: Family = DEFAULT_FAMILY
     initial_paths: InitialPaths = ()
     transfers: Transfers = ()
     runs: Annotated[
@@ -147,7 +149,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
 
     def completed(self) -> Self:
         """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""
-        impact = withdrawals(self.impact, self.buffers, self.buffer_mode, self.seed)
+        impact = withdrawals(self.impact, self.buffers, self.buffer_mode, self.family, self.seed)
         return msgspec.structs.replace(self, impact=impact, runs=self.runs_each, confirm_runs=self.fresh_runs)
 
     @property
@@ -174,7 +176,9 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         return usual if self.confirm_runs is None else self.confirm_runs
 
 
-def withdrawals(options: ImpactOptions, buffers: Sequence[int], mode: str, seed: int) -> ImpactOptions:
-    """Options of the withdrawal trials before a sweep: its largest buffer, its mode, and its seed."""
+def withdrawals(
+    options: ImpactOptions, buffers: Sequence[int], mode: str, family: str, seed: int
+) -> ImpactOptions:
+    """Options of the withdrawal trials before a sweep: its largest buffer, its mode, family and seed."""
     largest = max(buffers, default=options.buffer_bytes)
-    return msgspec.structs.replace(options, buffer_bytes=largest, buffer_mode=mode, seed=seed)
+    return msgspec.structs.replace(options, buffer_bytes=largest, buffer_mode=mode, family=family, seed=seed)

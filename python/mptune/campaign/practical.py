@@ -21,8 +21,9 @@ from mptune.measuring.runner import TrialRunner
 from mptune.options import Option, Options, count
 from mptune.options.buffers import BUFFERS
 from mptune.options.stacks import StackOptions
-from mptune.options.trials import Duration, InitialPaths, Runs
+from mptune.options.trials import Duration, Family, InitialPaths, Runs
 from mptune.statistics import Summary, summarise
+from mptune.testbeds import DEFAULT_FAMILY
 from mptune.theory import RTO_NS, Subflow
 from mptune.topology import Topology
 from mptune.units import SIZES
@@ -52,6 +53,7 @@ class PracticalOptions(Options, frozen=True, kw_only=True):
     duration_ns: Duration = 30_000_000_000
     seed: Annotated[int, Option(count(), "With --measure: base of all seeds.", flag="--seed")] = 1
     stack: StackOptions = StackOptions()
+    family: Family = DEFAULT_FAMILY
 
 
 class Practical(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,7 +146,12 @@ def enough(means: dict[int, float]) -> tuple[int, float]:
 
 def _configuration(options: PracticalOptions, pm: str, path: str, size: int) -> Configuration:
     return Configuration(
-        pm=pm, cc=DEFAULT_CC, buffer_bytes=size, initial_path=path, stack=options.stack.chosen()
+        pm=pm,
+        cc=DEFAULT_CC,
+        buffer_bytes=size,
+        initial_path=path,
+        stack=options.stack.chosen(),
+        family=options.family,
     )
 
 

@@ -23,6 +23,7 @@ def sizes_document(result: SizesResult) -> dict[str, Any]:
             "topology": result.topology.name,
             "stack": result.stack,
             "buffer_mode": result.buffer_mode,
+            "family": result.family,
             "sizes": [_size(one) for one in result.answers],
             "trials": {
                 "run": len(result.records),

@@ -5,7 +5,7 @@ It formats and computes nothing.
 
 from collections.abc import Sequence
 
-from mptune._text import digits, plain_tcp
+from mptune._text import digits, over, plain_tcp
 from mptune.campaign.by_size import SizeAnswer, SizesResult, Times
 from mptune.campaign.optimise import Result
 from mptune.campaign.rounds import Round
@@ -50,6 +50,7 @@ def _size_sentence(result: SizesResult, one: SizeAnswer) -> str:
         one.recommended.standby_order,
         stack=result.stack,
         mode=result.buffer_mode,
+        family=result.family,
         initial_path=chosen.combination.initial_path,
     )
 
@@ -88,6 +89,7 @@ def instruction(
     *,
     stack: str = "",
     mode: str = "",
+    family: str = "",
     initial_path: str = "",
 ) -> str:
     """What to set, as a sentence.
@@ -101,11 +103,12 @@ def instruction(
     standby : the silent ones, in the order in which they take over.
     stack : whose MPTCP it is for; empty if it is unknown.
     mode : of the buffer; empty if it is unknown.
+    family : what carries the packets; empty if it is unknown.
     initial_path : where the connection begins; empty if that was not chosen.
     """
     silent = f" (standby: {', '.join(standby)})" if standby else ""
     send = f", send on {', '.join(subflows)}{silent}," if subflows else ""
-    whose = f", {'measured against' if pm == PLAIN_TCP else 'for'} {stack}" if stack else ""
+    whose = f", {'measured against' if pm == PLAIN_TCP else 'for'} {stack}{over(family)}" if stack else ""
     begin = f", begin on {initial_path}{'' if send else ','}" if initial_path else ""
     buffer = f"the buffer to {size / MIB:.2f} MiB ({size // 1024} KiB)"
     if mode == "auto":
@@ -128,6 +131,7 @@ def _sentence(result: Result) -> str:
         standby,
         stack=result.stack,
         mode=result.buffer_mode,
+        family=result.family,
         initial_path=optimum.initial_path,
     )
 

@@ -58,6 +58,7 @@ def compare(
     from datetime import datetime
     from pathlib import Path
 
+    from mptune._text import over
     from mptune.cli import _comparison_files
     from mptune.decision.comparison import measure
     from mptune.measuring.progress import Reporter
@@ -74,7 +75,7 @@ def compare(
     if as_json:
         emit_json(_comparison_files.document(loaded.name, comparison))
     else:
-        _show(console(), loaded.name, comparison)
+        _show(console(), f"{loaded.name}{over(options.family)}", comparison)
 
 
 def _show(out: Console, name: str, comparison: Comparison) -> None:

@@ -59,6 +59,7 @@ def impact(
     nothing ends up slightly below 0; see --settle.
     """
     from mptune import testbeds
+    from mptune._text import over
     from mptune.campaign.documents import impact_document
     from mptune.impact import measure_impact
     from mptune.measuring.progress import Reporter
@@ -74,7 +75,7 @@ def impact(
     if as_json:
         emit_json(impact_document(measured))
     else:
-        _show(console(), loaded.name, measured)
+        _show(console(), f"{loaded.name}{over(options.family)}", measured)
 
 
 def _show(out: Console, name: str, measured: Impact) -> None:

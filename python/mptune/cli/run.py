@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from mptune import testbeds, units
+from mptune._text import over
 from mptune.cli._common import JsonOption, TopologyArgument, add, console, emit_json, load_topology
 from mptune.errors import TrialError
 from mptune.options import Option, Options, count
@@ -23,6 +24,7 @@ from mptune.options.trials import (
     Buffer,
     BufferMode,
     Cc,
+    Family,
     InitialPath,
     Pm,
     Protocol,
@@ -48,6 +50,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     cc: Cc = "cubic"
     buffer_bytes: Buffer = 16 * units.MIB
     buffer_mode: BufferMode = testbeds.FIXED
+    family: Family = testbeds.DEFAULT_FAMILY
     duration_ns: Annotated[int | None, sending_time("30s")] = None
     transfer_bytes: Transfer = None
     seed: Annotated[int, Option(count(), "Seed of everything random.", flag="--seed")] = 1
@@ -104,6 +107,7 @@ def register(app: typer.Typer) -> None:
         "mptune run UNIS-HiN --buffer-mode auto --buffer 4MiB       # autotuning up to tcp_rmem, tcp_wmem",
         "mptune run UNIS-HiN --at 5s:down:U-U --at 9s:up:U-U --duration 15s   # cut a path for 4 s",
         "mptune run UNIS-HiN --protocol tcp --initial-path U-U      # plain TCP on one path, to compare",
+        "mptune run UNIS-HiN --family ipv6                          # the same over IPv6",
         "mptune run UiT-HAW --testbed namespaces                    # Linux itself",
     )
 
@@ -146,6 +150,7 @@ def _result(trial: Trial, observation: Observation) -> dict[str, Any]:
         "buffer_bytes": trial.buffer_bytes,
         "buffer_mode": trial.buffer_mode,
         "protocol": trial.protocol,
+        "family": trial.family,
         "pm": trial.pm,
         "cc": trial.cc,
         "stack": describe(trial.members),
@@ -204,7 +209,7 @@ def _print(trial: Trial, observation: Observation) -> None:
 
     out = console()
     seconds = observation.duration_ns / 1e9
-    how = "plain TCP" if trial.protocol == "tcp" else trial.pm
+    how = f"{'plain TCP' if trial.protocol == 'tcp' else trial.pm}{over(trial.family)}"
     size = units.format_size(trial.buffer_bytes)
     buffer = f"{size} of buffer" if trial.buffer_mode == testbeds.FIXED else f"buffers of up to {size}"
     what = f"{trial.topology.name}, {how}, {trial.cc}, {buffer}"

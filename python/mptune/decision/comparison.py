@@ -15,7 +15,7 @@ from mptune.measuring.progress import Reporter
 from mptune.measuring.running import run_trials
 from mptune.measuring.seeds import seed_for
 from mptune.options import Options
-from mptune.options.trials import BufferMode, Buffers, Ccs, Pms, Runs, Seed, Transfer, sending_time
+from mptune.options.trials import BufferMode, Buffers, Ccs, Family, Pms, Runs, Seed, Transfer, sending_time
 from mptune.testbeds import Trial
 from mptune.testbeds.namespaces import stall_ns
 from mptune.topology import Topology
@@ -28,7 +28,7 @@ class CompareOptions(Options, frozen=True, kw_only=True):
     Attributes
     ----------
     buffers : bytes.
-    buffer_mode : as in `Trial`.
+    buffer_mode, family : as in `Trial`.
     runs : of each configuration, with a seed of its own each.
     duration_ns, transfer_bytes : as in `Trial`, one of them.
     seed : base of all seeds.
@@ -38,6 +38,7 @@ class CompareOptions(Options, frozen=True, kw_only=True):
     ccs: Ccs = ("reno", "cubic")
     buffers: Buffers = (MIB // 4, MIB // 2, MIB, 2 * MIB, 4 * MIB)
     buffer_mode: BufferMode = testbeds.FIXED
+    family: Family = testbeds.DEFAULT_FAMILY
     runs: Runs = 1
     duration_ns: Annotated[int | None, sending_time("10s")] = None
     transfer_bytes: Transfer = None
@@ -106,6 +107,7 @@ def trial(topology: Topology, options: CompareOptions, pm: str, cc: str, size: i
         cc=cc,
         buffer_bytes=size,
         buffer_mode=options.buffer_mode,
+        family=options.family,
         duration_ns=options.duration_ns,
         transfer_bytes=options.transfer_bytes,
         seed=seed_for(options.seed, "sweep", run),

@@ -90,6 +90,7 @@ def _plan(
                 cc=cc,
                 buffer_bytes=options.buffer_bytes,
                 buffer_mode=options.buffer_mode,
+                family=options.family,
                 duration_ns=2 * options.length_ns,
                 script=(ScriptedAction(at_ns=options.length_ns, path=path.label, action="standby"),),
                 seed=seed_for(options.seed, "impact", run, round_),

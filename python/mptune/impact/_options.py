@@ -9,8 +9,8 @@ from typing import Annotated
 from mptune import units
 from mptune.options import Option, Options, choice, count, time
 from mptune.options.buffers import BUFFER
-from mptune.options.trials import BufferMode, Seed
-from mptune.testbeds import BIN_NS, FIXED
+from mptune.options.trials import BufferMode, Family, Seed
+from mptune.testbeds import BIN_NS, DEFAULT_FAMILY, FIXED
 
 #: Windows with and without a subflow in turn, and the papers' formula.
 DESIGNS = ("paired", "eq5")
@@ -35,7 +35,7 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
     window_ns : T, nanoseconds: how long a window with all subflows lasts, and one without a subflow. The
         papers leave it open. None is the design's default.
     buffer_bytes : large enough not to limit; 16 MiB is PCDC's setting.
-    buffer_mode : as in `Trial`.
+    buffer_mode, family : as in `Trial`.
     settle_ns : left out at the beginning of every window; None is 0 with "eq5", which is the papers'
         formula, and follows from the RTTs with "paired".
     zero : one of `ZERO_RULES`, for "eq5"; the papers say both (errata E5, E26).
@@ -80,6 +80,7 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
         ),
     ] = 16 * 1024 * 1024
     buffer_mode: BufferMode = FIXED
+    family: Family = DEFAULT_FAMILY
     settle_ns: Annotated[
         int | None,
         Option(

@@ -133,6 +133,7 @@ def _planned(
             cc=cc,
             buffer_bytes=options.buffer_bytes,
             buffer_mode=options.buffer_mode,
+            family=options.family,
             duration_ns=(first + 2 * len(order)) * window,
             script=tuple(script),
             seed=seed,

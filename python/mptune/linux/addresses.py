@@ -30,6 +30,10 @@ class NamedInterface(msgspec.Struct, frozen=True, kw_only=True):
     ipv6: str
     table: int
 
+    def address(self, family: str) -> str:
+        """Its address of a family (`mptune.testbeds.FAMILIES`)."""
+        return self.ipv6 if family == "ipv6" else self.ipv4
+
 
 def interface(side: Side, index: int) -> NamedInterface:
     """Names and addresses of the interface `index` of a site."""

@@ -52,6 +52,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     network : the core's description of the links; `seed` is for everything random on them.
     assignment : of the path manager.
     meter : instructions for both halves of the meter.
+    family : of the addresses of all subflows.
     initial : local and remote address of the initial path.
     script : in order of time.
     limit_s : the trial's own limit.
@@ -63,6 +64,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     assignment: Assignment
     meter: Mapping[str, Any]
+    family: str
     initial: tuple[str, str]
     script: tuple[Action, ...]
     limit_s: float
@@ -197,7 +199,7 @@ class _Course:
         self._acceptor.tell({"side": "receiver"})
         self._emulator.expect("ready", STEP_S)
         self._outcome.offloads = sites.configure(plan.interfaces)
-        joins = [interface.ipv4 for interface in plan.interfaces["remote"]]
+        joins = [interface.address(plan.family) for interface in plan.interfaces["remote"]]
         self._meter.listen(plan.meter, plan.initial[1], joins)
         for manager in (self._manager, self._acceptor):
             manager.expect("ready", STEP_S)

@@ -11,7 +11,7 @@ import msgspec
 from mptune._text import on_subflows, plain_tcp
 from mptune.measuring.records import PlannedTrial
 from mptune.measuring.seeds import seed_for
-from mptune.testbeds import FIXED, PLAIN_TCP, ScriptedAction, Trial
+from mptune.testbeds import DEFAULT_FAMILY, FIXED, PLAIN_TCP, ScriptedAction, Trial
 from mptune.testbeds.stacks import DEFAULT_STACK, STACKS, Stack
 from mptune.topology import Topology
 
@@ -21,7 +21,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    buffer_mode, pm_options, initial_path, protocol : as in `Trial`.
+    buffer_mode, pm_options, initial_path, protocol, family : as in `Trial`.
     stack : its members are fields of the trial.
     script : as in `Trial`.
     transfer_bytes : size of a transfer; None is a saturated sender.
@@ -37,6 +37,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     transfer_bytes: int | None = None
     script: tuple[ScriptedAction, ...] = ()
     protocol: Literal["mptcp", "tcp"] = "mptcp"
+    family: str = DEFAULT_FAMILY
 
     @property
     def manager(self) -> str:

@@ -122,6 +122,11 @@ def is_tcp(settings: Mapping[str, Any]) -> bool:
     return bool(settings.get("protocol") == PLAIN_TCP)
 
 
+def family_of(settings: Mapping[str, Any]) -> str:
+    """What carried the packets of a trial with these settings."""
+    return str(settings.get("family", _DEFAULTS["family"]))
+
+
 def members_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Members of the stack of a trial with these settings, by name; of plain TCP those of the same MPTCP."""
     members = {name: settings.get(name, _DEFAULTS[name]) for name in MEMBERS}

@@ -64,7 +64,7 @@ class StackOptions(Options, frozen=True, kw_only=True):
         int | None,
         Option(
             count(64, 8960),
-            "Bytes of a full segment.",
+            "Bytes of a full segment over IPv4; over IPv6 20 fewer fit.",
             key="transport.mss",
             unset=_UNSET,
         ),

@@ -69,6 +69,15 @@ Protocol = Annotated[
         flag="--protocol",
     ),
 ]
+Family = Annotated[
+    str,
+    Option(
+        choice(lambda: testbeds.FAMILIES),
+        "What carries every subflow; over ipv6 headers take 20 bytes more of each packet.",
+        key="transport.family",
+        alone=True,
+    ),
+]
 InitialPath = Annotated[
     str | None,
     Option(LABEL, "Path of the first handshake.", flag="--initial-path", unset="the topology's"),

@@ -119,6 +119,7 @@ def _other(run: RunData, answer: Answer, row: FrontRow) -> Choice:
             standby,
             stack=answer.stack or "",
             mode=answer.buffer_mode or "",
+            family=answer.family or "",
             initial_path=row.initial_path or "",
         ),
         prediction=f"{predicted}{needed}{unconfirmed}",

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mptune._text import plain_tcp
+from mptune._text import over, plain_tcp
 from mptune.errors import InputError
-from mptune.measuring.records import is_tcp, members_of, stack_of
+from mptune.measuring.records import family_of, is_tcp, members_of, stack_of
 from mptune.measuring.seeds import PURPOSES
 from mptune.report.run_data import (
     Answer,
@@ -188,7 +188,7 @@ def _trial(one: StoredTrial, mixed: Sequence[int]) -> TrialRow:
         run=one.run,
         pm=PLAIN_TCP if tcp else one.pm,
         manager=plain_tcp(path or "") if tcp else manager,
-        stack=stack_title(one.testbed, members_of(one.settings)),
+        stack=f"{stack_title(one.testbed, members_of(one.settings))}{over(family_of(one.settings))}",
         buffer_mode=_buffer_mode(one),
         cc=one.cc,
         buffer_bytes=one.buffer_bytes,

@@ -116,6 +116,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     stack: str | None = None
     buffer_mode: str | None = None
+    family: str | None = None
     protocol: str = "mptcp"
     initial_path: str | None = None
     opm: str
@@ -231,7 +232,7 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     pm : the path manager; of plain TCP `mptune.testbeds.PLAIN_TCP`.
     manager : the path manager, with the stack and the mode of the buffers if not all trials have the same; of
         plain TCP, that and its path.
-    stack : whose MPTCP it was, as a sentence says it.
+    stack : whose MPTCP it was, as a sentence says it, over IPv6 if it was.
     started : seconds since 1970.
     initial_path : None leaves it to the topology, or it is the path of plain TCP.
     transfer_bytes : None is a saturated sender.

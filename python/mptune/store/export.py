@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import MptuneError
-from mptune.measuring.records import members_of, stack_of
+from mptune.measuring.records import family_of, members_of, stack_of
 from mptune.store import Store
 from mptune.testbeds import BIN_NS, FIXED
 
@@ -96,6 +96,7 @@ def _trial(row: dict[str, Any]) -> dict[str, Any]:
         "stack": stack_of(settings),
         "buffer_mode": settings.get("buffer_mode", FIXED),
         "ecn": members_of(settings)["ecn"],
+        "family": family_of(settings),
         "started": started.isoformat(timespec="milliseconds"),
         "time_of_day_h": (started - midnight).total_seconds() / 3600,
     }

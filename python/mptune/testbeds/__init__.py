@@ -13,6 +13,8 @@ from mptune.errors import InputError, one_of
 from mptune.testbeds._base import (
     ACTIONS,
     BIN_NS,
+    DEFAULT_FAMILY,
+    FAMILIES,
     FIXED,
     MSS,
     PLAIN_TCP,
@@ -31,6 +33,8 @@ from mptune.testbeds.stacks import title
 __all__ = [
     "ACTIONS",
     "BIN_NS",
+    "DEFAULT_FAMILY",
+    "FAMILIES",
     "FIXED",
     "MSS",
     "PLAIN_TCP",

@@ -33,6 +33,12 @@ PROTOCOLS: tuple[str, ...] = ("mptcp", "tcp")
 #: name.
 PLAIN_TCP = "tcp"
 
+#: What carries the packets: the names of `Trial.family`.
+FAMILIES: tuple[str, ...] = ("ipv4", "ipv6")
+
+#: The family of a trial that names none.
+DEFAULT_FAMILY = "ipv4"
+
 
 #: What a script can do to a path.
 ScriptedWord = Literal["standby", "active", "down", "up", "remove", "add"]
@@ -62,6 +68,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     topology : the network between the two sites.
     protocol : "mptcp", or "tcp" for plain TCP on the initial path: with the path manager default, and with
         no scripted actions but down and up. Of the stack, its scheduler and scheduling rules then do nothing.
+    family : "ipv4", or "ipv6" for every subflow; background connections of the simulator have the same.
     pm, cc : names from the core's lists.
     scheduler, accounting, opportunistic, tso, mss, ecn : members of its stack (`mptune.testbeds.stacks`); the
         default is upstream Linux.
@@ -88,6 +95,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     transfer_bytes: int | None = None
     deadline_ns: int = 600_000_000_000
     protocol: Literal["mptcp", "tcp"] = "mptcp"
+    family: str = DEFAULT_FAMILY
     scheduler: str = _STACK.scheduler
     opportunistic: bool = _STACK.opportunistic
     accounting: str = _STACK.accounting
@@ -104,6 +112,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     def members(self) -> dict[str, Any]:
         """The members of its stack, by name."""
         return {name: getattr(self, name) for name in MEMBERS}
+
+    @property
+    def lsrr_honoured(self) -> bool:
+        """Whether binder may use its gateways: only IPv4 has loose source routes (RFC 791, RFC 5095)."""
+        return self.topology.lsrr_honoured and self.family == DEFAULT_FAMILY
 
 
 class SubflowObservation(msgspec.Struct, frozen=True, kw_only=True):

@@ -86,7 +86,11 @@ def plan(trial: Trial, kernel_cc: str) -> Plan:
         seed=trial.seed,
         assignment=assignment,
         meter=_meter(trial, kernel_cc, begins.thresholds),
-        initial=(named["local"][initial.local_index].ipv4, named["remote"][initial.remote_index].ipv4),
+        family=trial.family,
+        initial=(
+            named["local"][initial.local_index].address(trial.family),
+            named["remote"][initial.remote_index].address(trial.family),
+        ),
         script=_script(trial),
         limit_s=_limit_ns(trial) / 1e9,
         settings=_settings(trial),
@@ -111,7 +115,7 @@ def _assignment(trial: Trial) -> Assignment:
         paths=assignment.kernel_paths(trial.topology),
         transfer_bytes=size if trial.size_known else None,
         pm_options=trial.pm_options,
-        lsrr_honoured=trial.topology.lsrr_honoured,
+        lsrr_honoured=trial.lsrr_honoured,
     )
 
 

@@ -8,8 +8,9 @@ evaluates it.
 import os
 import sys
 from contextlib import AbstractContextManager
+from functools import cached_property
 
-from mptune.errors import MptuneError
+from mptune.errors import InputError, MptuneError
 from mptune.testbeds import _kernel_observation, _kernel_plan
 from mptune.testbeds._base import Observation, Trial
 from mptune.testbeds._kernel_plan import stall_ns
@@ -58,6 +59,15 @@ class NamespacesTestbed:
         InputError : naming the option.
         """
         _kernel_plan.check(trial)
+        if trial.family == "ipv6" and self._obstacle_of_ipv6 is not None:
+            raise InputError("--family", "", f"expected ipv4, found ipv6: {self._obstacle_of_ipv6}")
+
+    @cached_property
+    def _obstacle_of_ipv6(self) -> str | None:
+        """Tried at the first trial over IPv6: most have none."""
+        from mptune.linux import doctor
+
+        return doctor.obstacle_of_ipv6()
 
     def run(self, trial: Trial) -> Observation:
         """Run one trial; an overloaded one is repeated once, alone.

@@ -94,8 +94,9 @@ def _spec(trial: Trial) -> dict[str, object]:
         return numbers[label]
 
     return {
-        "network": topology.network(),
+        "network": topology.network() | {"lsrr_honoured": trial.lsrr_honoured},
         "protocol": trial.protocol,
+        "family": trial.family,
         "pm": trial.pm,
         "cc": trial.cc,
         "scheduler": trial.scheduler,

@@ -22,7 +22,8 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
         that follows from it (docs/explanation/buffers.md).
     opportunistic : opportunistic retransmission and penalisation (Raiciu et al., NSDI 2012, section 4.2).
     tso : segments leave in bursts, as with segmentation offload.
-    mss : bytes of a full segment. With the accounting "linux" they include the DSS option, otherwise not.
+    mss : bytes of a full segment over IPv4. With the accounting "linux" they include the DSS option,
+        otherwise not. Over IPv6 the packet is as long, and its header takes 20 of them (RFC 8200 section 3).
     ecn : data is ECN-capable (RFC 3168), so that links that mark do not have to drop it.
     """
 
