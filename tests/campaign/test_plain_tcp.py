@@ -70,7 +70,9 @@ def test_the_family_is_that_of_every_trial_and_of_the_answer(
     result = optimise(network, TrialRunner(fake_testbed, 1), options)
     assert {one.family for one in fake_testbed.trials} == {"ipv6"}
     assert {one.protocol for one in fake_testbed.trials} == {"mptcp", "tcp"}
-    assert {one.purpose for one in result.records} == {"impact", "screen", "sweep", "shortlist", "confirm"}
+    assert {one.purpose for one in result.records} == {
+        *("impact", "screen", "search", "sweep", "shortlist", "confirm"),
+    }
     document = result_document(result)
     assert document["family"] == "ipv6" and " over IPv6: " in document["answer"][0]
 

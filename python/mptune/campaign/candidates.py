@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mptune.decision import Decision
 from mptune.decision.robustness import Finalist
+from mptune.decision.selection import whole_buffer
 from mptune.decision.sweep import SweepPoint
 from mptune.decision.uncertainty import gap
 from mptune.measuring.records import Record
@@ -217,7 +218,7 @@ def larger(
         one.buffer_mib
         for one in points
         if one.combination == optimum.combination
-        and one.buffer_mib > optimum.buffer_mib
+        and whole_buffer(one.buffer_mib) > whole_buffer(optimum.buffer_mib)
         and one.throughput.mean >= target
     ]
     return min(sizes, default=None)

@@ -7,7 +7,6 @@ some of them for other questions. What is measured is said by `mptune.campaign.c
 
 import bisect
 import itertools
-import math
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
@@ -46,7 +45,7 @@ from mptune.decision.robustness import (
     survivor,
     without_mptcp,
 )
-from mptune.decision.selection import Optimum
+from mptune.decision.selection import Optimum, whole_buffer
 from mptune.decision.sweep import SweepPoint, combination_of, stalls, sweep_samples
 from mptune.decision.tradeoff import FrontPoint
 from mptune.impact import (
@@ -69,9 +68,6 @@ from mptune.testbeds import only_stack
 from mptune.topology import Topology, perturbed
 from mptune.units import MIB
 
-#: OBS is rounded up to whole multiples of this, bytes, before it is confirmed.
-BUFFER_STEP = 1024
-
 #: How often the sweep is extended beyond its smallest or largest buffer.
 EXTENSIONS = 3
 
@@ -87,6 +83,21 @@ OTHER_NETWORKS = 8
 
 #: Throughputs of combinations, Mbit/s, in the same order in all of them; 0 for a failed trial.
 Throughputs = Mapping[Combination, list[float]]
+
+
+class Screening(NamedTuple):
+    """What the screening of sets gave.
+
+    Attributes
+    ----------
+    records : its trials, which last as long as all others.
+    brief : the short ones of the search.
+    staying : what is worth a sweep.
+    """
+
+    records: tuple[Record, ...] = ()
+    brief: tuple[Record, ...] = ()
+    staying: tuple[Combination, ...] = ()
 
 
 class Contest(NamedTuple):
@@ -178,32 +189,33 @@ class Job(NamedTuple):
             for path in self.initial_paths
         ]
 
-    def screen(
-        self, impacts: Sequence[Impact], sets: Mapping[str, SubflowSets]
-    ) -> tuple[list[Record], list[Combination]]:
+    def screen(self, impacts: Sequence[Impact], sets: Mapping[str, SubflowSets]) -> Screening:
         """Other sets of subflows for PCDC that are worth a sweep, and the trials that say so."""
         competing = self.competing(impacts)
         if not self.sets_compete:
-            return [], []
+            return Screening()
         asked, optional = self.asked(), optional_sets(sets)
         records = self._screening([*asked, *competing], sets, "screening")
         found = [(combination_of(one, optional), one) for one in records]
-        further = self._further(peaks(found), sets)
+        further, brief = self._further(peaks(found), sets)
         more = self._screening(further, sets, "found sets") if further else []
         found += [(combination_of(one, optional), one) for one in more]
-        return [*records, *more], screened(found, self.options.sacrifice, asked)
+        staying = screened(found, self.options.sacrifice, asked)
+        return Screening((*records, *more), tuple(brief), tuple(staying))
 
     def _further(
         self, screened: Mapping[Combination, float], sets: Mapping[str, SubflowSets]
-    ) -> list[Combination]:
-        """Sets that nothing proposed, found by single short trials."""
+    ) -> tuple[list[Combination], list[Record]]:
+        """Sets that nothing proposed, found by single short trials, and these."""
         options, optional = self.options, optional_sets(sets)
         search = SetSearch(self.topology, options.ccs, optional, mesh="fullmesh" in options.pms)
         search.start(screened)
+        records: list[Record] = []
         while asked := search.ask():
-            records = self._screening(asked, sets, "search of sets", brief=True)
-            search.tell(peaks((combination_of(one, optional), one) for one in records))
-        return search.found(screened)
+            given = self._screening(asked, sets, "search of sets", brief=True)
+            search.tell(peaks((combination_of(one, optional), one) for one in given))
+            records += given
+        return search.found(screened), records
 
     def _screening(
         self,
@@ -217,7 +229,7 @@ class Job(NamedTuple):
         options = self.options
         return self.measure(
             [self.configuration(one, size, sets) for one in ones for size in screen_buffers(options.buffers)],
-            "screen",
+            "search" if brief else "screen",
             1 if brief else min(options.runs_each, SCREEN_RUNS),
             name,
             duration_ns=brief_ns(options.duration_ns) if brief else None,
@@ -521,11 +533,6 @@ def configuration(
     return Configuration(
         pm=pm, cc=cc, buffer_bytes=size, pm_options=options, transfer_bytes=transfer_bytes, **others
     )
-
-
-def whole_buffer(mib: float) -> int:
-    """Bytes of a buffer, rounded up to whole `BUFFER_STEP`s (a millionth of a step is rounding error)."""
-    return BUFFER_STEP * math.ceil(mib * MIB / BUFFER_STEP - 1e-6)
 
 
 def failures(records: Sequence[Record], name: str) -> list[str]:

@@ -143,12 +143,12 @@ def optimise(
     job = Job(topology, runner, options, reporter or Reporter(quiet=True), round_)
     impacts, impact_records = job.impacts()
     sets = {impact.cc: impact.sets for impact in impacts}
-    screening, competing = job.screen(impacts, sets)
+    screening = job.screen(impacts, sets)
     swept, decision = job.decide(
-        [*job.asked(), *competing], sets, {impact.cc for impact in impacts if impact.homogeneous}
+        [*job.asked(), *screening.staying], sets, {impact.cc for impact in impacts if impact.homogeneous}
     )
     points = sweep_points(sweep_samples(swept, optional_sets(sets)))
-    contest = job.face_tcp(job.settle(decision, points, sets, screening), sets)
+    contest = job.face_tcp(job.settle(decision, points, sets, screening.records), sets)
     decision = contest.decision
     confirmation = job.confirm(contest, sets)
     return Result(
@@ -173,7 +173,14 @@ def optimise(
             *failures(confirmation.records, "confirmation"),
             *verdict(decision, points, confirmation),
         ),
-        records=(*impact_records, *screening, *swept, *contest.records, *confirmation.records),
+        records=(
+            *impact_records,
+            *screening.records,
+            *screening.brief,
+            *swept,
+            *contest.records,
+            *confirmation.records,
+        ),
     )
 
 

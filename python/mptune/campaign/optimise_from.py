@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mptune import theory
-from mptune.campaign.job import whole_buffer
 from mptune.campaign.optimise import Result
 from mptune.decision import DecisionOptions, decide, too_few_sizes
 from mptune.decision.confirmation import verdict
+from mptune.decision.selection import whole_buffer
 from mptune.decision.sweep import sweep_points
 from mptune.errors import InputError
 from mptune.measurements import Measurements, pooled

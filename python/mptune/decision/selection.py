@@ -13,6 +13,7 @@ import msgspec
 
 from mptune.errors import MptuneError
 from mptune.response import Combination, Curve
+from mptune.units import MIB
 
 #: Share of the best throughput given up for a smaller buffer unless the user says otherwise: delta of MPCOA
 #: Eq. 10, with the value of the paper.
@@ -27,6 +28,15 @@ THROUGHPUT_TIE = 0.005
 
 #: The path manager that yields to any other one when all else is equal: it is the more complicated.
 LAST_CHOICE = "pcdc"
+
+
+#: OBS is rounded up to whole multiples of this, bytes, before it is measured or used.
+BUFFER_STEP = 1024
+
+
+def whole_buffer(mib: float) -> int:
+    """Bytes of a buffer, rounded up to whole `BUFFER_STEP`s (a millionth of a step is rounding error)."""
+    return BUFFER_STEP * math.ceil(mib * MIB / BUFFER_STEP - 1e-6)
 
 
 class Optimum(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import msgspec
 
 from mptune._text import digits
 from mptune.campaign import wording
-from mptune.campaign.job import whole_buffer
+from mptune.decision.selection import whole_buffer
 from mptune.report.run_data import Answer, FrontRow, RunData, beginning
 
 #: How the ring's label is aligned in each part of the axis.
