@@ -13,7 +13,8 @@ are measured with the same fresh seeds. Targets:
 Robustness (larger buffers; rates, RTTs and losses off by a fifth) is reported beside them. Trials are kept
 in target/benchmarks/regret, by network, stack and simulator, so that an interrupted benchmark continues; a
 changed simulator starts anew. All of it takes hours on two cores; `--quick` is a coarse search with few
-seeds. Prints a table and the misses one by one, and writes JSON.
+seeds. Prints a table and the misses one by one, and writes JSON; with --write-docs also
+docs/reference/regret.md.
 """
 
 import argparse
@@ -21,15 +22,17 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
+import _docs
 from _judge import Coverage, Robustness, coverage, measured_rivals, robustness
 from _kept import kept
-from _measure import write
+from _measure import machine, write
 from _random_networks import random_network
 from _search import Bench, Found, Known, Plan, buffer_grid, search
 from mptune.campaign.optimise import Result, optimise
@@ -44,6 +47,8 @@ from mptune.testbeds import create as testbed
 from mptune.testbeds.stacks import STACKS
 from mptune.topology import Topology, load, shipped
 from mptune.units import format_size
+
+DOCS = Path(__file__).parents[1] / "docs" / "reference" / "regret.md"
 
 #: Room of the targets: below the sacrifice, and below plain rivals.
 ROOM = 0.02
@@ -205,38 +210,48 @@ def steps(size: int, smallest: int, grid: Sequence[int]) -> float:
     return math.log(size / smallest) / (math.log(grid[-1] / grid[0]) / (len(grid) - 1))
 
 
+#: Columns of the table.
+COLUMNS = (
+    *("network", "paths", "stack", "best known", "Mbit/s", "least buffer"),
+    *("recommended", "Mbit/s", "buffer"),
+    *("of best", "of plain", "steps", "2x", "max", "off", "OBS", "OTP"),
+)
+
+
+def row(one: Outcome) -> list[str]:
+    """A network and stack as text; cut off where there was no answer."""
+    known = (one.best, f"{one.best_mbps:.1f}", format_size(one.smallest_bytes, 3))
+    cells = [one.network, str(one.paths), one.stack, *known]
+    if one.recommended is None:
+        return [*cells, one.error or "-"]
+    near, held = one.robustness, one.coverage
+    return [
+        *cells,
+        *(one.recommended, f"{one.recommended_mbps:.1f}", format_size(one.recommended_bytes, 3)),
+        *(percent(one.share), percent(one.against_rivals)),
+        "-" if one.steps is None else f"{one.steps:+.1f}",
+        *(("-", "-", "-") if near is None else map(percent, (near.doubled, near.larger, lowest(near)))),
+        *(("-", "-") if held is None else ("in" if ok else "out" for ok in (held.obs, held.otp))),
+    ]
+
+
 def show(outcomes: Sequence[Outcome], console: Console) -> None:
     """A row for each network and stack."""
-    columns = (
-        *(
-            "network",
-            "paths",
-            "stack",
-            "best known",
-            "Mbit/s",
-            "least buffer",
-            "recommended",
-            "Mbit/s",
-            "buffer",
-        ),
-        *("of best", "of plain", "steps", "2x", "max", "off", "OBS", "OTP"),
-    )
-    table = Table(*columns, title="Regret", title_justify="left")
+    table = Table(*COLUMNS, title="Regret", title_justify="left")
     for one in outcomes:
-        known = (one.best, f"{one.best_mbps:.1f}", format_size(one.smallest_bytes, 3))
-        if one.recommended is None:
-            table.add_row(one.network, str(one.paths), one.stack, *known, one.error)
-            continue
-        near, held = one.robustness, one.coverage
-        table.add_row(
-            *(one.network, str(one.paths), one.stack, *known),
-            *(one.recommended, f"{one.recommended_mbps:.1f}", format_size(one.recommended_bytes, 3)),
-            *(percent(one.share), percent(one.against_rivals)),
-            "-" if one.steps is None else f"{one.steps:+.1f}",
-            *(("-", "-", "-") if near is None else map(percent, (near.doubled, near.larger, lowest(near)))),
-            *(("-", "-") if held is None else ("in" if ok else "out" for ok in (held.obs, held.otp))),
-        )
+        table.add_row(*row(one))
     console.print(table)
+
+
+def markdown(outcomes: Sequence[Outcome], asked: argparse.Namespace) -> str:
+    """The table, the totals and the misses for the docs."""
+    rows = [COLUMNS, ["---"] * len(COLUMNS), *map(row, outcomes)]
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+    about = machine()
+    how = f"{'Quick search, seeds' if asked.quick else 'Seeds'} from {asked.seed} on"
+    told = "\n".join(f"- {line.strip()}" for line in summaries(outcomes, asked.sacrifice))
+    missed = "\n".join(f"- {line}" for line in misses(outcomes, asked.sacrifice))
+    return f"{table}\n\n{how}, mptune {about['mptune']}:\n\n{told}\n\nMisses:\n\n{missed}"
 
 
 def lowest(near: Robustness) -> float:
@@ -275,25 +290,35 @@ def part(values: Sequence[bool]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def tell(outcomes: Sequence[Outcome], sacrifice: float, console: Console) -> None:
-    """Totals by stack and over all, then the misses."""
-    console.print(f"\nWith a sacrifice of {percent(sacrifice)}:")
+def summaries(outcomes: Sequence[Outcome], sacrifice: float) -> Iterator[str]:
+    """Totals by stack and over all, a line each."""
     for stack in (*dict.fromkeys(one.stack for one in outcomes), None):
-        some = [one for one in outcomes if stack in (None, one.stack)]
-        total = totals(some, sacrifice)
+        total = totals([one for one in outcomes if stack in (None, one.stack)], sacrifice)
         figures = ", ".join(
             f"{name.replace('_', ' ')} {value if isinstance(value, int) else percent(value)}"
             for name, value in total.items()
             if value is not None
         )
-        console.print(f"  {stack or 'all'}: {figures}", highlight=False)
-    console.print("\nMisses:")
-    lines = [
-        f"  {one.network} ({one.stack}), {one.recommended or '-'}: {'; '.join(found)}"
+        yield f"{stack or 'all'}: {figures}"
+
+
+def misses(outcomes: Sequence[Outcome], sacrifice: float) -> list[str]:
+    """A line for each answer that falls short of a target."""
+    return [
+        f"{one.network} ({one.stack}), {one.recommended or '-'}: {'; '.join(found)}"
         for one in outcomes
         if (found := one.misses(sacrifice))
-    ]
-    console.print("\n".join(lines or ["  none"]), highlight=False, soft_wrap=True)
+    ] or ["none"]
+
+
+def tell(outcomes: Sequence[Outcome], sacrifice: float, console: Console) -> None:
+    """Totals, then the misses."""
+    console.print(f"\nWith a sacrifice of {percent(sacrifice)}:")
+    for line in summaries(outcomes, sacrifice):
+        console.print(f"  {line}", highlight=False)
+    console.print("\nMisses:")
+    for line in misses(outcomes, sacrifice):
+        console.print(f"  {line}", highlight=False, soft_wrap=True)
 
 
 def run(asked: argparse.Namespace, reporter: Reporter) -> Iterator[Outcome]:
@@ -321,6 +346,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sacrifice", type=float, default=SACRIFICE)
     parser.add_argument("--fresh", action="store_true", help="measure everything again")
     parser.add_argument("--jobs", type=int, help="trials in parallel; one per core")
+    parser.add_argument("--write-docs", action="store_true", help="put the table into the docs too")
     parser.add_argument("--out", default="regret", help="name of the JSON file")
     return parser.parse_args()
 
@@ -344,6 +370,9 @@ def main() -> int:
         tell(outcomes, asked.sacrifice, console)
     if not stopped:
         rows = [msgspec.to_builtins(one) for one in outcomes]
+        if asked.write_docs:
+            _docs.replace(DOCS, "regret", markdown(outcomes, asked))
+            print(f"written to {DOCS}")
         write(asked.out, {"totals": totals(outcomes, asked.sacrifice), "outcomes": rows})
     return 130 if stopped else 0
 
