@@ -262,6 +262,7 @@ def _finalist(one: Finalist) -> dict[str, Any]:
         "buffer_mib": one.buffer_bytes / MIB,
         **_interval(one.throughput),
         "worst": one.worst,
+        "average": one.average,
     }
 
 

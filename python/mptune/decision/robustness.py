@@ -5,6 +5,7 @@ whose numbers are off by some share. The favourite, which the model chose, stays
 is measured here.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -30,12 +31,15 @@ class Finalist(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     throughput : with new seeds in the network as stated; None where every trial failed.
     worst : its smallest share of the best finalist's throughput over the other networks; None without any.
+    average : the geometric mean of these shares, in which half the throughput weighs as much as twice; None
+        without any.
     """
 
     combination: Combination
     buffer_bytes: int
     throughput: Summary | None
     worst: float | None
+    average: float | None
 
 
 def finalists(
@@ -51,18 +55,18 @@ def finalists(
     others : throughput in each of the other networks, 0 where it failed; in the same order in all of them.
     """
     best = [max(values) for values in zip(*others.values(), strict=True)]
-    return tuple(
-        Finalist(
+    found = []
+    for combination, values in stated.items():
+        shares = [mine / most for mine, most in zip(others[combination], best, strict=True) if most]
+        one = Finalist(
             combination=combination,
             buffer_bytes=buffer_bytes,
             throughput=summarise(values) if any(values) else None,
-            worst=min(
-                (mine / most for mine, most in zip(others[combination], best, strict=True) if most),
-                default=None,
-            ),
+            worst=min(shares, default=None),
+            average=math.prod(shares) ** (1 / len(shares)) if shares else None,
         )
-        for combination, values in stated.items()
-    )
+        found.append(one)
+    return tuple(found)
 
 
 def survivor(
@@ -73,13 +77,15 @@ def survivor(
 ) -> Combination:
     """The favourite, or the finalist that is better.
 
-    Of those that keep to the sacrifice in every other network (if there are none, of those with the best
-    worst share) the favourite is chosen, unless another one is faster by more than `REGRET` in the network as
+    Of those that keep to the sacrifice in every other network (if there are none, on the average of these
+    networks) the favourite is chosen, unless another one is faster by more than `REGRET` in the network as
     stated.
     """
-    worst = {one.combination: 1.0 if one.worst is None else one.worst for one in found}
-    needed = min(1 - sacrifice, max(worst.values()))
-    sound = [one.combination for one in found if worst[one.combination] >= needed]
+    sound = [one.combination for one in found if one.worst is None or one.worst >= 1 - sacrifice]
+    if not sound:
+        averages = {one.combination: one.average or 0.0 for one in found}
+        needed = (1 - sacrifice) * max(averages.values())
+        sound = [combination for combination, average in averages.items() if average >= needed]
     best = favourite if favourite in sound else max(sound, key=lambda one: (_mean(stated[one]), one))
     for one in sorted(sound, key=lambda one: (-_mean(stated[one]), one)):
         if _clearly_faster(stated[one], stated[best]):
@@ -112,17 +118,15 @@ def change(favourite: Combination, chosen: Combination, found: Sequence[Finalist
     if ours.throughput is None:
         return f"The model chose {favourite.manager} with {favourite.cc}, but every fresh trial of it failed."
     fresh = "-" if theirs.throughput is None else digits(theirs.throughput.mean)
-    worst = (
-        ""
-        if ours.worst is None or theirs.worst is None
-        else (
-            f", and in networks off by up to {off_by:.0%} at least {theirs.worst:.0%} of the best instead of "
-            f"{ours.worst:.0%}"
+    elsewhere = ""
+    if None not in (ours.worst, theirs.worst, ours.average, theirs.average):
+        elsewhere = (
+            f", and in networks off by up to {off_by:.0%} on average {theirs.average:.0%} of the best "
+            f"instead of {ours.average:.0%}, at least {theirs.worst:.0%} instead of {ours.worst:.0%}"
         )
-    )
     return (
         f"The model chose {favourite.manager} with {favourite.cc}; in fresh trials with the same buffer "
-        f"{name} gave {fresh} Mbit/s instead of {digits(ours.throughput.mean)}{worst}."
+        f"{name} gave {fresh} Mbit/s instead of {digits(ours.throughput.mean)}{elsewhere}."
     )
 
 
