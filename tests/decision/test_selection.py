@@ -154,3 +154,17 @@ def test_global_answers_reach_the_target(drawn: list[Parabola], sacrifice: float
     for curve in drawn:
         smallest = buffers.smallest(curve, target)
         assert smallest is None or got.buffer_mib <= smallest + 0.005 + 1e-9
+
+
+def test_robust_believes_what_was_surely_observed_above_a_curve() -> None:
+    """Reno's curve ends at 100 Mbit/s, but 120 were measured: what gives 95 falls short of that."""
+    both = curves(
+        fullmesh_reno=Saturating(100.0, 8.0),
+        pcdc_reno=Saturating(95.0, 1.0),
+        pcdc_cubic=Saturating(115.0, 4.0),
+    )
+    floors = {one: 120.0 for one in both if one.pm == "fullmesh"}
+    assert Candidates(both, ANY, floors={}).best(0.20, "robust").cc == "reno"
+    got = Candidates(both, ANY, floors=floors).best(0.20, "robust")
+    assert got.cc == "cubic" and got.throughput_mbps == pytest.approx(0.8 * 120, rel=0.01)
+    assert Candidates(both, ANY, floors=floors).best(0.20, "global").cc == "reno"

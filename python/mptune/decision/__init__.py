@@ -110,13 +110,15 @@ def decide(
     grid = tuple(sorted({sample.buffer_mib for sample in samples}))
     response = MODELS[options.model].fit(samples)
     limits = _measured(samples)
-    ceilings = _ceilings(samples)
+    ceilings, floors = _bounds(samples)
     for combination, buffer in stalled:
         ceilings.setdefault(combination, {})[buffer] = 0.0
 
     def candidates(curves: dict[Combination, Curve]) -> Candidates:
         buffers = BufferRange(grid=grid, on_grid=options.on_grid)
-        return Candidates(curves, buffers, homogeneous=homogeneous, measured=limits, ceilings=ceilings)
+        return Candidates(
+            curves, buffers, homogeneous=homogeneous, measured=limits, ceilings=ceilings, floors=floors
+        )
 
     found = candidates(response.curves)
     optimum = found.best(options.sacrifice, options.selection)
@@ -174,13 +176,23 @@ def too_few_sizes(model: str, sizes: int) -> str | None:
     )
 
 
-def _ceilings(samples: Sequence[Sample]) -> dict[Combination, dict[float, float]]:
-    """Upper end of the 95 % interval of every mean, Mbit/s; the mean itself where there is one run only."""
-    found: dict[Combination, dict[float, float]] = {}
+def _bounds(
+    samples: Sequence[Sample],
+) -> tuple[dict[Combination, dict[float, float]], dict[Combination, float]]:
+    """Ends of the 95 % intervals of the means, Mbit/s; the mean itself where there is one run only.
+
+    The upper ones by combination and buffer (MiB), and the largest lower one of each combination.
+    """
+    ceilings: dict[Combination, dict[float, float]] = {}
+    floors: dict[Combination, float] = {}
     for point in sweep_points(samples):
-        high = point.throughput.mean if point.throughput.high is None else point.throughput.high
-        found.setdefault(point.combination, {})[point.buffer_mib] = high
-    return found
+        one = point.throughput
+        ceilings.setdefault(point.combination, {})[point.buffer_mib] = (
+            one.mean if one.high is None else one.high
+        )
+        low = one.mean if one.low is None else one.low
+        floors[point.combination] = max(low, floors.get(point.combination, 0.0))
+    return ceilings, floors
 
 
 def _measured(samples: Sequence[Sample]) -> dict[Combination, tuple[float, float]]:

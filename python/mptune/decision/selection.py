@@ -133,10 +133,12 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     targets : the throughput that each combination has to reach.
     reaches : the target must hold from the chosen buffer up to this many times its size; of several the first
         one that some combination can meet counts.
+    observed : a maximum is not less than what was surely observed, even where the curve lies below.
     """
 
     targets: Targets
     reaches: tuple[float, ...] = (1.0,)
+    observed: bool = False
 
 
 #: Name -> reading. The papers take the smallest buffer that reaches the target, whatever lies above. But
@@ -144,7 +146,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 #: them: the robust reading wants the target to hold up to the largest buffer measured, or if no combination
 #: can do that, up to twice the size.
 READINGS: dict[str, Reading] = {
-    "robust": Reading(targets=_global_targets, reaches=(math.inf, 2.0)),
+    "robust": Reading(targets=_global_targets, reaches=(math.inf, 2.0), observed=True),
     "global": Reading(targets=_global_targets),
     "literal": Reading(targets=_literal_targets),
 }
@@ -164,6 +166,7 @@ class Candidates:
         range: beyond it a curve is a guess, and no answer.
     ceilings : measured buffer (MiB) -> upper end of the 95 % interval of its mean (Mbit/s): where a curve
         lies above that, the observations are believed.
+    floors : the largest lower end of such an interval, Mbit/s, of each combination.
 
     Raises
     ------
@@ -178,7 +181,9 @@ class Candidates:
         homogeneous: Collection[str] = (),
         measured: Mapping[Combination, tuple[float, float]] | None = None,
         ceilings: Mapping[Combination, Mapping[float, float]] | None = None,
+        floors: Mapping[Combination, float] | None = None,
     ) -> None:
+        self._floors = floors or {}
         limits = measured or {}
         self._curves = {
             c: curve for c, curve in curves.items() if not _is_fullmesh_again(c, curves, homogeneous)
@@ -202,7 +207,9 @@ class Candidates:
         reading : name in `READINGS`.
         """
         how = READINGS[reading]
-        targets = how.targets(self.maxima, sacrifice)
+        floors = self._floors if how.observed else {}
+        maxima = {c: max(maximum, floors.get(c, 0.0)) for c, maximum in self.maxima.items()}
+        targets = how.targets(maxima, sacrifice)
         for reach in how.reaches:
             if found := self._reaching(targets, reach):
                 return _smallest(found)
