@@ -96,12 +96,20 @@ impl Receiver {
     ) -> Reply {
         if seq == self.next {
             self.next += 1;
-            deliver(data);
-            if self.held.is_empty() {
-                return self.in_order(now);
+            let closes_gap = !self.held.is_empty();
+            if closes_gap {
+                self.release();
             }
-            self.release(deliver);
-            return Reply::Now { duplicate: false };
+            let (mut seq, mut data) = (seq, data);
+            loop {
+                deliver(data);
+                seq += 1;
+                if seq == self.next {
+                    break;
+                }
+                data = self.data_of(seq);
+            }
+            return if closes_gap { Reply::Now { duplicate: false } } else { self.in_order(now) };
         }
         if self.knows(seq) {
             return Reply::Now { duplicate: true };
@@ -150,12 +158,16 @@ impl Receiver {
         self.deadline = self.deadline.min(until);
     }
 
-    /// The segment just received closed a gap (RFC 5681 section 4.2: acknowledge at once).
-    fn release(&mut self, mut deliver: impl FnMut(Seq)) {
+    /// The data sequence number of a segment that is or was held.
+    #[inline]
+    fn data_of(&self, seq: Seq) -> Seq {
+        self.data[seq as usize & (self.data.len() - 1)]
+    }
+
+    /// The segment just received may have closed a gap (RFC 5681 section 4.2: acknowledge at once).
+    #[inline(never)]
+    fn release(&mut self) {
         if let Some(range) = self.held.first().filter(|range| range.start == self.next) {
-            for seq in range.clone() {
-                deliver(self.data[seq as usize & (self.data.len() - 1)]);
-            }
             self.holding -= range.end - range.start;
             self.next = range.end;
             self.held.remove_below(self.next);
