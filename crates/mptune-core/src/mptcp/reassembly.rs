@@ -34,12 +34,6 @@ impl Reassembly {
 
     /// Makes room for a segment beyond the window in segments: under Linux accounting the window is in
     /// bytes.
-    pub fn make_room(&mut self, data: Seq) {
-        if data.saturating_sub(self.next) > self.mask {
-            self.grow(data - self.next);
-        }
-    }
-
     #[cold]
     fn grow(&mut self, distance: Seq) {
         let mut larger = Self::new(distance + 1);
@@ -59,7 +53,7 @@ impl Reassembly {
         (&mut self.held[bit as usize / 64], 1 << (bit % 64))
     }
 
-    /// A segment arrived in subflow order, inside the window. Returns how many segments that makes
+    /// A segment arrived in subflow order, which the buffer accepts. Returns how many segments that makes
     /// available in order, or none if it had already been received.
     // Otherwise it is not inlined into the hottest loop, because it has other callers too.
     #[inline(always)]
@@ -69,6 +63,9 @@ impl Reassembly {
             return Some(1 + if self.waiting > 0 { self.release() } else { 0 });
         }
         let next = self.next;
+        if data.saturating_sub(next) > self.mask {
+            self.grow(data - next);
+        }
         let (word, bit) = self.word(data);
         if data < next || *word & bit != 0 {
             self.duplicates += 1;
@@ -126,7 +123,6 @@ mod tests {
             let mut reassembly = Reassembly::new(1);
             let mut released = 0;
             for data in order {
-                reassembly.make_room(data);
                 released += reassembly.on_segment(data).unwrap_or(0);
             }
             prop_assert_eq!((released, reassembly.waiting, reassembly.duplicates), (1000, 0, 0));

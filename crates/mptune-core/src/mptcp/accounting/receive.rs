@@ -94,6 +94,15 @@ impl ReceiveBuffer {
         }
     }
 
+    /// [`Self::on_read`] may change something.
+    #[inline]
+    pub fn heeds_reads(&self) -> bool {
+        match self {
+            Self::Payload(window) => window.tuning.is_some(),
+            Self::Linux(memory) => memory.heeds_reads(),
+        }
+    }
+
     /// The window that an acknowledgement of everything before `next` offers on a subflow: its right
     /// edge in segments, or under Linux accounting its width in bytes.
     #[inline]
@@ -131,6 +140,20 @@ impl ReceiveBuffer {
                 None
             }
             Self::Linux(memory) => memory.on_read(now, subflows),
+        }
+    }
+
+    /// The receiver knows about a subflow.
+    pub fn join(&mut self, subflow: &mut SubflowMemory) {
+        if let Self::Linux(memory) = self {
+            memory.join(subflow);
+        }
+    }
+
+    /// A subflow was closed.
+    pub fn on_closed(&mut self) {
+        if let Self::Linux(memory) = self {
+            memory.on_closed();
         }
     }
 

@@ -60,7 +60,7 @@ impl Connection {
     }
 
     pub(super) fn on_join(&mut self, io: &mut Io<'_>, id: SubflowId) {
-        self.subflows[id].memory.join();
+        self.receiver.on_joined(&mut self.subflows[id]);
         self.answer(io, id, Kind::JoinConfirmed);
     }
 

@@ -11,6 +11,7 @@ use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
 use crate::tcp::{Receiver, Reply, RttEstimator};
 use crate::units::{Bytes, NEVER, Nanos, Seq};
+use std::cmp::Ordering;
 
 impl DataReceiver {
     #[inline(never)]
@@ -29,12 +30,8 @@ impl DataReceiver {
         };
         let progress = self.reassembly.next() - before;
         self.reply(io, &mut subflows[id], reply, progress);
-        if progress > 0 {
-            let grown = self.buffer.on_read(io.now, self.reassembly.next(), open(subflows));
-            if grown.is_some() {
-                let known = subflows.iter_mut().filter(|subflow| subflow.memory.ratio.is_some());
-                known.for_each(|subflow| subflow.memory.grown = grown);
-            }
+        if progress > 0 && self.buffer.heeds_reads() {
+            self.on_read(io.now, subflows);
         }
         if progress > 1 {
             self.acknowledge_pending(io, subflows);
@@ -58,18 +55,20 @@ impl DataReceiver {
         }
         // Its length is forgotten once it is DATA_ACKed: then use the packet's own.
         let length = |data| sent.segment(data).map_or(packet.window_edge, Extent::length);
-        let arrived = sent.segment(packet.data);
-        let payload = arrived.map_or(packet.window_edge, Extent::length);
-        grow_window(memory, own, receiver, packet.seq, payload);
+        grow_window(memory, own, receiver, packet.seq, packet.window_edge);
         let gap = receiver.next();
         let reply = receiver.on_segment(now, packet.seq, packet.data, |data| {
-            let segment = if data == packet.data { arrived } else { sent.segment(data) };
-            let payload = segment.map_or(packet.window_edge, Extent::length);
-            if !admits(memory, own, segment.map(|segment| segment.start), payload) {
+            let before = reassembly.next();
+            let payload = if data == packet.data { packet.window_edge } else { length(data) };
+            // Looked up only behind a gap: the next segment begins where what was delivered ends.
+            let start = match data.cmp(&before) {
+                Ordering::Less => None,
+                Ordering::Equal => Some(memory.delivered()),
+                Ordering::Greater => sent.segment(data).map(|segment| segment.start),
+            };
+            if !admits(memory, own, start, payload) {
                 return;
             }
-            let before = reassembly.next();
-            reassembly.make_room(data);
             let Some(released) = reassembly.on_segment(data) else { return };
             series.add(now, Bytes::from(payload));
             if released == 0 {
@@ -80,6 +79,16 @@ impl DataReceiver {
             delivered.add(now, bytes, before + released == sent.end());
         });
         Some(compressed(own, receiver, now, gap, &sender.rtt, reply))
+    }
+
+    /// The application read all there was: the buffer may grow, and with it those of the subflows.
+    #[inline(never)]
+    fn on_read(&mut self, now: Nanos, subflows: &mut [Subflow]) {
+        let grown = self.buffer.on_read(now, self.reassembly.next(), open(subflows));
+        if let Some(limit) = grown {
+            let known = subflows.iter_mut().filter(|subflow| subflow.memory.ratio.is_some());
+            known.for_each(|subflow| subflow.memory.grow(limit));
+        }
     }
 
     /// The application read all there was: what waits for a delayed acknowledgement on any subflow is
@@ -101,7 +110,7 @@ fn refuses(memory: &ReceiveMemory, own: &SubflowMemory, receiver: &Receiver, seq
 /// A new segment lets the subflow offer more, up to a limit; until that is reached, and after a segment
 /// that had already been acknowledged, acknowledgements are not delayed.
 fn grow_window(
-    memory: &ReceiveMemory,
+    memory: &mut ReceiveMemory,
     own: &mut SubflowMemory,
     receiver: &mut Receiver,
     seq: Seq,
@@ -114,7 +123,7 @@ fn grow_window(
     }
 }
 
-/// The connection accepts a segment that is in subflow order. `start` is none once it is DATA_ACKed.
+/// The connection accepts a segment that is in subflow order. `start` is none if it was delivered before.
 fn admits(
     memory: &mut ReceiveMemory,
     own: &mut SubflowMemory,

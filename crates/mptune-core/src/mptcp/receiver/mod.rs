@@ -65,6 +65,16 @@ impl DataReceiver {
         self.reassembly.largest_waiting
     }
 
+    /// A subflow joined the connection.
+    pub fn on_joined(&mut self, subflow: &mut Subflow) {
+        self.buffer.join(&mut subflow.memory);
+    }
+
+    /// A subflow was closed.
+    pub fn on_closed(&mut self) {
+        self.buffer.on_closed();
+    }
+
     /// A data segment arrived on a subflow; `sent` is what the sender knows about all segments.
     #[inline]
     pub fn on_data(

@@ -40,8 +40,9 @@ pub struct ReceiveMemory {
     most: Bytes,
     tuning: Option<ReceiveTuning>,
     /// Payload in 256 bytes of memory: of the connection, the least of its subflows (Linux
-    /// `scaling_ratio`).
+    /// `scaling_ratio`); and that of a subflow changed since it was determined.
     ratio: Bytes,
+    ratio_changed: bool,
     /// Window scale (RFC 7323).
     shift: u32,
     /// Payload of a full segment, and what it is charged.
@@ -119,6 +120,7 @@ impl ReceiveMemory {
             most,
             tuning: None,
             ratio: DEFAULT_RATIO,
+            ratio_changed: false,
             shift,
             full,
             full_cost: Bytes::from(truesize(full as u32)),
@@ -171,11 +173,19 @@ impl ReceiveMemory {
     /// two segments for each one (Linux `tcp_grow_window`). While it grows, no acknowledgement is
     /// delayed. Traced on Linux 6.18 with a buffer of 2 MiB: 170 segments on each subflow, during which
     /// `rcv_ssthresh` (`ss -tin`) grew from 2,095,704 to 2,588,672.
-    pub fn grows(&self, subflow: &mut SubflowMemory, payload: u32) -> bool {
-        let ratio = subflow.measure(payload);
+    #[inline]
+    pub fn grows(&mut self, subflow: &mut SubflowMemory, payload: u32) -> bool {
+        self.ratio_changed |= subflow.measure(payload);
+        !subflow.is_largest && self.grows_further(subflow, payload)
+    }
+
+    #[inline(never)]
+    fn grows_further(&self, subflow: &mut SubflowMemory, payload: u32) -> bool {
+        let ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO);
         let largest = payload_in(self.limit_of(subflow) - LAST_STEP, ratio);
         let before = self.largest_window(subflow);
-        if before >= largest || payload < SMALL {
+        subflow.is_largest = before >= largest;
+        if subflow.is_largest || payload < SMALL {
             return false;
         }
         // Smaller ones waste too much of their memory.
@@ -192,10 +202,27 @@ impl ReceiveMemory {
         payload_in(free, self.ratio) < payload_in(self.limit, self.ratio) / 2
     }
 
+    /// The receiver knows about a subflow: its share is the assumed one until a segment shows the real one.
+    pub fn join(&mut self, subflow: &mut SubflowMemory) {
+        subflow.ratio.get_or_insert(DEFAULT_RATIO);
+        self.ratio_changed = true;
+    }
+
+    /// A subflow was closed.
+    pub fn on_closed(&mut self) {
+        self.ratio_changed = true;
+    }
+
     /// It grows.
     #[inline]
     pub fn is_growing(&self) -> bool {
         self.tuning.is_some()
+    }
+
+    /// [`Self::on_read`] may find something new.
+    #[inline]
+    pub fn heeds_reads(&self) -> bool {
+        self.ratio_changed || self.is_growing()
     }
 
     /// The application read: how much memory can hold is judged by the subflow that uses it worst (Linux
@@ -208,6 +235,7 @@ impl ReceiveMemory {
         now: Nanos,
         subflows: impl Iterator<Item = &'a SubflowMemory>,
     ) -> Option<Bytes> {
+        self.ratio_changed = false;
         let (mut least, mut rtt) = (Bytes::MAX, 0);
         for subflow in subflows {
             least = least.min(subflow.ratio.unwrap_or(Bytes::MAX));
@@ -218,6 +246,12 @@ impl ReceiveMemory {
         let before = self.limit;
         self.limit = before.max(memory_for(window, self.ratio).min(self.most));
         (self.limit > before).then_some(self.limit)
+    }
+
+    /// Payload delivered in order.
+    #[inline]
+    pub fn delivered(&self) -> Bytes {
+        self.delivered
     }
 
     /// The right edge of the window.
@@ -243,7 +277,8 @@ impl ReceiveMemory {
     /// What the header's 16 bits can express, rounded up.
     #[inline]
     fn scaled(&self, window: Bytes) -> Bytes {
-        let units = window.div_ceil(1 << self.shift);
+        // Not `div_ceil`, which would divide.
+        let units = (window + (1 << self.shift) - 1) >> self.shift;
         units.min(UNSCALED_WINDOW) << self.shift
     }
 
@@ -385,7 +420,7 @@ mod tests {
         let mut memory = ReceiveMemory::new(275 * KIB, 1424);
         let mut first = grown(&mut memory);
         let mut joined = SubflowMemory::default();
-        joined.join();
+        memory.join(&mut joined);
         assert_eq!(window(&mut memory, &mut first), 346_816);
         memory.on_read(0, [&first, &joined].into_iter());
         memory.on_delivered(0, 100_000);
@@ -396,9 +431,39 @@ mod tests {
     }
 
     #[test]
+    fn a_read_is_heeded_once_a_subflow_shows_another_share_joins_or_is_closed() {
+        let mut memory = ReceiveMemory::new(275 * KIB, 1424);
+        let mut first = grown(&mut memory);
+        assert!(!memory.heeds_reads() && !memory.grows(&mut first, 1424));
+        assert!(!memory.heeds_reads(), "nothing new");
+        let mut joined = SubflowMemory::default();
+        memory.join(&mut joined);
+        assert!(memory.heeds_reads());
+        memory.on_read(0, [&first, &joined].into_iter());
+        let halved = window(&mut memory, &mut first);
+        memory.on_delivered(0, 100_000);
+        memory.on_closed();
+        assert!(memory.heeds_reads());
+        memory.on_read(0, [&first].into_iter());
+        assert!(window(&mut memory, &mut first) >= halved && !memory.heeds_reads());
+    }
+
+    #[test]
+    fn a_larger_segment_or_more_memory_lets_a_fully_grown_window_grow_again() {
+        let mut memory = ReceiveMemory::growing(1 << 20, 1424);
+        let mut subflow = SubflowMemory::default();
+        while memory.grows(&mut subflow, 1300) {}
+        assert!(!memory.grows(&mut subflow, 1300));
+        assert!(memory.grows(&mut subflow, 1424), "more of the memory is payload");
+        while memory.grows(&mut subflow, 1424) {}
+        subflow.grow(1 << 19);
+        assert!(memory.grows(&mut subflow, 1424));
+    }
+
+    #[test]
     fn the_largest_window_of_a_subflow_grows_by_two_segments_for_each_that_arrives() {
         // `rcv_ssthresh` (`ss -tin`) on Linux 6.18 with SO_RCVBUF of 2 MiB.
-        let memory = ReceiveMemory::new(2048 * KIB, 1424);
+        let mut memory = ReceiveMemory::new(2048 * KIB, 1424);
         let mut subflow = SubflowMemory::default();
         assert!(!memory.grows(&mut subflow, 100), "a small segment");
         assert!(!memory.grows(&mut subflow, 700), "one that wastes memory");
@@ -509,7 +574,7 @@ mod tests {
         let mut memory = ReceiveMemory::growing(1 << 20, 1424);
         memory.limit = 1 << 20;
         let (mut early, mut late) = (SubflowMemory::default(), SubflowMemory::default());
-        early.grown = Some(memory.limit);
+        early.grow(memory.limit);
         for subflow in [&mut early, &mut late] {
             while memory.grows(subflow, 1424) {}
         }

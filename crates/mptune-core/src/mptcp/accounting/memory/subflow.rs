@@ -35,6 +35,8 @@ pub struct SubflowMemory {
     pub window: Bytes,
     /// The largest window it may offer (Linux `rcv_ssthresh`); none before the first segment.
     pub largest: Option<Bytes>,
+    /// It may not offer more unless its share or its memory changes.
+    pub is_largest: bool,
     /// Its own `sk_rcvbuf`, once it grew with the connection's.
     pub grown: Option<Bytes>,
     /// Its RTT as the receiver knows it (Linux `rcv_rtt_est`), where a buffer grows; 0 before any data.
@@ -44,19 +46,22 @@ pub struct SubflowMemory {
 }
 
 impl SubflowMemory {
-    /// The receiver knows about it: its share is the assumed one until a segment shows the real one.
-    pub fn join(&mut self) -> Bytes {
-        *self.ratio.get_or_insert(DEFAULT_RATIO)
-    }
-
-    /// A new segment arrived; returns the share now known.
+    /// A new segment arrived; returns whether it showed another share.
     #[inline]
-    pub fn measure(&mut self, payload: u32) -> Bytes {
-        if payload > self.segment {
+    pub fn measure(&mut self, payload: u32) -> bool {
+        let larger = payload > self.segment;
+        if larger {
             self.segment = payload;
             self.ratio = Some(ratio(payload));
+            self.is_largest = false;
         }
-        self.join()
+        larger
+    }
+
+    /// Its own `sk_rcvbuf` grew to this.
+    pub fn grow(&mut self, limit: Bytes) {
+        self.grown = Some(limit);
+        self.is_largest = false;
     }
 }
 
