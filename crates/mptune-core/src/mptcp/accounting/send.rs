@@ -315,10 +315,16 @@ impl SendBuffer {
         self.memory.as_ref()?.segment(data)
     }
 
-    /// A segment is not full but may become full while it waits.
+    /// A segment that is not DATA_ACKed is not full.
     #[inline]
     pub fn is_short(&self, data: Seq) -> bool {
         self.segment(data).is_some_and(|segment| segment.length() < self.full)
+    }
+
+    /// The newest segment is not full but may become full while it waits.
+    #[inline]
+    pub fn newest_is_short(&self) -> bool {
+        self.memory.as_ref().is_some_and(|memory| memory.newest_is_short())
     }
 
     /// Segments that the receiver's window leaves to a subflow; under Linux accounting it also applies

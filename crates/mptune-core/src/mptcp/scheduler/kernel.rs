@@ -36,14 +36,17 @@ pub fn pacing_rate(subflow: &Peer) -> f64 {
 impl Kernel {
     /// The subflow with the shortest wait, even when its queue is full: then all wait.
     fn shortest(&mut self, choice: &Choice<'_>) -> Option<usize> {
-        self.paces.resize(choice.subflows.len(), 0.0);
-        for id in bits(choice.usable) {
-            if self.paces[id] == 0.0 {
-                self.paces[id] = pacing_rate(&choice.subflows[id]);
-            }
+        if self.paces.len() < choice.subflows.len() {
+            self.paces.resize(choice.subflows.len(), 0.0);
         }
-        let wait = |&id: &usize| f64::from(choice.subflows[id].outstanding) / self.paces[id];
-        bits(choice.usable).min_by(|a, b| wait(a).total_cmp(&wait(b)))
+        let waits = bits(choice.usable).map(|id| {
+            let (subflow, pace) = (&choice.subflows[id], &mut self.paces[id]);
+            if *pace == 0.0 {
+                *pace = pacing_rate(subflow);
+            }
+            (f64::from(subflow.outstanding) / *pace, id)
+        });
+        waits.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, id)| id)
     }
 
     /// Adds a burst to the average, weighted by its length against that of the queue before it.

@@ -69,7 +69,10 @@ impl DataSender {
                 if self.is_notification_due() {
                     return self.notification();
                 }
-                if !(self.has_queue_room(id) && self.continues()) {
+                let goes_on = self.buffer.next() < self.buffer.limit()
+                    && self.has_queue_room(id)
+                    && self.scheduling.continues();
+                if !goes_on {
                     break;
                 }
             }
@@ -103,12 +106,6 @@ impl DataSender {
         self.select(now, open, limit - self.buffer.next())
     }
 
-    /// The scheduler's burst goes on, and there is something for it.
-    #[inline]
-    fn continues(&mut self) -> bool {
-        self.buffer.next() < self.buffer.limit() && self.scheduling.continues()
-    }
-
     /// A subflow's send queue has room.
     #[inline]
     fn has_queue_room(&self, id: SubflowId) -> bool {
@@ -138,7 +135,7 @@ impl DataSender {
     /// The next segment goes to a subflow's send queue, or extends the short one at its end.
     fn hand_over(&mut self, subflows: &mut [Subflow], id: SubflowId) {
         let newest = self.buffer.next().wrapping_sub(1);
-        let waits = subflows[id].queue.back() == Some(&newest) && self.buffer.is_short(newest);
+        let waits = self.buffer.newest_is_short() && subflows[id].queue.back() == Some(&newest);
         // Not one that was repeated elsewhere: copies of a segment have one length.
         if waits && self.is_carried_only_by(id, newest) && self.buffer.fill_up(newest) {
             return;

@@ -37,13 +37,16 @@ impl DataSender {
     /// Linux `mptcp_set_timeout`: the longest remaining wait of any subflow that answers.
     fn arm_repetition(&mut self, io: &mut Io<'_>, subflows: &[Subflow]) {
         let Some(timers) = &mut self.timers else { return };
-        let usable = scheduler::bits(self.scheduling.usable).map(|id| &subflows[id]);
-        let answering = usable.filter(|subflow| !subflow.is_silent());
-        let waits = answering.map(|subflow| subflow.deadline(io.now));
-        let longest = waits.filter(|&at| at < NEVER).max().unwrap_or(0);
+        let (mut longest, mut in_doubt) = (0, false);
+        for (id, subflow) in subflows.iter().enumerate() {
+            in_doubt |= subflow.timed_out;
+            if self.scheduling.usable >> id & 1 == 1 && !subflow.is_silent() {
+                let at = subflow.deadline(io.now);
+                longest = if at < NEVER { longest.max(at) } else { longest };
+            }
+        }
         let wait = longest.checked_sub(io.now).filter(|&wait| wait > 0).unwrap_or(SHORTEST);
         // The pace of others, which is part of their wait, is no measure of silence.
-        let in_doubt = subflows.iter().any(|subflow| subflow.timed_out);
         let wait = if in_doubt { wait.max(SHORTEST) } else { wait };
         timers.run_until(io, io.now + wait);
     }

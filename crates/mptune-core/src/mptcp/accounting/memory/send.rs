@@ -69,6 +69,10 @@ pub struct SendMemory {
     next: Bytes,
     written: Bytes,
     edge: Bytes,
+    /// What may be handed to subflows ends here: the lesser of the last two.
+    sendable: Bytes,
+    /// The newest segment is not full but may become full while it waits.
+    newest_is_short: bool,
     /// Each segment that is not DATA_ACKed.
     segments: Ring<Extent>,
 }
@@ -114,6 +118,8 @@ impl SendMemory {
             next: 0,
             written: 0,
             edge,
+            sendable: 0,
+            newest_is_short: false,
             segments: Ring::new(),
         };
         memory.write();
@@ -144,6 +150,7 @@ impl SendMemory {
         let full = self.una + self.limit;
         let until = self.fragment.map_or(full, |size| full.div_ceil(size) * size);
         self.written = self.written.max(until).min(self.total);
+        self.sendable = self.written.min(self.edge);
     }
 
     /// Payload bytes of a full segment.
@@ -176,12 +183,13 @@ impl SendMemory {
     pub fn finish(&mut self) {
         self.total = self.next;
         self.written = self.next;
+        self.sendable = self.written.min(self.edge);
     }
 
     /// Bytes that may be handed to subflows now.
     #[inline]
     fn room(&self) -> Bytes {
-        self.edge.min(self.written).saturating_sub(self.next)
+        self.sendable.saturating_sub(self.next)
     }
 
     /// Segments that may be handed to subflows now. A scheduler that hands over data ahead of the
@@ -223,6 +231,7 @@ impl SendMemory {
     pub fn take(&mut self) -> Extent {
         let length = self.room().min(Bytes::from(self.full)).min(self.fragment_left());
         let segment = Extent { start: self.next, length: length as u16 };
+        self.newest_is_short = length < Bytes::from(self.full);
         self.segments.push(segment);
         self.advance(length);
         segment
@@ -232,9 +241,16 @@ impl SendMemory {
     pub fn fill_up(&mut self, newest: Seq) -> bool {
         let missing = Bytes::from(self.full - self.length(newest));
         let more = self.room().min(missing).min(self.fragment_left());
+        self.newest_is_short = more < missing;
         self.segments.at_mut(newest).length += more as u16;
         self.advance(more);
         more > 0
+    }
+
+    /// The newest segment is not full but may become full while it waits.
+    #[inline]
+    pub fn newest_is_short(&self) -> bool {
+        self.newest_is_short
     }
 
     /// A segment, until it is DATA_ACKed.
@@ -272,6 +288,7 @@ impl SendMemory {
     #[inline]
     pub fn on_window(&mut self, window: u32) {
         self.edge = self.edge.max(self.una + Bytes::from(window));
+        self.sendable = self.written.min(self.edge);
     }
 }
 
