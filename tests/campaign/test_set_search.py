@@ -133,3 +133,22 @@ def test_the_job_finds_a_set_that_no_impact_factor_proposes(network: Topology, f
     assert len(result.subflows) == 2 and "C-X" in result.subflows
     alone = optimise(network, TrialRunner(fake_testbed, 1), msgspec.structs.replace(options, sets="signs"))
     assert alone.optimum.throughput_mbps < result.optimum.throughput_mbps
+
+
+def test_where_there_are_few_sets_all_are_tried(network: Topology) -> None:
+    """The best set has no neighbour that is any better than the worst."""
+    search = SetSearch(network, CCS, {}, mesh=True)
+    search.start({Combination("fullmesh", cc): 10.0 for cc in CCS})
+    asked = search.ask()
+    assert len(asked) == len(set(asked)) == (2**3 - 1) * len(CCS)
+    best = Combination("pcdc", "vegas", ("A-X", "C-X"))
+    search.tell({one: 100.0 if one == best else 1.0 for one in asked})
+    assert search.ask() == [] and search.found([]) == [best]
+
+
+def test_full_mesh_under_two_names_takes_one_place() -> None:
+    """PCDC's own set may be that of all subflows; both names would lead to the same neighbours."""
+    own = dict.fromkeys(CCS, LABELS)
+    rank = {"reno": 3.0, "cubic": 2.0, "vegas": 1.0}
+    asked, _ = searched(lambda sets, cc: rank[cc] if len(sets) == len(LABELS) else 0.5, ASKED, own)
+    assert {one.cc for one in asked if len(one.subflows) == len(LABELS) - 1} == set(CCS)

@@ -3,13 +3,18 @@
 An impact factor says what one subflow is worth beside all the others. Which of them are best together it
 does not say: of two that share a bottleneck each is worth nothing beside the other. So the fastest sets are
 changed in one place (a subflow more, a subflow fewer, one in exchange for another that shares an interface
-with it, or another congestion control) as long as that leads to faster ones. Nothing is measured here.
+with it, or another congestion control) as long as that leads to faster ones. Where there are few sets, all of
+them are tried. Nothing is measured here.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mptune.response import Combination
 from mptune.topology import Topology
+
+#: Up to this many combinations all are tried: every set of four subflows with six congestion controls.
+_ALL = 90
 
 #: The fastest combinations whose neighbours are tried.
 _BEAM = 4
@@ -56,11 +61,11 @@ class SetSearch:
     def ask(self) -> list[Combination]:
         """What to measure next, each once; empty at the end."""
         if not self._given:
-            return self._start
+            return self._everything() or self._start
         if self._steps == _STEPS:
             return []
         self._steps += 1
-        asked = (other for one in self._fastest()[:_BEAM] for other in self._neighbours(one))
+        asked = (other for one in self._beam() for other in self._neighbours(one))
         return [one for one in dict.fromkeys(asked) if one not in self._given]
 
     def tell(self, given: Mapping[Combination, float]) -> None:
@@ -75,6 +80,26 @@ class SetSearch:
 
     def _fastest(self) -> list[Combination]:
         return sorted(self._given, key=lambda one: (-self._given[one], one))
+
+    def _beam(self) -> list[Combination]:
+        """The fastest ones; FullMesh and a PCDC that uses all subflows are one."""
+        found: dict[tuple[frozenset[str], str, str], Combination] = {}
+        for one in self._fastest():
+            found.setdefault((self._set(one), one.cc, one.initial_path), one)
+        return list(found.values())[:_BEAM]
+
+    def _everything(self) -> list[Combination]:
+        """Every set with every congestion control, from every initial path; nothing if these are too many."""
+        likes = {one.initial_path: one for one in self._start}
+        labels = tuple(self._sides)
+        if (2 ** len(labels) - 1) * len(self._ccs) * len(likes) > _ALL:
+            return []
+        sets = [frozenset(some) for n in range(len(labels)) for some in itertools.combinations(labels, n + 1)]
+        return [
+            combination
+            for like, cc, active in itertools.product(likes.values(), self._ccs, sets)
+            for combination in self._combination(like, cc, active)
+        ]
 
     def _neighbours(self, one: Combination) -> Iterator[Combination]:
         active = self._set(one)
