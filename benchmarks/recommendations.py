@@ -249,6 +249,12 @@ def main() -> int:
     """Measure, print, write; the exit status says whether every recommendation is good enough."""
     asked = arguments()
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
+    missing = {cc: reason for cc in DEMO.ccs if (reason := congestion.obstacle(cc)) is not None}
+    for cc, reason in missing.items():
+        print(f"without {cc}: {reason}", file=sys.stderr)
+    if missing and asked.write_docs:
+        print("the docs are written with every congestion control of make demo", file=sys.stderr)
+        return 2
     if asked.fresh:
         with measured("recommendations", fresh=True):
             pass
