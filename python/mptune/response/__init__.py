@@ -19,7 +19,6 @@ from mptune.response._base import (
     t_value,
 )
 from mptune.response.auto import Auto
-from mptune.response.constant import Constant
 from mptune.response.monotone import Monotone
 from mptune.response.quadratic import Quadratic
 from mptune.response.saturating import Saturating
@@ -44,7 +43,7 @@ __all__ = [
 ]
 
 #: Models with their own shape, the one with the fewest degrees of freedom first.
-_SHAPES: tuple[ResponseModel, ...] = (Constant(), Quadratic(), Saturating(), Monotone(), Smooth())
+_SHAPES: tuple[ResponseModel, ...] = (Quadratic(), Saturating(), Monotone(), Smooth())
 
 #: Name -> model.
 MODELS: dict[str, ResponseModel] = {
