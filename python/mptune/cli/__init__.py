@@ -12,6 +12,7 @@ from mptune.cli import (
     compare,
     doctor,
     fit,
+    hello,
     impact,
     optimise,
     paths,
@@ -38,6 +39,7 @@ _COMMANDS = (
     cc,
     doctor,
     clean,
+    hello,
 )
 
 app = program()
