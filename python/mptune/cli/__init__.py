@@ -12,7 +12,6 @@ from mptune.cli import (
     compare,
     doctor,
     fit,
-    hello,
     impact,
     optimise,
     paths,
@@ -39,7 +38,6 @@ _COMMANDS = (
     cc,
     doctor,
     clean,
-    hello,
 )
 
 app = program()
