@@ -26,7 +26,6 @@ from mptune.testbeds._base import (
     Testbed,
     Trial,
 )
-from mptune.testbeds.echo import EchoTestbed
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.testbeds.stacks import title
@@ -57,7 +56,6 @@ __all__ = [
 TESTBEDS: dict[str, Callable[[], Testbed]] = {
     "simulated": SimulatedTestbed,
     "namespaces": NamespacesTestbed,
-    "echo": EchoTestbed,
 }
 
 
