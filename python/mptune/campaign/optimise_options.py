@@ -131,9 +131,6 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     ] = None
     every_ns: Every = None
     for_ns: Lasting = None
-    nothing: Annotated[
-        int, Option(count(0, 9), "A toy: a number that changes nothing.", key="decision.nothing")
-    ] = 0
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """The model needs enough buffer sizes; options are of path managers that are swept."""
