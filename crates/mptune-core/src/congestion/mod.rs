@@ -16,6 +16,7 @@ mod control;
 mod coupling;
 pub mod cubic;
 pub mod dctcp;
+pub mod fixedwin;
 pub mod hybla;
 mod hystart;
 pub mod lia;
@@ -123,4 +124,5 @@ controllers! {
     "wvegas" => Wvegas(wvegas::Wvegas),
     "bbr" => Bbr(bbr::Bbr),
     "dctcp" => Dctcp(dctcp::Dctcp),
+    "fixedwin" => Fixedwin(fixedwin::Fixedwin),
 }
