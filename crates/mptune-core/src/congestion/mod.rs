@@ -16,7 +16,6 @@ mod control;
 mod coupling;
 pub mod cubic;
 pub mod dctcp;
-pub mod fixedwin;
 pub mod hybla;
 mod hystart;
 pub mod lia;
@@ -124,5 +123,4 @@ controllers! {
     "wvegas" => Wvegas(wvegas::Wvegas),
     "bbr" => Bbr(bbr::Bbr),
     "dctcp" => Dctcp(dctcp::Dctcp),
-    "fixedwin" => Fixedwin(fixedwin::Fixedwin),
 }
