@@ -7,7 +7,6 @@ pub mod blest;
 mod choice;
 pub mod ecf;
 pub mod kernel;
-pub mod lowest_number;
 pub mod minrtt;
 pub mod redundant;
 pub mod roundrobin;
@@ -64,7 +63,6 @@ schedulers! {
     "blest" => Blest(blest::Blest),
     "ecf" => Ecf(ecf::Ecf),
     "kernel" => Kernel(kernel::Kernel),
-    "lowest_number" => LowestNumber(lowest_number::LowestNumber),
 }
 
 #[cfg(test)]
