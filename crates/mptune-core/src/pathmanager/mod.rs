@@ -13,6 +13,7 @@ pub mod binder;
 mod declaration;
 pub mod default;
 mod driver;
+pub mod first;
 pub mod fullmesh;
 mod manager;
 pub mod ndiffports;
@@ -106,4 +107,5 @@ path_managers! {
     "ndiffports" => Ndiffports(ndiffports::Ndiffports),
     "binder" => Binder(binder::Binder),
     "pcdc" => Pcdc(pcdc::Pcdc),
+    "first" => First(first::First),
 }
