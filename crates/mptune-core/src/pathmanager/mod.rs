@@ -13,7 +13,6 @@ pub mod binder;
 mod declaration;
 pub mod default;
 mod driver;
-pub mod first;
 pub mod fullmesh;
 mod manager;
 pub mod ndiffports;
@@ -107,5 +106,4 @@ path_managers! {
     "ndiffports" => Ndiffports(ndiffports::Ndiffports),
     "binder" => Binder(binder::Binder),
     "pcdc" => Pcdc(pcdc::Pcdc),
-    "first" => First(first::First),
 }
