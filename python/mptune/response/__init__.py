@@ -52,4 +52,4 @@ MODELS: dict[str, ResponseModel] = {
 }
 
 #: Names of those that are one formula over all buffers; the others follow the observations.
-FORMULAS = frozenset({Quadratic.name, Saturating.name})
+FORMULAS = frozenset(model.name for model in _SHAPES if model.is_formula)

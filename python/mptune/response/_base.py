@@ -257,6 +257,8 @@ class ResponseModel(Protocol):
     name: str
     #: Fewest distinct buffer sizes it needs.
     min_buffers: int
+    #: Whether it is one formula over all buffers; otherwise it follows the observations.
+    is_formula: bool
 
     def fit(self, samples: Sequence[Sample]) -> Response:
         """Fit the model to observations.

@@ -61,6 +61,7 @@ class SeparateModel(ABC):
 
     name: str
     min_buffers: int
+    is_formula = False
 
     @abstractmethod
     def curve(self, data: Data, *, with_errors: bool) -> Curve:

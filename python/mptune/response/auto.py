@@ -39,6 +39,7 @@ class Auto:
     name = "auto"
     #: Two ends, and one to hold out.
     min_buffers = 3
+    is_formula = False
 
     def __init__(self, candidates: Mapping[str, ResponseModel]) -> None:
         self.candidates = candidates

@@ -99,6 +99,7 @@ class Quadratic:
     name = "quadratic"
     #: A parabola has three coefficients.
     min_buffers = 3
+    is_formula = True
 
     def fit(self, samples: Sequence[Sample]) -> Response:
         """Least-squares fit, one per path manager.

@@ -145,6 +145,7 @@ class Saturating(SeparateModel):
     name = "saturating"
     #: t0, r and b0; the decline needs one more and is then not considered.
     min_buffers = 3
+    is_formula = True
 
     def curve(self, data: Data, *, with_errors: bool) -> Curve:
         """Fit one combination."""
