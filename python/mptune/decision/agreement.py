@@ -89,7 +89,7 @@ def summarise_runs(observations: Sequence[Observation], stall_ns: int) -> Cell:
 
     Parameters
     ----------
-    stall_ns : nothing arriving in order for so long is a stall, on either testbed, nanoseconds.
+    stall_ns : nothing arriving in order for this long is a stall, on either testbed, nanoseconds.
     """
     halted = [is_stalled(one, stall_ns) for one in observations]
     usable = [

@@ -64,7 +64,7 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
         int | None,
         Option(
             time(step_ns=BIN_NS),
-            "T of the impact factors: so long with all subflows, then as long without one.",
+            "T of the impact factors: this long with all subflows, then as long without one.",
             key="impact.duration",
             nested="--impact-duration",
             unset="10 s with paired, 30 s with eq5",
