@@ -54,7 +54,7 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
         int | None,
         Option(
             count(1),
-            "Runs per subflow for its impact factor, each with its own seed; with paired at most so many.",
+            "Runs per subflow for its impact factor, each with its own seed; with paired at most this many.",
             key="impact.runs",
             nested="--impact-runs",
             unset="32 with paired, 10 with eq5",
