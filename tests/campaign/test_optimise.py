@@ -293,6 +293,24 @@ def test_sets_beside_that_of_the_signs_compete(network: Topology, fake_testbed: 
     assert any(one["subflows"] == ["A-X"] for one in document["models"])
 
 
+def test_the_job_finds_a_set_that_no_impact_factor_proposes(network: Topology, fake_testbed: Any) -> None:
+    """Of two equal subflows one is enough, and each is worth nothing beside the other."""
+    run = fake_testbed.run
+
+    def crowded(trial: Any) -> Any:
+        active = set(trial.pm_options.get("active", ("A-X", "B-X", "C-X")))
+        harm = -40.0 if {"A-X", "B-X"} <= active else 0.0
+        fake_testbed.gives = {"A-X": 50.0 + harm, "B-X": 50.0 + harm, "C-X": 40.0}
+        return run(trial)
+
+    fake_testbed.run = crowded
+    options = changed(sets="compete", selection="robust")
+    result = optimise(network, TrialRunner(fake_testbed, 1), options)
+    assert len(result.subflows) == 2 and "C-X" in result.subflows
+    alone = optimise(network, TrialRunner(fake_testbed, 1), msgspec.structs.replace(options, sets="signs"))
+    assert alone.optimum.throughput_mbps < result.optimum.throughput_mbps
+
+
 def test_the_favourite_gives_way_to_what_holds_in_other_networks(
     network: Topology, fake_testbed: Any
 ) -> None:

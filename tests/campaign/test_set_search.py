@@ -3,21 +3,12 @@
 import itertools
 import random
 from collections.abc import Callable
-from typing import Any
 
-import msgspec
 import pytest
 
-from mptune.campaign.optimise import optimise
-from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.set_search import SetSearch
-from mptune.impact import ImpactOptions
-from mptune.measuring.runner import TrialRunner
 from mptune.response import Combination
 from mptune.topology import Topology, load
-
-SECOND = 1_000_000_000
-MIB = 2**20
 
 #: Six paths over two by three interfaces.
 NETWORK = load("UNIS-HiN")
@@ -106,33 +97,6 @@ def test_all_subflows_together_need_full_mesh() -> None:
 
 def test_a_search_without_anything_to_start_from_ends_at_once() -> None:
     assert searched(shared, [Combination("default", "cubic")], OWN) == ([], [])
-
-
-def test_the_job_finds_a_set_that_no_impact_factor_proposes(network: Topology, fake_testbed: Any) -> None:
-    """Of two equal subflows one is enough, and each is worth nothing beside the other."""
-    run = fake_testbed.run
-
-    def crowded(trial: Any) -> Any:
-        active = set(trial.pm_options.get("active", ("A-X", "B-X", "C-X")))
-        harm = -40.0 if {"A-X", "B-X"} <= active else 0.0
-        fake_testbed.gives = {"A-X": 50.0 + harm, "B-X": 50.0 + harm, "C-X": 40.0}
-        return run(trial)
-
-    fake_testbed.run = crowded
-    options = OptimiseOptions(
-        pms=("fullmesh", "pcdc"),
-        ccs=("cubic", "reno"),
-        buffers=tuple(i * MIB for i in range(1, 9)),
-        runs=3,
-        duration_ns=SECOND,
-        impact=ImpactOptions(design="eq5", runs=2, window_ns=SECOND, buffer_bytes=8 * MIB),
-        off_by=0.0,
-        extend=False,
-    )
-    result = optimise(network, TrialRunner(fake_testbed, 1), options)
-    assert len(result.subflows) == 2 and "C-X" in result.subflows
-    alone = optimise(network, TrialRunner(fake_testbed, 1), msgspec.structs.replace(options, sets="signs"))
-    assert alone.optimum.throughput_mbps < result.optimum.throughput_mbps
 
 
 def test_where_there_are_few_sets_all_are_tried(network: Topology) -> None:

@@ -17,7 +17,7 @@ from mptune.campaign.job import Job, failures, optional_sets
 from mptune.campaign.optimise_options import DEFAULT_CC, DEFAULT_PM, OptimiseOptions
 from mptune.decision.robustness import REGRET
 from mptune.decision.selection import LAST_CHOICE, THROUGHPUT_TIE
-from mptune.decision.sweep import combination_of
+from mptune.decision.sweep import combination_of, named
 from mptune.errors import MptuneError
 from mptune.impact import Impact, SubflowSets, warnings_of
 from mptune.measuring.planning import Configuration
@@ -229,7 +229,7 @@ def _screen(
     records = _measured(job, by_size, "screen", runs, "screening")
     combinations = {}
     for size, ones in records.items():
-        found = [(combination_of(one, optional_sets(sets)), one) for one in ones]
+        found = named(ones, optional_sets(sets))
         combinations[size] = [*asked, *screened(found, options.sacrifice, asked)]
     return [one for ones in records.values() for one in ones], combinations
 

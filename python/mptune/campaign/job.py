@@ -46,7 +46,7 @@ from mptune.decision.robustness import (
     without_mptcp,
 )
 from mptune.decision.selection import Optimum, whole_buffer
-from mptune.decision.sweep import SweepPoint, combination_of, stalls, sweep_samples
+from mptune.decision.sweep import SweepPoint, named, stalls, sweep_samples
 from mptune.decision.tradeoff import FrontPoint
 from mptune.impact import (
     Impact,
@@ -196,10 +196,10 @@ class Job(NamedTuple):
             return Screening()
         asked, optional = self.asked(), optional_sets(sets)
         records = self._screening([*asked, *competing], sets, "screening")
-        found = [(combination_of(one, optional), one) for one in records]
+        found = named(records, optional)
         further, brief = self._further(peaks(found), sets)
         more = self._screening(further, sets, "found sets") if further else []
-        found += [(combination_of(one, optional), one) for one in more]
+        found += named(more, optional)
         staying = screened(found, self.options.sacrifice, asked)
         return Screening((*records, *more), tuple(brief), tuple(staying))
 
@@ -213,7 +213,7 @@ class Job(NamedTuple):
         records: list[Record] = []
         while asked := search.ask():
             given = self._screening(asked, sets, "search of sets", brief=True)
-            search.tell(peaks((combination_of(one, optional), one) for one in given))
+            search.tell(peaks(named(given, optional)))
             records += given
         return search.found(screened), records
 
@@ -310,8 +310,7 @@ class Job(NamedTuple):
         size = whole_buffer(decision.optimum.buffer_mib)
         default = Combination(DEFAULT_PM, DEFAULT_CC, (), favourite.initial_path)
         ones = rivals(decision, self.topology, options.pms, default, optional)
-        screened = [(combination_of(one, optional), one) for one in screening]
-        ones += again(screened, ones, size, self.topology, optional)
+        ones += again(named(screening, optional), ones, size, self.topology, optional)
         if not options.off_by or (len(ones) < 2 and not options.tcp):
             return Contest(decision)
         stated, others, records = self.compare(ones, size, sets)

@@ -4,7 +4,7 @@ Failed trials are left out here, once, for all of them. What is swept is decided
 `mptune.campaign.optimise`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -71,6 +71,13 @@ def combination_of(one: Record, optional: Mapping[str, tuple[str, ...]]) -> Comb
     active = tuple(one.settings.get("active", ()))
     subflows = () if active == optional.get(one.cc, active) else active
     return Combination(one.pm, one.cc, subflows, one.settings.get("initial_path") or "")
+
+
+def named(
+    records: Iterable[Record], optional: Mapping[str, tuple[str, ...]]
+) -> list[tuple[Combination, Record]]:
+    """Trials with their combinations, in the same order."""
+    return [(combination_of(one, optional), one) for one in records]
 
 
 def stalls(
