@@ -75,3 +75,14 @@ fn a_transfer_ends_however_its_paths_end() {
         }
     }
 }
+
+#[test]
+fn the_pace_of_bbr_is_no_reason_to_repeat() {
+    // Nothing is lost. The next segment's time is milliseconds away, TCP's own timer 200 ms.
+    let links = [link(50.0, 10.0), link(2.0, 40.0)].map(|link| queued(link, 80.0, 4.0));
+    let mut spec = trial(disjoint(&links), "bbr", MIB / 8, 10);
+    (spec.accounting, spec.scheduler) = ("linux".into(), "kernel".into());
+    let outcome = run(&spec);
+    assert_eq!(outcome.reinjected, 0);
+    assert!(outcome.subflows.iter().all(|subflow| subflow.sent > 1000 && subflow.timeouts == 0));
+}

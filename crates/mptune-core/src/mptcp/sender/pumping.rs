@@ -6,6 +6,7 @@ use crate::mptcp::scheduler::{self, Style};
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
 use crate::units::{Bytes, Nanos, Seq};
+use std::collections::VecDeque;
 
 impl DataSender {
     /// Sends what the windows, the buffers and the scheduler allow. When the number of bytes sent reaches
@@ -154,7 +155,7 @@ impl DataSender {
     /// The last segment in a subflow's send queue is not full and another short one is not yet acknowledged
     /// (Nagle's algorithm as in Linux `tcp_nagle_check`, `tcp_minshall_check`).
     fn waits_for_more(&self, subflow: &Subflow) -> bool {
-        let &[only] = subflow.queue.as_slices().0 else { return false };
+        let Some(only) = only(&subflow.queue) else { return false };
         let outstanding = subflow.sender.outstanding();
         self.buffer.is_short(only) && subflow.send_window.awaits_short_segment(outstanding)
     }
@@ -219,5 +220,34 @@ impl DataSender {
     #[inline]
     pub(super) fn select(&mut self, now: Nanos, ready: u64, window: Seq) -> Option<SubflowId> {
         self.scheduling.select(now, ready, window, self.buffer.burst_may_end())
+    }
+}
+
+/// The segment of a queue that holds no other.
+#[inline]
+fn only(queue: &VecDeque<Seq>) -> Option<Seq> {
+    if queue.len() == 1 { queue.front().copied() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_is_alone_wherever_the_queue_keeps_it() {
+        // A queue that has wrapped keeps its first segments at the end of its memory, the others before them.
+        let mut queue = VecDeque::with_capacity(4);
+        let room = queue.capacity() as Seq;
+        for data in 0..room {
+            queue.push_back(data);
+        }
+        queue.drain(..queue.len() - 1);
+        queue.push_back(room);
+        assert_eq!(queue.as_slices(), (&[room - 1][..], &[room][..]));
+        assert_eq!(only(&queue), None);
+        queue.pop_front();
+        assert_eq!(only(&queue), Some(room));
+        queue.pop_front();
+        assert_eq!(only(&queue), None);
     }
 }

@@ -34,20 +34,18 @@ impl DataSender {
         }
     }
 
-    /// Linux `mptcp_set_timeout`: the longest remaining wait of any subflow that answers.
+    /// Linux `mptcp_set_timeout`: the longest remaining wait of any subflow that answers for its own timer,
+    /// whatever its pace.
     fn arm_repetition(&mut self, io: &mut Io<'_>, subflows: &[Subflow]) {
         let Some(timers) = &mut self.timers else { return };
-        let (mut longest, mut in_doubt) = (0, false);
+        let mut longest = 0;
         for (id, subflow) in subflows.iter().enumerate() {
-            in_doubt |= subflow.timed_out;
             if self.scheduling.usable >> id & 1 == 1 && !subflow.is_silent() {
-                let at = subflow.deadline(io.now);
+                let at = subflow.sender.timer();
                 longest = if at < NEVER { longest.max(at) } else { longest };
             }
         }
         let wait = longest.checked_sub(io.now).filter(|&wait| wait > 0).unwrap_or(SHORTEST);
-        // The pace of others, which is part of their wait, is no measure of silence.
-        let wait = if in_doubt { wait.max(SHORTEST) } else { wait };
         timers.run_until(io, io.now + wait);
     }
 

@@ -321,6 +321,13 @@ impl Sender {
         (self.una..self.next).map(|seq| self.board.at(seq).data)
     }
 
+    /// When the timer fires (retransmission, loss probe, reordering; Linux `tcp_timeout_expires`), or
+    /// [`NEVER`].
+    #[inline]
+    pub fn timer(&self) -> Nanos {
+        self.deadline
+    }
+
     /// When to call [`Self::on_timer`]: the timer fires, or the pace allows the next segment; [`NEVER`] for
     /// neither.
     #[inline]
