@@ -18,7 +18,8 @@ ROOT = Path(mptune.__file__).parent
 ORDER = [
     *("__init__", "_core", "_text", "errors", "units", "tables", "statistics", "published"),
     *("topology", "theory", "path_managers", "linux", "testbeds", "options", "measuring", "store"),
-    *("impact", "response", "measurements", "glm", "decision", "campaign", "reproduce", "report", "cli"),
+    *("impact", "response", "strategy", "measurements", "glm", "decision", "campaign", "reproduce"),
+    *("report", "cli"),
 ]
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path

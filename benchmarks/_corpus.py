@@ -1,0 +1,152 @@
+"""Dense grids of trials with their series, measured once: strategies ask them instead of a testbed.
+
+Not a benchmark. A grid belongs to one network, one stack and one build of the simulator; it is kept under
+target/benchmarks/corpus and made again when one of these changes.
+"""
+
+import hashlib
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from _measure import RESULTS
+from _search import CCS, Bench, Plan, buffer_grid, subset
+from mptune import _core
+from mptune.measuring.planning import Configuration, plan_trials
+from mptune.measuring.progress import Reporter
+from mptune.measuring.runner import TrialRunner
+from mptune.measuring.running import reduce_trials
+from mptune.response import Combination
+from mptune.strategy import Arm
+from mptune.testbeds import BIN_NS, PLAIN_TCP, Observation
+from mptune.testbeds import create as testbed
+from mptune.testbeds.stacks import STACKS
+from mptune.topology import Topology
+
+#: Congestion controls of MPCOA's question.
+SIX = ("reno", "cubic", "hybla", "scalable", "vegas", "olia")
+
+#: Buffers, runs and seconds of a grid.
+SIZES, RUNS, SECONDS = 16, 8, 20
+
+#: Sets of subflows besides all of them, and paths for plain TCP.
+SETS, TCP_PATHS = 3, 1
+
+#: Search for these sets: one short trial of each set with these congestion controls and the largest buffer.
+_SEARCH = Plan(coarse_s=5)
+
+
+class Grid(NamedTuple):
+    """A measured grid.
+
+    Attributes
+    ----------
+    buffers : bytes, ascending.
+    payload : bytes in each bin of 100 ms, shape (arms, buffers, runs, bins); 0 after a stall.
+    """
+
+    name: str
+    stack: str
+    arms: tuple[Arm, ...]
+    buffers: tuple[int, ...]
+    payload: np.ndarray
+
+    @property
+    def mbps(self) -> np.ndarray:
+        """Throughput of whole trials, Mbit/s, shape (arms, buffers, runs)."""
+        mbps: np.ndarray = self.payload.sum(axis=-1) * 8e3 / (self.payload.shape[-1] * BIN_NS)
+        return mbps
+
+
+def grid(topology: Topology, stack: str, reporter: Reporter, *, workers: int | None = None) -> Grid:
+    """The grid of a network, measured now or before."""
+    build = hashlib.blake2b(Path(str(_core.__file__)).read_bytes(), digest_size=6).hexdigest()
+    asked = f"{topology!r}/{SIZES}/{RUNS}/{SECONDS}/{SETS}/{TCP_PATHS}".encode()
+    digest = hashlib.blake2b(asked, digest_size=6).hexdigest()
+    path = RESULTS / "corpus" / build / f"{topology.name}.{stack}.{digest}.npz"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        arms, payload = _measured(topology, stack, reporter, workers)
+        words = np.array([[*one.combination[:2], "+".join(one.combination.subflows)] for one in arms])
+        part = path.with_suffix(".part.npz")
+        np.savez_compressed(part, arms=words, payload=payload)
+        part.rename(path)
+    with np.load(path) as kept:
+        arms = [
+            arm(topology, pm, cc, tuple(filter(None, labels.split("+")))) for pm, cc, labels in kept["arms"]
+        ]
+        payload = kept["payload"]
+    return Grid(topology.name, stack, tuple(arms), buffer_grid(topology, SIZES), payload)
+
+
+def arm(topology: Topology, pm: str, cc: str, subflows: Sequence[str]) -> Arm:
+    """An arm of this network."""
+    active = frozenset(subflows or (path.label for path in topology.paths))
+    return Arm(Combination(str(pm), str(cc), tuple(map(str, subflows))), active)
+
+
+def _measured(
+    topology: Topology, stack: str, reporter: Reporter, workers: int | None
+) -> tuple[list[Arm], np.ndarray]:
+    runner = TrialRunner(testbed("simulated"), workers=workers)
+    bench = Bench(topology, STACKS[stack], runner, _SEARCH, reporter)
+    arms = [arm(topology, pm, cc, labels) for pm, labels in _sets(bench) for cc in SIX]
+    configurations = [
+        _configuration(topology, one, size, stack) for one in arms for size in buffer_grid(topology, SIZES)
+    ]
+    planned = plan_trials(
+        topology, configurations, purpose="sweep", runs=RUNS, duration_ns=SECONDS * 10**9, base_seed=0
+    )
+    bins = SECONDS * 10**9 // BIN_NS
+
+    def series(_: int, __: float, observation: Observation) -> np.ndarray:
+        row = np.zeros(bins, dtype=np.float32)
+        if observation.failed is None or observation.failed.kind == "stalled":
+            found = observation.bins[:bins]
+            row[: len(found)] = found
+        return row
+
+    with reporter.phase(f"{topology.name}, {stack}: grid") as progress:
+        rows = reduce_trials(
+            runner.testbed, [one.trial for one in planned], series, workers=workers, progress=progress
+        )
+    return arms, np.array(rows).reshape(len(arms), SIZES, RUNS, bins)
+
+
+def _sets(bench: Bench) -> list[tuple[str, tuple[str, ...]]]:
+    """FullMesh, the best sets of subflows by a short search, and plain TCP on the fastest path."""
+    labels = [path.label for path in bench.topology.paths]
+    size = buffer_grid(bench.topology, SIZES)[-1]
+    some = [one for n in range(1, len(labels)) for one in itertools.combinations(labels, n)]
+    asked = [subset(bench.topology, active, cc, size, bench.stack) for active in some for cc in CCS]
+    best: dict[tuple[str, ...], float] = {}
+    for one in bench.measure(asked, "coarse", 1, seconds=_SEARCH.coarse_s):
+        active = one.configuration.active or ()
+        best[active] = max(best.get(active, 0.0), one.mbps)
+    fastest = sorted(best, key=lambda active: (-best[active], active))
+    single = sorted((one for one in best if len(one) == 1), key=lambda active: -best[active])
+    return [
+        ("fullmesh", ()),
+        *(("pcdc", active) for active in fastest[:SETS]),
+        *((PLAIN_TCP, active) for active in single[:TCP_PATHS]),
+    ]
+
+
+def _configuration(topology: Topology, one: Arm, size: int, stack: str) -> Configuration:
+    combination = one.combination
+    if combination.is_tcp:
+        (path,) = combination.subflows
+        return Configuration(
+            pm="default",
+            cc=combination.cc,
+            buffer_bytes=size,
+            protocol="tcp",
+            initial_path=path,
+            stack=STACKS[stack],
+        )
+    if not combination.subflows:
+        return Configuration(pm=combination.pm, cc=combination.cc, buffer_bytes=size, stack=STACKS[stack])
+    return subset(topology, combination.subflows, combination.cc, size, STACKS[stack])

@@ -1,0 +1,117 @@
+"""What a strategy promises: it is told the question and every observation, and says what to measure next.
+
+Ask and tell. A strategy is pure: no clock, no testbed, no hidden randomness. The same observations lead to
+the same questions, whatever ran in between, so that a campaign that was killed goes on with the same next
+trial. A new strategy is one file beside this one and one line in `mptune.strategy`.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from mptune.response import Combination
+
+
+class Arm(NamedTuple):
+    """What is compared: a combination, and the subflows that it uses.
+
+    Attributes
+    ----------
+    active : labels of the paths that carry data; arms with common ones are expected to behave alike. Empty
+        where they are not known.
+    """
+
+    combination: Combination
+    active: frozenset[str] = frozenset()
+
+
+class Ask(NamedTuple):
+    """A trial to do.
+
+    Attributes
+    ----------
+    arm : index into the question's arms.
+    size : index into the question's buffers.
+    run : of this configuration, from 0.
+    """
+
+    arm: int
+    size: int
+    run: int
+
+
+class Told(NamedTuple):
+    """What a trial gave.
+
+    Attributes
+    ----------
+    throughput_mbps : 0 for a connection that stalled, which is a result; None where the testbed failed, which
+        says nothing about the configuration.
+    """
+
+    ask: Ask
+    throughput_mbps: float | None
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be decided, and what it may cost.
+
+    Attributes
+    ----------
+    arms : the order means nothing.
+    buffers : bytes, ascending; an answer has one of them.
+    sacrifice : delta of MPCOA Eq. 10, in [0, 1).
+    runs : of each configuration, at most; `grid` does exactly this many.
+    certainty : probability with which the answer has to hold, in (0.5, 1).
+    batch : trials that are asked for together, because the testbed runs several at once.
+    budget : trials in all; None for as many as the certainty needs.
+    seed : of the strategy's own draws.
+    """
+
+    arms: tuple[Arm, ...]
+    buffers: tuple[int, ...]
+    sacrifice: float
+    runs: int
+    certainty: float = 0.95
+    batch: int = 1
+    budget: int | None = None
+    seed: int = 1
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The best answer so far.
+
+    Attributes
+    ----------
+    arm, size : indices as in `Ask`.
+    throughput_mbps : what to expect there.
+    certainty : probability that its throughput is at most `room` below what the sacrifice allows.
+    room : share of the throughput.
+    contenders : arms that may still hold the best answer, the likeliest first.
+    sizes : smallest and largest index of a buffer that may still be the answer.
+    """
+
+    arm: int
+    size: int
+    throughput_mbps: float
+    certainty: float
+    room: float
+    contenders: tuple[int, ...]
+    sizes: tuple[int, int]
+
+
+class Strategy(Protocol):
+    """Ask until nothing is asked; tell everything that was asked for, in any order."""
+
+    def ask(self) -> Sequence[Ask]:
+        """Trials to do next, at most the question's batch; empty at the end."""
+        ...
+
+    def tell(self, observations: Sequence[Told]) -> None:
+        """What trials gave; also those of an earlier, interrupted run."""
+        ...
+
+    def verdict(self) -> Verdict | None:
+        """The best answer so far; None before any observation, or if the strategy has none of its own."""
+        ...

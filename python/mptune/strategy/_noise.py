@@ -1,0 +1,56 @@
+"""How much runs of one configuration scatter, learned from all that have several.
+
+Near its plateau a connection repeats itself within a percent; where it collapses now and then, runs differ by
+a factor. So configurations share what they know about their scatter with those of a like throughput, and an
+arm with its neighbours in the buffer.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: Standard deviation between runs before any was seen, as a share of the largest throughput, and how many
+#: observations that weighs.
+FIRST, FIRST_WEIGHT = 0.03, 2.0
+
+#: Throughputs that differ by this share of the largest have little in common, nor have buffers of one arm so
+#: many octaves apart.
+_NEAR, _OCTAVES = 0.15, 1.0
+
+#: How much more the same arm tells than another one of a like throughput.
+_OWN_ARM = 3.0
+
+#: How many observations the scatter of the others weighs against a configuration's own.
+_OTHERS_WEIGHT = 3.0
+
+
+class Noise:
+    """The scatter of observed configurations, and what it leads to expect of all.
+
+    Parameters
+    ----------
+    squares, freedom : of every configuration, shape (arms, buffers): sum of squares of the deviations from
+        the mean, and how many runs there are beyond the first; 0 for those that were not observed.
+    levels : throughputs, as shares of the largest, the same shape.
+    octaves : logarithms of the buffers.
+
+    Attributes
+    ----------
+    between : variance between runs, the same shape.
+    """
+
+    def __init__(self, squares: Floats, freedom: Floats, levels: Floats, octaves: Floats) -> None:
+        arms, sizes = np.nonzero(freedom)
+        near = np.exp(-(((octaves[:, None] - octaves[sizes]) / _OCTAVES) ** 2) / 2)
+        alike = np.exp(-(((levels[:, :, None] - levels[arms, sizes]) / _NEAR) ** 2) / 2)
+        same = np.arange(len(levels))[:, None, None] == arms
+        weight = alike + _OWN_ARM * same * near
+        own = np.zeros_like(weight)
+        # What a configuration knows itself comes last, with a weight of its own.
+        own[arms, sizes, np.arange(len(arms))] = 1.0
+        weight = np.where(own > 0, 0.0, weight)
+        expected = (FIRST_WEIGHT * FIRST**2 + weight @ squares[arms, sizes]) / (
+            FIRST_WEIGHT + weight @ freedom[arms, sizes]
+        )
+        self.between = (_OTHERS_WEIGHT * expected + squares) / (_OTHERS_WEIGHT + freedom)

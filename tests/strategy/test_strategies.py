@@ -1,0 +1,204 @@
+"""What every strategy promises, whatever the question and the answers."""
+
+import math
+import random
+from collections.abc import Callable, Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mptune.response import Combination
+from mptune.strategy import STRATEGIES, Arm, Ask, Question, Told, Verdict, create
+
+KIB = 1024
+BUFFERS = tuple(round(64 * 2 ** (i / 2)) * KIB for i in range(12))
+
+#: Throughput of an arm (index in the question) with a buffer, in a run, Mbit/s; None where the trial failed.
+World = Callable[[Arm, int, int], float | None]
+
+
+def arms(*names: str) -> tuple[Arm, ...]:
+    """Arms on paths of their own, named "cc" or "cc@path+path"."""
+    found = []
+    for name in names:
+        cc, _, labels = name.partition("@")
+        paths = tuple(filter(None, labels.split("+")))
+        found.append(Arm(Combination("pcdc" if paths else "fullmesh", cc, paths), frozenset(paths)))
+    return tuple(found)
+
+
+def question(*names: str, **changes: object) -> Question:
+    usual: dict[str, object] = {"buffers": BUFFERS, "sacrifice": 0.01, "runs": 4, "budget": 200}
+    return Question(arms=arms(*names), **(usual | changes))  # type: ignore[arg-type]
+
+
+def rising(plateaus: Mapping[str, tuple[float, int]], noise: float = 0.0, seed: int = 1) -> World:
+    """Throughput that rises with the buffer up to a plateau: congestion control -> Mbit/s, bytes."""
+
+    def world(arm: Arm, size: int, run: int) -> float:
+        level, enough = plateaus[arm.combination.cc]
+        luck = random.Random(f"{seed}/{arm.combination}/{size}/{run}").gauss(0, noise)
+        return level * min(1.0, BUFFERS[size] / enough) * max(0.0, 1 + luck)
+
+    return world
+
+
+def play(name: str, asked: Question, world: World) -> tuple[list[Ask], Verdict | None]:
+    """Ask and tell until nothing is asked."""
+    done: list[Ask] = []
+    strategy = create(name, asked)
+    while batch := strategy.ask():
+        assert len(batch) <= asked.batch
+        strategy.tell([Told(one, world(asked.arms[one.arm], one.size, one.run)) for one in batch])
+        done += batch
+        assert len(done) <= 10_000
+    return done, strategy.verdict()
+
+
+FOUR = ("cubic", "reno", "cubic@A+B", "vegas@A")
+WORLD = rising({"cubic": (100, 512 * KIB), "reno": (80, 256 * KIB), "vegas": (97, 128 * KIB)}, 0.03)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("batch", [1, 5])
+def test_it_asks_for_nothing_twice_and_ends(name, batch):
+    asked = question(*FOUR, batch=batch)
+    done, _ = play(name, asked, WORLD)
+    assert len(set(done)) == len(done) <= 200
+    assert all(one.run < asked.runs for one in done)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_budget_is_kept_and_the_most_is_every_run_of_everything(name):
+    few, _ = play(name, question(*FOUR, budget=7, batch=3), WORLD)
+    assert len(few) == 7
+    every, _ = play(name, question("reno", "cubic", runs=2, budget=None), WORLD)
+    assert len(every) <= 2 * 2 * len(BUFFERS)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("batch", [1, 4])
+def test_after_an_interruption_it_goes_on_with_the_same_trials(name, batch):
+    asked = question(*FOUR, budget=40, batch=batch)
+    whole, verdict = play(name, asked, WORLD)
+    for at in (1, 13, 40):
+        known = whole[:at]
+        again = create(name, asked)
+        # Finished trials come back from a store in whatever order.
+        again.tell([Told(one, WORLD(asked.arms[one.arm], one.size, one.run)) for one in reversed(known)])
+        if at % batch == 0:
+            assert list(again.ask()) == whole[at : at + batch]
+        if at == len(whole):
+            assert again.verdict() == verdict
+
+
+def test_grid_is_arm_by_arm_buffer_by_buffer_run_by_run():
+    asked = question("reno", "cubic", runs=2, budget=None, batch=7)
+    done, verdict = play("grid", asked, WORLD)
+    assert done == sorted(done)
+    assert len(done) == 2 * 2 * len(BUFFERS)
+    assert verdict is None
+
+
+def test_the_order_of_the_arms_does_not_matter():
+    asked = question(*FOUR, budget=60)
+    turned = question(*FOUR[::-1], budget=60)
+    ones, verdict = play("adaptive", asked, WORLD)
+    others, other = play("adaptive", turned, WORLD)
+    assert [(asked.arms[a], *rest) for a, *rest in ones] == [(turned.arms[a], *rest) for a, *rest in others]
+    assert verdict is not None
+    assert other is not None
+    assert asked.arms[verdict.arm] == turned.arms[other.arm]
+    assert (verdict.size, verdict.certainty) == (other.size, other.certainty)
+
+
+def test_it_finds_the_smallest_buffer_of_the_best_in_a_fraction_of_the_grid():
+    plateaus = {"cubic": (100, 512 * KIB), "reno": (80, 256 * KIB), "vegas": (90, 128 * KIB)}
+    asked = question(*FOUR, runs=9, budget=None, sacrifice=0.05)
+    done, verdict = play("adaptive", asked, rising(plateaus, 0.01))
+    assert verdict is not None
+    assert asked.arms[verdict.arm].combination.cc == "cubic"
+    assert 512 * KIB <= BUFFERS[verdict.size] <= 1.25 * 512 * KIB
+    assert verdict.certainty >= 0.95
+    assert len(done) < 0.3 * 4 * len(BUFFERS) * 9
+
+
+def test_it_measures_more_where_runs_scatter_more():
+    plateaus = {"cubic": (100, 512 * KIB), "reno": (80, 256 * KIB), "vegas": (97, 128 * KIB)}
+    lengths = [len(play("adaptive", question(*FOUR, runs=9), rising(plateaus, n))[0]) for n in (0.0, 0.05)]
+    assert lengths[0] < lengths[1]
+
+
+def test_among_equals_it_ends_with_any_of_them():
+    world = rising(dict.fromkeys(("cubic", "reno", "vegas"), (50, 256 * KIB)))
+    asked = question(*FOUR)
+    done, verdict = play("adaptive", asked, world)
+    assert verdict is not None
+    assert BUFFERS[verdict.size] >= 256 * KIB
+    assert len(done) < 100
+
+
+def test_one_candidate_is_the_answer_and_its_buffer_is_sought():
+    done, verdict = play("adaptive", question("cubic"), WORLD)
+    assert verdict is not None
+    assert verdict.contenders == (0,)
+    assert BUFFERS[verdict.size] >= 500 * KIB
+    assert len(done) < 30
+
+
+def test_a_throughput_that_collapses_with_larger_buffers_is_no_answer():
+    def world(arm, size, run):
+        if arm.combination.cc == "reno":
+            return 100.0 if BUFFERS[size] < 512 * KIB else 20.0
+        return 98.0 * min(1.0, BUFFERS[size] / (1024 * KIB))
+
+    asked = question("cubic@A", "reno@B", sacrifice=0.05)
+    _, verdict = play("adaptive", asked, world)
+    assert verdict is not None
+    assert asked.arms[verdict.arm].combination.cc == "cubic"
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_a_testbed_that_fails_costs_trials_and_no_answer(share):
+    def world(arm, size, run):
+        lost = random.Random(f"{arm.combination}/{size}/{run}").random() < share
+        return None if lost else WORLD(arm, size, run)
+
+    _, verdict = play("adaptive", question(*FOUR, runs=9), world)
+    assert (verdict is None) == (share == 1.0)
+    if verdict is not None:
+        assert BUFFERS[verdict.size] >= 500 * KIB
+
+
+def test_stalls_are_results():
+    # Every second run with less than 512 KiB stalls: what they give on average is no answer.
+    def world(arm, size, run):
+        return 0.0 if BUFFERS[size] < 512 * KIB and run % 2 else 100.0
+
+    _, verdict = play("adaptive", question("cubic", "reno", runs=9), world)
+    assert verdict is not None
+    assert BUFFERS[verdict.size] >= 512 * KIB
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    levels=st.lists(st.floats(0, 1000), min_size=1, max_size=4),
+    noise=st.floats(0, 0.5),
+    sacrifice=st.floats(0, 0.5),
+    batch=st.integers(1, 6),
+    count=st.integers(1, 6),
+)
+def test_it_ends_whatever_it_is_told(levels, noise, sacrifice, batch, count):
+    names = [f"cubic@{label}" for label in "ABCD"[: len(levels)]]
+    asked = question(*names, buffers=BUFFERS[:count], sacrifice=sacrifice, batch=batch, runs=2, budget=None)
+
+    def world(arm, size, run):
+        (label,) = arm.active
+        luck = random.Random(f"{arm.combination}/{size}/{run}").gauss(0, noise)
+        return max(0.0, levels["ABCD".index(label)] * (1 + luck) * (size + 1) / count)
+
+    done, verdict = play("adaptive", asked, world)
+    assert len(set(done)) == len(done)
+    assert verdict is not None
+    assert math.isfinite(verdict.throughput_mbps)
