@@ -84,11 +84,16 @@ def rivals(bench: Bench, recommended: Configuration) -> dict[str, list[Configura
         "fullmesh/cubic": [Configuration(pm="fullmesh", cc="cubic", buffer_bytes=size, stack=bench.stack)],
         "best single path": [subset(bench.topology, (one,), cc, size, bench.stack) for one, cc in alone],
     }
-    tcp: dict[str, Any] = {"protocol": "tcp", "pm": "default", "stack": of_tcp(bench.stack)}
-    found["best plain TCP"] = [
-        Configuration(cc=cc, buffer_bytes=size, initial_path=one, **tcp) for one, cc in alone
-    ]
+    found["best plain TCP"] = [tcp(bench, one, cc, size) for one, cc in alone]
     return found
+
+
+def tcp(bench: Bench, path: str, cc: str, size: int) -> Configuration:
+    """Plain TCP on a path."""
+    stack = of_tcp(bench.stack)
+    return Configuration(
+        pm="default", cc=cc, buffer_bytes=size, initial_path=path, protocol="tcp", stack=stack
+    )
 
 
 def measured_rivals(bench: Bench, recommended: Configuration) -> dict[str, Found]:
