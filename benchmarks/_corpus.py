@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from _judge import tcp
 from _measure import RESULTS
 from _search import CCS, Bench, Plan, buffer_grid, subset
 from mptune import _core
@@ -95,7 +96,7 @@ def _measured(
     bench = Bench(topology, STACKS[stack], runner, _SEARCH, reporter)
     arms = [arm(topology, pm, cc, labels) for pm, labels in _sets(bench) for cc in SIX]
     configurations = [
-        _configuration(topology, one, size, stack) for one in arms for size in buffer_grid(topology, SIZES)
+        _configuration(bench, one, size) for one in arms for size in buffer_grid(topology, SIZES)
     ]
     planned = plan_trials(
         topology, configurations, purpose="sweep", runs=RUNS, duration_ns=SECONDS * 10**9, base_seed=0
@@ -135,18 +136,10 @@ def _sets(bench: Bench) -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
-def _configuration(topology: Topology, one: Arm, size: int, stack: str) -> Configuration:
+def _configuration(bench: Bench, one: Arm, size: int) -> Configuration:
     combination = one.combination
     if combination.is_tcp:
-        (path,) = combination.subflows
-        return Configuration(
-            pm="default",
-            cc=combination.cc,
-            buffer_bytes=size,
-            protocol="tcp",
-            initial_path=path,
-            stack=STACKS[stack],
-        )
+        return tcp(bench, combination.subflows[0], combination.cc, size)
     if not combination.subflows:
-        return Configuration(pm=combination.pm, cc=combination.cc, buffer_bytes=size, stack=STACKS[stack])
-    return subset(topology, combination.subflows, combination.cc, size, STACKS[stack])
+        return Configuration(pm=combination.pm, cc=combination.cc, buffer_bytes=size, stack=bench.stack)
+    return subset(bench.topology, combination.subflows, combination.cc, size, bench.stack)

@@ -74,9 +74,9 @@ def answers(draws: Floats, octaves: Floats, sacrifice: float) -> Answers:
     short = np.full(draws.shape, np.inf)
     for reach in REACHES:
         # Where nothing suffices over the longer reach, the shorter one is looked at.
-        open_ = short.min(axis=(1, 2)) > 0
-        held = _held(draws[open_], octaves, reach) / allowed[open_]
-        short[open_] = np.maximum(np.maximum(missing[open_], 1 - COLLAPSE - held), 0.0)
+        unmet = short.min(axis=(1, 2)) > 0
+        held = _held(draws[unmet], octaves, reach) / allowed[unmet]
+        short[unmet] = np.maximum(np.maximum(missing[unmet], 1 - COLLAPSE - held), 0.0)
     # Where everything collapses, what collapses least is sufficient.
     short -= short.min(axis=(1, 2), keepdims=True)
     size = (short <= 0).any(axis=1).argmax(axis=1)

@@ -1,8 +1,8 @@
-"""What a strategy promises: it is told the question and every observation, and says what to measure next.
+"""The interface of a strategy: from the question and the observations so far, what to measure next.
 
-Ask and tell. A strategy is pure: no clock, no testbed, no hidden randomness. The same observations lead to
-the same questions, whatever ran in between, so that a campaign that was killed goes on with the same next
-trial. A new strategy is one file beside this one and one line in `mptune.strategy`.
+Ask and tell. A strategy is pure: no clock, no testbed, no hidden randomness. The same observations always
+lead to the same next trial, so a campaign that was killed continues where it stopped. A new
+strategy is one file beside this one and one line in `mptune.strategy`.
 """
 
 from collections.abc import Sequence
@@ -77,6 +77,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = 1
     budget: int | None = None
     seed: int = 1
+
+    def left(self, done: int) -> int:
+        """How many trials may be asked for together, after this many."""
+        return self.batch if self.budget is None else max(0, min(self.batch, self.budget - done))
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,9 +26,9 @@ PROOF = 4
 
 
 class Adaptive:
-    """The belief after what was told, and what it asks for.
+    """Keeps the observations and the belief they lead to, and asks for the most useful trials.
 
-    It knows the arms in an order of its own, so that theirs in the question does not matter.
+    Arms are sorted internally, so their order in the question does not matter.
     """
 
     def __init__(self, question: Question) -> None:
@@ -50,10 +50,8 @@ class Adaptive:
 
     def ask(self) -> list[Ask]:
         """The trials that tell most about the answer."""
-        left = self._question.batch
-        if self._question.budget is not None:
-            left = min(left, self._question.budget - sum(map(len, self._values.values())))
-        if left <= 0:
+        left = self._question.left(sum(map(len, self._values.values())))
+        if not left:
             return []
         belief = self._believe()
         if belief is None:

@@ -1,12 +1,13 @@
 """Every combination with every buffer, as often as asked: the papers' strategy (MPCOA section 3)."""
 
+import itertools
 from collections.abc import Sequence
 
 from mptune.strategy._base import Ask, Question, Told, Verdict
 
 
 class Grid:
-    """Arm by arm, buffer by buffer, run by run; it does not look at what it is told."""
+    """Goes through arms, then buffers, then runs, whatever the results."""
 
     def __init__(self, question: Question) -> None:
         self._question = question
@@ -15,18 +16,9 @@ class Grid:
     def ask(self) -> list[Ask]:
         """The next trials in order."""
         question = self._question
-        left = question.batch
-        if question.budget is not None:
-            left = min(left, question.budget - len(self._known))
-        found: list[Ask] = []
-        for arm in range(len(question.arms)):
-            for size in range(len(question.buffers)):
-                for run in range(question.runs):
-                    if len(found) >= left:
-                        return found
-                    if (ask := Ask(arm, size, run)) not in self._known:
-                        found.append(ask)
-        return found
+        ranges = map(range, (len(question.arms), len(question.buffers), question.runs))
+        new = (one for one in itertools.starmap(Ask, itertools.product(*ranges)) if one not in self._known)
+        return list(itertools.islice(new, question.left(len(self._known))))
 
     def tell(self, observations: Sequence[Told]) -> None:
         """Notes what is done."""
