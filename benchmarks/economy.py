@@ -96,7 +96,7 @@ def adaptive(
         buffers=known.buffers,
         sacrifice=sacrifice,
         runs=known.payload.shape[2],
-        budget=budget,
+        budget_s=budget,
         seed=seed,
     )
     strategy, trials = create("adaptive", question), 0

@@ -96,7 +96,7 @@ def test_the_interval_holds_the_prediction(name: str) -> None:
         assert low < one.predict(bs) < high
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", [name for name in SHAPES if MODELS[name].min_buffers > 1])
 def test_too_few_buffers_are_an_error(name: str) -> None:
     few = [sample for sample in observations() if sample.buffer_mib == LOW]
     with pytest.raises(MptuneError, match="needs"):
@@ -108,4 +108,4 @@ def test_throughput_that_never_varies_is_reported_not_fatal(name: str) -> None:
     flat = [Sample(Combination("fullmesh", "reno"), bs, 0.8, run) for bs in BUFFERS for run in range(2)]
     response = MODELS[name].fit(flat)
     assert response.r_squared is None and any("does not vary" in text for text in response.warnings)
-    assert response.curves[Combination("fullmesh", "reno")].predict(7.3) == pytest.approx(0.8)
+    assert response.curves[Combination("fullmesh", "reno")].predict(7.3) == pytest.approx(0.8, rel=1e-4)

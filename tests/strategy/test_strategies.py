@@ -29,7 +29,7 @@ def arms(*names: str) -> tuple[Arm, ...]:
 
 
 def question(*names: str, **changes: object) -> Question:
-    usual: dict[str, object] = {"buffers": BUFFERS, "sacrifice": 0.01, "runs": 4, "budget": 200}
+    usual: dict[str, object] = {"buffers": BUFFERS, "sacrifice": 0.01, "runs": 4, "budget_s": 200}
     return Question(arms=arms(*names), **(usual | changes))  # type: ignore[arg-type]
 
 
@@ -71,16 +71,16 @@ def test_it_asks_for_nothing_twice_and_ends(name, batch):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_budget_is_kept_and_the_most_is_every_run_of_everything(name):
-    few, _ = play(name, question(*FOUR, budget=7, batch=3), WORLD)
+    few, _ = play(name, question(*FOUR, budget_s=7, batch=3), WORLD)
     assert len(few) == 7
-    every, _ = play(name, question("reno", "cubic", runs=2, budget=None), WORLD)
+    every, _ = play(name, question("reno", "cubic", runs=2, budget_s=None), WORLD)
     assert len(every) <= 2 * 2 * len(BUFFERS)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize("batch", [1, 4])
 def test_after_an_interruption_it_goes_on_with_the_same_trials(name, batch):
-    asked = question(*FOUR, budget=40, batch=batch)
+    asked = question(*FOUR, budget_s=40, batch=batch)
     whole, verdict = play(name, asked, WORLD)
     for at in (1, 13, 40):
         known = whole[:at]
@@ -94,7 +94,7 @@ def test_after_an_interruption_it_goes_on_with_the_same_trials(name, batch):
 
 
 def test_grid_is_arm_by_arm_buffer_by_buffer_run_by_run():
-    asked = question("reno", "cubic", runs=2, budget=None, batch=7)
+    asked = question("reno", "cubic", runs=2, budget_s=None, batch=7)
     done, verdict = play("grid", asked, WORLD)
     assert done == sorted(done)
     assert len(done) == 2 * 2 * len(BUFFERS)
@@ -102,8 +102,8 @@ def test_grid_is_arm_by_arm_buffer_by_buffer_run_by_run():
 
 
 def test_the_order_of_the_arms_does_not_matter():
-    asked = question(*FOUR, budget=60)
-    turned = question(*FOUR[::-1], budget=60)
+    asked = question(*FOUR, budget_s=60)
+    turned = question(*FOUR[::-1], budget_s=60)
     ones, verdict = play("adaptive", asked, WORLD)
     others, other = play("adaptive", turned, WORLD)
     assert [(asked.arms[a], *rest) for a, *rest in ones] == [(turned.arms[a], *rest) for a, *rest in others]
@@ -115,7 +115,7 @@ def test_the_order_of_the_arms_does_not_matter():
 
 def test_it_finds_the_smallest_buffer_of_the_best_in_a_fraction_of_the_grid():
     plateaus = {"cubic": (100, 512 * KIB), "reno": (80, 256 * KIB), "vegas": (90, 128 * KIB)}
-    asked = question(*FOUR, runs=9, budget=None, sacrifice=0.05)
+    asked = question(*FOUR, runs=9, budget_s=None, sacrifice=0.05)
     done, verdict = play("adaptive", asked, rising(plateaus, 0.01))
     assert verdict is not None
     assert asked.arms[verdict.arm].combination.cc == "cubic"
@@ -191,7 +191,7 @@ def test_stalls_are_results():
 )
 def test_it_ends_whatever_it_is_told(levels, noise, sacrifice, batch, count):
     names = [f"cubic@{label}" for label in "ABCD"[: len(levels)]]
-    asked = question(*names, buffers=BUFFERS[:count], sacrifice=sacrifice, batch=batch, runs=2, budget=None)
+    asked = question(*names, buffers=BUFFERS[:count], sacrifice=sacrifice, batch=batch, runs=2, budget_s=None)
 
     def world(arm, size, run):
         (label,) = arm.active

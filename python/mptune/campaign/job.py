@@ -7,6 +7,7 @@ some of them for other questions. What is measured is said by `mptune.campaign.c
 
 import bisect
 import itertools
+import math
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
@@ -54,7 +55,7 @@ from mptune.impact import (
     candidates,
     measure_impact,
 )
-from mptune.measuring.planning import Configuration, plan_trials
+from mptune.measuring.planning import Configuration, plan_run, plan_trials
 from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
@@ -64,6 +65,7 @@ from mptune.options.trials import (
 )
 from mptune.response import Combination
 from mptune.statistics import summarise
+from mptune.strategy import Arm, Question, Told, create
 from mptune.testbeds import only_stack
 from mptune.topology import Topology, perturbed
 from mptune.units import MIB
@@ -79,6 +81,11 @@ ENLARGEMENTS = 3
 
 #: Networks that are not quite as stated.
 OTHER_NETWORKS = 8
+
+
+#: Trials that a strategy asks for together where a testbed runs several at once; the answer depends on it,
+#: so it is the same on every machine.
+_BATCH = 8
 
 
 #: Throughputs of combinations, Mbit/s, in the same order in all of them; 0 for a failed trial.
@@ -256,13 +263,19 @@ class Job(NamedTuple):
         def found(resamples: int) -> Decision:
             return decide(
                 sweep_samples(swept, optional),
-                msgspec.structs.replace(options, resamples=resamples),
+                msgspec.structs.replace(options, resamples=resamples, model=self.model),
                 homogeneous=homogeneous,
                 stalled=stalls(swept, optional),
                 reporter=self.reporter,
             )
 
-        sweep(combinations, options.buffers, "sweep")
+        if options.strategy == "grid":
+            sweep(combinations, options.buffers, "sweep")
+        else:
+            swept = self.learn(combinations, sets)
+            for one, record in named(swept, optional):
+                if record.buffer_bytes not in measured.setdefault(one, []):
+                    bisect.insort(measured[one], record.buffer_bytes)
         extensions, refinements = EXTENSIONS, REFINEMENTS
         while options.extend and not options.on_grid:
             decision = found(0)
@@ -275,6 +288,50 @@ class Job(NamedTuple):
                 break
             sweep(near, sizes, name)
         return swept, found(options.resamples)
+
+    @property
+    def model(self) -> str:
+        """The response model: by default one that needs no more than the strategy measures."""
+        options = self.options
+        return "belief" if options.strategy != "grid" and options.model == "auto" else options.model
+
+    def learn(self, combinations: Sequence[Combination], sets: Mapping[str, SubflowSets]) -> list[Record]:
+        """The trials that the strategy asks for."""
+        options = self.options
+        question = Question(
+            arms=tuple(Arm(one, self._active(one, sets)) for one in combinations),
+            buffers=geometric(options.buffers),
+            sacrifice=options.sacrifice,
+            runs=options.runs_each,
+            batch=1 if only_stack(self.runner.testbed.name) else _BATCH,
+            seed=options.seed,
+        )
+        strategy, records = create(options.strategy, question), list[Record]()
+        while asked := strategy.ask():
+            planned = [
+                plan_run(
+                    self.topology,
+                    self.configuration(combinations[one.arm], question.buffers[one.size], sets),
+                    purpose="sweep",
+                    run=one.run,
+                    duration_ns=options.duration_ns,
+                    base_seed=options.seed,
+                    round_=self.round_,
+                )
+                for one in asked
+            ]
+            with self.phase("sweep") as progress:
+                given = self.runner.measure(planned, progress=progress)
+            strategy.tell([Told(one, _worth(record)) for one, record in zip(asked, given, strict=True)])
+            records += given
+        return records
+
+    def _active(self, one: Combination, sets: Mapping[str, SubflowSets]) -> frozenset[str]:
+        """The subflows that carry data; empty where only the path manager knows."""
+        if one.pm == "fullmesh":
+            return frozenset(path.label for path in self.topology.paths)
+        own = sets[one.cc].optional if one.pm == "pcdc" and one.cc in sets else ()
+        return frozenset(one.subflows or own)
 
     def settle(
         self,
@@ -444,6 +501,19 @@ class Job(NamedTuple):
                 round_=self.round_,
                 progress=progress,
             )
+
+
+def _worth(record: Record) -> float | None:
+    """What a trial says about its configuration: a stalled connection delivers nothing any more."""
+    return 0.0 if record.failed_kind == "stalled" else record.throughput_mbps
+
+
+def geometric(buffers: Sequence[int]) -> tuple[int, ...]:
+    """Buffers from the smallest to the largest, a quarter of an octave apart, in whole KiB."""
+    low, high = min(buffers), max(buffers)
+    steps = max(1, round(4 * math.log2(high / low)))
+    sizes = (math.ceil(low * (high / low) ** (step / steps) / 1024) * 1024 for step in range(steps + 1))
+    return tuple(sorted(set(sizes)))
 
 
 def optional_sets(sets: Mapping[str, SubflowSets]) -> dict[str, tuple[str, ...]]:

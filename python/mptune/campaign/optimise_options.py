@@ -27,6 +27,7 @@ from mptune.options.trials import (
     Pms,
     Transfers,
 )
+from mptune.strategy import STRATEGIES
 from mptune.testbeds import DEFAULT_FAMILY, FIXED
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
@@ -81,6 +82,15 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         ),
     ] = None
     duration_ns: Duration = 30_000_000_000
+    strategy: Annotated[
+        str,
+        Option(
+            choice(lambda: STRATEGIES),
+            "adaptive: measure what may still change the answer, --runs times at most; grid: everything, "
+            "as in the papers.",
+            key="trials.strategy",
+        ),
+    ] = "grid"
     stack: StackOptions = StackOptions()
     pm_options: PathManagerOptions = PathManagerOptions()
     impact: ImpactOptions = ImpactOptions()

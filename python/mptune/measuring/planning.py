@@ -82,17 +82,39 @@ def plan_trials(
     round_ : of a campaign that is repeated over time; each round has different seeds.
     """
     return [
-        PlannedTrial(
+        plan_run(
+            topology,
+            configuration,
             purpose=purpose,
             run=run,
-            round=round_,
-            trial=Trial(
-                topology=topology,
-                **configuration.fields(),
-                duration_ns=duration_ns if configuration.transfer_bytes is None else None,
-                seed=seed_for(base_seed, purpose, run, round_),
-            ),
+            duration_ns=duration_ns,
+            base_seed=base_seed,
+            round_=round_,
         )
         for configuration in configurations
         for run in range(runs)
     ]
+
+
+def plan_run(
+    topology: Topology,
+    configuration: Configuration,
+    *,
+    purpose: str,
+    run: int,
+    duration_ns: int,
+    base_seed: int,
+    round_: int = 0,
+) -> PlannedTrial:
+    """One run of a configuration; parameters as in `plan_trials`."""
+    return PlannedTrial(
+        purpose=purpose,
+        run=run,
+        round=round_,
+        trial=Trial(
+            topology=topology,
+            **configuration.fields(),
+            duration_ns=duration_ns if configuration.transfer_bytes is None else None,
+            seed=seed_for(base_seed, purpose, run, round_),
+        ),
+    )

@@ -19,7 +19,9 @@ from mptune.response._base import (
     t_value,
 )
 from mptune.response.auto import Auto
+from mptune.response.belief import Belief
 from mptune.response.monotone import Monotone
+from mptune.response.process import Arm, Points, Process
 from mptune.response.quadratic import Quadratic
 from mptune.response.saturating import Saturating
 from mptune.response.smooth import Smooth
@@ -29,11 +31,14 @@ __all__ = [
     "MAX_P",
     "MIN_R_SQUARED",
     "MODELS",
+    "Arm",
     "Combination",
     "Curve",
     "FitQuality",
     "Mean",
     "ModelError",
+    "Points",
+    "Process",
     "Response",
     "ResponseModel",
     "Sample",
@@ -48,6 +53,7 @@ _SHAPES: tuple[ResponseModel, ...] = (Quadratic(), Saturating(), Monotone(), Smo
 #: Name -> model.
 MODELS: dict[str, ResponseModel] = {
     **{model.name: model for model in _SHAPES},
+    Belief.name: Belief(),
     Auto.name: Auto({model.name: model for model in _SHAPES}),
 }
 

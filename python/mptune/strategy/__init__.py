@@ -3,14 +3,29 @@
 The interface is in `_base.py`, each strategy in its own file. None of them measures anything.
 """
 
-from mptune.strategy._base import Arm, Ask, Question, Strategy, Told, Verdict
-from mptune.strategy.adaptive import Adaptive
-from mptune.strategy.grid import Grid
+from collections.abc import Callable
+
+from mptune.response import Arm
+from mptune.strategy._base import Ask, Question, Strategy, Told, Verdict
 
 __all__ = ["STRATEGIES", "Arm", "Ask", "Question", "Strategy", "Told", "Verdict", "create"]
 
-#: Name -> strategy.
-STRATEGIES: dict[str, type[Adaptive] | type[Grid]] = {"adaptive": Adaptive, "grid": Grid}
+
+def _adaptive(question: Question) -> Strategy:
+    # It needs numpy, which takes its time to load; the names are needed for every help.
+    from mptune.strategy.adaptive import Adaptive
+
+    return Adaptive(question)
+
+
+def _grid(question: Question) -> Strategy:
+    from mptune.strategy.grid import Grid
+
+    return Grid(question)
+
+
+#: Name -> strategy with nothing observed yet.
+STRATEGIES: dict[str, Callable[[Question], Strategy]] = {"adaptive": _adaptive, "grid": _grid}
 
 
 def create(name: str, question: Question) -> Strategy:

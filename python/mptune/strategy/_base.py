@@ -10,20 +10,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from mptune.response import Combination
-
-
-class Arm(NamedTuple):
-    """What is compared: a combination, and the subflows that it uses.
-
-    Attributes
-    ----------
-    active : labels of the paths that carry data; arms with common ones are expected to behave alike. Empty
-        where they are not known.
-    """
-
-    combination: Combination
-    active: frozenset[str] = frozenset()
+from mptune.response import Arm
 
 
 class Ask(NamedTuple):
@@ -48,10 +35,12 @@ class Told(NamedTuple):
     ----------
     throughput_mbps : 0 for a connection that stalled, which is a result; None where the testbed failed, which
         says nothing about the configuration.
+    seconds : that it took on the testbed, with its set-up; None for the question's `trial_s`.
     """
 
     ask: Ask
     throughput_mbps: float | None
+    seconds: float | None = None
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +54,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     runs : of each configuration, at most; `grid` does exactly this many.
     certainty : probability with which the answer has to hold, in (0.5, 1).
     batch : trials that are asked for together, because the testbed runs several at once.
-    budget : trials in all; None for as many as the certainty needs.
+    trial_s : seconds that a trial is expected to take on the testbed, with its set-up.
+    budget_s : seconds in all; None for as many as the certainty needs. No trial is begun that is not expected
+        to end within it.
     seed : of the strategy's own draws.
     """
 
@@ -75,12 +66,20 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     certainty: float = 0.95
     batch: int = 1
-    budget: int | None = None
+    trial_s: float = 1.0
+    budget_s: float | None = None
     seed: int = 1
 
-    def left(self, done: int) -> int:
-        """How many trials may be asked for together, after this many."""
-        return self.batch if self.budget is None else max(0, min(self.batch, self.budget - done))
+    def left(self, spent_s: float) -> int:
+        """How many trials may be asked for together, after this many seconds."""
+        if self.budget_s is None:
+            return self.batch
+        # A little more: sums of many durations are not exact.
+        return max(0, min(self.batch, int((self.budget_s - spent_s) / self.trial_s + 1e-6)))
+
+    def cost(self, one: Told) -> float:
+        """Seconds that a trial took."""
+        return self.trial_s if one.seconds is None else one.seconds
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,15 +8,17 @@ is not in sight.
 """
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from mptune.response import Arm, Points
+from mptune.response.noise import Noise
 from mptune.strategy._answers import ROOM, Answers, answers
-from mptune.strategy._base import Arm, Ask, Question, Told, Verdict
+from mptune.strategy._base import Ask, Question, Told, Verdict
 from mptune.strategy._curves import DRAWS, Curves, Floats
-from mptune.strategy._noise import Noise
 
 #: Mean regret at which a smaller buffer is not in sight.
 ENOUGH = 0.25
@@ -39,6 +41,7 @@ class Adaptive:
         self._curves = Curves([question.arms[arm] for arm in order], question.buffers, question.seed)
         self._octaves = np.log2(np.array(question.buffers, dtype=float))
         self._values: dict[tuple[int, int], dict[int, float | None]] = {}
+        self._costs: dict[Ask, float] = {}
         self._belief: _Belief | None = None
 
     def tell(self, observations: Sequence[Told]) -> None:
@@ -46,11 +49,12 @@ class Adaptive:
         for one in observations:
             place = self._place[one.ask.arm], one.ask.size
             self._values.setdefault(place, {})[one.ask.run] = one.throughput_mbps
+            self._costs[one.ask] = self._question.cost(one)
         self._belief = None
 
     def ask(self) -> list[Ask]:
         """The trials that tell most about the answer."""
-        left = self._question.left(sum(map(len, self._values.values())))
+        left = self._question.left(math.fsum(self._costs.values()))
         if not left:
             return []
         belief = self._believe()
@@ -196,7 +200,7 @@ class _Belief(NamedTuple):
         freedom[arm, size] = runs - 1
         levels[arm, size] = means
         between = Noise(squares, freedom, levels, octaves).between
-        draws = curves.draws(arm, size, means, between[arm, size] / runs)
+        draws = curves.draws(Points(arm, size, means, between[arm, size] / runs))
         # Now there is a level for what was not observed, too.
         levels = draws.mean(axis=0)
         levels[arm, size] = means

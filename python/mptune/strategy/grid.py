@@ -1,6 +1,7 @@
 """Every combination with every buffer, as often as asked: the papers' strategy (MPCOA section 3)."""
 
 import itertools
+import math
 from collections.abc import Sequence
 
 from mptune.strategy._base import Ask, Question, Told, Verdict
@@ -11,18 +12,18 @@ class Grid:
 
     def __init__(self, question: Question) -> None:
         self._question = question
-        self._known: set[Ask] = set()
+        self._known: dict[Ask, float] = {}
 
     def ask(self) -> list[Ask]:
         """The next trials in order."""
         question = self._question
         ranges = map(range, (len(question.arms), len(question.buffers), question.runs))
         new = (one for one in itertools.starmap(Ask, itertools.product(*ranges)) if one not in self._known)
-        return list(itertools.islice(new, question.left(len(self._known))))
+        return list(itertools.islice(new, question.left(math.fsum(self._known.values()))))
 
     def tell(self, observations: Sequence[Told]) -> None:
         """Notes what is done."""
-        self._known.update(one.ask for one in observations)
+        self._known |= {one.ask: self._question.cost(one) for one in observations}
 
     def verdict(self) -> Verdict | None:
         """None: the response model decides, as in the papers."""

@@ -5,10 +5,13 @@ a factor. So configurations share what they know about their scatter with those 
 arm with its neighbours in the buffer.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 #: Standard deviation between runs before any was seen, as a share of the largest throughput, and how many
 #: observations that weighs.
@@ -40,7 +43,9 @@ class Noise:
     between : variance between runs, the same shape.
     """
 
-    def __init__(self, squares: Floats, freedom: Floats, levels: Floats, octaves: Floats) -> None:
+    def __init__(self, squares: "Floats", freedom: "Floats", levels: "Floats", octaves: "Floats") -> None:
+        import numpy as np
+
         arms, sizes = np.nonzero(freedom)
         near = np.exp(-(((octaves[:, None] - octaves[sizes]) / _OCTAVES) ** 2) / 2)
         alike = np.exp(-(((levels[:, :, None] - levels[arms, sizes]) / _NEAR) ** 2) / 2)
