@@ -88,19 +88,21 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     arm, size : indices as in `Ask`.
-    throughput_mbps : what to expect there.
+    throughput_mbps, interval_mbps : what to expect there, and its 95 % interval.
     certainty : probability that its throughput is at most `room` below what the sacrifice allows.
     room : share of the throughput.
-    contenders : arms that may still hold the best answer, the likeliest first.
+    contenders, shares : arms that may still hold the best answer, the likeliest first, and how likely each is.
     sizes : smallest and largest index of a buffer that may still be the answer.
     """
 
     arm: int
     size: int
     throughput_mbps: float
+    interval_mbps: tuple[float, float]
     certainty: float
     room: float
     contenders: tuple[int, ...]
+    shares: tuple[float, ...]
     sizes: tuple[int, int]
 
 

@@ -23,6 +23,9 @@ from mptune.strategy._curves import DRAWS, Curves, Floats
 #: Mean regret at which a smaller buffer is not in sight.
 ENOUGH = 0.25
 
+#: Ends of a 95 % interval.
+_ENDS = 0.025, 0.975
+
 #: Runs of the answer without which it is not certain: one lucky run is no certainty.
 PROOF = 4
 
@@ -74,14 +77,18 @@ class Adaptive:
         arm, size = found.choice
         likely = np.bincount(found.arm, minlength=len(self._order))
         contenders = sorted(np.flatnonzero(likely > DRAWS / 100), key=lambda one: (-likely[one], one))
-        low, high = np.quantile(found.size, [0.025, 0.975], method="nearest")
+        low, high = np.quantile(found.size, _ENDS, method="nearest")
+        here = belief.draws[:, arm, size] * belief.scale
+        least, most = (round(float(end), 9) for end in np.quantile(here, _ENDS))
         return Verdict(
             arm=self._order[arm],
             size=size,
-            throughput_mbps=round(float(belief.draws[:, arm, size].mean()) * belief.scale, 9),
+            throughput_mbps=round(float(here.mean()), 9),
+            interval_mbps=(least, most),
             certainty=found.holds(arm, size),
             room=ROOM,
             contenders=tuple(self._order[one] for one in contenders),
+            shares=tuple(float(likely[one]) / DRAWS for one in contenders),
             sizes=(int(low), int(high)),
         )
 
