@@ -1,13 +1,15 @@
 """Campaigns that are repeated over days, without waiting for them."""
 
 import csv
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from mptune import interrupts
 from mptune.campaign.definition import Definition, SweepOptions, from_settings
-from mptune.campaign.execution import resume, start
+from mptune.campaign.execution import resume, start, wait_until
 from mptune.topology import load
 
 HOUR = 3600 * 10**9
@@ -52,6 +54,13 @@ def test_a_resumed_campaign_keeps_its_clock(tmp_path: Path) -> None:
     again: list[datetime] = []
     resume(tmp_path / "out", wait=again.append)
     assert again == undisturbed and len(again) == 2
+
+
+def test_nobody_waits_for_an_hour_after_a_ctrl_c(lose_ctrl_c: Callable[[], None]) -> None:
+    with interrupts.noting():
+        lose_ctrl_c()
+        with pytest.raises(KeyboardInterrupt):
+            wait_until(datetime.now().astimezone() + timedelta(hours=1))
 
 
 def test_what_was_asked_for_comes_back_from_the_store() -> None:

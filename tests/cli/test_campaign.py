@@ -8,8 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from mptune import testbeds
 from mptune.cli import app
 from mptune.errors import MptuneError
 from mptune.store import open_store
@@ -140,14 +141,42 @@ def test_ctrl_c_is_clean_and_tells_how_to_go_on(file: Path, tmp_path: Path) -> N
     long.write_text(OPTIMISE.replace("runs = 4", "runs = 4000"))
     process = started("campaign", "run", long, "--out", out, "--jobs", 1)
     assert process.stderr is not None
-    while "impact factors" not in process.stderr.readline():
-        assert process.poll() is None
+    before = ""
+    while "impact factors" not in before:
+        before += process.stderr.readline()
+        assert process.poll() is None, before
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate()
-    assert process.returncode == 130
+    answer, told = process.communicate()
+    assert process.returncode == 130, before + told + answer
     assert "finished trials are kept; continue with: mptune campaign resume" in told
     status = json.loads(mptune("campaign", "status", out, "--json").stdout)
     assert not status["complete"] and status["phases"][0]["done"] == 8
+
+
+def test_a_ctrl_c_that_python_discards_ends_the_campaign_before_its_next_phase(
+    file: Path, tmp_path: Path, lose_ctrl_c: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when it arrives while the threads of a phase are released; the next command knows nothing of it."""
+    out, ends = tmp_path / "out", 0
+
+    @contextmanager
+    def session() -> Iterator[None]:
+        nonlocal ends
+        yield
+        ends += 1
+        if ends == 1:
+            lose_ctrl_c()
+
+    testbed = testbeds.create("simulated")
+    monkeypatch.setattr(testbed, "session", session, raising=False)
+    monkeypatch.setattr(testbeds, "create", lambda name: testbed)
+    interrupted = mptune("campaign", "run", file, "--out", out, "--quiet")
+    assert interrupted.exit_code == 130, interrupted.output
+    assert "8 finished trials are kept" in interrupted.stderr and ends == 1
+    assert len(finished(out)) == 8
+    resumed = mptune("campaign", "resume", out, "--quiet")
+    assert resumed.exit_code == 0, resumed.output
+    assert len(finished(out)) == TRIALS
 
 
 @pytest.fixture

@@ -1,7 +1,11 @@
 """Progress as plain lines, with a clock of its own; and silence."""
 
 import io
+from collections.abc import Callable
 
+import pytest
+
+from mptune import interrupts
 from mptune.measuring.progress import PLAIN_INTERVAL_S, Reporter
 
 
@@ -25,6 +29,13 @@ def test_quiet_is_silent() -> None:
     with Reporter(quiet=True, stream=stream).phase("sweep") as advance:
         assert advance is None
     assert not stream.getvalue()
+
+
+def test_no_phase_begins_after_a_ctrl_c(lose_ctrl_c: Callable[[], None]) -> None:
+    with interrupts.noting():
+        lose_ctrl_c()
+        with pytest.raises(KeyboardInterrupt), Reporter(quiet=True).phase("sweep"):
+            pytest.fail("it begins")
 
 
 def test_a_terminal_gets_a_bar_with_count_and_rate() -> None:

@@ -3,13 +3,14 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from mptune import interrupts
 from mptune.errors import Failure, InputError, TrialError
 from mptune.measuring.running import reduce_trials, run_trials
 from mptune.testbeds import Observation, Trial
@@ -184,6 +185,26 @@ def test_ctrl_c_breaks_off_what_would_take_its_time(network: Topology) -> None:
     with pytest.raises(KeyboardInterrupt):
         run_trials(testbed, trials(network, 50), workers=2)
     assert broken_off.is_set() and testbed.started <= 3
+
+
+def test_a_ctrl_c_that_python_discards_breaks_off_too(
+    network: Topology, lose_ctrl_c: Callable[[], None]
+) -> None:
+    broken_off = threading.Event()
+
+    class Slow(Scripted):
+        def interrupt(self) -> None:
+            broken_off.set()
+
+    def act(seed: int) -> None:
+        if seed >= 1 and broken_off.wait(30):
+            raise KeyboardInterrupt
+
+    with interrupts.noting(), pytest.raises(KeyboardInterrupt):
+        run_trials(
+            Slow(act), trials(network, 3), workers=2, progress=lambda done, total, note="": lose_ctrl_c()
+        )
+    assert broken_off.is_set()
 
 
 def test_progress_counts_every_trial(network: Topology) -> None:

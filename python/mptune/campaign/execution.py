@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mptune import __version__, testbeds
+from mptune import __version__, interrupts, testbeds
 from mptune.campaign.by_size import SizesResult, optimise_by_size
 from mptune.campaign.definition import Definition, SweepOptions, check, from_settings
 from mptune.campaign.documents import write_impacts, write_result
@@ -45,6 +45,7 @@ def wait_until(time: datetime) -> None:
     """Sleep until a time; Ctrl-C ends it."""
     never = threading.Event()
     while (left := (time - datetime.now().astimezone()).total_seconds()) > 0:
+        interrupts.raise_lost()
         never.wait(min(left, 1.0))
 
 

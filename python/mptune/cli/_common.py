@@ -14,6 +14,7 @@ import msgspec
 import typer
 from typer.core import TyperGroup
 
+from mptune import interrupts
 from mptune.cli._flags import with_flags
 from mptune.errors import MptuneError
 
@@ -68,7 +69,8 @@ class _Program(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with interrupts.noting():
+                return super().invoke(ctx)
         except (typer.Exit, typer.Abort, BrokenPipeError, _USAGE_ERROR):
             raise
         except KeyboardInterrupt:

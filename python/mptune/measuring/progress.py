@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from mptune import interrupts
 from mptune.measuring.running import Advance
 
 #: Seconds between two plain lines.
@@ -38,7 +39,13 @@ class Reporter:
 
     @contextmanager
     def phase(self, name: str, unit: str = "trials") -> Iterator[Advance | None]:
-        """Give the callback for `run_trials` (or another counter) that shows the progress of a phase."""
+        """Give the callback for `run_trials` (or another counter) that shows the progress of a phase.
+
+        Raises
+        ------
+        KeyboardInterrupt : an earlier Ctrl-C was lost.
+        """
+        interrupts.raise_lost()
         if self._quiet:
             yield None
         elif self._stream.isatty():

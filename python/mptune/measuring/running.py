@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from queue import Empty, SimpleQueue
 from typing import Protocol, TypeVar
 
+from mptune import interrupts
 from mptune.errors import Failure, InputError, TrialError
 from mptune.testbeds import Observation, Testbed, Trial
 
@@ -26,8 +27,8 @@ class Advance(Protocol):
         ...
 
 
-#: Longest wait of the main thread, seconds. Otherwise a signal that arrives just before the wait would not be
-#: noticed until the next trial ends.
+#: Longest wait of the main thread, seconds. Otherwise a signal that arrives just before the wait, or is lost,
+#: would not be noticed until the next trial ends.
 _LOOK_UP_S = 0.5
 
 
@@ -118,6 +119,7 @@ def _watch(futures: Sequence[Future[T]], progress: Advance | None) -> None:
         future.add_done_callback(finished.put)
     done = 0
     while done < len(futures):
+        interrupts.raise_lost()
         try:
             finished.get(timeout=_LOOK_UP_S).result()
         except Empty:
