@@ -7,6 +7,7 @@ __all__ = [
     "accountings",
     "buffer_modes",
     "congestion_controls",
+    "early_end",
     "path_manager_options",
     "path_manager_start",
     "path_managers",
@@ -55,6 +56,9 @@ def path_manager_start(
     ------
     SpecError : no such path manager, or an invalid option.
     """
+
+def early_end(bins: list[int], duration_ns: int, bin_ns: int) -> tuple[int, int] | None:
+    """When a trial with these bins would have ended early (ns), and the bytes expected over its duration."""
 
 def schedulers() -> list[str]:
     """Names of all schedulers, in the order of the core's list."""

@@ -115,6 +115,21 @@ def test_a_saturated_trial_fills_both_paths(measured):
     assert 40 * MS <= subflows["N-X"].min_rtt_ns < 50 * MS
 
 
+def test_a_steady_trial_ends_early(measured):
+    """In a tenth of the buffer that would fill the queues, so that nothing is lost."""
+    asked_ns = 20 * SECOND
+    observation = measured(pm="default", buffer_bytes=2**16, duration_ns=asked_ns, ends_early=True)
+    assert observation.failed is None
+    assert 0 < observation.duration_ns < asked_ns / 2
+    assert len(observation.bins) == observation.duration_ns / BIN_NS
+    assert sum(observation.bins) == observation.in_order_bytes
+    so_far_bps = observation.in_order_bytes * 8e9 / observation.duration_ns
+    assert observation.expected_bps == pytest.approx(so_far_bps, rel=0.2)
+    # The sender stopped too: what the network carried is not that of the whole duration.
+    carried = observation.metadata["emulator_bytes"]
+    assert carried < 0.7 * observation.expected_bps / 8e9 * asked_ns
+
+
 def test_what_could_explain_a_result_comes_with_it(measured):
     found = measured().metadata
     assert found["kernel"] == os.uname().release

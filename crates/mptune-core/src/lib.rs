@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod congestion;
+pub mod early_end;
 pub mod engine;
 pub mod error;
 pub mod mptcp;

@@ -13,11 +13,23 @@ pub use outcome::{BackgroundOutcome, FailureKind, Outcome, SubflowOutcome};
 pub use script::{ScriptAction, ScriptSpec};
 pub use spec::TrialSpec;
 
+use crate::early_end::EarlyEnd;
 use crate::error::SpecError;
 use crate::mptcp::accounting::{self, Accounting, BufferMode};
 use crate::mptcp::{ConnectionOptions, Workload, scheduler};
 use crate::pathmanager::{PathEnds, Policy, TransferSize};
 use crate::simulation::Simulation;
+use crate::units::{Bytes, Nanos};
+
+/// How far a trial ran.
+struct Span {
+    /// Its limit, unless it ended early.
+    end: Nanos,
+    /// Something could still have happened.
+    alive: bool,
+    /// Bytes expected by the limit, if it ended early.
+    expected: Option<Bytes>,
+}
 
 impl TrialSpec {
     /// Runs the trial.
@@ -34,8 +46,24 @@ impl TrialSpec {
             simulation.connect(flow);
         }
         let limit = self.duration_ns.unwrap_or(self.deadline_ns);
-        let alive = simulation.run(limit, number);
-        Ok(self.outcome(&simulation, number, limit, alive))
+        let span = self.drive(&mut simulation, number, limit);
+        Ok(self.outcome(&simulation, number, &span))
+    }
+
+    /// Runs the simulation to the limit, or until the throughput is known well enough if it may end early.
+    fn drive(&self, simulation: &mut Simulation, number: usize, limit: Nanos) -> Span {
+        let mut early = self.ends_early.then(|| EarlyEnd::new(limit, self.bin_ns));
+        while let Some((early, look)) = early.as_mut().and_then(|e| e.next().map(|at| (e, at))) {
+            if !simulation.run(look, number) {
+                return Span { end: limit, alive: false, expected: None };
+            }
+            let connection = simulation.connection(number);
+            let ended = early.look(&connection.series().clone().finish(look));
+            if let Some(ended) = ended.filter(|_| connection.stall().is_none()) {
+                return Span { end: ended.at, alive: true, expected: Some(ended.expected) };
+            }
+        }
+        Span { end: limit, alive: simulation.run(limit, number), expected: None }
     }
 
     /// Payload bytes of a full segment: a longer header leaves fewer in a packet of the same length.

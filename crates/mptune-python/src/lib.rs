@@ -4,6 +4,7 @@
 //! The Python docs are in `python/mptune/_core.pyi`.
 
 use errors::SpecError;
+use mptune_core::early_end::EarlyEnd;
 use mptune_core::mptcp::{accounting, scheduler};
 use mptune_core::{congestion, pathmanager, trial::TrialSpec};
 use pyo3::exceptions::PyValueError;
@@ -62,6 +63,12 @@ fn simulate(py: Python<'_>, trial: &[u8]) -> PyResult<Vec<u8>> {
     serde_json::to_vec(&outcome).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
+/// When a trial with these bins would have ended early, and the bytes expected by its end.
+#[pyfunction]
+fn early_end(bins: Vec<u64>, duration_ns: u64, bin_ns: u64) -> Option<(u64, u64)> {
+    EarlyEnd::replay(&bins, duration_ns, bin_ns).map(|ended| (ended.at, ended.expected))
+}
+
 #[cfg(target_os = "linux")]
 #[pyfunction]
 fn emulator_main(py: Python<'_>) -> i32 {
@@ -81,5 +88,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;
     module.add_function(wrap_pyfunction!(accountings, module)?)?;
     module.add_function(wrap_pyfunction!(buffer_modes, module)?)?;
+    module.add_function(wrap_pyfunction!(early_end, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)
 }

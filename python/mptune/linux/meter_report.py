@@ -34,7 +34,7 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
 
     Returns
     -------
-    dict : duration_ns, in_order_bytes, bins (bytes each), completion_ns, failed (a sentence or None) and
+    dict : duration_ns, in_order_bytes, bins (bytes each), expected_bytes, completion_ns, failed (a sentence or None) and
         failed_kind, corrupt_at, fallback, requested and effective (buffers, bytes), cc_effective,
         reinjected_bytes, subflows, counters, cpu_ns.
     """
@@ -48,6 +48,7 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
         "duration_ns": receiver["duration_ns"] if connected else sent.get("duration_ns", 0),
         "in_order_bytes": receiver["in_order_bytes"],
         "bins": receiver["bins"],
+        "expected_bytes": receiver["expected_bytes"],
         "completion_ns": receiver["completion_ns"],
         "failed": None if failed is None else failed.reason,
         "failed_kind": None if failed is None else failed.kind,

@@ -60,9 +60,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    throughput_mbps : over the whole trial, including handshake and slow start; None if it failed.
+    throughput_mbps : over the whole trial, including handshake and slow start; None if it failed. Of a trial
+        that ended early, what is expected over the duration that was asked for.
     omega : impact factor of the withdrawn subflow, if one was withdrawn (MPCOA's design).
     failed : the reason, if it failed.
+    duration_s : how long it really lasted, s, also if it failed: the time it cost on the testbed, without
+        its set-up.
     completion_s : of a transfer, from the first SYN to its last byte in order.
     settings : fields of the trial that differ from the defaults of version 0.1 and are not fields here
         (JSON types).
@@ -80,6 +83,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     subflows: tuple[SubflowRecord, ...]
     omega: float | None = None
     round: int = 0
+    duration_s: float | None = None
     completion_s: float | None = None
     settings: dict[str, Any] = {}
 
@@ -152,6 +156,7 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
         throughput_mbps=None if observation.failed else observation.throughput_bps / 1e6,
         failed=observation.failed,
         round=planned.round,
+        duration_s=observation.duration_ns / 1e9,
         completion_s=None if observation.completion_ns is None else observation.completion_ns / 1e9,
         settings=settings_of(trial, COLUMNS),
         subflows=tuple(

@@ -43,8 +43,8 @@ _LEVEL = 1
 
 #: Columns of a record, without its subflows.
 _RECORD = (
-    "purpose, pm, cc, buffer_bytes, run, round, seed, withdrawn, settings, completion_ns, throughput_mbps, "
-    "failed_kind, failed, omega"
+    "purpose, pm, cc, buffer_bytes, run, round, seed, withdrawn, settings, duration_ns, completion_ns, "
+    "throughput_mbps, failed_kind, failed, omega"
 )
 
 #: Columns of a record's subflow, which are its fields.
@@ -582,6 +582,7 @@ def _record(row: Mapping[str, Any], subflows: Iterable[SubflowRecord]) -> Record
         subflows=tuple(subflows),
         omega=row["omega"],
         round=row["round"],
+        duration_s=None if row["duration_ns"] is None else row["duration_ns"] / 1e9,
         completion_s=None if row["completion_ns"] is None else row["completion_ns"] / 1e9,
         settings=json.loads(row["settings"]),
     )

@@ -77,6 +77,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     buffer_mode : "fixed", or "auto": the buffers grow as needed and `buffer_bytes` is their limit, of
         payload, or with the accounting "linux" the value of `tcp_wmem[2]` and `tcp_rmem[2]`.
     duration_ns : saturated sender for this long, counted from the first SYN.
+    ends_early : the trial ends as soon as its throughput is known well enough, at the earliest after 4 s
+        (`crates/mptune-core/src/early_end.rs`); only with `duration_ns` and without a script.
     transfer_bytes : transfer of this many payload bytes, measured to its last byte in order.
     deadline_ns : give up a transfer after this long (it is then reported as failed).
     initial_path : label of the path of the MP_CAPABLE handshake; None leaves it to the path manager.
@@ -107,6 +109,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     mss: int = MSS
     ecn: bool = _STACK.ecn
     script: tuple[ScriptedAction, ...] = ()
+    ends_early: bool = False
 
     @property
     def members(self) -> dict[str, Any]:
@@ -150,6 +153,13 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
 
     `failed` is the reason if the trial gave no usable number; the numbers are then those measured up to the
     failure, and no statistics may include them.
+
+    Attributes
+    ----------
+    duration_ns : how long it lasted; less than was asked for if it ended early.
+    in_order_bytes, bins : what arrived in that time.
+    expected_bps : of a trial that ended early, its throughput had it lasted as long as was asked for: what
+        arrived, slow start included, and the rate of the last two thirds for the time left.
     """
 
     testbed: str
@@ -161,11 +171,24 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     failed: Failure | None = None
     background: list[BackgroundObservation] = []
     metadata: dict[str, bool | int | float | str] = {}
+    expected_bps: float | None = None
 
     @property
     def throughput_bps(self) -> float:
-        """In-order payload bits per second over the whole trial (0 for an empty one)."""
+        """In-order payload bits per second over the whole trial (0 for an empty one).
+
+        Of a trial that ended early, over the duration that was asked for, as far as that is known.
+        """
+        if self.expected_bps is not None:
+            return self.expected_bps
         return self.in_order_bytes * 8e9 / self.duration_ns if self.duration_ns else 0.0
+
+
+def expected_bps(trial: Trial, expected_bytes: int | None) -> float | None:
+    """Throughput over the whole duration of a trial that ended early; None if it did not."""
+    if expected_bytes is None or trial.duration_ns is None:
+        return None
+    return expected_bytes * 8e9 / trial.duration_ns
 
 
 class Testbed(Protocol):

@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import Failure
-from mptune.testbeds._base import Observation, SubflowObservation, Trial
+from mptune.testbeds._base import Observation, SubflowObservation, Trial, expected_bps
 from mptune.testbeds._outages import coarse, take_over_ms
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def observe(trial: Trial, plan: Plan, outcome: Outcome, busy: float) -> Observat
         in_order_bytes=result.get("in_order_bytes", 0),
         bins=coarse(result.get("bins", []), width_ns),
         subflows=_subflows(trial, result.get("subflows", []), width_ns),
+        expected_bps=expected_bps(trial, result.get("expected_bytes")),
         completion_ns=result.get("completion_ns"),
         failed=failed,
         metadata=metadata,

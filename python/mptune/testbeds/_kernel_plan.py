@@ -46,6 +46,8 @@ def check(trial: Trial) -> None:
         raise InputError(f"--{name}", "", expected)
     if trial.protocol == "tcp":
         _check_tcp(trial)
+    if trial.ends_early and (trial.duration_ns is None or trial.script):
+        raise InputError(trial.topology.name, "ends_early", "expected a saturated sender without a script")
 
 
 def _check_tcp(trial: Trial) -> None:
@@ -139,6 +141,7 @@ def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any
         "buffer_bytes": trial.buffer_bytes if trial.buffer_mode == "fixed" else None,
         "duration_ns": trial.duration_ns,
         "transfer_bytes": trial.transfer_bytes,
+        "ends_early": trial.ends_early,
         "deadline_ns": _limit_ns(trial),
         "bin_ns": bin_ns(trial),
         "stall_ns": stall_ns(trial),

@@ -7,7 +7,7 @@ import msgspec
 
 from mptune import _core, path_managers
 from mptune.errors import Failure, FailureKind, InputError
-from mptune.testbeds._base import BackgroundObservation, Observation, SubflowObservation, Trial
+from mptune.testbeds._base import BackgroundObservation, Observation, SubflowObservation, Trial, expected_bps
 from mptune.testbeds._outages import bin_ns, coarse, take_over_ms
 
 
@@ -39,6 +39,7 @@ class _Outcome(msgspec.Struct):
     duration_ns: int
     in_order_bytes: int
     bins: list[int]
+    expected_bytes: int | None
     completion_ns: int | None
     failed: str | None
     failed_kind: FailureKind | None
@@ -109,6 +110,7 @@ def _spec(trial: Trial) -> dict[str, object]:
         "mss": trial.mss,
         "seed": trial.seed,
         "duration_ns": trial.duration_ns,
+        "ends_early": trial.ends_early,
         "transfer_bytes": trial.transfer_bytes,
         "deadline_ns": trial.deadline_ns,
         "initial_path": None if trial.initial_path is None else number(trial.initial_path, "initial path"),
@@ -161,6 +163,7 @@ def _observation(trial: Trial, outcome: _Outcome) -> Observation:
         bins=coarse(outcome.bins, width_ns),
         subflows=subflows,
         background=background,
+        expected_bps=expected_bps(trial, outcome.expected_bytes),
         completion_ns=outcome.completion_ns,
         failed=_failure(outcome),
         metadata=_metadata(trial, outcome),

@@ -19,6 +19,9 @@ pub struct Job {
     /// Transfer of this many bytes; none for a saturated sender.
     #[serde(default)]
     pub transfer_bytes: Option<u64>,
+    /// The receiver ends a saturated measurement as soon as its throughput is known well enough.
+    #[serde(default)]
+    pub ends_early: bool,
     /// Give up after this long.
     pub deadline_ns: u64,
     /// Width of the bins of the series.
@@ -86,6 +89,9 @@ impl Job {
     fn checked(mut self) -> Result<Self, String> {
         if self.duration_ns.is_some() == self.transfer_bytes.is_some() {
             return Err("configuration: expected one of duration_ns and transfer_bytes".to_owned());
+        }
+        if self.ends_early && self.duration_ns.is_none() {
+            return Err("configuration: ends_early: expected with duration_ns only".to_owned());
         }
         let positive = [
             ("duration_ns", self.duration_ns),
@@ -182,6 +188,11 @@ mod tests {
             ("\"duration_ns\": 5000000000,", "", "duration_ns and transfer_bytes"),
             ("\"cc\"", "\"transfer_bytes\": 1, \"cc\"", "duration_ns and transfer_bytes"),
             ("5000000000", "0", "duration_ns"),
+            (
+                "\"duration_ns\": 5000000000",
+                "\"transfer_bytes\": 1, \"ends_early\": true",
+                "ends_early",
+            ),
             ("4194304", "2147483648", "buffer_bytes"),
         ];
         for (from, to, expected) in cases {

@@ -19,7 +19,7 @@
 //! The job is `config::Job`, the same for both. The receiver measures: the payload in order over
 //! time, and when a transfer is complete. Its times count from the sender's `connect` call, although
 //! no clocks are compared (`clock`). A sender of a transfer ends when ordered to stop, a saturated one
-//! after the duration. Each half keeps its socket until its standard input ends, because the other may
+//! after the duration, or before if the receiver ended early and the controller passed that on. Each half keeps its socket until its standard input ends, because the other may
 //! not have read the connection's statistics for the last time; then the connection is reset.
 //!
 //! Not here: namespaces and addresses, the network (mptune-emulator), subflows (path managers open

@@ -13,6 +13,7 @@ use crate::meter::socket;
 use crate::meter::subflows::Ledger;
 use crate::role;
 use crate::sys::Watch;
+use mptune_core::early_end::{EarlyEnd, Ended};
 use serde::Serialize;
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
@@ -44,6 +45,8 @@ struct Report {
     in_order_bytes: u64,
     /// The same over time.
     bins: Vec<u64>,
+    /// What `in_order_bytes` would have been after the whole duration, if it ended early.
+    expected_bytes: Option<u64>,
     /// When the last byte of a transfer arrived.
     completion_ns: Option<u64>,
     /// First byte that differs from what was sent.
@@ -91,6 +94,10 @@ struct Receiver<'a> {
     /// When the last byte of a transfer arrived, on this half's clock.
     last_byte_ns: Option<u64>,
     corrupt_at: Option<u64>,
+    /// The looks that can end a saturated measurement early.
+    early_end: Option<EarlyEnd>,
+    /// One of them ended it.
+    ended_early: Option<Ended>,
     subflows: Ledger,
     recorder: Recorder,
     /// When the subflows are next polled, since the connection was requested.
@@ -111,6 +118,11 @@ impl<'a> Receiver<'a> {
             progress_ns: 0,
             last_byte_ns: None,
             corrupt_at: None,
+            early_end: job
+                .duration_ns
+                .filter(|_| job.ends_early)
+                .map(|duration_ns| EarlyEnd::new(duration_ns, job.bin_ns)),
+            ended_early: None,
             subflows: Ledger::new(job.bin_ns),
             recorder: Recorder::new(),
             sample_ns: job.bin_ns,
@@ -205,6 +217,20 @@ impl<'a> Receiver<'a> {
             let bin = since_ns / self.job.bin_ns;
             self.sample(stream, bin * self.job.bin_ns);
             self.sample_ns = (bin + 1) * self.job.bin_ns;
+            self.check_early_end(since_ns);
+        }
+    }
+
+    /// Ends it if its throughput is known well enough. Looks are at ends of bins, as samples are.
+    fn check_early_end(&mut self, since_ns: u64) {
+        let Some(early) = self.early_end.as_mut() else { return };
+        // Several looks are due only if this half was held up.
+        while let Some(look_ns) = early.next().filter(|&look_ns| look_ns <= since_ns) {
+            if let Some(ended) = early.look(&self.bins.until(look_ns)) {
+                self.ended_early = Some(ended);
+                self.half.end(Ending::Complete);
+                return;
+            }
         }
     }
 
@@ -292,8 +318,8 @@ impl<'a> Receiver<'a> {
     fn end_ns(&self) -> u64 {
         let now_ns = self.clock.since_connect_ns(self.half.now_ns());
         let whole_ns = self.job.duration_ns.filter(|duration_ns| now_ns >= *duration_ns);
-        let completion_ns = self.completion_ns();
-        completion_ns.or(whole_ns).unwrap_or(now_ns)
+        let early_ns = self.ended_early.map(|ended| ended.at);
+        self.completion_ns().or(early_ns).or(whole_ns).unwrap_or(now_ns)
     }
 
     fn completion_ns(&self) -> Option<u64> {
@@ -306,6 +332,11 @@ impl<'a> Receiver<'a> {
             self.count(at_ns, bytes);
         }
         let end_ns = connection.map_or(0, |_| self.end_ns());
+        let bins = self.bins.until(end_ns);
+        if self.ended_early.is_some() {
+            // Without what was read between the look and now.
+            self.in_order_bytes = bins.iter().sum();
+        }
         if let Some(stream) = connection {
             self.sample(stream, end_ns);
         }
@@ -321,7 +352,8 @@ impl<'a> Receiver<'a> {
             connected: connection.is_some(),
             duration_ns: end_ns,
             in_order_bytes: self.in_order_bytes,
-            bins: self.bins.until(end_ns),
+            bins,
+            expected_bytes: self.ended_early.map(|ended| ended.expected),
             completion_ns: self.completion_ns(),
             corrupt_at: self.corrupt_at,
             seen,
@@ -399,6 +431,45 @@ mod tests {
     fn bytes_after_the_duration_do_not_count() {
         taken((r#""duration_ns": 1"#, 2), &payload(10_000), 10_000, |receiver| {
             assert_eq!((receiver.in_order_bytes, receiver.half.ending()), (0, None));
+        });
+    }
+
+    /// When a saturated measurement of 20 s ends that gets `bytes` of each bin, and how much it expects.
+    fn ended(goal: &str, bytes: impl Fn(u64) -> u64) -> Option<Ended> {
+        taken((goal, 0), &[], 1, |receiver| {
+            for bin in 0..200 {
+                let end_ns = (bin + 1) * receiver.job.bin_ns;
+                receiver.count(end_ns, bytes(bin));
+                if receiver.half.ending().is_none() {
+                    receiver.check_early_end(end_ns);
+                }
+            }
+            receiver.ended_early
+        })
+    }
+
+    #[test]
+    fn a_steady_measurement_ends_early_if_asked_to() {
+        let goal = r#""duration_ns": 20000000000"#;
+        let asked = format!(r#"{goal}, "ends_early": true"#);
+        let found = ended(&asked, |_| 1_000).unwrap();
+        assert!(found.at < 10 * SECOND && found.expected == 200_000, "{found:?}");
+        assert_eq!(ended(goal, |_| 1_000), None);
+        assert_eq!(ended(&asked, |bin| if bin < 38 { 1_000 } else { 0 }), None);
+    }
+
+    #[test]
+    fn an_early_end_is_reported_where_it_looked() {
+        let goal = r#""duration_ns": 20000000000, "ends_early": true"#;
+        taken((goal, 0), &[], 1, |receiver| {
+            let bin_ns = receiver.job.bin_ns;
+            (0..60).for_each(|bin| receiver.count((bin + 1) * bin_ns, 1_000));
+            receiver.check_early_end(60 * bin_ns);
+            let ended = receiver.ended_early.unwrap();
+            assert_eq!(receiver.end_ns(), ended.at);
+            assert_eq!(receiver.half.ending(), Some(&Ending::Complete));
+            let bins = receiver.bins.until(ended.at);
+            assert_eq!(bins.iter().sum::<u64>() * bin_ns, 1_000 * ended.at);
         });
     }
 

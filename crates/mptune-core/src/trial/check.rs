@@ -34,6 +34,7 @@ impl TrialSpec {
             return wrong("bin_ns", format!("expected 1 ms to 1 s, found {} ns", self.bin_ns));
         }
         self.check_span()?;
+        self.check_early_end()?;
         self.check_protocol()?;
         self.check_paths()
     }
@@ -68,6 +69,14 @@ impl TrialSpec {
         }
         if self.transfer_bytes.is_some_and(|bytes| bytes / u64::from(self.segment()) >= 1 << 31) {
             return wrong("transfer_bytes", "expected less than 2^31 segments");
+        }
+        Ok(())
+    }
+
+    /// Only what goes on as it is can be foretold.
+    fn check_early_end(&self) -> Result<(), SpecError> {
+        if self.ends_early && (self.duration_ns.is_none() || !self.script.is_empty()) {
+            return wrong("ends_early", "expected a saturated sender without a script");
         }
         Ok(())
     }

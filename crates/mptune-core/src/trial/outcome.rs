@@ -1,5 +1,6 @@
 //! The outcome of a trial.
 
+use super::Span;
 use super::spec::TrialSpec;
 use crate::mptcp::{Connection, Stall, Subflow};
 use crate::pathmanager::PathId;
@@ -22,12 +23,15 @@ pub enum FailureKind {
 /// The outcome of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// How long the measurement took: the trial's duration, or a transfer's completion time.
+    /// How long the measurement took: the trial's duration or less if it ended early, or a transfer's
+    /// completion time.
     pub duration_ns: Nanos,
     /// Payload bytes delivered in order.
     pub in_order_bytes: Bytes,
     /// The same per bin.
     pub bins: Vec<Bytes>,
+    /// What they would have been over the trial's duration, of a trial that ended early.
+    pub expected_bytes: Option<Bytes>,
     /// When a transfer's last byte was delivered in order.
     pub completion_ns: Option<Nanos>,
     /// Why the trial gave no usable number.
@@ -108,23 +112,18 @@ pub struct BackgroundOutcome {
 }
 
 impl TrialSpec {
-    pub(super) fn outcome(
-        &self,
-        simulation: &Simulation,
-        number: usize,
-        limit: Nanos,
-        alive: bool,
-    ) -> Outcome {
+    pub(super) fn outcome(&self, simulation: &Simulation, number: usize, span: &Span) -> Outcome {
         let connection = simulation.connection(number);
         let completion = connection.completed_at();
-        let end = completion.unwrap_or(limit);
-        let stalled = if completion.is_some() { None } else { stalled(connection, alive) };
-        let failure = self.failure(connection, limit, stalled.as_ref());
+        let end = completion.unwrap_or(span.end);
+        let stalled = if completion.is_some() { None } else { stalled(connection, span.alive) };
+        let failure = self.failure(connection, span.end, stalled.as_ref());
         let (failed_kind, failed) = failure.unzip();
         Outcome {
             duration_ns: end,
             in_order_bytes: connection.series().total(),
             bins: connection.series().clone().finish(end),
+            expected_bytes: span.expected,
             completion_ns: completion,
             failed,
             failed_kind,

@@ -53,6 +53,9 @@ pub struct TrialSpec {
     /// Saturated sender for this long; none for a transfer.
     #[serde(default)]
     pub duration_ns: Option<Nanos>,
+    /// The trial ends as soon as its throughput is known well enough ([`crate::early_end`]).
+    #[serde(default)]
+    pub ends_early: bool,
     /// Transfer of this many bytes; none for a saturated sender.
     #[serde(default)]
     pub transfer_bytes: Option<Bytes>,

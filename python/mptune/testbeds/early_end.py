@@ -1,0 +1,34 @@
+"""The rule that ends a trial early (`Trial.ends_early`), on a series that was measured before.
+
+Testbeds do not use this module: in them the same rule, which is in the core, ends the trial itself.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mptune import _core
+from mptune.testbeds._base import BIN_NS
+
+
+class EarlyEnd(NamedTuple):
+    """What a trial that ended early would have given: how long it lasts, and its throughput.
+
+    Attributes
+    ----------
+    expected_bps : as in `Observation`.
+    """
+
+    duration_ns: int
+    expected_bps: float
+
+
+def replayed(bins: Iterable[int], duration_ns: int) -> EarlyEnd | None:
+    """Where a trial would have ended; None if it would have lasted for the whole duration.
+
+    Parameters
+    ----------
+    bins : payload bytes in order per `BIN_NS`, from the first SYN, for as long as the trial lasted.
+    duration_ns : what was asked for.
+    """
+    ended = _core.early_end([int(one) for one in bins], duration_ns, BIN_NS)
+    return None if ended is None else EarlyEnd(ended[0], ended[1] * 8e9 / duration_ns)
