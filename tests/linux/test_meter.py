@@ -42,7 +42,8 @@ def result(kind, **more):
 
 
 def received(kind):
-    found = {"connected": True, "in_order_bytes": 7, "bins": [7], "completion_ns": None, "corrupt_at": None}
+    found = {"connected": True, "in_order_bytes": 7, "bins": [7], "corrupt_at": None}
+    found |= {"expected_bytes": None, "completion_ns": None}
     return result(kind, **found)
 
 

@@ -34,7 +34,8 @@ def sender(*ending, **known):
 
 
 def receiver(*ending, **known):
-    found = {"in_order_bytes": 7, "bins": [7], "completion_ns": None, "corrupt_at": None}
+    found = {"in_order_bytes": 7, "bins": [7], "corrupt_at": None}
+    found |= {"expected_bytes": None, "completion_ns": None}
     return half(*ending, **{"connected": True, "duration_ns": 400, **found, **known})
 
 

@@ -18,6 +18,7 @@ from mptune.measuring.records import PlannedTrial
 from mptune.measuring.runner import TrialRunner
 from mptune.store import Campaign, create, open_store
 from mptune.testbeds import Observation, Trial
+from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.testbeds.stacks import STACKS, VERSION_0_1, Stack
 from mptune.topology import Topology
 
@@ -58,6 +59,35 @@ def test_an_observation_comes_back_as_it_was(network: Topology, fake_testbed: An
         assert store.observation(store.key("fake", one)) == fake_testbed.run(one.trial)
         with pytest.raises(KeyError):
             store.observation(store.key("another", one))
+
+
+def test_a_trial_that_ended_early_comes_back_with_the_time_it_took(network: Topology, tmp_path: Path) -> None:
+    (one,) = planned(network, 1, 1)
+    trial = msgspec.structs.replace(one.trial, duration_ns=20_000_000_000, ends_early=True)
+    one = msgspec.structs.replace(one, trial=trial)
+    with create(tmp_path / "s", CAMPAIGN) as store:
+        runner = TrialRunner(SimulatedTestbed(), 1, store)
+        fresh, kept = runner.measure([one]), runner.measure([one])
+        observed = store.observation(store.key("simulated", one))
+    assert fresh == kept
+    assert fresh[0].duration_s == observed.duration_ns / 1e9 < 20
+    assert fresh[0].throughput_mbps == observed.throughput_bps / 1e6 != observed.in_order_bytes * 8e3 / 20e9
+
+
+def test_an_observation_from_before_trials_could_end_early_is_read(
+    network: Topology, fake_testbed: Any, tmp_path: Path
+) -> None:
+    path, (one,) = tmp_path / "s", planned(network, 1, 1)
+    with create(path, CAMPAIGN) as store:
+        TrialRunner(fake_testbed, 1, store).measure([one])
+    with sqlite3.connect(path) as connection:
+        ((packed,),) = connection.execute("SELECT observation FROM trial")
+        found = msgspec.msgpack.decode(zlib.decompress(packed))
+        del found["expected_bps"]
+        earlier = zlib.compress(msgspec.msgpack.encode(found))
+        connection.execute("UPDATE trial SET observation = ?", (earlier,))
+    with open_store(path) as store:
+        assert store.observation(store.key("fake", one)) == fake_testbed.run(one.trial)
 
 
 def test_failed_trials_are_kept_with_their_reason(
@@ -101,6 +131,7 @@ def test_a_key_tells_apart_whatever_makes_another_trial(
         changed(initial_path="B-X"),
         changed(pm_options={"active": ("B-X",)}),
         changed(size_known=False),
+        changed(ends_early=True),
         changed(buffer_mode="auto"),
         changed(family="ipv6"),
         changed(topology=other_network),

@@ -51,7 +51,7 @@ delay = "4 ms"
 
 
 def run(topology: Topology, **changes: Any) -> Observation:
-    settings = {
+    settings: dict[str, Any] = {
         "topology": topology,
         "pm": "fullmesh",
         "cc": "cubic",

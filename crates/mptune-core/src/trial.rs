@@ -19,17 +19,8 @@ use crate::mptcp::accounting::{self, Accounting, BufferMode};
 use crate::mptcp::{ConnectionOptions, Workload, scheduler};
 use crate::pathmanager::{PathEnds, Policy, TransferSize};
 use crate::simulation::Simulation;
-use crate::units::{Bytes, Nanos};
-
-/// How far a trial ran.
-struct Span {
-    /// Its limit, unless it ended early.
-    end: Nanos,
-    /// Something could still have happened.
-    alive: bool,
-    /// Bytes expected by the limit, if it ended early.
-    expected: Option<Bytes>,
-}
+use crate::units::Nanos;
+use outcome::Span;
 
 impl TrialSpec {
     /// Runs the trial.

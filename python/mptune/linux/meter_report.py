@@ -34,9 +34,9 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
 
     Returns
     -------
-    dict : duration_ns, in_order_bytes, bins (bytes each), expected_bytes, completion_ns, failed (a sentence or None) and
-        failed_kind, corrupt_at, fallback, requested and effective (buffers, bytes), cc_effective,
-        reinjected_bytes, subflows, counters, cpu_ns.
+    dict : duration_ns, in_order_bytes, bins (bytes each), expected_bytes, completion_ns, failed (a sentence
+        or None) and failed_kind, corrupt_at, fallback, requested and effective (buffers, bytes),
+        cc_effective, reinjected_bytes, subflows, counters, cpu_ns.
     """
     sent = sender or {}
     connected = receiver["connected"]

@@ -1,6 +1,5 @@
 //! The outcome of a trial.
 
-use super::Span;
 use super::spec::TrialSpec;
 use crate::mptcp::{Connection, Stall, Subflow};
 use crate::pathmanager::PathId;
@@ -109,6 +108,16 @@ pub struct BackgroundOutcome {
     pub bytes: Bytes,
     /// Segments retransmitted.
     pub retransmitted: u64,
+}
+
+/// How far a trial ran.
+pub(super) struct Span {
+    /// Its limit, unless it ended early.
+    pub(super) end: Nanos,
+    /// Something could still have happened.
+    pub(super) alive: bool,
+    /// Bytes expected by the limit, if it ended early.
+    pub(super) expected: Option<Bytes>,
 }
 
 impl TrialSpec {
