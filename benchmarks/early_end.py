@@ -106,7 +106,9 @@ def main() -> int:
             row = at(known, seconds * 10**9 // BIN_NS)
             found.setdefault((which, f"all after {seconds} s"), []).append(row)
         found.setdefault((which, "with hindsight"), []).append(with_hindsight(known))
-    rows = [{"networks": which, "ending": ending, **summary(ones)} for (which, ending), ones in found.items()]
+    rows: list[dict[str, float | str]] = [
+        {"networks": which, "ending": ending, **summary(ones)} for (which, ending), ones in found.items()
+    ]
     console = Console(width=130)
     console.print(machine(), f"{len(topologies)} networks, stack {asked.stack}, trials of {SECONDS} s")
     console.print(table(rows))
