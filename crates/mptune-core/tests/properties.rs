@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use mptune_core::congestion;
+use mptune_core::early_end::{EarlyEnd, Ended};
 use mptune_core::mptcp::{Family, scheduler};
 use mptune_core::network::{BackgroundSpec, NetworkSpec};
 use mptune_core::pathmanager;
@@ -120,6 +121,34 @@ proptest! {
         let outcome = spec.run().expect("a valid trial");
         prop_assert!(mbps(&outcome) * 1e6 <= capacity * PAYLOAD_SHARE * 1.0001);
         prop_assert_eq!(outcome, spec.run().expect("a valid trial"));
+    }
+
+    /// Looking does not change what is looked at: a trial that ends early is the beginning of the whole trial,
+    /// and ends where the rule says for its series.
+    #[test]
+    fn a_trial_that_ends_early_is_the_beginning_of_the_whole_trial(
+        network in any_network(),
+        cc in any_of(congestion::NAMES),
+        segments in 1u64..2000,
+        seed in any::<u64>(),
+    ) {
+        let mut spec = trial(network, cc, segments * u64::from(MSS), 8);
+        spec.seed = seed;
+        let whole = spec.run().expect("a valid trial");
+        spec.ends_early = true;
+        let mut early = spec.run().expect("a valid trial");
+        // The simulator's own steps: what waits before a junction enters it in one or, at a look, in two.
+        early.events = whole.events;
+        let Some(expected) = early.expected_bytes else {
+            prop_assert_eq!(early, whole);
+            return Ok(());
+        };
+        let (at, used) = (early.duration_ns, early.bins.len());
+        let ended = EarlyEnd::replay(&whole.bins, 8 * SECOND, spec.bin_ns);
+        prop_assert_eq!(Some(Ended { at, expected }), ended);
+        // What arrives exactly when it ends is in its last bin.
+        prop_assert_eq!(&early.bins[..used - 1], &whole.bins[..used - 1]);
+        prop_assert_eq!(early.in_order_bytes, early.bins.iter().sum::<u64>());
     }
 
     /// Paths that go away and come back cost time, never a byte; one path stays up.

@@ -93,6 +93,7 @@ pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) ->
         pm_options: OptionMap::new(),
         size_known: true,
         bin_ns: BIN,
+        ends_early: false,
         script: vec![],
     }
 }
