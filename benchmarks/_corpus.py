@@ -64,23 +64,42 @@ class Grid(NamedTuple):
 
 def grid(topology: Topology, stack: str, reporter: Reporter, *, workers: int | None = None) -> Grid:
     """The grid of a network, measured now or before."""
-    build = hashlib.blake2b(Path(str(_core.__file__)).read_bytes(), digest_size=6).hexdigest()
-    asked = f"{topology!r}/{SIZES}/{RUNS}/{SECONDS}/{SETS}/{TCP_PATHS}".encode()
-    digest = hashlib.blake2b(asked, digest_size=6).hexdigest()
-    path = RESULTS / "corpus" / build / f"{topology.name}.{stack}.{digest}.npz"
+    path = _path(topology, stack)
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        arms, payload = _measured(topology, stack, reporter, workers)
-        words = np.array([[*one.combination[:2], "+".join(one.combination.subflows)] for one in arms])
-        part = path.with_suffix(".part.npz")
-        np.savez_compressed(part, arms=words, payload=payload)
-        part.rename(path)
+        save(path, *_measured(topology, stack, reporter, workers))
+    arms, payload = read(path, topology)
+    return Grid(topology.name, stack, arms, buffer_grid(topology, SIZES), payload)
+
+
+def save(path: Path, arms: Sequence[Arm], payload: np.ndarray) -> None:
+    """Write a grid completely or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    words = np.array([[*one.combination[:2], "+".join(one.combination.subflows)] for one in arms])
+    part = path.with_suffix(".part.npz")
+    np.savez_compressed(part, arms=words, payload=payload)
+    part.rename(path)
+
+
+def read(path: Path, topology: Topology) -> tuple[tuple[Arm, ...], np.ndarray]:
+    """Arms and payload of a grid that was saved."""
     with np.load(path) as kept:
         arms = [
             arm(topology, pm, cc, tuple(filter(None, labels.split("+")))) for pm, cc, labels in kept["arms"]
         ]
-        payload = kept["payload"]
-    return Grid(topology.name, stack, tuple(arms), buffer_grid(topology, SIZES), payload)
+        return tuple(arms), kept["payload"]
+
+
+def is_kept(topology: Topology, stack: str) -> bool:
+    """Whether the grid was measured before."""
+    return _path(topology, stack).exists()
+
+
+def _path(topology: Topology, stack: str) -> Path:
+    """The file of a grid."""
+    build = hashlib.blake2b(Path(str(_core.__file__)).read_bytes(), digest_size=6).hexdigest()
+    asked = f"{topology!r}/{SIZES}/{RUNS}/{SECONDS}/{SETS}/{TCP_PATHS}".encode()
+    digest = hashlib.blake2b(asked, digest_size=6).hexdigest()
+    return RESULTS / "corpus" / build / f"{topology.name}.{stack}.{digest}.npz"
 
 
 def arm(topology: Topology, pm: str, cc: str, subflows: Sequence[str]) -> Arm:
@@ -94,9 +113,9 @@ def _measured(
 ) -> tuple[list[Arm], np.ndarray]:
     runner = TrialRunner(testbed("simulated"), workers=workers)
     bench = Bench(topology, STACKS[stack], runner, _SEARCH, reporter)
-    arms = [arm(topology, pm, cc, labels) for pm, labels in _sets(bench) for cc in SIX]
+    arms = [arm(topology, pm, cc, labels) for pm, labels in sets(bench) for cc in SIX]
     configurations = [
-        _configuration(bench, one, size) for one in arms for size in buffer_grid(topology, SIZES)
+        configuration(bench, one, size) for one in arms for size in buffer_grid(topology, SIZES)
     ]
     planned = plan_trials(
         topology, configurations, purpose="sweep", runs=RUNS, duration_ns=SECONDS * 10**9, base_seed=0
@@ -117,7 +136,7 @@ def _measured(
     return arms, np.array(rows).reshape(len(arms), SIZES, RUNS, bins)
 
 
-def _sets(bench: Bench) -> list[tuple[str, tuple[str, ...]]]:
+def sets(bench: Bench) -> list[tuple[str, tuple[str, ...]]]:
     """FullMesh, the best sets of subflows by a short search, and plain TCP on the fastest path."""
     labels = [path.label for path in bench.topology.paths]
     size = buffer_grid(bench.topology, SIZES)[-1]
@@ -136,7 +155,7 @@ def _sets(bench: Bench) -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
-def _configuration(bench: Bench, one: Arm, size: int) -> Configuration:
+def configuration(bench: Bench, one: Arm, size: int) -> Configuration:
     combination = one.combination
     if combination.is_tcp:
         return tcp(bench, combination.subflows[0], combination.cc, size)

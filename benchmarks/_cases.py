@@ -1,0 +1,234 @@
+"""Who is compared, and what each did in each network; replays are kept until something they depend on changes.
+
+Not a benchmark; the replays of `economy.py`.
+"""
+
+import argparse
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+import _peers
+import _replay
+from _corpus import Grid, grid
+from _kernel_grids import kernel_grid
+from _measure import RESULTS
+from _replay import Answer, Asking, Course, Planned, Player, Setting, Truth, World
+from mptune.measuring.progress import Reporter
+from mptune.topology import Topology
+
+#: Seconds at which answers are noted; the strategy's part of 1 % of MPCOA's 6480 trials of 30 s; the most.
+MARKS = (300, 450, 600, 780, 972, 1134, 1296, 1470, 1650, 1944, 2300, 2700, 3300, 3888)
+MAIN = 1650
+MOST = MARKS[-1]
+
+#: Slow optimisers have this much, and are replayed less often.
+SLOW_MOST = 1944
+
+#: Without a limit there is one: ten times the budget. A strategy that is not certain by then claims nothing.
+PATIENCE_S = 19_440.0
+
+#: The certainty that is asked for, and that counts as a claim.
+CERTAIN = 0.95
+
+#: Ends trials early in the strategy "adaptive, ending early"; None leaves that strategy out.
+ENDING: _replay.Ending | None = None
+
+
+class Contestant(NamedTuple):
+    """A strategy that is compared.
+
+    Attributes
+    ----------
+    make : a player.
+    prior : "", "prior" or "wrong prior".
+    anytime : whether it can be asked at any time; else it is replayed for each.
+    slow : whether it thinks for long.
+    ending : whether its trials are ended early.
+    peer : which needs packages.
+    """
+
+    make: Callable[[Setting, Truth, argparse.Namespace], Player]
+    prior: str = ""
+    anytime: bool = True
+    slow: bool = False
+    ending: bool = False
+    peer: _peers.Peer | None = None
+
+
+def planned(plan: Callable[[Setting], _replay.Plan]) -> Callable[..., Player]:
+    """A plan, and the reading that was asked for."""
+
+    def make(setting: Setting, _: Truth, asked: argparse.Namespace) -> Player:
+        reading = _replay.by_means if asked.reading == "means" else _replay.by_belief
+        return Planned(setting, plan(setting), reading)
+
+    return make
+
+
+def adaptive(setting: Setting, _: Truth, __: argparse.Namespace) -> Player:
+    """About all arms."""
+    return Asking(setting)
+
+
+def oracle(setting: Setting, truth: Truth, _: argparse.Namespace) -> Player:
+    """About the two best arms alone."""
+    return Asking(setting, arms=truth.best_two)
+
+
+CONTESTANTS: dict[str, Contestant] = {
+    "adaptive": Contestant(adaptive),
+    "adaptive, prior": Contestant(adaptive, prior="prior"),
+    "adaptive, wrong prior": Contestant(adaptive, prior="wrong prior"),
+    "adaptive, ending early": Contestant(adaptive, ending=True),
+    "oracle": Contestant(oracle),
+    "even grid": Contestant(planned(_replay.spread), anytime=False),
+    "random": Contestant(planned(_replay.at_random)),
+    "halving": Contestant(planned(_replay.halving), anytime=False),
+    **{
+        name: Contestant(planned(peer.plan), slow=peer.slow, peer=peer) for name, peer in _peers.PEERS.items()
+    },
+}
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """A contestant in a network: regret, and the multiple of the smallest sufficient buffer.
+
+    Attributes
+    ----------
+    regrets, larger : by replay and mark; None where there was no answer yet, or the strategy had no such time.
+    claims : by replay, at the main mark and in the end: whether it was certain, and whether that was right.
+    trials, spent_s, thinking_s : by replay, in the end; of those that know their time, for the main mark.
+    """
+
+    network: str
+    stack: str
+    contestant: str
+    marks: list[float]
+    regrets: list[list[float | None]]
+    larger: list[list[float | None]]
+    claims: list[list[bool | None]]
+    trials: list[int]
+    spent_s: list[float]
+    thinking_s: list[float]
+
+    def at(self, mark: float) -> list[tuple[float, float]]:
+        """Regret and multiple of the buffer by replay; without an answer, everything is lost."""
+        if mark not in self.marks:
+            return []
+        index = self.marks.index(mark)
+        return [
+            (1.0, math.inf)
+            if regret[index] is None
+            else (float(regret[index] or 0), float(larger[index] or 0))
+            for regret, larger in zip(self.regrets, self.larger, strict=True)
+        ]
+
+
+class Network(NamedTuple):
+    """Where a grid comes from; kernel grids have the stack "kernel"."""
+
+    topology: Topology
+    stack: str
+
+    @property
+    def known(self) -> Grid:
+        """Its grid."""
+        if self.stack == "kernel":
+            return kernel_grid(self.topology, Reporter())
+        return grid(self.topology, self.stack, Reporter())
+
+
+def priors(known: Grid, truth: Truth, seed: int) -> Mapping[str, np.ndarray | None]:
+    """Priors by name."""
+    expected = _replay.misjudged(truth.means, known, seed)
+    return {"": None, "prior": expected, "wrong prior": _replay.reversed_ranks(expected)}
+
+
+def case(network: Network, name: str, asked: argparse.Namespace) -> Case:
+    """Replay one contestant in one network; the runs of a configuration come in another order each time."""
+    known, one = network.known, CONTESTANTS[name]
+    truth = Truth.of(known, asked.sacrifice)
+    marks = [mark for mark in MARKS if mark <= (SLOW_MOST if one.slow else MOST)]
+    if asked.claims:
+        marks = []
+    found: dict[str, list[Any]] = {
+        key: [] for key in ("regrets", "larger", "claims", "trials", "spent_s", "thinking_s")
+    }
+    for seed in range(asked.slow_replays if one.slow else asked.replays):
+
+        def replayed(horizon: float, times: Sequence[float], seed: int = seed) -> Course:
+            setting = Setting(
+                known=known,
+                horizon_s=horizon,
+                seed=seed + 1,
+                sacrifice=asked.sacrifice,
+                prior=priors(known, truth, seed)[one.prior],
+            )
+            world = World(known, seed, ENDING if one.ending else None)
+            return _replay.course(one.make(setting, truth, asked), world, setting.trial_s, horizon, times)
+
+        if asked.claims:
+            last = replayed(PATIENCE_S, [PATIENCE_S])
+            answers = last.answers
+        elif one.anytime:
+            last = replayed(marks[-1], marks)
+            answers = last.answers
+        else:
+            courses = [replayed(mark, [mark]) for mark in marks]
+            last, answers = courses[marks.index(MAIN)], [course.answers[0] for course in courses]
+        found["regrets"].append([None if a is None else truth.regret(a.arm, a.size) for a in answers])
+        smallest = known.buffers[truth.size]
+        found["larger"].append([None if a is None else known.buffers[a.size] / smallest for a in answers])
+        interim = answers[-1] if asked.claims else answers[marks.index(MAIN)]
+        found["claims"].append([claim(interim, truth), claim(answers[-1], truth)])
+        for key in ("trials", "spent_s", "thinking_s"):
+            found[key].append(getattr(last, key))
+    return Case(
+        network=network.topology.name,
+        stack=network.stack,
+        contestant=name,
+        marks=[PATIENCE_S] if asked.claims else list(map(float, marks)),
+        **found,
+    )
+
+
+def claim(answer: Answer | None, truth: Truth) -> bool | None:
+    """Whether a claim is right; None if there is none."""
+    if answer is None or answer.certainty is None or answer.certainty < CERTAIN:
+        return None
+    return truth.regret(answer.arm, answer.size) <= answer.room
+
+
+def kept(network: Network, name: str, asked: argparse.Namespace) -> Case:
+    """The case, replayed now or before by the same sources; run in a process of its own."""
+    _peers.reachable(asked.peers)
+    told = f"{network.topology!r}/{asked.sacrifice}/{asked.replays}/{asked.slow_replays}/{asked.reading}"
+    digest = hashlib.blake2b(f"{told}/{asked.claims}/{MARKS}".encode(), digest_size=8)
+    digest.update(sources())
+    path = RESULTS / "economy" / digest.hexdigest() / f"{network.topology.name}.{network.stack}.{name}.json"
+    if path.exists():
+        return msgspec.json.decode(path.read_bytes(), type=Case)
+    found = case(network, name, asked)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_bytes(msgspec.json.encode(found))
+    part.rename(path)
+    return found
+
+
+def sources() -> bytes:
+    """A digest of everything that replays depend on."""
+    here = Path(__file__).parent
+    package = Path(_replay.create.__code__.co_filename).parents[1]
+    files = [
+        *(here / f"{name}.py" for name in ("_cases", "_replay", "_peers", "_corpus")),
+        *sorted(package.glob("strategy/*.py")),
+        *sorted(package.glob("response/*.py")),
+    ]
+    return hashlib.blake2b(b"".join(one.read_bytes() for one in files)).digest()

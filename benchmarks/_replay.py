@@ -1,0 +1,391 @@
+"""Strategies asked about a network whose grid is known: worlds, clocks, and what is recommended when.
+
+Not a benchmark. A world answers with the runs of a grid, in an order drawn anew for each replay, and counts
+the seconds that a testbed would have needed. What a strategy recommends is noted whenever the time passes a
+mark, so one replay says how regret falls over time.
+"""
+
+import math
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+
+from _corpus import Grid
+from mptune.decision.selection import SACRIFICE
+from mptune.decision.selection import held as robustly
+from mptune.strategy import Ask, Question, Strategy, Told, create
+from mptune.testbeds import BIN_NS
+
+#: Seconds that a trial needs beside its duration: namespaces, connection, last data.
+SET_UP_S = 1.0
+
+#: Larger buffers may give this much less than what the sacrifice allows.
+COLLAPSE = 0.1
+
+#: A throughput that misses what is allowed by this share is as bad as a buffer this many times too large.
+ROOM, LARGER = 0.02, 1.25
+
+#: Runs by (arm, buffer) index, Mbit/s.
+Seen = Mapping[tuple[int, int], Sequence[float]]
+
+#: Of a trial's bins of 100 ms, bytes: its throughput, Mbit/s, and its seconds, if it is ended early.
+Ending = Callable[[np.ndarray], tuple[float, float]]
+
+
+class Truth(NamedTuple):
+    """What the whole grid says.
+
+    Attributes
+    ----------
+    means : Mbit/s, shape (arms, buffers).
+    allowed : the best less the sacrifice, Mbit/s.
+    size : index of the smallest buffer that does it.
+    arm : the fastest of the arms that do it with that buffer.
+    """
+
+    means: np.ndarray
+    allowed: float
+    size: int
+    arm: int
+
+    @classmethod
+    def of(cls, known: Grid, sacrifice: float) -> "Truth":
+        """The means over all runs; with larger buffers, or up to twice, throughput must not collapse."""
+        means = known.mbps.mean(axis=2)
+        allowed = (1 - sacrifice) * float(means.max())
+        for reach in (math.inf, 2.0, 1.0):
+            held = np.array([robustly(known.buffers, list(row), reach) for row in means])
+            enough = (means >= allowed) & (held >= (1 - COLLAPSE) * allowed)
+            if enough.any():
+                break
+        size = int(enough.any(axis=0).argmax())
+        return cls(means, allowed, size, int(np.where(enough[:, size], means[:, size], -1.0).argmax()))
+
+    @property
+    def best_two(self) -> tuple[int, int]:
+        """The arm of the best answer, and the one with the highest throughput, or else the next highest."""
+        top = self.means.max(axis=1)
+        other = max((one for one in range(len(top)) if one != self.arm), key=lambda one: (top[one], -one))
+        return self.arm, other
+
+    def regret(self, arm: int, size: int) -> float:
+        """The share by which a throughput misses what the sacrifice allows."""
+        return max(0.0, 1 - float(self.means[arm, size]) / self.allowed) if self.allowed else 0.0
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What every strategy is told.
+
+    Attributes
+    ----------
+    horizon_s : seconds that it has.
+    prior : expected throughput, Mbit/s, shape (arms, buffers), for those that use one.
+    """
+
+    known: Grid
+    horizon_s: float
+    seed: int
+    sacrifice: float = SACRIFICE
+    prior: np.ndarray | None = None
+
+    @property
+    def trial_s(self) -> float:
+        """Seconds that a whole trial takes, with its set-up."""
+        return self.known.payload.shape[-1] * BIN_NS / 1e9 + SET_UP_S
+
+    @property
+    def trials(self) -> int:
+        """Whole trials that fit."""
+        return int(self.horizon_s / self.trial_s + 1e-6)
+
+
+class Answer(NamedTuple):
+    """A recommendation; `certainty` that it is within `room` of what is allowed is None where none is claimed."""
+
+    arm: int
+    size: int
+    certainty: float | None = None
+    room: float = ROOM
+
+
+class Player(Protocol):
+    """A strategy under test."""
+
+    def ask(self) -> Ask | None:
+        """The next trial; None at the end. `run` counts by configuration."""
+        ...
+
+    def tell(self, told: Told) -> None:
+        """What it gave."""
+        ...
+
+    def answer(self) -> Answer | None:
+        """What would be recommended now; None before any observation."""
+        ...
+
+
+class World:
+    """A testbed that knows everything already.
+
+    Parameters
+    ----------
+    seed : of the order in which the runs of a configuration come.
+    ending : trials are ended by it.
+    """
+
+    def __init__(self, known: Grid, seed: int, ending: Ending | None = None) -> None:
+        self._known, self._ending, self._mbps = known, ending, known.mbps
+        runs = known.payload.shape[2]
+        self._order = np.random.default_rng(seed).permuted(
+            np.broadcast_to(np.arange(runs), self._mbps.shape), axis=2
+        )
+
+    def measure(self, ask: Ask) -> Told:
+        """A trial; who asks for more runs than there are gets the first ones again."""
+        place = ask.arm, ask.size
+        run = self._order[*place, ask.run % self._order.shape[2]]
+        if self._ending is None:
+            return Told(ask, float(self._mbps[*place, run]))
+        mbps, seconds = self._ending(self._known.payload[*place, run])
+        return Told(ask, mbps, seconds + SET_UP_S)
+
+
+class Course(msgspec.Struct, frozen=True, kw_only=True):
+    """One replay.
+
+    Attributes
+    ----------
+    answers : by mark, what was recommended then; None before any trial was over.
+    spent_s : of the testbed's time in the end.
+    thinking_s : of the strategy's own, in all.
+    """
+
+    answers: list[Answer | None]
+    trials: int
+    spent_s: float
+    thinking_s: float
+
+
+def course(player: Player, world: World, trial_s: float, horizon_s: float, marks: Sequence[float]) -> Course:
+    """Let a strategy measure until it ends or the time does; marks ascend and are at most the horizon."""
+    answers: list[Answer | None] = []
+    spent, trials, begun = 0.0, 0, time.perf_counter()
+    while asked := player.ask():
+        told = world.measure(asked)
+        taken = trial_s if told.seconds is None else told.seconds
+        # What a trial that is not over yet will say, nobody knows at the mark. Sums are not exact.
+        while len(answers) < len(marks) and spent + taken > marks[len(answers)] + 1e-6:
+            answers.append(player.answer())
+        if spent + taken > horizon_s + 1e-6:
+            break
+        player.tell(told)
+        spent, trials = spent + taken, trials + 1
+    answers += [player.answer()] * (len(marks) - len(answers))
+    thinking = time.perf_counter() - begun
+    return Course(answers=answers, trials=trials, spent_s=spent, thinking_s=thinking)
+
+
+class Asking:
+    """A strategy of the package, about all arms or about some of them."""
+
+    def __init__(self, setting: Setting, name: str = "adaptive", arms: Sequence[int] | None = None) -> None:
+        known = setting.known
+        self._arms = list(range(len(known.arms)) if arms is None else arms)
+        self.strategy: Strategy = create(name, question(setting, self._arms))
+
+    def ask(self) -> Ask | None:
+        """One trial at a time, as a real line can do no more."""
+        asked = self.strategy.ask()
+        return asked[0]._replace(arm=self._arms[asked[0].arm]) if asked else None
+
+    def tell(self, told: Told) -> None:
+        """With the indices of its own arms."""
+        own = told.ask._replace(arm=self._arms.index(told.ask.arm))
+        self.strategy.tell([told._replace(ask=own)])
+
+    def answer(self) -> Answer | None:
+        """Its verdict, with its claim."""
+        verdict = self.strategy.verdict()
+        if verdict is None:
+            return None
+        return Answer(self._arms[verdict.arm], verdict.size, verdict.certainty, verdict.room)
+
+
+def has_priors() -> bool:
+    """Whether a question can have a prior."""
+    return "prior" in Question.__struct_fields__
+
+
+def question(setting: Setting, arms: Sequence[int]) -> Question:
+    """The question about these arms."""
+    known, prior = setting.known, setting.prior
+    expected = {} if prior is None else {"prior": tuple(tuple(map(float, prior[arm])) for arm in arms)}
+    return Question(
+        arms=tuple(known.arms[arm] for arm in arms),
+        buffers=known.buffers,
+        sacrifice=setting.sacrifice,
+        runs=known.payload.shape[2],
+        trial_s=setting.trial_s,
+        budget_s=None if math.isinf(setting.horizon_s) else setting.horizon_s,
+        seed=setting.seed,
+        **expected,
+    )
+
+
+#: A strategy without a belief of its own: it yields (arm, buffer) and is sent Mbit/s.
+Plan = Generator[tuple[int, int], float, None]
+
+#: How an answer is read from what was seen.
+Reading = Callable[[Seen, Setting], Answer]
+
+
+def by_means(seen: Seen, setting: Setting) -> Answer:
+    """The smallest buffer whose mean comes within the sacrifice of the best, and the faster of equals."""
+    means = {place: math.fsum(values) / len(values) for place, values in seen.items()}
+    allowed = (1 - setting.sacrifice) * max(means.values())
+    enough = (place for place in means if means[place] >= allowed)
+    return Answer(*min(enough, key=lambda one: (one[1], -means[one], one[0])))
+
+
+def by_belief(seen: Seen, setting: Setting) -> Answer:
+    """What the adaptive strategy would recommend, had it seen this; it claims nothing."""
+    everything = msgspec.structs.replace(setting, horizon_s=math.inf, prior=None)
+    reader = create("adaptive", question(everything, range(len(setting.known.arms))))
+    reader.tell(
+        [
+            Told(Ask(*place, run), value)
+            for place, values in sorted(seen.items())
+            for run, value in enumerate(values)
+        ]
+    )
+    verdict = reader.verdict()
+    assert verdict is not None
+    return Answer(verdict.arm, verdict.size)
+
+
+class Planned:
+    """A plan, and a reading of what it saw."""
+
+    def __init__(self, setting: Setting, plan: Plan, reading: Reading) -> None:
+        self._setting, self._plan, self._reading = setting, plan, reading
+        self._seen: dict[tuple[int, int], list[float]] = {}
+        self._next = next(plan, None)
+
+    def ask(self) -> Ask | None:
+        """What the plan yields."""
+        if self._next is None:
+            return None
+        return Ask(*self._next, len(self._seen.get(self._next, ())))
+
+    def tell(self, told: Told) -> None:
+        """Goes to the plan."""
+        value = told.throughput_mbps or 0.0
+        self._seen.setdefault((told.ask.arm, told.ask.size), []).append(value)
+        try:
+            self._next = self._plan.send(value)
+        except StopIteration:
+            self._next = None
+
+    def answer(self) -> Answer | None:
+        """By its reading."""
+        return self._reading(self._seen, self._setting) if self._seen else None
+
+
+def spread(setting: Setting) -> Plan:
+    """The papers' sweep, as far as the time goes: every arm, buffers evenly, the largest included.
+
+    Where there is no time for one trial of each, as many arms as there is time for, drawn at random.
+    """
+    arms, sizes, runs = setting.known.mbps.shape
+    each = max(1, min(sizes * runs, setting.trials // arms))
+    some = min(sizes, each)
+    chosen = sorted({sizes - 1 - round(i * (sizes - 1) / max(1, some - 1)) for i in range(some)})
+    order = np.random.default_rng(setting.seed).permutation(arms)
+    for _ in range(max(1, each // some)):
+        for arm in map(int, order):
+            for size in chosen:
+                yield arm, size
+
+
+def at_random(setting: Setting) -> Plan:
+    """Trials drawn evenly from the grid, none twice."""
+    arms, sizes, runs = setting.known.mbps.shape
+    for number in map(int, np.random.default_rng(setting.seed).permutation(arms * sizes * runs)):
+        yield number // (sizes * runs), number // runs % sizes
+
+
+def halving(setting: Setting) -> Plan:
+    """Successive halving of the arms (Karnin, Koren and Somekh, ICML 2013), then bisection of the buffer.
+
+    The arms are judged by their largest buffers. Half of the trials halve the arms until three are left; the
+    others look for the smallest buffers of these.
+    """
+    arms, sizes, runs = setting.known.mbps.shape
+    seen: dict[tuple[int, int], list[float]] = {}
+
+    def ask(arm: int, size: int) -> Generator[tuple[int, int], float, float]:
+        values = seen.setdefault((arm, size), [])
+        if len(values) < runs:
+            values.append((yield arm, size))
+        return math.fsum(values) / len(values)
+
+    left = [int(one) for one in np.random.default_rng(setting.seed).permutation(arms)]
+    rounds = max(1, math.ceil(math.log2(max(2, len(left) / 3))))
+    for _ in range(rounds):
+        each = max(1, setting.trials // 2 // rounds // len(left))
+        means = {}
+        for arm in left:
+            found = []
+            for turn in range(each):
+                found.append((yield from ask(arm, max(0, sizes - 1 - 3 * (turn % 3)))))
+            means[arm] = max(found)
+        left = sorted(left, key=lambda arm: (-means[arm], arm))[: max(3, len(left) // 2)]
+    best = max(float(np.mean(values)) for values in seen.values())
+    while any(len(seen.get((arm, size), ())) < runs for arm in left for size in range(sizes)):
+        before = sum(map(len, seen.values()))
+        for arm in left:
+            low, high = 0, sizes - 1
+            while low < high:
+                middle, found = (low + high) // 2, []
+                for _ in range(3):
+                    found.append((yield from ask(arm, middle)))
+                enough = found[-1] >= (1 - setting.sacrifice) * best
+                low, high = (low, middle) if enough else (middle + 1, high)
+        if sum(map(len, seen.values())) == before:
+            break
+
+
+def misjudged(means: np.ndarray, known: Grid, seed: int) -> np.ndarray:
+    """A prior as a simulator would give it: the truth times errors like the simulator's against kernels.
+
+    Half of the variance of an error's logarithm is the congestion control's, half the arm's own; each is a
+    curve that bends over two octaves of the buffer. Its median is 10 %, its 90th percentile about 30 %, which
+    is heavier than normal: Student's t with 3.5 degrees of freedom, scaled.
+    """
+    random = np.random.default_rng([seed, 14])
+    octaves = np.log2(np.array(known.buffers, dtype=float))
+    apart = (octaves[:, None] - octaves) / BENDS_OVER
+    root = np.linalg.cholesky(0.5 + 0.5 * np.exp(-(apart**2) / 2) + 1e-9 * np.eye(len(octaves)))
+    controls = sorted({arm.combination.cc for arm in known.arms})
+    shared = random.standard_normal((len(controls), len(octaves))) @ root.T
+    own = random.standard_normal(means.shape) @ root.T
+    which = [controls.index(arm.combination.cc) for arm in known.arms]
+    heavy = np.sqrt(FREEDOM / random.chisquare(FREEDOM, (len(means), 1)))
+    errors = ERROR * heavy * (shared[which] + own) / math.sqrt(2)
+    wrong: np.ndarray = means * np.exp(np.clip(errors, -1.5, 1.5))
+    return wrong
+
+
+#: Octaves over which errors of a prior bend; degrees of freedom and scale of Student's t.
+BENDS_OVER, FREEDOM, ERROR = 2.0, 3.5, 0.134
+
+
+def reversed_ranks(prior: np.ndarray) -> np.ndarray:
+    """The same rows, the one of the best arm for the worst, and so on."""
+    ranked = np.argsort(prior.max(axis=1), kind="stable")
+    wrong = np.empty_like(prior)
+    wrong[ranked] = prior[ranked[::-1]]
+    return wrong
