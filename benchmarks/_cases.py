@@ -1,6 +1,6 @@
-"""Who is compared, and what each did in each network; replays are kept until something they depend on changes.
+"""Who is compared, and what each did in each network.
 
-Not a benchmark; the replays of `economy.py`.
+Not a benchmark; the replays of `economy.py`, which are kept until something that they depend on changes.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import numpy as np
 
 import _peers
 import _replay
+import mptune
 from _corpus import Grid, grid
 from _kernel_grids import kernel_grid
 from _measure import RESULTS
@@ -101,7 +102,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    regrets, larger : by replay and mark; None where there was no answer yet, or the strategy had no such time.
+    regrets, larger : by replay and mark; None where there was no answer yet.
     claims : by replay, at the main mark and in the end: whether it was certain, and whether that was right.
     trials, spent_s, thinking_s : by replay, in the end; of those that know their time, for the main mark.
     """
@@ -225,7 +226,7 @@ def kept(network: Network, name: str, asked: argparse.Namespace) -> Case:
 def sources() -> bytes:
     """A digest of everything that replays depend on."""
     here = Path(__file__).parent
-    package = Path(_replay.create.__code__.co_filename).parents[1]
+    package = Path(str(mptune.__file__)).parent
     files = [
         *(here / f"{name}.py" for name in ("_cases", "_replay", "_peers", "_corpus")),
         *sorted(package.glob("strategy/*.py")),

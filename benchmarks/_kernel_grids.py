@@ -26,8 +26,9 @@ from _kernel import on_the_kernel
 from _measure import RESULTS
 from _search import Bench, Plan, buffer_grid
 from mptune.linux import congestion
-from mptune.measuring.planning import PlannedTrial, plan_trials
+from mptune.measuring.planning import plan_trials
 from mptune.measuring.progress import Reporter
+from mptune.measuring.records import PlannedTrial
 from mptune.measuring.runner import TrialRunner
 from mptune.response import Arm
 from mptune.testbeds import BIN_NS, Observation

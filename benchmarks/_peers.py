@@ -15,6 +15,7 @@ of 1.25. What is allowed goes by the best mean so far; when that changes by more
 were told is told again.
 """
 
+import importlib
 import importlib.util
 import math
 import sys
@@ -95,8 +96,7 @@ class Objective:
 
 def optuna(setting: Setting, sampler: Callable[[Any], Any], weight: float) -> Plan:
     """Ask and tell."""
-    import optuna as package
-
+    package = importlib.import_module("optuna")
     package.logging.set_verbosity(package.logging.ERROR)
     space, objective = Space.of(setting), Objective(setting, weight)
     distributions = {
@@ -144,34 +144,32 @@ def gp(setting: Setting, *, weight: float = 1.0, startup: int = 10) -> Plan:
 
 
 def smac(setting: Setting, *, weight: float = 1.0, startup: int = 10) -> Plan:
-    """SMAC3's facade for hyperparameters (Lindauer et al., JMLR 23, 2022): random forest, several runs each."""
-    from ConfigSpace import Categorical, ConfigurationSpace, Integer
-    from smac import HyperparameterOptimizationFacade as Facade
-    from smac import Scenario
-    from smac.runhistory.dataclasses import TrialValue
-
+    """SMAC3's facade for hyperparameters (Lindauer et al., JMLR 23, 2022): a random forest."""
+    spaces, package = importlib.import_module("ConfigSpace"), importlib.import_module("smac")
+    worth = importlib.import_module("smac.runhistory.dataclasses").TrialValue
+    facade_of = package.HyperparameterOptimizationFacade
     space, objective = Space.of(setting), Objective(setting, weight)
-    choices = ConfigurationSpace(seed=setting.seed)
+    choices = spaces.ConfigurationSpace(seed=setting.seed)
     choices.add(
-        Categorical("subflows", space.sets),
-        Categorical("cc", space.ccs),
-        Integer("buffer", (0, space.sizes - 1)),
+        spaces.Categorical("subflows", space.sets),
+        spaces.Categorical("cc", space.ccs),
+        spaces.Integer("buffer", (0, space.sizes - 1)),
     )
     with tempfile.TemporaryDirectory() as folder:
-        scenario = Scenario(
+        scenario = package.Scenario(
             choices,
             seed=setting.seed,
             deterministic=False,
             n_trials=10**6,
             output_directory=Path(folder),
         )
-        facade = Facade(
+        facade = facade_of(
             scenario,
             target_function=lambda config, seed=0: 0.0,
-            initial_design=Facade.get_initial_design(scenario, n_configs=startup),
+            initial_design=facade_of.get_initial_design(scenario, n_configs=startup),
             # The space has some hundreds of points: thousands of challengers only take time.
-            acquisition_maximizer=Facade.get_acquisition_maximizer(scenario, challengers=CHALLENGERS),
-            intensifier=Facade.get_intensifier(scenario, max_config_calls=setting.known.payload.shape[2]),
+            acquisition_maximizer=facade_of.get_acquisition_maximizer(scenario, challengers=CHALLENGERS),
+            intensifier=facade_of.get_intensifier(scenario, max_config_calls=setting.known.payload.shape[2]),
             overwrite=True,
             logging_level=50,
         )
@@ -182,7 +180,7 @@ def smac(setting: Setting, *, weight: float = 1.0, startup: int = 10) -> Plan:
             mbps = yield place
             told.append((info, place, mbps))
             changed = objective.noted(place, mbps)
-            facade.tell(info, TrialValue(cost=objective.loss(place, mbps)), save=False)
+            facade.tell(info, worth(cost=objective.loss(place, mbps)), save=False)
             for earlier, where, value in told if changed else ():
                 cost = objective.loss(where, value)
                 facade.runhistory.add(earlier.config, cost, seed=earlier.seed, force_update=True)

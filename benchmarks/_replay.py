@@ -73,7 +73,8 @@ class Truth(NamedTuple):
 
     def regret(self, arm: int, size: int) -> float:
         """The share by which a throughput misses what the sacrifice allows."""
-        return max(0.0, 1 - float(self.means[arm, size]) / self.allowed) if self.allowed else 0.0
+        missed = 1 - float(self.means[arm, size]) / self.allowed if self.allowed else 0.0
+        return max(0.0, missed)
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +104,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(NamedTuple):
-    """A recommendation; `certainty` that it is within `room` of what is allowed is None where none is claimed."""
+    """A recommendation; `certainty` that it misses by `room` at most is None where none is claimed."""
 
     arm: int
     size: int
@@ -222,8 +223,7 @@ def has_priors() -> bool:
 def question(setting: Setting, arms: Sequence[int]) -> Question:
     """The question about these arms."""
     known, prior = setting.known, setting.prior
-    expected = {} if prior is None else {"prior": tuple(tuple(map(float, prior[arm])) for arm in arms)}
-    return Question(
+    plain = Question(
         arms=tuple(known.arms[arm] for arm in arms),
         buffers=known.buffers,
         sacrifice=setting.sacrifice,
@@ -231,8 +231,10 @@ def question(setting: Setting, arms: Sequence[int]) -> Question:
         trial_s=setting.trial_s,
         budget_s=None if math.isinf(setting.horizon_s) else setting.horizon_s,
         seed=setting.seed,
-        **expected,
     )
+    if prior is None:
+        return plain
+    return msgspec.structs.replace(plain, prior=tuple(tuple(map(float, prior[arm])) for arm in arms))
 
 
 #: A strategy without a belief of its own: it yields (arm, buffer) and is sent Mbit/s.
