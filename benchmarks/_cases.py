@@ -66,7 +66,7 @@ def planned(plan: Callable[[Setting], _replay.Plan]) -> Callable[..., Player]:
     """A plan, and the reading that was asked for."""
 
     def make(setting: Setting, _: Truth, asked: argparse.Namespace) -> Player:
-        reading = _replay.by_means if asked.reading == "means" else _replay.by_belief
+        reading = _replay.by_belief if asked.reading == "belief" else _replay.by_means
         return Planned(setting, plan(setting), reading)
 
     return make

@@ -56,9 +56,14 @@ class Grid(NamedTuple):
     payload: np.ndarray
 
     @property
+    def seconds(self) -> float:
+        """Duration of a trial."""
+        return float(self.payload.shape[-1] * BIN_NS / 1e9)
+
+    @property
     def mbps(self) -> np.ndarray:
         """Throughput of whole trials, Mbit/s, shape (arms, buffers, runs)."""
-        mbps: np.ndarray = self.payload.sum(axis=-1) * 8e3 / (self.payload.shape[-1] * BIN_NS)
+        mbps: np.ndarray = self.payload.sum(axis=-1) * 8e-6 / self.seconds
         return mbps
 
 

@@ -17,7 +17,6 @@ from _corpus import Grid
 from mptune.decision.selection import SACRIFICE
 from mptune.decision.selection import held as robustly
 from mptune.strategy import Ask, Question, Strategy, Told, create
-from mptune.testbeds import BIN_NS
 
 #: Seconds that a trial needs beside its duration: namespaces, connection, last data.
 SET_UP_S = 1.0
@@ -73,7 +72,7 @@ class Truth(NamedTuple):
 
     def regret(self, arm: int, size: int) -> float:
         """The share by which a throughput misses what the sacrifice allows."""
-        missed = 1 - float(self.means[arm, size]) / self.allowed if self.allowed else 0.0
+        missed: float = 1 - float(self.means[arm, size]) / self.allowed if self.allowed else 0.0
         return max(0.0, missed)
 
 
@@ -95,7 +94,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def trial_s(self) -> float:
         """Seconds that a whole trial takes, with its set-up."""
-        return self.known.payload.shape[-1] * BIN_NS / 1e9 + SET_UP_S
+        return self.known.seconds + SET_UP_S
 
     @property
     def trials(self) -> int:

@@ -17,10 +17,10 @@ on purpose there are
   random, and successive halving;
 - optimisers that others wrote (`_peers.py`), which are skipped where they are not installed.
 
-Those without an answer of their own (all but the adaptive strategy and the oracle) answer by the belief that
-the adaptive strategy would have, had it seen what they saw: that is better for all of them than the means of
-what they saw (--reading means), and leaves as the difference what they chose to measure. The sweep and
-halving have to know their time in advance, and are replayed for every one.
+Those without an answer of their own (all but the adaptive strategy and the oracle) answer by the means of
+what they saw. --reading belief reads the answer by the belief that the adaptive strategy would have, had it
+seen the same: on the development networks that was better for the throughput, and worse for the buffer and in
+all. The sweep and halving have to know their time in advance, and are replayed for every one.
 
 The prior is the grid's means times errors like those of the simulator against kernels (`misjudged`), the
 wrong one the same with the ranks of the arms reversed.
@@ -392,7 +392,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kept", action="store_true", help="only networks whose grids are there")
     parser.add_argument("--kernel", action="append", metavar="NETWORK", help="a grid of this kernel; repeat")
     parser.add_argument("--strategy", action="append", choices=list(CONTESTANTS), help="repeat")
-    parser.add_argument("--reading", choices=("belief", "means"), default="belief", help="of the peers")
+    parser.add_argument("--reading", choices=("means", "belief"), default="means", help="of the peers")
     parser.add_argument("--replays", type=int, default=10, help="of each strategy in each network")
     parser.add_argument("--slow-replays", type=int, default=2, help="of the slow peers")
     parser.add_argument("--claims", action="store_true", help="only the adaptive strategy, until certain")
