@@ -37,9 +37,6 @@ PATIENCE_S = 19_440.0
 #: The certainty that is asked for, and that counts as a claim.
 CERTAIN = 0.95
 
-#: Ends trials early in the strategy "adaptive, ending early"; None leaves that strategy out.
-ENDING: _replay.Ending | None = None
-
 
 class Contestant(NamedTuple):
     """A strategy that is compared.
@@ -171,7 +168,7 @@ def case(network: Network, name: str, asked: argparse.Namespace) -> Case:
                 sacrifice=asked.sacrifice,
                 prior=priors(known, truth, seed)[one.prior],
             )
-            world = World(known, seed, ENDING if one.ending else None)
+            world = World(known, seed, _replay.ending() if one.ending else None)
             return _replay.course(one.make(setting, truth, asked), world, setting.trial_s, horizon, times)
 
         if asked.claims:
@@ -206,12 +203,17 @@ def claim(answer: Answer | None, truth: Truth) -> bool | None:
     return truth.regret(answer.arm, answer.size) <= answer.room
 
 
-def kept(network: Network, name: str, asked: argparse.Namespace) -> Case:
-    """The case, replayed now or before by the same sources; run in a process of its own."""
+def kept(network: Network, name: str, asked: argparse.Namespace, by: bytes) -> Case:
+    """The case, replayed now or before; run in a process of its own.
+
+    Parameters
+    ----------
+    by : `sources` when this program began: files may have changed since.
+    """
     _peers.reachable(asked.peers)
     told = f"{network.topology!r}/{asked.sacrifice}/{asked.replays}/{asked.slow_replays}/{asked.reading}"
     digest = hashlib.blake2b(f"{told}/{asked.claims}/{MARKS}".encode(), digest_size=8)
-    digest.update(sources())
+    digest.update(by)
     path = RESULTS / "economy" / digest.hexdigest() / f"{network.topology.name}.{network.stack}.{name}.json"
     if path.exists():
         return msgspec.json.decode(path.read_bytes(), type=Case)

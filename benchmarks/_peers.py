@@ -13,8 +13,8 @@ the index into the grid, which is geometric). Two things to minimise were tried 
 (random-1 to random-10): the miss of the throughput alone, or with a price for the buffer (2 % of the
 throughput for each factor of 1.25, which is what the targets of the benchmark say). With the throughput alone
 all of them found more good answers: they look around the best, and the smallest sufficient buffer is read
-from what they saw. Likewise the number of random trials they begin with, and how the answer is read (the means
-of what was seen, or the belief of the adaptive strategy after it). What is compared is the best of these.
+from what they saw. Likewise tried were 10, 24 and 40 random trials to begin with, and another reading of the
+answer (the belief of the adaptive strategy after the same trials). What is compared is the best of these.
 
 Throughputs are told as shares of the best mean so far; when that changes by more than 1 %, everything they
 were told is told again.

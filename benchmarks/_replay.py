@@ -5,6 +5,8 @@ the seconds that a testbed would have needed. What a strategy recommends is note
 mark, so one replay says how regret falls over time.
 """
 
+import importlib
+import importlib.util
 import math
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -17,6 +19,7 @@ from _corpus import Grid
 from mptune.decision.selection import SACRIFICE
 from mptune.decision.selection import held as robustly
 from mptune.strategy import Ask, Question, Strategy, Told, create
+from mptune.testbeds import BIN_NS
 
 #: Seconds that a trial needs beside its duration: namespaces, connection, last data.
 SET_UP_S = 1.0
@@ -32,6 +35,44 @@ Seen = Mapping[tuple[int, int], Sequence[float]]
 
 #: Of a trial's bins of 100 ms, bytes: its throughput, Mbit/s, and its seconds, if it is ended early.
 Ending = Callable[[np.ndarray], tuple[float, float]]
+
+
+def ending() -> Ending | None:
+    """The rule by which testbeds end trials early, on series of whole trials; None where they have none."""
+    if importlib.util.find_spec("mptune.testbeds.early_end") is None:
+        return None
+    rule = importlib.import_module("mptune.testbeds.early_end").replayed
+
+    def ended(bins: np.ndarray) -> tuple[float, float]:
+        duration_ns = len(bins) * BIN_NS
+        found = rule(map(int, bins), duration_ns)
+        if found is None:
+            return float(bins.sum()) * 8e3 / duration_ns, duration_ns / 1e9
+        return found.expected_bps / 1e6, found.duration_ns / 1e9
+
+    return ended
+
+
+class Ended(NamedTuple):
+    """What a rule does to the trials of a grid, by trial, shape (arms, buffers, runs).
+
+    Attributes
+    ----------
+    saved : share of the trial's seconds, without set-up.
+    error : of the throughput, as a share of what the whole trial gives; 0 where that is nothing.
+    """
+
+    saved: np.ndarray
+    error: np.ndarray
+
+    @classmethod
+    def of(cls, known: Grid, rule: Ending) -> "Ended":
+        """Apply it to every trial."""
+        found = np.array([rule(bins) for bins in known.payload.reshape(-1, known.payload.shape[-1])])
+        mbps, seconds = found.reshape(*known.mbps.shape, 2).transpose(3, 0, 1, 2)
+        whole = known.mbps
+        error = np.divide(mbps - whole, whole, out=np.zeros_like(mbps), where=whole > 0)
+        return cls(1 - seconds / known.seconds, error)
 
 
 class Truth(NamedTuple):

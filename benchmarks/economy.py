@@ -26,14 +26,17 @@ The prior is the grid's means times errors like those of the simulator against k
 wrong one the same with the ranks of the arms reversed.
 
 --claims replays the adaptive strategy alone, with each prior, without a limit until it is certain, and counts
-how often it is wrong. Finished replays are kept under target/benchmarks/economy until the strategy changes,
-so that an interrupted run continues. Prints tables, writes JSON and a figure, and with --write-docs puts them
-into docs/explanation/adaptive.md.
+how often it is wrong. --endings applies the rule that ends trials early to every trial of the grids.
+
+Finished replays are kept under target/benchmarks/economy until the strategy changes, so that an interrupted
+run continues. Prints tables, writes JSON and a figure, and with --write-docs puts them into
+docs/explanation/adaptive.md.
 """
 
 import argparse
 import math
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -53,7 +56,7 @@ from rich.table import Table
 import _docs
 import _peers
 import _replay
-from _cases import CONTESTANTS, ENDING, MAIN, MARKS, PATIENCE_S, Case, Network, kept
+from _cases import CONTESTANTS, MAIN, MARKS, PATIENCE_S, Case, Network, kept, sources
 from _corpus import is_kept
 from _figure import draw
 from _measure import RESULTS, machine, write
@@ -101,7 +104,9 @@ def contestants(asked: argparse.Namespace) -> Iterator[str]:
             print(f"{name} is skipped: no {' and '.join(absent)} (benchmarks/_peers.py)", file=sys.stderr)
         elif one.prior and not _replay.has_priors():
             print(f"{name} is skipped: questions have no priors", file=sys.stderr)
-        elif not one.ending or ENDING is not None:
+        elif one.ending and _replay.ending() is None:
+            print(f"{name} is skipped: testbeds do not end trials early", file=sys.stderr)
+        else:
             yield name
     if not asked.claims:
         print("irace is skipped: nothing here drives R", file=sys.stderr)
@@ -111,6 +116,8 @@ def main() -> int:
     """Replay everything that was asked for."""
     asked = arguments()
     _peers.reachable(asked.peers)
+    if asked.endings:
+        return tell_endings(asked)
     every, names = networks(asked), list(contestants(asked))
     if not every or not names:
         print("nothing to replay: no such network or strategy", file=sys.stderr)
@@ -135,10 +142,10 @@ def replayed_all(
     # The longest first, so that the last process does not work alone.
     order = sorted(names, key=lambda name: not CONTESTANTS[name].slow)
     found: dict[tuple[int, int], Case] = {}
-    stopped = False
-    with ProcessPoolExecutor(asked.jobs or os.cpu_count()) as pool:
+    stopped, by = False, sources()
+    with ProcessPoolExecutor(asked.jobs or os.cpu_count(), initializer=quietly) as pool:
         tasks = {
-            pool.submit(kept, network, name, asked): (number, names.index(name))
+            pool.submit(kept, network, name, asked, by): (number, names.index(name))
             for name in order
             for number, network in enumerate(every)
         }
@@ -150,6 +157,11 @@ def replayed_all(
             pool.shutdown(wait=False, cancel_futures=True)
             print("interrupted: run it again to continue", file=sys.stderr)
     return [found[place] for place in sorted(found)], stopped
+
+
+def quietly() -> None:
+    """A process that Ctrl-C ends without a word; the first one says what there is to say."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def tell(found: Sequence[Case], asked: argparse.Namespace, console: Console) -> None:
@@ -355,6 +367,39 @@ def claim_rows(found: Sequence[Case]) -> list[list[str]]:
     return lines
 
 
+ENDINGS = ("buffers", "trials", "time saved", "error: median", "90 %", f"<= {GOOD:.0%}", "mean")
+
+#: Share of the buffers of a grid that are small.
+SMALL = 0.25
+
+
+def tell_endings(asked: argparse.Namespace) -> int:
+    """What the rule that ends trials early does to trials with all buffers, and with small ones."""
+    rule, every = _replay.ending(), networks(asked)
+    if rule is None or not every:
+        print("nothing to end: no such network, or testbeds do not end trials early", file=sys.stderr)
+        return 2
+    found = [
+        _replay.Ended.of(one.known, rule)
+        for one in track(every, "series", console=Console(stderr=True), transient=True)
+    ]
+    lines = []
+    for words, share in (("all", 1.0), (f"smallest {SMALL:.0%}", SMALL)):
+        some = [slice(0, math.ceil(share * one.saved.shape[1])) for one in found]
+        saved, error = (
+            np.concatenate([part[:, cut].ravel() for part, cut in zip(parts, some, strict=True)])
+            for parts in zip(*found, strict=True)
+        )
+        size = np.abs(error)
+        shares = (saved.mean(), np.median(size), np.quantile(size, 0.9), (size <= GOOD).mean())
+        lines.append([words, str(len(saved)), *(f"{one:.1%}" for one in shares), f"{error.mean():+.1%}"])
+    Console(width=150).print(table(ENDINGS, lines))
+    write(f"{asked.out}.endings", [dict(zip(ENDINGS, line, strict=True)) for line in lines])
+    if asked.write_docs:
+        _docs.replace(PAGE, "endings", markdown(ENDINGS, lines))
+    return 0
+
+
 def totals(found: Sequence[Case], asked: argparse.Namespace) -> dict[str, Any]:
     """For the JSON file."""
     if asked.claims:
@@ -396,6 +441,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--replays", type=int, default=10, help="of each strategy in each network")
     parser.add_argument("--slow-replays", type=int, default=2, help="of the slow peers")
     parser.add_argument("--claims", action="store_true", help="only the adaptive strategy, until certain")
+    parser.add_argument("--endings", action="store_true", help="only the rule that ends trials early")
     parser.add_argument("--sacrifice", type=float, default=SACRIFICE)
     parser.add_argument(
         "--peers", action="append", type=Path, default=[], help="folder with packages; repeat"
