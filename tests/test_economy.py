@@ -220,10 +220,20 @@ def test_time_to_equal_loss_lasts_until_the_loss_stays_low(economy, cases):
     lucky = case(cases, "random", regrets=[[0.01, 0.2, 0.0]], larger=[[1.0, 1.0, 1.0]])
     assert economy.reached(own, 0.02) == 300
     assert economy.reached(lucky, 0.02) == 3888
-    assert economy.speed([own], [lucky]) == pytest.approx(3888 / 300)
     # Too large a buffer is a loss as well.
-    large = case(cases, "random", regrets=[[0.0, 0.0, 0.0]], larger=[[9.0, 9.0, 1.0]])
+    large = case(cases, "even grid", regrets=[[0.0, 0.0, 0.0]], larger=[[9.0, 9.0, 1.0]])
     assert economy.reached(large, 0.02) == 3888
-    # The best of them counts.
-    other = case(cases, "halving", regrets=[[0.3, 0.0, 0.0]], larger=own.larger)
-    assert economy.speed([own], [lucky, large, other]) == pytest.approx(1650 / 300)
+
+
+def test_the_best_rival_is_the_one_that_is_the_fastest_in_half_of_the_networks(economy, cases):
+    def in_networks(contestant, regrets):
+        return [
+            case(cases, contestant, network=name, regrets=[one], larger=[[1.0, 1.0, 1.0]])
+            for name, one in zip("abc", regrets, strict=True)
+        ]
+
+    own = in_networks("adaptive", [[0.01, 0.01, 0.0]] * 3)
+    steady = in_networks("random", [[0.3, 0.0, 0.0]] * 3)
+    fickle = in_networks("halving", [[0.0, 0.0, 0.0], [0.3, 0.3, 0.0], [0.3, 0.3, 0.0]])
+    assert economy.speed(own, [*steady, *fickle]) == ("random", pytest.approx(1650 / 300))
+    assert economy.speed(own, []) is None
