@@ -166,6 +166,7 @@ def case(network: Network, name: str, asked: argparse.Namespace) -> Case:
                 horizon_s=horizon,
                 seed=seed + 1,
                 sacrifice=asked.sacrifice,
+                short=asked.short,
                 prior=priors(known, truth, seed)[one.prior],
             )
             world = World(known, seed, _replay.ending() if one.ending else None)
@@ -211,8 +212,9 @@ def kept(network: Network, name: str, asked: argparse.Namespace, by: bytes) -> C
     by : `sources` when this program began: files may have changed since.
     """
     _peers.reachable(asked.peers)
-    told = f"{network.topology!r}/{asked.sacrifice}/{asked.replays}/{asked.slow_replays}/{asked.reading}"
-    digest = hashlib.blake2b(f"{told}/{asked.claims}/{MARKS}".encode(), digest_size=8)
+    replays = asked.slow_replays if CONTESTANTS[name].slow else asked.replays
+    told = (network.topology, asked.sacrifice, asked.short, asked.reading, asked.claims, replays, MARKS)
+    digest = hashlib.blake2b(repr(told).encode(), digest_size=8)
     digest.update(by)
     path = RESULTS / "economy" / digest.hexdigest() / f"{network.topology.name}.{network.stack}.{name}.json"
     if path.exists():

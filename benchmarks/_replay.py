@@ -37,6 +37,11 @@ Seen = Mapping[tuple[int, int], Sequence[float]]
 Ending = Callable[[np.ndarray], tuple[float, float]]
 
 
+def lasting(bins: np.ndarray) -> tuple[float, float]:
+    """A trial that is not ended early."""
+    return float(bins.sum()) * 8e3 / (len(bins) * BIN_NS), len(bins) * BIN_NS / 1e9
+
+
 def ending() -> Ending | None:
     """The rule by which testbeds end trials early, on series of whole trials; None where they have none."""
     if importlib.util.find_spec("mptune.testbeds.early_end") is None:
@@ -47,7 +52,7 @@ def ending() -> Ending | None:
         duration_ns = len(bins) * BIN_NS
         found = rule(map(int, bins), duration_ns)
         if found is None:
-            return float(bins.sum()) * 8e3 / duration_ns, duration_ns / 1e9
+            return lasting(bins)
         return found.expected_bps / 1e6, found.duration_ns / 1e9
 
     return ended
@@ -123,6 +128,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     horizon_s : seconds that it has.
+    short : share of its duration that a short trial lasts; 1 without short ones.
     prior : expected throughput, Mbit/s, shape (arms, buffers), for those that use one.
     """
 
@@ -130,6 +136,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     horizon_s: float
     seed: int
     sacrifice: float = SACRIFICE
+    short: float = 1.0
     prior: np.ndarray | None = None
 
     @property
@@ -185,12 +192,15 @@ class World:
         )
 
     def measure(self, ask: Ask) -> Told:
-        """A trial; who asks for more runs than there are gets the first ones again."""
+        """A trial, or a part of one; who asks for more runs than there are gets the first ones again."""
         place = ask.arm, ask.size
         run = self._order[*place, ask.run % self._order.shape[2]]
-        if self._ending is None:
+        part = float(getattr(ask, "part", 1.0))
+        if self._ending is None and part == 1:
             return Told(ask, float(self._mbps[*place, run]))
-        mbps, seconds = self._ending(self._known.payload[*place, run])
+        whole = self._known.payload[*place, run]
+        bins = whole[: max(1, round(part * len(whole)))]
+        mbps, seconds = (self._ending or lasting)(bins)
         return Told(ask, mbps, seconds + SET_UP_S)
 
 
@@ -272,9 +282,12 @@ def question(setting: Setting, arms: Sequence[int]) -> Question:
         budget_s=None if math.isinf(setting.horizon_s) else setting.horizon_s,
         seed=setting.seed,
     )
-    if prior is None:
-        return plain
-    return msgspec.structs.replace(plain, prior=tuple(tuple(map(float, prior[arm])) for arm in arms))
+    more: dict[str, object] = {}
+    if prior is not None:
+        more["prior"] = tuple(tuple(map(float, prior[arm])) for arm in arms)
+    if "set_up_s" in Question.__struct_fields__:
+        more |= {"set_up_s": SET_UP_S, "short": setting.short}
+    return msgspec.structs.replace(plain, **more)
 
 
 #: A strategy without a belief of its own: it yields (arm, buffer) and is sent Mbit/s.

@@ -451,6 +451,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--replays", type=int, default=10, help="of each strategy in each network")
     parser.add_argument("--slow-replays", type=int, default=2, help="of the slow peers")
     parser.add_argument("--claims", action="store_true", help="only the adaptive strategy, until certain")
+    parser.add_argument("--short", type=float, default=1.0, help="share of a trial that a short one lasts")
     parser.add_argument("--endings", action="store_true", help="only the rule that ends trials early")
     parser.add_argument("--sacrifice", type=float, default=SACRIFICE)
     parser.add_argument(

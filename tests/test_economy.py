@@ -4,6 +4,7 @@ import argparse
 import importlib
 import math
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -108,6 +109,20 @@ def test_a_trial_that_is_ended_early_costs_its_seconds_and_says_what_the_rule_sa
     assert told.seconds == 0.5 + replay.SET_UP_S
     assert told.throughput_mbps == pytest.approx(100, abs=1.1)
     assert replay.course(Scripted([3, 2]), world, TRIAL_S, 100.0, [100.0]).spent_s == 3.0
+
+
+def test_a_part_of_a_trial_costs_and_says_its_part(replay, known):
+    class Part(NamedTuple):
+        arm: int
+        size: int
+        run: int
+        part: float
+
+    known.payload[0, 3, :, :5] = 0
+    world = replay.World(known, 1)
+    first, whole = (world.measure(Part(0, 3, 0, part)) for part in (0.5, 1.0))
+    assert (first.throughput_mbps, first.seconds) == (0, 0.5 + replay.SET_UP_S)
+    assert whole.throughput_mbps == pytest.approx(50, abs=1)
 
 
 def test_runs_come_in_another_order_with_another_seed_but_each_once(replay):
