@@ -1,4 +1,4 @@
-"""The figure of `economy.py`: regret over measuring time.
+"""The figure of `economy.py`: regret, and how many answers suffice, over measuring time.
 
 Not a benchmark.
 """
@@ -9,44 +9,54 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from mptune.report.charts.style import DASHES, PALETTE, SHAPES
+from mptune.report.charts.style import DASHES, PALETTE, SHAPES, look
 
-#: Pixels of a panel.
-_WIDTH, _HEIGHT = 520, 300
+#: Pixels of the panels.
+WIDTH, HEIGHT, LOW = 560, 260, 130
 
-#: Curves overlap: who wins is drawn last and thickest.
-_OWN = "adaptive"
+#: Curves overlap: those of the strategy under test are whole lines, all others are dashed.
+OWN = "adaptive"
+
+#: Regret has a scale that is linear below 1 %, where differences no longer matter, and logarithmic above.
+REGRET = alt.Scale(type="symlog", constant=1)
+
+#: Panels: column of the points, title of the axis, scale, height.
+PANELS = (
+    ("median", "regret, median (%)", REGRET, LOW),
+    ("q90", "regret, 90th percentile (%)", REGRET, HEIGHT),
+    ("both", "answers that suffice (%)", alt.Scale(domain=[0, 100]), HEIGHT),
+)
 
 
 def draw(points: Sequence[Mapping[str, Any]]) -> str:
-    """SVG of two panels above each other: median and 90th percentile; a curve for each strategy.
+    """SVG of the panels above each other, with a curve for each strategy.
 
     Parameters
     ----------
-    points : with `strategy`, `minutes`, `quantile` and `regret` in per cent.
+    points : with `strategy`, `minutes`, and the panels' columns in per cent.
     """
     names = list(dict.fromkeys(one["strategy"] for one in points))
-    strategy = {"field": "strategy:N", "title": None, "sort": names}
-    look = [
-        *((PALETTE[number % len(PALETTE)], SHAPES[number % len(SHAPES)]) for number in range(len(names))),
-    ]
-    dashes = [list(DASHES[0 if one.startswith(_OWN) else 1]) for one in names]
-    base = alt.Chart(alt.Data(values=list(points))).encode(
-        x=alt.X("minutes:Q", title="time on the testbed (min)"),
-        y=alt.Y("regret:Q", title="regret (% of throughput)", scale=alt.Scale(type="symlog", constant=1)),
-        color=_channel(alt.Color, strategy, names, [colour for colour, _ in look]),
-        strokeDash=_channel(alt.StrokeDash, strategy, names, dashes),
-        shape=_channel(alt.Shape, strategy, names, [shape for _, shape in look]),
-    )
-    layers = base.mark_line(clip=True) + base.mark_point(filled=True, size=35)
-    chart = layers.properties(width=_WIDTH, height=_HEIGHT).facet(
-        row=alt.Row("quantile:N", title=None, sort=["median", "90th percentile"])
-    )
-    svg: str = vl_convert.vegalite_to_svg(chart.configure(background="#ffffff").to_dict())
+    number = range(len(names))
+    dashes = [0 if one.startswith(OWN) else 1 + place // len(PALETTE) for place, one in enumerate(names)]
+    looks: dict[str, list[Any]] = {
+        "color": [PALETTE[place % len(PALETTE)] for place in number],
+        "shape": [SHAPES[place % len(SHAPES)] for place in number],
+        "strokeDash": [list(DASHES[one]) for one in dashes],
+    }
+    kinds = {"color": alt.Color, "shape": alt.Shape, "strokeDash": alt.StrokeDash}
+    channels: dict[str, Any] = {
+        name: kind("strategy:N", title=None, sort=names, scale=alt.Scale(domain=names, range=looks[name]))
+        for name, kind in kinds.items()
+    }
+    panels = []
+    for column, title, scale, height in PANELS:
+        base = alt.Chart(alt.Data(values=list(points))).encode(
+            x=alt.X("minutes:Q", title="time on the testbed (min)", scale=alt.Scale(zero=True)),
+            y=alt.Y(f"{column}:Q", title=title, scale=scale),
+            **channels,
+        )
+        layers = base.mark_line() + base.mark_point(filled=True, size=30)
+        panels.append(layers.properties(width=WIDTH, height=height))
+    spec = {**alt.vconcat(*panels).to_dict(), "config": {**look(page=False), "aria": False}}
+    svg: str = vl_convert.vegalite_to_svg(spec)
     return svg
-
-
-def _channel(kind: Any, words: Mapping[str, Any], names: Sequence[str], looks: Sequence[Any]) -> Any:
-    """A channel by strategy, all in one legend."""
-    field = dict(words)
-    return kind(field.pop("field"), scale=alt.Scale(domain=list(names), range=list(looks)), **field)

@@ -192,19 +192,16 @@ def by_contestant(found: Sequence[Case]) -> dict[str, list[Case]]:
 
 
 def points(found: Sequence[Case]) -> list[dict[str, Any]]:
-    """What the figure shows: quantiles of the regret over all replays of all networks, by mark."""
+    """What the figure shows: over all replays of all networks, in per cent."""
     return [
         {
             "strategy": name,
             "minutes": mark / 60,
-            "quantile": words,
-            "regret": 100 * float(np.quantile([regret for regret, _ in every], quantile)),
-            "good": 100 * sufficient(every),
+            **{key: 100 * total[key] for key in ("median", "q90", "both")},
         }
         for name, ones in by_contestant(found).items()
         for mark in MARKS
-        if (every := [pair for one in ones for pair in one.at(mark)])
-        for words, quantile in (("median", 0.5), ("90th percentile", 0.9))
+        if any(one.at(mark) for one in ones) and (total := summary(ones, mark))
     ]
 
 
