@@ -312,11 +312,11 @@ def speed(ones: Sequence[Case], rivals: Sequence[Case]) -> tuple[str, float] | N
     found = {}
     for name, others in by_contestant(rivals).items():
         there = {(one.network, one.stack): one for one in others}
-        ratios = [
-            reached(there[one.network, one.stack], wanted) / reached(one, wanted)
-            for one in ones
-            if (one.network, one.stack) in there and (wanted := max(GOOD, loss(one, MAIN))) > 0
-        ]
+        ratios = []
+        for one in ones:
+            rival, wanted = there.get((one.network, one.stack)), max(GOOD, loss(one, MAIN))
+            if rival is not None:
+                ratios.append(reached(rival, wanted) / reached(one, wanted))
         if ratios:
             found[name] = float(np.median(ratios))
     return min(found.items(), key=lambda one: one[1]) if found else None
