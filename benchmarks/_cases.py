@@ -100,7 +100,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     regrets, larger : by replay and mark; None where there was no answer yet.
-    claims : by replay, at the main mark and in the end: whether it was certain, and whether that was right.
+    claims : likewise, whether a certain answer was right; None if it was not certain.
     trials, spent_s, thinking_s : by replay, in the end; of those that know their time, for the main mark.
     """
 
@@ -184,8 +184,7 @@ def case(network: Network, name: str, asked: argparse.Namespace) -> Case:
         found["regrets"].append([None if a is None else truth.regret(a.arm, a.size) for a in answers])
         smallest = known.buffers[truth.size]
         found["larger"].append([None if a is None else known.buffers[a.size] / smallest for a in answers])
-        interim = answers[-1] if asked.claims else answers[marks.index(MAIN)]
-        found["claims"].append([claim(interim, truth), claim(answers[-1], truth)])
+        found["claims"].append([claim(answer, truth) for answer in answers])
         for key in ("trials", "spent_s", "thinking_s"):
             found[key].append(getattr(last, key))
     return Case(

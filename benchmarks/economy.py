@@ -171,15 +171,17 @@ def tell(found: Sequence[Case], asked: argparse.Namespace, console: Console) -> 
         if asked.write_docs:
             _docs.replace(PAGE, "claims", markdown(CLAIMS, claim_rows(found)))
         return
-    console.print(table(COLUMNS, rows(found, MAIN)))
-    console.print(table(TARGETS, target_rows(found)))
-    figure = FIGURE if asked.write_docs else RESULTS / f"{asked.out}.svg"
+    console.print(table(COLUMNS, rows(found, asked.mark)))
+    console.print(table(TARGETS, target_rows(found, asked.mark)))
+    figure = FIGURE if asked.write_docs and not asked.kernel else RESULTS / f"{asked.out}.svg"
     figure.write_text(draw(points(found)), encoding="utf-8")
     print(f"written to {figure}")
     if asked.write_docs:
-        _docs.replace(PAGE, "kernel" if asked.kernel else "economy", markdown(COLUMNS, rows(found, MAIN)))
+        _docs.replace(
+            PAGE, "kernel" if asked.kernel else "economy", markdown(COLUMNS, rows(found, asked.mark))
+        )
         if not asked.kernel:
-            _docs.replace(PAGE, "targets", markdown(TARGETS, target_rows(found)))
+            _docs.replace(PAGE, "targets", markdown(TARGETS, target_rows(found, asked.mark)))
         print(f"written to {PAGE}")
 
 
@@ -240,7 +242,8 @@ def summary(ones: Sequence[Case], mark: float) -> dict[str, Any]:
     """Shares of the replays at a time; of the claims the share that is wrong."""
     pairs = [pair for one in ones for pair in one.at(mark)]
     regrets, larger = np.array(pairs).T
-    claims = [interim for one in ones for interim, _ in one.claims if interim is not None]
+    told = [claims[one.marks.index(mark)] for one in ones if mark in one.marks for claims in one.claims]
+    claims = [one for one in told if one is not None]
     trials = sum(sum(one.trials) for one in ones)
     return {
         "replays": len(pairs),
@@ -260,7 +263,7 @@ def summary(ones: Sequence[Case], mark: float) -> dict[str, Any]:
 TARGETS = ("target", "adaptive", "adaptive, prior", "adaptive, wrong prior")
 
 
-def target_rows(found: Sequence[Case]) -> list[list[str]]:
+def target_rows(found: Sequence[Case], mark: float) -> list[list[str]]:
     """What was aimed at beside what was reached."""
     cases = by_contestant(found)
     names = [name for name in TARGETS[1:] if name in cases]
@@ -272,10 +275,10 @@ def target_rows(found: Sequence[Case]) -> list[list[str]]:
         return lambda ones: f"{networks_within(ones, cases.get('oracle', []), limit):.0%}"
 
     def percent(key: str) -> Callable[[Sequence[Case]], str]:
-        return lambda ones: "-" if (value := summary(ones, MAIN)[key]) is None else f"{value:.1%}"
+        return lambda ones: "-" if (value := summary(ones, mark)[key]) is None else f"{value:.1%}"
 
     def faster(ones: Sequence[Case]) -> str:
-        found = speed(ones, [one for name in RIVALS for one in cases.get(name, [])])
+        found = speed(ones, [one for name in RIVALS for one in cases.get(name, [])], mark)
         return "-" if found is None else f"{found[1]:.1f} ({found[0]})"
 
     return [
@@ -284,16 +287,16 @@ def target_rows(found: Sequence[Case]) -> list[list[str]]:
         line(f"buffer <= {LARGER:g} x the smallest in 80 % of the replays", percent("small")),
         line("claims of 95 % wrong in at most 5 %", percent("wrong")),
         line("times faster than the best rival at equal loss, median over networks: at least 2", faster),
-        line("thinking: under 100 ms a trial", lambda ones: f"{summary(ones, MAIN)['thinking_ms']:.0f} ms"),
+        line("thinking: under 100 ms a trial", lambda ones: f"{summary(ones, mark)['thinking_ms']:.0f} ms"),
     ]
 
 
-def networks_within(ones: Sequence[Case], oracles: Sequence[Case], limit: float) -> float:
+def networks_within(ones: Sequence[Case], oracles: Sequence[Case], limit: float, mark: float = MAIN) -> float:
     """Share of the networks whose mean regret is within a limit, or what the oracle's excuses."""
-    excused = {(one.network, one.stack): SCATTER * mean_regret(one, MAIN) for one in oracles}
+    excused = {(one.network, one.stack): SCATTER * mean_regret(one, mark) for one in oracles}
     return float(
         np.mean(
-            [mean_regret(one, MAIN) <= max(limit, excused.get((one.network, one.stack), 0.0)) for one in ones]
+            [mean_regret(one, mark) <= max(limit, excused.get((one.network, one.stack), 0.0)) for one in ones]
         )
     )
 
@@ -303,10 +306,10 @@ def mean_regret(one: Case, mark: float) -> float:
     return float(np.mean([regret for regret, _ in one.at(mark)]))
 
 
-def speed(ones: Sequence[Case], rivals: Sequence[Case]) -> tuple[str, float] | None:
+def speed(ones: Sequence[Case], rivals: Sequence[Case], mark: float = MAIN) -> tuple[str, float] | None:
     """How many times as long the best rival takes for the same loss, by the median over networks.
 
-    The loss wanted is that at the main mark, but at least `GOOD`. Who never gets there counts with the
+    The loss wanted is that at this mark, but at least `GOOD`. Who never gets there counts with the
     longest time that it was given.
     """
     found = {}
@@ -314,7 +317,7 @@ def speed(ones: Sequence[Case], rivals: Sequence[Case]) -> tuple[str, float] | N
         there = {(one.network, one.stack): one for one in others}
         ratios = []
         for one in ones:
-            rival, wanted = there.get((one.network, one.stack)), max(GOOD, loss(one, MAIN))
+            rival, wanted = there.get((one.network, one.stack)), max(GOOD, loss(one, mark))
             if rival is not None:
                 ratios.append(reached(rival, wanted) / reached(one, wanted))
         if ratios:
@@ -355,7 +358,7 @@ def claim_rows(found: Sequence[Case]) -> list[list[str]]:
     lines = []
     groups = by_contestant(found)
     for name, ones in (groups | {"all": list(found)}).items():
-        claims = [last for one in ones for _, last in one.claims]
+        claims = [claims[-1] for one in ones for claims in one.claims]
         right = [one for one in claims if one is not None]
         spent = [seconds for one in ones for seconds in one.spent_s]
         regrets = [regret for one in ones for regret, _ in one.at(PATIENCE_S)]
@@ -448,6 +451,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--replays", type=int, default=10, help="of each strategy in each network")
     parser.add_argument("--slow-replays", type=int, default=2, help="of the slow peers")
     parser.add_argument("--claims", action="store_true", help="only the adaptive strategy, until certain")
+    parser.add_argument(
+        "--mark", type=int, choices=MARKS, default=MAIN, help="seconds at which the tables compare"
+    )
     parser.add_argument("--short", type=float, default=1.0, help="share of a trial that a short one lasts")
     parser.add_argument("--endings", action="store_true", help="only the rule that ends trials early")
     parser.add_argument("--sacrifice", type=float, default=SACRIFICE)

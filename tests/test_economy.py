@@ -195,7 +195,7 @@ def case(cases, contestant="adaptive", network="a", **values):
         "marks": [300.0, 1650.0, 3888.0],
         "regrets": [[None, 0.01, 0.0]],
         "larger": [[None, 1.0, 1.0]],
-        "claims": [[None, None]],
+        "claims": [[None, None, None]],
         "trials": [100],
         "spent_s": [1600.0],
         "thinking_s": [1.0],
@@ -211,7 +211,7 @@ def test_a_wrong_claim_is_counted(economy, cases, replay, known):
     assert cases.claim(wrong._replace(certainty=0.94), truth) is None
     # A claim is about the room that it names.
     assert cases.claim(wrong._replace(room=0.2), truth) is True
-    ones = [case(cases, claims=[[claimed, claimed]]) for claimed in (True, False, None)]
+    ones = [case(cases, claims=[[None, claimed, None]]) for claimed in (True, False, None)]
     summary = economy.summary(ones, 1650)
     assert (summary["claims"], summary["wrong"]) == (2, 0.5)
 
