@@ -127,6 +127,8 @@ def main() -> int:
     console = Console(width=150)
     found, stopped = replayed_all(every, names, asked, console)
     if found:
+        # A part of the networks is no result.
+        asked.write_docs &= not stopped
         console.print(machine(), f"{len(every)} networks, {asked.replays} replays each")
         tell(found, asked, console)
         drawn = [msgspec.to_builtins(one) for one in found]
@@ -156,6 +158,9 @@ def replayed_all(
             stopped = True
             pool.shutdown(wait=False, cancel_futures=True)
             print("interrupted: run it again to continue", file=sys.stderr)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return [found[place] for place in sorted(found)], stopped
 
 
