@@ -140,7 +140,7 @@ def tpe(setting: Setting, *, weight: float = 0.0, startup: int = 10) -> Plan:
     return optuna(setting, sampler, weight)
 
 
-def gp(setting: Setting, *, weight: float = 0.0, startup: int = 10) -> Plan:
+def gp(setting: Setting, *, weight: float = 0.0, startup: int = 24) -> Plan:
     """A Gaussian process with noise, and the logarithm of the expected improvement."""
 
     def sampler(samplers: Any) -> Any:
