@@ -58,28 +58,6 @@ def ending() -> Ending | None:
     return ended
 
 
-class Ended(NamedTuple):
-    """What a rule does to the trials of a grid, by trial, shape (arms, buffers, runs).
-
-    Attributes
-    ----------
-    saved : share of the trial's seconds, without set-up.
-    error : of the throughput, as a share of what the whole trial gives; 0 where that is nothing.
-    """
-
-    saved: np.ndarray
-    error: np.ndarray
-
-    @classmethod
-    def of(cls, known: Grid, rule: Ending) -> "Ended":
-        """Apply it to every trial."""
-        found = np.array([rule(bins) for bins in known.payload.reshape(-1, known.payload.shape[-1])])
-        mbps, seconds = found.reshape(*known.mbps.shape, 2).transpose(3, 0, 1, 2)
-        whole = known.mbps
-        error = np.divide(mbps - whole, whole, out=np.zeros_like(mbps), where=whole > 0)
-        return cls(1 - seconds / known.seconds, error)
-
-
 class Truth(NamedTuple):
     """What the whole grid says.
 

@@ -26,7 +26,7 @@ The prior is the grid's means times errors like those of the simulator against k
 wrong one the same with the ranks of the arms reversed.
 
 --claims replays the adaptive strategy alone, with each prior, without a limit until it is certain, and counts
-how often it is wrong. --endings applies the rule that ends trials early to every trial of the grids.
+how often it is wrong.
 
 Finished replays are kept under target/benchmarks/economy until the strategy changes, so that an interrupted
 run continues. Prints tables, writes JSON and a figure, and with --write-docs puts them into
@@ -116,8 +116,6 @@ def main() -> int:
     """Replay everything that was asked for."""
     asked = arguments()
     _peers.reachable(asked.peers)
-    if asked.endings:
-        return tell_endings(asked)
     every, names = networks(asked), list(contestants(asked))
     if not every or not names:
         print("nothing to replay: no such network or strategy", file=sys.stderr)
@@ -212,13 +210,18 @@ def points(found: Sequence[Case]) -> list[dict[str, Any]]:
     ]
 
 
+def share(value: float, digits: int = 0) -> str:
+    """For tables."""
+    return f"{100 * value:.{digits}f} %"
+
+
 def sufficient(every: Sequence[tuple[float, float]]) -> float:
     """Share with no regret to speak of and a buffer that is hardly larger than needed."""
     return float(np.mean([regret <= GOOD and larger <= LARGER for regret, larger in every]))
 
 
 COLUMNS = (
-    *("strategy", "replays", "time", "regret: median", "90 %", f"<= {GOOD:.0%}", f"<= {FAIR:.0%}"),
+    *("strategy", "replays", "time", "regret: median", "90 %", f"<= {share(GOOD)}", f"<= {share(FAIR)}"),
     *(f"buffer <= {LARGER:g} x", "both", "certain", "of it wrong", "thinking a trial"),
 )
 
@@ -233,10 +236,10 @@ def rows(found: Sequence[Case], mark: float) -> list[list[str]]:
                 name,
                 str(total["replays"]),
                 f"{total['seconds']:.0f} s",
-                *(f"{total[key]:.1%}" for key in ("median", "q90")),
-                *(f"{total[key]:.0%}" for key in ("good", "fair", "small", "both")),
+                *(share(total[key], 1) for key in ("median", "q90")),
+                *(share(total[key]) for key in ("good", "fair", "small", "both")),
                 str(total["claims"]) if name.startswith("adaptive") else "-",
-                "-" if total["wrong"] is None else f"{total['wrong']:.1%}",
+                "-" if total["wrong"] is None else share(total["wrong"], 1),
                 f"{total['thinking_ms']:.0f} ms",
             ]
         )
@@ -277,18 +280,22 @@ def target_rows(found: Sequence[Case], mark: float) -> list[list[str]]:
         return [words, *(reached(cases[name]) if name in names else "-" for name in TARGETS[1:])]
 
     def within(limit: float) -> Callable[[Sequence[Case]], str]:
-        return lambda ones: f"{networks_within(ones, cases.get('oracle', []), limit):.0%}"
+        return lambda ones: share(networks_within(ones, cases.get("oracle", []), limit, mark))
 
     def percent(key: str) -> Callable[[Sequence[Case]], str]:
-        return lambda ones: "-" if (value := summary(ones, mark)[key]) is None else f"{value:.1%}"
+        return lambda ones: "-" if (value := summary(ones, mark)[key]) is None else share(value, 1)
 
     def faster(ones: Sequence[Case]) -> str:
         found = speed(ones, [one for name in RIVALS for one in cases.get(name, [])], mark)
         return "-" if found is None else f"{found[1]:.1f} ({found[0]})"
 
     return [
-        line(f"regret <= {GOOD:.0%}, or {SCATTER:g} x the oracle's, in 90 % of the networks", within(GOOD)),
-        line(f"regret <= {FAIR:.0%}, or {SCATTER:g} x the oracle's, in 98 % of the networks", within(FAIR)),
+        line(
+            f"regret <= {share(GOOD)}, or {SCATTER:g} x the oracle's, in 90 % of the networks", within(GOOD)
+        ),
+        line(
+            f"regret <= {share(FAIR)}, or {SCATTER:g} x the oracle's, in 98 % of the networks", within(FAIR)
+        ),
         line(f"buffer <= {LARGER:g} x the smallest in 80 % of the replays", percent("small")),
         line("claims of 95 % wrong in at most 5 %", percent("wrong")),
         line("times faster than the best rival at equal loss, median over networks: at least 2", faster),
@@ -373,46 +380,13 @@ def claim_rows(found: Sequence[Case]) -> list[list[str]]:
                 str(len(claims)),
                 str(len(right)),
                 str(right.count(False)),
-                f"{right.count(False) / len(right):.1%}" if right else "-",
+                share(right.count(False) / len(right), 1) if right else "-",
                 f"{np.median(spent):.0f} s",
                 f"{np.quantile(spent, 0.9):.0f} s",
-                f"{np.quantile(regrets, 0.9):.1%}",
+                share(np.quantile(regrets, 0.9), 1),
             ]
         )
     return lines
-
-
-ENDINGS = ("buffers", "trials", "time saved", "error: median", "90 %", f"<= {GOOD:.0%}", "mean")
-
-#: Share of the buffers of a grid that are small.
-SMALL = 0.25
-
-
-def tell_endings(asked: argparse.Namespace) -> int:
-    """What the rule that ends trials early does to trials with all buffers, and with small ones."""
-    rule, every = _replay.ending(), networks(asked)
-    if rule is None or not every:
-        print("nothing to end: no such network, or testbeds do not end trials early", file=sys.stderr)
-        return 2
-    found = [
-        _replay.Ended.of(one.known, rule)
-        for one in track(every, "series", console=Console(stderr=True), transient=True)
-    ]
-    lines = []
-    for words, share in (("all", 1.0), (f"smallest {SMALL:.0%}", SMALL)):
-        some = [slice(0, math.ceil(share * one.saved.shape[1])) for one in found]
-        saved, error = (
-            np.concatenate([part[:, cut].ravel() for part, cut in zip(parts, some, strict=True)])
-            for parts in zip(*found, strict=True)
-        )
-        size = np.abs(error)
-        shares = (saved.mean(), np.median(size), np.quantile(size, 0.9), (size <= GOOD).mean())
-        lines.append([words, str(len(saved)), *(f"{one:.1%}" for one in shares), f"{error.mean():+.1%}"])
-    Console(width=150).print(table(ENDINGS, lines))
-    write(f"{asked.out}.endings", [dict(zip(ENDINGS, line, strict=True)) for line in lines])
-    if asked.write_docs:
-        _docs.replace(PAGE, "endings", markdown(ENDINGS, lines))
-    return 0
 
 
 def totals(found: Sequence[Case], asked: argparse.Namespace) -> dict[str, Any]:
@@ -460,7 +434,6 @@ def arguments() -> argparse.Namespace:
         "--mark", type=int, choices=MARKS, default=MAIN, help="seconds at which the tables compare"
     )
     parser.add_argument("--short", type=float, default=1.0, help="share of a trial that a short one lasts")
-    parser.add_argument("--endings", action="store_true", help="only the rule that ends trials early")
     parser.add_argument("--sacrifice", type=float, default=SACRIFICE)
     parser.add_argument(
         "--peers", action="append", type=Path, default=[], help="folder with packages; repeat"
