@@ -252,3 +252,25 @@ def test_the_best_rival_is_the_one_that_is_the_fastest_in_half_of_the_networks(e
     fickle = in_networks("halving", [[0.0, 0.0, 0.0], [0.3, 0.3, 0.0], [0.3, 0.3, 0.0]])
     assert economy.speed(own, [*steady, *fickle]) == ("random", pytest.approx(1650 / 300))
     assert economy.speed(own, []) is None
+
+
+def test_what_peers_minimise_follows_the_best_that_was_seen(replay):
+    peers = importlib.import_module("_peers")
+    known = grid([[40.0, 80, 98, 100]])._replace(buffers=(1000, 1250, 2000, 8000))
+    objective = peers.Objective(setting(replay, known), weight=1.0)
+    assert objective.noted((0, 0), 50)
+    assert objective.loss((0, 0), 50) == 0
+    assert not objective.noted((0, 1), 50.2)
+    assert objective.noted((0, 1), 150)
+    # 95 Mbit/s are allowed now: what misses is worth less than any buffer that does not.
+    assert objective.loss((0, 0), 50) > objective.loss((0, 3), 100) > objective.loss((0, 1), 100)
+    assert objective.loss((0, 1), 100) == pytest.approx(replay.ROOM)
+    throughput = peers.Objective(setting(replay, known), weight=0.0)
+    throughput.noted((0, 3), 100)
+    assert throughput.loss((0, 3), 100) == 0 < throughput.loss((0, 0), 99)
+
+
+def test_peers_choose_every_arm_once(replay, known):
+    space = importlib.import_module("_peers").Space.of(setting(replay, known))
+    assert sorted(space.arms.values()) == [0, 1]
+    assert (len(space.sets), space.ccs, space.sizes) == (1, ("cubic", "reno"), 4)
