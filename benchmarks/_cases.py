@@ -101,6 +101,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     regrets, larger : by replay and mark; None where there was no answer yet.
     claims : likewise, whether a certain answer was right; None if it was not certain.
+    rooms : likewise, the share of the throughput by which it said that it may miss.
     trials, spent_s, thinking_s : by replay, in the end; of those that know their time, for the main mark.
     """
 
@@ -111,6 +112,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     regrets: list[list[float | None]]
     larger: list[list[float | None]]
     claims: list[list[bool | None]]
+    rooms: list[list[float | None]]
     trials: list[int]
     spent_s: list[float]
     thinking_s: list[float]
@@ -156,7 +158,7 @@ def case(network: Network, name: str, asked: argparse.Namespace) -> Case:
     if asked.claims:
         marks = []
     found: dict[str, list[Any]] = {
-        key: [] for key in ("regrets", "larger", "claims", "trials", "spent_s", "thinking_s")
+        key: [] for key in ("regrets", "larger", "claims", "rooms", "trials", "spent_s", "thinking_s")
     }
     for seed in range(asked.slow_replays if one.slow else asked.replays):
 
@@ -185,6 +187,7 @@ def case(network: Network, name: str, asked: argparse.Namespace) -> Case:
         smallest = known.buffers[truth.size]
         found["larger"].append([None if a is None else known.buffers[a.size] / smallest for a in answers])
         found["claims"].append([claim(answer, truth) for answer in answers])
+        found["rooms"].append([None if answer is None else answer.room for answer in answers])
         for key in ("trials", "spent_s", "thinking_s"):
             found[key].append(getattr(last, key))
     return Case(

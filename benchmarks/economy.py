@@ -250,8 +250,7 @@ def summary(ones: Sequence[Case], mark: float) -> dict[str, Any]:
     """Shares of the replays at a time; of the claims the share that is wrong."""
     pairs = [pair for one in ones for pair in one.at(mark)]
     regrets, larger = np.array(pairs).T
-    told = [claims[one.marks.index(mark)] for one in ones if mark in one.marks for claims in one.claims]
-    claims = [one for one in told if one is not None]
+    claims = [right for one in ones for right, room in claimed(one, mark) if room <= GOOD]
     trials = sum(sum(one.trials) for one in ones)
     return {
         "replays": len(pairs),
@@ -266,6 +265,15 @@ def summary(ones: Sequence[Case], mark: float) -> dict[str, Any]:
         "wrong": 1 - float(np.mean(claims)) if claims else None,
         "thinking_ms": 1e3 * sum(sum(one.thinking_s) for one in ones) / max(1, trials),
     }
+
+
+def claimed(one: Case, mark: float) -> list[tuple[bool, float]]:
+    """The claims at a mark: whether they are right, and by how much they allow the answer to miss."""
+    if mark not in one.marks:
+        return []
+    index = one.marks.index(mark)
+    pairs = ((right[index], room[index]) for right, room in zip(one.claims, one.rooms, strict=True))
+    return [(right, room) for right, room in pairs if right is not None and room is not None]
 
 
 TARGETS = ("target", "adaptive", "adaptive, prior", "adaptive, wrong prior")
@@ -362,28 +370,32 @@ def loss(one: Case, mark: float) -> float:
     )
 
 
-CLAIMS = ("strategy", "replays", "claims", "wrong", "share", "time: median", "90 %", "regret: 90 %")
+CLAIMS = (
+    *("strategy", "replays", "claims", "wrong", f"of <= {share(GOOD)}", "wrong"),
+    *("time: median", "90 %", "regret: 90 %"),
+)
 
 
 def claim_rows(found: Sequence[Case]) -> list[list[str]]:
-    """Calibration, of each prior and in all."""
+    """Calibration, of each prior and in all: of all claims, and of those that say 2 % or less."""
     lines = []
     groups = by_contestant(found)
     for name, ones in (groups | {"all": list(found)}).items():
-        claims = [claims[-1] for one in ones for claims in one.claims]
-        right = [one for one in claims if one is not None]
+        claims = [pair for one in ones for pair in claimed(one, PATIENCE_S)]
         spent = [seconds for one in ones for seconds in one.spent_s]
         regrets = [regret for one in ones for regret, _ in one.at(PATIENCE_S)]
+        counts = []
+        for some in (claims, [pair for pair in claims if pair[1] <= GOOD]):
+            wrong = sum(not right for right, _ in some)
+            counts += [str(len(some)), f"{wrong} ({share(wrong / len(some), 1)})" if some else "-"]
         lines.append(
             [
                 name,
-                str(len(claims)),
-                str(len(right)),
-                str(right.count(False)),
-                share(right.count(False) / len(right), 1) if right else "-",
+                str(len(spent)),
+                *counts,
                 f"{np.median(spent):.0f} s",
                 f"{np.quantile(spent, 0.9):.0f} s",
-                share(np.quantile(regrets, 0.9), 1),
+                share(float(np.quantile(regrets, 0.9)), 1),
             ]
         )
     return lines
@@ -392,7 +404,7 @@ def claim_rows(found: Sequence[Case]) -> list[list[str]]:
 def totals(found: Sequence[Case], asked: argparse.Namespace) -> dict[str, Any]:
     """For the JSON file."""
     if asked.claims:
-        return {line[0]: dict(zip(CLAIMS[1:], line[1:], strict=True)) for line in claim_rows(found)}
+        return {line[0]: line[1:] for line in claim_rows(found)}
     return {
         name: {str(mark): summary(ones, mark) for mark in MARKS if all(one.at(mark) for one in ones)}
         for name, ones in by_contestant(found).items()

@@ -196,6 +196,7 @@ def case(cases, contestant="adaptive", network="a", **values):
         "regrets": [[None, 0.01, 0.0]],
         "larger": [[None, 1.0, 1.0]],
         "claims": [[None, None, None]],
+        "rooms": [[0.02, 0.02, 0.02]],
         "trials": [100],
         "spent_s": [1600.0],
         "thinking_s": [1.0],
@@ -214,6 +215,19 @@ def test_a_wrong_claim_is_counted(economy, cases, replay, known):
     ones = [case(cases, claims=[[None, claimed, None]]) for claimed in (True, False, None)]
     summary = economy.summary(ones, 1650)
     assert (summary["claims"], summary["wrong"]) == (2, 0.5)
+    # Who says that it may miss by a fifth is not certain of 2 %.
+    wide = case(cases, claims=[[None, True, None]], rooms=[[0.02, 0.2, 0.02]])
+    assert economy.summary([wide], 1650)["claims"] == 0
+
+
+def test_calibration_counts_wide_claims_apart(economy, cases):
+    def ended(right, room):
+        at = {"marks": [cases.PATIENCE_S], "regrets": [[0.1]], "larger": [[1.0]]}
+        return case(cases, claims=[[right]], rooms=[[room]], **at)
+
+    ones = [ended(True, 0.2), ended(False, 0.02), ended(True, 0.02), ended(None, 0.02)]
+    own, every = economy.claim_rows(ones)
+    assert own[1:6] == every[1:6] == ["4", "3", "1 (33.3 %)", "2", "1 (50.0 %)"]
 
 
 def test_no_answer_loses_everything(cases):
