@@ -294,8 +294,9 @@ def target_rows(found: Sequence[Case], mark: float) -> list[list[str]]:
         return lambda ones: "-" if (value := summary(ones, mark)[key]) is None else share(value, 1)
 
     def faster(ones: Sequence[Case]) -> str:
-        found = speed(ones, [one for name in RIVALS for one in cases.get(name, [])], mark)
-        return "-" if found is None else f"{found[1]:.1f} ({found[0]})"
+        found = speeds(ones, [one for name in RIVALS for one in cases.get(name, [])], mark)
+        name = min(found, key=lambda one: found[one], default="")
+        return f"{found[name]:.1f} ({name})" if found else "-"
 
     return [
         line(
@@ -326,29 +327,30 @@ def mean_regret(one: Case, mark: float) -> float:
     return float(np.mean([regret for regret, _ in one.at(mark)]))
 
 
-def speed(ones: Sequence[Case], rivals: Sequence[Case], mark: float = MAIN) -> tuple[str, float] | None:
-    """How many times as long the best rival takes for the same loss, by the median over networks.
+def speeds(ones: Sequence[Case], rivals: Sequence[Case], mark: float = MAIN) -> dict[str, float]:
+    """How many times as long each rival takes for the same loss, by the median over networks.
 
-    The loss wanted is that at this mark, but at least `GOOD`. Who never gets there counts with the
-    longest time that it was given.
+    The loss wanted is that at this mark, but at least `GOOD`. Slow rivals were given less time: who does not
+    get there within what both had counts with all of it.
     """
+    own = {(one.network, one.stack): one for one in ones}
     found = {}
     for name, others in by_contestant(rivals).items():
-        there = {(one.network, one.stack): one for one in others}
         ratios = []
-        for one in ones:
-            rival, wanted = there.get((one.network, one.stack)), max(GOOD, loss(one, mark))
-            if rival is not None:
-                ratios.append(reached(rival, wanted) / reached(one, wanted))
+        for other in others:
+            one = own.get((other.network, other.stack))
+            if one is not None:
+                wanted, marks = max(GOOD, loss(one, mark)), sorted({*one.marks} & {*other.marks})
+                ratios.append(reached(other, wanted, marks) / reached(one, wanted, marks))
         if ratios:
             found[name] = float(np.median(ratios))
-    return min(found.items(), key=lambda one: one[1]) if found else None
+    return found
 
 
-def reached(one: Case, wanted: float) -> float:
-    """The first time from which on the mean loss stays within what is wanted."""
-    first = one.marks[-1]
-    for mark in reversed(one.marks):
+def reached(one: Case, wanted: float, marks: Sequence[float]) -> float:
+    """The first time from which on the mean loss stays within what is wanted; else the last."""
+    first = marks[-1]
+    for mark in reversed(marks):
         if loss(one, mark) > wanted:
             break
         first = mark
@@ -405,9 +407,14 @@ def totals(found: Sequence[Case], asked: argparse.Namespace) -> dict[str, Any]:
     """For the JSON file."""
     if asked.claims:
         return {line[0]: line[1:] for line in claim_rows(found)}
+    cases = by_contestant(found)
+    rivals = [one for name in RIVALS for one in cases.get(name, [])]
     return {
-        name: {str(mark): summary(ones, mark) for mark in MARKS if all(one.at(mark) for one in ones)}
-        for name, ones in by_contestant(found).items()
+        name: {
+            "speed": speeds(ones, rivals, asked.mark) if name not in RIVALS else {},
+            **{str(mark): summary(ones, mark) for mark in MARKS if all(one.at(mark) for one in ones)},
+        }
+        for name, ones in cases.items()
     }
 
 

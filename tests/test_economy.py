@@ -247,25 +247,26 @@ def test_scatter_excuses_what_the_oracle_misses_too(economy, cases):
 def test_time_to_equal_loss_lasts_until_the_loss_stays_low(economy, cases):
     own = case(cases, regrets=[[0.01, 0.01, 0.0]], larger=[[1.0, 1.0, 1.0]])
     lucky = case(cases, "random", regrets=[[0.01, 0.2, 0.0]], larger=[[1.0, 1.0, 1.0]])
-    assert economy.reached(own, 0.02) == 300
-    assert economy.reached(lucky, 0.02) == 3888
+    assert economy.reached(own, 0.02, own.marks) == 300
+    assert economy.reached(lucky, 0.02, own.marks) == 3888
     # Too large a buffer is a loss as well.
     large = case(cases, "even grid", regrets=[[0.0, 0.0, 0.0]], larger=[[9.0, 9.0, 1.0]])
-    assert economy.reached(large, 0.02) == 3888
+    assert economy.reached(large, 0.02, own.marks) == 3888
 
 
-def test_the_best_rival_is_the_one_that_is_the_fastest_in_half_of_the_networks(economy, cases):
-    def in_networks(contestant, regrets):
+def test_how_much_faster_is_the_median_over_networks_within_the_time_that_both_had(economy, cases):
+    def in_networks(contestant, regrets, **others):
         return [
-            case(cases, contestant, network=name, regrets=[one], larger=[[1.0, 1.0, 1.0]])
+            case(cases, contestant, network=name, regrets=[one], larger=[[1.0, 1.0, 1.0]], **others)
             for name, one in zip("abc", regrets, strict=True)
         ]
 
     own = in_networks("adaptive", [[0.01, 0.01, 0.0]] * 3)
     steady = in_networks("random", [[0.3, 0.0, 0.0]] * 3)
     fickle = in_networks("halving", [[0.0, 0.0, 0.0], [0.3, 0.3, 0.0], [0.3, 0.3, 0.0]])
-    assert economy.speed(own, [*steady, *fickle]) == ("random", pytest.approx(1650 / 300))
-    assert economy.speed(own, []) is None
+    slow = in_networks("SMAC3", [[0.3, 0.3]] * 3, marks=[300.0, 1650.0])
+    found = economy.speeds(own, [*steady, *fickle, *slow])
+    assert found == pytest.approx({"random": 1650 / 300, "halving": 3888 / 300, "SMAC3": 1650 / 300})
 
 
 def test_what_peers_minimise_follows_the_best_that_was_seen(replay):
