@@ -91,9 +91,9 @@ class Belief:
         knots = _knots(sorted({one.buffer_mib for one in configurations}))
         process = Process([Arm(one, frozenset(one.subflows)) for one in combinations], knots)
         points = _points(configurations, combinations, knots, scale)
-        fitted = process.fit(points)
+        fitted = process.fit(points, process.likeliest(points))
         weights = np.linalg.solve(fitted.within, (points.means - MIDDLE)[:, None]).astype(np.float64)
-        levels = MIDDLE + process.pulled(points, weights)[0]
+        levels = MIDDLE + process.pulled(points, weights, fitted.hypothesis)[0]
         # At a measured buffer the jag is known as far as the noise allows.
         known = 1 - points.variances / fitted.noise
         levels[points.arm, points.size] += known * (points.means - levels[points.arm, points.size])
@@ -112,12 +112,13 @@ def _covariance(process: Process, points: Points, fitted: Fitted, arm: int, leve
 
     sizes = np.arange(len(levels))
     arms = np.full(len(levels), arm)
-    across = process.covariance(arms, sizes, points.arm, points.size)
-    jags = (fitted.scale * process.jags(levels, arms)) ** 2
+    one = fitted.hypothesis
+    across = process.covariance(arms, sizes, points.arm, points.size, one)
+    jags = process.jags(levels, arms, one) ** 2
     own = points.arm == arm
     # What was observed there tells about the jag too.
     across[points.size[own], np.flatnonzero(own)] += jags[points.size[own]]
-    before = process.covariance(arms, sizes, arms, sizes) + np.diag(jags)
+    before = process.covariance(arms, sizes, arms, sizes, one) + np.diag(jags)
     after: Floats = before - across @ np.linalg.solve(fitted.within, across.T)
     return after
 

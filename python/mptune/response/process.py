@@ -1,11 +1,14 @@
 """The throughput of all combinations over the buffer, as one Gaussian process.
 
-The throughput, as a share of the largest observed, is a sum of curves over the logarithm of the buffer: one
-of the subflows (combinations with common subflows have similar ones), one of the congestion control, and one
-of each combination. None of them has to rise: throughput may collapse with a larger buffer. Each is a
-constant plus a curve that bends over some octaves (Matern covariance with nu = 3/2; Rasmussen and Williams,
-Gaussian Processes for Machine Learning, 2006, section 4.2.1). What the sum misses are jags: MPTCP's
-throughput has them where buffers are short. How large they are is learned.
+The throughput, as a share of the largest observed, is a sum of curves over the logarithm of the buffer: of the
+subflows (combinations with common subflows have similar ones) and of the congestion control, which does alike
+on like subflows. None of them has to rise: throughput may collapse with a larger buffer. Each is a constant
+plus a curve that bends over some octaves (Matern covariance with nu = 3/2; Rasmussen and Williams, Gaussian
+Processes for Machine Learning, 2006, section 4.2.1). What the sum misses are jags: MPTCP's throughput has
+them where buffers are short. A prediction, e.g. a simulator's, may stand for the mean.
+
+How much the congestion control matters, how large the jags are and how good the prediction is, only the
+observations can tell: these are hypotheses, each as credible as it makes them likely.
 
 Used by `mptune.response.belief`, and by the adaptive strategy for what is not measured yet.
 """
@@ -51,19 +54,51 @@ class Part(NamedTuple):
     octaves: float
 
 
-#: Per set of subflows; per congestion control; per arm.
-SUBFLOWS = Part(0.1, 0.25, 2.5)
-CONTROL = Part(0.03, 0.03, 4.0)
-OWN = Part(0.06, 0.03, 3.0)
+# Sizes from simulated grids of random and published networks: with these they are likeliest.
+
+#: Curves of the subflows.
+SUBFLOWS = Part(0.15, 0.23, 3.0)
+
+#: Curves of the congestion control on these subflows; on any, and of every arm by itself, these shares of it.
+CONTROL = Part(0.05, 0.03, 5.0)
+ANYWHERE, OWN = 0.6, 0.3
+
+#: How much a connection on several paths has in common with one on a single path, of what they share.
+SINGLE = 0.5
 
 #: Standard deviation of the jags, of MPTCP and of plain TCP.
-ROUGHNESS, TCP_ROUGHNESS = 0.05, 0.005
-
-#: They are multiplied by the one of these with which the observations are likeliest.
-SCALES = (0.1, 0.3, 1.0, 2.0)
+ROUGHNESS, TCP_ROUGHNESS = 0.053, 0.005
 
 #: Expected throughput before any observation.
 MIDDLE = 0.5
+
+
+class Hypothesis(NamedTuple):
+    """What only observations can tell; factors of the standard deviations above.
+
+    Attributes
+    ----------
+    control : of what congestion controls have to themselves.
+    jags : of the jags.
+    error : of all curves, where they are the error of a prediction; None where there is none to follow.
+    """
+
+    control: float
+    jags: float
+    error: float | None = None
+
+    @property
+    def curves(self) -> float:
+        """Factor of all curves."""
+        return 1.0 if self.error is None else self.error
+
+
+_JAGS = (0.1, 0.3, 1.0, 2.0)
+WITHOUT = tuple(Hypothesis(control, jags) for control in (0.3, 1.0, 3.0) for jags in _JAGS)
+WITH = tuple(Hypothesis(1.0, jags, error) for error in (0.15, 0.5) for jags in _JAGS)
+
+#: Observations that hypotheses are judged by: those of the largest throughputs, which matter most.
+_JUDGING = 150
 
 
 class Points(NamedTuple):
@@ -74,20 +109,30 @@ class Points(NamedTuple):
     means: "Floats"
     variances: "Floats"
 
+    def highest(self, count: int) -> "Points":
+        """Those with the largest means."""
+        import numpy as np
+
+        if len(self.means) <= count:
+            return self
+        kept = np.sort(np.argsort(-np.round(self.means, 9), kind="stable")[:count])
+        return Points(*(values[kept] for values in self))
+
 
 class Fitted(NamedTuple):
-    """What the observations say about the process.
+    """What the observations are under a hypothesis.
 
     Attributes
     ----------
+    mean : expected throughputs before any observation, shape (arms, buffers).
     within : covariance of the observations.
     noise : its part that is not the curves', per point.
-    scale : of the jags.
     """
 
+    hypothesis: Hypothesis
+    mean: "Floats"
     within: "Floats"
     noise: "Floats"
-    scale: float
 
 
 class Process:
@@ -96,71 +141,121 @@ class Process:
     Parameters
     ----------
     arms, buffers : at least one of each; buffers ascending, in any unit.
+    predicted : throughputs in any unit, shape (arms, buffers); None where nothing is.
 
     Attributes
     ----------
     shape : numbers of arms and of buffers.
-    parts : likeness of the arms and covariance over the buffers, of every curve of the sum.
     """
 
-    def __init__(self, arms: Sequence[Arm], buffers: Sequence[float]) -> None:
+    def __init__(
+        self, arms: Sequence[Arm], buffers: Sequence[float], predicted: "Floats | None" = None
+    ) -> None:
         import numpy as np
 
         octaves = np.log2(np.array(buffers, dtype=float))
         apart = np.abs(octaves[:, None] - octaves[None, :])
         self.shape = len(arms), len(buffers)
-        self.parts = [(similar, _covariance(part, apart)) for similar, part in _alike(arms)]
+        alike, same = _alike(arms)
+        self._subflows, self._control = alike, alike * same + ANYWHERE**2 * same
+        self._own = OWN**2 * np.eye(len(arms))
+        self._over = _covariance(SUBFLOWS, apart), _covariance(CONTROL, apart)
         self._jagged = np.array([TCP_ROUGHNESS if one.combination.is_tcp else ROUGHNESS for one in arms])
+        self._predicted = predicted
+        self.hypotheses = WITHOUT if predicted is None else WITHOUT + WITH
 
-    def fit(self, points: Points) -> Fitted:
-        """Learn how large the jags are."""
+    def parts(self, one: Hypothesis) -> "list[tuple[Floats, Floats]]":
+        """Covariance between arms and over the buffers, of every curve of the sum."""
+        variance = one.curves**2
+        control = one.control**2 * self._control + self._own
+        return [(variance * self._subflows, self._over[0]), (variance * control, self._over[1])]
+
+    def independent(self) -> "list[tuple[Floats, Floats]]":
+        """Covariances that `combined` needs draws of."""
+        return [
+            (self._subflows, self._over[0]),
+            (self._control, self._over[1]),
+            (self._own, self._over[1]),
+        ]
+
+    def combined(self, draws: "Sequence[Floats]", one: Hypothesis) -> "Floats":
+        """Draws of the sum of the curves, from such of `independent`."""
+        subflows, control, own = draws
+        return one.curves * (subflows + one.control * control + own)
+
+    def weights(self, points: Points) -> "Floats":
+        """How credible every hypothesis is."""
         import numpy as np
 
-        between = self.covariance(points.arm, points.size, points.arm, points.size)
-        rough = self.jags(points.means, points.arm)
+        judging = points.highest(_JUDGING)
+        likely = np.array([self._log_likelihood(judging, one) for one in self.hypotheses])
+        # A prediction is as credible as none before anything was observed.
+        before = np.array([1 / len(WITHOUT if one.error is None else WITH) for one in self.hypotheses])
+        weights: Floats = np.exp(np.round(likely - likely.max(), 6)) * before
+        return weights / weights.sum()
 
-        def at(scale: float) -> Fitted:
-            noise = points.variances + (scale * rough) ** 2
-            return Fitted(between + np.diag(noise), noise, scale)
+    def likeliest(self, points: Points) -> Hypothesis:
+        """The most credible hypothesis."""
+        return self.hypotheses[int(self.weights(points).argmax())]
 
-        values = points.means - MIDDLE
-        return max(map(at, SCALES), key=lambda one: _log_likelihood(one.within, values))
+    def fit(self, points: Points, one: Hypothesis) -> Fitted:
+        """What the observations are under a hypothesis."""
+        import numpy as np
 
-    def covariance(self, arm: "Indices", size: "Indices", arm2: "Indices", size2: "Indices") -> "Floats":
+        mean: Floats = np.full(self.shape, MIDDLE)
+        if one.error is not None and self._predicted is not None:
+            mean = self._predicted * self._level(points)
+        within = self.covariance(points.arm, points.size, points.arm, points.size, one)
+        noise = points.variances + self.jags(points.means, points.arm, one) ** 2
+        return Fitted(one, mean, within + np.diag(noise), noise)
+
+    def covariance(
+        self, arm: "Indices", size: "Indices", arm2: "Indices", size2: "Indices", one: Hypothesis
+    ) -> "Floats":
         """Of the curves between two lists of points."""
         import numpy as np
 
         total: Floats = np.zeros((len(arm), len(arm2)))
-        for similar, over_sizes in self.parts:
+        for similar, over_sizes in self.parts(one):
             total += similar[np.ix_(arm, arm2)] * over_sizes[np.ix_(size, size2)]
         return total
 
-    def pulled(self, points: Points, weights: "Floats") -> "Floats":
+    def pulled(self, points: Points, weights: "Floats", one: Hypothesis) -> "Floats":
         """How weights of the points move the curves; shape (columns of weights, arms, buffers)."""
         import numpy as np
 
-        change: Floats = np.zeros((weights.shape[1], *self.shape))
-        for similar, over_sizes in self.parts:
-            # (arms x points) * (points x columns) for each buffer, without the matrix of all with all.
-            spread = over_sizes[:, points.size][:, :, None] * weights[None, :, :]
-            change += np.einsum("ap,bpd->dab", similar[:, points.arm], spread, optimize=True)
-        return change
+        # By arms that were observed and all buffers, without the matrix of all with all.
+        arms, place = np.unique(points.arm, return_inverse=True)
+        columns, sizes = weights.shape[1], self.shape[1]
+        grid = np.zeros((len(arms), sizes, columns))
+        grid[place, points.size] = weights
+        change: Floats = np.zeros((self.shape[0], sizes * columns))
+        for similar, over_sizes in self.parts(one):
+            change += similar[:, arms] @ (over_sizes @ grid).reshape(len(arms), -1)
+        return np.moveaxis(change.reshape(*self.shape, columns), 2, 0)
 
-    def jags(self, levels: "Floats", arms: "Indices") -> "Floats":
-        """Standard deviation of the jags at these throughputs, before scaling: less near the top."""
+    def jags(self, levels: "Floats", arms: "Indices", one: Hypothesis) -> "Floats":
+        """Standard deviation of the jags at these throughputs: less near the top."""
         import numpy as np
 
-        rough: Floats = self._jagged[arms] * np.clip(2 * (1 - levels), 0.2, 1.0)
+        rough: Floats = one.jags * self._jagged[arms] * np.clip(2 * (1 - levels), 0.2, 1.0)
         return rough
 
+    def _level(self, points: Points) -> float:
+        """What a prediction has to be multiplied by."""
+        assert self._predicted is not None
+        there = self._predicted[points.arm, points.size]
+        squares = float(there @ there)
+        return float(there @ points.means) / squares if squares else 1 / max(float(self._predicted.max()), 1e-9)
 
-def _log_likelihood(covariance: "Floats", values: "Floats") -> float:
-    """Of normal values with mean 0, but for a constant, rounded so that equals are equal on every machine."""
-    import numpy as np
+    def _log_likelihood(self, points: Points, one: Hypothesis) -> float:
+        """Of the observations, but for a constant."""
+        import numpy as np
 
-    root = np.linalg.cholesky(covariance)
-    white = np.linalg.solve(root, values)
-    return round(float(-white @ white / 2 - np.log(np.diag(root)).sum()), 6)
+        fitted = self.fit(points, one)
+        root = np.linalg.cholesky(fitted.within)
+        white = np.linalg.solve(root, points.means - fitted.mean[points.arm, points.size])
+        return float(-white @ white / 2 - np.log(np.diag(root)).sum())
 
 
 def _covariance(part: Part, apart: "Floats") -> "Floats":
@@ -172,18 +267,17 @@ def _covariance(part: Part, apart: "Floats") -> "Floats":
     return covariance
 
 
-def _alike(arms: Sequence[Arm]) -> "list[tuple[Floats, Part]]":
-    """How much of each curve two arms have in common, 0 to 1."""
+def _alike(arms: Sequence[Arm]) -> "tuple[Floats, Floats]":
+    """How much two arms have in common of their subflows, 0 to 1, and whether they have the same control."""
     import numpy as np
 
     count = len(arms)
     sets = [one.active or frozenset([one.combination.manager]) for one in arms]
-    tcp = [one.combination.is_tcp for one in arms]
-    control, subflows = np.zeros((count, count)), np.zeros((count, count))
+    same, alike = np.zeros((count, count)), np.zeros((count, count))
     for i, one in enumerate(arms):
         for j, other in enumerate(arms):
-            control[i, j] = one.combination.cc == other.combination.cc
-            # Jaccard's index, which is a covariance (Gower 1971); plain TCP has other curves on its path.
-            shared = len(sets[i] & sets[j]) / len(sets[i] | sets[j])
-            subflows[i, j] = shared if tcp[i] == tcp[j] else 0.5 * shared
-    return [(subflows, SUBFLOWS), (control, CONTROL), (np.eye(count), OWN)]
+            same[i, j] = one.combination.cc == other.combination.cc
+            # Jaccard's index, which is a covariance (Gower 1971). On one path MPTCP does as plain TCP.
+            kind = 1.0 if (len(sets[i]) == 1) == (len(sets[j]) == 1) else SINGLE
+            alike[i, j] = kind * len(sets[i] & sets[j]) / len(sets[i] | sets[j])
+    return alike, same

@@ -2,22 +2,40 @@
 
 A belief is a number of draws of all curves of `mptune.response.Process` together, which agree with what was
 observed as far as its noise allows (Matheron's rule; Wilson et al., Efficiently Sampling Functions from
-Gaussian Process Posteriors, ICML 2020). With draws every question is answered by counting, also those about
-the best of many.
+Gaussian Process Posteriors, ICML 2020). Every hypothesis has as many of them as it is credible. With draws
+every question is answered by counting, also those about the best of many.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mptune.response import Arm, Points, Process
-from mptune.response.process import MIDDLE
+from mptune.response.process import Fitted
 
 Floats = NDArray[np.float64]
 
 #: Draws of a belief.
 DRAWS = 256
+
+#: Observations that tell about other configurations too: those of the largest throughputs. It bounds the
+#: time that a belief takes.
+TELLING = 300
+
+
+class Drawn(NamedTuple):
+    """A belief.
+
+    Attributes
+    ----------
+    draws : throughputs, as shares, shape (draws, arms, buffers).
+    predicted : how credible it is that the prediction, if there is one, tells something; 0 to 1.
+    """
+
+    draws: Floats
+    predicted: float
 
 
 class Curves:
@@ -26,34 +44,56 @@ class Curves:
     Parameters
     ----------
     arms, buffers : as in `mptune.strategy.Question`; at least one of each.
+    predicted : throughputs in any unit, shape (arms, buffers); None where nothing is.
     """
 
-    def __init__(self, arms: Sequence[Arm], buffers: Sequence[int], seed: int) -> None:
-        self._process = Process(arms, buffers)
+    def __init__(
+        self, arms: Sequence[Arm], buffers: Sequence[int], predicted: Floats | None, seed: int
+    ) -> None:
+        self._process = Process(arms, buffers, predicted)
         self.shape = self._process.shape
         random = np.random.default_rng(seed)
-        self._prior = np.full((DRAWS, *self.shape), MIDDLE)
-        for similar, covariance in self._process.parts:
+        self._parts = []
+        for similar, covariance in self._process.independent():
             white = random.standard_normal((DRAWS, *self.shape))
-            roots = _root(similar), _root(covariance)
-            self._prior += np.einsum("ij,djk,lk->dil", roots[0], white, roots[1], optimize=True)
+            self._parts.append(_root(similar) @ white @ _root(covariance).T)
         self._errors = random.standard_normal((DRAWS, *self.shape))
         self._jags = random.standard_normal((DRAWS, *self.shape))
 
-    def draws(self, points: Points) -> Floats:
-        """Draws of the throughput, as shares, shape (draws, arms, buffers)."""
-        process, at = self._process, (slice(None), points.arm, points.size)
-        fitted = process.fit(points)
-        missing = points.means - self._prior[at] - self._errors[at] * np.sqrt(fitted.noise)
-        drawn = self._prior + process.pulled(points, np.linalg.solve(fitted.within, missing.T))
+    def draws(self, points: Points) -> "Drawn":
+        """Draws that agree with what was observed."""
+        process, telling = self._process, points.highest(TELLING)
+        weights = process.weights(points)
+        # Rounded: which draw belongs to which hypothesis has to be the same on every machine.
+        ends = np.rint(np.round(np.cumsum(weights), 6) * DRAWS).astype(int)
+        found, start = [], 0
+        for one, end in zip(process.hypotheses, map(int, ends), strict=True):
+            if end > start:
+                found.append(self._under(process.fit(telling, one), points, telling, slice(start, end)))
+            start = end
+        predicted = sum(w for w, one in zip(weights, process.hypotheses, strict=True) if one.error is not None)
+        return Drawn(np.concatenate(found), float(np.round(predicted, 6)))
+
+    def _under(self, fitted: Fitted, points: Points, telling: Points, some: slice) -> Floats:
+        """Some of the draws, under one hypothesis."""
+        process, one = self._process, fitted.hypothesis
+        before = process.combined([part[some] for part in self._parts], one) + fitted.mean
+        at = (slice(None), telling.arm, telling.size)
+        missing = telling.means - before[at] - self._errors[some][at] * np.sqrt(fitted.noise)
+        drawn = before + process.pulled(telling, np.linalg.solve(fitted.within, missing.T), one)
         # The jags: where it was measured, what the curves miss of that; elsewhere anything.
         levels = drawn.mean(axis=0)
         levels[points.arm, points.size] = points.means
-        jagged = fitted.scale * process.jags(levels, np.arange(len(levels))[:, None])
-        known = jagged[points.arm, points.size] ** 2 / fitted.noise
-        jags = jagged * self._jags
-        left = np.sqrt(known * points.variances) * self._jags[at]
-        jags[at] = known * (points.means - drawn[at]) + left
+        rough = process.jags(levels, np.arange(len(levels))[:, None], one)
+        jags = rough * self._jags[some]
+        squares = rough[points.arm, points.size] ** 2
+        known = squares / (squares + points.variances)
+        # What tells nothing about others is all that is known of itself.
+        alone = np.ones(levels.shape, dtype=bool)
+        alone[telling.arm, telling.size] = False
+        known[alone[points.arm, points.size]] = 1.0
+        at = (slice(None), points.arm, points.size)
+        jags[at] = known * (points.means - drawn[at]) + np.sqrt(known * points.variances) * self._jags[some][at]
         return drawn + jags
 
 

@@ -41,7 +41,7 @@ class Adaptive:
         order = sorted(range(len(question.arms)), key=lambda arm: _sort_key(question.arms[arm]))
         self._order = order
         self._place = {arm: place for place, arm in enumerate(order)}
-        self._curves = Curves([question.arms[arm] for arm in order], question.buffers, question.seed)
+        self._curves = Curves([question.arms[arm] for arm in order], question.buffers, None, question.seed)
         self._octaves = np.log2(np.array(question.buffers, dtype=float))
         self._values: dict[tuple[int, int], dict[int, float | None]] = {}
         self._costs: dict[Ask, float] = {}
@@ -207,7 +207,7 @@ class _Belief(NamedTuple):
         freedom[arm, size] = runs - 1
         levels[arm, size] = means
         between = Noise(squares, freedom, levels, octaves).between
-        draws = curves.draws(Points(arm, size, means, between[arm, size] / runs))
+        draws = curves.draws(Points(arm, size, means, between[arm, size] / runs)).draws
         # Now there is a level for what was not observed, too.
         levels = draws.mean(axis=0)
         levels[arm, size] = means
