@@ -202,3 +202,110 @@ def test_it_ends_whatever_it_is_told(levels, noise, sacrifice, batch, count):
     assert len(set(done)) == len(done)
     assert verdict is not None
     assert math.isfinite(verdict.throughput_mbps)
+
+
+PLATEAUS = {"cubic": (100, 512 * KIB), "reno": (80, 256 * KIB), "vegas": (97, 128 * KIB)}
+
+
+def predictions(asked, world, *, turned=False):
+    """What the world gives in the first run, half as much; or that of the arms in the wrong order."""
+    arms = asked.arms[::-1] if turned else asked.arms
+    return tuple(tuple(world(arm, size, 0) / 2 for size in range(len(BUFFERS))) for arm in arms)
+
+
+def with_times(asked, world, *, slower_from_s=float("inf"), factor=1.0):
+    """As `play`, a trial a second, on a network that gives another throughput from a moment on."""
+    strategy, now_s, done = create("adaptive", asked), 0.0, []
+    while batch := strategy.ask():
+        told = []
+        for one in batch:
+            now_s += 1
+            mbps = world(asked.arms[one.arm], one.size, one.run)
+            told.append(Told(one, mbps * (factor if now_s > slower_from_s else 1), 1.0, now_s))
+        strategy.tell(told)
+        done += told
+    return done, strategy.verdict()
+
+
+def test_a_good_prior_saves_trials_and_is_followed():
+    asked = question(*FOUR, runs=9, budget_s=None)
+    world = rising(PLATEAUS, 0.02)
+    alone, _ = play("adaptive", asked, world)
+    helped = question(*FOUR, runs=9, budget_s=None, prior=predictions(asked, rising(PLATEAUS)))
+    trials, verdict = play("adaptive", helped, world)
+    assert len(trials) < len(alone)
+    assert verdict is not None
+    assert verdict.prior == "followed"
+
+
+def test_a_prior_with_the_wrong_ranks_is_dropped_and_the_answer_holds():
+    plateaus = {"cubic": (100, 512 * KIB), "reno": (40, 256 * KIB), "vegas": (20, 128 * KIB)}
+    names = ("cubic@A", "reno@B", "vegas@C")
+    asked = question(*names, runs=9, budget_s=None)
+    wrong = predictions(asked, rising(plateaus), turned=True)
+    _, verdict = play(
+        "adaptive", question(*names, runs=9, budget_s=None, prior=wrong), rising(plateaus, 0.01)
+    )
+    assert verdict is not None
+    assert verdict.prior == "dropped"
+    assert asked.arms[verdict.arm].combination.cc == "cubic"
+
+
+@pytest.mark.parametrize("certainty", [0.5, 0.8, 0.95, 0.999])
+def test_it_says_what_it_reached_with_the_certainty_asked_for(certainty):
+    asked = question(*FOUR, certainty=certainty, budget_s=30)
+    _, verdict = play("adaptive", asked, rising(PLATEAUS, 0.3))
+    assert verdict is not None
+    assert verdict.certainty >= certainty
+    assert 0.02 <= verdict.room <= 1
+
+
+def test_more_certainty_is_more_room():
+    verdicts = [
+        play("adaptive", question(*FOUR, certainty=one, budget_s=1), rising(PLATEAUS, 0.3))[1]
+        for one in (0.6, 0.99)
+    ]
+    rooms = [one.room for one in verdicts if one is not None]
+    assert rooms == sorted(rooms)
+
+
+def test_of_equals_the_steadier_one():
+    def world(arm, size, run):
+        noise = 0.3 if arm.combination.cc == "reno" else 0.0
+        return 100 * (1 + random.Random(f"{size}/{run}").gauss(0, noise))
+
+    _, verdict = play("adaptive", question("cubic@A", "reno@B", runs=9, budget_s=60), world)
+    assert verdict is not None
+    assert verdict.arm == 0
+    assert verdict.scatter_mbps < 10
+
+
+def test_a_network_that_slows_down_is_noticed_and_a_steady_one_is_not():
+    asked = question(*FOUR, runs=9, budget_s=150, certainty=0.999)
+    world = rising(PLATEAUS, 0.03)
+    _, steady = with_times(asked, world)
+    _, changed = with_times(asked, world, slower_from_s=40, factor=0.5)
+    assert steady is not None
+    assert steady.drift is None
+    assert changed is not None
+    assert changed.drift is not None
+    assert changed.drift.change == pytest.approx(-0.5, abs=0.15)
+
+
+def test_times_do_not_depend_on_the_order_of_telling():
+    asked = question(*FOUR, budget_s=60)
+    done, verdict = with_times(asked, WORLD)
+    again = create("adaptive", asked)
+    again.tell(done[:30][::-1])
+    assert list(again.ask()) == [done[30].ask]
+    again.tell(done[30:])
+    assert again.verdict() == verdict
+
+
+def test_very_many_trials_are_no_trouble():
+    asked = question(*FOUR, runs=100, budget_s=None)
+    every = [(arm, size, run) for arm in range(4) for size in range(len(BUFFERS)) for run in range(100)]
+    strategy = create("adaptive", asked)
+    strategy.tell([Told(Ask(*one), WORLD(asked.arms[one[0]], *one[1:])) for one in every])
+    assert strategy.verdict() is not None
+    assert not list(strategy.ask())

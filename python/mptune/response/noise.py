@@ -28,6 +28,10 @@ _OWN_ARM = 3.0
 _OTHERS_WEIGHT = 3.0
 
 
+#: Configurations that others learn from, at most.
+_INFORMANTS = 150
+
+
 class Noise:
     """The scatter of observed configurations, and what it leads to expect of all.
 
@@ -47,6 +51,9 @@ class Noise:
         import numpy as np
 
         arms, sizes = np.nonzero(freedom)
+        # Of many the fastest: time and memory stay bounded.
+        highest = np.argsort(-np.round(levels[arms, sizes], 9), kind="stable")[:_INFORMANTS]
+        arms, sizes = arms[np.sort(highest)], sizes[np.sort(highest)]
         near = np.exp(-(((octaves[:, None] - octaves[sizes]) / _OCTAVES) ** 2) / 2)
         alike = np.exp(-(((levels[:, :, None] - levels[arms, sizes]) / _NEAR) ** 2) / 2)
         same = np.arange(len(levels))[:, None, None] == arms

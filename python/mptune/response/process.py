@@ -1,11 +1,11 @@
 """The throughput of all combinations over the buffer, as one Gaussian process.
 
-The throughput, as a share of the largest observed, is a sum of curves over the logarithm of the buffer: of the
-subflows (combinations with common subflows have similar ones) and of the congestion control, which does alike
-on like subflows. None of them has to rise: throughput may collapse with a larger buffer. Each is a constant
-plus a curve that bends over some octaves (Matern covariance with nu = 3/2; Rasmussen and Williams, Gaussian
-Processes for Machine Learning, 2006, section 4.2.1). What the sum misses are jags: MPTCP's throughput has
-them where buffers are short. A prediction, e.g. a simulator's, may stand for the mean.
+The throughput, as a share of the largest observed, is a sum of curves over the logarithm of the buffer: of
+the subflows (combinations with common subflows have similar ones) and of the congestion control, which does
+alike on like subflows. None of them has to rise: throughput may collapse with a larger buffer. Each is a
+constant plus a curve that bends over some octaves (Matern covariance with nu = 3/2; Rasmussen and Williams,
+Gaussian Processes for Machine Learning, 2006, section 4.2.1). What the sum misses are jags: MPTCP's
+throughput has them where buffers are short. A prediction, e.g. a simulator's, may stand for the mean.
 
 How much the congestion control matters, how large the jags are and how good the prediction is, only the
 observations can tell: these are hypotheses, each as credible as it makes them likely.
@@ -116,7 +116,7 @@ class Points(NamedTuple):
         if len(self.means) <= count:
             return self
         kept = np.sort(np.argsort(-np.round(self.means, 9), kind="stable")[:count])
-        return Points(*(values[kept] for values in self))
+        return Points(self.arm[kept], self.size[kept], self.means[kept], self.variances[kept])
 
 
 class Fitted(NamedTuple):
@@ -191,8 +191,9 @@ class Process:
         likely = np.array([self._log_likelihood(judging, one) for one in self.hypotheses])
         # A prediction is as credible as none before anything was observed.
         before = np.array([1 / len(WITHOUT if one.error is None else WITH) for one in self.hypotheses])
-        weights: Floats = np.exp(np.round(likely - likely.max(), 6)) * before
-        return weights / weights.sum()
+        weights = np.exp(np.round(likely - likely.max(), 6)) * before
+        shares: Floats = weights / weights.sum()
+        return shares
 
     def likeliest(self, points: Points) -> Hypothesis:
         """The most credible hypothesis."""
@@ -231,7 +232,7 @@ class Process:
         grid[place, points.size] = weights
         change: Floats = np.zeros((self.shape[0], sizes * columns))
         for similar, over_sizes in self.parts(one):
-            change += similar[:, arms] @ (over_sizes @ grid).reshape(len(arms), -1)
+            change += similar[:, arms] @ (over_sizes @ grid).reshape(len(arms), sizes * columns)
         return np.moveaxis(change.reshape(*self.shape, columns), 2, 0)
 
     def jags(self, levels: "Floats", arms: "Indices", one: Hypothesis) -> "Floats":
@@ -246,7 +247,9 @@ class Process:
         assert self._predicted is not None
         there = self._predicted[points.arm, points.size]
         squares = float(there @ there)
-        return float(there @ points.means) / squares if squares else 1 / max(float(self._predicted.max()), 1e-9)
+        return (
+            float(there @ points.means) / squares if squares else 1 / max(float(self._predicted.max()), 1e-9)
+        )
 
     def _log_likelihood(self, points: Points, one: Hypothesis) -> float:
         """Of the observations, but for a constant."""

@@ -5,6 +5,7 @@ of all (MPCOA Eq. 10), and does not collapse with larger ones. Nothing here is r
 """
 
 import math
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,9 @@ LARGER = 1.25
 #: misses it by far is worse than any buffer.
 SLOWER, MOST = 3.0, 4.0
 
+#: Regret of a scatter between runs as large as the throughput.
+UNSTEADY = 1.0
+
 
 class Answers(NamedTuple):
     """What every configuration is worth in every draw.
@@ -48,17 +52,33 @@ class Answers(NamedTuple):
     arm: Indices
     size: Indices
 
-    @property
-    def choice(self) -> tuple[int, int]:
-        """Arm and buffer with the least expected regret; of equals the first."""
+    def choice(self, noise: Floats) -> tuple[int, int]:
+        """Arm and buffer with the least expected regret, and of about equals the steadiest.
+
+        Parameters
+        ----------
+        noise : variance between runs, shape (arms, buffers), in the square of the draws' unit.
+        """
         # Rounded: sums of many numbers differ in their last digits from one machine to the other.
-        expected = np.round(self.regret.mean(axis=0), 9)
+        expected = np.round(self.regret.mean(axis=0) + UNSTEADY * np.sqrt(noise), 9)
         arm, size = np.unravel_index(int(np.argmin(expected)), expected.shape)
         return int(arm), int(size)
 
-    def holds(self, arm: int, size: int) -> float:
-        """Probability that a throughput misses what the sacrifice allows by `ROOM` at most."""
-        return float((self.missing[:, arm, size] <= ROOM).mean())
+    def holds(self, arm: int, size: int, room: float) -> float:
+        """Probability that a throughput misses what the sacrifice allows by this share at most."""
+        missing = self.missing[:, arm, size]
+        mean, spread = float(missing.mean()), max(float(missing.std()), 1e-9)
+        counted = float((missing <= room).mean())
+        # So few draws say nothing of a few in a thousand: as if normal.
+        return round(min(counted, NormalDist(mean, spread).cdf(room)), 9)
+
+    def room(self, arm: int, size: int, certainty: float) -> float:
+        """The share that it misses at most, with this probability."""
+        missing = self.missing[:, arm, size]
+        mean, spread = float(missing.mean()), max(float(missing.std()), 1e-9)
+        counted = float(np.quantile(missing, certainty, method="higher"))
+        normal = NormalDist(mean, spread).inv_cdf(certainty)
+        return round(min(max(counted, normal, ROOM), 1.0), 9)
 
 
 def answers(draws: Floats, octaves: Floats, sacrifice: float) -> Answers:
@@ -88,9 +108,14 @@ def answers(draws: Floats, octaves: Floats, sacrifice: float) -> Answers:
 
 def _held(draws: Floats, octaves: Floats, reach: float) -> Floats:
     """The least throughput from each buffer on, over this many octaves."""
+    if math.isinf(reach):
+        return np.minimum.accumulate(draws[:, :, ::-1], axis=2)[:, :, ::-1]
     held = draws.copy()
-    for size in range(len(octaves)):
+    for shift in range(1, len(octaves)):
         # A little more: sizes are whole KiB.
-        end = np.searchsorted(octaves, octaves[size] + reach + 0.01)
-        held[:, :, size] = draws[:, :, size:end].min(axis=2)
+        within = octaves[shift:] <= octaves[:-shift] + reach + 0.01
+        if not within.any():
+            break
+        larger = np.where(within, draws[:, :, shift:], np.inf)
+        np.minimum(held[:, :, :-shift], larger, out=held[:, :, :-shift])
     return held

@@ -36,11 +36,13 @@ class Told(NamedTuple):
     throughput_mbps : 0 for a connection that stalled, which is a result; None where the testbed failed, which
         says nothing about the configuration.
     seconds : that it took on the testbed, with its set-up; None for the question's `trial_s`.
+    at_s : when it ended, in seconds since any moment that is the same for all; None where it is not known.
     """
 
     ask: Ask
     throughput_mbps: float | None
     seconds: float | None = None
+    at_s: float | None = None
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +60,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     budget_s : seconds in all; None for as many as the certainty needs. No trial is begun that is not expected
         to end within it.
     seed : of the strategy's own draws.
+    prior : predicted throughputs, Mbit/s: a row per arm with a value per buffer; empty for none. Their ranks
+        and shapes matter, not their level.
     """
 
     arms: tuple[Arm, ...]
@@ -69,6 +73,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     trial_s: float = 1.0
     budget_s: float | None = None
     seed: int = 1
+    prior: tuple[tuple[float, ...], ...] = ()
 
     def left(self, spent_s: float) -> int:
         """How many trials may be asked for together, after this many seconds."""
@@ -82,6 +87,19 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return self.trial_s if one.seconds is None else one.seconds
 
 
+class Drift(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of the network while it was measured.
+
+    Attributes
+    ----------
+    change : of the throughput, as a share: -0.2 for a fifth less than before.
+    at_s : after which moment, as in `Told`.
+    """
+
+    change: float
+    at_s: float
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The best answer so far.
 
@@ -90,9 +108,16 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     arm, size : indices as in `Ask`.
     throughput_mbps, interval_mbps : what to expect there, and its 95 % interval.
     certainty : probability that its throughput is at most `room` below what the sacrifice allows.
-    room : share of the throughput.
-    contenders, shares : arms that may still hold the best answer, the likeliest first, and how likely each is.
+    room : share of the throughput: 0.02, or what can be said with the certainty asked for.
+    contenders, shares : arms that may still hold the best answer, the likeliest first, and how likely each
+        is.
     sizes : smallest and largest index of a buffer that may still be the answer.
+    scatter_mbps : standard deviation of its throughput between runs.
+    more_s : seconds on the testbed after which it is expected to be certain: 0 if it is, None if that is not
+        in sight.
+    prior : whether the question's prior is "followed" or was "dropped"; empty without one.
+    drift : set if the network changed; old trials count less then, and the answer is of the network as it was
+        on average.
     """
 
     arm: int
@@ -104,6 +129,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     contenders: tuple[int, ...]
     shares: tuple[float, ...]
     sizes: tuple[int, int]
+    scatter_mbps: float = 0.0
+    more_s: float | None = None
+    prior: str = ""
+    drift: Drift | None = None
 
 
 class Strategy(Protocol):

@@ -6,6 +6,7 @@ Gaussian Process Posteriors, ICML 2020). Every hypothesis has as many of them as
 every question is answered by counting, also those about the best of many.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,8 +18,8 @@ from mptune.response.process import Fitted
 
 Floats = NDArray[np.float64]
 
-#: Draws of a belief.
-DRAWS = 256
+#: Draws of a belief: the fewer, the larger the grid, for the time that a belief takes.
+MOST_DRAWS, LEAST_DRAWS, DRAWN = 256, 128, 2**18
 
 #: Observations that tell about other configurations too: those of the largest throughputs. It bounds the
 #: time that a belief takes.
@@ -52,26 +53,31 @@ class Curves:
     ) -> None:
         self._process = Process(arms, buffers, predicted)
         self.shape = self._process.shape
+        self._count = min(MOST_DRAWS, max(LEAST_DRAWS, DRAWN // math.prod(self.shape)))
         random = np.random.default_rng(seed)
         self._parts = []
         for similar, covariance in self._process.independent():
-            white = random.standard_normal((DRAWS, *self.shape))
+            white = random.standard_normal((self._count, *self.shape))
             self._parts.append(_root(similar) @ white @ _root(covariance).T)
-        self._errors = random.standard_normal((DRAWS, *self.shape))
-        self._jags = random.standard_normal((DRAWS, *self.shape))
+        self._errors = random.standard_normal((self._count, *self.shape))
+        self._jags = random.standard_normal((self._count, *self.shape))
 
-    def draws(self, points: Points) -> "Drawn":
+    def draws(self, points: Points | None) -> "Drawn":
         """Draws that agree with what was observed."""
+        if points is None:
+            points = Points(*(np.zeros(0, dtype=int) for _ in range(2)), *(np.zeros(0) for _ in range(2)))
         process, telling = self._process, points.highest(TELLING)
         weights = process.weights(points)
         # Rounded: which draw belongs to which hypothesis has to be the same on every machine.
-        ends = np.rint(np.round(np.cumsum(weights), 6) * DRAWS).astype(int)
+        ends = np.rint(np.round(np.cumsum(weights), 6) * self._count).astype(int)
         found, start = [], 0
         for one, end in zip(process.hypotheses, map(int, ends), strict=True):
             if end > start:
                 found.append(self._under(process.fit(telling, one), points, telling, slice(start, end)))
             start = end
-        predicted = sum(w for w, one in zip(weights, process.hypotheses, strict=True) if one.error is not None)
+        predicted = sum(
+            w for w, one in zip(weights, process.hypotheses, strict=True) if one.error is not None
+        )
         return Drawn(np.concatenate(found), float(np.round(predicted, 6)))
 
     def _under(self, fitted: Fitted, points: Points, telling: Points, some: slice) -> Floats:
@@ -80,7 +86,8 @@ class Curves:
         before = process.combined([part[some] for part in self._parts], one) + fitted.mean
         at = (slice(None), telling.arm, telling.size)
         missing = telling.means - before[at] - self._errors[some][at] * np.sqrt(fitted.noise)
-        drawn = before + process.pulled(telling, np.linalg.solve(fitted.within, missing.T), one)
+        pull = np.linalg.solve(fitted.within, missing.T).astype(np.float64, copy=False)
+        drawn = before + process.pulled(telling, pull, one)
         # The jags: where it was measured, what the curves miss of that; elsewhere anything.
         levels = drawn.mean(axis=0)
         levels[points.arm, points.size] = points.means
@@ -93,7 +100,9 @@ class Curves:
         alone[telling.arm, telling.size] = False
         known[alone[points.arm, points.size]] = 1.0
         at = (slice(None), points.arm, points.size)
-        jags[at] = known * (points.means - drawn[at]) + np.sqrt(known * points.variances) * self._jags[some][at]
+        jags[at] = (
+            known * (points.means - drawn[at]) + np.sqrt(known * points.variances) * self._jags[some][at]
+        )
         return drawn + jags
 
 

@@ -1,24 +1,25 @@
 """Measure what may still change the answer, and stop when nothing is likely to.
 
 Every draw of the belief about the curves (`mptune.strategy._curves`) has a best answer, and the answer so
-far a regret (`mptune.strategy._answers`). The next trial is of the configuration that is to blame for most of
-it, as in top-two Thompson sampling (Russo, Operations Research 68, 2020), which also draws an answer and a
-challenger from the belief. It ends when the answer holds with the certainty asked for and a smaller buffer
-is not in sight.
+far a regret (`mptune.strategy._answers`). The next trial is the one that tells most about the configurations
+that are to blame for it. As in top-two Thompson sampling (Russo, Operations Research 68, 2020), these are
+answers and challengers drawn from the belief. It ends when the answer holds with the certainty asked for and
+a smaller buffer is not in sight.
 """
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from mptune.response import Arm, Points
-from mptune.response.noise import Noise
+from mptune.response import Arm
+from mptune.response.noise import FIRST
 from mptune.strategy._answers import ROOM, Answers, answers
 from mptune.strategy._base import Ask, Question, Told, Verdict
-from mptune.strategy._curves import DRAWS, Curves, Floats
+from mptune.strategy._curves import Curves, Floats
+from mptune.strategy._evidence import Evidence, Flags, gathered
 
 #: Mean regret at which a smaller buffer is not in sight.
 ENOUGH = 0.25
@@ -28,6 +29,18 @@ _ENDS = 0.025, 0.975
 
 #: Runs of the answer without which it is not certain: one lucky run is no certainty.
 PROOF = 4
+
+#: Buffers this many octaves apart are about the same, and large ones so many from the largest, at most.
+NEAR, LARGE = 0.5, 1.0
+
+#: What is to blame, at most, and how many standard errors of a covariance are chance.
+BLAMED, CHANCE = 64, 2.0
+
+#: A prior that is less credible than this is dropped.
+CREDIBLE = 0.5
+
+#: Nobody waits for more than so many times what was spent.
+MOST_MORE = 20.0
 
 
 class Adaptive:
@@ -41,72 +54,85 @@ class Adaptive:
         order = sorted(range(len(question.arms)), key=lambda arm: _sort_key(question.arms[arm]))
         self._order = order
         self._place = {arm: place for place, arm in enumerate(order)}
-        self._curves = Curves([question.arms[arm] for arm in order], question.buffers, None, question.seed)
+        predicted = np.array([question.prior[arm] for arm in order]) if question.prior else None
+        arms = [question.arms[arm] for arm in order]
+        self._curves = Curves(arms, question.buffers, predicted, question.seed)
+        self._kinds = [{one.active or one.combination.manager, one.combination.cc} for one in arms]
         self._octaves = np.log2(np.array(question.buffers, dtype=float))
-        self._values: dict[tuple[int, int], dict[int, float | None]] = {}
-        self._costs: dict[Ask, float] = {}
+        #: By what was asked for, with internal numbers of the arms.
+        self._told: dict[Ask, Told] = {}
+        self._runs = np.zeros(self._curves.shape, dtype=int)
         self._belief: _Belief | None = None
 
     def tell(self, observations: Sequence[Told]) -> None:
         """Notes what trials gave."""
         for one in observations:
-            place = self._place[one.ask.arm], one.ask.size
-            self._values.setdefault(place, {})[one.ask.run] = one.throughput_mbps
-            self._costs[one.ask] = self._question.cost(one)
+            ask = one.ask._replace(arm=self._place[one.ask.arm])
+            self._runs[ask.arm, ask.size] += ask not in self._told
+            self._told[ask] = one._replace(ask=ask)
         self._belief = None
 
     def ask(self) -> list[Ask]:
         """The trials that tell most about the answer."""
-        left = self._question.left(math.fsum(self._costs.values()))
+        left = self._question.left(self._spent_s())
         if not left:
             return []
         belief = self._believe()
         if belief is None:
             return self._first(left)
-        place = belief.answers.choice
-        if self._is_certain(belief.answers, place):
-            return self._proof(place, left)
-        return self._telling(belief, place, left)
+        if self._is_certain(belief):
+            return self._proof(belief.choice, left)
+        return self._again(belief) or self._telling(belief, left)
 
     def verdict(self) -> Verdict | None:
         """The answer with the least expected regret."""
         belief = self._believe()
-        if belief is None:
+        if belief is None or belief.evidence is None:
             return None
-        found = belief.answers
-        arm, size = found.choice
+        found, (arm, size) = belief.answers, belief.choice
         likely = np.bincount(found.arm, minlength=len(self._order))
-        contenders = sorted(np.flatnonzero(likely > DRAWS / 100), key=lambda one: (-likely[one], one))
+        contenders = sorted(
+            np.flatnonzero(likely > len(found.arm) / 100), key=lambda one: (-likely[one], one)
+        )
         low, high = np.quantile(found.size, _ENDS, method="nearest")
-        here = belief.draws[:, arm, size] * belief.scale
+        certainty, room = found.holds(arm, size, ROOM), ROOM
+        if certainty < self._question.certainty:
+            certainty = self._question.certainty
+            room = found.room(arm, size, certainty)
+        prior = ""
+        if self._question.prior:
+            prior = "followed" if belief.predicted >= CREDIBLE else "dropped"
+        scale = belief.evidence.scale
+        here = belief.draws[:, arm, size] * scale
         least, most = (round(float(end), 9) for end in np.quantile(here, _ENDS))
         return Verdict(
             arm=self._order[arm],
             size=size,
             throughput_mbps=round(float(here.mean()), 9),
             interval_mbps=(least, most),
-            certainty=found.holds(arm, size),
-            room=ROOM,
+            certainty=certainty,
+            room=room,
             contenders=tuple(self._order[one] for one in contenders),
-            shares=tuple(float(likely[one]) / DRAWS for one in contenders),
+            shares=tuple(float(likely[one]) / len(found.arm) for one in contenders),
             sizes=(int(low), int(high)),
+            scatter_mbps=round(math.sqrt(belief.noise[arm, size]) * scale, 9),
+            more_s=self._more_s(belief, room),
+            prior=prior,
+            drift=belief.evidence.drift,
         )
 
+    def _spent_s(self) -> float:
+        return math.fsum(map(self._question.cost, self._told.values()))
+
     def _believe(self) -> "_Belief | None":
-        """The belief; None before there is any observation."""
+        """The belief; None as long as there is nothing to base it on."""
         if self._belief is None:
-            seen = {place: values for place in sorted(self._values) if (values := self._usable(place))}
-            if seen:
-                self._belief = _Belief.after(seen, self._curves, self._octaves, self._question.sacrifice)
+            trials = [self._told[ask] for ask in sorted(self._told)]
+            seen = any(one.throughput_mbps is not None for one in trials)
+            if seen or self._question.prior:
+                evidence = gathered(trials, self._curves.shape, self._octaves) if seen else None
+                self._belief = _Belief.after(evidence, self._curves, self._octaves, self._question.sacrifice)
         return self._belief
-
-    def _usable(self, place: tuple[int, int]) -> list[float]:
-        """Throughputs of a configuration in the order of the runs, without those that failed."""
-        runs = self._values[place]
-        return [value for run in sorted(runs) if (value := runs[run]) is not None]
-
-    def _runs(self, arm: int, size: int) -> int:
-        return len(self._values.get((arm, size), ()))
 
     def _asked(self, arm: int, size: int, run: int) -> Ask:
         return Ask(self._order[arm], size, run)
@@ -116,58 +142,107 @@ class Adaptive:
         sizes = len(self._question.buffers)
         spread = sorted(range(sizes), key=lambda size: (_rank(sizes - 1 - size, sizes), -size))
         every = (
-            self._asked(arm, size, runs)
+            self._asked(arm, size, int(self._runs[arm, size]))
             for size in spread
             for arm in range(len(self._order))
-            if (runs := self._runs(arm, size)) < self._question.runs
+            if self._runs[arm, size] < self._question.runs
         )
         return list(itertools.islice(every, left))
 
-    def _is_certain(self, found: Answers, place: tuple[int, int]) -> bool:
-        arm, size = place
-        enough = float(found.regret[:, arm, size].mean()) <= ENOUGH
-        return enough and found.holds(arm, size) >= self._question.certainty
+    def _is_certain(self, belief: "_Belief") -> bool:
+        enough = belief.regret(belief.choice) <= ENOUGH
+        return enough and belief.answers.holds(*belief.choice, ROOM) >= self._question.certainty
 
     def _proof(self, place: tuple[int, int], left: int) -> list[Ask]:
-        """More runs of the answer if it has too few, and its neighbours in the buffer if they have none.
+        """What has to be measured before an answer is certain, whatever is believed.
 
-        The belief takes curves for smoother than their corners are.
+        More runs of it if it has too few, and its neighbours in the buffer if they have none: the belief
+        takes curves for smoother than their corners are. And all subflows and congestion controls, with about
+        its buffer and with a large one: the belief takes what was never seen for more like the rest than it
+        may be.
         """
         arm, size = place
-        wanted = min(PROOF, self._question.runs)
-        asked = [self._asked(arm, size, run) for run in range(self._runs(arm, size), wanted)]
-        beside = [one for one in (size - 1, size + 1) if 0 <= one < len(self._octaves)]
-        asked += [self._asked(arm, one, 0) for one in beside if not self._runs(arm, one)]
-        return asked[:left]
-
-    def _telling(self, belief: "_Belief", place: tuple[int, int], left: int) -> list[Ask]:
-        """Trials of what is to blame for the regret of the answer, each after the ones before it.
-
-        In every draw that is the better answer, and what has the best throughput of all; and in all draws the
-        answer itself.
-        """
         sizes = len(self._octaves)
+        wanted = min(PROOF, self._question.runs)
+        asked = [self._asked(arm, size, run) for run in range(int(self._runs[place]), wanted)]
+        beside = [one for one in (size - 1, size + 1) if 0 <= one < sizes]
+        asked += [self._asked(arm, one, 0) for one in beside if not self._runs[arm, one]]
+        near = np.abs(self._octaves - self._octaves[size]) <= NEAR
+        large = self._octaves >= self._octaves[-1] - LARGE
+        for there, at in ((near, size), (large, sizes - 1)):
+            asked += [self._asked(one, at, 0) for one in self._unseen(arm, there)]
+        return list(dict.fromkeys(asked))[:left]
+
+    def _unseen(self, arm: int, sizes: Flags) -> list[int]:
+        """As few arms as have all subflows and congestion controls not measured there, the likest to this."""
+        seen = [bool(runs[sizes].any()) for runs in self._runs]
+        wanted = set[object]().union(*self._kinds)
+        wanted -= set[object]().union(*(kinds for kinds, some in zip(self._kinds, seen, strict=True) if some))
+        found = []
+        while wanted:
+            own = self._kinds[arm]
+            one = max(
+                range(len(seen)), key=lambda i: (len(wanted & self._kinds[i]), len(own & self._kinds[i]), -i)
+            )
+            found.append(one)
+            wanted -= self._kinds[one]
+        return found
+
+    def _again(self, belief: "_Belief") -> list[Ask]:
+        """The best of what was measured only long ago, if it is overdue: the network may have changed."""
+        if belief.evidence is None:
+            return []
+        overdue = belief.evidence.overdue & (self._runs < self._question.runs)
+        expected = np.where(overdue, belief.answers.regret.mean(axis=0).round(9), np.inf)
+        arm, size = map(int, np.unravel_index(int(np.argmin(expected)), expected.shape))
+        return [self._asked(arm, size, int(self._runs[arm, size]))] if overdue.any() else []
+
+    def _telling(self, belief: "_Belief", left: int) -> list[Ask]:
+        """Trials that tell about what is to blame for the regret of the answer, each after the ones before.
+
+        To blame is in every draw the better answer and what has the best throughput of all, and in all draws
+        the answer itself.
+        """
+        question, sizes, place = self._question, len(self._octaves), belief.choice
         regret = belief.answers.regret[:, place[0], place[1]].copy()
-        flat = belief.draws.reshape(DRAWS, -1)
+        flat = belief.draws.reshape(len(regret), -1)
         better = belief.answers.arm * sizes + belief.answers.size
-        to_blame = np.stack([better, flat.argmax(axis=1), np.full(DRAWS, place[0] * sizes + place[1])])
-        variance, noise = flat.var(axis=0), belief.noise.ravel()
-        runs = np.array([self._runs(arm, size) for arm in range(len(self._order)) for size in range(sizes)])
+        to_blame = np.stack([better, flat.argmax(axis=1), np.full(len(regret), place[0] * sizes + place[1])])
+        apart = flat - flat.mean(axis=0)
+        blamed = np.unique(to_blame)
+        if len(blamed) > BLAMED:
+            total = np.bincount(to_blame.ravel(), np.tile(regret, 3), flat.shape[1]).round(9)
+            blamed = np.sort(np.argsort(-total, kind="stable")[:BLAMED])
+        variance, noise, runs = flat.var(axis=0), belief.noise.ravel(), self._runs.ravel().copy()
+        common = apart.T @ apart[:, blamed] / len(regret)
+        # What so few draws say of a covariance is uncertain by this much.
+        chance = CHANCE * np.sqrt(variance[:, None] * variance[blamed] / len(regret))
         found: list[Ask] = []
         for _ in range(left):
-            blame = sum(np.bincount(ones, weights=regret, minlength=flat.shape[1]) for ones in to_blame)
-            learned = variance / (variance + noise)
-            # By how much the trial is expected to move what is believed.
-            worth = np.round(blame * np.sqrt(variance * learned), 9)
-            worth[runs >= self._question.runs] = -1.0
+            blame = np.stack([np.bincount(ones, regret, flat.shape[1]) for ones in to_blame]).sum(axis=0)
+            # By how much the trial is expected to move what is believed of it.
+            moved = np.maximum(np.abs(common) - chance, 0.0) @ blame[blamed]
+            worth = np.round(moved / np.sqrt(variance + noise), 9)
+            worth[runs >= question.runs] = -1.0
             chosen = int(np.argmax(worth))
             if worth[chosen] < 0:
                 break
             found.append(self._asked(chosen // sizes, chosen % sizes, int(runs[chosen])))
             runs[chosen] += 1
-            regret[(to_blame == chosen).any(axis=0)] *= 1 - learned[chosen]
-            variance[chosen] *= 1 - learned[chosen]
+            learned = variance[chosen] / (variance[chosen] + noise[chosen])
+            regret[(to_blame == chosen).any(axis=0)] *= 1 - learned
+            with_it = apart.T @ apart[:, chosen] / len(regret)
+            share = with_it / (variance[chosen] + noise[chosen])
+            common -= np.outer(share, common[chosen])
+            apart = apart - np.outer(apart[:, chosen], share)
+            variance = np.maximum(variance - share * with_it, 0.0)
         return found
+
+    def _more_s(self, belief: "_Belief", room: float) -> float | None:
+        """Errors fall with the root of the time, and the regret of larger buffers with the time."""
+        spent_s = self._spent_s()
+        share = max((room / ROOM) ** 2, belief.regret(belief.choice) / ENOUGH) - 1
+        return None if share > MOST_MORE else round(spent_s * max(0.0, share), 3)
 
 
 class _Belief(NamedTuple):
@@ -175,44 +250,33 @@ class _Belief(NamedTuple):
 
     Attributes
     ----------
-    scale : the largest observed mean, Mbit/s.
+    evidence : None before the first observation.
     draws : throughputs, shape (draws, arms, buffers).
+    predicted : as in `mptune.strategy._curves.Drawn`.
     noise : variance between runs, shape (arms, buffers).
     answers : of the draws.
+    choice : arm and buffer of the answer.
     """
 
-    scale: float
+    evidence: Evidence | None
     draws: Floats
+    predicted: float
     noise: Floats
     answers: Answers
+    choice: tuple[int, int]
 
     @classmethod
-    def after(
-        cls,
-        seen: Mapping[tuple[int, int], Sequence[float]],
-        curves: Curves,
-        octaves: Floats,
-        sacrifice: float,
-    ) -> "_Belief":
-        """The belief after some throughputs, Mbit/s, by (arm, buffer) index."""
-        scale = max(*(sum(values) / len(values) for values in seen.values()), 1e-9)
-        arm, size = np.array(list(seen)).T
-        shares = [np.array(values) / scale for values in seen.values()]
-        runs = np.array([len(values) for values in shares])
-        means = np.array([values.mean() for values in shares])
-        levels, squares, freedom = (np.zeros(curves.shape) for _ in range(3))
-        squares[arm, size] = [
-            ((values - mean) ** 2).sum() for values, mean in zip(shares, means, strict=True)
-        ]
-        freedom[arm, size] = runs - 1
-        levels[arm, size] = means
-        between = Noise(squares, freedom, levels, octaves).between
-        draws = curves.draws(Points(arm, size, means, between[arm, size] / runs)).draws
-        # Now there is a level for what was not observed, too.
+    def after(cls, evidence: Evidence | None, curves: Curves, octaves: Floats, sacrifice: float) -> "_Belief":
+        """The belief after some evidence."""
+        draws, predicted = curves.draws(evidence.points if evidence else None)
         levels = draws.mean(axis=0)
-        levels[arm, size] = means
-        noise = Noise(squares, freedom, levels, octaves).between
-        return cls(scale, draws, noise, answers(draws, octaves, sacrifice))
+        noise = evidence.noise(levels, octaves) if evidence else np.full_like(levels, FIRST**2)
+        found = answers(draws, octaves, sacrifice)
+        return cls(evidence, draws, predicted, noise, found, found.choice(noise))
+
+    def regret(self, place: tuple[int, int]) -> float:
+        """What this answer is expected to lose."""
+        return round(float(self.answers.regret[:, place[0], place[1]].mean()), 9)
 
 
 def _sort_key(arm: Arm) -> tuple[object, ...]:
