@@ -83,6 +83,19 @@ class TrialError(MptuneError):
         return Failure(self.kind, str(self))
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, and what is known by then.
+
+    Attributes
+    ----------
+    so_far : the best answer yet, as a sentence; empty where there is none.
+    """
+
+    def __init__(self, so_far: str = "") -> None:
+        super().__init__()
+        self.so_far = so_far
+
+
 def one_of(known: Iterable[object], found: object) -> str:
     """What is said of a name that is not among the known ones, wherever it was written."""
     shown = "none" if found is None else repr(found)

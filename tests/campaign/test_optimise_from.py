@@ -58,6 +58,7 @@ def test_the_same_observations_give_the_same_decision(
             duration_ns=SECOND,
             impact=ImpactOptions(runs=2, window_ns=SECOND, buffer_bytes=8 * MIB),
             confirm_runs=2,
+            strategy="grid",
         ),
     )
     write_observations(tmp_path, own.records)

@@ -25,6 +25,7 @@ from mptune.topology import Topology, load
 
 SECOND, HOUR, MIB = 10**9, 3600 * 10**9, 2**20
 TOY = OptimiseOptions(
+    strategy="grid",
     pms=("pcdc",),
     ccs=("cubic",),
     buffers=tuple(i * MIB for i in range(1, 9)),

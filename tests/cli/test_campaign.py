@@ -33,6 +33,7 @@ name = "short"
 cc = ["cubic", "reno"]
 buffers = "0.02,0.1,0.5"
 [trials]
+strategy = "grid"
 runs = 4
 duration = "3s"
 [impact]

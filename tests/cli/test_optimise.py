@@ -11,9 +11,12 @@ from typer.testing import CliRunner
 
 from mptune import testbeds
 from mptune.cli import app
+from mptune.testbeds import Observation, Trial
+from mptune.testbeds.simulated import SimulatedTestbed
 
 #: A coarse grid of short trials: 2 path managers x 2 congestion controls x 4 buffers x 2 runs.
 COARSE = (
+    *("--strategy", "grid"),
     *("--cc", "cubic,reno", "--buffers", "0.02,0.05,0.1,0.5", "--runs", "2", "--duration", "5s"),
     *("--impact", "eq5", "--impact-runs", "2", "--impact-duration", "5s", "--confirm-runs", "3"),
 )
@@ -125,7 +128,12 @@ def test_the_answer_comes_first_and_an_earlier_run_is_kept_unless_forced(tmp_pat
         (["--pm", "mesh"], "--pm: expected one of"),
         (["--buffers", "1:2"], "--buffers: expected a range"),
         (["--buffers", "0.001:1:0.1"], "--buffers: expected at least one segment"),
-        (["--buffers", "1,2"], "--buffers: expected 3 sizes"),
+        (["--buffers", "1,2", "--strategy", "grid"], "--buffers: expected 3 sizes"),
+        (["--strategy", "adaptive", "--budget", "10s"], "--budget: expected at least "),
+        (["--budget", "1h", "--strategy", "grid"], "--budget: expected only with --strategy adaptive"),
+        (["--certainty", "40%"], "--certainty: expected 50% to 99.9%, found 40%"),
+        (["--certainty", "1"], "--certainty: expected"),
+        (["--strategy", "adaptive", "--model", "quadratic"], "--model: expected only with --strategy grid"),
         (["--sacrifice", "100%"], "--sacrifice: expected a share in [0, 1)"),
         (["--sacrifice", "-7%"], "--sacrifice"),
         (["--selection", "best"], "--selection: expected one of robust, global, literal"),
@@ -235,3 +243,24 @@ def test_bad_sources_leave_nothing_behind(arguments: list[str], named: str, tmp_
     assert shown.exit_code == 2
     assert named in shown.stderr and shown.stderr.count("\n") == 1
     assert not out.exists()
+
+
+def test_ctrl_c_says_the_best_answer_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes when some trials of the sweep are done; what is said is of them, and they are kept."""
+    before = SimulatedTestbed.run
+    done: list[Trial] = []
+
+    def run(self: SimulatedTestbed, trial: Trial) -> Observation:
+        done.append(trial)
+        if len(done) == 20:
+            raise KeyboardInterrupt
+        return before(self, trial)
+
+    monkeypatch.setattr(SimulatedTestbed, "run", run)
+    few = ("--pm", "fullmesh", "--cc", "cubic,reno", "--buffers", "0.05:0.5:0.05", "--duration", "2s")
+    out = tmp_path / "out"
+    arguments = ["optimise", "UiT-HAW", *few, "--jobs", "1", "--out", str(out), "--quiet"]
+    shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == 130
+    assert "19 finished trials are kept; continue with: mptune campaign resume" in shown.stderr
+    assert "best answer after 16 trials: fullmesh with " in shown.stderr

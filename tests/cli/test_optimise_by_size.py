@@ -23,7 +23,7 @@ BY_SIZE = (
 FROM_PATHS = (
     *("--cc", "cubic,reno", "--buffers", "0.02,0.05,0.1,0.5", "--runs", "2", "--duration", "3s"),
     *("--initial-path", "P-D,T-D", "--pm", "fullmesh,default", "--confirm-runs", "3", "--off-by", "0"),
-    *("--no-extend", "--resamples", "20"),
+    *("--no-extend", "--resamples", "20", "--strategy", "grid"),
 )
 
 

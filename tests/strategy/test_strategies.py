@@ -130,6 +130,15 @@ def test_it_measures_more_where_runs_scatter_more():
     assert lengths[0] < lengths[1]
 
 
+def test_where_all_runs_that_matter_are_used_up_it_ends():
+    # With a single run of each, noise leaves open which buffer is enough; slow arms cannot tell.
+    plateaus = {"cubic": (100.0, 512 * KIB), "reno": (20.0, 512 * KIB)}
+    names = ("cubic@A", *(f"reno@{label}" for label in "BCDEFGHIJ"))
+    done, verdict = play("adaptive", question(*names, runs=1, budget_s=None), rising(plateaus, 0.1))
+    assert verdict is not None
+    assert len(done) < 0.5 * len(names) * len(BUFFERS)
+
+
 def test_among_equals_it_ends_with_any_of_them():
     world = rising(dict.fromkeys(("cubic", "reno", "vegas"), (50, 256 * KIB)))
     asked = question(*FOUR)

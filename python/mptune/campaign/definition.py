@@ -13,12 +13,14 @@ import msgspec
 from msgspec.structs import replace
 
 from mptune import testbeds
-from mptune.campaign.job import configuration
+from mptune.campaign.job import Job, configuration
 from mptune.campaign.optimise_options import OptimiseOptions, withdrawals
 from mptune.campaign.papers import BUFFERS, CCS, PMS
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions, SubflowSets
 from mptune.measuring.planning import Configuration
+from mptune.measuring.progress import Reporter
+from mptune.measuring.runner import TrialRunner
 from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, declared, in_file
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition
@@ -240,7 +242,14 @@ def from_settings(settings: dict[str, Any]) -> Definition:
         options["stack"] = msgspec.structs.asdict(VERSION_0_1)
     if settings["kind"] == "optimise":
         # Version 0.1 had none of these; a resumed campaign does not change half way.
-        options = {"sets": "signs", "off_by": 0.0, "tcp": False, "extend": False, **options}
+        options = {
+            "sets": "signs",
+            "off_by": 0.0,
+            "tcp": False,
+            "extend": False,
+            "strategy": "grid",
+            **options,
+        }
     return Definition(
         name=settings["name"],
         topology=msgspec.convert(settings["topology"], Topology),
@@ -258,8 +267,10 @@ def check(definition: Definition, place: Place = by_flag) -> None:
     """
     definition.options.check(place)
     definition.options.stack.check_on(definition.testbed, place)
-    testbeds.create(definition.testbed)
+    runner = TrialRunner(testbeds.create(definition.testbed))
     check_labels(definition.options, definition.topology, place)
+    if isinstance(definition.options, OptimiseOptions):
+        Job(definition.topology, runner, definition.options, Reporter(quiet=True)).check_budget(place)
     _check_interval(definition, place)
 
 
@@ -275,6 +286,8 @@ def _check_interval(definition: Definition, place: Place) -> None:
     least = options.duration_ns
     if testbeds.only_stack(definition.testbed) is not None:
         least = options.swept_trials * least // (testbeds.create(definition.testbed).parallel or 1)
+        if isinstance(options, OptimiseOptions) and options.budget_ns is not None:
+            least = options.budget_ns
     if options.every_ns < least:
         (one,) = (one for one in declared(type(options)) if one.fields == ("every_ns",))
         needed, found = format_time(least), format_time(options.every_ns)

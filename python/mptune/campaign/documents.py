@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from mptune.campaign import wording
+from mptune.campaign.learning import Reached
 from mptune.campaign.optimise import Result
 from mptune.campaign.rounds import Round
 from mptune.decision import Decision
@@ -94,6 +95,7 @@ def result_document(result: Result) -> dict[str, Any]:
             "against_tcp": None if confirmation is None else _against_tcp(confirmation.against_tcp),
             "finalists": [_finalist(one) for one in result.finalists],
             "uncertainty": _uncertainty(decision.uncertainty),
+            "reached": None if result.reached is None else _reached(result.reached),
             "models": _models(decision),
             "r_squared": decision.response.r_squared,
             "fits": [msgspec.to_builtins(one) for one in decision.response.qualities],
@@ -113,6 +115,46 @@ def result_document(result: Result) -> dict[str, Any]:
             **({"rounds": [_round(one) for one in result.rounds]} if result.rounds else {}),
         }
     )
+
+
+def _reached(reached: Reached) -> dict[str, Any]:
+    """How the decision was reached: seconds, bytes, Mbit/s; a candidate by its place in the list."""
+    candidates = sorted({one for step in reached.steps for one in (*step.contenders, step.combination)})
+    place = {one: index for index, one in enumerate(candidates)}
+    return {
+        "strategy": reached.strategy,
+        "certainty_asked": reached.wanted,
+        "budget_s": reached.budget_s,
+        "spent_s": reached.spent_s,
+        "ended": reached.ended,
+        "candidates": [
+            {
+                "pm": one.pm,
+                "cc": one.cc,
+                "subflows": list(one.subflows),
+                "initial_path": one.initial_path or None,
+            }
+            for one in candidates
+        ],
+        "steps": [
+            {
+                "trials": step.trials,
+                "seconds": step.seconds,
+                "candidate": place[step.combination],
+                "buffer_bytes": step.buffer_bytes,
+                "throughput_mbps": step.throughput_mbps,
+                "certainty": step.certainty,
+                "room": step.room,
+                "among": step.among,
+                "contenders": [place[one] for one in step.contenders],
+                "buffers": list(step.buffers),
+                "more_s": step.more_s,
+                "prior": step.prior or None,
+                "drift": step.drift,
+            }
+            for step in reached.steps
+        ],
+    }
 
 
 def _round(one: Round) -> dict[str, Any]:

@@ -31,13 +31,15 @@ from mptune.campaign.candidates import (
     wanted,
 )
 from mptune.campaign.optimise_options import (
+    CONFIRM_SHARE,
     DEFAULT_CC,
     DEFAULT_PM,
+    IMPACT_SHARE,
     OptimiseOptions,
 )
 from mptune.campaign.set_search import SetSearch
 from mptune.decision import Decision, decide
-from mptune.decision.confirmation import Confirmation, confirm
+from mptune.decision.confirmation import Confirmation, confirm, turned
 from mptune.decision.robustness import (
     Finalist,
     change,
@@ -49,26 +51,32 @@ from mptune.decision.robustness import (
 from mptune.decision.selection import Optimum, whole_buffer
 from mptune.decision.sweep import SweepPoint, named, stalls, sweep_samples
 from mptune.decision.tradeoff import FrontPoint
+from mptune.errors import InputError
 from mptune.impact import (
     Impact,
+    ImpactOptions,
     SubflowSets,
     candidates,
     measure_impact,
+    run_ns,
 )
-from mptune.measuring.planning import Configuration, plan_run, plan_trials
+from mptune.measuring.planning import Configuration, plan_trials
 from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
 from mptune.measuring.running import Advance
+from mptune.options import Place, by_flag, declared
 from mptune.options.trials import (
     USUAL_PMS,
 )
 from mptune.response import Combination
 from mptune.statistics import summarise
-from mptune.strategy import Arm, Question, Told, create
-from mptune.testbeds import only_stack
+from mptune.testbeds import BIN_NS, only_stack
 from mptune.topology import Topology, perturbed
-from mptune.units import MIB
+from mptune.units import MIB, format_time
+
+#: Windows of impact factors are not made shorter than this to fit a budget, nanoseconds.
+_SHORTEST_WINDOW_NS = 1_000_000_000
 
 #: How often the sweep is extended beyond its smallest or largest buffer.
 EXTENSIONS = 3
@@ -81,11 +89,6 @@ ENLARGEMENTS = 3
 
 #: Networks that are not quite as stated.
 OTHER_NETWORKS = 8
-
-
-#: Trials that a strategy asks for together where a testbed runs several at once; the answer depends on it,
-#: so it is the same on every machine.
-_BATCH = 8
 
 
 #: Throughputs of combinations, Mbit/s, in the same order in all of them; 0 for a failed trial.
@@ -150,6 +153,92 @@ class Job(NamedTuple):
         prefix = f"round {self.round_ + 1}, " if self.options.every_ns else ""
         return self.reporter.phase(f"{prefix}{name}")
 
+    # ---- time on the testbed -----------------------------------------------------------------------
+
+    def trial_s(self, duration_ns: int) -> float:
+        """Seconds that a trial of this length takes on the testbed, with its set-up."""
+        return duration_ns / 1e9 + self.set_up_s
+
+    @property
+    def set_up_s(self) -> float:
+        """Seconds that a trial takes beside its duration."""
+        seconds: float = getattr(self.runner.testbed, "set_up_s", 0.0)
+        return seconds
+
+    def seconds(self, record: Record) -> float:
+        """Seconds that a trial took on the testbed."""
+        lasted_s = record.settings["duration_ns"] / 1e9 if record.duration_s is None else record.duration_s
+        return lasted_s + self.set_up_s
+
+    @property
+    def is_lean(self) -> bool:
+        """Whether only trials that the answer needs are done: where time is real, or limited."""
+        options = self.options
+        return options.learns and (
+            options.budget_ns is not None or only_stack(self.runner.testbed.name) is not None
+        )
+
+    @property
+    def has_prior(self) -> bool:
+        """Whether the simulator tells the strategy where to look first: not where it is the testbed."""
+        return self.options.prior and only_stack(self.runner.testbed.name) is not None
+
+    @property
+    def fresh_runs(self) -> int:
+        """Runs with new seeds: as many as asked for, but no more than the budget's share for them has."""
+        wanted, budget_s = self.options.fresh_runs, self.options.budget_s
+        if budget_s is None:
+            return wanted
+        # The answer, the default, and plain TCP.
+        each_s = 3 * self.trial_s(self.options.duration_ns)
+        return max(1, min(wanted, int(CONFIRM_SHARE * budget_s / each_s)))
+
+    @property
+    def reserved_s(self) -> float:
+        """Seconds that are kept for the confirmation and for plain TCP."""
+        options = self.options
+        screen_s = len(self.topology.paths) * self.trial_s(brief_ns(options.duration_ns))
+        return 3 * self.fresh_runs * self.trial_s(options.duration_ns) + (screen_s if options.off_by else 0.0)
+
+    def check_budget(self, place: Place = by_flag) -> None:
+        """Refuse a budget in which not every candidate can be tried once.
+
+        Raises
+        ------
+        InputError : saying how much makes sense.
+        """
+        options, trial_s = self.options, self.trial_s(self.options.duration_ns)
+        if options.budget_s is None:
+            return
+        shortest = msgspec.structs.replace(options.impact, runs=1, window_ns=_SHORTEST_WINDOW_NS)
+        least_s = 0.0
+        if "pcdc" in options.pms:
+            least_s = impact_seconds(self.topology, options.ccs, shortest)
+        candidates = len(self.asked())
+        least_s += candidates * trial_s + self.reserved_s
+        if options.budget_s < least_s:
+            (one,) = (one for one in declared(type(options)) if one.fields == ("budget_ns",))
+            least_ns, found = math.ceil(least_s) * 10**9, format_time(options.budget_ns or 0)
+            raise InputError(
+                *place(one),
+                f"expected at least {format_time(least_ns)}, for a trial of each of {candidates} candidates "
+                f"and to confirm the answer, found {found}",
+            )
+
+    @property
+    def impact_options(self) -> ImpactOptions:
+        """Options of the impact factors: as many and as long runs as the budget's share for them has."""
+        impact, budget_s = self.options.impact, self.options.budget_s
+        if budget_s is None or "pcdc" not in self.options.pms:
+            return impact
+        run_s = impact_seconds(self.topology, self.options.ccs, impact)
+        runs = max(1, min(impact.most_runs, int(IMPACT_SHARE * budget_s / run_s)))
+        part = min(1.0, IMPACT_SHARE * budget_s / run_s)
+        window_ns = max(_SHORTEST_WINDOW_NS, int(part * impact.length_ns / BIN_NS) * BIN_NS)
+        return msgspec.structs.replace(impact, runs=runs, window_ns=min(window_ns, impact.length_ns))
+
+    # ---- steps -------------------------------------------------------------------------------------
+
     def impacts(self) -> tuple[list[Impact], list[Record]]:
         """Impact factors of every congestion control, if PCDC needs them."""
         if "pcdc" not in self.options.pms:
@@ -159,7 +248,7 @@ class Job(NamedTuple):
                 self.topology,
                 self.runner,
                 self.options.ccs,
-                self.options.impact,
+                self.impact_options,
                 stack=self.options.stack.chosen(),
                 round_=self.round_,
                 progress=progress,
@@ -263,19 +352,13 @@ class Job(NamedTuple):
         def found(resamples: int) -> Decision:
             return decide(
                 sweep_samples(swept, optional),
-                msgspec.structs.replace(options, resamples=resamples, model=self.model),
+                msgspec.structs.replace(options, resamples=resamples),
                 homogeneous=homogeneous,
                 stalled=stalls(swept, optional),
                 reporter=self.reporter,
             )
 
-        if options.strategy == "grid":
-            sweep(combinations, options.buffers, "sweep")
-        else:
-            swept = self.learn(combinations, sets)
-            for one, record in named(swept, optional):
-                if record.buffer_bytes not in measured.setdefault(one, []):
-                    bisect.insort(measured[one], record.buffer_bytes)
+        sweep(combinations, options.buffers, "sweep")
         extensions, refinements = EXTENSIONS, REFINEMENTS
         while options.extend and not options.on_grid:
             decision = found(0)
@@ -288,50 +371,6 @@ class Job(NamedTuple):
                 break
             sweep(near, sizes, name)
         return swept, found(options.resamples)
-
-    @property
-    def model(self) -> str:
-        """The response model: by default one that needs no more than the strategy measures."""
-        options = self.options
-        return "belief" if options.strategy != "grid" and options.model == "auto" else options.model
-
-    def learn(self, combinations: Sequence[Combination], sets: Mapping[str, SubflowSets]) -> list[Record]:
-        """The trials that the strategy asks for."""
-        options = self.options
-        question = Question(
-            arms=tuple(Arm(one, self._active(one, sets)) for one in combinations),
-            buffers=geometric(options.buffers),
-            sacrifice=options.sacrifice,
-            runs=options.runs_each,
-            batch=1 if only_stack(self.runner.testbed.name) else _BATCH,
-            seed=options.seed,
-        )
-        strategy, records = create(options.strategy, question), list[Record]()
-        while asked := strategy.ask():
-            planned = [
-                plan_run(
-                    self.topology,
-                    self.configuration(combinations[one.arm], question.buffers[one.size], sets),
-                    purpose="sweep",
-                    run=one.run,
-                    duration_ns=options.duration_ns,
-                    base_seed=options.seed,
-                    round_=self.round_,
-                )
-                for one in asked
-            ]
-            with self.phase("sweep") as progress:
-                given = self.runner.measure(planned, progress=progress)
-            strategy.tell([Told(one, _worth(record)) for one, record in zip(asked, given, strict=True)])
-            records += given
-        return records
-
-    def _active(self, one: Combination, sets: Mapping[str, SubflowSets]) -> frozenset[str]:
-        """The subflows that carry data; empty where only the path manager knows."""
-        if one.pm == "fullmesh":
-            return frozenset(path.label for path in self.topology.paths)
-        own = sets[one.cc].optional if one.pm == "pcdc" and one.cc in sets else ()
-        return frozenset(one.subflows or own)
 
     def settle(
         self,
@@ -405,8 +444,10 @@ class Job(NamedTuple):
         options, decision = self.options, contest.decision
         if not options.off_by:
             return contest
+        if self.is_lean:
+            return self._opponent(contest, sets)
         mptcp, size = decision.optimum.combination, whole_buffer(decision.optimum.buffer_mib)
-        fast, records = self.screen_tcp(mptcp.cc, size, sets)
+        fast, records = self.screen_tcp((mptcp.cc, DEFAULT_CC), size, sets)
         contest = contest._replace(records=contest.records + tuple(records))
         if not (options.tcp and fast):
             return contest._replace(opponent=next(iter(fast), None))
@@ -423,15 +464,21 @@ class Job(NamedTuple):
             opponent=mptcp,
         )
 
+    def _opponent(self, contest: Contest, sets: Mapping[str, SubflowSets]) -> Contest:
+        """The outcome with the plain TCP that the confirmation compares it with: the fastest in one look."""
+        optimum = contest.decision.optimum
+        fast, records = self.screen_tcp((optimum.cc,), whole_buffer(optimum.buffer_mib), sets, runs=1)
+        return contest._replace(records=contest.records + tuple(records), opponent=next(iter(fast), None))
+
     def screen_tcp(
-        self, cc: str, size: int, sets: Mapping[str, SubflowSets]
+        self, ccs: Sequence[str], size: int, sets: Mapping[str, SubflowSets], *, runs: int = SCREEN_RUNS
     ) -> tuple[list[Combination], list[Record]]:
         """The fastest plain TCP by short trials on every path, and these."""
-        every = plain_tcp.everywhere(self.topology, (cc, DEFAULT_CC))
+        every = plain_tcp.everywhere(self.topology, ccs)
         records = self.measure(
             [self.configuration(one, size, sets) for one in every],
             "screen",
-            SCREEN_RUNS,
+            runs,
             "plain TCP",
             duration_ns=brief_ns(self.options.duration_ns),
         )
@@ -483,37 +530,52 @@ class Job(NamedTuple):
         with self.phase(name) as progress:
             return self.runner.measure(planned, progress=progress)
 
-    def confirm(self, contest: Contest, sets: Mapping[str, SubflowSets]) -> Confirmation:
-        """Trials of the optimum, of the default, and of its opponent across protocols, with new seeds."""
+    def confirm(self, contest: Contest, sets: Mapping[str, SubflowSets]) -> tuple[Contest, Confirmation]:
+        """Trials of the optimum, of the default, and of its opponent across protocols, with new seeds.
+
+        Where there was no time for more, they also decide whether plain TCP is the better answer.
+        """
         options, optimum, other = self.options, contest.decision.optimum, contest.opponent
         size = whole_buffer(optimum.buffer_mib)
         default = Combination(DEFAULT_PM, DEFAULT_CC)
         with self.phase("confirmation") as progress:
-            return confirm(
+            confirmation = confirm(
                 self.topology,
                 self.runner,
                 self.configuration(optimum.combination, size, sets),
                 self.configuration(default, options.buffers[-1], sets),
                 other=None if other is None else self.configuration(other, size, sets),
-                runs=options.fresh_runs,
+                runs=self.fresh_runs,
                 duration_ns=options.duration_ns,
                 base_seed=options.seed,
                 round_=self.round_,
                 progress=progress,
             )
+        return self._without_mptcp(contest, confirmation) if self.is_lean else (contest, confirmation)
+
+    def _without_mptcp(self, contest: Contest, confirmation: Confirmation) -> tuple[Contest, Confirmation]:
+        """The answer, or plain TCP where the confirmation found it clearly faster."""
+        options, mptcp, tcp = self.options, contest.decision.optimum.combination, contest.opponent
+        if tcp is None or not options.tcp:
+            return contest, confirmation
+        runs = self.fresh_runs
+        values = [one.throughput_mbps or 0.0 for one in confirmation.records]
+        stated = {mptcp: values[:runs], tcp: values[2 * runs :]}
+        found = finalists(confirmation.recommended.buffer_bytes, stated, {mptcp: [], tcp: []})
+        contest = contest._replace(finalists=found, stated=stated)
+        if not is_beaten(mptcp, tcp, stated, found, options.sacrifice):
+            return contest, confirmation
+        contest = contest._replace(
+            decision=_moved(contest.decision, tcp, stated[tcp]),
+            sentences=(*contest.sentences, without_mptcp(mptcp, tcp, found)),
+            opponent=mptcp,
+        )
+        return contest, turned(confirmation)
 
 
-def _worth(record: Record) -> float | None:
-    """What a trial says about its configuration: a stalled connection delivers nothing any more."""
-    return 0.0 if record.failed_kind == "stalled" else record.throughput_mbps
-
-
-def geometric(buffers: Sequence[int]) -> tuple[int, ...]:
-    """Buffers from the smallest to the largest, a quarter of an octave apart, in whole KiB."""
-    low, high = min(buffers), max(buffers)
-    steps = max(1, round(4 * math.log2(high / low)))
-    sizes = (math.ceil(low * (high / low) ** (step / steps) / 1024) * 1024 for step in range(steps + 1))
-    return tuple(sorted(set(sizes)))
+def impact_seconds(topology: Topology, ccs: Sequence[str], options: ImpactOptions) -> float:
+    """Seconds on the testbed of one run of the impact factors of every congestion control."""
+    return len(ccs) * run_ns(topology, options) / 1e9
 
 
 def optional_sets(sets: Mapping[str, SubflowSets]) -> dict[str, tuple[str, ...]]:
@@ -543,10 +605,10 @@ def _enlarged(decision: Decision, size_mib: float, points: Sequence[SweepPoint])
         uncertainty = msgspec.structs.replace(
             uncertainty, obs_mib=(low, max(high, size_mib)), otp_mbps=(min(least, *seen), max(most, *seen))
         )
-    return msgspec.structs.replace(_answering(decision, optimum), uncertainty=uncertainty)
+    return msgspec.structs.replace(answering(decision, optimum), uncertainty=uncertainty)
 
 
-def _answering(decision: Decision, optimum: Optimum) -> Decision:
+def answering(decision: Decision, optimum: Optimum) -> Decision:
     """The decision with another optimum, in its front too."""
     answer = FrontPoint(sacrifice=decision.options.sacrifice, optimum=optimum)
     front = tuple(answer if one.sacrifice == answer.sacrifice else one for one in decision.front)
@@ -575,7 +637,7 @@ def _moved(decision: Decision, chosen: Combination, values: Sequence[float]) -> 
         uncertainty = msgspec.structs.replace(
             uncertainty, otp_mbps=(max(throughput.low, 0.0), throughput.high)
         )
-    return msgspec.structs.replace(_answering(decision, optimum), uncertainty=uncertainty)
+    return msgspec.structs.replace(answering(decision, optimum), uncertainty=uncertainty)
 
 
 def configuration(

@@ -1,7 +1,13 @@
 """The main job: from a topology to the best configuration, with the evidence (MPCOA, all steps).
 
+    impact factors -> sweep as the strategy asks for it -> decision -> shortlist -> plain TCP -> confirmation
+
+or with the papers' strategy
+
     impact factors -> sets of subflows -> sweep -> decision (response model, selection) -> shortlist
     -> plain TCP -> confirmation
+
+Where time on the testbed is real or limited there is no shortlist, and plain TCP is part of the confirmation.
 
 Each step has its own module; this one runs them in order. It prints nothing and writes no file: see
 `mptune.cli.optimise` and `mptune.campaign.documents`. `mptune.campaign.optimise_from` uses measurements made
@@ -9,11 +15,13 @@ elsewhere instead of the first three steps, `mptune.campaign.by_size` asks for c
 """
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 
 from mptune import theory
-from mptune.campaign.job import Job, failures, optional_sets
+from mptune.campaign.job import Contest, Job, Screening, failures, optional_sets
+from mptune.campaign.learning import Reached, learn
 from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.rounds import Answered, Round
 from mptune.decision import Decision
@@ -49,6 +57,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     impacts : by congestion control; empty when PCDC was not asked for.
     subflows : labels of the subflows that carry data; empty if they are unknown.
     confirmation : None for measurements made elsewhere, which cannot be repeated here.
+    reached : how the decision was reached; None for a grid.
     finalists : what the favourite was compared with, plain TCP included; empty without a shortlist.
     traditional : formula -> bytes (`mptune.theory.traditional`); empty without a topology.
     warnings : sentences for the user.
@@ -69,6 +78,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     subflows: tuple[str, ...] = ()
     finalists: tuple[Finalist, ...] = ()
     confirmation: Confirmation | None = None
+    reached: Reached | None = None
     traditional: dict[str, int] = {}
     records: tuple[Record, ...] = ()
     rounds: tuple[Round, ...] = ()
@@ -141,16 +151,23 @@ def optimise(
     """
     options.check()
     job = Job(topology, runner, options, reporter or Reporter(quiet=True), round_)
+    job.check_budget()
     impacts, impact_records = job.impacts()
     sets = {impact.cc: impact.sets for impact in impacts}
-    screening = job.screen(impacts, sets)
-    swept, decision = job.decide(
-        [*job.asked(), *screening.staying], sets, {impact.cc for impact in impacts if impact.homogeneous}
-    )
+    screening, reached = Screening(), None
+    swept: Sequence[Record]
+    if options.learns:
+        learned = learn(job, impacts, sets, math.fsum(map(job.seconds, impact_records)))
+        swept, decision, reached = learned.records, learned.decision, learned.reached
+    else:
+        screening = job.screen(impacts, sets)
+        homogeneous = {impact.cc for impact in impacts if impact.homogeneous}
+        swept, decision = job.decide([*job.asked(), *screening.staying], sets, homogeneous)
     points = sweep_points(sweep_samples(swept, optional_sets(sets)))
-    contest = job.face_tcp(job.settle(decision, points, sets, screening.records), sets)
+    contest = Contest(decision) if job.is_lean else job.settle(decision, points, sets, screening.records)
+    contest = job.face_tcp(contest, sets)
+    contest, confirmation = job.confirm(contest, sets)
     decision = contest.decision
-    confirmation = job.confirm(contest, sets)
     return Result(
         name=topology.name,
         decision=decision,
@@ -164,6 +181,7 @@ def optimise(
         subflows=_subflows(topology, confirmation),
         finalists=contest.finalists,
         confirmation=confirmation,
+        reached=reached,
         traditional=theory.traditional(topology),
         warnings=(
             *warnings_of(impacts),

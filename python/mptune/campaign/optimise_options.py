@@ -13,7 +13,7 @@ from mptune.decision import DecisionOptions, too_few_sizes
 from mptune.impact import (
     ImpactOptions,
 )
-from mptune.options import TOGGLE, Option, choice, count, share
+from mptune.options import TOGGLE, Option, choice, confidence, count, share, time
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition
 from mptune.options.stacks import StackOptions
@@ -40,10 +40,25 @@ SETS = ("compete", "signs")
 #: which are short, and whose 95th percentile depends on the longest of 20 runs or fewer.
 RUNS, TRANSFER_RUNS = (9, 9), (20, 40)
 
+#: Runs of the answer beside the default where the strategy has measured it several times already.
+FRESH_RUNS = 5
+
+#: Runs of impact factors that only propose what competes.
+PROPOSING = 4
+
+#: Shares of a budget: the most for impact factors, and for confirming the answer.
+IMPACT_SHARE, CONFIRM_SHARE = 0.15, 0.15
+
+#: The strategies of `mptune optimise` that are chosen without being named.
+_LEARNING, _PAPERS = "adaptive", "grid"
+
+#: Options that ask for the papers' sweep: a response model and a selection of one's own choice.
+_OF_GRID = ("model", "selection", "on_grid")
+
 #: Options that decide on throughput; without a meaning for completion times.
 _OF_THROUGHPUT = (
     *("duration_ns", "sacrifice", "selection", "model", "on_grid", "resamples", "off_by", "extend"),
-    *("every_ns", "for_ns"),
+    *("every_ns", "for_ns", "strategy", "budget_ns", "certainty", "prior"),
 )
 
 #: Options of pcdc that follow from the impact factors.
@@ -83,14 +98,42 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     ] = None
     duration_ns: Duration = 30_000_000_000
     strategy: Annotated[
-        str,
+        str | None,
         Option(
             choice(lambda: STRATEGIES),
             "adaptive: measure what may still change the answer, --runs times at most; grid: everything, "
             "as in the papers.",
             key="trials.strategy",
+            unset="adaptive; grid with --model, --selection or --on-grid",
         ),
-    ] = "grid"
+    ] = None
+    budget_ns: Annotated[
+        int | None,
+        Option(
+            time(positive=True),
+            "Time on the testbed for everything: impact factors, sweep, confirmation. In the simulator it is "
+            "simulated time.",
+            key="trials.budget",
+            unset="as long as the certainty needs",
+        ),
+    ] = None
+    certainty: Annotated[
+        float,
+        Option(
+            confidence(),
+            "End as soon as the answer is this certain, within 2 % of what the sacrifice allows.",
+            key="trials.certainty",
+        ),
+    ] = 0.95
+    prior: Annotated[
+        bool,
+        Option(
+            TOGGLE,
+            "On a real testbed, look first where the simulator of the same topology finds the answer; if "
+            "measurements contradict it, it is dropped.",
+            key="trials.prior",
+        ),
+    ] = True
     stack: StackOptions = StackOptions()
     pm_options: PathManagerOptions = PathManagerOptions()
     impact: ImpactOptions = ImpactOptions()
@@ -136,7 +179,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             count(1),
             "Runs with new seeds to confirm the answer, and as many of the default.",
             key="decision.confirm_runs",
-            unset=f"{RUNS[1]}; {TRANSFER_RUNS[1]} with --transfer",
+            unset=f"{FRESH_RUNS}; {RUNS[1]} with --strategy grid, {TRANSFER_RUNS[1]} with --transfer",
         ),
     ] = None
     every_ns: Every = None
@@ -148,8 +191,16 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             for field in msgspec.structs.fields(type(self)):
                 if field.name in _OF_THROUGHPUT and getattr(self, field.name) != field.default:
                     yield field.name, "expected only without sizes of transfers: it concerns throughput"
-        elif expected := too_few_sizes(self.model, len(self.buffers)):
-            yield "buffers", expected
+        elif self.learns:
+            for name in _OF_GRID:
+                if getattr(self, name) != getattr(OptimiseOptions(), name):
+                    yield name, f"expected only with --strategy {_PAPERS}: {_LEARNING} has its own"
+        else:
+            if expected := too_few_sizes(self.model, len(self.buffers)):
+                yield "buffers", expected
+            for name in ("budget_ns", "certainty", "prior"):
+                if getattr(self, name) != getattr(OptimiseOptions(), name):
+                    yield name, f"expected only with --strategy {_LEARNING}: {_PAPERS} measures everything"
         yield from wrong_repetition(self.every_ns, self.for_ns)
         for name, pm in self.pm_options.unused(self.pms):
             yield f"pm_options.{name}", f"expected only with the path manager {pm}"
@@ -160,7 +211,34 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     def completed(self) -> Self:
         """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""
         impact = withdrawals(self.impact, self.buffers, self.buffer_mode, self.family, self.seed)
-        return msgspec.structs.replace(self, impact=impact, runs=self.runs_each, confirm_runs=self.fresh_runs)
+        if self.learns and impact.design == "paired" and impact.runs is None:
+            impact = msgspec.structs.replace(impact, runs=PROPOSING)
+        return msgspec.structs.replace(
+            self,
+            impact=impact,
+            runs=self.runs_each,
+            confirm_runs=self.fresh_runs,
+            strategy=self.strategy if self.transfers else self.chosen_strategy,
+        )
+
+    @property
+    def chosen_strategy(self) -> str:
+        """The strategy that was asked for, or the one that goes with the other options."""
+        if self.strategy is not None:
+            return self.strategy
+        plain = OptimiseOptions(strategy=_LEARNING)
+        papers = self.transfers or any(getattr(self, name) != getattr(plain, name) for name in _OF_GRID)
+        return _PAPERS if papers else _LEARNING
+
+    @property
+    def learns(self) -> bool:
+        """Whether what is measured depends on what was measured."""
+        return self.chosen_strategy != _PAPERS
+
+    @property
+    def budget_s(self) -> float | None:
+        """The budget in seconds."""
+        return None if self.budget_ns is None else self.budget_ns / 1e9
 
     @property
     def rounds(self) -> int:
@@ -171,7 +249,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     def swept_trials(self) -> int:
         """Trials of a round's sweep, at least: other sets of subflows come on top."""
         combinations = len(self.pms) * len(self.ccs) * max(1, len(self.initial_paths))
-        return self.runs_each * combinations * len(self.buffers)
+        return combinations * (1 if self.learns else self.runs_each * len(self.buffers))
 
     @property
     def runs_each(self) -> int:
@@ -183,6 +261,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     def fresh_runs(self) -> int:
         """Runs with new seeds."""
         _, usual = TRANSFER_RUNS if self.transfers else RUNS
+        if self.learns:
+            usual = FRESH_RUNS
         return usual if self.confirm_runs is None else self.confirm_runs
 
 

@@ -72,6 +72,10 @@ class SetSearch:
         """Throughputs of what was asked for, with the best buffer of each, Mbit/s."""
         self._given |= given
 
+    def around(self, one: Combination) -> list[Combination]:
+        """What differs from a combination in one place; nothing where its path manager chooses."""
+        return list(self._neighbours(one)) if self._set(one) else []
+
     def found(self, known: Iterable[Combination]) -> list[Combination]:
         """Those near the fastest that are not known already, the fastest first."""
         fastest, without = self._fastest(), set(known)

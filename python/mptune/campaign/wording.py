@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from mptune._text import digits, over, plain_tcp
 from mptune.campaign.by_size import SizeAnswer, SizesResult, Times
+from mptune.campaign.learning import Reached
 from mptune.campaign.optimise import Result
 from mptune.campaign.rounds import Round
 from mptune.decision.confirmation import Confirmation
@@ -16,6 +17,15 @@ from mptune.testbeds import PLAIN_TCP
 from mptune.units import MIB, format_size
 
 _HOUR_NS = 3600 * 10**9
+
+#: What became of the prediction, by its word in a step.
+_MODELS = {
+    "followed": "The simulator's prediction for the topology agrees with what was measured.",
+    "dropped": "Measurements contradict the simulator's prediction for the topology, so it was dropped.",
+}
+
+#: From this many seconds on a duration is given in minutes.
+_MINUTES_S = 300
 
 #: Combinations named in the sentence about who wins.
 _NAMED = 4
@@ -28,7 +38,7 @@ def answer(result: Result) -> list[str]:
         _sentence(result),
         _expectation(result),
         *filter(None, comparisons),
-        *_sureness(result.decision.uncertainty),
+        *_sureness(result),
         *_over_time(result.rounds),
     ]
 
@@ -190,18 +200,65 @@ def _against_tcp(confirmation: Confirmation | None) -> str:
     )
 
 
-def _sureness(uncertainty: Uncertainty | None) -> list[str]:
+def _sureness(result: Result) -> list[str]:
     """How much the choice depends on chance, as sentences."""
+    uncertainty, reached = result.decision.uncertainty, result.reached
     if uncertainty is None:
         return []
+    if reached is not None:
+        return [_certain(reached), *_open(reached), f"95 % intervals: {_between(uncertainty)}."]
     wins = [f"{one.manager} with {one.cc} {100 * share:.0f} %" for one, share in uncertainty.wins.items()]
     more = f", {len(wins) - _NAMED} others" if len(wins) > _NAMED else ""
     of = "residuals" if uncertainty.single_runs else "runs"
     return [
-        f"95 % intervals from {uncertainty.resamples} resamples of the {of}: buffer "
-        f"{ends(*uncertainty.obs_mib, 3)} MiB, throughput {ends(*uncertainty.otp_mbps)} Mbit/s.",
+        f"95 % intervals from {uncertainty.resamples} resamples of the {of}: {_between(uncertainty)}.",
         f"Chosen in the resamples: {', '.join(wins[:_NAMED])}{more}.",
     ]
+
+
+def _between(uncertainty: Uncertainty) -> str:
+    """Intervals of buffer and throughput as a phrase."""
+    buffer, throughput = ends(*uncertainty.obs_mib, 3), ends(*uncertainty.otp_mbps)
+    return f"buffer {buffer} MiB, throughput {throughput} Mbit/s"
+
+
+def _certain(reached: Reached) -> str:
+    """How sure the answer is, and what that took, as a sentence."""
+    last = reached.steps[-1]
+    claim = (
+        f"{last.certainty:.0%} certain that none of {last.among} candidates is better by more than "
+        f"{last.room:.0%}, after {last.trials} trials and {lasting(reached.spent_s)} on the testbed"
+    )
+    if reached.ended == "certain":
+        return f"{claim[0].upper()}{claim[1:]}."
+    why = "The budget ended first" if reached.ended == "budget" else "What matters has all its --runs"
+    return f"{why}: {claim}."
+
+
+def _open(reached: Reached) -> list[str]:
+    """What could not be told apart, as sentences."""
+    last = reached.steps[-1]
+    told = [_MODELS[last.prior]] if last.prior else []
+    if last.drift is not None:
+        told.append(
+            f"The network changed by {100 * last.drift:+.0f} % while it was measured: no single answer holds "
+            "for all that time, and this one is for its end."
+        )
+    others = [f"{one.manager} with {one.cc}" for one in last.contenders if one != last.combination]
+    if not others:
+        return told
+    more = f" and {len(others) - _NAMED} others" if len(others) > _NAMED else ""
+    told.append(f"As good as far as can be told: {', '.join(others[:_NAMED])}{more}.")
+    if reached.ended != "certain":
+        low, high = (format_size(size, 3) for size in last.buffers)
+        longer = f"; some {lasting(last.more_s)} more would decide" if last.more_s else ""
+        told.append(f"The buffer lies between {low} and {high}{longer}.")
+    return told
+
+
+def lasting(seconds: float) -> str:
+    """A duration on the testbed."""
+    return f"{seconds:.0f} s" if seconds < _MINUTES_S else f"{seconds / 60:.0f} min"
 
 
 def hours(time_ns: int) -> str:

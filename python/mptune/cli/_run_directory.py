@@ -8,19 +8,22 @@ from pathlib import Path
 
 import typer
 
-from mptune.errors import MptuneError
+from mptune.errors import Interrupted, MptuneError
 from mptune.store import open_store
 from mptune.store.directory import STORE
 
 
 @contextmanager
 def keeping(directory: Path) -> Iterator[None]:
-    """Draw the report of the campaign that the block ran; on Ctrl-C say what is kept, exit code 130."""
+    """Draw the report of the campaign that the block ran; on Ctrl-C say what is known and kept, exit 130."""
     try:
         yield
         draw(directory)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        answer = error.so_far if isinstance(error, Interrupted) else ""
         typer.echo(f"mptune: interrupted{_kept(directory)}", err=True)
+        if answer:
+            typer.echo(f"mptune: {answer}", err=True)
         raise typer.Exit(130) from None
 
 

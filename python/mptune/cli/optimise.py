@@ -39,8 +39,9 @@ def register(app: typer.Typer) -> None:
     add(
         app,
         optimise,
-        "mptune optimise UNIS-HiN                                          # as in the paper: 6480 trials",
-        "mptune optimise UNIS-HiN --buffers 0.5:30:2.5 --runs 3            # coarser and faster",
+        "mptune optimise UNIS-HiN                                          # until it is 95 % certain",
+        "mptune optimise UNIS-HiN --testbed namespaces --budget 30min      # on this machine's kernel",
+        "mptune optimise UNIS-HiN --strategy grid                          # as in the paper: 6480 trials",
         "mptune optimise my-sites.toml --cc cubic,olia --sacrifice 2% --out runs/mine",
         "mptune optimise my-sites.toml --no-tcp                            # MPTCP, even if TCP is faster",
         "mptune optimise SRL-HU --model quadratic                          # the paper's model",
@@ -73,13 +74,13 @@ def optimise(
 ) -> None:
     """Find the best configuration: subflows, congestion control, smallest buffer, throughput.
 
-    Measures the impact factor of every subflow; sweeps path managers, congestion controls and buffers; fits
-    a response model; selects the smallest buffer within the accepted sacrifice of the best throughput; shows
-    how certain that is; compares it with plain TCP on the best paths, and recommends that if it is clearly
-    faster; and confirms the answer by measuring it and the plain default (fullmesh, cubic, largest buffer)
-    again with new seeds. All observations, the result and a report are written to the
-    run directory. mptune campaign resume continues an interrupted run; mptune report writes every figure as
-    a file.
+    Measures the impact factor of every subflow; then whatever may still change the answer, of path managers,
+    sets of subflows, congestion controls and buffers; selects the smallest buffer within the accepted
+    sacrifice of the best throughput; ends when that is certain, or the budget is used up; compares the
+    answer with plain TCP on the best paths, and recommends that if it is clearly faster; and confirms it by
+    measuring it and the plain default (fullmesh, cubic, largest buffer) again with new seeds. All
+    observations, the result and a report are written to the run directory. Ctrl-C says the best answer so
+    far; mptune campaign resume continues an interrupted run; mptune report writes every figure as a file.
 
     With --transfer the answer is for transfers of these sizes instead: for each size the configuration with
     the smallest completion time, and the smallest buffer that is not slower.

@@ -105,6 +105,28 @@ def confirm(
     )
 
 
+def turned(confirmation: Confirmation) -> Confirmation:
+    """The same trials, with the opponent across protocols as what is recommended.
+
+    Raises
+    ------
+    ValueError : there was none.
+    """
+    against = confirmation.against_tcp
+    if against is None:
+        raise ValueError("nothing was compared across protocols")
+    runs = len(confirmation.records) // 3
+    ours, theirs, others = (confirmation.records[i * runs : (i + 1) * runs] for i in range(3))
+    recommended = against.tcp if confirmation.recommended == against.mptcp else against.mptcp
+    return msgspec.structs.replace(
+        confirmation,
+        recommended=recommended,
+        confirmed=_summary(throughputs(others)),
+        gain=_gain(others, theirs),
+        records=(*others, *theirs, *ours),
+    )
+
+
 def _against_tcp(
     recommended: Configuration, ours: Sequence[Record], other: Configuration, others: Sequence[Record]
 ) -> AgainstTcp:

@@ -7,6 +7,7 @@ managers use the sets.
 """
 
 from collections.abc import Sequence
+from types import ModuleType
 
 from mptune.impact import _eq5, _paired
 from mptune.impact._candidates import candidates
@@ -33,6 +34,7 @@ __all__ = [
     "impact_factor",
     "measure_impact",
     "partition",
+    "run_ns",
     "warnings_of",
 ]
 
@@ -58,10 +60,20 @@ def measure_impact(
     InputError : an invalid option, such as a window that is not a multiple of the sampling step.
     """
     options.check()
-    design = _eq5 if options.design == "eq5" else _paired
+    design = _design(options)
     records = design.measure(topology, runner, ccs, options, stack, round_, progress)
     impacts = []
     for cc in ccs:
         own = [one for one in records if one.cc == cc]
         impacts.append(judge(topology, cc, own, design.factors(topology, own), options))
     return impacts, records
+
+
+def run_ns(topology: Topology, options: ImpactOptions) -> int:
+    """Duration of the trials of one run under one congestion control, nanoseconds."""
+    duration_ns: int = _design(options).run_ns(len(topology.paths), options)
+    return duration_ns
+
+
+def _design(options: ImpactOptions) -> ModuleType:
+    return _eq5 if options.design == "eq5" else _paired

@@ -62,6 +62,11 @@ def measure(
     return runner.measure(planned, reduce=reduce, progress=progress)
 
 
+def run_ns(paths: int, options: ImpactOptions) -> int:
+    """Duration of the trials of a run, one for each of so many subflows, nanoseconds."""
+    return paths * 2 * options.length_ns
+
+
 def factors(topology: Topology, records: Sequence[Record]) -> Mapping[str, list[float]]:
     """Impact factors of every subflow, one per trial that did not fail."""
     return {

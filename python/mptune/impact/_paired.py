@@ -47,6 +47,11 @@ def settle_ns(topology: Topology, options: ImpactOptions) -> int:
     return min(max(_SETTLE_RTTS * slowest, _SETTLE_LEAST_NS), options.length_ns // 2)
 
 
+def run_ns(paths: int, options: ImpactOptions) -> int:
+    """Duration of a run that withdraws each of so many subflows, nanoseconds."""
+    return (LEAD + 1 + 2 * paths) * options.length_ns
+
+
 def measure(
     topology: Topology,
     runner: TrialRunner,
@@ -134,7 +139,7 @@ def _planned(
             buffer_bytes=options.buffer_bytes,
             buffer_mode=options.buffer_mode,
             family=options.family,
-            duration_ns=(first + 2 * len(order)) * window,
+            duration_ns=run_ns(len(order), options),
             script=tuple(script),
             seed=seed,
             **msgspec.structs.asdict(stack),

@@ -105,8 +105,9 @@ def plan_run(
     duration_ns: int,
     base_seed: int,
     round_: int = 0,
+    ends_early: bool = False,
 ) -> PlannedTrial:
-    """One run of a configuration; parameters as in `plan_trials`."""
+    """One run of a configuration; parameters as in `plan_trials`, and `ends_early` as in `Trial`."""
     return PlannedTrial(
         purpose=purpose,
         run=run,
@@ -116,5 +117,6 @@ def plan_run(
             **configuration.fields(),
             duration_ns=duration_ns if configuration.transfer_bytes is None else None,
             seed=seed_for(base_seed, purpose, run, round_),
+            ends_early=ends_early,
         ),
     )

@@ -168,6 +168,22 @@ def probability() -> Kind[float]:
     return Kind("P", one.parse, "{:g}".format, check, one.written, 'a probability such as 0.05 or "5%"')
 
 
+#: Ends of what a certainty may be: half is a guess, and beyond the other end nothing can be known from runs
+#: that can be counted.
+_CERTAINTIES = 0.5, 0.999
+
+
+def confidence() -> Kind[float]:
+    """Kind of a probability with which an answer has to hold: "95%" or "0.95"."""
+    one, (low, high) = share(), _CERTAINTIES
+
+    def check(value: float) -> None:
+        if not low <= value <= high:
+            raise ValueError(f"expected {100 * low:g}% to {100 * high:g}%, found {100 * value:g}%")
+
+    return Kind("P", one.parse, one.show, check, one.written, 'a probability such as "95%" or 0.95')
+
+
 def rate_mbps() -> Kind[float]:
     """Kind of a rate, Mbit/s."""
     unit = units.RATES["Mbit/s"]

@@ -54,7 +54,7 @@ _SHAPES: tuple[ResponseModel, ...] = (Quadratic(), Saturating(), Monotone(), Smo
 MODELS: dict[str, ResponseModel] = {
     **{model.name: model for model in _SHAPES},
     Belief.name: Belief(),
-    Auto.name: Auto({model.name: model for model in _SHAPES}),
+    Auto.name: Auto({model.name: model for model in _SHAPES}, Belief()),
 }
 
 #: Names of those that are one formula over all buffers; the others follow the observations.

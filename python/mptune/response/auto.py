@@ -34,6 +34,7 @@ class Auto:
     Parameters
     ----------
     candidates : name -> model, the simplest first; the first of equal ones is chosen.
+    uneven : fitted where no candidate can be judged, because some combinations have too few buffers.
     """
 
     name = "auto"
@@ -41,23 +42,20 @@ class Auto:
     min_buffers = 3
     is_formula = False
 
-    def __init__(self, candidates: Mapping[str, ResponseModel]) -> None:
-        self.candidates = candidates
+    def __init__(self, candidates: Mapping[str, ResponseModel], uneven: ResponseModel) -> None:
+        self.candidates, self._uneven = candidates, uneven
 
     def fit(self, samples: Sequence[Sample]) -> Response:
         """Compare the candidates and fit the best to all observations.
 
         Raises
         ------
-        MptuneError : the observations determine none of them.
+        MptuneError : nothing was delivered at all.
         """
         errors = tuple(cross_validate(model, samples) for model in self.candidates.values())
         judged = [error for error in errors if error.rms_mbps is not None]
         if not judged:
-            raise MptuneError(
-                "these observations cannot judge any response model: some combination has fewer than "
-                f"{self.min_buffers} buffer sizes with usable ones"
-            )
+            return msgspec.structs.replace(self._uneven.fit(samples), comparison=errors)
         best = min(judged, key=lambda error: error.rms_mbps or 0.0)
         return msgspec.structs.replace(self.candidates[best.model].fit(samples), comparison=errors)
 

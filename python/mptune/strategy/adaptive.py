@@ -33,6 +33,9 @@ PROOF = 4
 #: Buffers this many octaves apart are about the same, and large ones so many from the largest, at most.
 NEAR, LARGE = 0.5, 1.0
 
+#: A trial is not worth it if it tells less than this share of what the best one would, had it runs left.
+FUTILE = 0.1
+
 #: What is to blame, at most, and how many standard errors of a covariance are chance.
 BLAMED, CHANCE = 64, 2.0
 
@@ -223,9 +226,11 @@ class Adaptive:
             # By how much the trial is expected to move what is believed of it.
             moved = np.maximum(np.abs(common) - chance, 0.0) @ blame[blamed]
             worth = np.round(moved / np.sqrt(variance + noise), 9)
+            most = worth.max()
             worth[runs >= question.runs] = -1.0
             chosen = int(np.argmax(worth))
-            if worth[chosen] < 0:
+            # Where what matters has all its runs, the others tell next to nothing.
+            if worth[chosen] < max(0.0, FUTILE * most):
                 break
             found.append(self._asked(chosen // sizes, chosen % sizes, int(runs[chosen])))
             runs[chosen] += 1

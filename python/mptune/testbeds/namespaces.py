@@ -31,6 +31,8 @@ class NamespacesTestbed:
 
     name = "namespaces"
     only_stack: str | None = "linux"
+    #: Seconds of a trial beside its duration: namespaces, handshake, last data.
+    set_up_s = 1.0
 
     def __init__(self) -> None:
         if sys.platform != "linux":

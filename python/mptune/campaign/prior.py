@@ -1,0 +1,80 @@
+"""What the simulator predicts for the arms of a real testbed: where to look first.
+
+Single short trials of the same topology, one per octave of the buffer. A prediction may be wrong; what
+becomes of it is the strategy's business (`mptune.strategy.Question.prior`). It takes no time on the testbed.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+from mptune.measuring.planning import Configuration, plan_run
+from mptune.measuring.runner import TrialRunner
+from mptune.measuring.running import Advance
+from mptune.response import Combination
+from mptune.testbeds import create
+from mptune.topology import Topology
+
+#: Simulated trials last this long at most, nanoseconds: what is left of slow start is the same for all.
+_DURATION_NS = 10_000_000_000
+
+#: Buffers between two that are simulated.
+_STEP = 4
+
+
+class Prior:
+    """Predictions of arms and buffers, simulated when they are asked for and kept.
+
+    Parameters
+    ----------
+    configuration : of an arm with a buffer, bytes.
+    duration_ns, seed : of the testbed's trials.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        configuration: Callable[[Combination, int], Configuration],
+        duration_ns: int,
+        seed: int,
+    ) -> None:
+        self._topology, self._configuration = topology, configuration
+        self._duration_ns, self._seed = min(duration_ns, _DURATION_NS), seed
+        self._runner = TrialRunner(create("simulated"))
+        self._known: dict[tuple[Combination, int], float] = {}
+
+    def rows(
+        self, arms: Sequence[Combination], buffers: Sequence[int], progress: Advance | None = None
+    ) -> tuple[tuple[float, ...], ...]:
+        """Throughputs, Mbit/s: a row per arm, a value per buffer (bytes, ascending)."""
+        some = sorted({*buffers[::_STEP], buffers[-1]})
+        missing = [(arm, size) for arm in arms for size in some if (arm, size) not in self._known]
+        self._simulate(missing, progress)
+        return tuple(tuple(self._between(arm, some, size) for size in buffers) for arm in arms)
+
+    def _simulate(self, ones: Sequence[tuple[Combination, int]], progress: Advance | None) -> None:
+        if not ones:
+            return
+        planned = [
+            plan_run(
+                self._topology,
+                self._configuration(arm, size),
+                purpose="search",
+                run=0,
+                duration_ns=self._duration_ns,
+                base_seed=self._seed,
+            )
+            for arm, size in ones
+        ]
+        records = self._runner.measure(planned, progress=progress)
+        for one, record in zip(ones, records, strict=True):
+            self._known[one] = record.throughput_mbps or 0.0
+
+    def _between(self, arm: Combination, some: Sequence[int], size: int) -> float:
+        """Along a straight line over the logarithm of the buffer."""
+        above = next(one for one in some if one >= size)
+        if above == size:
+            return self._known[arm, size]
+        below = max(one for one in some if one < size)
+        share = math.log(size / below) / math.log(above / below)
+        low, high = self._known[arm, below], self._known[arm, above]
+        return round(low + share * (high - low), 9)
