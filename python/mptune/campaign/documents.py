@@ -20,7 +20,7 @@ from mptune.decision.confirmation import AgainstTcp, Confirmation
 from mptune.decision.robustness import Finalist
 from mptune.decision.uncertainty import Uncertainty
 from mptune.impact import Impact
-from mptune.response import Combination
+from mptune.response import BELIEF, Combination
 from mptune.statistics import Summary
 from mptune.store.directory import write_config, write_json, write_observations
 from mptune.units import MIB
@@ -235,9 +235,14 @@ def write_impacts(directory: Path, impacts: Sequence[Impact]) -> None:
 
 
 def curve_rows(decision: Decision) -> list[dict[str, Any]]:
-    """Every fitted curve over the measured buffers, MiB and Mbit/s; 95 % intervals if there are any."""
+    """Every fitted curve over the measured buffers, MiB and Mbit/s; 95 % intervals if there are any.
+
+    The points are evenly spaced; those of a belief by octaves, as its buffers are.
+    """
     low, high = decision.buffers[0], decision.buffers[-1]
     buffers = [low + i * (high - low) / (_CURVE_POINTS - 1) for i in range(_CURVE_POINTS)]
+    if decision.response.model == BELIEF:
+        buffers = [low * (high / low) ** (i / (_CURVE_POINTS - 1)) for i in range(_CURVE_POINTS)]
     rows = []
     for combination, curve in decision.response.curves.items():
         for size in buffers:

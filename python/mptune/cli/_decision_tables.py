@@ -9,10 +9,13 @@ from mptune._text import digits
 from mptune.campaign.wording import ends
 from mptune.cli._tables import section, table
 from mptune.decision import Decision
-from mptune.response import Response
+from mptune.response import BELIEF, Response
 
 #: Sacrifices of the front that are printed, if they are on it; pareto.csv has all of them.
 _PRINTED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
+
+#: Curves of a belief that are printed; curves.csv has all of them.
+_CURVES = 10
 
 
 def show(out: Console, decision: Decision) -> None:
@@ -38,20 +41,31 @@ def _comparison(out: Console, response: Response) -> None:
 
 
 def _models(out: Console, decision: Decision) -> None:
-    """Curves with their maxima and how well they fit."""
-    shown = table("path manager", "CC", "model (bs in MiB)", "| max (Mbit/s)", "| at (MiB)")
-    for combination, curve in decision.response.curves.items():
-        buffer, maximum = curve.maximum(decision.buffers[0], decision.buffers[-1])
+    """Curves with their maxima and how well they fit; of a belief, which has many, the best."""
+    response, columns = decision.response, ("path manager", "CC", "model (bs in MiB)")
+    shown = table(*columns, "| max (Mbit/s)", "| at (MiB)")
+    rows = [
+        (curve.maximum(decision.buffers[0], decision.buffers[-1]), one, curve)
+        for one, curve in response.curves.items()
+    ]
+    if response.model == BELIEF:
+        rows = sorted(rows, key=lambda row: -row[0][1])[:_CURVES]
+    for (buffer, maximum), combination, curve in rows:
         name = combination.manager, combination.cc
         shown.add_row(*name, curve.formula(), digits(maximum), f"{buffer:.2f}")
-    response = decision.response
-    section(out, f"Response model ({response.model}); {_r_squares(response)}", shown)
+    quality = "the best first" if response.model == BELIEF else _r_squares(response)
+    section(out, f"Response model ({response.model}); {quality}", shown)
+    if left := len(response.curves) - len(rows):
+        out.print(f"and {left} {'other' if left == 1 else 'others'} (curves.csv)", markup=False)
 
 
 def _front(out: Console, decision: Decision) -> None:
     """Some points of the trade-off, and always the chosen sacrifice."""
+    # Without resamples there are no intervals.
+    intervals = any(point.buffer_interval or point.throughput_interval for point in decision.front)
+    share = ("95 %",) if intervals else ()
     shown = table(
-        "| sacrifice", "path manager", "CC", "| buffer (MiB)", "95 %", "| throughput (Mbit/s)", "95 %"
+        "| sacrifice", "path manager", "CC", "| buffer (MiB)", *share, "| throughput (Mbit/s)", *share
     )
     for point in decision.front:
         if point.sacrifice in (*_PRINTED, decision.options.sacrifice):
@@ -62,9 +76,9 @@ def _front(out: Console, decision: Decision) -> None:
                 one.combination.manager,
                 one.cc,
                 f"{one.buffer_mib:.2f}",
-                "-" if buffer is None else ends(*buffer, 3),
+                *(["-" if buffer is None else ends(*buffer, 3)] if intervals else ()),
                 digits(one.throughput_mbps),
-                "-" if throughput is None else ends(*throughput),
+                *(["-" if throughput is None else ends(*throughput)] if intervals else ()),
             )
     section(out, "Trade-off: the smallest buffer for each sacrifice of throughput", shown)
 

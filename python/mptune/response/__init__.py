@@ -27,6 +27,7 @@ from mptune.response.saturating import Saturating
 from mptune.response.smooth import Smooth
 
 __all__ = [
+    "BELIEF",
     "FORMULAS",
     "MAX_P",
     "MIN_R_SQUARED",
@@ -56,6 +57,9 @@ MODELS: dict[str, ResponseModel] = {
     Belief.name: Belief(),
     Auto.name: Auto({model.name: model for model in _SHAPES}, Belief()),
 }
+
+#: Name of the one whose curves all combinations share.
+BELIEF = Belief.name
 
 #: Names of those that are one formula over all buffers; the others follow the observations.
 FORMULAS = frozenset(model.name for model in _SHAPES if model.is_formula)

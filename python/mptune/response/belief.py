@@ -64,12 +64,16 @@ class Belief:
             FitQuality(pm=pm, r_squared=r_squared(squares[pm], ys), p_values={}, n=len(ys))
             for pm, ys in observed.items()
         )
+        overall = r_squared(math.fsum(squares.values()), [one.throughput_mbps for one in samples])
         return Response(
             model=self.name,
             curves=curves,
             qualities=qualities,
-            r_squared=r_squared(math.fsum(squares.values()), [one.throughput_mbps for one in samples]),
-            warnings=tuple(text for quality in qualities for text in acceptance_warnings(quality)),
+            r_squared=overall,
+            # A belief need not follow every observation: R-square accepts nothing here.
+            warnings=tuple(text for quality in qualities for text in acceptance_warnings(quality))
+            if overall is None
+            else (),
         )
 
     def curves(self, configurations: Sequence[Mean]) -> dict[Combination, Curve]:
@@ -99,7 +103,8 @@ class Belief:
         levels[points.arm, points.size] += known * (points.means - levels[points.arm, points.size])
         curves: dict[Combination, Curve] = {}
         for arm, combination in enumerate(combinations):
-            text = f"belief after {int((points.arm == arm).sum())} buffers"
+            count = int((points.arm == arm).sum())
+            text = f"belief after {count} buffer{'' if count == 1 else 's'}"
             covariance = _covariance(process, points, fitted, arm, levels[arm]) if with_errors else None
             shown = None if covariance is None else (covariance * scale**2).tolist()
             curves[combination] = Polyline(knots, (levels[arm] * scale).tolist(), text, shown, _NORMAL)
