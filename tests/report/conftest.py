@@ -25,6 +25,7 @@ pm = ["fullmesh", "pcdc"]
 cc = ["cubic", "reno"]
 buffers = "0.02,0.05,0.1,0.2,0.5"
 [trials]
+strategy = "grid"
 runs = 3
 duration = "5s"
 [impact]
@@ -33,6 +34,18 @@ duration = "3s"
 [decision]
 resamples = 40
 confirm_runs = 3
+"""
+LEARNED = """
+topology = "hostile.toml"
+[factors]
+pm = ["fullmesh", "pcdc"]
+cc = ["cubic", "reno"]
+buffers = "0.02,0.05,0.1,0.2,0.5"
+[trials]
+strategy = "adaptive"
+duration = "3s"
+[decision]
+off_by = 0
 """
 TRANSFERS = """
 topology = "hostile.toml"
@@ -72,12 +85,13 @@ def _made_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the run directories `optimised`, `transfers` and `paths`."""
+    """A directory with the run directories `optimised`, `learned`, `transfers` and `paths`."""
     place = tmp_path_factory.mktemp("reported")
     text = _scenario("UiT-HAW").read_text(encoding="utf-8")
     text = text.replace('"Universitetet i Tromsø"', json.dumps(SITE)).replace('"PowerTech"', json.dumps(ISP))
     (place / "hostile.toml").write_text(text, encoding="utf-8")
-    for name, content in (("optimised", OPTIMISE), ("transfers", TRANSFERS), ("paths", PATHS)):
+    definitions = {"optimised": OPTIMISE, "learned": LEARNED, "transfers": TRANSFERS, "paths": PATHS}
+    for name, content in definitions.items():
         file = place / f"{name}.toml"
         file.write_text(content)
         start(read_definition(file), place / name, wait=_at_once)
@@ -107,6 +121,12 @@ def isp_name() -> str:
 @pytest.fixture(scope="session")
 def optimised(runs: Path) -> RunData:
     return read_run(runs / "optimised", "optimised")
+
+
+@pytest.fixture(scope="session")
+def learned(runs: Path) -> RunData:
+    """By the adaptive strategy."""
+    return read_run(runs / "learned", "learned")
 
 
 @pytest.fixture(scope="session")

@@ -30,12 +30,17 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def file(
-    optimised: RunData, transfers: RunData, paths: RunData, tmp_path_factory: pytest.TempPathFactory
+    optimised: RunData,
+    learned: RunData,
+    transfers: RunData,
+    paths: RunData,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Path]:
-    """Pages of an answer, of a sweep, and of runs compared."""
+    """Pages of answers by either strategy, of a sweep, and of runs compared."""
     place = tmp_path_factory.mktemp("pages")
     pages = {
         "answer": [optimised],
+        "learned": [learned],
         "transfers": [transfers],
         "paths": [paths],
         "compared": [optimised, paths],
@@ -92,7 +97,7 @@ def marks(page: Page, chart: str) -> int:
 #: Each page on a phone in light and on a desk in dark colours, and how such a case is called.
 EVERYWHERE = [
     (name, width, scheme)
-    for name in ("answer", "transfers", "paths", "compared")
+    for name in ("answer", "learned", "transfers", "paths", "compared")
     for width, scheme in ((PHONE, "light"), (DESK, "dark"))
 ]
 everywhere = pytest.mark.parametrize(

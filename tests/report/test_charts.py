@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mptune.report.charts import factors, subflows
+from mptune.report.charts import factors, reached, subflows
 from mptune.report.charts.style import PALETTE, Key, key, look
 from mptune.report.charts.sweep import bars, response, single_runs
 from mptune.report.charts.trade_off import trade_off
@@ -100,6 +100,30 @@ WENT_THROUGH = [
         "max_again_per_mb": 3.0,
     }
 ]
+ELAPSED = reached.Elapsed("after_min", "min", (0.0, 9.0))
+STEPS = [
+    {
+        "after_min": t,
+        "contenders": 3,
+        "competing": 5,
+        "certainty_percent": 95.0,
+        "room_percent": 10.0,
+        "smallest_mib": 0.5,
+        "largest_mib": 8.0,
+    }
+    for t in (1.0, 2.0)
+]
+TRIALS = [
+    {
+        "after_min": 1.0,
+        "cc": "olia",
+        "candidate": "olia",
+        "buffer_mib": 1.0,
+        "throughput_mbps": mbps,
+        "share": 1.0,
+    }
+    for mbps in (5.0, None)
+]
 
 #: Every chart there is, with the titles of its axes.
 CHARTS = {
@@ -134,6 +158,17 @@ CHARTS = {
         factors.intervals(POINTS, CCS, down="manager", title="run", zero=True),
         "throughput (Mbit/s)",
         "run",
+    ),
+    "race": (reached.race(STEPS, ELAPSED), "time on the testbed (min)", "candidates"),
+    "certainty": (
+        reached.certainty(STEPS, ELAPSED),
+        "time on the testbed (min)",
+        "may miss (%)",
+    ),
+    "trials": (
+        reached.trials(TRIALS, STEPS, CCS, ELAPSED),
+        "time on the testbed (min)",
+        "buffer (MiB), logarithmic",
     ),
     "time of day": (factors.time_of_day(HOURS, CCS), "time of day (h)", "throughput"),
 }

@@ -19,7 +19,7 @@ from mptune.units import MIB, format_size
 _HOUR_NS = 3600 * 10**9
 
 #: What became of the prediction, by its word in a step.
-_MODELS = {
+PREDICTION = {
     "followed": "The simulator's prediction for the topology agrees with what was measured.",
     "dropped": "Measurements contradict the simulator's prediction for the topology, so it was dropped.",
 }
@@ -238,7 +238,7 @@ def _certain(reached: Reached) -> str:
 def _open(reached: Reached) -> list[str]:
     """What could not be told apart, as sentences."""
     last = reached.steps[-1]
-    told = [_MODELS[last.prior]] if last.prior else []
+    told = [PREDICTION[last.prior]] if last.prior else []
     if last.drift is not None:
         told.append(
             f"The network changed by {100 * last.drift:+.0f} % while it was measured: no single answer holds "

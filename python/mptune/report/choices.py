@@ -3,6 +3,7 @@
 The sentences are made here, in the same words as the answer; the page only shows them.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import msgspec
 from mptune._text import digits
 from mptune.campaign import wording
 from mptune.decision.selection import whole_buffer
-from mptune.report.run_data import Answer, FrontRow, RunData, beginning
+from mptune.report.run_data import Answer, FrontRow, RunData
 
 #: How the ring's label is aligned in each part of the axis.
 _SIDES = ("left", "center", "right")
@@ -22,7 +23,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    pm : with its initial path, if that was chosen.
+    pm : with its subflows and its initial path, if those were chosen.
     sentence : what to set; `sacrifice` : what is given up for it; `prediction` : what to expect from it, None
     for the answer, which has sentences of its own.
     """
@@ -62,6 +63,14 @@ class Choices(msgspec.Struct, frozen=True):
         ]
 
 
+def logarithmic(sizes: Sequence[float]) -> Callable[[float], float]:
+    """Where a size lies on a logarithmic axis over these sizes, from 0 to 1; 0.5 of a single one."""
+    low, high = math.log(min(sizes)), math.log(max(sizes))
+    if low == high:
+        return lambda size: 0.5
+    return lambda size: min(max((math.log(size) - low) / (high - low), 0.0), 1.0)
+
+
 def choices(run: RunData) -> Choices:
     """Positions of the slider; none for a run without an answer.
 
@@ -72,21 +81,21 @@ def choices(run: RunData) -> Choices:
         return Choices()
     behind = [row for row in answer.pareto if row.sacrifice <= answer.sacrifice]
     others = [row for row in answer.pareto if row.sacrifice > answer.sacrifice]
-    if behind and _is_answer(behind[-1], answer):
+    if behind and _is_answer(behind[-1], run, answer):
         behind.pop()
     made = [*(_other(run, answer, row) for row in behind), _answer(run, answer)]
     return Choices((*made, *(_other(run, answer, row) for row in others)), len(behind))
 
 
-def _is_answer(row: FrontRow, answer: Answer) -> bool:
-    chosen = answer.opm, answer.occ, answer.initial_path, answer.obs_mib
-    return (row.pm, row.cc, row.initial_path, row.buffer_mib) == chosen
+def _is_answer(row: FrontRow, run: RunData, answer: Answer) -> bool:
+    return (row.manager, row.cc, row.buffer_mib) == (*run.answering, answer.obs_mib)
 
 
 def _answer(run: RunData, answer: Answer) -> Choice:
+    pm, cc = run.answering
     return Choice(
-        pm=beginning(answer.opm, answer.initial_path),
-        cc=answer.occ,
+        pm=pm,
+        cc=cc,
         buffer_mib=answer.obs_mib,
         throughput_mbps=answer.otp_mbps,
         sacrifice=f"up to {_percent(answer.sacrifice)}, as requested: the recommended choice",
@@ -102,10 +111,10 @@ def _other(run: RunData, answer: Answer, row: FrontRow) -> Choice:
         needed = f" In 95 % of the resamples it needed {ends} MiB."
     predicted = f"The {answer.model} model predicts {digits(row.throughput_mbps)} Mbit/s{between}."
     unconfirmed = " It was not confirmed; the recommended choice was." if answer.confirmed.runs else ""
-    subflows, standby = _subflows(run, row.pm, row.cc)
+    subflows, standby = (row.subflows.split(), ()) if row.subflows else _subflows(run, row.pm, row.cc)
     size = whole_buffer(row.buffer_mib)
     return Choice(
-        pm=beginning(row.pm, row.initial_path),
+        pm=row.manager,
         cc=row.cc,
         buffer_mib=row.buffer_mib,
         throughput_mbps=row.throughput_mbps,

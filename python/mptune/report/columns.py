@@ -10,6 +10,7 @@ _UNITS = {
     "kib": "KiB",
     "ms": "ms",
     "s": "s",
+    "min": "min",
     "h": "h",
     "percent": "%",
 }
@@ -41,6 +42,7 @@ _WORDS = {
     "transfer_bytes": "transfer (bytes)",
     "predicted_low": "95 % from",
     "predicted_high": "95 % to",
+    "room": "may miss",
     "buffer_low": "buffer, 95 % from",
     "buffer_high": "buffer, 95 % to",
     "throughput_low": "throughput, 95 % from",

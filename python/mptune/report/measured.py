@@ -57,7 +57,7 @@ def in_short(run: RunData) -> dict[str, object]:
         told["each trial"] = f"{options['duration_ns'] / 1e9:g} s"
     if "seed" in options:
         told["base of the seeds"] = options["seed"]
-    for fit in () if run.answer is None else run.answer.fits:
+    for fit in () if run.answer is None or run.answer.is_belief else run.answer.fits:
         told[f"R-square, {fit.pm}"] = "none" if fit.r_squared is None else digits(fit.r_squared, 4)
     told["mptune"] = config.versions.get("mptune", "unknown")
     told["platform"] = config.platform

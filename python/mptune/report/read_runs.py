@@ -6,14 +6,14 @@ nothing and writes nothing.
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from mptune._text import over, plain_tcp
+from mptune._text import on_subflows, over, plain_tcp
 from mptune.errors import InputError
 from mptune.measuring.records import family_of, is_tcp, members_of, stack_of
 from mptune.measuring.seeds import PURPOSES
@@ -26,6 +26,7 @@ from mptune.report.run_data import (
     SizesAnswer,
     TrialRow,
     beginning,
+    chosen,
     last_answering,
 )
 from mptune.store import Store, StoredTrial, open_store
@@ -90,7 +91,7 @@ def read_run(directory: Path, label: str) -> RunData:
     impact = _document(directory, "impact.json", _ImpactFile) or _ImpactFile()
     topology = _converted(config.topology, Topology, directory, CONFIG) if config.topology else None
     with _store(directory) as store:
-        trials = () if store is None else _trials(store, config.options)
+        trials = () if store is None else _trials(store, config.options, _own_sets(answer, impact.impact))
         foreign = 0 if store is None else store.foreign()
         answering = None if answer is None else last_answering(answer)
         current = [one for one in trials if answering in (None, one.round)]
@@ -149,7 +150,24 @@ _ASKED = (("pm", "pms"), ("cc", "ccs"), ("initial_path", "initial_paths"), ("tra
 _PURPOSES = {name: place for place, name in enumerate(PURPOSES)}
 
 
-def _trials(store: Store, options: dict[str, Any]) -> tuple[TrialRow, ...]:
+#: The set that PCDC has of itself, by round and congestion control.
+_OwnSets = Mapping[tuple[int, str], Sequence[str]]
+
+
+def _own_sets(answer: Answer | None, impact: Sequence[ImpactSets]) -> _OwnSets:
+    """From the signs of the impact factors, which each round measures anew."""
+    rounds = () if answer is None else answer.rounds
+    if not rounds:
+        return {(0, one.cc): one.optional for one in impact}
+    return {
+        (one.round, cc): own
+        for one in rounds
+        if one.answer is not None
+        for cc, own in one.answer.optional.items()
+    }
+
+
+def _trials(store: Store, options: dict[str, Any], own: _OwnSets) -> tuple[TrialRow, ...]:
     """Trials in the order requested; the store has them in the order in which they ended."""
     orders = {
         field: {value: place for place, value in enumerate(options.get(option) or ())}
@@ -163,7 +181,7 @@ def _trials(store: Store, options: dict[str, Any]) -> tuple[TrialRow, ...]:
     stored = store.trials()
     variants = [_variant(one) for one in stored if not is_tcp(one.settings)]
     mixed = [number for number, values in enumerate(zip(*variants, strict=True)) if len(set(values)) > 1]
-    return tuple(sorted((_trial(one, mixed) for one in stored), key=place))
+    return tuple(sorted((_trial(one, mixed, own) for one in stored), key=place))
 
 
 def _variant(one: StoredTrial) -> tuple[str, str]:
@@ -175,10 +193,11 @@ def _buffer_mode(one: StoredTrial) -> str:
     return str(one.settings.get("buffer_mode", FIXED))
 
 
-def _trial(one: StoredTrial, mixed: Sequence[int]) -> TrialRow:
+def _trial(one: StoredTrial, mixed: Sequence[int], own: _OwnSets) -> TrialRow:
     """A trial as a row; `mixed` are the parts of `_variant` that are not the same in all trials of MPTCP."""
     variant, path = _variant(one), one.settings.get("initial_path")
-    manager = ", ".join([one.pm, *(variant[part] for part in mixed)])
+    subflows = chosen(one.pm, one.settings.get("active", ()), own.get((one.round, one.cc)))
+    manager = ", ".join([on_subflows(one.pm, subflows), *(variant[part] for part in mixed)])
     tcp = is_tcp(one.settings)
     return TrialRow(
         key=one.key,
@@ -199,6 +218,7 @@ def _trial(one: StoredTrial, mixed: Sequence[int]) -> TrialRow:
         failed=one.failed,
         throughput_mbps=one.throughput_mbps,
         completion_s=None if one.completion_ns is None else one.completion_ns / 1e9,
+        subflows=subflows,
     )
 
 
@@ -222,9 +242,14 @@ def _mean(trials: Sequence[TrialRow]) -> float:
 
 
 def _panorama(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
-    """The first usable run of each combination with the largest buffer, unless there are too many."""
+    """The first usable run of each combination with the largest buffer, unless there are too many.
+
+    Of PCDC it is the one with its own set.
+    """
     swept = [
-        one for one in trials if one.purpose == "sweep" and one.failed is None and one.transfer_bytes is None
+        one
+        for one in trials
+        if one.purpose == "sweep" and one.failed is None and one.transfer_bytes is None and not one.subflows
     ]
     largest = max((one.buffer_bytes for one in swept), default=0)
     first: dict[tuple[str, str], TrialRow] = {}
@@ -250,7 +275,9 @@ def _curves(directory: Path, name: str) -> Iterator[CurvePoint]:
                     column: float(text) for column, text in row.items() if column.endswith("_mbps") and text
                 }
                 yield CurvePoint(
-                    pm=beginning(row["pm"], row.get("initial_path")),
+                    pm=beginning(
+                        on_subflows(row["pm"], (row.get("subflows") or "").split()), row.get("initial_path")
+                    ),
                     cc=row["cc"],
                     buffer_mib=float(row["buffer_mib"]),
                     predicted_mbps=numbers["predicted_mbps"],

@@ -4,13 +4,14 @@
 run decided from measurements made elsewhere has no trials, and a sweep has no answer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from mptune._text import on_subflows, plain_tcp
 from mptune.errors import Failure
+from mptune.response import BELIEF
 from mptune.testbeds import PLAIN_TCP, Observation
 from mptune.topology import Topology
 
@@ -64,7 +65,12 @@ class AgainstTcp(msgspec.Struct, frozen=True):
 
 
 class FrontRow(msgspec.Struct, frozen=True):
-    """A point of the trade-off: what a sacrifice buys; MiB and Mbit/s, intervals None without resampling."""
+    """A point of the trade-off: what a sacrifice buys; MiB and Mbit/s, intervals None without resampling.
+
+    Attributes
+    ----------
+    subflows : labels between blanks, where they are chosen and not left to the path manager.
+    """
 
     sacrifice: float
     pm: str
@@ -76,6 +82,12 @@ class FrontRow(msgspec.Struct, frozen=True):
     throughput_mbps_low: float | None
     throughput_mbps_high: float | None
     initial_path: str | None = None
+    subflows: str = ""
+
+    @property
+    def manager(self) -> str:
+        """The path manager with its subflows and its initial path, where they were chosen."""
+        return beginning(on_subflows(self.pm, self.subflows.split()), self.initial_path)
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -111,6 +123,53 @@ class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
     answer: RoundAnswer | None
 
 
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A combination that competed; its subflows and its initial path where they were chosen."""
+
+    pm: str
+    cc: str
+    subflows: tuple[str, ...] = ()
+    initial_path: str | None = None
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Path manager and congestion control, as a trial's (`TrialRow.name`)."""
+        return beginning(on_subflows(self.pm, self.subflows), self.initial_path), self.cc
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What was believed after some trials (`mptune.campaign.learning.Step`).
+
+    Attributes
+    ----------
+    candidate, contenders : indices of candidates.
+    buffers : smallest and largest that may still be the answer, bytes.
+    prior : what became of the prediction, as in `mptune.campaign.wording.PREDICTION`; None without one.
+    """
+
+    trials: int
+    seconds: float
+    candidate: int
+    buffer_bytes: int
+    certainty: float
+    room: float
+    among: int
+    contenders: tuple[int, ...]
+    buffers: tuple[int, int]
+    prior: str | None = None
+
+
+class Reached(msgspec.Struct, frozen=True, kw_only=True):
+    """How a strategy that learns reached the decision (`mptune.campaign.learning.Reached`)."""
+
+    certainty_asked: float
+    budget_s: float | None
+    spent_s: float
+    ended: str
+    candidates: tuple[Candidate, ...]
+    steps: tuple[Step, ...]
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """`result.json`, as far as a report shows it (`mptune.campaign.documents.result_document` writes it)."""
 
@@ -139,6 +198,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     answer: tuple[str, ...]
     warnings: tuple[str, ...]
     rounds: tuple[RoundRow, ...] = ()
+    reached: Reached | None = None
+
+    @property
+    def is_belief(self) -> bool:
+        """Whether the curves are a belief: all combinations together, many of them from few observations."""
+        return self.model == BELIEF
 
     @property
     def manager(self) -> str:
@@ -230,11 +295,12 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     pm : the path manager; of plain TCP `mptune.testbeds.PLAIN_TCP`.
-    manager : the path manager, with the stack and the mode of the buffers if not all trials have the same; of
-        plain TCP, that and its path.
+    manager : the path manager with its subflows, if those were chosen, and with the stack and the mode of the
+        buffers if not all trials have the same; of plain TCP, that and its path.
     stack : whose MPTCP it was, as a sentence says it, over IPv6 if it was.
     started : seconds since 1970.
     initial_path : None leaves it to the topology, or it is the path of plain TCP.
+    subflows : those that carry data, where they are chosen and not left to the path manager.
     transfer_bytes : None is a saturated sender.
     failed : the reason, if it gave no result.
     """
@@ -257,6 +323,12 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     failed: Failure | None
     throughput_mbps: float | None
     completion_s: float | None
+    subflows: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Path manager, with the initial path if that was chosen, and congestion control: as of a curve."""
+        return beginning(self.manager, self.initial_path), self.cc
 
 
 def beginning(pm: str, initial_path: str | None) -> str:
@@ -264,12 +336,22 @@ def beginning(pm: str, initial_path: str | None) -> str:
     return f"{pm}, from {initial_path}" if initial_path else pm
 
 
+def chosen(pm: str, active: Sequence[str], own: Sequence[str] | None) -> tuple[str, ...]:
+    """Subflows that were chosen: those that carry data, unless PCDC has them of itself.
+
+    Parameters
+    ----------
+    own : PCDC's own set, from the signs of the impact factors; None if it is unknown.
+    """
+    return () if pm != "pcdc" or own is None or tuple(active) == tuple(own) else tuple(active)
+
+
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
     """A fitted curve at one buffer; its 95 % interval is None where the model has none.
 
     Attributes
     ----------
-    pm : with its initial path, if that was chosen (`beginning`).
+    pm : with its subflows and its initial path, if those were chosen (`beginning`).
     """
 
     pm: str
@@ -329,6 +411,16 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
         """Those that belong to the answer: of its round, or of all rounds where there is no answer."""
         answering = self.answering_round
         return [one for one in self.ever_swept if answering in (None, one.round)]
+
+    @property
+    def answering(self) -> tuple[str, str]:
+        """Path manager of the answer, with subflows and initial path if chosen, and congestion control."""
+        answer = self.answer
+        if answer is None:
+            raise ValueError("there is no answer")
+        own = next((one.optional for one in self.impact if one.cc == answer.occ), None)
+        subflows = chosen(answer.opm, answer.subflows, own)
+        return beginning(on_subflows(answer.opm, subflows), answer.initial_path), answer.occ
 
     @property
     def answering_round(self) -> int | None:

@@ -4,7 +4,8 @@ Colours are those of Okabe and Ito (2008), which people with any colour vision c
 as well, for print without colour. It knows no data.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,6 +36,7 @@ HEIGHT = 280
 
 THROUGHPUT = "throughput (Mbit/s)"
 BUFFER = "buffer (MiB)"
+LOG_BUFFER = f"{BUFFER}, logarithmic"
 
 #: Ink, soft ink, lines and paper: of files, and of the page, whose style sheet has a light and a dark form.
 _PRINTED = {"ink": "#1c2024", "soft": "#5b6470", "line": "#e3e7eb", "paper": "#ffffff"}
@@ -176,11 +178,27 @@ def horizontal(title: str, *, values: Sequence[float] = (), **scale: Any) -> Cal
     return lambda column: alt.X(f"{column}:Q", title=title, scale=alt.Scale(**scale), axis=axis)
 
 
-def vertical(title: str, **scale: Any) -> Callable[[str], Any]:
-    """A vertical axis for numbers, of whichever column a layer draws."""
+#: Steps of a logarithmic axis per decade, and of a short one.
+_STEPS = (1, 2, 3, 5, 7)
+FEW_STEPS = (1, 2, 5)
+
+
+def round_sizes(sizes: Iterable[float], steps: Sequence[int] = _STEPS) -> list[float]:
+    """What to write along a logarithmic axis; on a narrow one Vega itself would write 3, 5, 7, 9 and 20."""
+    found = list(sizes)
+    low, high = min(found), max(found)
+    decades = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+    candidates = [step * 10.0**decade for decade in decades for step in steps]
+    within = [one for one in candidates if low <= one <= high]
+    return within if len(within) > 1 else []
+
+
+def vertical(title: str, *, values: Sequence[float] = (), **scale: Any) -> Callable[[str], Any]:
+    """A vertical axis for numbers, of whichever column a layer draws; `values` as in `horizontal`."""
     import altair as alt
 
-    return lambda column: alt.Y(f"{column}:Q", title=title, scale=alt.Scale(**scale))
+    axis = alt.Axis(values=list(values)) if values else alt.Undefined
+    return lambda column: alt.Y(f"{column}:Q", title=title, scale=alt.Scale(**scale), axis=axis)
 
 
 def tips(rows: Rows, *columns: str) -> list[Any]:

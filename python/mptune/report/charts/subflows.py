@@ -124,7 +124,8 @@ def over_time(rows: Rows, colours: Key, *, top: float | None = None, height: int
     top : upper end of the throughput axis, Mbit/s; None leaves it to the data.
     """
     x = horizontal(_TIME, nice=False)("t_s")
-    y = vertical(THROUGHPUT, **({} if top is None else {"domain": [0, top], "nice": True}))
+    limits: dict[str, Any] = {} if top is None else {"domain": [0, top], "nice": True}
+    y = vertical(THROUGHPUT, **limits)
     lines = base("rows").encode(x=x, color=colours.colour())
     layers = [
         lines.mark_area(interpolate="step-after").encode(

@@ -1,10 +1,12 @@
 """Charts of a sweep: throughput over buffer, and bars per congestion control and path manager."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mptune.report.charts.style import (
     BUFFER,
+    FEW_STEPS,
+    LOG_BUFFER,
     THROUGHPUT,
     Key,
     Rows,
@@ -14,6 +16,7 @@ from mptune.report.charts.style import (
     horizontal,
     layered,
     ring,
+    round_sizes,
     tips,
     vertical,
 )
@@ -29,7 +32,14 @@ _BOX = 10
 
 
 def response(
-    points: Rows, curves: Rows, colours: Key, *, top: float, choices: Rows = (), choice: int | None = None
+    points: Rows,
+    curves: Rows,
+    colours: Key,
+    *,
+    top: float,
+    choices: Rows = (),
+    choice: int | None = None,
+    sizes: Sequence[float] = (),
 ) -> Spec:
     """Throughput over buffer: data, fitted curves and their intervals (MPCOA Fig. 5).
 
@@ -40,8 +50,15 @@ def response(
     top : upper end of the throughput axis, the same for all panels, Mbit/s.
     choices, choice : where the ring can be (choice, buffer_mib, throughput_mbps, label, side), and where it
     starts.
+    sizes : smallest and largest buffer of a logarithmic axis, MiB; empty for a linear one.
     """
-    x = horizontal(BUFFER, domainMin=0, nice=False)("buffer_mib")
+    if sizes:
+        domain = [min(sizes), max(sizes)]
+        x = horizontal(
+            LOG_BUFFER, values=round_sizes(sizes, FEW_STEPS), type="log", nice=False, domain=domain
+        )("buffer_mib")
+    else:
+        x = horizontal(BUFFER, domainMin=0, nice=False)("buffer_mib")
     y = vertical(THROUGHPUT, domain=[0, top], nice=True)
     colour = colours.colour()
     layers = []

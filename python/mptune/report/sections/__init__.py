@@ -19,6 +19,7 @@ from mptune.report.sections.compared import (
 )
 from mptune.report.sections.factors import completion, initial_paths, time_of_day
 from mptune.report.sections.network import network
+from mptune.report.sections.reached import reached
 from mptune.report.sections.rounds import rounds
 from mptune.report.sections.series import over_time, panorama, stacked
 from mptune.report.sections.subflows import sets, went_through
@@ -34,6 +35,7 @@ _OF_A_RUN: tuple[_Maker, ...] = (
     trade_off,
     by_size,
     rounds,
+    reached,
     responses,
     bars,
     single_runs,

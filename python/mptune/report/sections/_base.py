@@ -6,10 +6,13 @@ from typing import Any
 import msgspec
 
 from mptune.report.charts.style import Key, Spec
-from mptune.report.run_data import RunData, TrialRow, beginning
+from mptune.report.run_data import Candidate, RunData, TrialRow, beginning
 from mptune.statistics import summarise
 
 Rows = list[dict[str, Any]]
+
+#: Combinations of which a belief's figures show something.
+_BEST = 8
 
 #: How bars and impact factors show the spread of the runs.
 SPREAD = "thin line: minimum to maximum; thick line: 10 % to 90 % quantile."
@@ -89,6 +92,20 @@ def with_path(run: RunData, one: TrialRow) -> TrialRow:
     if one.initial_path is None or not (run.many_paths or run.answer):
         return one
     return msgspec.structs.replace(one, manager=beginning(one.manager, one.initial_path))
+
+
+def worth_showing(run: RunData) -> list[tuple[str, str]] | None:
+    """Path managers and congestion controls of the answer and the next best curves; None for all of them.
+
+    A belief has a curve for every combination that was ever tried: some forty, most of them from one or two
+    observations.
+    """
+    answer = run.answer
+    if answer is None or not answer.is_belief:
+        return None
+    ranked = sorted(answer.models, key=lambda one: -one["max_mbps"])
+    named = [msgspec.convert(one, Candidate).name for one in ranked]
+    return list(dict.fromkeys([run.answering, *named]))[:_BEST]
 
 
 def throughput(trial: TrialRow) -> float | None:

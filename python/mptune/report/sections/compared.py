@@ -7,7 +7,7 @@ from mptune.report.charts.factors import completion, intervals
 from mptune.report.charts.style import Key, distinct, key
 from mptune.report.charts.sweep import response
 from mptune.report.charts.trade_off import trade_off
-from mptune.report.run_data import Answer, RunData, beginning
+from mptune.report.run_data import Answer, RunData
 from mptune.report.sections._base import (
     SPREAD,
     Panel,
@@ -21,7 +21,7 @@ from mptune.report.sections._base import (
 )
 from mptune.report.sections.factors import completion_rows
 from mptune.report.sections.sweep import HEADROOM
-from mptune.report.sections.trade_off import front_rows
+from mptune.report.sections.trade_off import front_rows, without_empty
 from mptune.report.settings import in_words
 
 
@@ -130,7 +130,7 @@ def compared_responses(runs: Sequence[RunData]) -> Iterator[Section]:
 def _best(run: RunData) -> tuple[str, str] | None:
     """Path manager and congestion control of the answer, or of a sweep's best configuration."""
     if run.answer is not None:
-        return beginning(run.answer.opm, run.answer.initial_path), run.answer.occ
+        return run.answering
     return (with_path(run, run.shown[0]).manager, run.shown[0].cc) if run.shown else None
 
 
@@ -164,11 +164,12 @@ def compared_fronts(runs: Sequence[RunData]) -> Iterator[Section]:
     ]
     if len(distinct(row["run"] for row in rows)) < 2:
         return
-    colours = _run_key(runs)
+    rows, colours = without_empty(rows), _run_key(runs)
+    crosses = "; 95 % intervals where there are any" if "buffer_low_mib" in rows[0] else ""
     yield Section(
         name="compared-trade-off",
         title="What a smaller buffer costs in each run",
-        lead="The smallest buffer for every sacrifice (percent); 95 % intervals. Neither axis starts at 0.",
+        lead=f"The smallest buffer for every sacrifice (percent){crosses}. Neither axis starts at 0.",
         panels=[Panel(chart=trade_off(rows, colours, steps=colours))],
         key=colours,
         tables=[

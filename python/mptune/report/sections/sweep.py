@@ -1,14 +1,16 @@
 """Sections of a sweep: throughput over buffer with fits, and bars at two buffers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import quantiles
+
+import msgspec
 
 from mptune.report.charts.style import Key, distinct, key, short
 from mptune.report.charts.sweep import bars as bars_chart
 from mptune.report.charts.sweep import response
 from mptune.report.charts.sweep import single_runs as runs_chart
-from mptune.report.choices import Choices
-from mptune.report.run_data import Answer, RunData
+from mptune.report.choices import Choices, logarithmic
+from mptune.report.run_data import Answer, Candidate, RunData
 from mptune.report.sections._base import (
     SPREAD,
     Panel,
@@ -19,6 +21,7 @@ from mptune.report.sections._base import (
     throughput,
     with_path,
     without,
+    worth_showing,
 )
 
 #: Room above the largest value, as a factor.
@@ -49,17 +52,21 @@ def manager_key(rows: Rows) -> Key:
 def responses(run: RunData, choices: Choices) -> Iterator[Section]:
     """Throughput over buffer, a panel per path manager: data, fitted curves, intervals (MPCOA Fig. 5)."""
     columns = "manager", "cc", "buffer_mib"
+    best = worth_showing(run)
     swept = [with_path(run, one) for one in run.swept]
     # Without curves a section of its own compares the initial paths.
     points = [] if run.many_paths and run.answer is None else grouped(swept, columns, throughput, "mbps")
-    curves = _curve_rows(run)
+    points, curves = (_of_best(rows, best) for rows in (points, _curve_rows(run)))
     sizes = {row["buffer_mib"] for row in (*points, *curves)}
     if len(sizes) < 2:
         return
     tops = [row["max_mbps"] for row in points] or [row["predicted_mbps"] for row in curves]
     colours, panels = cc_key(run), []
+    # The buffers of a belief are a constant factor apart.
+    ends = [] if best is None else [min(sizes), max(sizes)]
+    along = logarithmic(ends) if ends else lambda size: size / max(sizes)
     for manager in distinct(row["manager"] for row in (*points, *curves)):
-        marks = choices.marks(lambda size: size / max(sizes), manager)
+        marks = choices.marks(along, manager)
         chart = response(
             [row for row in points if row["manager"] == manager],
             [row for row in curves if row["manager"] == manager],
@@ -67,6 +74,7 @@ def responses(run: RunData, choices: Choices) -> Iterator[Section]:
             top=HEADROOM * max(tops),
             choices=marks,
             choice=choices.answer if marks else None,
+            sizes=ends,
         )
         panels.append(Panel(title=manager, chart=chart))
     told = ["Marks: mean of the runs, with minimum and maximum."] if points else []
@@ -74,6 +82,8 @@ def responses(run: RunData, choices: Choices) -> Iterator[Section]:
         told.append(
             f"Lines: the {run.answer.model} model, with its 95 % interval where it has one. Ring: the choice."
         )
+        if best is not None and len(best) < len(run.answer.models):
+            told.append(f"Shown: the best {len(best)} of {len(run.answer.models)} combinations.")
     yield Section(
         name="response",
         title="Throughput over buffer",
@@ -82,7 +92,7 @@ def responses(run: RunData, choices: Choices) -> Iterator[Section]:
         key=colours,
         tables=[
             *([Table(title="Means of the runs", rows=points)] if points else ()),
-            *([] if run.answer is None else _models(run.answer)),
+            *([] if run.answer is None else _models(run.answer, best)),
         ],
     )
 
@@ -101,16 +111,33 @@ def _curve_rows(run: RunData) -> Rows:
     ]
 
 
-def _models(answer: Answer) -> Iterator[Table]:
+def _of_best(rows: Rows, best: Sequence[tuple[str, str]] | None) -> Rows:
+    """Rows of the combinations that are shown, in their order; all for None."""
+    if best is None:
+        return rows
+    places = {name: place for place, name in enumerate(best)}
+    shown = [row for row in rows if (row["manager"], row["cc"]) in places]
+    return sorted(shown, key=lambda row: places[row["manager"], row["cc"]])
+
+
+def _models(answer: Answer, best: Sequence[tuple[str, str]] | None) -> Iterator[Table]:
     """Formulas, how well they fit, and how the models compare (MPCOA Table 4)."""
-    columns = "pm", "cc", "formula", "max_mbps", "buffer_at_max_mib"
-    rows = [{name: row.get(name) for name in columns} for row in answer.models]
-    yield Table(title=f"The {answer.model} model (bs: buffer in MiB)", rows=rows, source="result.json")
+    columns = "formula", "max_mbps", "buffer_at_max_mib"
+    rows = []
+    for row in answer.models:
+        manager, cc = msgspec.convert(row, Candidate).name
+        rows.append({"manager": manager, "cc": cc, **{name: row.get(name) for name in columns}})
+    shown = _of_best(rows, best)
+    more = f"; {len(rows) - len(shown)} more in result.json" if len(shown) < len(rows) else ""
+    title = f"The {answer.model} model (bs: buffer in MiB{more})"
+    yield Table(title=title, rows=shown, source="result.json")
     fits = []
-    for fit in answer.fits:
+    # A belief is not fitted to have small residuals.
+    for fit in () if answer.is_belief else answer.fits:
         largest = max((p for p in fit.p_values.values() if p is not None), default=None)
         fits.append({"pm": fit.pm, "r_squared": fit.r_squared, "largest_p_value": largest, "n": fit.n})
-    yield Table(title="How well it fits", rows=fits, source="result.json")
+    if fits:
+        yield Table(title="How well it fits", rows=fits, source="result.json")
     if answer.comparison:
         errors = [
             {"model": row["model"], "error_mbps": row["rms_mbps"], "chosen": row["model"] == answer.model}
@@ -123,7 +150,7 @@ def _models(answer: Answer) -> Iterator[Table]:
 def bars(run: RunData, choices: Choices) -> Iterator[Section]:
     """Path managers and congestion controls side by side, for two buffers (MPCOA Figs. 6-8)."""
     swept = run.swept
-    rows = grouped(swept, ("manager", "cc", "buffer_mib"), throughput, "mbps")
+    rows = _of_best(grouped(swept, ("manager", "cc", "buffer_mib"), throughput, "mbps"), worth_showing(run))
     if len({(row["manager"], row["cc"]) for row in rows}) < 2:
         return
     shown = _two_sizes(run, sorted({row["buffer_mib"] for row in rows}))
@@ -149,7 +176,8 @@ def bars(run: RunData, choices: Choices) -> Iterator[Section]:
 
 def single_runs(run: RunData, choices: Choices) -> Iterator[Section]:
     """How the runs of each configuration are distributed, with the two buffers of `bars`."""
-    swept = run.swept
+    best = worth_showing(run)
+    swept = [one for one in run.swept if best is None or (one.manager, one.cc) in best]
     shown = _two_sizes(run, sorted({one.buffer_mib for one in swept})) if swept else {}
     groups: dict[tuple[float, str, str], Rows] = {}
     for one in swept:

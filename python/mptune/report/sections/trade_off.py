@@ -1,17 +1,19 @@
 """The section of the trade-off, shown beside the answer: its slider changes both."""
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mptune.report.charts.style import key
 from mptune.report.charts.trade_off import trade_off as chart
-from mptune.report.choices import Choices
-from mptune.report.run_data import FrontRow, RunData, beginning
+from mptune.report.choices import Choices, logarithmic
+from mptune.report.run_data import FrontRow, RunData
 from mptune.report.sections._base import Panel, Rows, Section, Table, without
 
 #: Sacrifices that are written beside their points.
 _LABELLED = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5)
+
+#: Columns of a front's intervals.
+_INTERVALS = "buffer_low_mib", "buffer_high_mib", "throughput_low_mbps", "throughput_high_mbps"
 
 
 def trade_off(run: RunData, choices: Choices) -> Iterator[Section]:
@@ -19,7 +21,7 @@ def trade_off(run: RunData, choices: Choices) -> Iterator[Section]:
     answer = run.answer
     if answer is None or not answer.pareto:
         return
-    rows = front_rows(answer.pareto)
+    rows = without_empty(front_rows(answer.pareto))
     tables = [
         Table(
             title="The smallest buffer for every sacrifice",
@@ -34,31 +36,24 @@ def trade_off(run: RunData, choices: Choices) -> Iterator[Section]:
         yield Section(name="trade-off", title=title, lead=told, tables=tables)
         return
     colours = key("name", "path manager, congestion control", rows, marks=True)
-    marks = choices.marks(_logarithmic([row["buffer_mib"] for row in rows]))
+    marks = choices.marks(logarithmic([row["buffer_mib"] for row in rows]))
+    crosses = " Crosses: 95 % intervals." if "buffer_low_mib" in rows[0] else ""
     yield Section(
         name="trade-off",
         title=title,
         lead="Each mark: the smallest buffer that still gives the best throughput less a sacrifice (%). "
-        "Ring: the choice shown. Crosses: 95 % intervals. The throughput axis does not start at 0.",
+        f"Ring: the choice shown.{crosses} The throughput axis does not start at 0.",
         panels=[Panel(chart=chart(rows, colours, choices=marks, choice=choices.answer))],
         key=colours,
         tables=tables,
     )
 
 
-def _logarithmic(sizes: Sequence[float]) -> Callable[[float], float]:
-    """Where a size lies on a logarithmic axis over these sizes, from 0 to 1; 0.5 of a single one."""
-    low, high = math.log(min(sizes)), math.log(max(sizes))
-    if low == high:
-        return lambda size: 0.5
-    return lambda size: min(max((math.log(size) - low) / (high - low), 0.0), 1.0)
-
-
 def front_rows(front: Sequence[FrontRow]) -> Rows:
     """Points of a front as rows."""
     return [
         {
-            "name": f"{beginning(row.pm, row.initial_path)}, {row.cc}",
+            "name": f"{row.manager}, {row.cc}",
             "sacrifice_percent": 100 * row.sacrifice,
             "buffer_mib": row.buffer_mib,
             "buffer_low_mib": row.buffer_mib_low,
@@ -70,6 +65,12 @@ def front_rows(front: Sequence[FrontRow]) -> Rows:
         }
         for row in front
     ]
+
+
+def without_empty(rows: Rows) -> Rows:
+    """The rows without the columns of intervals, if there are no intervals."""
+    empty = all(row[name] is None for row in rows for name in _INTERVALS)
+    return without(rows, *_INTERVALS) if empty else rows
 
 
 #: Formulas of `mptune.theory.traditional` in words.

@@ -1,0 +1,323 @@
+"""The section of how a strategy that learns reached its decision: what it tried, and what dropped out when.
+
+Beside the trials it needs only what was believed after each step; why a candidate dropped out follows from
+what the trials until then had given.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mptune._text import digits
+from mptune.campaign.wording import PREDICTION, lasting
+from mptune.report.charts import reached as charts
+from mptune.report.charts.style import Key
+from mptune.report.choices import Choices
+from mptune.report.run_data import Answer, Reached, RunData, Step, TrialRow
+from mptune.report.sections._base import Panel, Rows, Section, Table, without
+from mptune.units import MIB, format_size
+
+#: Path manager and congestion control, as `TrialRow.name`.
+Name = tuple[str, str]
+
+#: Candidates in the table that is open; all are in the one behind a click.
+_ROWS = 15
+
+#: From this many seconds on the axis of time is in minutes.
+_MINUTES_S = 300
+
+#: With larger buffers the throughput may fall this far below what suffices before that is the reason.
+_COLLAPSE = 0.1
+
+#: A buffer up to this many times the answer's counts as the same: buffers are whole KiB.
+_SAME = 1.05
+
+
+class _Done(NamedTuple):
+    """A trial of the sweep: its place among them, from 1, and after how many seconds it began and ended."""
+
+    number: int
+    begun_s: float
+    seconds: float
+    trial: TrialRow
+
+    @property
+    def throughput_mbps(self) -> float | None:
+        """0 for a connection that stalled; None where the trial says nothing."""
+        failed = self.trial.failed
+        return 0.0 if failed is not None and failed.kind == "stalled" else self.trial.throughput_mbps
+
+
+class Dropped(NamedTuple):
+    """What became of a candidate.
+
+    Attributes
+    ----------
+    until : the first step at which it was out for good; None if it never was.
+    """
+
+    name: Name
+    until: Step | None
+    why: str
+
+
+def reached(run: RunData, choices: Choices) -> Iterator[Section]:
+    """The race of the candidates over time, and why each dropped out."""
+    answer = run.answer
+    if answer is None or answer.reached is None or not answer.reached.steps:
+        return
+    told, done = answer.reached, in_order(run, answer.reached)
+    if not done:
+        return
+    unit, unit_s = ("min", 60.0) if told.steps[-1].seconds >= _MINUTES_S else ("s", 1.0)
+    ends = done[0].begun_s / unit_s, told.steps[-1].seconds / unit_s
+    elapsed = charts.Elapsed(f"after_{unit}", unit, ends)
+    fates = fates_of(answer, run.answering, done)
+    tried = Counter(one.trial.name for one in done)
+    # What stayed to the end, and what was tried most often.
+    ranked = sorted((one for one in fates if tried[one.name]), key=lambda one: _rank(one, tried))
+    named = [_said(one.name) for one in ranked[: charts.NAMED]]
+    left = len(ranked) - len(named)
+    others = f"{left} {'other' if left == 1 else 'others'}"
+    colours = Key(field="shown", title="candidate", names=(*named, *((others,) if left else ())), marks=True)
+    trials = _trial_rows(done, named, others, elapsed.column, unit_s)
+    steps = _step_rows(told, elapsed.column, unit_s)
+    rows = [_fate_row(one, done, unit, unit_s) for one in fates]
+    yield Section(
+        name="reached",
+        title="How the decision was reached",
+        lead=" ".join([*sentences(run, answer, told), *_reading(told)]),
+        panels=[
+            Panel(title="Candidates", chart=charts.race(steps, elapsed)),
+            Panel(title="Certainty", chart=charts.certainty(steps, elapsed)),
+            Panel(title="Trials", chart=charts.trials(_grey_first(trials, others), steps, colours, elapsed)),
+        ],
+        key=colours,
+        open=[Table(title=_open_title(len(rows)), rows=rows[:_ROWS], headings=_HEADINGS)],
+        tables=[
+            *([Table(title="Every candidate", rows=rows, headings=_HEADINGS)] if len(rows) > _ROWS else ()),
+            Table(title="What was believed after each step", rows=steps, source="result.json"),
+            Table(title="Trials in their order", rows=without(trials, "shown", "share")),
+        ],
+    )
+
+
+_HEADINGS = {
+    "best_mean_mbps": "best mean (Mbit/s)",
+    "at_mib": "with (MiB)",
+    "out_after_trials": "out after (trials)",
+    "out_after_min": "out after (min)",
+    "out_after_s": "out after (s)",
+}
+
+
+def _open_title(count: int) -> str:
+    if count <= _ROWS:
+        return "When each candidate dropped out"
+    return f"When candidates dropped out: the last {_ROWS} of {count}"
+
+
+def _reading(told: Reached) -> Iterator[str]:
+    """How to read the figure."""
+    asked = f"{100 * told.certainty_asked:g} %"
+    yield "Candidates: those that may still be the best; dashed: all that competed."
+    yield f"Certainty: what the answer may miss at most, with {asked} certainty."
+    yield "Trials: a mark for each, larger with more throughput; grey: buffers that may still be the answer."
+
+
+def sentences(run: RunData, answer: Answer, told: Reached) -> Iterator[str]:
+    """How certain, after how much, what ended it, and what measuring everything would have taken."""
+    last = told.steps[-1]
+    certain = f"{100 * last.certainty:.3g} % certain within {100 * last.room:.2g} %"
+    asked = f"{100 * told.certainty_asked:g} % asked for"
+    after = f"after {last.trials} trials and {lasting(told.spent_s)} on the testbed"
+    if told.ended == "certain":
+        yield f"It ended because the answer was {certain} ({asked}), {after}."
+    elif told.ended == "budget":
+        budget = "" if told.budget_s is None else f" of {lasting(told.budget_s)}"
+        yield f"The budget{budget} ended it: the answer is {certain} ({asked}), {after}."
+    else:
+        yield f"It ended because everything was measured: the answer is {certain} ({asked}), {after}."
+    grid = grid_trials(run)
+    if grid is not None:
+        share = digits(100 * last.trials / grid, 2)
+        yield f"That is {share} % of the {grid} trials of a full grid of what was asked for."
+    if last.prior in PREDICTION:
+        yield PREDICTION[last.prior]
+
+
+def grid_trials(run: RunData) -> int | None:
+    """Trials of every combination asked for with every buffer; None if the options do not say."""
+    options = run.config.options
+    try:
+        combinations = len(options["pms"]) * len(options["ccs"]) * max(1, len(options["initial_paths"]))
+        return int(options["runs"]) * len(options["buffers"]) * combinations or None
+    except (KeyError, TypeError):
+        return None
+
+
+def in_order(run: RunData, told: Reached) -> list[_Done]:
+    """The trials of the sweep in the order in which they were asked for, a step's in any order.
+
+    The end of a trial lies evenly between those of its step and of the one before.
+    """
+    round_ = run.answering_round
+    swept = [one for one in run.trials if one.purpose == "sweep" and round_ in (None, one.round)]
+    swept.sort(key=lambda one: one.started)
+    first, last = told.steps[0], told.steps[-1]
+    each_s = run.config.options.get("duration_ns", 0) / 1e9
+    if last.trials > first.trials:
+        each_s = (last.seconds - first.seconds) / (last.trials - first.trials)
+    done, number, begun_s = [], 0, first.seconds - first.trials * each_s
+    for step in told.steps:
+        count = step.trials - number
+        for place, one in enumerate(swept[number : step.trials], 1):
+            begin, end = (begun_s + at * (step.seconds - begun_s) / count for at in (place - 1, place))
+            done.append(_Done(number + place, begin, end, one))
+        number, begun_s = step.trials, step.seconds
+    return done
+
+
+def fates_of(answer: Answer, answering: Name, done: Sequence[_Done]) -> list[Dropped]:
+    """What became of every candidate: the best first, then what is still open, then the last to drop out."""
+    told = answer.reached
+    if told is None:
+        return []
+    names = [one.name for one in told.candidates]
+    last = told.steps[-1]
+    best, still_open = names[last.candidate], [names[one] for one in last.contenders]
+    found = [Dropped(best, None, "the answer" if best == answering else "the best of these")]
+    found += [Dropped(one, None, "still open") for one in still_open if one != best]
+    known = {one.name for one in found}
+    out = []
+    for name in dict.fromkeys([*names, *(one.trial.name for one in done)]):
+        if name not in known:
+            step = _out(told, name, names, done)
+            out.append(Dropped(name, step, why(name, step, done, answer.sacrifice)))
+    out.sort(key=lambda one: (-_trials_until(one), -_best(_means(one.name, done))[1], one.name))
+    return found + out
+
+
+def _rank(one: Dropped, tried: Mapping[Name, int]) -> tuple[bool, int]:
+    return one.until is not None, 0 if one.until is None else -tried[one.name]
+
+
+def _trials_until(one: Dropped) -> float:
+    return math.inf if one.until is None else one.until.trials
+
+
+def _out(told: Reached, name: Name, names: Sequence[Name], done: Sequence[_Done]) -> Step:
+    """The first step at which a candidate was out for good."""
+    place = names.index(name) if name in names else None
+    inside = [number for number, step in enumerate(told.steps) if place in (*step.contenders, step.candidate)]
+    if inside:
+        return told.steps[inside[-1] + 1]
+    # It was never likely: out as soon as it was tried.
+    tried = next((one.number for one in done if one.trial.name == name), 0)
+    return next(step for step in told.steps if step.trials >= tried)
+
+
+def why(name: Name, step: Step, done: Sequence[_Done], sacrifice: float) -> str:
+    """Why a candidate dropped out at a step, by what the trials until then had given."""
+    until = [one for one in done if one.number <= step.trials]
+    mine = _means(name, until)
+    if not mine:
+        return "not measured by then: what resembles it told enough"
+    best = max(mean for other in {one.trial.name for one in until} for mean in _means(other, until).values())
+    allowed = (1 - sacrifice) * best
+    enough = [size for size, mean in mine.items() if mean >= allowed]
+    if not enough:
+        return f"slower by {100 * (1 - max(mine.values()) / best):.0f} %"
+    size, reasons = min(enough), []
+    if size > _SAME * step.buffer_bytes:
+        reasons.append(_needs(mine, size, allowed, step.buffer_bytes))
+    low, low_mbps = min(((one, mean) for one, mean in mine.items() if one >= size), key=lambda one: one[1])
+    if low_mbps < allowed * (1 - _COLLAPSE):
+        reasons.append(f"falls to {digits(low_mbps, 3)} Mbit/s with {format_size(low, 3)}")
+    return "; ".join(reasons) or "no better than the answer"
+
+
+def _needs(mine: Mapping[int, float], size: int, allowed: float, here: int) -> str:
+    """By how much the smallest buffer (bytes) that was enough is larger than the answer's."""
+    needed = digits(size / here, 2)
+    short = [one for one, mean in mine.items() if here <= one < size and mean < allowed]
+    if not short:
+        return f"fast enough with {needed} times the buffer, not tried with less"
+    if max(short) <= _SAME * here:
+        return f"needs up to {needed} times the buffer"
+    return f"needs {digits(max(short) / here, 2)} to {needed} times the buffer"
+
+
+def _means(name: Name, done: Sequence[_Done]) -> dict[int, float]:
+    """Mean throughputs of a candidate, Mbit/s, by buffer, bytes."""
+    seen: dict[int, list[float]] = {}
+    for one in done:
+        if one.trial.name == name and (mbps := one.throughput_mbps) is not None:
+            seen.setdefault(one.trial.buffer_bytes, []).append(mbps)
+    return {size: math.fsum(values) / len(values) for size, values in sorted(seen.items())}
+
+
+def _best(means: dict[int, float]) -> tuple[int, float]:
+    """Buffer and throughput of the largest mean; of equals the smaller buffer."""
+    return max(means.items(), key=lambda one: (one[1], -one[0]), default=(0, -1.0))
+
+
+def _said(name: Name) -> str:
+    return ", ".join(name)
+
+
+def _fate_row(one: Dropped, done: Sequence[_Done], unit: str, unit_s: float) -> dict[str, Any]:
+    means = _means(one.name, done)
+    size, mbps = _best(means)
+    return {
+        "candidate": _said(one.name),
+        "trials": sum(each.trial.name == one.name for each in done),
+        "best_mean_mbps": mbps if means else None,
+        "at_mib": size / MIB if means else None,
+        "out_after_trials": None if one.until is None else one.until.trials,
+        f"out_after_{unit}": None if one.until is None else round(one.until.seconds / unit_s, 1),
+        "why": one.why,
+    }
+
+
+def _step_rows(told: Reached, column: str, unit_s: float) -> Rows:
+    return [
+        {
+            column: step.seconds / unit_s,
+            "trials": step.trials,
+            "best": _said(told.candidates[step.candidate].name),
+            "buffer_mib": step.buffer_bytes / MIB,
+            "certainty_percent": 100 * step.certainty,
+            "room_percent": 100 * step.room,
+            "contenders": len(step.contenders),
+            "competing": step.among,
+            "smallest_mib": step.buffers[0] / MIB,
+            "largest_mib": step.buffers[1] / MIB,
+        }
+        for step in told.steps
+    ]
+
+
+def _grey_first(rows: Rows, others: str) -> Rows:
+    """What is drawn later covers what was drawn before."""
+    return sorted(rows, key=lambda row: row["shown"] != others)
+
+
+def _trial_rows(done: Sequence[_Done], named: Sequence[str], others: str, column: str, unit_s: float) -> Rows:
+    top = max((one.throughput_mbps or 0.0 for one in done), default=0.0) or 1.0
+    rows = []
+    for one in done:
+        name, mbps = _said(one.trial.name), one.throughput_mbps
+        rows.append(
+            {
+                column: one.seconds / unit_s,
+                "candidate": name,
+                "buffer_mib": one.trial.buffer_mib,
+                "run": one.trial.run,
+                "throughput_mbps": mbps,
+                "shown": name if name in named else others,
+                "share": (mbps or 0.0) / top,
+            }
+        )
+    return rows
