@@ -69,6 +69,13 @@ def test_the_same_seed_asks_for_the_same_trials(network: Topology, noisy: Any) -
     assert ones.reached == others.reached
 
 
+def test_the_trade_off_does_not_contradict_the_answer(network: Topology, noisy: Any) -> None:
+    decision = optimise(network, TrialRunner(noisy), OPTIONS).decision
+    assert decision.optimum in [point.optimum for point in decision.front]
+    buffers = [point.optimum.buffer_mib for point in decision.front]
+    assert buffers == sorted(buffers, reverse=True)
+
+
 @pytest.mark.parametrize("budget_s", [60, 120])
 def test_a_budget_holds_for_everything_together(network: Topology, noisy: Any, budget_s: int) -> None:
     noisy.noise = 0.1

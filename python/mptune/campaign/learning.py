@@ -411,7 +411,15 @@ class _Sweep:
             },
             single_runs=False,
         )
-        return msgspec.structs.replace(answering(decision, optimum), uncertainty=uncertainty)
+        answered = answering(decision, optimum)
+        # The other points are the curves' alone: what contradicts the answer, which knows more, is left out.
+        front = tuple(
+            point
+            for point in answered.front
+            if point.optimum == optimum
+            or (point.sacrifice < options.sacrifice) == (point.optimum.buffer_mib > optimum.buffer_mib)
+        )
+        return msgspec.structs.replace(answered, front=front, uncertainty=uncertainty)
 
 
 def so_far(steps: Sequence[Step]) -> str:
