@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -263,4 +264,4 @@ def test_ctrl_c_says_the_best_answer_so_far(tmp_path: Path, monkeypatch: pytest.
     shown = CliRunner().invoke(app, arguments)
     assert shown.exit_code == 130
     assert " finished trials are kept; continue with: mptune campaign resume" in shown.stderr
-    assert "best answer after 16 trials: fullmesh with " in shown.stderr
+    assert re.search(r"best answer after \d+ trials: fullmesh with ", shown.stderr)

@@ -21,7 +21,7 @@ import msgspec
 
 from mptune import theory
 from mptune.campaign.job import Contest, Job, Screening, failures, optional_sets
-from mptune.campaign.learning import Reached, learn
+from mptune.campaign.learning import Reached, learn, so_far
 from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.rounds import Answered, Round
 from mptune.decision import Decision
@@ -31,6 +31,7 @@ from mptune.decision.robustness import (
 )
 from mptune.decision.selection import Optimum
 from mptune.decision.sweep import SweepPoint, sweep_points, sweep_samples
+from mptune.errors import Interrupted
 from mptune.impact import (
     Impact,
     warnings_of,
@@ -148,6 +149,7 @@ def optimise(
     ------
     InputError : an invalid option; before anything is measured.
     MptuneError : too many trials failed for an answer.
+    Interrupted : Ctrl-C after the first trials of the sweep.
     """
     options.check()
     job = Job(topology, runner, options, reporter or Reporter(quiet=True), round_)
@@ -164,9 +166,12 @@ def optimise(
         homogeneous = {impact.cc for impact in impacts if impact.homogeneous}
         swept, decision = job.decide([*job.asked(), *screening.staying], sets, homogeneous)
     points = sweep_points(sweep_samples(swept, optional_sets(sets)))
-    contest = Contest(decision) if job.is_lean else job.settle(decision, points, sets, screening.records)
-    contest = job.face_tcp(contest, sets)
-    contest, confirmation = job.confirm(contest, sets)
+    try:
+        contest = Contest(decision) if job.is_lean else job.settle(decision, points, sets, screening.records)
+        contest = job.face_tcp(contest, sets)
+        contest, confirmation = job.confirm(contest, sets)
+    except KeyboardInterrupt:
+        raise Interrupted(so_far(reached.steps if reached else ())) from None
     decision = contest.decision
     return Result(
         name=topology.name,

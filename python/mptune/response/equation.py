@@ -25,6 +25,10 @@ _BUFFER_OF: dict[str, Callable[[float], float]] = {
 SYMBOLS = {"buffer": "{b}", "root": "sqrt({b})", "logarithm": "ln({b})"}
 
 
+#: Rounding errors of a polynomial, as a share of its largest terms.
+_ROUNDING = 1e-14
+
+
 class Vertex(NamedTuple):
     """Where a concave equation peaks, in the units of the equation."""
 
@@ -106,7 +110,8 @@ class Equation(msgspec.Struct, frozen=True, kw_only=True):
         if self.predict(low) >= wanted:
             return low
         top = self.maximum(low, high)
-        if top.throughput < wanted:
+        # The throughput of the vertex itself may be a rounding error more than the equation gives there.
+        if top.throughput < wanted - _ROUNDING * (abs(self.intercept) + abs(wanted)):
             return None
         rising = self._rising_crossing(wanted)
         if rising is None:
