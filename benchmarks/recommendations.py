@@ -45,8 +45,9 @@ DOCS = Path(__file__).parents[1] / "docs" / "reference" / "recommendations.md"
 #: The network that one processor carries in real time, Mbit/s (docs/how-to/kernel.md).
 CARRIED_MBPS = 500
 
-#: As `make demo`, and a coarse search to try this benchmark.
+#: The buffers and trials of `make demo`, all of them, and a coarse search to try this benchmark.
 DEMO = OptimiseOptions(
+    strategy="grid",
     pms=("fullmesh", "pcdc"),
     ccs=CCS,
     buffers=tuple(round(2.5 * step * MIB) for step in range(1, 13)),
@@ -54,6 +55,7 @@ DEMO = OptimiseOptions(
     duration_ns=30_000_000_000,
 )
 QUICK = OptimiseOptions(
+    strategy="grid",
     pms=("fullmesh", "pcdc"),
     ccs=("cubic", "olia"),
     buffers=tuple(size * MIB for size in (2, 8, 16, 30)),

@@ -47,6 +47,7 @@ from mptune.measuring.planning import Configuration
 from mptune.measuring.progress import Reporter
 from mptune.measuring.runner import TrialRunner
 from mptune.options.stacks import StackOptions
+from mptune.strategy import STRATEGIES
 from mptune.testbeds import create as testbed
 from mptune.testbeds.stacks import STACKS
 from mptune.topology import Topology, load, shipped
@@ -146,6 +147,7 @@ def answer(bench: Bench, stack: str, asked: argparse.Namespace) -> Result:
         impact=ImpactOptions(runs=plan.impact_runs, window_ns=plan.seconds * 10**9 // 2),
         confirm_runs=plan.sweep_runs,
         sacrifice=asked.sacrifice,
+        strategy=asked.strategy,
     )
     return optimise(bench.topology, bench.runner, options.completed(), reporter=bench.reporter)
 
@@ -390,6 +392,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--random-only", action="store_true", help="no shipped scenarios")
     parser.add_argument("--only", action="append", help="only networks with this name; repeat")
     parser.add_argument("--quick", action="store_true", help="a coarse search with few seeds")
+    parser.add_argument("--strategy", choices=list(STRATEGIES), default="adaptive", help="of the answers")
     parser.add_argument("--sacrifice", type=float, default=SACRIFICE)
     parser.add_argument("--fresh", action="store_true", help="measure everything again")
     parser.add_argument("--jobs", type=int, help="trials in parallel; one per core")

@@ -431,8 +431,8 @@ def so_far(steps: Sequence[Step]) -> str:
     return (
         f"best answer after {last.trials} trials: {one.manager} with {one.cc} and "
         f"{format_size(last.buffer_bytes, 3)}, some {digits(last.throughput_mbps, 3)} Mbit/s "
-        f"({last.certainty:.0%} certain that none of {last.among} candidates is better by more than "
-        f"{last.room:.0%})"
+        f"({100 * last.certainty:.3g} % certain that this is within {100 * last.room:.2g} % of what the "
+        "sacrifice allows)"
     )
 
 

@@ -206,7 +206,8 @@ def _sureness(result: Result) -> list[str]:
     if uncertainty is None:
         return []
     if reached is not None:
-        return [_certain(reached), *_open(reached), f"95 % intervals: {_between(uncertainty)}."]
+        sure = _certain(reached, result.decision.options.sacrifice)
+        return [sure, *_open(reached), f"95 % intervals: {_between(uncertainty)}."]
     wins = [f"{one.manager} with {one.cc} {100 * share:.0f} %" for one, share in uncertainty.wins.items()]
     more = f", {len(wins) - _NAMED} others" if len(wins) > _NAMED else ""
     of = "residuals" if uncertainty.single_runs else "runs"
@@ -222,15 +223,16 @@ def _between(uncertainty: Uncertainty) -> str:
     return f"buffer {buffer} MiB, throughput {throughput} Mbit/s"
 
 
-def _certain(reached: Reached) -> str:
+def _certain(reached: Reached, sacrifice: float) -> str:
     """How sure the answer is, and what that took, as a sentence."""
     last = reached.steps[-1]
     claim = (
-        f"{last.certainty:.0%} certain that none of {last.among} candidates is better by more than "
-        f"{last.room:.0%}, after {last.trials} trials and {lasting(reached.spent_s)} on the testbed"
+        f"{100 * last.certainty:.3g} % certain that this is within {100 * last.room:.2g} % of what the "
+        f"sacrifice of {100 * sacrifice:g} % allows, after {last.trials} trials of {last.among} candidates "
+        f"and {lasting(reached.spent_s)} on the testbed"
     )
     if reached.ended == "certain":
-        return f"{claim[0].upper()}{claim[1:]}."
+        return f"{claim}."
     why = "The budget ended first" if reached.ended == "budget" else "What matters has all its --runs"
     return f"{why}: {claim}."
 
