@@ -368,8 +368,8 @@ class _Sweep:
         low, high = last.buffers
         return (
             f"{len(last.contenders)} of {last.among} candidates left, buffer "
-            f"{format_size(low, 2)} to {format_size(high, 2)}, {last.certainty:.0%} certain within "
-            f"{last.room:.0%}"
+            f"{format_size(low, 2)} to {format_size(high, 2)}, {percent_certain(last.certainty)} certain "
+            f"within {last.room:.0%}"
         )
 
     def _why(self, strategy: Strategy) -> str:
@@ -431,9 +431,14 @@ def so_far(steps: Sequence[Step]) -> str:
     return (
         f"best answer after {last.trials} trials: {one.manager} with {one.cc} and "
         f"{format_size(last.buffer_bytes, 3)}, some {digits(last.throughput_mbps, 3)} Mbit/s "
-        f"({100 * last.certainty:.3g} % certain that this is within {100 * last.room:.2g} % of what the "
+        f"({percent_certain(last.certainty)} certain that this is within {100 * last.room:.2g} % of what the "
         "sacrifice allows)"
     )
+
+
+def percent_certain(certainty: float) -> str:
+    """A certainty for people: nothing that was measured is certain."""
+    return f"{min(100 * certainty, 99.9):.3g} %"
 
 
 def geometric(buffers: Sequence[int]) -> tuple[int, ...]:

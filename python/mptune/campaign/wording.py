@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mptune._text import digits, over, plain_tcp
 from mptune.campaign.by_size import SizeAnswer, SizesResult, Times
-from mptune.campaign.learning import Reached
+from mptune.campaign.learning import Reached, percent_certain
 from mptune.campaign.optimise import Result
 from mptune.campaign.rounds import Round
 from mptune.decision.confirmation import Confirmation
@@ -227,7 +227,7 @@ def _certain(reached: Reached, sacrifice: float) -> str:
     """How sure the answer is, and what that took, as a sentence."""
     last = reached.steps[-1]
     claim = (
-        f"{100 * last.certainty:.3g} % certain that this is within {100 * last.room:.2g} % of what the "
+        f"{percent_certain(last.certainty)} certain that this is within {100 * last.room:.2g} % of what the "
         f"sacrifice of {100 * sacrifice:g} % allows, after {last.trials} trials of {last.among} candidates "
         f"and {lasting(reached.spent_s)} on the testbed"
     )
