@@ -17,8 +17,8 @@ what they saw. SMAC3 did better with the price. Likewise tried were 10, 24 and 4
 up to 3 or 8 runs of a configuration (SMAC3), and another reading of the answer (the belief of the adaptive
 strategy after the same trials). What is compared is the best of these.
 
-Throughputs are told as shares of the best mean so far; when that changes by more than 1 %, everything they
-were told is told again.
+They receive throughputs as shares of the best mean so far; when that mean changes by more than 1 %, they
+receive all earlier results again, rescaled.
 """
 
 import importlib

@@ -101,7 +101,7 @@ class Truth(NamedTuple):
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What every strategy is told.
+    """What every strategy knows in advance.
 
     Attributes
     ----------

@@ -90,7 +90,7 @@ def _means(records: Iterable[tuple[Combination, Record]]) -> dict[Combination, d
 
 
 #: No buffer below this is tried, bytes: connections stall with less.
-_FLOOR = 64 * 1024
+FLOOR = 64 * 1024
 
 #: A curve still rises at its last buffer if it exceeds its value at the one before by more than this share.
 _RISING = 0.02
@@ -116,7 +116,7 @@ def beyond(
     if decision.optimum.buffer_mib * MIB <= low * (1 + 1e-6):
         # The target may be lower than that: the best that is held with larger buffers too.
         target = min(target, (1 - 1e-9) * decision.optimum.throughput_mbps)
-        sizes = [size for size in (round(low / 4), round(low / 2)) if size >= _FLOOR]
+        sizes = [size for size in (round(low / 4), round(low / 2)) if size >= FLOOR]
         return ([one for one in curves if curves[one].predict(low / MIB) >= target], sizes)
     before = decision.buffers[-2]
     top = max(curves.values(), key=lambda curve: curve.predict(high))

@@ -171,17 +171,20 @@ class Job(NamedTuple):
         return lasted_s + self.set_up_s
 
     @property
+    def is_real(self) -> bool:
+        """Whether time passes while a trial runs; a simulated network begins anew in every trial."""
+        return only_stack(self.runner.testbed.name) is not None
+
+    @property
     def is_lean(self) -> bool:
         """Whether only trials that the answer needs are done: where time is real, or limited."""
         options = self.options
-        return options.learns and (
-            options.budget_ns is not None or only_stack(self.runner.testbed.name) is not None
-        )
+        return options.learns and (options.budget_ns is not None or self.is_real)
 
     @property
     def has_prior(self) -> bool:
         """Whether the simulator tells the strategy where to look first: not where it is the testbed."""
-        return self.options.prior and only_stack(self.runner.testbed.name) is not None
+        return self.options.prior and self.is_real
 
     @property
     def fresh_runs(self) -> int:
@@ -431,7 +434,7 @@ class Job(NamedTuple):
         records = self.measure(configurations, "shortlist", options.fresh_runs, "shortlist")
         stated = _by_combination(ones, records)
         others: dict[Combination, list[float]] = {one: [] for one in ones}
-        for number in range(0 if only_stack(self.runner.testbed.name) else OTHER_NETWORKS):
+        for number in range(0 if self.is_real else OTHER_NETWORKS):
             other = perturbed(self.topology, options.off_by, number)
             more = self.measure(configurations, "shortlist", 1, f"network {number + 1} off by", other)
             records += more

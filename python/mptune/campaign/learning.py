@@ -14,11 +14,12 @@ from typing import NamedTuple
 import msgspec
 
 from mptune._text import digits
+from mptune.campaign.candidates import FLOOR
 from mptune.campaign.job import Job, answering, optional_sets
 from mptune.campaign.prior import Prior
 from mptune.campaign.set_search import SetSearch
 from mptune.decision import Decision, decide
-from mptune.decision.selection import Optimum
+from mptune.decision.selection import Optimum, whole_buffer
 from mptune.decision.sweep import stalls, sweep_samples
 from mptune.decision.uncertainty import Uncertainty
 from mptune.errors import Interrupted, MptuneError
@@ -28,7 +29,6 @@ from mptune.measuring.records import Record
 from mptune.measuring.running import Advance
 from mptune.response import Combination
 from mptune.strategy import Arm, Ask, Question, Strategy, Told, Verdict, create
-from mptune.testbeds import only_stack
 from mptune.units import MIB, format_size
 
 #: Trials that are asked for together where a testbed runs several at once; the answer depends on it, so it is
@@ -43,9 +43,6 @@ _BEST = 2
 
 #: Buffers per octave.
 _PER_OCTAVE = 4
-
-#: No buffer below this is tried, bytes: connections stall with less.
-_FLOOR = 64 * 1024
 
 #: The largest buffer is multiplied by this at most where throughput still rises there.
 _LARGER = 4
@@ -226,7 +223,7 @@ class _Sweep:
             sacrifice=options.sacrifice,
             runs=options.runs_each,
             certainty=options.certainty,
-            batch=1 if self._is_real else _BATCH,
+            batch=1 if job.is_real else _BATCH,
             trial_s=job.trial_s(options.duration_ns),
             budget_s=for_it_s,
             seed=options.seed,
@@ -242,12 +239,7 @@ class _Sweep:
         sizes = {size: index for index, size in enumerate(self._buffers)}
         for measured in self._known:
             ask = Ask(arms[measured.combination], sizes[measured.size], measured.run)
-            yield measured.told(ask, self._job, timed=self._is_real)
-
-    @property
-    def _is_real(self) -> bool:
-        """Whether the network may change while it is measured; a simulated one begins anew in every trial."""
-        return only_stack(self._job.runner.testbed.name) is not None
+            yield measured.told(ask, self._job, timed=self._job.is_real)
 
     def _measure(self, asked: Sequence[Ask]) -> list[Told]:
         """Trials of what was asked for."""
@@ -273,7 +265,7 @@ class _Sweep:
             self._records.append(record)
             self._spent_s += job.seconds(record)
             self._known.append(_Measured(combination, size, one.run, record, self._spent_s))
-            told.append(self._known[-1].told(one, job, timed=self._is_real))
+            told.append(self._known[-1].told(one, job, timed=self._job.is_real))
         return told
 
     def _left_s(self) -> float | None:
@@ -322,10 +314,10 @@ class _Sweep:
         low, high = self._buffers[0], self._buffers[-1]
         new: list[int] = []
         if verdict.sizes[0] == 0:
-            steps = (_whole(low / ratio**step) for step in range(_PER_OCTAVE, 0, -1))
-            new += [size for size in steps if size >= _FLOOR]
+            steps = (whole_buffer(low / ratio**step / MIB) for step in range(_PER_OCTAVE, 0, -1))
+            new += [size for size in steps if size >= FLOOR]
         if verdict.size == len(self._buffers) - 1 and 2 * high <= _LARGER * max(options.buffers):
-            new += [_whole(high * ratio**step) for step in range(1, _PER_OCTAVE + 1)]
+            new += [whole_buffer(high * ratio**step / MIB) for step in range(1, _PER_OCTAVE + 1)]
         self._buffers = tuple(sorted({*self._buffers, *new}))
         return bool(new)
 
@@ -445,9 +437,6 @@ def geometric(buffers: Sequence[int]) -> tuple[int, ...]:
     """Buffers from the smallest to the largest, a quarter of an octave apart, in whole KiB."""
     low, high = min(buffers), max(buffers)
     steps = max(1, round(_PER_OCTAVE * math.log2(high / low)))
-    return tuple(sorted({_whole(low * (high / low) ** (step / steps)) for step in range(steps + 1)}))
-
-
-def _whole(size: float) -> int:
-    """The next whole KiB; a millionth of one is rounding error."""
-    return 1024 * math.ceil(size / 1024 - 1e-6)
+    return tuple(
+        sorted({whole_buffer(low * (high / low) ** (step / steps) / MIB) for step in range(steps + 1)})
+    )

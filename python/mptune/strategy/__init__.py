@@ -12,7 +12,7 @@ __all__ = ["STRATEGIES", "Arm", "Ask", "Drift", "Question", "Strategy", "Told", 
 
 
 def _adaptive(question: Question) -> Strategy:
-    # It needs numpy, which takes its time to load; the names are needed for every help.
+    # Imported here because numpy loads slowly, and every --help needs the names above.
     from mptune.strategy.adaptive import Adaptive
 
     return Adaptive(question)
