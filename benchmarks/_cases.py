@@ -34,6 +34,9 @@ SLOW_MOST = 1944
 #: Without a limit there is one: ten times the budget. A strategy that is not certain by then claims nothing.
 PATIENCE_S = 19_440.0
 
+#: How much longer it will take is noted then, and compared with how long it took.
+EARLY = 780
+
 #: The certainty that is asked for, and that counts as a claim.
 CERTAIN = 0.95
 
@@ -102,6 +105,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     regrets, larger : by replay and mark; None where there was no answer yet.
     claims : likewise, whether a certain answer was right; None if it was not certain.
     rooms : likewise, the share of the throughput by which it said that it may miss.
+    more_s : likewise, the seconds after which it expected to be certain; None if it did not say.
     trials, spent_s, thinking_s : by replay, in the end; of those that know their time, for the main mark.
     """
 
@@ -113,6 +117,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     larger: list[list[float | None]]
     claims: list[list[bool | None]]
     rooms: list[list[float | None]]
+    more_s: list[list[float | None]]
     trials: list[int]
     spent_s: list[float]
     thinking_s: list[float]
@@ -154,11 +159,12 @@ def case(network: Network, name: str, asked: argparse.Namespace) -> Case:
     """Replay one contestant in one network; the runs of a configuration come in another order each time."""
     known, one = network.known, CONTESTANTS[name]
     truth = Truth.of(known, asked.sacrifice)
-    marks = [mark for mark in MARKS if mark <= (SLOW_MOST if one.slow else MOST)]
+    marks: list[float] = [mark for mark in MARKS if mark <= (SLOW_MOST if one.slow else MOST)]
     if asked.claims:
-        marks = []
+        marks = [EARLY, PATIENCE_S]
     found: dict[str, list[Any]] = {
-        key: [] for key in ("regrets", "larger", "claims", "rooms", "trials", "spent_s", "thinking_s")
+        key: []
+        for key in ("regrets", "larger", "claims", "rooms", "more_s", "trials", "spent_s", "thinking_s")
     }
     for seed in range(asked.slow_replays if one.slow else asked.replays):
 
@@ -174,10 +180,7 @@ def case(network: Network, name: str, asked: argparse.Namespace) -> Case:
             world = World(known, seed, _replay.ending() if one.ending else None)
             return _replay.course(one.make(setting, truth, asked), world, setting.trial_s, horizon, times)
 
-        if asked.claims:
-            last = replayed(PATIENCE_S, [PATIENCE_S])
-            answers = last.answers
-        elif one.anytime:
+        if asked.claims or one.anytime:
             last = replayed(marks[-1], marks)
             answers = last.answers
         else:
@@ -188,13 +191,14 @@ def case(network: Network, name: str, asked: argparse.Namespace) -> Case:
         found["larger"].append([None if a is None else known.buffers[a.size] / smallest for a in answers])
         found["claims"].append([claim(answer, truth) for answer in answers])
         found["rooms"].append([None if answer is None else answer.room for answer in answers])
+        found["more_s"].append([None if answer is None else answer.more_s for answer in answers])
         for key in ("trials", "spent_s", "thinking_s"):
             found[key].append(getattr(last, key))
     return Case(
         network=network.topology.name,
         stack=network.stack,
         contestant=name,
-        marks=[PATIENCE_S] if asked.claims else list(map(float, marks)),
+        marks=list(map(float, marks)),
         **found,
     )
 

@@ -47,16 +47,30 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     seconds: int = 10
 
 
+#: The usual one, and one with all six congestion controls.
+SIZES = (Size(), Size(controls=6, runs=2))
+
+
 def kernel_grid(topology: Topology, reporter: Reporter, size: Size | None = None) -> Grid:
-    """The grid of a network on this kernel, measured now or before."""
-    size = size or Size()
-    path = (
-        RESULTS / "corpus" / "kernel" / f"{topology.name}.{platform.release()}.{_digest(topology, size)}.npz"
-    )
+    """The grid of a network on this kernel, measured now or before.
+
+    Parameters
+    ----------
+    size : None for the one that was measured last, and if there is none, for the usual one.
+    """
+    if size is None:
+        known = [one for one in SIZES if _path(topology, one).exists()]
+        size = max(known, key=lambda one: _path(topology, one).stat().st_mtime, default=Size())
+    path = _path(topology, size)
     if not path.exists():
         _corpus.save(path, *_measured(topology, size, reporter))
     arms, payload = _corpus.read(path, topology)
     return Grid(topology.name, "kernel", arms, buffer_grid(topology, size.buffers), payload)
+
+
+def _path(topology: Topology, size: Size) -> Path:
+    name = f"{topology.name}.{platform.release()}.{_digest(topology, size)}.npz"
+    return RESULTS / "corpus" / "kernel" / name
 
 
 def _digest(topology: Topology, size: Size) -> str:

@@ -129,12 +129,16 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(NamedTuple):
-    """A recommendation; `certainty` that it misses by `room` at most is None where none is claimed."""
+    """A recommendation; `certainty` that it misses by `room` at most is None where none is claimed.
+
+    `more_s` is how much longer it would take to be certain, if that is said.
+    """
 
     arm: int
     size: int
     certainty: float | None = None
     room: float = ROOM
+    more_s: float | None = None
 
 
 class Player(Protocol):
@@ -240,7 +244,7 @@ class Asking:
         verdict = self.strategy.verdict()
         if verdict is None:
             return None
-        return Answer(self._arms[verdict.arm], verdict.size, verdict.certainty, verdict.room)
+        return Answer(self._arms[verdict.arm], verdict.size, verdict.certainty, verdict.room, verdict.more_s)
 
 
 def has_priors() -> bool:

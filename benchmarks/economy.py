@@ -1,12 +1,12 @@
 """How much is lost by measuring less: strategies asked again and again about networks that are known already.
 
 Dense grids of trials (`_corpus.py`) stand for the testbed: every network x FullMesh, the best sets of
-subflows and plain TCP x six congestion controls x 16 buffers x 8 runs of 20 s; with --kernel, grids that
-were measured on this kernel (`_kernel_grids.py`). A strategy asks, the grid answers with one of its runs, in
-an order drawn anew for every replay, and time counts as on a real testbed: what a trial lasts, and 1 s to set
-it up. What would be recommended is noted at a series of times. It is judged by the means of the grid: its
-regret is the share by which its throughput misses what the sacrifice allows, and its buffer is compared with
-the smallest that does it.
+subflows and plain TCP x six congestion controls x 16 buffers x 8 runs of 20 s (up to 64 where runs scatter);
+with --kernel, grids that were measured on this kernel (`_kernel_grids.py`). A strategy asks, the grid answers
+with one of its runs, in an order drawn anew for every replay, and time counts as on a real testbed: what a
+trial lasts, and 1 s to set it up. What would be recommended is noted at a series of times. It is judged by
+the means of the grid: its regret is the share by which its throughput misses what the sacrifice allows, and
+its buffer is compared with the smallest that does it.
 
 The budget is 1 % of MPCOA's measurements (1944 s); 1650 s of it are the strategy's, the rest is for impact
 factors and confirmation. Beside the adaptive strategy without a prior, with one, and with one that is wrong
@@ -26,7 +26,7 @@ The prior is the grid's means times errors like those of the simulator against k
 wrong one the same with the ranks of the arms reversed.
 
 --claims replays the adaptive strategy alone, with each prior, without a limit until it is certain, and counts
-how often it is wrong.
+how often it is wrong; and compares how much longer it expected to need, after 780 s, with what it needed.
 
 Finished replays are kept under target/benchmarks/economy until the strategy changes, so that an interrupted
 run continues. Prints tables, writes JSON and a figure, and with --write-docs puts them into
@@ -56,7 +56,7 @@ from rich.table import Table
 import _docs
 import _peers
 import _replay
-from _cases import CONTESTANTS, MAIN, MARKS, PATIENCE_S, Case, Network, kept, sources
+from _cases import CONTESTANTS, EARLY, MAIN, MARKS, PATIENCE_S, Case, Network, kept, sources
 from _corpus import is_kept
 from _figure import draw
 from _measure import RESULTS, machine, write
@@ -374,7 +374,7 @@ def loss(one: Case, mark: float) -> float:
 
 CLAIMS = (
     *("strategy", "replays", "claims", "wrong", f"of <= {share(GOOD)}", "wrong"),
-    *("time: median", "90 %", "regret: 90 %"),
+    *("time: median", "90 %", "regret: 90 %", "foretold / needed: median", "10 to 90 %"),
 )
 
 
@@ -398,9 +398,25 @@ def claim_rows(found: Sequence[Case]) -> list[list[str]]:
                 f"{np.median(spent):.0f} s",
                 f"{np.quantile(spent, 0.9):.0f} s",
                 share(float(np.quantile(regrets, 0.9)), 1),
+                *foretold(ones),
             ]
         )
     return lines
+
+
+def foretold(ones: Sequence[Case]) -> tuple[str, str]:
+    """How much longer it said that it needs, by how much longer it needed; of those not certain by then."""
+    ratios = [
+        said[0] / (spent - EARLY)
+        for one in ones
+        if one.marks[0] == EARLY
+        for said, right, spent in zip(one.more_s, one.claims, one.spent_s, strict=True)
+        if said[0] and right[-1] is not None and spent > EARLY
+    ]
+    if not ratios:
+        return "-", "-"
+    low, middle, high = np.quantile(ratios, (0.1, 0.5, 0.9))
+    return f"{middle:.1f}", f"{low:.1f} to {high:.1f}"
 
 
 def totals(found: Sequence[Case], asked: argparse.Namespace) -> dict[str, Any]:

@@ -197,11 +197,26 @@ def case(cases, contestant="adaptive", network="a", **values):
         "larger": [[None, 1.0, 1.0]],
         "claims": [[None, None, None]],
         "rooms": [[0.02, 0.02, 0.02]],
+        "more_s": [[None, None, None]],
         "trials": [100],
         "spent_s": [1600.0],
         "thinking_s": [1.0],
     }
     return cases.Case(**(every | values))
+
+
+def test_what_was_foretold_is_compared_with_what_was_needed(economy, cases):
+    early = cases.EARLY
+    some = case(
+        cases,
+        marks=[float(early), cases.PATIENCE_S],
+        more_s=[[200.0, 0.0], [300.0, 0.0], [None, 0.0], [50.0, None], [10.0, 0.0]],
+        claims=[[None, True], [None, False], [None, True], [None, None], [None, True]],
+        # The third did not say, the fourth was never certain, the last was certain by then.
+        spent_s=[early + 100.0, early + 300.0, early + 1.0, cases.PATIENCE_S, early - 100.0],
+    )
+    assert economy.foretold([some]) == ("1.5", "1.1 to 1.9")
+    assert economy.foretold([case(cases)]) == ("-", "-")
 
 
 def test_a_wrong_claim_is_counted(economy, cases, replay, known):
