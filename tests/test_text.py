@@ -2,7 +2,7 @@
 
 import pytest
 
-from mptune._text import digits
+from mptune._text import digits, pace
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,11 @@ def test_significant_digits(value: float, text: str) -> None:
 
 def test_fewer_digits_with_sign() -> None:
     assert (digits(13.58, 3, "+"), digits(-20.09, 3, "+")) == ("+13.6", "-20.1")
+
+
+@pytest.mark.parametrize(
+    ("per_s", "text"),
+    [(154.52, "154.5 trials/s"), (1.0, "1.0 trials/s"), (0.032, "31 s a trial"), (0, "- trials/s")],
+)
+def test_a_slow_pace_is_a_time(per_s: float, text: str) -> None:
+    assert pace(per_s, "trials") == text

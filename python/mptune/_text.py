@@ -15,6 +15,13 @@ def digits(value: float, count: int = 4, sign: str = "") -> str:
     return f"{rounded:{sign}.{max(0, count - 1 - exponent)}f}"
 
 
+def pace(per_s: float, unit: str) -> str:
+    """Return a rate: "3.2 trials/s", or where it is below one a second "31 s a trial"; `unit` is a plural."""
+    if per_s >= 1:
+        return f"{per_s:.1f} {unit}/s"
+    return f"{1 / per_s:.0f} s a {unit.removesuffix('s')}" if per_s > 0 else f"- {unit}/s"
+
+
 def on_subflows(pm: str, subflows: Sequence[str] | None) -> str:
     """Return a path manager with the subflows that carry data, where they are chosen and not left to it."""
     return f"{pm} on {', '.join(subflows)}" if subflows else pm

@@ -14,6 +14,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from mptune._text import pace
+
 
 def bar(unit: str, stream: TextIO) -> Progress:
     """Give the bar of one phase."""
@@ -37,4 +39,4 @@ class _RateColumn(ProgressColumn):
         self._unit = unit
 
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:.1f} {self._unit}/s" if task.speed else f"- {self._unit}/s")
+        return Text(pace(task.speed or 0.0, self._unit))

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from mptune import interrupts
+from mptune._text import pace
 from mptune.measuring.running import Advance
 
 #: Seconds between two plain lines.
@@ -79,6 +80,6 @@ class _PlainLines:
         left = f", {(total - done) / rate:.0f} s left" if done < total else ""
         said = f"; {note}" if note else ""
         self._stream.write(
-            f"{self._name}: {done}/{total} {self._unit}, {rate:.1f} {self._unit}/s{left}{said}\n"
+            f"{self._name}: {done}/{total} {self._unit}, {pace(rate, self._unit)}{left}{said}\n"
         )
         self._stream.flush()
