@@ -94,6 +94,10 @@ def test_a_budget_that_ends_first_says_what_is_open(network: Topology, noisy: An
     told = " ".join(wording.answer(result))
     assert "The budget ended first: " in told
     assert "The buffer lies between" in told
+    # Certain of the throughput, but perhaps a smaller buffer would do.
+    sure = msgspec.structs.replace(result.reached, wanted=result.reached.steps[-1].certainty)
+    told = " ".join(wording.answer(msgspec.structs.replace(result, reached=sure)))
+    assert "The budget ended before a smaller buffer was ruled out: " in told
 
 
 def test_a_budget_too_short_for_one_look_at_every_candidate_is_refused(network: Topology, noisy: Any) -> None:

@@ -76,12 +76,17 @@ def _size_evidence(one: SizeAnswer) -> str:
     return f"{told} Time saved: {digits(gain.mean, 3, '+')} s{interval(gain, 3, '+')}{share}."
 
 
+def _new(runs: int) -> str:
+    """A number of fresh runs."""
+    return f"{runs} new run{'s' if runs > 1 else ''}"
+
+
 def _took(times: Times) -> str:
     """Completion times as a phrase."""
     if times.summary is None or times.percentile is None:
         return "no fresh run completed"
     mean = f"{digits(times.summary.mean)} s{interval(times.summary)}"
-    return f"{mean}, 95th percentile {digits(times.percentile)} s, {times.summary.n} new runs"
+    return f"{mean}, 95th percentile {digits(times.percentile)} s, {_new(times.summary.n)}"
 
 
 def ends(low: float, high: float, count: int = 4, sign: str = "") -> str:
@@ -158,8 +163,9 @@ def _expectation(result: Result) -> str:
     confirmed = confirmation.confirmed
     if confirmed is None:
         return f"{source[0].upper()}{source[1:]} {digits(predicted)} Mbit/s; no confirmation trial succeeded."
+    mean = f"the mean of {_new(confirmed.n)}" if confirmed.n > 1 else "in a new run"
     return (
-        f"Expect {digits(confirmed.mean)} Mbit/s{interval(confirmed)}, the mean of {confirmed.n} new runs; "
+        f"Expect {digits(confirmed.mean)} Mbit/s{interval(confirmed)}, {mean}; "
         f"{source} {digits(predicted)}{range_}."
     )
 
@@ -233,7 +239,12 @@ def _certain(reached: Reached, sacrifice: float) -> str:
     )
     if reached.ended == "certain":
         return f"{claim}."
-    why = "The budget ended first" if reached.ended == "budget" else "What matters has all its --runs"
+    if reached.ended != "budget":
+        why = "What matters has all its --runs"
+    elif last.certainty < reached.wanted:
+        why = "The budget ended first"
+    else:
+        why = "The budget ended before a smaller buffer was ruled out"
     return f"{why}: {claim}."
 
 

@@ -33,7 +33,8 @@ def show(out: Console, result: Result, directory: Path) -> None:
         _rounds(out, result.rounds)
     if result.confirmation is not None:
         _confirmation(out, result.confirmation)
-    if result.finalists:
+    # Without other networks the confirmation says the same about answer and opponent.
+    if any(one.worst is not None for one in result.finalists) or (result.finalists and not result.reached):
         _finalists(out, result.finalists)
     if result.traditional:
         _traditional(out, result)
