@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Mapping
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given, settings
@@ -276,6 +277,20 @@ def test_more_certainty_is_more_room():
     ]
     rooms = [one.room for one in verdicts if one is not None]
     assert rooms == sorted(rooms)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_claim_is_narrower_than_all_trials_together_could_prove(seed):
+    noise, trials = 0.25, 40
+    asked = question("cubic@A", "reno@B", "vegas@A", "cubic@B", sacrifice=0.07, budget_s=trials, runs=32)
+    world = rising(
+        {"cubic": (100, 2048 * KIB), "reno": (97, 1024 * KIB), "vegas": (90, 512 * KIB)}, noise, seed
+    )
+    done, verdict = play("adaptive", asked, world)
+    assert len(done) == trials
+    assert verdict is not None
+    # The scatter itself is only known to a third or so.
+    assert verdict.room >= 2 / 3 * NormalDist().inv_cdf(verdict.certainty) * noise / math.sqrt(trials)
 
 
 def test_of_equals_the_steadier_one():

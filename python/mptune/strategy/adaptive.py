@@ -10,9 +10,11 @@ a smaller buffer is not in sight.
 import itertools
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mptune.response import Arm
 from mptune.response.noise import FIRST
@@ -84,7 +86,7 @@ class Adaptive:
         if belief is None:
             return self._first(left)
         if self._is_certain(belief):
-            return self._proof(belief.choice, left)
+            return self._proof(belief.choice, left) or self._steadier(belief)
         return self._again(belief) or self._telling(belief, left)
 
     def verdict(self) -> Verdict | None:
@@ -99,9 +101,10 @@ class Adaptive:
         )
         low, high = np.quantile(found.size, _ENDS, method="nearest")
         certainty, room = found.holds(arm, size, ROOM), ROOM
-        if certainty < self._question.certainty:
+        supported = self._supported(belief)
+        if certainty < self._question.certainty or supported > ROOM:
             certainty = self._question.certainty
-            room = found.room(arm, size, certainty)
+            room = max(found.room(arm, size, certainty), supported)
         prior = ""
         if self._question.prior:
             prior = "followed" if belief.predicted >= CREDIBLE else "dropped"
@@ -155,6 +158,47 @@ class Adaptive:
     def _is_certain(self, belief: "_Belief") -> bool:
         enough = belief.regret(belief.choice) <= ENOUGH
         return enough and belief.answers.holds(*belief.choice, ROOM) >= self._question.certainty
+
+    def _supported(self, belief: "_Belief") -> float:
+        """The share by which the answer misses at most, with the certainty asked for, by its own runs alone.
+
+        The belief takes its knowledge from everywhere, and where runs scatter much and few were repeated it
+        knows less than it seems. So no claim is narrower than what the runs of the answer, and those of the
+        best throughput, which decides what is allowed, give by themselves.
+        """
+        levels = belief.draws.mean(axis=0).round(9)
+        most = 1 - self._question.sacrifice
+        errors = belief.noise[belief.choice] / self._around(belief.choice).sum()
+        if (best := _place(levels)) != belief.choice:
+            errors += most**2 * belief.noise[best] / self._around(best).sum()
+        allowed = most * max(float(levels[best]), 1e-9)
+        share = NormalDist().inv_cdf(self._question.certainty) * math.sqrt(errors) / allowed
+        return round(min(float(share), 1.0), 9)
+
+    def _around(self, place: tuple[int, int]) -> NDArray[np.int64]:
+        """Runs of this arm by buffer, of about this buffer; where it has none, as if it had one."""
+        arm, size = place
+        runs = np.where(np.abs(self._octaves - self._octaves[size]) <= NEAR, self._runs[arm], 0)
+        if not runs.any():
+            runs[size] = 1
+        return runs
+
+    def _steadier(self, belief: "_Belief") -> list[Ask]:
+        """One more run of what the claim rests on, if it rests on too few and there is one."""
+        if self._supported(belief) <= ROOM:
+            return []
+        best = _place(belief.draws.mean(axis=0).round(9))
+        places = sorted(
+            dict.fromkeys([belief.choice, best]),
+            key=lambda one: (-round(float(belief.noise[one]) / self._around(one).sum() ** 2, 12), one),
+        )
+        for arm, size in places:
+            runs = self._runs[arm]
+            near = np.flatnonzero(np.abs(self._octaves - self._octaves[size]) <= NEAR)
+            for at in sorted(map(int, near), key=lambda one: (abs(one - size), runs[one], one)):
+                if runs[at] < self._question.runs:
+                    return [self._asked(arm, at, int(runs[at]))]
+        return []
 
     def _proof(self, place: tuple[int, int], left: int) -> list[Ask]:
         """What has to be measured before an answer is certain, whatever is believed.
@@ -282,6 +326,12 @@ class _Belief(NamedTuple):
     def regret(self, place: tuple[int, int]) -> float:
         """What this answer is expected to lose."""
         return round(float(self.answers.regret[:, place[0], place[1]].mean()), 9)
+
+
+def _place(levels: Floats) -> tuple[int, int]:
+    """Arm and buffer of the highest."""
+    arm, size = np.unravel_index(int(np.argmax(levels)), levels.shape)
+    return int(arm), int(size)
 
 
 def _sort_key(arm: Arm) -> tuple[object, ...]:
