@@ -24,7 +24,27 @@ from mptune.measuring.progress import Reporter
 from mptune.topology import Topology
 
 #: Seconds at which answers are noted; the strategy's part of 1 % of MPCOA's 6480 trials of 30 s; the most.
-MARKS = (84, 126, 168, 231, 300, 378, 450, 600, 780, 972, 1134, 1296, 1470, 1650, 1944, 2300, 2700, 3300, 3888)
+MARKS = (
+    84,
+    126,
+    168,
+    231,
+    300,
+    378,
+    450,
+    600,
+    780,
+    972,
+    1134,
+    1296,
+    1470,
+    1650,
+    1944,
+    2300,
+    2700,
+    3300,
+    3888,
+)
 MAIN = 1650
 MOST = MARKS[-1]
 

@@ -13,6 +13,7 @@ from mptune.campaign.rounds import Round
 from mptune.decision.confirmation import Confirmation
 from mptune.decision.uncertainty import Uncertainty
 from mptune.statistics import Summary
+from mptune.strategy import ROOM
 from mptune.testbeds import PLAIN_TCP
 from mptune.units import MIB, format_size
 
@@ -241,7 +242,7 @@ def _certain(reached: Reached, sacrifice: float) -> str:
         return f"{claim}."
     if reached.ended != "budget":
         why = "What matters has all its --runs"
-    elif last.certainty < reached.wanted:
+    elif last.room > ROOM:
         why = "The budget ended first"
     else:
         why = "The budget ended before a smaller buffer was ruled out"

@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mptune.strategy._base import ROOM
+
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-#: The answer may miss what the sacrifice allows by this share of the throughput.
-ROOM = 0.02
 
 #: With larger buffers the throughput may fall this far below what the sacrifice allows before that counts as
 #: a collapse.

@@ -12,6 +12,9 @@ import msgspec
 
 from mptune.response import Arm
 
+#: An answer is certain if it misses what the sacrifice allows by this share of the throughput at most.
+ROOM = 0.02
+
 
 class Ask(NamedTuple):
     """A trial to do.
