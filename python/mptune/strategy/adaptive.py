@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from mptune.response import Arm
 from mptune.response.noise import FIRST
-from mptune.strategy._answers import ROOM, Answers, answers
-from mptune.strategy._base import Ask, Question, Told, Verdict
+from mptune.strategy._answers import Answers, answers
+from mptune.strategy._base import ROOM, Ask, Question, Told, Verdict
 from mptune.strategy._curves import Curves, Floats
 from mptune.strategy._evidence import Evidence, Flags, gathered
 
