@@ -7,6 +7,8 @@ from mptune.linux.addresses import NamedInterface, interfaces
 from mptune.linux.assignment import SATURATED
 from mptune.testbeds import BIN_NS, ScriptedAction, Trial, _kernel_plan
 from mptune.testbeds._kernel_plan import links, stall_ns
+from mptune.topology import load
+from tests.plugins import two_hosts
 
 SECOND = 1_000_000_000
 
@@ -14,8 +16,15 @@ SECOND = 1_000_000_000
 @pytest.fixture
 def trial(network):
     def make(**changes):
-        settings = {"pm": "pcdc", "cc": "olia", "buffer_bytes": 2**20, "seed": 7, "duration_ns": 5 * SECOND}
-        return Trial(topology=network, **{**settings, **changes})
+        settings = {
+            "topology": network,
+            "pm": "pcdc",
+            "cc": "olia",
+            "buffer_bytes": 2**20,
+            "seed": 7,
+            "duration_ns": 5 * SECOND,
+        }
+        return Trial(**{**settings, **changes})
 
     return make
 
@@ -123,6 +132,26 @@ def test_patience_covers_slow_paths_and_what_the_script_cuts(trial):
     assert stall_ns(trial()) == 3 * SECOND
     cut = ScriptedAction(at_ns=1 * SECOND, path="A-X", action="down")
     assert stall_ns(trial(script=(cut,))) == 7 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("rtt", "missing", "patience"),
+    [
+        ("600 ms", "core.segments.B-X.rtt", 12 * SECOND),
+        ("300 us", "core.segments.B-X.rtt", 10 * SECOND),
+        ("300 us", None, 3 * SECOND),
+    ],
+)
+def test_an_rtt_that_nobody_knows_may_be_long(trial, tmp_path, rtt, missing, patience):
+    """No path gets less patience than an RTT of half a second needs; a known longer one counts."""
+    file = two_hosts.write(tmp_path)
+    known = f'rtt = "{rtt}"\n'
+    if missing is None:
+        file.write_text(file.read_text().replace("[[core.segments]]", f"[core]\n{known}[[core.segments]]"))
+    file.write_text(file.read_text().replace('value = "300 us"', f'value = "{rtt}"'))
+    topology = load(file)
+    assert (missing in topology.missing) == (missing is not None)
+    assert stall_ns(trial(topology=topology)) == patience
 
 
 @pytest.mark.parametrize("key", ["active", "standby_order"])
