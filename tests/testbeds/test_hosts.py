@@ -1,6 +1,7 @@
 """What is refused, found out and counted before and between trials on hosts; trials are in tests/hosts."""
 
 import copy
+from typing import Any
 
 import msgspec
 import pytest
@@ -8,10 +9,11 @@ import pytest
 from mptune.errors import Failure, InputError, MptuneError, TrialError
 from mptune.machines import MachineError
 from mptune.measuring.running import run_trials
-from mptune.testbeds import Observation, ScriptedAction, SubflowObservation, Trial, create
+from mptune.testbeds import Observation, ScriptedAction, SubflowObservation, Trial
 from mptune.testbeds._host_facts import HostFacts, managed
 from mptune.testbeds._hosts_data import DataSpent, Meter, notice
 from mptune.testbeds._hosts_venue import HostsVenue
+from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
 from tests.plugins import two_hosts
 
@@ -180,12 +182,12 @@ def test_the_kernels_names_of_things_are_used(facts):
 )
 def test_what_no_hosts_can_do_needs_no_host(trial, changes, words):
     with pytest.raises(InputError, match=words):
-        create("hosts").check(trial(**changes))
+        HostsTestbed().check(trial(**changes))
 
 
 def test_a_topology_without_hosts_is_refused(trial):
     with pytest.raises(InputError, match=r"UNIS-HiN\.toml: sites\.UNIS\.ssh: expected .*needed by the testb"):
-        create("hosts").check(trial(topology=load("UNIS-HiN")))
+        HostsTestbed().check(trial(topology=load("UNIS-HiN")))
 
 
 # data
@@ -262,7 +264,7 @@ USERSPACE = {"net.mptcp.path_manager": "userspace"}
 
 
 def venue(alice, bob, lasting=None):
-    both = {"local": alice, "remote": bob}
+    both: dict[Any, Any] = {"local": alice, "remote": bob}
     return HostsVenue(both, lasting or {}, dict.fromkeys(both, USERSPACE), {})
 
 
@@ -327,7 +329,8 @@ class Session(Host):
 @pytest.fixture
 def sessions(monkeypatch):
     """All sessions that were made; the last entry of `refused` is why there are no more."""
-    made, refused = [], []
+    made: list[Session] = []
+    refused: list[str] = []
 
     def connect(target, name):
         if refused:
@@ -342,7 +345,7 @@ def sessions(monkeypatch):
 def test_nothing_is_connected_before_a_session_or_trial_needs_it(sessions, trial):
     made, refused = sessions
     refused.append("alice: unreachable")
-    bed = create("hosts")
+    bed = HostsTestbed()
     bed.check(trial())
     assert not made
     with pytest.raises(MptuneError, match="alice: unreachable"):
@@ -351,7 +354,7 @@ def test_nothing_is_connected_before_a_session_or_trial_needs_it(sessions, trial
 
 def test_a_session_refuses_the_last_of_its_trials_before_the_first(sessions, trial):
     """Plain TCP could run without privilege."""
-    bed = create("hosts")
+    bed = HostsTestbed()
     first = trial(pm="default", protocol="tcp", cc="reno")
     with pytest.raises(InputError, match="--pm"):
         run_trials(bed, [first, trial(cc="reno")])
@@ -363,7 +366,7 @@ def test_a_session_refuses_the_last_of_its_trials_before_the_first(sessions, tri
 
 def test_a_session_that_is_over_is_begun_again_and_a_host_that_is_away_fails_the_trial_alone(sessions, trial):
     made, refused = sessions
-    bed = create("hosts")
+    bed = HostsTestbed()
     asked = trial(pm="default", protocol="tcp", cc="reno")
     bed.check(asked)
     with bed.session():
@@ -381,7 +384,7 @@ def test_a_session_that_is_over_is_begun_again_and_a_host_that_is_away_fails_the
 
 
 def test_after_an_interrupt_nothing_is_run(sessions, trial):
-    bed = create("hosts")
+    bed = HostsTestbed()
     bed.interrupt()
     with pytest.raises(KeyboardInterrupt):
         bed.run(trial())

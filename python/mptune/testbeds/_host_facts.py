@@ -128,9 +128,16 @@ class HostFacts:
         ------
         InputError : one is not there.
         """
-        return tuple(self._named(index, one) for index, one in enumerate(self.site.interfaces))
+        return tuple(self.named_interface(index) for index in range(len(self.site.interfaces)))
 
-    def _named(self, index: int, interface: Interface) -> NamedInterface:
+    def named_interface(self, index: int) -> NamedInterface:
+        """One of them.
+
+        Raises
+        ------
+        InputError : it is not there.
+        """
+        interface = self.site.interfaces[index]
         device = self._device(interface)
         own: dict[str, str] = {}
         public: dict[str, str] = {}

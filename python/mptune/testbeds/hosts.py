@@ -77,6 +77,19 @@ class HostsTestbed:
                 self._admit(trial, self._facts(trial.topology))
         yield
 
+    def check_network(self, topology: Topology) -> None:
+        """Refuse sites that are no hosts.
+
+        Raises
+        ------
+        InputError : naming the first key.
+        """
+        for site in (topology.sender, topology.receiver):
+            check_site(topology, site)
+        if topology.background:
+            expected = "expected none: real paths have traffic of their own"
+            raise InputError(topology.file, "background", expected)
+
     def check(self, trial: Trial) -> None:
         """Refuse what no two hosts can do, without a connection.
 
@@ -84,20 +97,14 @@ class HostsTestbed:
         ------
         InputError : naming the option or the key.
         """
-        topology = trial.topology
+        self.check_network(trial.topology)
         _kernel_plan.check(trial, self.name)
-        for site in (topology.sender, topology.receiver):
-            _check_site(topology, site)
-        if topology.background:
-            raise InputError(
-                topology.file, "background", "expected none: real paths have traffic of their own"
-            )
         if any(action.action in ("down", "up") for action in trial.script):
             expected = "expected standby, active, remove and add: paths between hosts are not cut (down, up)"
             raise InputError("script", "", expected)
         self._data.check(trial)
         buffer = None if trial.buffer_mode == "fixed" else trial.buffer_bytes
-        kind = (id(topology), trial.protocol, trial.pm == "default", trial.cc, trial.ecn, buffer)
+        kind = (id(trial.topology), trial.protocol, trial.pm == "default", trial.cc, trial.ecn, buffer)
         known = self._checked.get(kind)
         if known is None or known.buffer_bytes < trial.buffer_bytes:
             self._checked[kind] = trial
@@ -212,8 +219,13 @@ def _close(machines: dict[str, SshMachine]) -> None:
         machines.popitem()[1].close()
 
 
-def _check_site(topology: Topology, site: Site) -> None:
-    """Refuse a site that is no host."""
+def check_site(topology: Topology, site: Site) -> None:
+    """Refuse a site that is no host.
+
+    Raises
+    ------
+    InputError : naming the key.
+    """
     where = f"sites.{site.abbr}"
     if site.ssh is None:
         raise InputError(topology.file, f"{where}.ssh", 'expected "user@host", needed by the testbed hosts')
