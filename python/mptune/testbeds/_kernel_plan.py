@@ -5,6 +5,7 @@ It decides which trials the kernel cannot run, and when silence is a stall.
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import InputError
@@ -24,6 +25,8 @@ _LARGEST_LIMIT = 2**31 - 1
 STALL_NS = 3_000_000_000
 #: The same in round-trip times of the slowest path.
 _STALL_RTTS = 20
+#: Bytes of what the trial's connection begins with and no other (`config.rs`).
+_TOKEN_BYTES = 16
 
 
 def check(trial: Trial) -> None:
@@ -69,6 +72,8 @@ def stall_ns(trial: Trial) -> int:
 
 def plan(trial: Trial, kernel_cc: str) -> Plan:
     """Instructions for the processes; `kernel_cc` is the congestion control's name in the kernel.
+
+    Two plans of a trial differ by their token alone, which nobody else can know.
 
     Raises
     ------
@@ -148,6 +153,7 @@ def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any
         "thresholds_bytes": thresholds,
         "mptcp": trial.protocol == "mptcp",
         "seed": trial.seed,
+        "token": secrets.token_hex(_TOKEN_BYTES),
     }
 
 
