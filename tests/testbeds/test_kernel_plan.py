@@ -1,5 +1,6 @@
 """A trial as its processes receive it."""
 
+import msgspec
 import pytest
 
 from mptune.errors import InputError
@@ -92,6 +93,14 @@ def test_a_saturated_sender_has_no_end_and_a_transfer_has(trial):
     assert made.assignment.transfer_bytes == 1000
     assert plan(trial(size_known=False), "olia").assignment.transfer_bytes is None
     assert made.limit_s == 9 and made.meter["deadline_ns"] == 9 * SECOND
+
+
+def test_two_plans_of_a_trial_differ_by_their_token_alone(trial):
+    one, other = (plan(trial(), "olia") for _ in range(2))
+    tokens = {made.meter["token"] for made in (one, other)}
+    assert len(tokens) == 2 and all(len(bytes.fromhex(token)) == 16 for token in tokens)
+    same = {**other.meter, "token": one.meter["token"]}
+    assert msgspec.structs.replace(other, meter=same) == one
 
 
 def test_the_script_is_put_in_order_of_time(trial):

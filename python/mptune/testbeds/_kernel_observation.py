@@ -192,7 +192,7 @@ def _ms(at_ns: int, outcome: Outcome) -> float:
 
 
 def _of_meter(result: dict[str, Any]) -> Metadata:
-    """Buffers requested and in effect, congestion control in effect, fallback, and the kernel's counters."""
+    """Buffers requested and in effect, congestion control in effect, fallback, strangers, counters."""
     metadata: Metadata = {
         f"requested_{name}": size for name, size in result.get("requested", {}).items() if size
     }
@@ -200,6 +200,8 @@ def _of_meter(result: dict[str, Any]) -> Metadata:
     for key in ("cc_effective", "fallback", "reinjected_bytes"):
         if result.get(key) is not None:
             metadata[key] = result[key]
+    if result.get("strangers"):
+        metadata["strangers"] = result["strangers"]
     for end, counted in result.get("counters", {}).items():
         metadata |= {f"{end} {name}": value for name, value in counted.items()}
     return metadata

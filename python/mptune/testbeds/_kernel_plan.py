@@ -5,6 +5,7 @@ The addresses are the venue's. It decides which trials no kernel can run, and wh
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import InputError
@@ -31,6 +32,8 @@ _STALL_RTTS = 20
 #: An RTT that is not known is taken for this one, which few paths exceed; 20 of it are still less than a
 #: deadlock.
 _UNKNOWN_RTT_NS = 500_000_000
+#: Bytes of what the trial's connection begins with and no other (`config.rs`).
+_TOKEN_BYTES = 16
 
 
 def check(trial: Trial, testbed: str) -> None:
@@ -79,6 +82,8 @@ def plan(trial: Trial, kernel_cc: str, named: Named) -> Plan:
     ----------
     kernel_cc : the congestion control's name in the kernel.
     named : the interfaces of both sites.
+
+    Two plans of a trial differ by their token alone, which nobody else can know.
 
     Raises
     ------
@@ -172,6 +177,7 @@ def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any
         "thresholds_bytes": thresholds,
         "mptcp": trial.protocol == "mptcp",
         "seed": trial.seed,
+        "token": secrets.token_hex(_TOKEN_BYTES),
     }
 
 
