@@ -423,6 +423,7 @@ def test_a_program_may_be_killed_there(world):
         assert process.returncode not in (0, 255)
 
 
+@pytest.mark.usefixtures("world")  # where there can be none, it says so
 def test_when_the_plug_is_pulled_there_is_silence(tmp_path):
     with World(tmp_path) as world, connected(world, within_s=BRIEFLY_S) as ends:
         exchange(ends)
@@ -453,6 +454,7 @@ def own():
     return len(list(Path("/proc/self/fd").iterdir())), Path("/proc/self/mounts").read_text()
 
 
+@pytest.mark.usefixtures("world")  # where there can be none, it says so
 def test_a_world_that_closes_leaves_nothing(tmp_path):
     before, spaces = own(), set(namespaces())
     with World(tmp_path) as world:
@@ -475,6 +477,7 @@ SECOND = """
 """
 
 
+@pytest.mark.usefixtures("world")  # where there can be none, it says so
 def test_a_world_whose_maker_is_killed_leaves_nothing(tmp_path):
     spaces = set(namespaces())
     command = [sys.executable, "-c", textwrap.dedent(SECOND), tmp_path]
