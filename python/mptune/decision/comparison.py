@@ -22,7 +22,6 @@ from mptune.testbeds.namespaces import stall_ns
 from mptune.topology import Topology
 from mptune.units import MIB
 
-
 #: The testbed that others are compared with.
 _SIMULATED = "simulated"
 
