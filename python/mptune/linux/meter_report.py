@@ -162,6 +162,8 @@ def _subflow(local: str, remote: str, sender: Message | None, receiver: Message 
         "local": _address(local),
         "local_port": _port(local),
         "remote": _address(remote),
+        # Its own address as the receiver sees it, which something in between may have translated.
+        "seen": _address(receiver["remote"] if receiver else local),
         "remote_port": _port(remote),
         "bytes": receiver["bytes"] if receiver else 0,
         "bins": receiver["bins"] if receiver else [],

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -272,10 +272,7 @@ def _about(facts: Mapping[Side, HostFacts], named: Mapping[Side, tuple[NamedInte
 
 def _busy(outcome: Outcome, facts: Mapping[Side, HostFacts]) -> dict[str, float]:
     """Share of all processors in use during the trial, by host, as far as the meter reported it."""
-    shares: dict[str, Any] = (outcome.result or {}).get("processor_load", {})
+    shares: dict[str, float | None] = (outcome.result or {}).get("busy_share", {})
     ends: dict[Side, str] = {"local": "sender", "remote": "receiver"}
-    return {
-        one.name: float(shares[ends[side]])
-        for side, one in facts.items()
-        if shares.get(ends[side]) is not None
-    }
+    found = {one.name: shares.get(ends[side]) for side, one in facts.items()}
+    return {name: share for name, share in found.items() if share is not None}
