@@ -14,6 +14,7 @@ from mptune.errors import InputError, TrialError
 from mptune.machines import MachineError
 from mptune.machines.ssh import VARIABLE
 from mptune.testbeds import Observation, ScriptedAction, Trial
+from mptune.testbeds import hosts as hosts_testbed
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
 from tests.hosts import traffic
@@ -27,6 +28,8 @@ FOREVER_S = 50
 
 @pytest.fixture(autouse=True)
 def _ssh(world, monkeypatch):
+    # Both machines have this machine's processors, whoever else uses them.
+    monkeypatch.setattr(hosts_testbed, "_BUSY", 2.0)
     monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
 
 
@@ -339,5 +342,9 @@ def test_behind_nat_subflows_keep_their_paths(make_world, monkeypatch, tmp_path)
     file = tmp_path / "nat.toml"
     file.write_text(behind.topology())
     with hosts(behind) as bed:
-        found = sent(bed.run(trial(load(file))))
+        observation = bed.run(trial(load(file)))
+    found = sent(observation)
     assert all(found.values()) and set(found) == {path.label for path in load(file).paths}
+    seen = behind.uplink("alice", 0).public
+    assert observation.metadata["nat A-X"] == f"{behind.uplink('alice', 0).ipv4} is seen as {seen}"
+    assert "nat B-X" not in observation.metadata
