@@ -9,6 +9,7 @@ import os
 import resource
 import secrets
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -236,6 +237,43 @@ def test_two_subflows_add_up(testbed):
     arrived = sum(flow["bytes"] for flow in flows)
     waiting = arrived - result["in_order_bytes"]
     assert 0 <= waiting <= result["reinjected_bytes"] + result["effective"]["receiver_rcvbuf"]
+
+
+#: Every connection leaves with another port than it has.
+TRANSLATION = """
+add table ip nat
+add chain ip nat leaving { type nat hook postrouting priority 100 ; }
+add rule ip nat leaving meta l4proto tcp counter masquerade to :20000-20999
+"""
+
+
+def test_behind_a_translation_both_ends_of_a_subflow_are_joined(testbed):
+    tested, nft = "subflows behind a translation", shutil.which("nft")
+    if nft is None:
+        lack(tested, Thing("nft", "packages"))
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [nft, *words]
+        return inside(testbed.sites.local, lambda: subprocess.run(command, capture_output=True, text=True))
+
+    if (refused := run(TRANSLATION)).returncode:
+        lack(tested, Thing("NAT in the kernel", "elsewhere"), detail=refused.stderr)
+    testbed.shape(40 * MBIT, 20 * MBIT)
+    testbed.second_subflow()
+    result = testbed.measure(duration_ns=SECOND)
+    assert "counter packets 2 " in run("list", "ruleset").stdout  # the first of each subflow
+    assert {flow["local"] for flow in result["subflows"]} == set(SOURCE)
+    assert all(flow["bytes"] > 0 and flow["srtt_ns"] > 0 for flow in result["subflows"])
+    assert len(result["subflows"]) == 2
+
+
+def test_what_limits_a_sender_is_told(testbed):
+    testbed.shape(80 * MBIT, 80 * MBIT)
+    small = testbed.measure(duration_ns=SECOND, buffer_bytes=1 << 15)["subflows"][0]
+    assert 0 < small["busy_ns"] < 2 * SECOND
+    assert 0 < small["sndbuf_limited_ns"] + small["rwnd_limited_ns"] <= small["busy_ns"]
+    result = testbed.measure(duration_ns=SECOND)
+    assert all(0 < share <= 1 for share in result["busy_share"].values())
 
 
 @pytest.mark.measures("while another subflow waits for a retransmission the kernel may send on a standby one")
