@@ -22,6 +22,8 @@ pub const MPTCP_INFO: i32 = 1;
 /// Connection and all subflows in one call (Linux 6.5).
 pub const MPTCP_FULL_INFO: i32 = 4;
 
+/// include/uapi/linux/sockios.h.
+const SIOCETHTOOL: u32 = 0x8946;
 /// Fixed part of `struct mptcp_full_info`, bytes.
 pub const FULL_INFO_HEADER: usize = 40;
 /// Room for `struct mptcp_info`, 96 bytes in Linux 6.18.
@@ -37,7 +39,7 @@ const MAX_SUBFLOWS: usize = 64;
 pub struct Watch<'a> {
     /// The descriptor.
     pub fd: BorrowedFd<'a>,
-    /// `POLLIN` or `POLLOUT`.
+    /// `POLLIN` or `POLLOUT`; 0 for errors and hang-ups only, which are always reported.
     pub events: i16,
     /// Set by [`wait`]: the events, an error or a hang-up occurred.
     pub ready: bool,
@@ -52,6 +54,11 @@ impl<'a> Watch<'a> {
     /// Waits until `fd` can be written.
     pub fn writable(fd: &'a impl AsFd) -> Self {
         Self { fd: fd.as_fd(), events: libc::POLLOUT, ready: false }
+    }
+
+    /// Waits until the other end of `fd` is gone.
+    pub fn hung_up(fd: &'a impl AsFd) -> Self {
+        Self { fd: fd.as_fd(), events: 0, ready: false }
     }
 }
 
@@ -86,12 +93,49 @@ pub fn enter_user_namespace(path: &Path) -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1 as libc::c_ulong) }).map(drop)
 }
 
-/// Makes the kernel kill this process when its parent ends. False if the parent has already ended.
-pub fn die_with_parent() -> io::Result<bool> {
+/// Makes the kernel send this process a signal when its parent ends. False if the parent has already
+/// ended.
+pub fn die_with_parent(signal: i32) -> io::Result<bool> {
     let parent = parent_id();
     // SAFETY: PR_SET_PDEATHSIG takes one integer and touches no memory.
-    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) })?;
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) })?;
     Ok(parent_id() == parent)
+}
+
+/// Continues in a child process that leads a session and a process group of its own; the calling
+/// process, which has one thread, ends with status 0.
+pub fn detach() -> io::Result<()> {
+    // SAFETY: there is one thread, so the child may do anything; _exit takes an integer and does not
+    // return; setsid takes nothing.
+    unsafe {
+        if check(libc::fork())? > 0 {
+            libc::_exit(0);
+        }
+        check(libc::setsid()).map(drop)
+    }
+}
+
+/// Locks a whole file for this open file and its duplicates, also those in other processes. False if
+/// somebody else has locked it.
+pub fn lock(file: &File) -> io::Result<bool> {
+    // SAFETY: flock takes a descriptor that is open here and an integer.
+    match check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Stops this process until it is continued.
+pub fn stop_here() {
+    // SAFETY: raise takes an integer.
+    unsafe { libc::raise(libc::SIGSTOP) };
+}
+
+/// The user whose rights this process has.
+pub fn user() -> u32 {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 /// Whether this process leads its session.
@@ -133,7 +177,22 @@ pub fn run_when_idle() -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &none) }).map(drop)
 }
 
-/// Blocks SIGTERM and SIGINT in this thread and those it starts; read them from the descriptor
+/// Allows this process as many open files as it may have; returns how many.
+pub fn descriptors() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes one rlimit, and reads it.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+            let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raised) == 0 {
+                limit = raised;
+            }
+        }
+    }
+    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+}
+
+/// Blocks SIGTERM, SIGINT and SIGHUP in this thread and those it starts; read them from the descriptor
 /// (128 bytes each, the first four are the number).
 pub fn signals_as_file() -> io::Result<File> {
     // SAFETY: sigset_t is plain data, for which all zeros is a value; the calls write only to it,
@@ -141,8 +200,9 @@ pub fn signals_as_file() -> io::Result<File> {
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         check(libc::sigemptyset(&mut set))?;
-        check(libc::sigaddset(&mut set, libc::SIGTERM))?;
-        check(libc::sigaddset(&mut set, libc::SIGINT))?;
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+            check(libc::sigaddset(&mut set, signal))?;
+        }
         let error = libc::pthread_sigmask(libc::SIG_BLOCK, &set, ptr::null_mut());
         if error != 0 {
             return Err(io::Error::from_raw_os_error(error));
@@ -200,6 +260,23 @@ pub fn option(fd: BorrowedFd<'_>, level: i32, name: i32, room: usize) -> io::Res
     Ok(value)
 }
 
+/// A value of a network device, by one of ethtool's commands that have one (`struct ethtool_value`).
+pub fn ethtool(fd: BorrowedFd<'_>, device: &str, command: u32) -> io::Result<u32> {
+    let mut value = [command, 0u32];
+    // SAFETY: ifreq is plain data, for which all zeros is a value; the kernel reads and writes the two
+    // integers behind the pointer, which live until after the call.
+    unsafe {
+        let mut request: libc::ifreq = std::mem::zeroed();
+        let name = device.as_bytes().iter().take(request.ifr_name.len() - 1);
+        for (to, from) in request.ifr_name.iter_mut().zip(name) {
+            *to = *from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+        check(libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL as _, &mut request))?;
+    }
+    Ok(value[1])
+}
+
 /// `MPTCP_FULL_INFO`: the connection and its subflows at one moment.
 pub fn full_info(fd: BorrowedFd<'_>) -> io::Result<RawFullInfo> {
     let mut header = vec![0u8; FULL_INFO_HEADER + MPTCP_INFO_ROOM];
@@ -255,6 +332,11 @@ pub fn cpu_ns() -> u64 {
 /// CLOCK_MONOTONIC, which all processes of a machine share, nanoseconds.
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// CLOCK_BOOTTIME, which goes on while the machine is suspended, nanoseconds.
+pub fn boottime_ns() -> u64 {
+    clock_ns(libc::CLOCK_BOOTTIME)
 }
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {

@@ -8,7 +8,7 @@ busy machine alone is not a reason: emulator and meter have priority over everyt
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import Failure
@@ -23,35 +23,53 @@ _LATE_NS = 1_000_000
 #: Share of the trial that the meter may have waited for a processor.
 _WAITED = 0.05
 
+#: How long a subflow was sending, and what kept it from sending more.
+_COUNTERS = ("busy_ns", "rwnd_limited_ns", "sndbuf_limited_ns")
+
 _ROLES = {False: "active", True: "standby"}
 
 Metadata = dict[str, int | float | str]
+#: Labels of paths by their pairs of addresses.
+Labels = dict[tuple[str, str], str]
 
 
-def observe(trial: Trial, plan: Plan, outcome: Outcome, busy: float) -> Observation:
+def observe(
+    trial: Trial,
+    plan: Plan,
+    outcome: Outcome,
+    busy: float,
+    *,
+    testbed: str = "namespaces",
+    overload: Sequence[str] = (),
+) -> Observation:
     """Make an observation of an outcome.
 
     Parameters
     ----------
     plan : the instructions that the processes were given.
     busy : share of all processors that was in use during the trial.
+    testbed : where it was.
+    overload : why it cannot be trusted, besides what the outcome itself says.
     """
+    from mptune.linux.assignment import labels
+
     result: dict[str, Any] = outcome.result or {}
+    found = result.get("subflows", [])
+    paths = labels(plan.assignment.paths)
     failed = outcome.failed or _failure(result)
     width_ns = plan.meter["bin_ns"]
-    metadata = _metadata(plan, outcome, busy) | _addresses(trial, result.get("subflows", []))
+    metadata = _metadata(outcome, busy) | _addresses(paths, found)
     if (takeover := take_over_ms(trial, result.get("bins", []))) is not None:
         metadata["takeover_ms"] = takeover
-    overload = _overload(outcome)
-    if overload:
-        metadata["overloaded"] = "; ".join(overload)
+    if reasons := [*_overload(outcome), *overload]:
+        metadata["overloaded"] = "; ".join(reasons)
         failed = failed or Failure("overloaded", f"overloaded: {metadata['overloaded']}")
     return Observation(
-        testbed="namespaces",
+        testbed=testbed,
         duration_ns=result.get("duration_ns", 0),
         in_order_bytes=result.get("in_order_bytes", 0),
         bins=coarse(result.get("bins", []), width_ns),
-        subflows=_subflows(trial, result.get("subflows", []), width_ns),
+        subflows=_subflows(paths, found, width_ns),
         expected_bps=expected_bps(trial, result.get("expected_bytes")),
         completion_ns=result.get("completion_ns"),
         failed=failed,
@@ -78,7 +96,7 @@ def processor_shares(outcome: Outcome) -> dict[str, float]:
 
 def _waited_share(outcome: Outcome) -> float:
     span = (outcome.result or {}).get("duration_ns", 0)
-    return outcome.meter_waited_ns / span if span else 0.0
+    return (outcome.meter_waited_ns or 0) / span if span else 0.0
 
 
 def _overload(outcome: Outcome) -> list[str]:
@@ -96,13 +114,10 @@ def _overload(outcome: Outcome) -> list[str]:
     return reasons
 
 
-def _subflows(trial: Trial, found: list[dict[str, Any]], width_ns: int) -> list[SubflowObservation]:
-    from mptune.linux import addresses
-
-    labels = addresses.paths(trial.topology)
+def _subflows(labels: Labels, found: list[dict[str, Any]], width_ns: int) -> list[SubflowObservation]:
     return [
         SubflowObservation(
-            path=labels[subflow["local"], subflow["remote"]],
+            path=label,
             active=subflow["bytes"] > 0,
             bytes=subflow["bytes"],
             srtt_ns=subflow["srtt_ns"],
@@ -110,36 +125,37 @@ def _subflows(trial: Trial, found: list[dict[str, Any]], width_ns: int) -> list[
             retransmitted=subflow["retransmitted"],
             timeouts=subflow["timeouts"] or 0,
             bins=coarse(subflow["bins"], width_ns),
+            counters={name: subflow[name] for name in _COUNTERS if name in subflow},
         )
         for subflow in found
+        if (label := labels.get((subflow["local"], subflow["remote"]))) is not None
     ]
 
 
-def _addresses(trial: Trial, found: list[dict[str, Any]]) -> Metadata:
+def _addresses(labels: Labels, found: list[dict[str, Any]]) -> Metadata:
     """Both ends of the subflows by path, as the kernel has them."""
-    from mptune.linux import addresses
-
-    labels = addresses.paths(trial.topology)
     pairs = [(subflow["local"], subflow["remote"]) for subflow in found]
-    return {f"addresses {labels[pair]}": " to ".join(pair) for pair in pairs}
-
-
-def _metadata(plan: Plan, outcome: Outcome, busy: float) -> Metadata:
-    """Everything that could explain the result."""
-    from mptune.linux import congestion
-
-    metadata: Metadata = {
-        "kernel": os.uname().release,
-        "machine": os.uname().machine,
-        "scheduler": "default",
-        "rootless": int(outcome.rootless),
-        "machine_busy_share": round(busy, 4),
-        "meter_waited_share": round(_waited_share(outcome), 4),
-        "congestion_controls": " ".join(congestion.available()),
+    metadata: Metadata = {f"addresses {labels[pair]}": " to ".join(pair) for pair in pairs if pair in labels}
+    metadata |= {
+        f"nat {labels[pair]}": f"{pair[0]} is seen as {seen}"
+        for pair, subflow in zip(pairs, found, strict=True)
+        if pair in labels and (seen := subflow.get("seen", pair[0])) != pair[0]
     }
+    # Subflows of the kernel's own path manager may be elsewhere than on the topology's paths.
+    if others := [" to ".join(pair) for pair in pairs if pair not in labels]:
+        metadata["addresses of no path"] = ", ".join(others)
+    return metadata
+
+
+def _metadata(outcome: Outcome, busy: float) -> Metadata:
+    """Everything that could explain the result."""
+    metadata: Metadata = {
+        **outcome.about,
+        "machine_busy_share": round(busy, 4),
+    }
+    if outcome.meter_waited_ns is not None:
+        metadata["meter_waited_share"] = round(_waited_share(outcome), 4)
     metadata |= {f"{name}_processors": round(share, 4) for name, share in processor_shares(outcome).items()}
-    metadata |= {f"sysctl {name}": value for name, value in outcome.settings.items()}
-    metadata |= {f"offloads {device}": features for device, features in outcome.offloads.items()}
     return (
         metadata | _of_emulator(outcome.report or {}) | _of_manager(outcome) | _of_meter(outcome.result or {})
     )
@@ -185,14 +201,19 @@ def _ms(at_ns: int, outcome: Outcome) -> float:
 
 
 def _of_meter(result: dict[str, Any]) -> Metadata:
-    """Buffers requested and in effect, congestion control in effect, fallback, and the kernel's counters."""
+    """Buffers requested and in effect, congestion control in effect, fallback, strangers, counters."""
     metadata: Metadata = {
         f"requested_{name}": size for name, size in result.get("requested", {}).items() if size
     }
     metadata |= {f"effective_{name}": size for name, size in result.get("effective", {}).items()}
+    for end, share in result.get("busy_share", {}).items():
+        if share is not None:
+            metadata[f"{end}_busy_share"] = round(share, 4)
     for key in ("cc_effective", "fallback", "reinjected_bytes"):
         if result.get(key) is not None:
             metadata[key] = result[key]
+    if result.get("strangers"):
+        metadata["strangers"] = result["strangers"]
     for end, counted in result.get("counters", {}).items():
         metadata |= {f"{end} {name}": value for name, value in counted.items()}
     return metadata
