@@ -5,6 +5,7 @@ import select
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,11 @@ ORDER = b'{"action": "set", "id": 1, "settings": %s}\n'
 @pytest.fixture
 def sites() -> Iterator[Sites]:
     """Two namespaces, of which one is used."""
-    try:
-        made = Sites()
-    except TrialError as error:
-        lack("settings of a host", Thing(str(error), "elsewhere"))
-    with made:
+    with ExitStack() as stack:
+        try:
+            made = stack.enter_context(Sites())
+        except TrialError as error:
+            lack("settings of a host", Thing(str(error), "elsewhere"))
         if made.user is not None:
             lack("settings of a host", Thing("root", "root"))
         yield made
