@@ -331,7 +331,8 @@ def speeds(ones: Sequence[Case], rivals: Sequence[Case], mark: float = MAIN) -> 
     """How many times as long each rival takes for the same loss, by the median over networks.
 
     The loss wanted is that at this mark, but at least `GOOD`. Slow rivals were given less time: who does not
-    get there within what both had counts with all of it.
+    get there within what both had counts with all of it. They were also replayed less often, and are compared
+    over the replays that both have: the mean of many is rarely as good as a lucky one.
     """
     own = {(one.network, one.stack): one for one in ones}
     found = {}
@@ -340,11 +341,20 @@ def speeds(ones: Sequence[Case], rivals: Sequence[Case], mark: float = MAIN) -> 
         for other in others:
             one = own.get((other.network, other.stack))
             if one is not None:
+                one, other = among(one, other)
                 wanted, marks = max(GOOD, loss(one, mark)), sorted({*one.marks} & {*other.marks})
                 ratios.append(reached(other, wanted, marks) / reached(one, wanted, marks))
         if ratios:
             found[name] = float(np.median(ratios))
     return found
+
+
+def among(*ones: Case) -> list[Case]:
+    """The replays that all have."""
+    both = min(len(one.regrets) for one in ones)
+    return [
+        msgspec.structs.replace(one, regrets=one.regrets[:both], larger=one.larger[:both]) for one in ones
+    ]
 
 
 def reached(one: Case, wanted: float, marks: Sequence[float]) -> float:
