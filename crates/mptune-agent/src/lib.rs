@@ -13,6 +13,7 @@ mod awake;
 mod control;
 pub mod meter;
 pub mod paths;
+pub mod probe;
 mod role;
 mod sys;
 
@@ -26,6 +27,7 @@ const ROLES: &[Role] = &[
     ("sender", meter::sender::main),
     ("receiver", meter::receiver::main),
     ("paths", paths::main),
+    ("probe", probe::main),
     ("awake", awake::main),
 ];
 
