@@ -23,16 +23,17 @@ from rich.table import Table
 
 from _measure import in_fresh_process, machine, spread, write
 from mptune.linux import assignment, bpf
-from mptune.linux.addresses import SIDES
+from mptune.linux.addresses import SIDES, interfaces
 from mptune.linux.kernel_trial import Plan
 from mptune.linux.meter import Meter
+from mptune.linux.namespace_venue import Links
 from mptune.linux.processor_load import Load
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.linux.sandbox.netlink import inside
 from mptune.linux.sandbox.processes import Child
 from mptune.statistics import quantile
 from mptune.testbeds import Trial
-from mptune.testbeds._kernel_plan import plan
+from mptune.testbeds._kernel_plan import links, plan
 from mptune.topology import Topology, load
 
 RUNS = 3
@@ -98,12 +99,12 @@ def topology(rates: list[int]) -> Topology:
 class Probes:
     """Datagrams on the last path, and each one's time beyond its delay."""
 
-    def __init__(self, sites: Sites, plan: Plan, stack: ExitStack) -> None:
+    def __init__(self, sites: Sites, between: Links, stack: ExitStack) -> None:
         ends = []
         for side in SIDES:
             end = inside(sites.of(side), lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
             ends.append(stack.enter_context(end))
-            end.bind((plan.interfaces[side][-1].ipv4, 0))
+            end.bind((between.interfaces[side][-1].ipv4, 0))
         self._sender, self._receiver = ends
         self._sender.connect(self._receiver.getsockname())
         self._receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
@@ -137,11 +138,12 @@ def run_case(rates: list[int], seconds: int) -> dict[str, Any]:
     )
     with ExitStack() as stack:
         names = stack.enter_context(bpf.loaded([trial.cc]))
-        wanted = plan(trial, names[trial.cc])
+        named = interfaces(trial.topology)
+        wanted, between = plan(trial, names[trial.cc], named), links(trial, named)
         sites = stack.enter_context(Sites())
         emulator = stack.enter_context(sites.start("emulator", "mptune.linux.emulator"))
-        set_up(emulator, sites, wanted)
-        probes = Probes(sites, wanted, stack)
+        set_up(emulator, sites, between)
+        probes = Probes(sites, between, stack)
         meter = start_load(sites, wanted, stack) if rates else None
         before, end = Load.now(), time.monotonic() + seconds
         with suppress(PermissionError):  # otherwise the probes would be late, not the emulator
@@ -158,16 +160,16 @@ def run_case(rates: list[int], seconds: int) -> dict[str, Any]:
     return summary(report, result, probes) | {"busy_share": busy}
 
 
-def set_up(emulator: Child, sites: Sites, wanted: Plan) -> None:
+def set_up(emulator: Child, sites: Sites, between: Links) -> None:
     """Devices with their addresses, and the start of the network."""
-    interfaces = sites.devices(wanted.interfaces)
-    emulator.tell({"network": wanted.network, "seed": wanted.seed, "interfaces": interfaces})
+    devices = sites.devices(between.interfaces)
+    emulator.tell({"network": between.network, "seed": between.seed, "interfaces": devices})
     emulator.expect("ready", STEP_S)
-    sites.configure(wanted.interfaces)
+    sites.configure(between.interfaces)
     emulator.tell({"action": "start"})
 
 
-def start_load(sites: Sites, wanted: Plan, stack: ExitStack) -> Meter:
+def start_load(sites: Sites, wanted: Plan, stack: ExitStack) -> Meter[Child]:
     """Start a saturated connection on the first two paths; return the meter that will report its result."""
     manager, acceptor = (stack.enter_context(sites.start_agent("paths", side)) for side in SIDES)
     manager.tell({"side": "sender", "assignment": assignment.told(wanted.assignment)})
@@ -181,7 +183,7 @@ def start_load(sites: Sites, wanted: Plan, stack: ExitStack) -> Meter:
     for half in meter.halves:
         with suppress(PermissionError):
             os.sched_setscheduler(half.pid, os.SCHED_RR, os.sched_param(1))
-    meter.listen(wanted.meter, wanted.initial[1], [one.ipv4 for one in wanted.interfaces["remote"]])
+    meter.listen(wanted.meter, wanted.address, wanted.joins)
     meter.connect(*wanted.initial)
     meter.expect("connected", STEP_S)
     return meter

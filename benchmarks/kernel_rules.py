@@ -111,12 +111,12 @@ def _contend(
         emulator.tell({"action": "stop"})
         late_ns: int = emulator.expect("report", STEP_S)["late_p99_ns"]
     sent = {(one["local"], one["remote"]): one["bytes"] for one in results[0]["subflows"]}
-    used = [path for path in kernel_paths(topology) if path.label in labels]
+    used = [path for path in kernel_paths(topology, named) if path.label in labels]
     by_path = {path.label: sum(sent.get(pair, 0) for pair in path.pairs) for path in used}
     return Contest(by_path, [one["in_order_bytes"] for one in results[1:]]), late_ns
 
 
-def _meter(stack: ExitStack, sites: Sites) -> Meter:
+def _meter(stack: ExitStack, sites: Sites) -> Meter[Child]:
     """Both halves, scheduled in real time."""
     meter = Meter(
         stack.enter_context(sites.start_agent("sender", "local")),
@@ -153,7 +153,7 @@ def _connect(
     named = addresses.interfaces(topology)
     interfaces = sites.devices(named)
     emulator.tell({"network": topology.network(), "seed": seed, "interfaces": interfaces})
-    wanted = tuple(path for path in kernel_paths(topology) if path.label in labels)
+    wanted = tuple(path for path in kernel_paths(topology, named) if path.label in labels)
     assignment = Assignment(pm="fullmesh", paths=wanted, transfer_bytes=SATURATED)
     of_sender, of_receiver = managers
     of_sender.tell({"side": "sender", "assignment": told(assignment)})
@@ -164,7 +164,7 @@ def _connect(
         manager.expect("ready", STEP_S)
 
 
-def _result(meter: Meter, seconds: float) -> dict[str, Any]:
+def _result(meter: Meter[Child], seconds: float) -> dict[str, Any]:
     result = meter.expect("result", seconds + STEP_S)
     if result["failed"] is not None:
         raise TrialError(f"meter: {result['failed']}")

@@ -17,8 +17,8 @@ ROOT = Path(mptune.__file__).parent
 #: From the ground up: each may import those before it, and nothing after it.
 ORDER = [
     *("__init__", "_core", "_text", "errors", "interrupts", "units", "tables", "statistics", "published"),
-    *("topology", "theory", "path_managers", "linux", "testbeds", "options", "measuring", "store"),
-    *("impact", "response", "strategy", "measurements", "glm", "decision", "campaign", "reproduce"),
+    *("topology", "theory", "path_managers", "linux", "machines", "testbeds", "options", "measuring"),
+    *("store", "impact", "response", "strategy", "measurements", "glm", "decision", "campaign", "reproduce"),
     *("report", "cli"),
 ]
 FILES = {

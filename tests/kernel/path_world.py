@@ -21,7 +21,8 @@ from mptune.linux import addresses, assignment
 from mptune.linux.assignment import SATURATED, Assignment, KernelPath
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.linux.sandbox.netlink import NETLINK_GENERIC, Netlink, attributes, inside
-from mptune.linux.sandbox.processes import Child, Message
+from mptune.linux.sandbox.processes import Child
+from mptune.linux.talker import Message
 from tests.plugins.needs import Thing
 from tests.plugins.waiting import PATIENCE_S, until
 
@@ -75,7 +76,7 @@ class World:
                 for one in named:
                     self._join(routes, one, self.sites.of(side), behind)
 
-    def _interfaces(self) -> Iterator[addresses.NamedInterface]:
+    def _interfaces(self) -> Iterator[addresses.NamespaceInterface]:
         for named in self.named.values():
             yield from named
 

@@ -3,7 +3,11 @@
 import ipaddress
 import itertools
 
+import msgspec
+
 from mptune.linux import addresses
+from mptune.linux.addresses import NamedInterface
+from mptune.linux.assignment import kernel_paths, labels
 from mptune.topology import load
 
 
@@ -26,9 +30,20 @@ def test_no_two_interfaces_share_an_address():
 
 def test_a_pair_of_addresses_is_a_path():
     topology = load("SRL-HU")
-    labels = addresses.paths(topology)
     named = addresses.interfaces(topology)
-    pairs = itertools.product(named["local"], named["remote"])
+    paths = kernel_paths(topology, named)
+    found = labels(paths)
+    ends = itertools.product(named["local"], named["remote"])
     expected = [path.label for path in topology.paths]
-    assert [labels[local.ipv4, remote.ipv4] for local, remote in pairs] == expected
-    assert sorted(set(labels.values())) == sorted(expected) and len(labels) == 2 * len(expected)
+    assert [found[local.ipv4, remote.ipv4] for local, remote in ends] == expected
+    assert sorted(set(found.values())) == sorted(expected) and len(found) == 2 * len(expected)
+
+
+def test_a_path_has_the_families_that_both_ends_have():
+    """The address to connect to is the public one of an interface behind NAT, whose own is private."""
+    both = addresses.interface("local", 0)
+    only6 = NamedInterface(side="remote", index=0, device="eth0", ipv6="::2")
+    assert addresses.pairs(both, only6) == ((both.ipv6, "::2"),)
+    hidden = msgspec.structs.replace(only6, ipv4="192.168.0.2", public={"ipv4": "192.0.2.1"})
+    assert addresses.pairs(both, hidden)[0] == (both.ipv4, "192.0.2.1")
+    assert hidden.address("ipv4") == "192.168.0.2"

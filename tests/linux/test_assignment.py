@@ -34,10 +34,9 @@ def test_the_policy_says_at_how_many_bytes_it_wants_to_be_told():
 
 
 def test_paths_of_a_topology_have_the_addresses_of_the_namespaces(network):
-    found = kernel_paths(network)
+    found = kernel_paths(network, addresses.interfaces(network))
     assert [path.label for path in found] == ["A-X", "B-X", "C-X"]
-    labels = addresses.paths(network)
-    assert all(labels[pair] == path.label for path in found for pair in path.pairs)
+    assert found[2].pairs == (("10.64.2.1", "10.65.0.1"), ("fd64:0:2::1", "fd65::1"))
 
 
 def test_the_agent_is_told_paths_by_their_numbers():

@@ -4,13 +4,17 @@ import msgspec
 import pytest
 
 from mptune.errors import Failure
+from mptune.linux.addresses import interfaces
 from mptune.linux.kernel_trial import Outcome
-from mptune.testbeds import BIN_NS, ScriptedAction, Trial
+from mptune.testbeds import BIN_NS, ScriptedAction, Trial, _kernel_plan
 from mptune.testbeds._kernel_observation import observe, processor_shares
-from mptune.testbeds._kernel_plan import plan
 
 MS = 1_000_000
 SECOND = 1_000_000_000
+
+
+def plan(trial, kernel_cc):
+    return _kernel_plan.plan(trial, kernel_cc, interfaces(trial.topology))
 
 
 @pytest.fixture

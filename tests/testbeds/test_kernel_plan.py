@@ -3,9 +3,10 @@
 import pytest
 
 from mptune.errors import InputError
+from mptune.linux.addresses import NamedInterface, interfaces
 from mptune.linux.assignment import SATURATED
-from mptune.testbeds import BIN_NS, ScriptedAction, Trial
-from mptune.testbeds._kernel_plan import check, plan, stall_ns
+from mptune.testbeds import BIN_NS, ScriptedAction, Trial, _kernel_plan
+from mptune.testbeds._kernel_plan import links, stall_ns
 
 SECOND = 1_000_000_000
 
@@ -19,6 +20,18 @@ def trial(network):
     return make
 
 
+def plan(trial, kernel_cc):
+    return _kernel_plan.plan(trial, kernel_cc, interfaces(trial.topology))
+
+
+def check(trial):
+    _kernel_plan.check(trial, "namespaces")
+
+
+def settings(trial):
+    return links(trial, interfaces(trial.topology)).settings
+
+
 def test_the_initial_path_is_a_pair_of_addresses(trial):
     assert plan(trial(), "olia").initial == ("10.64.0.1", "10.65.0.1")
     assert plan(trial(initial_path="C-X"), "olia").initial == ("10.64.2.1", "10.65.0.1")
@@ -27,7 +40,26 @@ def test_the_initial_path_is_a_pair_of_addresses(trial):
 def test_over_ipv6_the_connection_begins_and_is_joined_at_ipv6_addresses(trial):
     made = plan(trial(initial_path="C-X", family="ipv6"), "olia")
     assert made.initial == ("fd64:0:2::1", "fd65::1")
-    assert [one.address(made.family) for one in made.interfaces["remote"]] == ["fd65::1"]
+    assert (made.address, made.joins) == ("fd65::1", ("fd65::1",))
+
+
+def test_a_receiver_behind_nat_is_reached_at_one_address_and_listens_on_another(trial):
+    asked = trial(pm="fullmesh")
+    hidden = NamedInterface(
+        side="remote", index=0, device="eth0", ipv4="192.168.0.2", public={"ipv4": "192.0.2.1"}
+    )
+    named = {**interfaces(asked.topology), "remote": (hidden,)}
+    made = _kernel_plan.plan(asked, "olia", named)
+    assert made.initial == ("10.64.0.1", "192.0.2.1")
+    assert (made.address, made.joins) == ("192.168.0.2", ("192.168.0.2",))
+    assert made.assignment.paths[2].pairs == (("10.64.2.1", "192.0.2.1"),)
+
+
+def test_an_interface_without_an_address_of_the_family_is_named(trial):
+    asked = trial(pm="fullmesh", family="ipv6")
+    only4 = NamedInterface(side="remote", index=0, device="eth0", ipv4="192.0.2.1")
+    with pytest.raises(InputError, match=r"ipv6: expected an address of eth0 on the remote site, found none"):
+        _kernel_plan.plan(asked, "olia", {**interfaces(asked.topology), "remote": (only4,)})
 
 
 def test_without_one_the_path_manager_chooses_it(trial):
@@ -39,7 +71,10 @@ def test_the_kernels_name_of_the_congestion_control_is_used(trial):
     made = plan(trial(), "mptune_olia")
     assert made.meter["cc"] == "mptune_olia"
     assert made.meter["buffer_bytes"] == 2**20 and made.meter["duration_ns"] == 5 * SECOND
-    assert made.meter["transfer_bytes"] is None and made.seed == made.meter["seed"] == 7
+    assert (
+        made.meter["transfer_bytes"] is None
+        and links(trial(), interfaces(trial().topology)).seed == made.meter["seed"] == 7
+    )
 
 
 def test_a_saturated_sender_has_no_end_and_a_transfer_has(trial):
@@ -73,8 +108,8 @@ def test_plain_tcp_is_a_plain_socket_without_a_path_manager(trial):
 
 
 def test_ecn_is_a_setting_of_both_sites(trial):
-    assert plan(trial(), "olia").settings == {"net.ipv4.tcp_ecn": "1"}
-    assert plan(trial(ecn=False), "olia").settings == {"net.ipv4.tcp_ecn": "0"}
+    assert settings(trial()) == {"net.ipv4.tcp_ecn": "1"}
+    assert settings(trial(ecn=False)) == {"net.ipv4.tcp_ecn": "0"}
 
 
 def test_only_a_cut_needs_fine_bins(trial):
@@ -99,9 +134,12 @@ def test_unknown_labels_are_refused_with_the_known_ones(trial, key):
 
 
 def test_buffers_that_grow_are_limited_by_sysctls_and_set_by_no_program(trial):
-    fixed, grows = plan(trial(), "olia"), plan(trial(buffer_mode="auto"), "olia")
-    limits = {name: text for name, text in grows.settings.items() if name not in fixed.settings}
-    assert grows.meter["buffer_bytes"] is None and set(limits) == {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
+    fixed, grows = settings(trial()), settings(trial(buffer_mode="auto"))
+    limits = {name: text for name, text in grows.items() if name not in fixed}
+    assert plan(trial(buffer_mode="auto"), "olia").meter["buffer_bytes"] is None and set(limits) == {
+        "net.ipv4.tcp_rmem",
+        "net.ipv4.tcp_wmem",
+    }
     assert {text.split()[2] for text in limits.values()} == {str(2**20)}
     check(trial(cc="reno", buffer_mode="auto", buffer_bytes=2**31 - 1))
     with pytest.raises(InputError, match="--buffer: expected at most 2147483647 bytes"):

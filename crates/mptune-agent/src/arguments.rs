@@ -1,8 +1,10 @@
 //! The command line: a role, and where it runs.
 //!
-//! `mptune-agent [--userns PATH] [--netns PATH] ROLE`. Without a path the process stays where it
+//! `mptune-agent [--userns PATH] [--netns PATH] ROLE [--greet] [--unlink]`. Without a path the process stays where it
 //! is, as on a real host; namespaces of this machine are entered before the role begins,
-//! because only a single-threaded process can enter a user namespace.
+//! because only a single-threaded process can enter a user namespace. A program that was sent to a host
+//! for one session removes its own file first (`--unlink`). Every role that has something to say
+//! before it was asked says it; `--greet` is what a controller writes to show that it waits for that.
 
 use crate::sys;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,8 @@ pub struct Arguments {
     userns: Option<PathBuf>,
     /// The network namespace, if not the current one.
     netns: Option<PathBuf>,
+    /// The program's file and its directory were made for this process.
+    pub unlinks: bool,
 }
 
 /// Parses the command line; `roles` are the available names.
@@ -41,6 +45,8 @@ pub fn parse(
             "--version" => return Ok(Request::Version),
             "--userns" => parsed.userns = Some(path(&argument, arguments.next())?),
             "--netns" => parsed.netns = Some(path(&argument, arguments.next())?),
+            "--greet" if parsed.role == crate::HOST => {}
+            "--unlink" if parsed.role == crate::HOST => parsed.unlinks = true,
             role if parsed.role.is_empty() && roles.contains(&role) => parsed.role = argument,
             _ => return Err(expected(&parsed, roles, &argument)),
         }
@@ -98,6 +104,7 @@ mod tests {
             role: "receiver".into(),
             userns: Some("/a".into()),
             netns: Some("/b".into()),
+            unlinks: false,
         };
         assert_eq!(parsed("--userns /a --netns /b receiver"), Ok(Request::Play(there)));
         assert_eq!(parsed("--version"), Ok(Request::Version));

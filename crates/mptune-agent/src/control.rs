@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// Longest write that a pipe with reported room accepts at once (`PIPE_BUF`).
@@ -39,7 +39,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Takes over standard input and output, SIGTERM and SIGINT. Call it before starting any thread:
+    /// Takes over standard input and output, SIGTERM, SIGINT and SIGHUP. Call it before starting any thread:
     /// threads inherit that the signals are blocked.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
@@ -109,7 +109,11 @@ impl Control {
         let mut info = [0; 128]; // struct signalfd_siginfo, whose first field is the number
         (&self.signals).read_exact(&mut info)?;
         let number = i32::from_ne_bytes([info[0], info[1], info[2], info[3]]);
-        Ok(Input::Signal(if number == libc::SIGINT { "SIGINT" } else { "SIGTERM" }))
+        Ok(Input::Signal(match number {
+            libc::SIGINT => "SIGINT",
+            libc::SIGHUP => "SIGHUP",
+            _ => "SIGTERM",
+        }))
     }
 
     fn read(&mut self) -> io::Result<Option<Input>> {
@@ -142,9 +146,23 @@ impl Control {
     ///
     /// [`flush`]: Control::flush
     pub fn tell(&mut self, message: &impl Serialize) {
-        let line = serde_json::to_string(message).expect("structures always serialise");
+        self.pass_on(&serde_json::to_string(message).expect("structures always serialise"));
+    }
+
+    /// Queues a line that is JSON already.
+    pub fn pass_on(&mut self, line: &str) {
         self.outgoing.extend(line.as_bytes());
         self.outgoing.push(b'\n');
+    }
+
+    /// Bytes of output that the reader has not taken yet.
+    pub fn pending(&self) -> usize {
+        self.outgoing.len()
+    }
+
+    /// Where output is written.
+    pub fn output(&self) -> BorrowedFd<'_> {
+        self.output.as_fd()
     }
 
     /// Writes pending output.

@@ -1,7 +1,7 @@
 //! What runs on a measured or managed machine, one module per role.
 //!
 //! Every role exchanges lines of JSON on standard input and output, ends with its standard input
-//! and writes no files. What the roles share is here: the command line (`arguments`), the lines and
+//! and writes no files, except for the journal of the role `host`. What the roles share is here: the command line (`arguments`), the lines and
 //! signals (`control`), how a role begins and ends (`role`), addresses in the kernel's layout
 //! (`address`), system calls (`sys`).
 
@@ -11,6 +11,7 @@ mod address;
 mod arguments;
 mod awake;
 mod control;
+mod host;
 pub mod meter;
 pub mod paths;
 pub mod probe;
@@ -20,16 +21,28 @@ mod sys;
 use self::arguments::{Arguments, Request};
 
 /// The name of a role and its function, which returns the exit status of the process.
-type Role = (&'static str, fn() -> i32);
+type Role = (&'static str, fn(&Arguments) -> i32);
 
 /// The roles; add a line here for another one.
 const ROLES: &[Role] = &[
-    ("sender", meter::sender::main),
-    ("receiver", meter::receiver::main),
-    ("paths", paths::main),
-    ("probe", probe::main),
-    ("awake", awake::main),
+    ("sender", |_| meter::sender::main()),
+    ("receiver", |_| meter::receiver::main()),
+    ("paths", |_| paths::main()),
+    ("probe", |_| probe::main()),
+    ("awake", |_| awake::main()),
+    (HOST, |arguments| host::main(&startable(), arguments.unlinks)),
+    (GUARDIAN, |_| host::guardian::main()),
 ];
+/// The role that starts others.
+const HOST: &str = "host";
+/// The one that only it starts.
+const GUARDIAN: &str = "guardian";
+
+/// The roles that the role `host` starts for its controller.
+fn startable() -> Vec<&'static str> {
+    let names = ROLES.iter().map(|(name, _)| *name);
+    names.filter(|name| ![HOST, GUARDIAN].contains(name)).collect()
+}
 
 /// Runs the program with `arguments` (without its name); returns the exit status.
 ///
@@ -55,5 +68,5 @@ fn play(arguments: &Arguments) -> i32 {
         return role::refuse(&reason);
     }
     let (_, main) = ROLES.iter().find(|(name, _)| *name == arguments.role).expect("checked before");
-    main()
+    main(arguments)
 }

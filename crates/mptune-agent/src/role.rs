@@ -14,6 +14,11 @@ struct Refusal<'a> {
 /// Runs a role between standard input and output; returns the exit status: 0 if it wrote all its
 /// output, 1 if it refused. An error of `run` becomes a refusal line.
 pub fn play(run: impl FnOnce(&mut Control) -> Result<(), String>) -> i32 {
+    play_until(libc::SIGKILL, run)
+}
+
+/// The same, with the signal that it gets when its parent ends.
+pub fn play_until(signal: i32, run: impl FnOnce(&mut Control) -> Result<(), String>) -> i32 {
     let mut control = match Control::new() {
         Ok(control) => control,
         Err(error) => {
@@ -21,7 +26,7 @@ pub fn play(run: impl FnOnce(&mut Control) -> Result<(), String>) -> i32 {
             return 1;
         }
     };
-    let status = match not_orphaned().and_then(|()| run(&mut control)) {
+    let status = match not_orphaned(signal).and_then(|()| run(&mut control)) {
         Ok(()) => 0,
         Err(reason) => {
             control.tell(&Refusal { reason: &reason });
@@ -38,8 +43,8 @@ pub fn refuse(reason: &str) -> i32 {
 }
 
 /// This process ends when its parent ends, as well as at the end of its standard input.
-fn not_orphaned() -> Result<(), String> {
-    match sys::die_with_parent() {
+fn not_orphaned(signal: i32) -> Result<(), String> {
+    match sys::die_with_parent(signal) {
         Ok(true) => Ok(()),
         Ok(false) => Err("the process that started the agent has ended".to_owned()),
         Err(error) => Err(format!("PR_SET_PDEATHSIG: {error}")),

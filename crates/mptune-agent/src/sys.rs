@@ -37,7 +37,7 @@ const MAX_SUBFLOWS: usize = 64;
 pub struct Watch<'a> {
     /// The descriptor.
     pub fd: BorrowedFd<'a>,
-    /// `POLLIN` or `POLLOUT`.
+    /// `POLLIN` or `POLLOUT`; 0 for errors and hang-ups only, which are always reported.
     pub events: i16,
     /// Set by [`wait`]: the events, an error or a hang-up occurred.
     pub ready: bool,
@@ -52,6 +52,11 @@ impl<'a> Watch<'a> {
     /// Waits until `fd` can be written.
     pub fn writable(fd: &'a impl AsFd) -> Self {
         Self { fd: fd.as_fd(), events: libc::POLLOUT, ready: false }
+    }
+
+    /// Waits until the other end of `fd` is gone.
+    pub fn hung_up(fd: &'a impl AsFd) -> Self {
+        Self { fd: fd.as_fd(), events: 0, ready: false }
     }
 }
 
@@ -86,12 +91,49 @@ pub fn enter_user_namespace(path: &Path) -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1 as libc::c_ulong) }).map(drop)
 }
 
-/// Makes the kernel kill this process when its parent ends. False if the parent has already ended.
-pub fn die_with_parent() -> io::Result<bool> {
+/// Makes the kernel send this process a signal when its parent ends. False if the parent has already
+/// ended.
+pub fn die_with_parent(signal: i32) -> io::Result<bool> {
     let parent = parent_id();
     // SAFETY: PR_SET_PDEATHSIG takes one integer and touches no memory.
-    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) })?;
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) })?;
     Ok(parent_id() == parent)
+}
+
+/// Continues in a child process that leads a session and a process group of its own; the calling
+/// process, which has one thread, ends with status 0.
+pub fn detach() -> io::Result<()> {
+    // SAFETY: there is one thread, so the child may do anything; _exit takes an integer and does not
+    // return; setsid takes nothing.
+    unsafe {
+        if check(libc::fork())? > 0 {
+            libc::_exit(0);
+        }
+        check(libc::setsid()).map(drop)
+    }
+}
+
+/// Locks a whole file for this open file and its duplicates, also those in other processes. False if
+/// somebody else has locked it.
+pub fn lock(file: &File) -> io::Result<bool> {
+    // SAFETY: flock takes a descriptor that is open here and an integer.
+    match check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Stops this process until it is continued.
+pub fn stop_here() {
+    // SAFETY: raise takes an integer.
+    unsafe { libc::raise(libc::SIGSTOP) };
+}
+
+/// The user whose rights this process has.
+pub fn user() -> u32 {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 /// Whether this process leads its session.
@@ -133,7 +175,7 @@ pub fn run_when_idle() -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &none) }).map(drop)
 }
 
-/// Blocks SIGTERM and SIGINT in this thread and those it starts; read them from the descriptor
+/// Blocks SIGTERM, SIGINT and SIGHUP in this thread and those it starts; read them from the descriptor
 /// (128 bytes each, the first four are the number).
 pub fn signals_as_file() -> io::Result<File> {
     // SAFETY: sigset_t is plain data, for which all zeros is a value; the calls write only to it,
@@ -141,8 +183,9 @@ pub fn signals_as_file() -> io::Result<File> {
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         check(libc::sigemptyset(&mut set))?;
-        check(libc::sigaddset(&mut set, libc::SIGTERM))?;
-        check(libc::sigaddset(&mut set, libc::SIGINT))?;
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+            check(libc::sigaddset(&mut set, signal))?;
+        }
         let error = libc::pthread_sigmask(libc::SIG_BLOCK, &set, ptr::null_mut());
         if error != 0 {
             return Err(io::Error::from_raw_os_error(error));
@@ -306,6 +349,11 @@ pub fn monotonic_ns() -> u64 {
 /// CLOCK_REALTIME, by which the kernel dates what arrives, nanoseconds.
 pub fn realtime_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
+}
+
+/// CLOCK_BOOTTIME, which goes on while the machine is suspended, nanoseconds.
+pub fn boottime_ns() -> u64 {
+    clock_ns(libc::CLOCK_BOOTTIME)
 }
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {

@@ -1,10 +1,12 @@
-"""How the interfaces of a topology appear inside the two namespaces: devices, addresses, routing tables.
+"""How the interfaces of a topology appear on the machines of the two sites: devices and addresses.
 
-An address pair names a path: interface i of the sender has 10.64.i.1 and fd64:0:i::1, interface j of
-the receiver 10.65.j.1 and fd65:0:j::1, and packets from an address leave by its own device.
+An address pair names a path. Inside the two namespaces the names are agreed: interface i of the sender has
+10.64.i.1 and fd64:0:i::1, interface j of the receiver 10.65.j.1 and fd65:0:j::1, and packets from an address
+leave by its own device. Hosts have names and addresses of their own (`mptune.testbeds.hosts`).
 Nothing here touches the kernel: `mptune.linux.sandbox.namespace_process` does.
 """
 
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Address
 from typing import Literal
 
@@ -15,30 +17,57 @@ from mptune.topology import Site, Topology
 Side = Literal["local", "remote"]
 SIDES: tuple[Side, Side] = ("local", "remote")
 
+_FAMILIES = ("ipv4", "ipv6")
 _NETWORK = {"local": 64, "remote": 65}
 #: Routing table of the first interface. A site has at most 64 interfaces; the kernel's begin at 253.
 _FIRST_TABLE = 100
 
 
 class NamedInterface(msgspec.Struct, frozen=True, kw_only=True):
-    """One interface of a site as its namespace knows it; `table` is its routing table."""
+    """One interface of a site as its machine knows it.
+
+    Attributes
+    ----------
+    ipv4, ipv6 : its own addresses; None without one.
+    public : by family, the address at which the other site reaches it, where that is another one (NAT).
+    """
 
     side: Side
     index: int
     device: str
+    ipv4: str | None = None
+    ipv6: str | None = None
+    public: Mapping[str, str] = {}
+
+    def address(self, family: str) -> str | None:
+        """Its own address of a family (`mptune.testbeds.FAMILIES`)."""
+        return self.ipv6 if family == "ipv6" else self.ipv4
+
+    def reached_at(self, family: str) -> str | None:
+        """Where the other site reaches it."""
+        return self.public.get(family, self.address(family))
+
+
+class NamespaceInterface(NamedInterface, frozen=True, kw_only=True):
+    """One of a namespace, which has both addresses; `table` is its routing table."""
+
     ipv4: str
     ipv6: str
     table: int
 
     def address(self, family: str) -> str:
-        """Its address of a family (`mptune.testbeds.FAMILIES`)."""
+        """Its address of a family."""
         return self.ipv6 if family == "ipv6" else self.ipv4
 
 
-def interface(side: Side, index: int) -> NamedInterface:
-    """Names and addresses of the interface `index` of a site."""
+#: The interfaces of both sites, in the order of the topology.
+Named = Mapping[Side, Sequence[NamedInterface]]
+
+
+def interface(side: Side, index: int) -> NamespaceInterface:
+    """Names and addresses of the interface `index` of a site inside its namespace."""
     network = _NETWORK[side]
-    return NamedInterface(
+    return NamespaceInterface(
         side=side,
         index=index,
         device=f"if{index}",
@@ -48,20 +77,16 @@ def interface(side: Side, index: int) -> NamedInterface:
     )
 
 
-def interfaces(topology: Topology) -> dict[Side, tuple[NamedInterface, ...]]:
-    """All interfaces of both sites, in the order of the topology."""
+def interfaces(topology: Topology) -> dict[Side, tuple[NamespaceInterface, ...]]:
+    """All interfaces of both sites inside the namespaces."""
     return {"local": _of(topology.sender, "local"), "remote": _of(topology.receiver, "remote")}
 
 
-def paths(topology: Topology) -> dict[tuple[str, str], str]:
-    """Label of the path by its pair of local and remote address, IPv4 and IPv6."""
-    named = interfaces(topology)
-    labels = {}
-    for path in topology.paths:
-        local, remote = named["local"][path.local_index], named["remote"][path.remote_index]
-        labels[local.ipv4, remote.ipv4] = labels[local.ipv6, remote.ipv6] = path.label
-    return labels
+def pairs(local: NamedInterface, remote: NamedInterface) -> tuple[tuple[str, str], ...]:
+    """Local and remote address of a path as its sender sees them, for each family that both ends have."""
+    both = ((local.address(family), remote.reached_at(family)) for family in _FAMILIES)
+    return tuple((ours, theirs) for ours, theirs in both if ours is not None and theirs is not None)
 
 
-def _of(site: Site, side: Side) -> tuple[NamedInterface, ...]:
+def _of(site: Site, side: Side) -> tuple[NamespaceInterface, ...]:
     return tuple(interface(side, index) for index in range(len(site.interfaces)))

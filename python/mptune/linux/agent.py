@@ -28,7 +28,7 @@ def command(role: str, network_namespace: str | None = None, user_namespace: str
     """
     namespaces = {"--userns": user_namespace, "--netns": network_namespace}
     entered = [word for option, path in namespaces.items() if path is not None for word in (option, path)]
-    return [str(_program()), *entered, role]
+    return [str(program()), *entered, role]
 
 
 def version() -> str:
@@ -38,7 +38,7 @@ def version() -> str:
     ------
     MptuneError : it is missing, or does not run.
     """
-    command = [str(_program()), "--version"]
+    command = [str(program()), "--version"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_ANSWER_S)
     except (OSError, subprocess.SubprocessError) as error:
@@ -46,7 +46,7 @@ def version() -> str:
     return done.stdout.split()[-1]
 
 
-def _program() -> Path:
+def program() -> Path:
     """The program, made executable if it came from an archive without permissions.
 
     Raises

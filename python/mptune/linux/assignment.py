@@ -4,13 +4,14 @@ The policies themselves are in Rust, the same code as in the simulator; this tra
 numbers and back. It does not use the kernel.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
 
 from mptune import _core, path_managers
 from mptune.errors import InputError, one_of
-from mptune.linux import addresses
+from mptune.linux.addresses import Named, pairs
 from mptune.topology import Topology
 
 #: `Assignment.transfer_bytes` of a saturated sender: the largest number that the core accepts.
@@ -18,13 +19,13 @@ SATURATED = 2**64 - 1
 
 
 class KernelPath(msgspec.Struct, frozen=True, kw_only=True):
-    """A path with its addresses in the namespaces.
+    """A path with its addresses.
 
     Attributes
     ----------
     label : as in the topology.
     local, remote : numbers of its interfaces at the two sites.
-    pairs : its local and remote address for each address family.
+    pairs : its local and remote address, as the sender sees them, for each address family.
     """
 
     label: str
@@ -112,18 +113,19 @@ def _numbered(assignment: Assignment) -> dict[str, Any]:
     return path_managers.numbered(assignment.pm, assignment.pm_options, assignment.number)
 
 
-def kernel_paths(topology: Topology) -> tuple[KernelPath, ...]:
-    """The paths of a topology with the addresses they have in the namespaces."""
-    named = addresses.interfaces(topology)
-    paths = []
-    for path in topology.paths:
-        local, remote = named["local"][path.local_index], named["remote"][path.remote_index]
-        paths.append(
-            KernelPath(
-                label=path.label,
-                local=path.local_index,
-                remote=path.remote_index,
-                pairs=((local.ipv4, remote.ipv4), (local.ipv6, remote.ipv6)),
-            )
+def kernel_paths(topology: Topology, named: Named) -> tuple[KernelPath, ...]:
+    """The paths of a topology with the addresses that its interfaces have."""
+    return tuple(
+        KernelPath(
+            label=path.label,
+            local=path.local_index,
+            remote=path.remote_index,
+            pairs=pairs(named["local"][path.local_index], named["remote"][path.remote_index]),
         )
-    return tuple(paths)
+        for path in topology.paths
+    )
+
+
+def labels(paths: Iterable[KernelPath]) -> dict[tuple[str, str], str]:
+    """Label of the path by its pair of local and remote address."""
+    return {pair: path.label for path in paths for pair in path.pairs}

@@ -10,11 +10,14 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from mptune.errors import TrialError
 from mptune.linux import meter_report
-from mptune.linux.sandbox.processes import Child, Message
+from mptune.linux.talker import Message, Talker
+
+#: What a half is: a process of this machine, or a role on a host.
+Half = TypeVar("Half", bound=Talker)
 
 #: Seconds a half has to start, or to report after the other one did.
 STEP_S = 20.0
@@ -22,7 +25,7 @@ STEP_S = 20.0
 _SALVAGE_S = 2.0
 
 
-class Meter:
+class Meter(Generic[Half]):
     """Two halves and their measurement.
 
     Attributes
@@ -30,16 +33,16 @@ class Meter:
     sender, receiver : the processes; the caller ends them.
     """
 
-    def __init__(self, sender: Child, receiver: Child) -> None:
+    def __init__(self, sender: Half, receiver: Half) -> None:
         self.sender, self.receiver = sender, receiver
         self._job: Mapping[str, Any] = {}
         self._listening: Message = {}
         #: Results by half.
-        self._reports: dict[Child, Message] = {}
+        self._reports: dict[Half, Message] = {}
         self._messages: deque[Message] = deque()
 
     @property
-    def halves(self) -> tuple[Child, Child]:
+    def halves(self) -> tuple[Half, Half]:
         """Both processes; readable when there is something to `take`, for select(2)."""
         return self.sender, self.receiver
 
@@ -79,7 +82,7 @@ class Meter:
         self._messages.clear()
         return said
 
-    def _hear(self, half: Child, message: Message) -> None:
+    def _hear(self, half: Half, message: Message) -> None:
         match message["event"]:
             case "result":
                 self._reports[half] = message
@@ -93,7 +96,7 @@ class Meter:
             case _:
                 self._messages.append(message)
 
-    def _pass_end_on(self, half: Child, report: Message) -> None:
+    def _pass_end_on(self, half: Half, report: Message) -> None:
         """If one half ends, end the other too, except at the end of the duration, which both know."""
         if len(self._reports) == len(self.halves):
             self._messages.append({"event": "result", **self._joined()})

@@ -8,7 +8,6 @@ busy machine alone is not a reason: emulator and meter have priority over everyt
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import Failure
@@ -26,6 +25,8 @@ _WAITED = 0.05
 _ROLES = {False: "active", True: "standby"}
 
 Metadata = dict[str, int | float | str]
+#: Labels of paths by their pairs of addresses.
+Labels = dict[tuple[str, str], str]
 
 
 def observe(trial: Trial, plan: Plan, outcome: Outcome, busy: float) -> Observation:
@@ -36,10 +37,14 @@ def observe(trial: Trial, plan: Plan, outcome: Outcome, busy: float) -> Observat
     plan : the instructions that the processes were given.
     busy : share of all processors that was in use during the trial.
     """
+    from mptune.linux.assignment import labels
+
     result: dict[str, Any] = outcome.result or {}
+    found = result.get("subflows", [])
+    paths = labels(plan.assignment.paths)
     failed = outcome.failed or _failure(result)
     width_ns = plan.meter["bin_ns"]
-    metadata = _metadata(plan, outcome, busy) | _addresses(trial, result.get("subflows", []))
+    metadata = _metadata(outcome, busy) | _addresses(paths, found)
     if (takeover := take_over_ms(trial, result.get("bins", []))) is not None:
         metadata["takeover_ms"] = takeover
     overload = _overload(outcome)
@@ -51,7 +56,7 @@ def observe(trial: Trial, plan: Plan, outcome: Outcome, busy: float) -> Observat
         duration_ns=result.get("duration_ns", 0),
         in_order_bytes=result.get("in_order_bytes", 0),
         bins=coarse(result.get("bins", []), width_ns),
-        subflows=_subflows(trial, result.get("subflows", []), width_ns),
+        subflows=_subflows(paths, found, width_ns),
         expected_bps=expected_bps(trial, result.get("expected_bytes")),
         completion_ns=result.get("completion_ns"),
         failed=failed,
@@ -96,10 +101,7 @@ def _overload(outcome: Outcome) -> list[str]:
     return reasons
 
 
-def _subflows(trial: Trial, found: list[dict[str, Any]], width_ns: int) -> list[SubflowObservation]:
-    from mptune.linux import addresses
-
-    labels = addresses.paths(trial.topology)
+def _subflows(labels: Labels, found: list[dict[str, Any]], width_ns: int) -> list[SubflowObservation]:
     return [
         SubflowObservation(
             path=labels[subflow["local"], subflow["remote"]],
@@ -115,31 +117,20 @@ def _subflows(trial: Trial, found: list[dict[str, Any]], width_ns: int) -> list[
     ]
 
 
-def _addresses(trial: Trial, found: list[dict[str, Any]]) -> Metadata:
+def _addresses(labels: Labels, found: list[dict[str, Any]]) -> Metadata:
     """Both ends of the subflows by path, as the kernel has them."""
-    from mptune.linux import addresses
-
-    labels = addresses.paths(trial.topology)
     pairs = [(subflow["local"], subflow["remote"]) for subflow in found]
     return {f"addresses {labels[pair]}": " to ".join(pair) for pair in pairs}
 
 
-def _metadata(plan: Plan, outcome: Outcome, busy: float) -> Metadata:
+def _metadata(outcome: Outcome, busy: float) -> Metadata:
     """Everything that could explain the result."""
-    from mptune.linux import congestion
-
     metadata: Metadata = {
-        "kernel": os.uname().release,
-        "machine": os.uname().machine,
-        "scheduler": "default",
-        "rootless": int(outcome.rootless),
+        **outcome.about,
         "machine_busy_share": round(busy, 4),
         "meter_waited_share": round(_waited_share(outcome), 4),
-        "congestion_controls": " ".join(congestion.available()),
     }
     metadata |= {f"{name}_processors": round(share, 4) for name, share in processor_shares(outcome).items()}
-    metadata |= {f"sysctl {name}": value for name, value in outcome.settings.items()}
-    metadata |= {f"offloads {device}": features for device, features in outcome.offloads.items()}
     return (
         metadata | _of_emulator(outcome.report or {}) | _of_manager(outcome) | _of_meter(outcome.result or {})
     )

@@ -1,6 +1,6 @@
-"""A trial as instructions for the processes of the namespaces testbed: labels become numbers and addresses.
+"""A trial as instructions for the processes that run it on a kernel: labels become numbers and addresses.
 
-It decides which trials the kernel cannot run, and when silence is a stall.
+The addresses are the venue's. It decides which trials no kernel can run, and when silence is a stall.
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ from mptune.testbeds._outages import bin_ns
 from mptune.testbeds.stacks import refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mptune.linux.addresses import Named, NamedInterface, NamespaceInterface, Side
     from mptune.linux.assignment import Assignment
     from mptune.linux.kernel_trial import Action, Plan
+    from mptune.linux.namespace_venue import Links
 
 #: The kernel's sizes of buffers are of the type int, bytes.
 _LARGEST_LIMIT = 2**31 - 1
@@ -26,22 +30,19 @@ STALL_NS = 3_000_000_000
 _STALL_RTTS = 20
 
 
-def check(trial: Trial) -> None:
-    """Refuse what the kernel cannot do.
+def check(trial: Trial, testbed: str) -> None:
+    """Refuse what no kernel can do; `testbed` is where.
 
     Raises
     ------
     InputError : naming the option.
     """
-    from mptune.linux import congestion
-
-    congestion.check(trial.cc)
     if trial.buffer_mode == "auto" and trial.buffer_bytes > _LARGEST_LIMIT:
         expected = (
             f"expected at most {_LARGEST_LIMIT} bytes, the largest tcp_rmem, found {trial.buffer_bytes}"
         )
         raise InputError("--buffer", "", expected)
-    if refused := refusal(trial.members, "linux", "namespaces"):
+    if refused := refusal(trial.members, "linux", testbed):
         name, expected = refused
         raise InputError(f"--{name}", "", expected)
     if trial.protocol == "tcp":
@@ -67,35 +68,54 @@ def stall_ns(trial: Trial) -> int:
     return patience
 
 
-def plan(trial: Trial, kernel_cc: str) -> Plan:
-    """Instructions for the processes; `kernel_cc` is the congestion control's name in the kernel.
+def plan(trial: Trial, kernel_cc: str, named: Named) -> Plan:
+    """Instructions for the processes.
+
+    Parameters
+    ----------
+    kernel_cc : the congestion control's name in the kernel.
+    named : the interfaces of both sites.
 
     Raises
     ------
-    InputError : an unknown label, or an option that the path manager does not have.
+    InputError : an unknown label, an option that the path manager does not have, or an interface without an
+        address of the trial's family.
     """
-    from mptune.linux import addresses, kernel_trial
+    from mptune.linux import kernel_trial
     from mptune.linux.assignment import start
 
     topology = trial.topology
-    named = addresses.interfaces(topology)
-    assignment = _assignment(trial)
+    assignment = _assignment(trial, named)
     begins = start(assignment, topology.initial_path)
     initial = topology.path(trial.initial_path or begins.initial_path, "initial path")
+    sender, receiver = named["local"][initial.local_index], named["remote"][initial.remote_index]
     return kernel_trial.Plan(
-        interfaces=named,
-        network=topology.network(),
-        seed=trial.seed,
         assignment=assignment,
         meter=_meter(trial, kernel_cc, begins.thresholds),
-        family=trial.family,
         initial=(
-            named["local"][initial.local_index].address(trial.family),
-            named["remote"][initial.remote_index].address(trial.family),
+            _given(sender, trial, sender.address(trial.family)),
+            _given(receiver, trial, receiver.reached_at(trial.family)),
         ),
+        address=_given(receiver, trial, receiver.address(trial.family)),
+        joins=tuple(one for end in named["remote"] if (one := end.address(trial.family)) is not None),
         script=_script(trial),
         limit_s=_limit_ns(trial) / 1e9,
-        settings=_settings(trial),
+    )
+
+
+def _given(interface: NamedInterface, trial: Trial, address: str | None) -> str:
+    if address is None:
+        expected = f"expected an address of {interface.device} on the {interface.side} site, found none"
+        raise InputError(trial.topology.name, trial.family, expected)
+    return address
+
+
+def links(trial: Trial, named: Mapping[Side, tuple[NamespaceInterface, ...]]) -> Links:
+    """What the emulator runs between two namespaces with these interfaces."""
+    from mptune.linux.namespace_venue import Links
+
+    return Links(
+        interfaces=named, network=trial.topology.network(), seed=trial.seed, settings=_settings(trial)
     )
 
 
@@ -107,14 +127,14 @@ def _settings(trial: Trial) -> dict[str, str]:
     return {"net.ipv4.tcp_ecn": "1" if trial.ecn else "0", **limits}
 
 
-def _assignment(trial: Trial) -> Assignment:
+def _assignment(trial: Trial, named: Named) -> Assignment:
     """The path manager with its options."""
     from mptune.linux import assignment
 
     size = assignment.SATURATED if trial.transfer_bytes is None else trial.transfer_bytes
     return assignment.Assignment(
         pm=trial.pm,
-        paths=assignment.kernel_paths(trial.topology),
+        paths=assignment.kernel_paths(trial.topology, named),
         transfer_bytes=size if trial.size_known else None,
         pm_options=trial.pm_options,
         lsrr_honoured=trial.lsrr_honoured,

@@ -60,7 +60,10 @@ class NamespacesTestbed:
         ------
         InputError : naming the option.
         """
-        _kernel_plan.check(trial)
+        from mptune.linux import congestion
+
+        congestion.check(trial.cc)
+        _kernel_plan.check(trial, self.name)
         if trial.family == "ipv6" and self._obstacle_of_ipv6 is not None:
             raise InputError("--family", "", f"expected ipv4, found ipv6: {self._obstacle_of_ipv6}")
 
@@ -98,13 +101,16 @@ class NamespacesTestbed:
         self._gate.close()
 
     def _measure(self, trial: Trial, rate_bps: int) -> Observation:
-        from mptune.linux import bpf, kernel_trial
+        from mptune.linux import addresses, bpf, kernel_trial
+        from mptune.linux.namespace_venue import NamespaceVenue
         from mptune.linux.processor_load import Load
 
         with bpf.loaded([trial.cc]) as kernel_names:
-            plan = _kernel_plan.plan(trial, kernel_names[trial.cc])
+            named = addresses.interfaces(trial.topology)
+            plan = _kernel_plan.plan(trial, kernel_names[trial.cc], named)
+            venue = NamespaceVenue(_kernel_plan.links(trial, named))
             before = Load.now(self._awake.pid)
-            outcome = kernel_trial.run(plan, lambda: self._gate.closed)
+            outcome = kernel_trial.run(plan, venue, lambda: self._gate.closed)
             busy = before.share_until(Load.now(self._awake.pid))
         self._gate.learn(rate_bps, sum(_kernel_observation.processor_shares(outcome).values()))
         return _kernel_observation.observe(trial, plan, outcome, busy)

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from mptune.linux import agent
-from mptune.linux.addresses import NamedInterface, Side
+from mptune.linux.addresses import NamespaceInterface, Side
 from mptune.linux.sandbox import leftovers, processes
 from mptune.linux.sandbox.processes import Child
 
@@ -82,7 +82,7 @@ class Sites:
         """
         return Child(name or role, agent.command(role, self.of(side), self.user), self.run)
 
-    def devices(self, interfaces: Mapping[Side, Sequence[NamedInterface]]) -> list[dict[str, object]]:
+    def devices(self, interfaces: Mapping[Side, Sequence[NamespaceInterface]]) -> list[dict[str, object]]:
         """The interfaces of both sites in the emulator's format."""
         return [
             {
@@ -97,7 +97,7 @@ class Sites:
             for one in named
         ]
 
-    def configure(self, interfaces: Mapping[Side, Sequence[NamedInterface]]) -> dict[str, str]:
+    def configure(self, interfaces: Mapping[Side, Sequence[NamespaceInterface]]) -> dict[str, str]:
         """Give the devices, which must exist, their addresses and routes; return their offloads.
 
         Raises

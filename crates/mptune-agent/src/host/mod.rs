@@ -1,0 +1,266 @@
+//! A host under a controller that is elsewhere: the role `host`, at the end of one SSH connection.
+//!
+//! It starts the other roles as children and passes their lines on, changes settings and puts them back,
+//! whatever ends the session: an order, the end of standard input, a signal, silence, a reader that is gone;
+//! if it is killed its guardian does (`guardian`), and if that is killed as well the next session (`journal`).
+//!
+//! ```text
+//! out  {"event": "hello", "version": "0.1.0", "protocol": 1, ...}
+//! in   {"action": "beat"}                                     at least every 2 s
+//! in   {"action": "start", "id": 7, "role": "sender"}
+//! in   {"action": "tell", "id": 7, "line": {...}}             for its standard input
+//! in   {"action": "close", "id": 7}                           the end of it; "kill": SIGKILL
+//! out  {"event": "said", "id": 7, "line": {...}}              of its standard output
+//! out  {"event": "ended", "id": 7, "status": 0, "signal": null, "stderr": "..."}
+//! in   {"action": "set", "id": 9, "settings": {"net.mptcp.path_manager": "userspace"}}
+//! out  {"event": "set", "id": 9, "before": {...}} or {"event": "refused", "id": 9, "reason": "..."}
+//! in   {"action": "restore", "id": 10, "names": null}         all of them
+//! out  {"event": "restored", "id": 10, "kept": {...}}         those that somebody else changed meanwhile
+//! in   {"action": "stop"}
+//! out  {"event": "error", "reason": "..."}                    and status 1, after everything was put back
+//! ```
+//!
+//! Not here: which settings and which roles (the controller knows), how the program gets to the host.
+
+pub mod guardian;
+mod journal;
+mod lock;
+mod places;
+mod protocol;
+mod roles;
+mod settings;
+
+use self::guardian::Guardian;
+use self::journal::{Journal, Restored};
+use self::lock::Lock;
+use self::protocol::{Ended, Hello, Message, Order, PROTOCOL};
+use self::roles::{News, Roles};
+use self::settings::Values;
+use crate::control::{Control, Input};
+use crate::role;
+use crate::sys::{self, Watch};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Longest wait: silence is noticed this much later, also after the machine was suspended.
+const TICK: Duration = Duration::from_millis(500);
+/// Between two looks at a role that is ending.
+const ENDING_TICK: Duration = Duration::from_millis(5);
+/// How long roles may take to end by themselves.
+const GRACE: Duration = Duration::from_secs(3);
+/// More than this is not read from roles before the controller has read what there is, bytes.
+const PENDING_BYTES: usize = 1 << 24;
+/// `CAP_NET_ADMIN`.
+const NET_ADMIN: u32 = 12;
+
+/// The role; `roles` are those that it may start. `unlinks`: its file is its own to remove.
+pub fn main(roles: &[&str], unlinks: bool) -> i32 {
+    role::play_until(libc::SIGTERM, |control| {
+        if unlinks {
+            unlink();
+        }
+        // Whatever a shell has said before does not end with a line.
+        control.pass_on("");
+        let mut session = Session::begin(control, roles)?;
+        let ending = session.run(control);
+        session.end(control);
+        ending
+    })
+}
+
+/// Removes the file of this program and the directory that was made for it.
+fn unlink() {
+    if let Ok(file) = std::env::current_exe() {
+        let _ = fs::remove_file(&file);
+        let _ = file.parent().map(fs::remove_dir);
+    }
+}
+
+/// What goes on between a controller and this host.
+struct Session<'a> {
+    startable: &'a [&'a str],
+    guardian: Option<Guardian>,
+    journal: Journal,
+    roles: Roles,
+    lock: Lock,
+    output: OwnedFd,
+    heard_ns: u64,
+}
+
+impl<'a> Session<'a> {
+    fn begin(control: &mut Control, startable: &'a [&'a str]) -> Result<Self, String> {
+        let directory = places::run_directory()?;
+        let namespace = places::namespace().map_err(|error| format!("/proc: {error}"))?;
+        let lock = Lock::take(&directory, namespace.inode)?;
+        let recovered = journal::recover(&directory)?;
+        let journal = Journal::new(&directory).map_err(|error| format!("/proc: {error}"))?;
+        let output = control.output().try_clone_to_owned().map_err(|error| error.to_string())?;
+        control.tell(&Message::Hello(&hello(recovered)));
+        let (guardian, roles, heard_ns) = (None, Roles::default(), sys::boottime_ns());
+        Ok(Self { startable, guardian, journal, roles, lock, output, heard_ns })
+    }
+
+    /// Until an order, the end of input or a signal ends it.
+    fn run(&mut self, control: &mut Control) -> Result<(), String> {
+        let silence = places::silence();
+        loop {
+            match self.wait(control)? {
+                Some(Input::Line(line)) => {
+                    self.heard_ns = sys::boottime_ns();
+                    if !line.is_empty() && !self.obey(control, &line)? {
+                        return Ok(());
+                    }
+                }
+                Some(Input::Closed) => return Ok(()),
+                Some(Input::Signal(name)) => return Err(format!("ended by {name}")),
+                None => {}
+            }
+            let unheard = Duration::from_nanos(sys::boottime_ns().saturating_sub(self.heard_ns));
+            if unheard > silence {
+                return Err(format!("nothing heard for {:.0} s", silence.as_secs_f64()));
+            }
+        }
+    }
+
+    /// Waits for anything and does what follows from it, except for input.
+    fn wait(&mut self, control: &mut Control) -> Result<Option<Input>, String> {
+        let hears = control.pending() < PENDING_BYTES;
+        let mut watches = vec![Watch::hung_up(&self.output)];
+        watches.extend(self.guardian.as_ref().map(Guardian::watch));
+        let own = watches.len();
+        watches.extend(self.roles.watches(hears));
+        let timeout = if self.roles.is_ending() { ENDING_TICK } else { TICK };
+        let input = control.wait(&mut watches, timeout).map_err(|error| error.to_string())?;
+        let ready: Vec<_> = watches.iter().map(|watch| watch.ready).collect();
+        if ready[0] {
+            return Err("nobody reads standard output any more".to_owned());
+        }
+        if ready[1..own].contains(&true) {
+            self.guardian = None;
+            self.guard().map_err(|reason| format!("the guardian was killed, and {reason}"))?;
+        }
+        self.pass_on(control, hears, &ready[own..]);
+        Ok(input)
+    }
+
+    /// Passes on what roles say, and them what they were told.
+    fn pass_on(&mut self, control: &mut Control, hears: bool, ready: &[bool]) {
+        for news in self.roles.serve(hears, ready) {
+            match news {
+                News::Said(id, line) => {
+                    control.pass_on(&format!(r#"{{"event":"said","id":{id},"line":{line}}}"#));
+                }
+                News::Ended(ended) => control.tell(&Message::Ended(&ended)),
+            }
+        }
+    }
+
+    /// Does what it is told; false if that is to stop.
+    fn obey(&mut self, control: &mut Control, line: &str) -> Result<bool, String> {
+        let order =
+            serde_json::from_str(line).map_err(|error| format!("expected an order: {error}"))?;
+        match order {
+            Order::Beat => {}
+            Order::Start { id, role } => {
+                if let Some(ended) = self.start(id, &role)? {
+                    control.tell(&Message::Ended(&ended));
+                }
+            }
+            Order::Tell { id, line } => self.roles.tell(id, &line),
+            Order::Close { id } => self.roles.close(id),
+            Order::Kill { id } => self.roles.kill(id),
+            Order::Set { id, settings } => match self.set(&settings) {
+                Ok(before) => control.tell(&Message::Set { id, before: &before }),
+                Err(reason) => control.tell(&Message::Refused { id, reason: &reason }),
+            },
+            Order::Restore { id, names } => {
+                let restored = self.journal.restore(names.as_deref());
+                let kept = restored.map_err(|error| format!("journal: {error}"))?.kept;
+                control.tell(&Message::Restored { id, kept: &kept });
+            }
+            Order::Stop => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn start(&mut self, id: u64, role: &str) -> Result<Option<Ended>, String> {
+        if !self.startable.contains(&role) {
+            let known = self.startable.join(", ");
+            return Ok(Some(Ended::unable(id, &format!("expected one of {known}, found {role}"))));
+        }
+        self.roles.start(id, role)
+    }
+
+    fn set(&mut self, wanted: &Values) -> Result<Values, String> {
+        self.guard()?;
+        self.journal.set(wanted)
+    }
+
+    /// Sees to it that there is a guardian.
+    fn guard(&mut self) -> Result<(), String> {
+        if self.guardian.is_none() {
+            let started = Guardian::start(self.journal.file(), &self.lock);
+            self.guardian = Some(started.map_err(|error| format!("no guardian: {error}"))?);
+        }
+        Ok(())
+    }
+
+    /// Puts everything back, and ends the roles.
+    fn end(mut self, control: &mut Control) {
+        // What could not be put back stays in the journal, for the guardian and for the next session.
+        let _ = self.journal.restore(None);
+        if let Some(guardian) = self.guardian.take() {
+            if self.journal.is_empty() {
+                guardian.dismiss();
+            } else {
+                self.lock.leave();
+            }
+        }
+        self.end_roles(control);
+    }
+
+    fn end_roles(&mut self, control: &mut Control) {
+        self.roles.close_all();
+        let end = Instant::now() + GRACE;
+        while !self.roles.is_empty() {
+            if Instant::now() >= end {
+                self.roles.kill_all();
+            }
+            let mut watches = self.roles.watches(true);
+            if sys::wait(&mut watches, ENDING_TICK).is_err() {
+                return;
+            }
+            let ready: Vec<_> = watches.iter().map(|watch| watch.ready).collect();
+            self.pass_on(control, true, &ready);
+        }
+    }
+}
+
+fn hello(recovered: Restored) -> Hello {
+    let kernel = |name: &str| {
+        let text = fs::read_to_string(Path::new("/proc/sys/kernel").join(name));
+        text.unwrap_or_default().trim().to_owned()
+    };
+    Hello {
+        version: env!("CARGO_PKG_VERSION"),
+        protocol: PROTOCOL,
+        machine: std::env::consts::ARCH,
+        kernel: kernel("osrelease"),
+        uid: sys::user(),
+        net_admin: may_administrate(),
+        pid: std::process::id(),
+        hostname: kernel("hostname"),
+        recovered: recovered.names,
+        kept: recovered.kept,
+    }
+}
+
+/// Whether this process has CAP_NET_ADMIN (proc_pid_status(5)).
+fn may_administrate() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    bits.is_some_and(|bits| bits >> NET_ADMIN & 1 == 1)
+}

@@ -1,0 +1,137 @@
+//! Where things are on this host: the kernel's settings, and the directory for what a session must not
+//! forget.
+//!
+//! The environment variables are for tests, which need neither root nor this machine's settings.
+
+use crate::sys;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Instead of /proc/sys.
+const SYSCTL_ROOT: &str = "MPTUNE_SYSCTL_ROOT";
+/// Instead of /run/mptune.
+const RUN_DIRECTORY: &str = "MPTUNE_RUN_DIRECTORY";
+/// Milliseconds, instead of `SILENCE`.
+const SILENCE_MS: &str = "MPTUNE_SILENCE_MS";
+/// A step (see [`reached`]) at which the process stops.
+const STOP_AT: &str = "MPTUNE_STOP_AT";
+
+/// A controller from which nothing is heard for this long is gone: it speaks every 2 s, and ssh gives up a
+/// connection after 6 s without an answer.
+const SILENCE: Duration = Duration::from_secs(8);
+/// `SO_NETNS_COOKIE` (Linux 5.14).
+const SO_NETNS_COOKIE: i32 = 71;
+
+/// A network namespace of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Namespace {
+    /// Its inode, which a later one may get again.
+    pub inode: u64,
+    /// Its cookie, which none gets again before the next start of the machine; none on old kernels.
+    pub cookie: Option<u64>,
+}
+
+/// The directory of the settings' files.
+pub fn sysctl_root() -> PathBuf {
+    std::env::var_os(SYSCTL_ROOT).map_or_else(|| "/proc/sys".into(), PathBuf::from)
+}
+
+/// How long a controller may say nothing.
+pub fn silence() -> Duration {
+    let told = std::env::var(SILENCE_MS).ok().and_then(|text| text.parse().ok());
+    told.map_or(SILENCE, Duration::from_millis)
+}
+
+/// A step where being killed matters: a test can make the process wait there.
+pub fn reached(who: &str, step: &str) {
+    if std::env::var(STOP_AT).is_ok_and(|wanted| wanted == format!("{who} {step}")) {
+        sys::stop_here();
+    }
+}
+
+/// The directory for locks and journals, made if it is missing: the same for every session of this user.
+///
+/// # Errors
+/// One line with every directory tried, and what is wrong with it.
+pub fn run_directory() -> Result<PathBuf, String> {
+    let mut tried = Vec::new();
+    for directory in candidates() {
+        match private(&directory) {
+            Ok(()) => return Ok(directory),
+            Err(error) => tried.push(format!("{}: {error}", directory.display())),
+        }
+    }
+    Err(format!("no directory for what must not be forgotten: {}", tried.join("; ")))
+}
+
+fn candidates() -> Vec<PathBuf> {
+    if let Some(directory) = std::env::var_os(RUN_DIRECTORY) {
+        return vec![directory.into()];
+    }
+    let root = (sys::user() == 0).then(|| "/run/mptune".into());
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(|own| Path::new(&own).join("mptune"));
+    let shared = PathBuf::from(format!("/tmp/mptune-{}", sys::user()));
+    root.into_iter().chain(own).chain([shared]).collect()
+}
+
+/// Makes a directory that only this user can use, or checks that it is one.
+fn private(directory: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(directory)?;
+    if !found.is_dir() || found.uid() != sys::user() || found.mode() & 0o022 != 0 {
+        return Err(io::Error::other("expected a directory that nobody else can write"));
+    }
+    let trial = directory.join(format!("writable-{}", std::process::id()));
+    fs::write(&trial, b"")?;
+    fs::remove_file(&trial)
+}
+
+/// The network namespace of this process.
+pub fn namespace() -> io::Result<Namespace> {
+    let inode = fs::metadata("/proc/self/ns/net")?.ino();
+    let cookie = sys::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0)
+        .and_then(|socket| sys::option(socket.as_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, 8));
+    let cookie = cookie.ok().and_then(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?)));
+    Ok(Namespace { inode, cookie })
+}
+
+/// A number that this start of the machine has and no other.
+pub fn boot() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+/// When a process began, in ticks since the machine started (proc_pid_stat(5), field 22); none if there is
+/// no such process, or if it has ended and is only not forgotten yet.
+pub fn began(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may contain anything.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") { None } else { fields.nth(18)?.parse().ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_when_it_began() {
+        let here = std::process::id();
+        assert!(began(here).is_some_and(|ticks| ticks > 0));
+        assert_eq!(began(here), began(here));
+        assert_eq!(began(u32::MAX), None);
+    }
+
+    #[test]
+    fn a_namespace_is_the_same_when_asked_again() {
+        assert_eq!(namespace().unwrap(), namespace().unwrap());
+    }
+}

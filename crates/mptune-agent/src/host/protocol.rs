@@ -1,0 +1,133 @@
+//! The lines of JSON of the role `host`.
+
+use super::settings::Values;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Number of this protocol.
+pub const PROTOCOL: u32 = 1;
+
+/// What a controller orders.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "action", rename_all = "lowercase")]
+pub enum Order {
+    /// It is still there.
+    Beat,
+    /// Start a role.
+    Start {
+        /// The number it will have.
+        id: u64,
+        /// Its name.
+        role: String,
+    },
+    /// A line for a role.
+    Tell {
+        /// Its number.
+        id: u64,
+        /// The line.
+        line: Value,
+    },
+    /// End a role's input.
+    Close {
+        /// Its number.
+        id: u64,
+    },
+    /// Kill a role.
+    Kill {
+        /// Its number.
+        id: u64,
+    },
+    /// Change settings.
+    Set {
+        /// Number of the question.
+        id: u64,
+        /// Values by name.
+        settings: Values,
+    },
+    /// Put settings back.
+    Restore {
+        /// Number of the question.
+        id: u64,
+        /// Which ones; none for all.
+        #[serde(default)]
+        names: Option<Vec<String>>,
+    },
+    /// The session is over.
+    Stop,
+}
+
+/// What the host says.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum Message<'a> {
+    /// It is there, and this is what it is.
+    Hello(&'a Hello),
+    /// How a role ended.
+    Ended(&'a Ended),
+    /// Settings are changed; the values before.
+    Set {
+        /// Number of the question.
+        id: u64,
+        /// Values by name.
+        before: &'a Values,
+    },
+    /// Nothing was changed.
+    Refused {
+        /// Number of the question.
+        id: u64,
+        /// Why.
+        reason: &'a str,
+    },
+    /// Settings are as before.
+    Restored {
+        /// Number of the question.
+        id: u64,
+        /// Those that are not, with the reason.
+        kept: &'a Values,
+    },
+}
+
+/// The greeting.
+#[derive(Debug, Serialize)]
+pub struct Hello {
+    /// Of the agent.
+    pub version: &'static str,
+    /// Number of the protocol.
+    pub protocol: u32,
+    /// The kind of processor.
+    pub machine: &'static str,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The user whose rights it has.
+    pub uid: u32,
+    /// It may change settings of the network.
+    pub net_admin: bool,
+    /// Its number.
+    pub pid: u32,
+    /// The host's own name.
+    pub hostname: String,
+    /// Settings that an earlier session had left changed and that are as before now.
+    pub recovered: Vec<String>,
+    /// Those that an earlier session had changed and that are left as they are, with the reason.
+    pub kept: Values,
+}
+
+/// How a role ended.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Ended {
+    /// Its number.
+    pub id: u64,
+    /// Its exit status.
+    pub status: Option<i32>,
+    /// The signal that killed it.
+    pub signal: Option<i32>,
+    /// The last of what it wrote to its standard error.
+    pub stderr: String,
+}
+
+impl Ended {
+    /// A role that could not be started.
+    pub fn unable(id: u64, reason: &str) -> Self {
+        Self { id, status: Some(2), signal: None, stderr: reason.to_owned() }
+    }
+}

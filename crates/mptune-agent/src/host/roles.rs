@@ -1,0 +1,270 @@
+//! The roles that a session runs on its host: children with pipes, whose lines pass through.
+//!
+//! Nothing waits for a child: it gets what its pipe takes, and what it says is taken when it is there.
+
+use super::guardian::SELF;
+use super::protocol::Ended;
+use crate::sys::Watch;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+/// Longest write that a pipe with reported room accepts at once (`PIPE_BUF`).
+const PIPE_BYTES: usize = 4096;
+/// What is read at once.
+const CHUNK: usize = 1 << 16;
+/// Longest line of a role: bins of a long trial are a few megabytes.
+const LINE_BYTES: usize = 1 << 26;
+/// Bytes of standard error that are kept, and characters of them that are told.
+const KEPT_BYTES: usize = 4096;
+const TOLD_CHARACTERS: usize = 200;
+
+/// News of a role.
+#[derive(Debug, PartialEq)]
+pub enum News {
+    /// A line of JSON of its standard output.
+    Said(u64, String),
+    /// It has ended.
+    Ended(Ended),
+}
+
+/// A role at work.
+struct Running {
+    id: u64,
+    child: Child,
+    input: Option<ChildStdin>,
+    outgoing: Vec<u8>,
+    closing: bool,
+    output: Option<ChildStdout>,
+    partial: Vec<u8>,
+    errors: Option<ChildStderr>,
+    told: Vec<u8>,
+}
+
+/// All roles of a session.
+#[derive(Default)]
+pub struct Roles {
+    running: Vec<Running>,
+}
+
+impl Roles {
+    /// Starts a role.
+    ///
+    /// # Errors
+    /// There is a role of this number.
+    pub fn start(&mut self, id: u64, role: &str) -> Result<Option<Ended>, String> {
+        if self.running.iter().any(|one| one.id == id) {
+            return Err(format!("start: expected a new number, found {id}"));
+        }
+        match Running::start(id, role) {
+            Ok(one) => self.running.push(one),
+            Err(error) => return Ok(Some(Ended::unable(id, &format!("{role}: {error}")))),
+        }
+        Ok(None)
+    }
+
+    fn with(&mut self, id: u64, act: impl FnOnce(&mut Running)) {
+        // One that has ended hears nothing any more; the controller learns of it by its ending.
+        if let Some(one) = self.running.iter_mut().find(|one| one.id == id) {
+            act(one);
+        }
+    }
+
+    /// Sends a line to a role.
+    pub fn tell(&mut self, id: u64, line: &Value) {
+        self.with(id, |one| {
+            one.outgoing.extend(line.to_string().as_bytes());
+            one.outgoing.push(b'\n');
+        });
+    }
+
+    /// Ends a role's input, after what it was told before.
+    pub fn close(&mut self, id: u64) {
+        self.with(id, |one| one.closing = true);
+    }
+
+    /// Kills a role.
+    pub fn kill(&mut self, id: u64) {
+        self.with(id, Running::kill);
+    }
+
+    /// Ends the input of all.
+    pub fn close_all(&mut self) {
+        self.running.iter_mut().for_each(|one| one.closing = true);
+    }
+
+    /// Kills all.
+    pub fn kill_all(&mut self) {
+        self.running.iter_mut().for_each(Running::kill);
+    }
+
+    /// None is left.
+    pub fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// One has closed its output and its process has not ended yet.
+    pub fn is_ending(&self) -> bool {
+        self.running.iter().any(Running::is_silent)
+    }
+
+    /// What to wait for, in the order that `serve` expects; `hears` false leaves out what they say.
+    pub fn watches(&self, hears: bool) -> Vec<Watch<'_>> {
+        self.running.iter().flat_map(|one| one.watches(hears)).collect()
+    }
+
+    /// Moves what can be moved.
+    pub fn serve(&mut self, hears: bool, ready: &[bool]) -> Vec<News> {
+        let mut ready = ready.iter().copied();
+        let mut news = Vec::new();
+        for one in &mut self.running {
+            one.serve(hears, &mut ready, &mut news);
+        }
+        self.running.retain_mut(|one| match one.ended() {
+            Some(ended) => {
+                news.push(News::Ended(ended));
+                false
+            }
+            None => true,
+        });
+        news
+    }
+}
+
+impl Running {
+    fn start(id: u64, role: &str) -> io::Result<Self> {
+        let mut child = Command::new(SELF)
+            .arg0("mptune-agent")
+            .arg(role)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let (input, output, errors) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (outgoing, partial, told) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { id, child, input, outgoing, closing: false, output, partial, errors, told })
+    }
+
+    fn kill(&mut self) {
+        // It fails only for one that was waited for, and such a one is not here any more.
+        let _ = self.child.kill();
+    }
+
+    fn watches(&self, hears: bool) -> Vec<Watch<'_>> {
+        let output = self.output.as_ref().filter(|_| hears).map(Watch::readable);
+        let errors = self.errors.as_ref().map(Watch::readable);
+        let input = self.input.as_ref().filter(|_| self.has_to_write()).map(Watch::writable);
+        output.into_iter().chain(errors).chain(input).collect()
+    }
+
+    fn has_to_write(&self) -> bool {
+        self.closing || !self.outgoing.is_empty()
+    }
+
+    fn serve(&mut self, hears: bool, ready: &mut impl Iterator<Item = bool>, news: &mut Vec<News>) {
+        let mut is_ready = |asked: bool| asked && ready.next() == Some(true);
+        let output = is_ready(hears && self.output.is_some());
+        let errors = is_ready(self.errors.is_some());
+        let input = is_ready(self.input.is_some() && self.has_to_write());
+        if output && !self.hear(news) {
+            self.output = None;
+        }
+        if errors && !self.keep() {
+            self.errors = None;
+        }
+        if input && !self.write() {
+            self.input = None;
+        }
+    }
+
+    /// Takes what it says; false at its end.
+    fn hear(&mut self, news: &mut Vec<News>) -> bool {
+        let Some(output) = self.output.as_mut() else { return false };
+        let before = self.partial.len();
+        let there = take(output, &mut self.partial);
+        let mut begin = 0;
+        // Only what is new can hold the end of a line.
+        while let Some(found) =
+            self.partial[begin.max(before)..].iter().position(|&byte| byte == b'\n')
+        {
+            let end = begin.max(before) + found;
+            let line = String::from_utf8_lossy(&self.partial[begin..end]);
+            if !line.trim().is_empty() {
+                news.push(News::Said(self.id, json(line.trim())));
+            }
+            begin = end + 1;
+        }
+        self.partial.drain(..begin);
+        there && self.partial.len() <= LINE_BYTES
+    }
+
+    /// Keeps the last of its errors; false at their end.
+    fn keep(&mut self) -> bool {
+        let Some(errors) = self.errors.as_mut() else { return false };
+        let there = take(errors, &mut self.told);
+        self.told.drain(..self.told.len().saturating_sub(KEPT_BYTES));
+        there
+    }
+
+    /// Writes what its pipe takes without waiting; false when its input should end.
+    fn write(&mut self) -> bool {
+        let Some(input) = self.input.as_mut() else { return false };
+        let now = self.outgoing.len().min(PIPE_BYTES);
+        match input.write(&self.outgoing[..now]) {
+            Ok(written) => drop(self.outgoing.drain(..written)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return false, // it has ended, or closed its input
+        }
+        !(self.closing && self.outgoing.is_empty())
+    }
+
+    fn is_silent(&self) -> bool {
+        self.output.is_none() && self.errors.is_none()
+    }
+
+    /// How it ended; none while it has not.
+    fn ended(&mut self) -> Option<Ended> {
+        if !self.is_silent() {
+            return None;
+        }
+        let told = String::from_utf8_lossy(&self.told);
+        let told: Vec<char> = told.trim().chars().collect();
+        let last = told[told.len().saturating_sub(TOLD_CHARACTERS)..].iter().collect();
+        let status = self.child.try_wait().unwrap_or(Some(ExitStatus::from_raw(127 << 8)))?;
+        Some(Ended { id: self.id, status: status.code(), signal: status.signal(), stderr: last })
+    }
+}
+
+/// Reads once; false at the end.
+fn take(from: &mut impl Read, to: &mut Vec<u8>) -> bool {
+    let mut chunk = vec![0; CHUNK];
+    match from.read(&mut chunk) {
+        Ok(length) => {
+            to.extend(&chunk[..length]);
+            length > 0
+        }
+        Err(error) => matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock),
+    }
+}
+
+/// A line as it is if it is JSON, otherwise as a text in JSON.
+fn json(line: &str) -> String {
+    match serde_json::from_str::<IgnoredAny>(line) {
+        Ok(_) => line.to_owned(),
+        Err(_) => Value::from(line).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_json_becomes_a_text() {
+        assert_eq!(json(r#"{"a": 18446744073709551615}"#), r#"{"a": 18446744073709551615}"#);
+        assert_eq!(json(r#"a "quoted" word"#), r#""a \"quoted\" word""#);
+    }
+}

@@ -1,0 +1,93 @@
+//! The files behind the kernel's settings of its network.
+//!
+//! Reading and writing only; what was there before is the journal's business.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Values by name.
+pub type Values = BTreeMap<String, String>;
+
+/// The file of a setting, by its name as sysctl(8) prints it: a `/` in it stands for a dot in the name of a
+/// device.
+///
+/// # Errors
+/// One line: it is no setting of the network.
+pub fn file(root: &Path, name: &str) -> Result<PathBuf, String> {
+    let parts: Vec<_> = name.split('.').map(|part| part.replace('/', ".")).collect();
+    let valid = |part: &String| !matches!(part.as_str(), "" | "." | "..") && !part.contains('\0');
+    if parts.len() < 3 || parts[0] != "net" || !parts.iter().all(valid) {
+        return Err(format!("expected a setting of the network, found {name:?}"));
+    }
+    Ok(parts.iter().fold(root.to_owned(), |path, part| path.join(part)))
+}
+
+/// The raw value.
+///
+/// # Errors
+/// There is no such setting here, or it cannot be read.
+pub fn read(file: &Path) -> io::Result<String> {
+    fs::read_to_string(file)
+}
+
+/// Writes a value in one piece; never makes a file.
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn write(file: &Path, value: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).truncate(true).open(file)?;
+    // The kernel takes no empty value; a blank line is one to it.
+    file.write_all(if value.is_empty() { b"\n" } else { value.as_bytes() })
+}
+
+/// Whether two values are the same to the kernel, which separates numbers with tabs and ends with a line
+/// feed.
+pub fn same(one: &str, other: &str) -> bool {
+    one.split_whitespace().eq(other.split_whitespace())
+}
+
+/// A value with single blanks.
+pub fn shown(value: &str) -> String {
+    value.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The system's words for an error, without its number.
+pub fn words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such setting here".to_owned(),
+        _ => error.to_string().split(" (os error").next().unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_files() {
+        let found = |name| file(Path::new("/proc/sys"), name);
+        let path = "/proc/sys/net/mptcp/path_manager";
+        assert_eq!(found("net.mptcp.path_manager"), Ok(path.into()));
+        let path = "/proc/sys/net/ipv4/conf/eth0.5/rp_filter";
+        assert_eq!(found("net.ipv4.conf.eth0/5.rp_filter"), Ok(path.into()));
+    }
+
+    #[test]
+    fn what_is_no_setting_of_the_network_is_refused() {
+        for name in
+            ["", "net", "net.mptcp", "kernel.core_pattern.x", "net..x", "net.//.x.y", "/net.a.b"]
+        {
+            let reason = file(Path::new("/proc/sys"), name).unwrap_err();
+            assert!(reason.starts_with("expected a setting of the network"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn blanks_do_not_count() {
+        assert!(same("4096\t131072\t6291456\n", "4096 131072 6291456"));
+        assert!(!same("4096 131072", "4096 131072 6291456"));
+        assert_eq!(shown("4096\t131072\n"), "4096 131072");
+    }
+}

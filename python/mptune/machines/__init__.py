@@ -1,0 +1,9 @@
+"""Machines: where roles of the agent can be started and settings made. Today those reached by SSH.
+
+`Machine` is what they have in common. Namespaces of this machine are `mptune.linux.namespace_venue`'s.
+"""
+
+from mptune.machines._base import Looked, Machine, MachineError
+from mptune.machines.ssh import SshMachine
+
+__all__ = ["Looked", "Machine", "MachineError", "SshMachine"]

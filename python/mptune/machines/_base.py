@@ -1,0 +1,72 @@
+"""What a machine is to a testbed: a place for roles of the agent, with settings and facts.
+
+How it is reached is in the file of its kind.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from mptune.errors import MptuneError
+from mptune.linux.talker import Talker
+
+#: The facts of a machine, as its agent tells them (role `host`, action "look").
+Looked = dict[str, Any]
+
+
+class MachineError(MptuneError):
+    """A machine cannot be used: the message says which, why, and what to do."""
+
+
+class Machine(Protocol):
+    """A machine in use, until `close`.
+
+    Attributes
+    ----------
+    name : for messages.
+    """
+
+    name: str
+
+    def start(self, role: str, name: str | None = None) -> Talker:
+        """Start the agent in a role; messages use `name` instead of the role, if given."""
+        ...
+
+    def set(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """Change sysctls, all of them or none, and return what they were.
+
+        Raises
+        ------
+        TrialError : the machine refuses, or is gone.
+        """
+        ...
+
+    def restore(self, names: Sequence[str] | None = None) -> dict[str, str]:
+        """Put sysctls back, or all that were set; return those that somebody else changed, and why.
+
+        Raises
+        ------
+        TrialError : the machine is gone. It puts them back itself.
+        """
+        ...
+
+    def look(self, names: Sequence[str] = (), pairs: Sequence[tuple[str, str]] = ()) -> Looked:
+        """Facts: of sysctls by name too, and the device by which packets of a pair of addresses leave.
+
+        Raises
+        ------
+        TrialError : the machine is gone.
+        """
+        ...
+
+    @property
+    def killed(self) -> bool:
+        """It is gone."""
+        ...
+
+    def death(self) -> str:
+        """How it went, in a sentence."""
+        ...
+
+    def close(self) -> None:
+        """Let it restore everything and forget this program."""
+        ...

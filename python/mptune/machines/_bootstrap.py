@@ -1,0 +1,95 @@
+"""The command that a host runs when it is logged in to: it gets the agent, and becomes it.
+
+One line for any login shell, which hands it to a POSIX shell. That finds an installed agent of the same
+content, or a private directory that accepts the agent and can execute it, reads the agent from its standard
+input and replaces itself by it. What it says begins with `MARK`, on lines of their own: before that a login
+shell may say anything. Nothing is installed: the agent removes its own file as soon as it runs, and a
+directory that a session left when it was killed in between is removed by the next one.
+"""
+
+import hashlib
+import platform
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+MARK = "mptune-bootstrap:"
+
+#: No apostrophes, backslashes and line breaks: login shells disagree on how to quote them.
+_SCRIPT = """
+umask 077; t=;
+say() { echo; echo "mptune-bootstrap: $*"; };
+clean() { [ -z "$t" ] || rm -rf "$t"; };
+stop() { clean; say "$@"; exit 9; };
+as=; [ "$(id -u)" = 0 ] || { sudo -n true >/dev/null 2>&1 && as="sudo -n"; };
+[ "$(uname -s)" = Linux ] || stop system "$(uname -s)";
+own=$(command -v mptune-agent) || own=;
+if [ -n "$own" ] && [ "$(sha256sum < "$own" | cut -c1-64)" = HASH ]; then
+say have; exec $as "$own" host --greet; fi;
+if [ "$(uname -m)" != MACHINE ]; then
+[ -n "$own" ] || stop machine "$(uname -m)"; say have; exec $as "$own" host --greet; fi;
+for d in "${XDG_RUNTIME_DIR:-}" /run /dev/shm /tmp "${HOME:-}"; do
+for o in "$d"/mptune-agent-*; do
+[ -n "$d" ] && [ -d "$o" ] && [ -O "$o" ] || continue;
+p=${o##*/mptune-agent-}; [ -d "/proc/${p%%-*}" ] || rm -rf "$o"; done; done;
+why=;
+for d in "${XDG_RUNTIME_DIR:-}" /run /dev/shm /tmp "${HOME:-}"; do
+[ -n "$d" ] || continue;
+t=$(mktemp -d "$d/mptune-agent-$$-XXXXXX" 2>/dev/null) ||
+{ t=; why="$why $d: cannot be written;"; continue; };
+echo "exit 0" > "$t/agent" && chmod 700 "$t/agent";
+"$t/agent" >/dev/null 2>&1 || { why="$why $d: mounted noexec;"; rm -rf "$t"; t=; continue; };
+head -c SIZE /dev/zero 2>/dev/null > "$t/agent" || { why="$why $d: no space;"; rm -rf "$t"; t=; continue; };
+break; done;
+[ -n "$t" ] || stop nowhere "$why";
+trap clean EXIT; trap "exit 9" HUP INT TERM;
+say need; head -c SIZE > "$t/agent" 2>/dev/null;
+[ "$(sha256sum < "$t/agent" | cut -c1-64)" = HASH ] || stop broken;
+exec $as "$t/agent" host --greet
+"""
+
+
+class Delivery(NamedTuple):
+    """The agent as it is sent, and the machines it runs on."""
+
+    content: bytes
+    machine: str
+
+    @classmethod
+    def of(cls, program: Path) -> "Delivery":
+        """The agent of this machine."""
+        return cls(program.read_bytes(), platform.machine())
+
+    def command(self) -> str:
+        """What the login shell is to run."""
+        facts = {
+            "HASH": hashlib.sha256(self.content).hexdigest(),
+            "SIZE": str(len(self.content)),
+            "MACHINE": self.machine,
+        }
+        script = " ".join(_SCRIPT.split("\n")).strip()
+        for word, value in facts.items():
+            script = script.replace(word, value)
+        return f"exec /bin/sh -c {shlex.quote(script)}"
+
+
+def said(line: bytes) -> tuple[str, str] | None:
+    """A word of the bootstrap and what follows it; None for a line that is somebody else's."""
+    mark, _, rest = line.decode(errors="replace").strip().partition(" ")
+    if mark != MARK:
+        return None
+    word, _, more = rest.partition(" ")
+    return word, more.strip()
+
+
+def refusal(word: str, more: str, delivery: Delivery) -> str:
+    """Why the bootstrap stopped, and what to do."""
+    return {
+        "system": f"it runs {more}: hosts need Linux",
+        "machine": f"its processor is {more}, and the agent here is for {delivery.machine}: "
+        "install the mptune-agent of this version for it, on its PATH",
+        "nowhere": f"there is no place to run the agent from: {more.rstrip(';')}. "
+        f"It needs {len(delivery.content) // 2**20 + 1} MiB where programs may be executed; "
+        "or install mptune-agent there, on the PATH",
+        "broken": "the agent did not arrive as it was sent; try again",
+    }.get(word, f"{word} {more}".strip())

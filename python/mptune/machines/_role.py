@@ -1,0 +1,94 @@
+"""A role of the agent on a host: a `Talker` whose lines travel in the session's (`mptune.machines.ssh`).
+
+The session's thread hands over what arrives; everything else happens in the thread of the trial.
+"""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from mptune.linux.talker import GRACE_S, Message, Talker
+
+#: Sends one line to the host.
+Send = Callable[[Mapping[str, Any]], None]
+
+
+class RemoteRole(Talker):
+    """A role; its pipe carries no data, only the news that there is some, for select(2).
+
+    Parameters
+    ----------
+    number : its id in the session.
+    """
+
+    def __init__(self, name: str, number: int, send: Send) -> None:
+        super().__init__(name)
+        self._number, self._send = number, send
+        self._arrived: deque[Message] = deque()
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+        self._over = threading.Event()
+        self._how, self._killed, self._closed = "", False, False
+
+    def heard(self, message: Message) -> None:
+        """It said something; for the session's thread."""
+        self._arrived.append(message)
+        with suppress(OSError):  # full of news already, or ended by the trial
+            os.write(self._write, b"\n")
+
+    def finished(self, how: str, *, killed: bool) -> None:
+        """It has ended, `how` in a sentence, once, after its last message; for the session's thread."""
+        self._how, self._killed = how, killed
+        self._over.set()
+        os.close(self._write)
+
+    def fileno(self) -> int:
+        """The pipe's end to read; at its end it is readable for ever."""
+        return self._read
+
+    @property
+    def killed(self) -> bool:
+        """A signal ended it, or the session is over."""
+        return self._over.is_set() and self._killed
+
+    def tell(self, message: Mapping[str, object]) -> None:
+        """Send a line to its standard input."""
+        if not self._over.is_set():
+            self._send({"action": "tell", "id": self._number, "line": message})
+
+    def close(self) -> None:
+        """End its input."""
+        if not self._closed and not self._over.is_set():
+            self._send({"action": "close", "id": self._number})
+        self._closed = True
+
+    def end(self, grace_s: float = GRACE_S) -> None:
+        """End its input, and kill it if that does not end it."""
+        self.close()
+        if not self._over.wait(grace_s):
+            self._send({"action": "kill", "id": self._number})
+            # Should the host be silent about that too, the session ends with it, and that is said.
+            self._over.wait(grace_s)
+        self._receive()
+        self._ended = True
+        if self._read >= 0:
+            os.close(self._read)
+            self._read = -1
+
+    def death(self) -> str:
+        """How it ended, in a sentence."""
+        self._over.wait(GRACE_S)
+        return self._how or f"{self.name} closed its output"
+
+    def _receive(self) -> None:
+        over = self._over.is_set()  # before the messages are taken: the last one comes before the end
+        with suppress(OSError):
+            while self._read >= 0 and os.read(self._read, 4096):
+                pass
+        while self._arrived:
+            self._messages.append(self._arrived.popleft())
+        self._ended = self._ended or over

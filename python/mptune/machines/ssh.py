@@ -1,0 +1,408 @@
+"""A machine reached by the system's ssh: one process here, one connection, one channel, for a whole session.
+
+At its other end is the agent in its role `host`, which is delivered over the connection if it is not
+installed there (`mptune.machines._bootstrap`). It starts the other roles and speaks for them, in lines of
+JSON. It listens nowhere, restores what was set and ends when the connection does, and within seconds when it
+hears nothing more.
+
+A thread moves the lines and sends the heartbeat, so that nothing here waits for the network.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import queue
+import select
+import shlex
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mptune import _core
+from mptune.errors import MptuneError, TrialError
+from mptune.linux import agent
+from mptune.linux.sandbox import leftovers
+from mptune.linux.talker import Message, last_words, manner
+from mptune.machines import _bootstrap
+from mptune.machines._base import Looked, MachineError
+from mptune.machines._bootstrap import Delivery
+from mptune.machines._complaints import complaint
+from mptune.machines._role import RemoteRole
+
+#: Environment variable with another command than `ssh`, with options if need be: "ssh -F file".
+VARIABLE = "MPTUNE_SSH"
+
+_PROTOCOL = 1
+_OPTIONS = {
+    "BatchMode": "yes",
+    "ServerAliveInterval": "3",
+    "ServerAliveCountMax": "2",
+    "ConnectTimeout": "10",
+    "ClearAllForwardings": "yes",
+    "ForwardAgent": "no",
+    "RemoteCommand": "none",
+}
+
+#: Seconds without any progress while the session begins: logging in can take a while.
+_SILENCE_S = 60.0
+#: Seconds for the answer to a request.
+_ANSWER_S = 20.0
+#: Seconds between two heartbeats: the host gives up after 8 s without one.
+_BEAT_S = 1.0
+#: Seconds the host has to restore and to end.
+_FAREWELL_S = 5.0
+
+_CHUNK = 1 << 16
+
+
+def command(target: str, script: str) -> list[str]:
+    """The command line of a session."""
+    options = [word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}")]
+    return [*shlex.split(os.environ.get(VARIABLE, "ssh")), "-T", *options, "--", target, script]
+
+
+class SshMachine:
+    """A session with a host, from here to `close`.
+
+    Parameters
+    ----------
+    target : as ssh understands it.
+    name : for messages.
+
+    Attributes
+    ----------
+    hello : what the agent said of itself and its machine.
+    delivered : the agent was not installed there.
+
+    Raises
+    ------
+    MachineError : the host cannot be reached or used.
+    """
+
+    hello: Message
+
+    def __init__(self, target: str, name: str) -> None:
+        self.target, self.name = target, name
+        self.delivered = False
+        self._delivery = Delivery.of(agent.program())
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
+        try:
+            self._process = self._start()
+        except OSError as error:
+            self._stderr.close()
+            raise MachineError(f"{self.name}: cannot run ssh: {error.strerror or error}") from None
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._stdin, False)
+        os.set_blocking(self._stdout, False)
+        self._read = b""
+        #: What is still to be written; the thread and all others share it, and all below.
+        self._lock = threading.Lock()
+        self._unsent = bytearray()
+        self._numbers = itertools.count(1)
+        self._roles: dict[int, RemoteRole] = {}
+        self._requests: dict[int, queue.SimpleQueue[Message | None]] = {}
+        self._death: str | None = None
+        self._leaving = False
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        try:
+            self.hello = self._begin()
+        except BaseException:
+            self._abandon()
+            raise
+        self._thread = threading.Thread(target=self._serve, name=f"session {name}", daemon=True)
+        self._thread.start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            command(self.target, self._delivery.command()),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            bufsize=0,
+            env={**os.environ, leftovers.VARIABLE: leftovers.new_run()},
+            # Ctrl-C is for the program, which then ends the session.
+            start_new_session=True,
+        )
+
+    # The beginning, in the caller's thread.
+
+    def _begin(self) -> Message:
+        """Deliver the agent if need be, and hear its greeting."""
+        while (word := _bootstrap.said(self._line())) is None:
+            pass  # what a login shell says
+        if word[0] == "need":
+            self.delivered = True
+            self._deliver()
+        elif word[0] != "have":
+            raise self._failed(_bootstrap.refusal(*word, self._delivery))
+        while (hello := self._greeting(self._line())) is None:
+            pass
+        return hello
+
+    def _line(self) -> bytes:
+        """The next line."""
+        while b"\n" not in self._read:
+            if not select.select([self._stdout], [], [], _SILENCE_S)[0]:
+                raise self._failed(f"unreachable: no answer within {_SILENCE_S:g} s")
+            chunk = os.read(self._stdout, _CHUNK)
+            if not chunk:
+                raise self._failed(self._complaint())
+            self._read += chunk
+        line, _, self._read = self._read.partition(b"\n")
+        return line
+
+    def _deliver(self) -> None:
+        rest = memoryview(self._delivery.content)
+        while rest:
+            if not select.select([], [self._stdin], [], _SILENCE_S)[1]:
+                raise self._failed(f"unreachable: it took nothing for {_SILENCE_S:g} s")
+            try:
+                rest = rest[os.write(self._stdin, rest[:_CHUNK]) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                raise self._failed(self._complaint()) from None
+
+    def _greeting(self, line: bytes) -> Message | None:
+        """The agent's greeting; None for a line that is somebody else's."""
+        if (word := _bootstrap.said(line)) is not None:
+            raise self._failed(_bootstrap.refusal(*word, self._delivery))
+        try:
+            message = json.loads(line)
+        except ValueError:
+            return None
+        if not isinstance(message, dict) or "event" not in message:
+            return None
+        if message["event"] != "hello":
+            raise self._failed(str(message.get("reason", message["event"])))
+        ours, theirs = _core.version(), message.get("version")
+        if message.get("protocol") != _PROTOCOL or theirs != ours:
+            raise self._failed(f"its mptune-agent is version {theirs}, this is {ours}: install the same")
+        return message
+
+    def _failed(self, reason: str) -> MachineError:
+        return MachineError(f"{self._who}: {reason}")
+
+    @property
+    def _who(self) -> str:
+        return self.name if self.name == self.target else f"{self.name} ({self.target})"
+
+    def _complaint(self) -> str:
+        """What ssh, or the agent, said before the end."""
+        status = self._status()
+        return complaint(self.target, self._errors(), f"ssh {manner(status)}")
+
+    def _status(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_FAREWELL_S)
+        return self._process.poll()
+
+    def _errors(self) -> str:
+        self._stderr.seek(0)
+        return self._stderr.read().decode(errors="replace")
+
+    # What a session is for.
+
+    def start(self, role: str, name: str | None = None) -> RemoteRole:
+        """Start the agent in a role."""
+        number = next(self._numbers)
+        found = RemoteRole(f"{name or role} on {self.name}", number, self._send)
+        with self._lock:
+            death = self._death
+            if death is None:
+                self._roles[number] = found
+        if death is None:
+            self._send({"action": "start", "id": number, "role": role})
+        else:
+            found.finished(death, killed=True)
+        return found
+
+    def set(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """Change sysctls, all of them or none, and return what they were."""
+        return self.collect(self.ask("set", settings=settings))["before"]  # type: ignore[no-any-return]
+
+    def restore(self, names: Sequence[str] | None = None) -> dict[str, str]:
+        """Put sysctls back, or all that were set; return those that somebody else changed, and why."""
+        kept: dict[str, str] = self.collect(self.ask("restore", names=names))["kept"]
+        return kept
+
+    def look(self, names: Sequence[str] = (), pairs: Sequence[tuple[str, str]] = ()) -> Looked:
+        """Facts of the host; nothing is changed."""
+        return self.collect(self.ask("look", names=list(names), pairs=[list(pair) for pair in pairs]))
+
+    def ask(self, action: str, **arguments: object) -> int:
+        """Send a request whose answer is collected later; return its number."""
+        number = next(self._numbers)
+        with self._lock:
+            self._requests[number] = queue.SimpleQueue()
+            if self._death is not None:
+                self._requests[number].put(None)
+        self._send({"action": action, "id": number, **arguments})
+        return number
+
+    def collect(self, number: int) -> Message:
+        """The answer to a request.
+
+        Raises
+        ------
+        TrialError : the host refuses, is silent or is gone.
+        """
+        try:
+            answer = self._requests[number].get(timeout=_ANSWER_S)
+        except queue.Empty:
+            raise TrialError(f"{self.name}: no answer within {_ANSWER_S:g} s") from None
+        finally:
+            with self._lock:
+                del self._requests[number]
+        if answer is None:
+            raise TrialError(self.death())
+        if answer["event"] in ("refused", "error"):
+            raise TrialError(f"{self.name}: {answer['reason']}", "refused")
+        return answer
+
+    @property
+    def killed(self) -> bool:
+        """The session is over."""
+        return self._death is not None
+
+    def death(self) -> str:
+        """How it ended, in a sentence."""
+        return self._death or f"{self.name} closed the session"
+
+    def close(self) -> None:
+        """Let the host restore everything, and end the session."""
+        self._leaving = True
+        self._send({"action": "stop"})
+        self._thread.join(_FAREWELL_S)
+        self._abandon()
+
+    def _abandon(self) -> None:
+        """End ssh. The host notices that its input ended, or that the heartbeat did."""
+        with contextlib.suppress(OSError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(0 if not hasattr(self, "hello") else _FAREWELL_S)
+        self._process.kill()
+        self._process.wait()
+        thread = getattr(self, "_thread", None)
+        if thread is not None:
+            thread.join()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._stderr.close()
+        for descriptor in (self._wake_read, self._wake_write):
+            os.close(descriptor)
+
+    # The session's thread.
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        with self._lock:
+            if self._death is not None:
+                return
+            self._unsent += json.dumps(message).encode() + b"\n"
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._wake_write, b"\n")
+
+    def _serve(self) -> None:
+        """Move lines until the session ends."""
+        try:
+            self._move()
+        except Exception as error:  # whatever it is, nobody may wait for a session that is not served
+            self._die(f"{self.name}: {type(error).__name__}: {error}")
+        else:
+            self._die(self._ending())
+
+    def _move(self) -> None:
+        beat = 0.0
+        for line in self._complete():  # what came with the greeting
+            self._hear(line)
+        while True:
+            now = time.monotonic()
+            if now >= beat:
+                self._send({"action": "beat"})
+                beat = now + _BEAT_S
+            writing = [self._stdin] if self._unsent else []
+            ready, writable, _ = select.select(
+                [self._stdout, self._wake_read], writing, [], max(0.0, beat - now)
+            )
+            if self._wake_read in ready:
+                os.read(self._wake_read, _CHUNK)
+            if writable:
+                self._write()
+            if self._stdout in ready:
+                chunk = os.read(self._stdout, _CHUNK)
+                if not chunk:
+                    return
+                self._read += chunk
+                for line in self._complete():
+                    self._hear(line)
+
+    def _complete(self) -> list[bytes]:
+        *lines, self._read = self._read.split(b"\n")
+        return [line for line in lines if line.strip()]
+
+    def _write(self) -> None:
+        with self._lock:
+            try:
+                del self._unsent[: os.write(self._stdin, self._unsent[:_CHUNK])]
+            except BlockingIOError:
+                pass
+            except BrokenPipeError:
+                # What it still had to say is read first.
+                self._unsent.clear()
+
+    def _hear(self, line: bytes) -> None:
+        message = json.loads(line)
+        number = message.get("id")
+        match message["event"]:
+            case "said":
+                if number in self._roles:
+                    self._roles[number].heard(message["line"])
+            case "ended":
+                role = self._roles.pop(number, None)
+                if role is not None:
+                    signal = message.get("signal")
+                    how = manner(-signal if signal else message.get("status"))
+                    said = last_words(message.get("stderr") or "")
+                    role.finished(f"{role.name} {how}{said}", killed=signal is not None)
+            case _:
+                with self._lock:
+                    waiting = self._requests.get(number)
+                if waiting is not None:
+                    waiting.put(message)
+
+    def _ending(self) -> str:
+        if self._leaving:
+            return f"{self.name} closed the session"
+        return f"{self.name}: the connection was lost: {self._complaint()}"
+
+    def _die(self, how: str) -> None:
+        with self._lock:
+            self._death = how
+            roles, self._roles = list(self._roles.values()), {}
+            for waiting in self._requests.values():
+                waiting.put(None)
+        for role in roles:
+            role.finished(how, killed=True)
+
+
+def connect(target: str, name: str) -> SshMachine:
+    """Begin a session.
+
+    Raises
+    ------
+    MachineError : the host cannot be reached or used; the message says why, and what to do.
+    """
+    try:
+        return SshMachine(target, name)
+    except MachineError:
+        raise
+    except MptuneError as error:
+        raise MachineError(f"{name}: {error}") from None

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Stands in for the agent's role `host` where only the conversation matters: it changes nothing.
+
+Its roles are `echo`, which says what it is told, and `fails`; its sysctls are those of `SYSCTLS`. It leaves a
+note of how it ended in the file that the variable FAKE_NOTE names.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+SYSCTLS = {"net.mptcp.path_manager": "kernel"}
+
+
+def say(**message):
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def main():
+    note = os.environ.get("FAKE_NOTE")
+    own = Path(__file__).resolve()
+    if own.parent.name.startswith("mptune-agent-"):  # it was delivered
+        own.unlink()
+        own.parent.rmdir()
+    hello = {"event": "hello", "version": "0.1.0", "protocol": 1, "net_admin": True, "pid": os.getpid()}
+    say(**hello | json.loads(os.environ.get("FAKE_HELLO", "{}")))
+    ending = "lost"
+    for line in sys.stdin:
+        command = json.loads(line)
+        number = command.get("id")
+        match command["action"]:
+            case "start" if command["role"] == "fails":
+                say(event="ended", id=number, status=1, signal=None, stderr="some lines\nno such role")
+            case "tell":
+                say(event="said", id=number, line=command["line"])
+            case "close":
+                say(event="ended", id=number, status=0, signal=None, stderr="")
+            case "kill":
+                say(event="ended", id=number, status=None, signal=9, stderr="")
+            case "set" if set(command["settings"]) <= set(SYSCTLS):
+                before = {name: SYSCTLS[name] for name in command["settings"]}
+                SYSCTLS.update(command["settings"])
+                say(event="set", id=number, before=before)
+            case "set":
+                say(event="refused", id=number, reason="there is no such setting")
+            case "restore":
+                say(event="restored", id=number, kept={"net.mptcp.path_manager": "changed meanwhile"})
+            case "look":
+                say(event="looked", id=number, kernel="6.18", asked=command["names"])
+            case "stop":
+                ending = "stopped"
+                break
+    if note:
+        Path(note).write_text(ending)
+
+
+main()

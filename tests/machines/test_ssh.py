@@ -1,0 +1,237 @@
+"""Sessions over a stand-in for ssh that runs the same bootstrap on this machine; its errors are the real ones.
+
+What the agent does on a host is tested where there are hosts (tests/hosts).
+"""
+
+import json
+import os
+import select
+import signal
+import stat
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mptune.errors import TrialError
+from mptune.linux import agent
+from mptune.machines import MachineError, SshMachine
+from mptune.machines.ssh import VARIABLE, command
+from tests.plugins.waiting import until
+
+FAKE = Path(__file__).parent / "fake_agent.py"
+
+#: Runs the command that it is given, in a login shell that has something to say.
+LOCALLY = """#!/bin/sh
+for last; do :; done
+printf 'Welcome to this machine\\nnow playing: '
+exec ${FAKE_SHELL:-/bin/sh} -c "$last"
+"""
+
+
+def program(path, text):
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """The only directory where the agent is delivered to."""
+    found = tmp_path / "runtime"
+    found.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(found))
+    monkeypatch.setenv("HOME", str(tmp_path / "nowhere"))
+    return found
+
+
+@pytest.fixture
+def ssh(tmp_path, monkeypatch, place):
+    """Lets sessions use a program in place of ssh."""
+
+    def use(text=LOCALLY):
+        monkeypatch.setenv(VARIABLE, str(program(tmp_path / "ssh", text)))
+
+    content = FAKE.read_text().replace("/usr/bin/env python3", sys.executable)
+    monkeypatch.setattr(agent, "PROGRAM", program(tmp_path / "mptune-agent", content))
+    monkeypatch.setenv("FAKE_NOTE", str(tmp_path / "note"))
+    use()
+    return use
+
+
+@contextmanager
+def session(name="alice"):
+    machine = SshMachine("user@alice", name)
+    try:
+        yield machine
+    finally:
+        machine.close()
+
+
+def refused():
+    """Why there is none."""
+    with pytest.raises(MachineError) as caught:
+        SshMachine("user@alice", "alice")
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_the_target_is_never_an_option(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "ssh -F 'some file'")
+    line = command("-oProxyCommand=sh", "script")
+    assert line[:3] == ["ssh", "-F", "some file"]
+    assert line[-3:] == ["--", "-oProxyCommand=sh", "script"]
+    assert "BatchMode=yes" in line and "-T" in line
+
+
+def test_the_agent_is_delivered_greets_and_leaves_nothing(ssh, place, tmp_path):
+    with session() as machine:
+        assert machine.delivered and machine.hello["net_admin"] is True
+        assert not list(place.iterdir())
+    assert (tmp_path / "note").read_text() == "stopped"
+
+
+def test_an_installed_agent_of_the_same_content_is_used(ssh, tmp_path, monkeypatch, place):
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with session() as machine:
+        assert not machine.delivered
+
+
+def test_another_agent_that_is_installed_is_not(ssh, tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    program(tmp_path / "bin" / "mptune-agent", "#!/bin/sh\nexit 1\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    with session() as machine:
+        assert machine.delivered
+
+
+def test_what_a_killed_session_left_is_removed_and_nothing_else(ssh, place):
+    names = ["mptune-agent-99999999-abcdef", f"mptune-agent-{os.getpid()}-abcdef", "mine"]
+    for name in names:
+        (place / name).mkdir()
+    with session():
+        assert sorted(one.name for one in place.iterdir()) == sorted(names[1:])
+
+
+def test_roles_talk_through_the_session(ssh):
+    with session() as machine, machine.start("echo", "one") as one, machine.start("echo") as other:
+        one.tell({"event": "first", "text": "ä" * 100_000})
+        other.tell({"event": "second"})
+        assert one.expect("first", 20)["text"] == "ä" * 100_000
+        assert other.expect("second", 20) == {"event": "second"}
+        assert not select.select([one, other], [], [], 0)[0]
+        one.close()
+        until(lambda: one.take() == [] and one.ended, "its end")
+        assert select.select([one, other], [], [], 0)[0] == [one]
+        assert not one.killed and one.death() == "one on alice ended with status 0"
+
+
+def test_how_a_role_ended_is_said(ssh):
+    with session() as machine, machine.start("fails") as role:
+        with pytest.raises(TrialError, match=r"^fails on alice ended with status 1: no such role$"):
+            role.expect("ready", 20)
+        assert not role.killed
+
+
+def test_settings_and_facts_are_answered_in_any_order(ssh):
+    with session() as machine:
+        first, second = machine.ask("look", names=["a"], pairs=[]), machine.ask("look", names=["b"], pairs=[])
+        assert machine.collect(second)["asked"] == ["b"] and machine.collect(first)["asked"] == ["a"]
+        assert machine.set({"net.mptcp.path_manager": "userspace"}) == {"net.mptcp.path_manager": "kernel"}
+        assert machine.restore() == {"net.mptcp.path_manager": "changed meanwhile"}
+        with pytest.raises(TrialError, match=r"^alice: there is no such setting$") as caught:
+            machine.set({"net.ipv4.ip_forward": "1"})
+        assert caught.value.kind == "refused"
+
+
+def test_a_host_that_dies_ends_its_roles_and_is_named(ssh):
+    with session() as machine, machine.start("echo") as role:
+        os.kill(machine.hello["pid"], signal.SIGKILL)
+        with pytest.raises(TrialError, match=r"^alice: the connection was lost: ssh was killed by signal 9"):
+            role.expect("anything", 20)
+        assert role.killed and machine.killed
+        with pytest.raises(TrialError, match="connection was lost"):
+            machine.look()
+        with machine.start("echo") as late:
+            assert late.killed
+
+
+@pytest.mark.parametrize(
+    ("complaint", "said"),
+    [
+        (
+            "@@@@@@\n@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n@@@@@@\n"
+            "Host key verification failed.",
+            "its host key has changed. If that is expected, remove the old one",
+        ),
+        (
+            "No ED25519 host key is known for alice.\nHost key verification failed.",
+            "accept it once with `ssh",
+        ),
+        (
+            "user@alice: Permission denied (publickey,password).",
+            "Permission denied (publickey,password): `ssh -o BatchMode=yes user@alice true` must work",
+        ),
+        (
+            "ssh: Could not resolve hostname alice: Name or service not known",
+            "unreachable: Could not resolve",
+        ),
+        (
+            "ssh: connect to host alice port 22: Connection timed out",
+            "Connection timed out: is it switched on",
+        ),
+        ("ssh: connect to host alice port 22: Connection refused", "is an SSH server running there?"),
+        (
+            "ssh: connect to host alice port 22: No route to host",
+            "unreachable: connect to host alice port 22",
+        ),
+        ("some words of its own", "some words of its own"),
+    ],
+)
+def test_what_ssh_complains_about_is_passed_on_with_the_remedy(ssh, complaint, said):
+    ssh(f"#!/bin/sh\ncat >&2 <<'END'\n{complaint}\nEND\nexit 255\n")
+    found = refused()
+    assert found.startswith("alice (user@alice): ") and said in found
+
+
+def test_without_ssh_or_without_a_word_of_it_it_is_said(ssh, monkeypatch):
+    ssh("#!/bin/sh\nexit 3\n")
+    assert refused() == "alice (user@alice): ssh ended with status 3"
+    monkeypatch.setenv(VARIABLE, "/nonexistent/ssh")
+    assert refused() == "alice: cannot run ssh: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("hello", "said"),
+    [
+        ({"version": "0.0.9"}, "its mptune-agent is version 0.0.9, this is 0.1.0: install the same"),
+        ({"protocol": 2}, "install the same"),
+        ({"event": "refused", "reason": "in use by another session (pid 7)"}, "another session (pid 7)"),
+    ],
+)
+def test_an_agent_that_does_not_fit_is_refused(ssh, monkeypatch, hello, said):
+
+    monkeypatch.setenv("FAKE_HELLO", json.dumps(hello))
+    assert said in refused()
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "said"),
+    [
+        ("uname", '#!/bin/sh\n[ "$1" = -m ] && echo sparc || echo Linux\n', "its processor is sparc"),
+        ("uname", "#!/bin/sh\necho Darwin\n", "it runs Darwin: hosts need Linux"),
+        ("mktemp", "#!/bin/sh\nexit 1\n", "cannot be written"),
+        ("head", '#!/bin/sh\n[ "$3" = /dev/zero ] && exit 1\nexec /usr/bin/head "$@"\n', "no space"),
+        ("chmod", "#!/bin/sh\nexit 1\n", "noexec"),
+        ("sha256sum", "#!/bin/sh\necho 0\n", "the agent did not arrive as it was sent"),
+    ],
+)
+def test_a_host_that_cannot_take_the_agent_says_why(ssh, place, tmp_path, monkeypatch, tool, text, said):
+    (tmp_path / "bin").mkdir()
+    program(tmp_path / "bin" / tool, text)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    if tool == "chmod":  # nothing is executable then, as where everything is mounted noexec
+        monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    assert said in refused()
+    assert not list(place.iterdir())
