@@ -27,6 +27,7 @@ def pytest_configure():
     from tests.plugins import needs
     bpf.OBJECTS = needs.BPF_TESTS = Path("/nonexistent")
     needs.BPF_HEADERS = []
+    needs.ADMINISTRATION = ""
 """
 #: Another user, who may read what belongs to root: this repository may lie there.
 NOBODY = [
@@ -73,7 +74,13 @@ def bare(tmp_path: Path) -> Run:
 
 
 #: By name or folder, not by mark: a test that forgot its mark must be among them.
-BEYOND = ("tests/kernel", "tests/report/test_browser.py", "-k", "bpf or browser or iperf3")
+BEYOND = (
+    "tests/kernel",
+    "tests/hosts",
+    "tests/report/test_browser.py",
+    "-k",
+    "bpf or browser or iperf3 or hosts",
+)
 
 
 def outcome(done: subprocess.CompletedProcess[str]) -> tuple[dict[str, int], str]:
@@ -103,7 +110,8 @@ def test_without_the_extra_tools_nothing_fails_and_each_is_named(
     counts, left_out = outcome(done)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     assert set(counts) - {"deselected"} == {"skipped"} and counts["skipped"] > 50
-    for lacking in ("clang", "libbpf-dev", "chromium", "iperf3", "mptcpize", ".ci/packages"):
+    programs = ("clang", "libbpf-dev", "chromium", "iperf3", "mptcpize", "sshd", "nft", "sudo")
+    for lacking in (*programs, ".ci/packages"):
         assert lacking in left_out
     rootless = become == NOBODY or os.geteuid() != 0
     assert ("root" in left_out) == ("sudo .venv/bin/pytest" in left_out) == rootless

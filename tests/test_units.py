@@ -25,6 +25,7 @@ WHOLE = st.integers(min_value=0, max_value=units.LIMIT)
         (units.parse_size, "256 KiB", 262_144),
         (units.parse_size, "4MiB", 4_194_304),
         (units.parse_size, "1.5 kB", 1_500),
+        (units.parse_size, "2 GB", 2_000_000_000),
         (units.parse_fraction, "0.1 %", 1_000_000),
         (units.parse_fraction, "7%", 70_000_000),
         (units.parse_fraction, "250 ppm", 250_000),
@@ -93,6 +94,8 @@ def test_chooses_units_a_person_would() -> None:
     assert units.format_size(1_500) == "1.5 kB"
     assert units.format_size(1_501) == "1501 B"
     assert units.format_size(2_000_000) == "2 MB"
+    assert units.format_size(2_000_000_000) == "2 GB"
+    assert units.format_size(10_000_000) == "10 MB"
     assert units.format_size(2_000_000, digits=4) == "1.907 MiB"
     assert units.format_fraction(0) == "0 %"
     assert units.format_fraction(1_970_000) == "0.197 %"

@@ -63,7 +63,12 @@ def traditional(topology: Topology, rto_ns: int = RTO_NS) -> dict[str, int]:
 
     RTTs are those of empty queues, so the sizes are at the lower end of what the formulas give. The rate is
     that of a path's slowest link; for Table 5 that of the slower access link.
+
+    Raises
+    ------
+    InputError : a rate or an RTT is not known.
     """
+    topology.check_known("the formulas")
     slowest = [Subflow(rate_bps=p.rate_bps, rtt_ns=p.base_rtt_ns, rto_ns=rto_ns) for p in topology.paths]
     access = [
         Subflow(rate_bps=min(p.local.up_bps, p.remote.down_bps), rtt_ns=p.base_rtt_ns, rto_ns=rto_ns)

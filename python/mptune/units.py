@@ -17,8 +17,8 @@ TIMES = {"ns": 1, "us": 10**3, "\u00b5s": 10**3, "\u03bcs": 10**3, "ms": 10**6, 
 TIMES |= {"min": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
 #: Bytes of a mebibyte, in which buffers are shown.
 MIB = 2**20
-#: Unit -> bytes. KiB, MiB, GiB are powers of two (the papers' buffers), kB and MB powers of ten.
-SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6}
+#: Unit -> bytes. KiB, MiB, GiB are powers of two (the papers' buffers), kB, MB and GB powers of ten.
+SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 #: Unit -> ppb; the empty unit is the plain fraction.
 FRACTIONS = {"%": 10**7, "ppm": 10**3, "": 10**9}
 
@@ -51,7 +51,7 @@ def parse_time(text: str) -> int:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of "256 KiB" (B, KiB, MiB, GiB; kB and MB are powers of ten).
+    """Bytes of "256 KiB" (B, KiB, MiB, GiB; kB, MB and GB are powers of ten).
 
     Raises
     ------
@@ -86,11 +86,11 @@ def format_time(ns: int, digits: int | None = None) -> str:
 def format_size(size: int, digits: int | None = None) -> str:
     """Text that `parse_size` turns into `size` again; rounded to `digits` significant ones if given.
 
-    The exact form is the first of GiB, MiB, KiB, MB and kB that needs at most two decimals, else bytes.
+    The exact form is the first of GiB, MiB, GB, KiB, MB and kB that needs at most two decimals, else bytes.
     """
     if digits is not None:
         return _format(size, SIZES, ("GiB", "MiB", "KiB", "B"), digits)
-    short = [unit for unit in ("GiB", "MiB", "KiB", "MB", "kB") if size * 100 % SIZES[unit] == 0]
+    short = [unit for unit in ("GiB", "MiB", "GB", "KiB", "MB", "kB") if size * 100 % SIZES[unit] == 0]
     return _format(size, SIZES, (*short, "B"), digits)
 
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from mptune.cli import app
 from mptune.topology import load
+from tests.plugins import two_hosts
 
 runner = CliRunner()
 
@@ -163,3 +164,62 @@ def test_what_is_nested_too_deeply_is_one_line(command: list[str], text: str, tm
     assert shown.exit_code == 2
     assert shown.stderr.startswith(f"mptune: error: {file}: ") and shown.stderr.count("\n") == 1
     assert len(shown.stderr) < 500
+
+
+def test_what_nobody_knows_is_not_shown_as_a_number(tmp_path: Path) -> None:
+    file = str(two_hosts.write(tmp_path))
+    lines = runner.invoke(app, ["paths", file]).stdout.splitlines()
+    by_path = {line.split()[0]: " ".join(line.split()) for line in lines if line.startswith(tuple("ABC"))}
+    assert by_path["A-X"] == "A-X Fibre Transit 41 Mbit/s 300 us 0 % 150.1 KiB 1.502 KiB"
+    for label, isp in (("B-X", "Cable"), ("C-X", "Mobile")):
+        assert by_path[label] == f"{label} {isp} Transit not known not known 0 % not known not known"
+    (told,) = [line for line in lines if line.startswith("Not known: ")]
+    assert told.startswith("Not known: S.A.down, S.B.up") and told.endswith("`mptune probe` measures that.")
+    shown = json.loads(runner.invoke(app, ["paths", file, "--json"]).stdout)
+    assert tuple(shown["missing"]) == two_hosts.MISSING
+    numbers = [
+        [path[name] for name in ("rate_bps", "rtt_ms", "queue_bytes", "bdp_bytes")] for path in shown["paths"]
+    ]
+    assert numbers == [[41_000_000, 0.3, 153_750, 1538], [None] * 4, [None] * 4]
+
+
+def test_measured_values_and_hosts_are_shown(tmp_path: Path) -> None:
+    file = str(two_hosts.write(tmp_path))
+    lines = [line.strip() for line in runner.invoke(app, ["paths", file]).stdout.splitlines()]
+    at = lines.index("Measured")
+    assert lines[at + 1 : at + 5] == [
+        "2026-11-22, 5 probes",
+        "S.A.up = 41 Mbit/s",
+        "2026-11-22, smallest of 20",
+        "A-X.rtt = 300 us",
+    ]
+    at = lines.index("Hosts")
+    assert (
+        lines[at + 1] == "S: ssh me@laptop.example; A is eth0; B is eth1; C is wwan0, metered, at most 2 GB"
+    )
+    assert lines[at + 2] == "R: ssh server; X is 192.0.2.1"
+    shown = json.loads(runner.invoke(app, ["paths", file, "--json"]).stdout)
+    assert shown["measured"][0] == {
+        "key": "sites.S.interfaces.A.up",
+        "value": "41 Mbit/s",
+        "how": "2026-11-22, 5 probes",
+    }
+    listed = [entry["key"] for kind in ("published", "measured", "assumed") for entry in shown[kind]]
+    assert sorted(listed) == sorted(load(file).provenance)
+    assert [one["ssh"] for one in shown["hosts"]] == ["me@laptop.example", "server"]
+    mobile = shown["hosts"][0]["interfaces"][2]
+    assert mobile == {
+        "abbr": "C",
+        "device": "wwan0",
+        "ipv4": None,
+        "ipv6": None,
+        "metered": True,
+        "max_data_bytes": 2_000_000_000,
+    }
+
+
+def test_others_have_nothing_of_it() -> None:
+    text = runner.invoke(app, ["paths", "UNIS-HiN"]).stdout
+    assert not {"Measured", "Hosts"} & set(text.splitlines()) and "not known" not in text.lower()
+    shown = json.loads(runner.invoke(app, ["paths", "UNIS-HiN", "--json"]).stdout)
+    assert shown["missing"] == shown["measured"] == shown["hosts"] == []

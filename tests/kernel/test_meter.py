@@ -5,6 +5,8 @@ No emulator: where a rate matters, token buckets (tbf) set it.
 
 import json
 import os
+import resource
+import secrets
 import select
 import signal
 import socket
@@ -154,7 +156,8 @@ def job(**changes: Any) -> Message:
     """The configuration that both halves receive."""
     limits = {"deadline_ns": 30 * SECOND, "stall_ns": 10 * SECOND}
     goal = {"duration_ns": None, "transfer_bytes": None}
-    return {**limits, **goal, "cc": "cubic", "buffer_bytes": 1 << 20, "seed": 1, **changes}
+    token = secrets.token_hex(16)
+    return {**limits, **goal, "cc": "cubic", "buffer_bytes": 1 << 20, "seed": 1, "token": token, **changes}
 
 
 def last_line(meter: Meter, during: Callable[[Message, Meter], object] | None = None) -> Message:
@@ -452,6 +455,77 @@ def test_where_subflows_join_nobody_else_gets_in(testbed):
         meter.stop()
         assert meter.expect("result", PATIENCE_S)["failed"] is None
         assert testbed.listening("remote") == set()
+
+
+@pytest.fixture
+def descriptors() -> Iterator[None]:
+    """As many as this process may have."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def strangers(testbed: Testbed, port: int, says: list[bytes]) -> list[socket.socket]:
+    """Connections to the receiver, each of which says something."""
+
+    def connect() -> list[socket.socket]:
+        made = []
+        for said in says:
+            made.append(socket.create_connection((RECEIVER, port), PATIENCE_S, (SOURCE[0], 0)))
+            made[-1].sendall(said)
+        return made
+
+    return inside(testbed.sites.local, connect)
+
+
+OLD_TOKEN = bytes.fromhex(secrets.token_hex(16))
+STRANGERS = {
+    "a thousand": [b""] * 1000,
+    "silent": [b""],
+    "slow": [b"slow"],
+    "old token": [OLD_TOKEN],
+    "old token with payload": [OLD_TOKEN + bytes(100_000)],
+}
+
+
+@pytest.mark.parametrize("says", STRANGERS.values(), ids=STRANGERS)
+def test_strangers_neither_end_nor_delay_the_trial(testbed, descriptors, says):
+    patience_ns = 5 * SECOND  # with one that says nothing (candidates.rs)
+    with testbed.meter() as meter, ExitStack() as stack:
+        meter.listen(job(transfer_bytes=1_000_003, thresholds_bytes=[500_000]), RECEIVER, RECEIVERS)
+        (port,) = {int(end.rpartition(":")[2]) for end in testbed.listening("remote")}
+        others = [stack.enter_context(one) for one in strangers(testbed, port, says)]
+        meter.connect(SOURCE[0], RECEIVER)
+        meter.expect("connected", PATIENCE_S)
+        others += [stack.enter_context(one) for one in strangers(testbed, port, [b"late"])]
+        result = last_line(meter)
+        assert result["failed"] is None and result["strangers"] == len(others)
+        assert result["in_order_bytes"] == sum(result["bins"]) == 1_000_003
+        assert result["completion_ns"] < patience_ns
+        assert all(is_reset(one) for one in others)
+
+
+def is_reset(stranger: socket.socket) -> bool:
+    """Whether nothing more can come on a connection."""
+    stranger.settimeout(PATIENCE_S)
+    try:
+        return stranger.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_the_token_is_no_payload(testbed):
+    testbed.shape(40 * MBIT)
+    sent = []
+    result = testbed.measure(
+        lambda message, _: sent.append(message), transfer_bytes=300_000, thresholds_bytes=[300_000, 300_001]
+    )
+    assert result["in_order_bytes"] == 300_000 <= result["subflows"][0]["bytes"]
+    assert [message["bytes"] for message in sent[1:]] in ([300_000], [])
+    plain = testbed.measure(transfer_bytes=300_000, mptcp=False)
+    assert plain["subflows"][0]["bytes"] == sum(plain["subflows"][0]["bins"]) == 300_000
+    assert testbed.measure(transfer_bytes=300_000, token=None)["failed"] is None
 
 
 def refuses(testbed: Testbed, address: str, port: int) -> bool:

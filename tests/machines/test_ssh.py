@@ -1,4 +1,4 @@
-"""Sessions over a stand-in for ssh that runs the same bootstrap on this machine; its errors are the real ones.
+"""Sessions over a stand-in for ssh that runs the same bootstrap on this machine; its errors are real.
 
 What the agent does on a host is tested where there are hosts (tests/hosts).
 """

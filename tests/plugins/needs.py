@@ -33,6 +33,9 @@ BPF_HEADERS = [Path(root, "include/bpf/bpf_helpers.h") for root in ("/usr", "/us
 #: What the browser is called in distributions.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
+#: Where programs of the administrator are, beside what the PATH says.
+ADMINISTRATION = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
+
 #: Where a missing thing comes from: `.ci/packages`, being root, or nowhere (other kernels, calmer machines).
 Source = Literal["packages", "root", "elsewhere"]
 
@@ -63,6 +66,18 @@ def _linux() -> Iterator[Thing]:
 
 def _programs(*names: str) -> Callable[[], Iterator[Thing]]:
     return lambda: (Thing(name, "packages") for name in names if shutil.which(name) is None)
+
+
+def _sshd() -> Iterator[Thing]:
+    """sshd is no program of users: it may be outside their PATH."""
+    yield from _programs("ssh", "ssh-keygen", "ip", "sysctl", "nsenter")()
+    if shutil.which("sshd", path=ADMINISTRATION) is None:
+        yield Thing("sshd", "packages")
+
+
+def _nft() -> Iterator[Thing]:
+    if shutil.which("nft", path=ADMINISTRATION) is None:
+        yield Thing("nft", "packages")
 
 
 def _browser() -> Iterator[Thing]:
@@ -109,6 +124,9 @@ NEEDS: Mapping[str, Need] = {
     "clang": Need("what compiles BPF programs", _clang),
     "compiler": Need("the arithmetic of the BPF programs", _compiler),
     "browser": Need("the report in a browser", _browser),
+    "sshd": Need("machines reached over ssh", _sshd),
+    "nft": Need("middleboxes", _nft),
+    "sudo": Need("users who may use sudo", _programs("sudo")),
     "iperf3": Need("iperf3 beside the meter", _programs("iperf3", "mptcpize")),
 }
 

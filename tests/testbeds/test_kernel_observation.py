@@ -49,6 +49,7 @@ def outcome(**changes):
         "cc_effective": "cubic",
         "subflows": [subflow(0), subflow(2, 0)],
         "cpu_ns": 50 * MS,
+        "strangers": 0,
     }
     report = {
         "elapsed_ns": 2 * SECOND,
@@ -69,6 +70,11 @@ def outcome(**changes):
         if key in Outcome.__struct_fields__:
             setattr(found, key, value)
     return found
+
+
+def test_strangers_are_noted_where_there_were_any(trial):
+    noted = [observe(trial, plan(trial, "cubic"), outcome(strangers=n), 0.5).metadata for n in (0, 3)]
+    assert "strangers" not in noted[0] and noted[1]["strangers"] == 3
 
 
 def test_addresses_become_labels(trial):

@@ -1,5 +1,6 @@
 """A trial as its processes receive it."""
 
+import msgspec
 import pytest
 
 from mptune.errors import InputError
@@ -7,6 +8,8 @@ from mptune.linux.addresses import NamedInterface, interfaces
 from mptune.linux.assignment import SATURATED
 from mptune.testbeds import BIN_NS, ScriptedAction, Trial, _kernel_plan
 from mptune.testbeds._kernel_plan import links, stall_ns
+from mptune.topology import load
+from tests.plugins import two_hosts
 
 SECOND = 1_000_000_000
 
@@ -14,8 +17,15 @@ SECOND = 1_000_000_000
 @pytest.fixture
 def trial(network):
     def make(**changes):
-        settings = {"pm": "pcdc", "cc": "olia", "buffer_bytes": 2**20, "seed": 7, "duration_ns": 5 * SECOND}
-        return Trial(topology=network, **{**settings, **changes})
+        settings = {
+            "topology": network,
+            "pm": "pcdc",
+            "cc": "olia",
+            "buffer_bytes": 2**20,
+            "seed": 7,
+            "duration_ns": 5 * SECOND,
+        }
+        return Trial(**{**settings, **changes})
 
     return make
 
@@ -85,6 +95,14 @@ def test_a_saturated_sender_has_no_end_and_a_transfer_has(trial):
     assert made.limit_s == 9 and made.meter["deadline_ns"] == 9 * SECOND
 
 
+def test_two_plans_of_a_trial_differ_by_their_token_alone(trial):
+    one, other = (plan(trial(), "olia") for _ in range(2))
+    tokens = {made.meter["token"] for made in (one, other)}
+    assert len(tokens) == 2 and all(len(bytes.fromhex(token)) == 16 for token in tokens)
+    same = {**other.meter, "token": one.meter["token"]}
+    assert msgspec.structs.replace(other, meter=same) == one
+
+
 def test_the_script_is_put_in_order_of_time(trial):
     script = (
         ScriptedAction(at_ns=2 * SECOND, path="A-X", action="up"),
@@ -123,6 +141,26 @@ def test_patience_covers_slow_paths_and_what_the_script_cuts(trial):
     assert stall_ns(trial()) == 3 * SECOND
     cut = ScriptedAction(at_ns=1 * SECOND, path="A-X", action="down")
     assert stall_ns(trial(script=(cut,))) == 7 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("rtt", "missing", "patience"),
+    [
+        ("600 ms", "core.segments.B-X.rtt", 12 * SECOND),
+        ("300 us", "core.segments.B-X.rtt", 10 * SECOND),
+        ("300 us", None, 3 * SECOND),
+    ],
+)
+def test_an_rtt_that_nobody_knows_may_be_long(trial, tmp_path, rtt, missing, patience):
+    """No path gets less patience than an RTT of half a second needs; a known longer one counts."""
+    file = two_hosts.write(tmp_path)
+    known = f'rtt = "{rtt}"\n'
+    if missing is None:
+        file.write_text(file.read_text().replace("[[core.segments]]", f"[core]\n{known}[[core.segments]]"))
+    file.write_text(file.read_text().replace('value = "300 us"', f'value = "{rtt}"'))
+    topology = load(file)
+    assert (missing in topology.missing) == (missing is not None)
+    assert stall_ns(trial(topology=topology)) == patience
 
 
 @pytest.mark.parametrize("key", ["active", "standby_order"])

@@ -199,10 +199,14 @@ def test_whatever_is_written_is_loaded_or_refused(data: st.DataObject) -> None:
         tables[name] = {key: data.draw(ANYTHING) for key in data.draw(keys)}
     flow = {key: data.draw(ANYTHING) for key in data.draw(st.sampled_from(FLOWS))}
     row = {"isp": "a", "abbr": "a", "up": "1 Mbit/s", "down": "1 Mbit/s"}
-    sites = {
+    sites: dict[str, dict[str, Any]] = {
         "A": {"name": "A", "interfaces": [row | tables["interface"]]},
         "B": {"name": "B", "interfaces": [row]},
     }
+    if data.draw(st.booleans()):
+        sites = {abbr: site | {"ssh": "host"} for abbr, site in sites.items()}
+        for key in data.draw(st.sets(st.sampled_from(["up", "down"]))):
+            del sites["A"]["interfaces"][0][key]
     core = {"delay": "5 ms", "rate": "1 Mbit/s", "segments": [{"path": "a-a"} | tables["segment"]]}
     raw = {"name": "x", "sender": "A", "receiver": "B", "sites": sites, "core": core}
     raw["background"] = data.draw(st.sampled_from([[], [flow]]))

@@ -11,6 +11,8 @@ from mptune.topology._disciplines import DISCIPLINES
 
 TEXT = (Path(__file__).parents[2] / "docs/reference/topology.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```$", TEXT, re.M | re.S)
+FILES = [one for one in EXAMPLES if one.startswith("name = ")]
+PARTS = [one for one in EXAMPLES if one not in FILES]
 TRACE = re.search(r"`lte\.trace`.*?^```text\n(.*?)^```$", TEXT, re.M | re.S)
 
 TABLES = [
@@ -30,23 +32,33 @@ def _loaded(tmp_path: Path, *parts: str) -> Topology:
 
 
 def test_the_first_example_is_a_whole_file(tmp_path: Path) -> None:
-    assert [path.label for path in _loaded(tmp_path, EXAMPLES[0]).paths] == ["T-C", "T-D"]
+    assert [path.label for path in _loaded(tmp_path, FILES[0]).paths] == ["T-C", "T-D"]
 
 
-@pytest.mark.parametrize("example", EXAMPLES[1:])
+def test_the_other_whole_file_is_of_two_hosts_of_which_one_rate_and_one_rtt_are_known(tmp_path: Path) -> None:
+    (text,) = FILES[1:]
+    hosts = _loaded(tmp_path, text)
+    assert "one RTT and one rate are known" in " ".join(TEXT.split())
+    assert len(hosts.missing) == 2 * 3 + 2 - 2
+    assert hosts.sender.ssh and hosts.receiver.ssh
+    assert [path.label for path in hosts.paths if hosts.known(path).base_rtt_ns is not None] == ["F-T"]
+
+
+@pytest.mark.parametrize("example", PARTS)
 def test_every_other_can_be_appended_to_it_and_does_something(tmp_path: Path, example: str) -> None:
-    plain, more = _loaded(tmp_path, EXAMPLES[0]), _loaded(tmp_path, EXAMPLES[0], example)
+    plain, more = _loaded(tmp_path, FILES[0]), _loaded(tmp_path, FILES[0], example)
     assert more.network() != plain.network()
-    assert more.background or any(link.effects != plain.links[0].effects for link in more.links)
+    has_effects = any(link.effects != plain.links[0].effects for link in more.links)
+    assert more.background or has_effects or any(one.metered for one in more.receiver.interfaces)
 
 
 def test_all_of_them_together_are_a_file(tmp_path: Path) -> None:
-    whole = _loaded(tmp_path, *EXAMPLES)
-    assert len(whole.receiver.interfaces) == 2 + sum("interfaces]]" in one for one in EXAMPLES[1:])
+    whole = _loaded(tmp_path, FILES[0], *PARTS)
+    assert len(whole.receiver.interfaces) == 2 + sum("interfaces]]" in one for one in PARTS)
 
 
 def test_the_numbers_beside_the_examples(tmp_path: Path) -> None:
-    whole = _loaded(tmp_path, *EXAMPLES)
+    whole = _loaded(tmp_path, FILES[0], *PARTS)
     assert "repeats every 20 ms (the last number): 3.6 Mbit/s." in " ".join(TEXT.split())
     assert whole.path("T-M", "").rate_bps == 3_600_000
     assert "Here 0.5 % of the packets" in TEXT

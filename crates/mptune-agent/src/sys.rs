@@ -175,6 +175,21 @@ pub fn run_when_idle() -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &none) }).map(drop)
 }
 
+/// Allows this process as many open files as it may have; returns how many.
+pub fn descriptors() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes one rlimit, and reads it.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+            let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raised) == 0 {
+                limit = raised;
+            }
+        }
+    }
+    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+}
+
 /// Blocks SIGTERM, SIGINT and SIGHUP in this thread and those it starts; read them from the descriptor
 /// (128 bytes each, the first four are the number).
 pub fn signals_as_file() -> io::Result<File> {

@@ -5,6 +5,7 @@ The sign of an impact factor proposes a set; measurement disposes. The sets that
 Nothing is measured here.
 """
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mptune.decision import Decision
@@ -251,7 +252,9 @@ def rivals(
     if default.pm in pms:
         found.append(default)
     if "pcdc" in pms:
-        fastest = sorted(topology.paths, key=lambda path: -path.rate_bps)[:_SINGLE]
+        # A path whose rate is not known may be the fastest.
+        fastest = sorted(topology.paths, key=lambda path: -(topology.known(path).rate_bps or math.inf))
+        fastest = fastest[:_SINGLE]
         found += [
             Combination(
                 "pcdc",

@@ -5,7 +5,7 @@ the main job (`OptimiseOptions`) or a plain factorial sweep (`SweepOptions`), po
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -268,6 +268,8 @@ def check(definition: Definition, place: Place = by_flag) -> None:
     definition.options.check(place)
     definition.options.stack.check_on(definition.testbed, place)
     runner = TrialRunner(testbeds.create(definition.testbed))
+    check_network: Callable[[Topology], None] = getattr(runner.testbed, "check_network", lambda _: None)
+    check_network(definition.topology)
     check_labels(definition.options, definition.topology, place)
     if isinstance(definition.options, OptimiseOptions):
         Job(definition.topology, runner, definition.options, Reporter(quiet=True)).check_budget(place)

@@ -183,8 +183,16 @@ class Job(NamedTuple):
 
     @property
     def has_prior(self) -> bool:
-        """Whether the simulator tells the strategy where to look first: not where it is the testbed."""
-        return self.options.prior and self.is_real
+        """Whether the simulator tells the strategy where to look first.
+
+        Not where it is the testbed, nor where it does not know the network.
+        """
+        return self.wants_prior and not self.topology.missing
+
+    @property
+    def wants_prior(self) -> bool:
+        """Whether the simulator would tell it, if it knew the network."""
+        return self.options.learns and self.options.prior and self.is_real
 
     @property
     def fresh_runs(self) -> int:

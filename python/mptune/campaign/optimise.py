@@ -187,8 +187,9 @@ def optimise(
         finalists=contest.finalists,
         confirmation=confirmation,
         reached=reached,
-        traditional=theory.traditional(topology),
+        traditional=traditional(topology),
         warnings=(
+            *left_out(topology, prediction=job.wants_prior),
             *warnings_of(impacts),
             *failures(swept, "sweep"),
             *decision.response.warnings,
@@ -205,6 +206,27 @@ def optimise(
             *confirmation.records,
         ),
     )
+
+
+def traditional(topology: Topology) -> dict[str, int]:
+    """The traditional buffers, bytes; none where not every rate and RTT is known."""
+    return {} if topology.missing else theory.traditional(topology)
+
+
+def left_out(topology: Topology, *, prediction: bool = False) -> list[str]:
+    """What is left out because rates or RTTs are not known, as a sentence.
+
+    Parameters
+    ----------
+    prediction : whether the simulator would have predicted something.
+    """
+    if not topology.missing:
+        return []
+    predicted = " and the simulator's prediction" if prediction else ""
+    first, *more = topology.missing
+    unknown = f"{first} and {len(more)} more are" if more else f"{first} is"
+    measures = f"`mptune probe` measures {'them' if more else 'it'}"
+    return [f"The traditional buffers{predicted} are left out: {unknown} not known; {measures}."]
 
 
 def _subflows(topology: Topology, confirmation: Confirmation) -> tuple[str, ...]:

@@ -6,8 +6,7 @@ Impact factors and subflow sets are unknown too: PCDC's measurements are used as
 from collections.abc import Sequence
 from pathlib import Path
 
-from mptune import theory
-from mptune.campaign.optimise import Result
+from mptune.campaign.optimise import Result, left_out, traditional
 from mptune.decision import DecisionOptions, decide, too_few_sizes
 from mptune.decision.confirmation import verdict
 from mptune.decision.selection import whole_buffer
@@ -55,9 +54,10 @@ def optimise_from(
         buffer_bytes=whole_buffer(decision.optimum.buffer_mib),
         points=points,
         topology=topology,
-        traditional={} if topology is None else theory.traditional(topology),
+        traditional={} if topology is None else traditional(topology),
         warnings=(
             "The measurements were made elsewhere, so the answer is not confirmed by new trials.",
+            *([] if topology is None else left_out(topology)),
             *_not_decided(measurements),
             *decision.response.warnings,
             *verdict(decision, points, None),

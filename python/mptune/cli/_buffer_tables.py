@@ -55,6 +55,7 @@ class Case(NamedTuple):
     ----------
     name : of the topology, or a phrase if there is none.
     rtt : where the RTTs come from, as a phrase.
+    subflows : by path; empty if what the formulas need is not known.
     """
 
     name: str
@@ -73,6 +74,8 @@ def sizes(subflows: Sequence[Subflow]) -> dict[str, int]:
 def document(case: Case, connections: int, recommendation: Recommendation | None) -> dict[str, Any]:
     """`--json`: rates in bit/s, times in ms, sizes in bytes per connection and direction."""
     subflows = list(case.subflows.values())
+    if not subflows:
+        return {"name": case.name, "rtt": case.rtt, "paths": [], "mptcp": None}
     found = sizes(subflows)
     return {
         "name": case.name,

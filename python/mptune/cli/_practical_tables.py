@@ -51,7 +51,7 @@ def practical_document(measured: Measured, rto_ns: int) -> dict[str, Any]:
 
 
 def show_practical(out: Console, measured: Measured, nominal: Sequence[Subflow], rto_ns: int) -> None:
-    """Print what is enough from each initial path, then the formulas, nominal and measured."""
+    """Print what is enough from each initial path, then the formulas, nominal (if known) and measured."""
     from mptune.cli._tables import section, table
 
     shown = table("initial path", "| plateau (Mbit/s)", "| enough (KiB)")
@@ -64,8 +64,10 @@ def show_practical(out: Console, measured: Measured, nominal: Sequence[Subflow],
     section(out, "Measured: every path alone, with the largest buffer", alone)
     formulas = table("MPTCP, KiB", *(f"| Eq. {number}" for number in (1, 2, 3)))
     for name, subflows in (("nominal", nominal), ("measured", measured.subflows(rto_ns))):
-        formulas.add_row(name, *(f"{size / _KIB:.0f}" for size in sizes(subflows).values()))
-    section(out, "The formulas, of nominal and of measured rates and RTTs", formulas)
+        if subflows:
+            formulas.add_row(name, *(f"{size / _KIB:.0f}" for size in sizes(subflows).values()))
+    which = "of nominal and of measured" if nominal else "of measured"
+    section(out, f"The formulas, {which} rates and RTTs", formulas)
     if measured.failed:
         out.print(f"! {measured.failed} trials failed and are left out.", markup=False)
 

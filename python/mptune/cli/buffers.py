@@ -33,6 +33,8 @@ _RTTS = {
     "loaded": "RTTs with the queue of the slowest link full",
 }
 
+_UNKNOWN = "no buffer sizes by formula, as not every rate and RTT is known (`mptune probe` measures them)"
+
 _PATH_SYNTAX = 'expected RATE,RTT or RATE,RTT,RTO such as "100Mbit/s,10ms,1s"'
 
 
@@ -101,21 +103,26 @@ def buffers(
 
     With --measure, fullmesh with cubic is measured from every initial path over --buffers: what is enough is
     the smallest of them with 95 % of the largest throughput. Every path is also measured alone, and the
-    formulas are applied to those throughputs and RTTs, as in the buffer-size study.
+    formulas are applied to those throughputs and RTTs, as in the buffer-size study. Between hosts whose rates
+    or RTTs are not known, that is all there is.
     """
     if not measure and (flags := [*options.beyond(Options), *measuring.beyond(Options)]):
         raise InputError(flags[0], "", "expected only with --measure")
     if measure and topology is None:
         raise InputError("--measure", "", "expected only with a TOPOLOGY")
     where = measuring.build()
-    case = _case(topology, path or [], rtt, rto, reverse=where.reverse)
+    bare = measure and run is None and connections == 1
+    case = _case(topology, path or [], rtt, rto, reverse=where.reverse, may_lack=bare)
     recommendation = None if run is None else _recommendation(run)
     measured = None if topology is None or not measure else _measured(topology, options.build(), where, quiet)
     if as_json:
         found = {} if measured is None else practical_document(measured, rto)
         emit_json({**document(case, connections, recommendation), **found})
         return
-    show(console(), case, connections, recommendation)
+    if case.subflows:
+        show(console(), case, connections, recommendation)
+    else:
+        console().print(f"{case.name}: {_UNKNOWN}", style="bold", markup=False)
     if measured is not None:
         show_practical(console(), measured, list(case.subflows.values()), rto)
 
@@ -135,9 +142,19 @@ def _measured(topology: str, options: PracticalOptions, where: MeasuringOptions,
 
 
 def _case(
-    topology: str | None, paths: Sequence[str], rtt: str | None, rto_ns: int, *, reverse: bool = False
+    topology: str | None,
+    paths: Sequence[str],
+    rtt: str | None,
+    rto_ns: int,
+    *,
+    reverse: bool = False,
+    may_lack: bool = False,
 ) -> Case:
     """Paths of a topology or of the command line.
+
+    Parameters
+    ----------
+    may_lack : a topology whose rates and RTTs are not all known has no paths; otherwise it is refused.
 
     Raises
     ------
@@ -154,6 +171,9 @@ def _case(
 
     statistic = rtt or "base"
     loaded = load_topology(topology, reverse=reverse)
+    if loaded.missing and may_lack:
+        return Case(loaded.name, _RTTS[statistic], {})
+    loaded.check_known("the formulas")
     subflows = {
         one.label: Subflow(rate_bps=one.rate_bps, rtt_ns=_rtt_ns(one, statistic), rto_ns=rto_ns)
         for one in loaded.paths

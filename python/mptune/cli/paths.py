@@ -1,4 +1,4 @@
-"""`mptune paths`: the paths of a topology, and which of its numbers are published or assumed.
+"""`mptune paths`: the paths of a topology, and which of its numbers are published, measured or assumed.
 
 It measures nothing.
 """
@@ -14,9 +14,11 @@ from mptune.cli._common import JsonOption, TopologyArgument, add, console, emit_
 from mptune.options.trials import Reverse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import Console
 
-    from mptune.topology import Link, Path, Topology
+    from mptune.topology import Known, Link, Path, Site, Topology
 
 #: Significant digits in the table; `--json` and the lists below the table have all digits.
 _DIGITS = 4
@@ -38,8 +40,8 @@ def paths(topology: TopologyArgument, reverse: Reverse = False, as_json: JsonOpt
     """Show the paths of a topology and where its numbers come from.
 
     Lists the N x M paths with their rates, RTTs, losses, queues and bandwidth-delay products; further effects
-    of links and background traffic, if there are any; then every value of the file with its origin: published
-    (where) or assumed (why).
+    of links, background traffic and real hosts, if there are any; then every value of the file with its
+    origin: published (where), measured (when and how) or assumed (why).
     """
     loaded = load_topology(topology, reverse=reverse)
     if as_json:
@@ -50,13 +52,17 @@ def paths(topology: TopologyArgument, reverse: Reverse = False, as_json: JsonOpt
     _print_more(out, loaded)
     origins = loaded.provenance.items()
     _print_origins(out, "Published", [(p.source, p.value, key) for key, p in origins if p.source])
+    _print_origins(out, "Measured", [(p.measured, p.value, key) for key, p in origins if p.measured])
     for title, default in (("Assumed in the file", False), ("Assumed by default", True)):
         chosen = [(p.assumed, p.value, key) for key, p in origins if p.assumed and p.default is default]
         _print_origins(out, title, chosen)
 
 
 def _result(topology: Topology) -> dict[str, Any]:
-    """`--json`: rates in bit/s, sizes in bytes, loss as a fraction; effects are links with what they do."""
+    """`--json`: rates in bit/s, sizes in bytes, loss as a fraction; effects are links with what they do.
+
+    What is not known is null, and its key is in `missing`.
+    """
     from mptune.topology import background_in_words, effects_in_words
 
     origins = topology.provenance.items()
@@ -67,10 +73,13 @@ def _result(topology: Topology) -> dict[str, Any]:
         "receiver": topology.receiver.abbr,
         "initial_path": topology.initial_path,
         "lsrr_honoured": topology.lsrr_honoured,
-        "paths": [_path(path) for path in topology.paths],
+        "paths": [_path(path, topology.known(path)) for path in topology.paths],
         "effects": {link.name: found for link in topology.links if (found := effects_in_words(link))},
         "background": [background_in_words(flow) for flow in topology.background],
+        "hosts": [_host(site) for site in (topology.sender, topology.receiver) if site.ssh is not None],
+        "missing": list(topology.missing),
         "published": [{"key": key, "value": p.value, "source": p.source} for key, p in origins if p.source],
+        "measured": [{"key": key, "value": p.value, "how": p.measured} for key, p in origins if p.measured],
         "assumed": [
             {"key": key, "value": p.value, "reason": p.assumed, "default": p.default}
             for key, p in origins
@@ -79,17 +88,24 @@ def _result(topology: Topology) -> dict[str, Any]:
     }
 
 
-def _path(path: Path) -> dict[str, Any]:
+def _path(path: Path, known: Known) -> dict[str, Any]:
     return {
         "path": path.label,
         "local": path.local.isp,
         "remote": path.remote.isp,
-        "rate_bps": path.rate_bps,
-        "rtt_ms": path.base_rtt_ns / 1e6,
+        "rate_bps": known.rate_bps,
+        "rtt_ms": None if known.base_rtt_ns is None else known.base_rtt_ns / 1e6,
         "loss": path.loss_ppb / 1e9,
-        "queue_bytes": path.queue_bytes,
-        "bdp_bytes": path.bdp_bytes,
+        "queue_bytes": known.queue_bytes,
+        "bdp_bytes": known.bdp_bytes,
     }
+
+
+def _host(site: Site) -> dict[str, Any]:
+    """How a site is reached, and what its interfaces are there."""
+    names = ("abbr", "device", "ipv4", "ipv6", "metered", "max_data_bytes")
+    interfaces = [{name: getattr(one, name) for name in names} for one in site.interfaces]
+    return {"site": site.abbr, "ssh": site.ssh, "interfaces": interfaces}
 
 
 def _print_paths(out: Console, topology: Topology) -> None:
@@ -104,20 +120,29 @@ def _print_paths(out: Console, topology: Topology) -> None:
     for name in ("rate", "base RTT", "loss", "queue", "BDP"):
         table.add_column(name, no_wrap=True, justify="right")
     for path in topology.paths:
+        known = topology.known(path)
         table.add_row(
             path.label,
             path.local.isp,
             path.remote.isp,
-            units.format_rate(path.rate_bps, _DIGITS),
-            units.format_time(path.base_rtt_ns, _DIGITS),
+            _shown(known.rate_bps, units.format_rate),
+            _shown(known.base_rtt_ns, units.format_time),
             units.format_fraction(path.loss_ppb, _DIGITS),
-            units.format_size(path.queue_bytes, _DIGITS),
-            units.format_size(path.bdp_bytes, _DIGITS),
+            _shown(known.queue_bytes, units.format_size),
+            _shown(known.bdp_bytes, units.format_size),
         )
     out.print(table)
     out.print("\nRate and queue are those of the slowest link in data direction; loss is that of all links.")
     if any(_varies(link) for link in topology.links):
         out.print("Rates and losses that change over time are shown as long-term means.")
+    if topology.missing:
+        keys = ", ".join(map(_short, topology.missing))
+        out.print(f"Not known: {keys}; `mptune probe` measures that.", markup=False)
+
+
+def _shown(value: int | None, text: Callable[[int, int], str]) -> str:
+    """A number as text, if it is known."""
+    return "not known" if value is None else text(value, _DIGITS)
 
 
 def _varies(link: Link) -> bool:
@@ -125,7 +150,7 @@ def _varies(link: Link) -> bool:
 
 
 def _print_more(out: Console, topology: Topology) -> None:
-    """Further effects of links, and background traffic."""
+    """Further effects of links, background traffic, and real hosts."""
     from mptune.topology import background_in_words, effects_in_words
 
     alike: dict[str, list[str]] = {}
@@ -134,11 +159,29 @@ def _print_more(out: Console, topology: Topology) -> None:
             alike.setdefault("; ".join(found), []).append(link.name)
     more = [f"{', '.join(names)}: {found}" for found, names in alike.items()]
     others = [background_in_words(flow) for flow in topology.background]
-    for title, lines in (("Further effects of links", more), ("Background traffic", others)):
+    hosts = [_reached(site) for site in (topology.sender, topology.receiver) if site.ssh is not None]
+    for title, lines in (
+        ("Further effects of links", more),
+        ("Background traffic", others),
+        ("Hosts", hosts),
+    ):
         if lines:
             out.print(f"\n{title}", style="bold")
         for line in lines:
             out.print(f"  {line}", markup=False)
+
+
+def _reached(site: Site) -> str:
+    """How a real host is reached, and what its interfaces are there."""
+    parts = [f"{site.abbr}: ssh {site.ssh}"]
+    for one in site.interfaces:
+        places = [text for text in (one.device, one.ipv4, one.ipv6) if text is not None]
+        limit = one.max_data_bytes
+        paid = ["metered"] if one.metered else []
+        most = [] if limit is None else [f"at most {units.format_size(limit)}"]
+        if what := [*places, *paid, *most]:
+            parts.append(f"{one.abbr} is {', '.join(what)}")
+    return "; ".join(parts)
 
 
 def _print_origins(out: Console, title: str, values: list[tuple[str, str, str]]) -> None:

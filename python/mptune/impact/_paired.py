@@ -43,7 +43,8 @@ def settle_ns(topology: Topology, options: ImpactOptions) -> int:
     """What is left out at the beginning of each window, nanoseconds: at most half of it if not asked for."""
     if options.settle_ns is not None:
         return options.settle_ns
-    slowest = max(path.base_rtt_ns for path in topology.paths)
+    # The least is enough for an RTT of 200 ms, if it is not known.
+    slowest = max(topology.known(path).base_rtt_ns or 0 for path in topology.paths)
     return min(max(_SETTLE_RTTS * slowest, _SETTLE_LEAST_NS), options.length_ns // 2)
 
 

@@ -52,6 +52,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     joins : the receiver's own addresses where subflows may arrive, including `address`.
     script : in order of time.
     limit_s : the trial's own limit.
+    managed : the assignment's path manager is used; otherwise the kernel's own, as it is set up.
     """
 
     assignment: Assignment
@@ -61,6 +62,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     joins: tuple[str, ...]
     script: tuple[Action, ...]
     limit_s: float
+    managed: bool = True
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -73,7 +75,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     report : the network's, if it is emulated; None if there is none.
     managed : the path manager's report of the connection; its times are CLOCK_MONOTONIC.
     started_ns : when the connection was requested, by that clock.
-    meter_waited_ns : the meter was ready to run for this long, but got no processor.
+    meter_waited_ns : the meter was ready to run for this long, but got no processor; None if not known.
     about : what could explain the result, from the venue.
     """
 
@@ -82,7 +84,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     report: Message | None = None
     managed: list[Message] = []
     started_ns: int = 0
-    meter_waited_ns: int = 0
+    meter_waited_ns: int | None = 0
     about: About = {}
 
 
@@ -121,14 +123,16 @@ class _Course:
         self._venue = stack.enter_context(venue)
         # All at once: each takes a tenth of a second to start.
         # Two: the receiver's kernel accepts subflows from the sender only while a process listens there.
-        self._manager, self._acceptor = (
-            stack.enter_context(venue.start("paths", side, "path manager")) for side in SIDES
-        )
+        self._managers = [
+            stack.enter_context(venue.start("paths", side, "path manager")) for side in SIDES if plan.managed
+        ]
         self._meter = Meter(
             stack.enter_context(venue.start("sender", "local")),
             stack.enter_context(venue.start("receiver", "remote")),
         )
         self._script = list(plan.script)
+        #: Ends that do not have the connection yet.
+        self._waiting_for = {"connected", "accepted"}
 
     def run(self) -> None:
         """Run all steps in order, and fill the outcome.
@@ -151,10 +155,11 @@ class _Course:
         """Collect the final reports of the processes."""
         outcome = self._outcome
         outcome.meter_waited_ns = self._venue.waited_ns
-        for child in (self._manager, self._acceptor):
-            child.tell({"action": "stop"})
+        for manager in self._managers:
+            manager.tell({"action": "stop"})
         outcome.report = self._venue.conclude()
-        outcome.managed = self._manager.expect("report", STEP_S)["connections"]
+        for manager in self._managers[:1]:
+            outcome.managed = manager.expect("report", STEP_S)["connections"]
         outcome.started_ns = round(self._started * 1e9)
 
     def _salvage(self) -> None:
@@ -168,10 +173,9 @@ class _Course:
         ------
         TrialError : a process was killed.
         """
-        roles = (self._manager, self._acceptor, *self._meter.halves)
-        for talker in (*self._venue.foundations, *roles):
-            if talker.killed:
-                raise TrialError(talker.death()) from None
+        for one in (*self._venue.foundations, *self._managers, *self._meter.halves):
+            if one.killed:
+                raise TrialError(one.death()) from None
 
     def _set_up(self) -> None:
         plan, venue = self._plan, self._venue
@@ -179,9 +183,11 @@ class _Course:
         venue.lay_out()
         self._meter.listen(plan.meter, plan.address, plan.joins)
         venue.open()
-        self._manager.tell({"side": "sender", "assignment": assignment.told(plan.assignment)})
-        self._acceptor.tell({"side": "receiver"})
-        for manager in (self._manager, self._acceptor):
+        of_sender: Message = {"side": "sender", "assignment": assignment.told(plan.assignment)}
+        for manager, configuration in zip(self._managers, (of_sender, {"side": "receiver"}), strict=False):
+            manager.tell(configuration)
+        venue.confirm()
+        for manager in self._managers:
             manager.expect("ready", STEP_S)
 
     def _begin(self) -> None:
@@ -193,7 +199,7 @@ class _Course:
     def _watch(self) -> None:
         """Follow the script and the processes until the meter has its result."""
         end = self._started + self._plan.limit_s + _MARGIN_S
-        others = (*self._venue.companions, self._manager, self._acceptor)
+        others = (*self._venue.companions, *self._managers)
         while self._outcome.result is None:
             now = time.monotonic()
             if self._interrupted():
@@ -221,9 +227,13 @@ class _Course:
             if action in ("down", "up"):
                 self._venue.cut(action, path)
             else:
-                self._manager.tell({"action": _OF_PATHS[action], "path": label})
+                self._tell_manager({"action": _OF_PATHS[action], "path": label})
 
     def _hear_meter(self, message: Message) -> None:
+        if message["event"] in self._waiting_for:
+            self._waiting_for.discard(message["event"])
+            if not self._waiting_for:
+                self._venue.close()
         match message["event"]:
             case "result":
                 self._outcome.result = message
@@ -231,9 +241,13 @@ class _Course:
                 # Its clock starts with the connect call; from here on the script uses that clock.
                 self._started = time.monotonic() - message["handshake_ns"] / 1e9
             case "sent":
-                self._manager.tell({"action": "sent", "bytes": message["bytes"]})
+                self._tell_manager({"action": "sent", "bytes": message["bytes"]})
             case "error":
                 raise TrialError(message["reason"], "refused")
+
+    def _tell_manager(self, message: Message) -> None:
+        for manager in self._managers[:1]:  # the sender's, if there is one
+            manager.tell(message)
 
     def _hear(self, talker: Talker, message: Message) -> None:
         if message.get("event") == "error":

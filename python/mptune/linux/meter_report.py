@@ -36,7 +36,8 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
     -------
     dict : duration_ns, in_order_bytes, bins (bytes each), expected_bytes, completion_ns, failed (a sentence
         or None) and failed_kind, corrupt_at, fallback, requested and effective (buffers, bytes),
-        cc_effective, reinjected_bytes, subflows, counters, cpu_ns.
+        cc_effective, reinjected_bytes, subflows, counters, cpu_ns, strangers (connections of others at the
+        receiver).
     """
     sent = sender or {}
     connected = receiver["connected"]
@@ -61,6 +62,7 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
         "subflows": subflows,
         "counters": {"sender": sent.get("counters", {}), "receiver": receiver["counters"]},
         "cpu_ns": sent.get("cpu_ns", 0) + receiver["cpu_ns"],
+        "strangers": receiver.get("strangers", 0),
     }
 
 

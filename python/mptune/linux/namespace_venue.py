@@ -17,7 +17,7 @@ from mptune.linux.processor_load import Waiting
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.linux.sandbox.processes import Child
 from mptune.linux.talker import Message, Talker
-from mptune.linux.venue import About
+from mptune.linux.venue import About, Foundation
 
 #: Real-time priority of the meter, the lowest possible. The emulator sets its own.
 _PRIORITY = 1
@@ -77,7 +77,7 @@ class NamespaceVenue:
         return child
 
     @property
-    def foundations(self) -> Sequence[Talker]:
+    def foundations(self) -> Sequence[Foundation]:
         """The holder of the namespaces, and the emulator, which has the devices."""
         return self._sites.holder, self._emulator
 
@@ -100,6 +100,9 @@ class NamespaceVenue:
 
     def open(self) -> None:
         """Nothing: every connection in the namespaces is the trial's."""
+
+    def confirm(self) -> None:
+        """Nothing: nothing was changed."""
 
     def begin(self, halves: Sequence[Talker]) -> None:
         """Start the network's clock."""

@@ -16,6 +16,19 @@ from mptune.linux.talker import Message, Talker
 About = dict[str, int | float | str]
 
 
+class Foundation(Protocol):
+    """What roles stand on: a talker, or a machine."""
+
+    @property
+    def killed(self) -> bool:
+        """It is gone."""
+        ...
+
+    def death(self) -> str:
+        """How it went, in a sentence."""
+        ...
+
+
 class Venue(Protocol):
     """A context manager for one trial: inside, its roles can be started. Afterwards nothing is left of it.
 
@@ -40,7 +53,7 @@ class Venue(Protocol):
         ...
 
     @property
-    def foundations(self) -> Sequence[Talker]:
+    def foundations(self) -> Sequence[Foundation]:
         """What the roles stand on: its death explains theirs."""
         ...
 
@@ -58,7 +71,11 @@ class Venue(Protocol):
         ...
 
     def open(self) -> None:
-        """Connections are the path managers' from now on."""
+        """Connections are the path managers' from now on, which are told next."""
+        ...
+
+    def confirm(self) -> None:
+        """They really are."""
         ...
 
     def begin(self, halves: Sequence[Talker]) -> None:
@@ -82,6 +99,6 @@ class Venue(Protocol):
         ...
 
     @property
-    def waited_ns(self) -> int:
-        """The meter was ready to run for this long, but got no processor."""
+    def waited_ns(self) -> int | None:
+        """The meter was ready to run for this long, but got no processor; None where that is not known."""
         ...

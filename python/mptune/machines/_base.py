@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from mptune.errors import MptuneError
-from mptune.linux.talker import Talker
+from mptune.linux.talker import Message, Talker
 
 #: The facts of a machine, as its agent tells them (role `host`, action "look").
 Looked = dict[str, Any]
@@ -55,6 +55,19 @@ class Machine(Protocol):
         Raises
         ------
         TrialError : the machine is gone.
+        """
+        ...
+
+    def ask(self, action: str, **arguments: object) -> int:
+        """Send a request of these whose answer is collected later; return its number."""
+        ...
+
+    def collect(self, number: int) -> Message:
+        """The answer to a request.
+
+        Raises
+        ------
+        TrialError : the machine refuses, is silent or is gone.
         """
         ...
 

@@ -45,7 +45,7 @@ break; done;
 trap clean EXIT; trap "exit 9" HUP INT TERM;
 say need; head -c SIZE > "$t/agent" 2>/dev/null;
 [ "$(sha256sum < "$t/agent" | cut -c1-64)" = HASH ] || stop broken;
-exec $as "$t/agent" host --greet
+exec $as "$t/agent" host --greet --unlink
 """
 
 

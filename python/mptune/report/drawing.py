@@ -5,13 +5,13 @@ labels never cross. All text from files is escaped. Ink and paper are those of t
 (`currentColor`, `var(--paper)`).
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from html import escape
 
 import msgspec
 
 from mptune.report.charts.style import PALETTE
-from mptune.topology import Interface, Path, Site, Topology
+from mptune.topology import UNKNOWN, Interface, Known, Path, Site, Topology
 from mptune.units import format_rate, format_time
 
 
@@ -55,9 +55,8 @@ def draw(topology: Topology, carrying: Collection[str], shape: Geometry) -> str:
     lefts, rights = _middles(len(left), height), _middles(len(right), height)
     for number, (path, y) in enumerate(zip(topology.paths, middles, strict=True)):
         ends = lefts[path.local_index], y, rights[path.remote_index]
-        parts += _path(
-            path, ends, PALETTE[number % len(PALETTE)], path.label in carrying, bool(carrying), shape
-        )
+        colour, carries = PALETTE[number % len(PALETTE)], path.label in carrying
+        parts += _path(path, topology.known(path), ends, colour, carries, bool(carrying), shape)
     for interface, y in zip(left, lefts, strict=True):
         parts += _interface(0, y, interface, shape)
     for interface, y in zip(right, rights, strict=True):
@@ -80,6 +79,7 @@ def _site(site: Site, x: float, anchor: str, shape: Geometry) -> list[str]:
 
 def _path(
     path: Path,
+    known: Known,
     ends: tuple[float, float, float],
     colour: str,
     carries: bool,
@@ -92,9 +92,9 @@ def _path(
     width = 3.5 if carries else 1.3
     dash = "" if carries or not told else ' stroke-dasharray="5 4"'
     look = f'fill="none" stroke="{colour}" stroke-width="{width}"{dash}'
-    label = f"{path.label}  {format_time(path.base_rtt_ns, 3)}"
+    label = f"{path.label}  {_known(known.base_rtt_ns, format_time, 'RTT')}"
     if shape.rate:
-        label += f"  {format_rate(path.rate_bps, 3)}"
+        label += f"  {_known(known.rate_bps, format_rate, 'rate')}"
     return [
         _curve(shape.box, start, near, y, look),
         _curve(far, y, shape.width - shape.box, end, look),
@@ -113,8 +113,10 @@ def _interface(x: float, y: float, interface: Interface, shape: Geometry) -> lis
     name = f"{interface.isp} ({interface.abbr})"
     lines = [
         _fitted(name, shape.box - 10, shape.font),
-        f"up {format_rate(interface.up_bps, 3)}",
-        f"down {format_rate(interface.down_bps, 3)}",
+        *(
+            f"{way} {_known(None if rate == UNKNOWN else rate, format_rate)}"
+            for way, rate in (("up", interface.up_bps), ("down", interface.down_bps))
+        ),
     ]
     top = y - _BOX / 2
     return [
@@ -125,6 +127,11 @@ def _interface(x: float, y: float, interface: Interface, shape: Geometry) -> lis
             for i, line in enumerate(lines)
         ),
     ]
+
+
+def _known(value: int | None, text: Callable[[int, int], str], name: str = "") -> str:
+    """A number as text; its name and a question mark if it is not known."""
+    return f"{name} ?".strip() if value is None else text(value, 3)
 
 
 def _fitted(text: str, width: float, font: int) -> str:

@@ -39,6 +39,9 @@ def _network(run: RunData) -> Iterator[str]:
             f"{assumed} of the {len(values)} values that describe the network are assumed, not published or "
             "measured (The network, below); the results are only as good as those values."
         )
+    unknown = 0 if run.topology is None else len(run.topology.missing)
+    if unknown:
+        yield f"Rates and RTTs of the network that are not known: {unknown} (The network, below)."
 
 
 def in_short(run: RunData) -> dict[str, object]:

@@ -26,6 +26,7 @@ from mptune.testbeds._base import (
     Testbed,
     Trial,
 )
+from mptune.testbeds.hosts import HostsTestbed
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.testbeds.stacks import title
@@ -56,6 +57,7 @@ __all__ = [
 TESTBEDS: dict[str, Callable[[], Testbed]] = {
     "simulated": SimulatedTestbed,
     "namespaces": NamespacesTestbed,
+    "hosts": HostsTestbed,
 }
 
 

@@ -8,6 +8,7 @@ busy machine alone is not a reason: emulator and meter have priority over everyt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import Failure
@@ -29,13 +30,23 @@ Metadata = dict[str, int | float | str]
 Labels = dict[tuple[str, str], str]
 
 
-def observe(trial: Trial, plan: Plan, outcome: Outcome, busy: float) -> Observation:
+def observe(
+    trial: Trial,
+    plan: Plan,
+    outcome: Outcome,
+    busy: float,
+    *,
+    testbed: str = "namespaces",
+    overload: Sequence[str] = (),
+) -> Observation:
     """Make an observation of an outcome.
 
     Parameters
     ----------
     plan : the instructions that the processes were given.
     busy : share of all processors that was in use during the trial.
+    testbed : where it was.
+    overload : why it cannot be trusted, besides what the outcome itself says.
     """
     from mptune.linux.assignment import labels
 
@@ -47,12 +58,11 @@ def observe(trial: Trial, plan: Plan, outcome: Outcome, busy: float) -> Observat
     metadata = _metadata(outcome, busy) | _addresses(paths, found)
     if (takeover := take_over_ms(trial, result.get("bins", []))) is not None:
         metadata["takeover_ms"] = takeover
-    overload = _overload(outcome)
-    if overload:
-        metadata["overloaded"] = "; ".join(overload)
+    if reasons := [*_overload(outcome), *overload]:
+        metadata["overloaded"] = "; ".join(reasons)
         failed = failed or Failure("overloaded", f"overloaded: {metadata['overloaded']}")
     return Observation(
-        testbed="namespaces",
+        testbed=testbed,
         duration_ns=result.get("duration_ns", 0),
         in_order_bytes=result.get("in_order_bytes", 0),
         bins=coarse(result.get("bins", []), width_ns),
@@ -83,7 +93,7 @@ def processor_shares(outcome: Outcome) -> dict[str, float]:
 
 def _waited_share(outcome: Outcome) -> float:
     span = (outcome.result or {}).get("duration_ns", 0)
-    return outcome.meter_waited_ns / span if span else 0.0
+    return (outcome.meter_waited_ns or 0) / span if span else 0.0
 
 
 def _overload(outcome: Outcome) -> list[str]:
@@ -104,7 +114,7 @@ def _overload(outcome: Outcome) -> list[str]:
 def _subflows(labels: Labels, found: list[dict[str, Any]], width_ns: int) -> list[SubflowObservation]:
     return [
         SubflowObservation(
-            path=labels[subflow["local"], subflow["remote"]],
+            path=label,
             active=subflow["bytes"] > 0,
             bytes=subflow["bytes"],
             srtt_ns=subflow["srtt_ns"],
@@ -114,13 +124,18 @@ def _subflows(labels: Labels, found: list[dict[str, Any]], width_ns: int) -> lis
             bins=coarse(subflow["bins"], width_ns),
         )
         for subflow in found
+        if (label := labels.get((subflow["local"], subflow["remote"]))) is not None
     ]
 
 
 def _addresses(labels: Labels, found: list[dict[str, Any]]) -> Metadata:
     """Both ends of the subflows by path, as the kernel has them."""
     pairs = [(subflow["local"], subflow["remote"]) for subflow in found]
-    return {f"addresses {labels[pair]}": " to ".join(pair) for pair in pairs}
+    metadata: Metadata = {f"addresses {labels[pair]}": " to ".join(pair) for pair in pairs if pair in labels}
+    # Subflows of the kernel's own path manager may be elsewhere than on the topology's paths.
+    if others := [" to ".join(pair) for pair in pairs if pair not in labels]:
+        metadata["addresses of no path"] = ", ".join(others)
+    return metadata
 
 
 def _metadata(outcome: Outcome, busy: float) -> Metadata:
@@ -128,8 +143,9 @@ def _metadata(outcome: Outcome, busy: float) -> Metadata:
     metadata: Metadata = {
         **outcome.about,
         "machine_busy_share": round(busy, 4),
-        "meter_waited_share": round(_waited_share(outcome), 4),
     }
+    if outcome.meter_waited_ns is not None:
+        metadata["meter_waited_share"] = round(_waited_share(outcome), 4)
     metadata |= {f"{name}_processors": round(share, 4) for name, share in processor_shares(outcome).items()}
     return (
         metadata | _of_emulator(outcome.report or {}) | _of_manager(outcome) | _of_meter(outcome.result or {})
@@ -176,7 +192,7 @@ def _ms(at_ns: int, outcome: Outcome) -> float:
 
 
 def _of_meter(result: dict[str, Any]) -> Metadata:
-    """Buffers requested and in effect, congestion control in effect, fallback, and the kernel's counters."""
+    """Buffers requested and in effect, congestion control in effect, fallback, strangers, counters."""
     metadata: Metadata = {
         f"requested_{name}": size for name, size in result.get("requested", {}).items() if size
     }
@@ -184,6 +200,8 @@ def _of_meter(result: dict[str, Any]) -> Metadata:
     for key in ("cc_effective", "fallback", "reinjected_bytes"):
         if result.get(key) is not None:
             metadata[key] = result[key]
+    if result.get("strangers"):
+        metadata["strangers"] = result["strangers"]
     for end, counted in result.get("counters", {}).items():
         metadata |= {f"{end} {name}": value for name, value in counted.items()}
     return metadata

@@ -5,6 +5,7 @@ The addresses are the venue's. It decides which trials no kernel can run, and wh
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import InputError
@@ -28,6 +29,11 @@ _LARGEST_LIMIT = 2**31 - 1
 STALL_NS = 3_000_000_000
 #: The same in round-trip times of the slowest path.
 _STALL_RTTS = 20
+#: An RTT that is not known is taken for this one, which few paths exceed; 20 of it are still less than a
+#: deadlock.
+_UNKNOWN_RTT_NS = 500_000_000
+#: Bytes of what the trial's connection begins with and no other (`config.rs`).
+_TOKEN_BYTES = 16
 
 
 def check(trial: Trial, testbed: str) -> None:
@@ -61,7 +67,8 @@ def _check_tcp(trial: Trial) -> None:
 
 def stall_ns(trial: Trial) -> int:
     """Time without progress that is a stall: longer than any recovery, and than any cut by the script."""
-    rtt = max(path.base_rtt_ns for path in trial.topology.paths)
+    known = [trial.topology.known(path).base_rtt_ns for path in trial.topology.paths]
+    rtt = max(_UNKNOWN_RTT_NS if one is None else one for one in known)
     patience = max(STALL_NS, _STALL_RTTS * rtt)
     if trial.script:
         patience += _limit_ns(trial) - min(action.at_ns for action in trial.script)
@@ -75,6 +82,8 @@ def plan(trial: Trial, kernel_cc: str, named: Named) -> Plan:
     ----------
     kernel_cc : the congestion control's name in the kernel.
     named : the interfaces of both sites.
+
+    Two plans of a trial differ by their token alone, which nobody else can know.
 
     Raises
     ------
@@ -168,6 +177,7 @@ def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any
         "thresholds_bytes": thresholds,
         "mptcp": trial.protocol == "mptcp",
         "seed": trial.seed,
+        "token": secrets.token_hex(_TOKEN_BYTES),
     }
 
 

@@ -14,6 +14,7 @@ from mptune.errors import InputError, MptuneError
 from mptune.testbeds import _kernel_observation, _kernel_plan
 from mptune.testbeds._base import Observation, Trial
 from mptune.testbeds._kernel_plan import stall_ns
+from mptune.topology import Topology
 
 __all__ = ["NamespacesTestbed", "stall_ns"]
 
@@ -53,15 +54,25 @@ class NamespacesTestbed:
         """Several trials: inside, this machine's processors do not sleep (`mptune.linux.awake`)."""
         return self._awake
 
+    def check_network(self, topology: Topology) -> None:
+        """Refuse a network that is not known well enough to be emulated.
+
+        Raises
+        ------
+        InputError : naming the first value that is missing.
+        """
+        topology.check_known("the emulator")
+
     def check(self, trial: Trial) -> None:
         """Refuse what the kernel cannot do, without running it.
 
         Raises
         ------
-        InputError : naming the option.
+        InputError : naming the option; or as `check_network`.
         """
         from mptune.linux import congestion
 
+        self.check_network(trial.topology)
         congestion.check(trial.cc)
         _kernel_plan.check(trial, self.name)
         if trial.family == "ipv6" and self._obstacle_of_ipv6 is not None:

@@ -9,6 +9,7 @@ from mptune import _core, path_managers
 from mptune.errors import Failure, FailureKind, InputError
 from mptune.testbeds._base import BackgroundObservation, Observation, SubflowObservation, Trial, expected_bps
 from mptune.testbeds._outages import bin_ns, coarse, take_over_ms
+from mptune.topology import Topology
 
 
 class _Subflow(msgspec.Struct):
@@ -70,6 +71,24 @@ class SimulatedTestbed:
     only_stack: str | None = None
     parallel: int | None = None
 
+    def check_network(self, topology: Topology) -> None:
+        """Refuse a network that is not known well enough to be simulated.
+
+        Raises
+        ------
+        InputError : naming the first value that is missing.
+        """
+        topology.check_known("the simulator")
+
+    def check(self, trial: Trial) -> None:
+        """Refuse a trial for its network; the core finds all else.
+
+        Raises
+        ------
+        InputError : as `check_network`.
+        """
+        self.check_network(trial.topology)
+
     def run(self, trial: Trial) -> Observation:
         """Run one trial; the same trial gives the same observation, on any machine.
 
@@ -77,6 +96,7 @@ class SimulatedTestbed:
         ------
         InputError : the trial is impossible.
         """
+        self.check(trial)
         try:
             outcome = _DECODER.decode(_core.simulate(_ENCODER.encode(_spec(trial))))
         except _core.SpecError as error:

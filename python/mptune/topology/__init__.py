@@ -8,20 +8,23 @@ such files, in `docs/reference/topology.md`; the values a file may leave out in 
 """
 
 from mptune.topology._effects import Background, Effects, TcpBackground, UdpBackground
+from mptune.topology._known import Known
 from mptune.topology._load import load
 from mptune.topology._model import Topology
 from mptune.topology._network import Link
 from mptune.topology._perturb import perturbed
 from mptune.topology._shipped import shipped
-from mptune.topology._sites import CoreSegment, Interface, Path, Provenance, Site
+from mptune.topology._sites import UNKNOWN, CoreSegment, Interface, Path, Provenance, Site
 from mptune.topology._words import background as background_in_words
 from mptune.topology._words import effects as effects_in_words
 
 __all__ = [
+    "UNKNOWN",
     "Background",
     "CoreSegment",
     "Effects",
     "Interface",
+    "Known",
     "Link",
     "Path",
     "Provenance",

@@ -28,6 +28,12 @@ def access_delay(adsl: bool) -> Assumption[int]:
     return Assumption(500_000, "no access delay given: 0.5 ms one way is a fibre across a city")
 
 
+#: Delay of an access link between real hosts, ns: what is known of them are RTTs of whole paths.
+NO_ACCESS_DELAY = Assumption(
+    0, "no access delay given: between real hosts the RTT of a path is known, not where it arises"
+)
+
+
 def access_queue(rate_bps: int, adsl: bool) -> Assumption[int]:
     """Drop-tail queue in front of an access link, bytes.
 

@@ -15,10 +15,11 @@ from mptune.errors import InputError
 from mptune.topology import _defaults as defaults
 from mptune.topology._disciplines import Ahead
 from mptune.topology._effects import Effects
+from mptune.topology._hosts import check_device, read_max_data
 from mptune.topology._link_effects import EffectsReader, Found, bounded
 from mptune.topology._schedules import Steps, read_steps
 from mptune.topology._schema import InterfaceTable
-from mptune.topology._sites import Interface
+from mptune.topology._sites import UNKNOWN, Interface
 from mptune.topology._trace import Trace, trace_in
 from mptune.topology._values import LOSS, RATE, TIME, Kind, Ledger, Origin
 
@@ -43,6 +44,8 @@ def read_interface(
     InputError : anything that is not as expected.
     """
     _check_addresses(row, ledger.where, key)
+    if row.device is not None:
+        check_device(row.device, ledger.where, f"{key}.device")
     return _InterfaceReader(row, key, ledger, ledger.origin(key, row, site_origin), folder).interface()
 
 
@@ -70,18 +73,23 @@ class _InterfaceReader:
         row = self._row
         steps = self._steps()
         up, down = (self._link(way, steps) for way in _WAYS)
+        between_hosts = self._ledger.between_hosts
+        delay = defaults.NO_ACCESS_DELAY if between_hosts else defaults.access_delay(row.adsl)
         return Interface(
             isp=row.isp,
             abbr=row.abbr,
             up_bps=up.rate_bps,
             down_bps=down.rate_bps,
-            delay_ns=self._given("delay", TIME, defaults.access_delay(row.adsl)),
+            delay_ns=self._given("delay", TIME, delay),
             queue_up_bytes=up.queue_bytes,
             queue_down_bytes=down.queue_bytes,
             loss_ppb=self._given("loss", LOSS, defaults.access_loss(row.adsl)),
             adsl=row.adsl,
             ipv4=row.ipv4,
             ipv6=row.ipv6,
+            device=row.device,
+            metered=row.metered,
+            max_data_bytes=read_max_data(row.max_data, self._ledger.where, f"{self._key}.max_data"),
             jitter_ns=0 if row.jitter is None else self._read("jitter", TIME),
             up_effects=up.effects,
             down_effects=down.effects,
@@ -91,21 +99,21 @@ class _InterfaceReader:
         rate, trace = self._line(way)
         reader = EffectsReader(self._ledger, partial(self._find, way))
         bucket = reader.bucket()
-        bound = bounded(rate, bucket)
+        bound = None if rate is None else bounded(rate, bucket)
         queue = reader.queue(bound, f"{self._key}.queue_{way}", adsl=self._row.adsl)
         effects = Effects(
             trace_ms=None if trace is None else trace.times_ms,
             schedule=None if steps is None else steps.of_link(way, None if trace else rate),
             bucket=bucket,
-            aqm=reader.discipline(Ahead(queue, bound)),
+            aqm=reader.discipline(None if bound is None else Ahead(queue, bound)),
             gilbert_elliott=reader.gilbert_elliott(),
             reorder=reader.reorder(),
             duplicate_ppb=reader.duplicate(),
         )
-        return _AccessLink(rate, queue, effects)
+        return _AccessLink(UNKNOWN if rate is None else rate, queue, effects)
 
-    def _line(self, way: str) -> tuple[int, Trace | None]:
-        """Rate of a link, bit/s, and the trace whose mean it is, if any."""
+    def _line(self, way: str) -> tuple[int | None, Trace | None]:
+        """Rate of a link, bit/s, or None if it is not known, and the trace whose mean it is, if any."""
         trace = getattr(self._row, f"trace_{way}")
         if getattr(self._row, way) is not None:
             if trace is not None:
@@ -113,8 +121,9 @@ class _InterfaceReader:
                 raise InputError(self._ledger.where, f"{self._key}.trace_{way}", expected)
             return self._read(way, RATE), None
         if trace is None:
-            expected = f"expected a rate, or trace_{way} instead, but missing"
-            raise InputError(self._ledger.where, f"{self._key}.{way}", expected)
+            expected = f"expected a rate, or trace_{way} instead, or ssh at both sites, but missing"
+            self._ledger.lack(f"{self._key}.{way}", expected)
+            return None, None
         read = self._read(f"trace_{way}", self._trace)
         return read.mean_bps, read
 
@@ -131,6 +140,8 @@ class _InterfaceReader:
 
     def _steps(self) -> Steps | None:
         fixed = {way: getattr(self._row, f"trace_{way}") is None for way in _WAYS}
+        if self._ledger.between_hosts:
+            fixed = {way: getattr(self._row, way) is not None for way in _WAYS}
         return read_steps(self._ledger, self._key, self._row, self._origin, fixed)
 
     def _read(self, name: str, kind: Kind[T]) -> T:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from mptune.errors import InputError
 from mptune.topology import _effect_defaults as defaults
 from mptune.topology._defaults import access_queue
 from mptune.topology._disciplines import Ahead, discipline_name, is_codel, read_discipline
 from mptune.topology._effects import Aqm, GilbertElliott, Reorder, TokenBucket
 from mptune.topology._groups import Group
 from mptune.topology._schema import BucketTable, GilbertElliottTable, ReorderTable, SourcedTable
+from mptune.topology._sites import UNKNOWN
 from mptune.topology._values import CHANCE, LOSS, QUEUE, RATE, SOME_CHANCE, SOME_TIME, Ledger, Origin
 
 
@@ -47,11 +49,13 @@ class EffectsReader:
     def __init__(self, ledger: Ledger, find: Find) -> None:
         self._ledger, self._find = ledger, find
 
-    def queue(self, rate_bps: int, default_key: str, *, adsl: bool) -> int:
-        """Limit of its queue, bytes; the default depends on the discipline and the rate."""
+    def queue(self, rate_bps: int | None, default_key: str, *, adsl: bool) -> int:
+        """Limit of its queue, bytes; the default depends on the discipline and the rate (None: not known)."""
         codel = self._has_codel()
         if (found := self._find("queue")) is not None:
             return self._ledger.read(found.key, found.raw, QUEUE, found.origin)
+        if rate_bps is None:
+            return UNKNOWN
         default = defaults.CODEL_QUEUE if codel else access_queue(rate_bps, adsl)
         return self._ledger.assume(default_key, default.value, QUEUE.show, default.reason)
 
@@ -66,10 +70,12 @@ class EffectsReader:
         group = found.group(self._ledger, BucketTable)
         return TokenBucket(rate_bps=group.value("rate", RATE), burst_bytes=group.value("burst", QUEUE))
 
-    def discipline(self, ahead: Ahead) -> Aqm | None:
-        """Its queue discipline."""
+    def discipline(self, ahead: Ahead | None) -> Aqm | None:
+        """Its queue discipline; `ahead` is None if the rate is not known."""
         if (found := self._find("discipline")) is None:
             return None
+        if ahead is None:
+            raise InputError(self._ledger.where, found.key, "expected a rate beside it, but missing")
         return read_discipline(self._ledger, found.key, found.raw, found.origin, found.default_key, ahead)
 
     def gilbert_elliott(self) -> GilbertElliott | None:

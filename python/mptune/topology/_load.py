@@ -12,6 +12,7 @@ from mptune.errors import InputError
 from mptune.tables import convert, read_toml
 from mptune.topology import _defaults as defaults
 from mptune.topology._background import read_background
+from mptune.topology._hosts import check_distinct, check_ssh
 from mptune.topology._interfaces import read_interface
 from mptune.topology._model import Topology
 from mptune.topology._schema import FileTable, InterfaceTable, SiteTable
@@ -52,11 +53,11 @@ def from_tables(raw: object, where: str, file_name: str, folder: File = File()) 
     InputError : anything that is not as expected.
     """
     table = convert(raw, FileTable, where, "")
-    ledger = Ledger(where)
-    origin = ledger.origin("", table, Origin(defaults.NO_SOURCE))
     _check_sites(table, where)
-    ends = (table.sender, table.receiver)
-    sender, receiver = (_site(table, abbr, ledger, origin, folder) for abbr in ends)
+    ends = {abbr: _site_table(table, abbr, where) for abbr in (table.sender, table.receiver)}
+    ledger = Ledger(where, between_hosts=all(one.ssh is not None for one in ends.values()))
+    origin = ledger.origin("", table, Origin("source", defaults.NO_SOURCE))
+    sender, receiver = (_site(abbr, one, ledger, origin, folder) for abbr, one in ends.items())
     paths = read_paths(sender, receiver, table.core, ledger, origin, folder)
     return Topology(
         name=table.name,
@@ -69,6 +70,7 @@ def from_tables(raw: object, where: str, file_name: str, folder: File = File()) 
         background=read_background(table.background, sender, receiver, paths, ledger, origin),
         provenance=ledger.provenance,
         file=file_name,
+        missing=tuple(ledger.missing),
     )
 
 
@@ -84,9 +86,16 @@ def _check_sites(table: FileTable, where: str) -> None:
             raise InputError(where, f"sites.{abbr}", "expected only sites that are sender or receiver")
 
 
-def _site(file: FileTable, abbr: str, ledger: Ledger, outer: Origin, folder: File) -> Site:
-    where, key = ledger.where, f"sites.{abbr}"
+def _site_table(file: FileTable, abbr: str, where: str) -> SiteTable:
+    key = f"sites.{abbr}"
     table = convert(file.sites[abbr], SiteTable, where, key)
+    if table.ssh is not None:
+        check_ssh(table.ssh, where, f"{key}.ssh")
+    return table
+
+
+def _site(abbr: str, table: SiteTable, ledger: Ledger, outer: Origin, folder: File) -> Site:
+    where, key = ledger.where, f"sites.{abbr}"
     origin = ledger.origin(key, table, outer)
     if not table.interfaces:
         raise InputError(where, f"{key}.interfaces", "expected at least one interface, found none")
@@ -100,7 +109,10 @@ def _site(file: FileTable, abbr: str, ledger: Ledger, outer: Origin, folder: Fil
             expected = f"expected a unique abbreviation, found {row.abbr!r} twice"
             raise InputError(where, f"{key}.interfaces[{number}].abbr", expected)
         interfaces.append(read_interface(row, f"{key}.interfaces.{row.abbr}", ledger, origin, folder))
-    return Site(abbr=abbr, name=table.name, location=table.location, interfaces=tuple(interfaces))
+    check_distinct(interfaces, where, f"{key}.interfaces")
+    return Site(
+        abbr=abbr, name=table.name, location=table.location, interfaces=tuple(interfaces), ssh=table.ssh
+    )
 
 
 def _initial_path(file: FileTable, paths: tuple[Path, ...], ledger: Ledger, origin: Origin) -> str:

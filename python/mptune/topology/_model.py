@@ -9,11 +9,13 @@ import msgspec
 
 from mptune.errors import InputError
 from mptune.topology._effects import Background
+from mptune.topology._known import Known, known, possible, wanted
 from mptune.topology._later import later_background, later_paths, later_site
 from mptune.topology._network import Link, describe, links
 from mptune.topology._reverse import (
     reverse_background,
     reverse_labels,
+    reverse_missing,
     reverse_name,
     reverse_paths,
     reverse_provenance,
@@ -32,6 +34,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     provenance : dotted key of every value -> where it comes from.
     file : name of the file it was read from, without folders.
     background : background traffic.
+    missing : dotted key of every rate and RTT that is not known, which only real hosts may lack; the value
+        itself is a placeholder.
     """
 
     name: str
@@ -44,6 +48,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     provenance: dict[str, Provenance]
     file: str
     background: tuple[Background, ...] = ()
+    missing: tuple[str, ...] = ()
 
     def path(self, label: str, where: str) -> Path:
         """Path with this label; `where` (a file or option) is named in the error if there is none.
@@ -58,22 +63,43 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         known = ", ".join(path.label for path in self.paths)
         raise InputError(where, "", f"expected a path of {self.name} ({known}), found {label!r}")
 
+    def known(self, path: Path) -> Known:
+        """What is known of one of its paths."""
+        return known(path, self.sender, self.receiver, self.missing)
+
+    def check_known(self, user: str) -> None:
+        """Refuse a network of which a rate or an RTT is not known.
+
+        Parameters
+        ----------
+        user : what needs it, in words.
+
+        Raises
+        ------
+        InputError : naming the first key.
+        """
+        for key in self.missing:
+            raise InputError(
+                self.file, key, f"expected {wanted(key)}, needed by {user}; `mptune probe` measures it"
+            )
+
     def reversed(self) -> Self:
         """The same network with sender and receiver exchanged; path A-B becomes B-A.
 
         Links of a site stay as they are. What concerns the direction of the data (losses of core segments,
         TCP connections of others) goes with it. Twice is the topology itself.
         """
-        labels = reverse_labels(self.paths)
+        labels, paths = reverse_labels(self.paths), reverse_paths(self.paths)
         return msgspec.structs.replace(
             self,
             name=reverse_name(self.name),
             sender=self.receiver,
             receiver=self.sender,
-            paths=reverse_paths(self.paths),
+            paths=paths,
             initial_path=labels[self.initial_path],
             provenance=reverse_provenance(self.provenance, labels),
             background=tuple(reverse_background(flow, labels) for flow in self.background),
+            missing=reverse_missing(self.missing, labels, possible(self.receiver, self.sender, paths)),
         )
 
     def later(self, by_ns: int) -> Self:

@@ -6,7 +6,7 @@ go, and a TCP connection of others runs in their direction. So the result is wha
 `sender` and `receiver` exchanged and the two halves of every path's label with them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -64,6 +64,14 @@ def reverse_provenance(
             one = msgspec.structs.replace(one, value=_place(one.value, labels))
         found[_key(key, labels)] = one
     return found
+
+
+def reverse_missing(
+    missing: Collection[str], labels: Mapping[str, str], possible: Iterable[str]
+) -> tuple[str, ...]:
+    """Keys of what is not known the other way round, in the order of all `possible` ones there."""
+    turned = {_key(key, labels) for key in missing}
+    return tuple(key for key in possible if key in turned)
 
 
 def _place(name: str, labels: Mapping[str, str]) -> str:

@@ -1,11 +1,11 @@
 """The tables of a topology file as written, before any value is parsed.
 
     name, description, sender, receiver, initial_path, lsrr = "honoured" | "ignored"
-    [sites.<abbreviation>]                  name, location
+    [sites.<abbreviation>]                  name, location, ssh
     [[sites.<abbreviation>.interfaces]]     isp, abbr, adsl, up or trace_up, down or trace_down, bucket_up,
                                             bucket_down, delay, jitter, loss, queue*, discipline*,
                                             gilbert_elliott*, reorder*, duplicate*, schedule,
-                                            schedule_period, ipv4, ipv6
+                                            schedule_period, ipv4, ipv6, device, metered, max_data
     [core]                                  what segments leave out: rtt or delay, jitter, loss, rate or
                                             trace, bucket, queue, discipline, gilbert_elliott, reorder,
                                             duplicate, schedule, schedule_period
@@ -17,11 +17,12 @@ A key with * applies to both links of an interface, or with `_up` or `_down` app
 `docs/reference/topology.md` has every key with its unit, its default and what it does to packets.
 
 A value is text with its unit, or a table `{ value = "286 Mbit/s", assumed = "reason" }`, or
-`{ value = ..., source = "where it is published" }`; `up.value = ...` and `up.assumed = ...` on two lines
-are the same. Any table may have `source` or `assumed` for its plain values; the nearest applies, and without
-any the file itself is the source. `delay` is one way; a segment's `rtt` is that of the whole path, access
-links included; what it loses, delays or duplicates (`loss` and the like) is data, not ACKs. Only tables and
-types are checked here; `_values` checks the values.
+`{ value = ..., source = "where it is published" }`, or `{ value = ..., measured = "when and how" }`;
+`up.value = ...` and `up.assumed = ...` on two lines are the same. Any table may have `source`, `assumed` or
+`measured` for its plain values; the nearest applies, and without any the file itself is the source.
+`delay` is one way; a segment's `rtt` is that of the whole path, access links included; what it loses, delays
+or duplicates (`loss` and the like) is data, not ACKs. Only tables and types are checked here; `_values`
+checks the values.
 """
 
 from typing import Any
@@ -30,10 +31,11 @@ import msgspec
 
 
 class SourcedTable(msgspec.Struct, kw_only=True):
-    """Any table: where its plain values are published, or why they are assumed."""
+    """Any table: where its plain values are published, why they are assumed, or how they were measured."""
 
     source: str | None = None
     assumed: str | None = None
+    measured: str | None = None
 
 
 class FileTable(SourcedTable, kw_only=True):
@@ -56,6 +58,7 @@ class SiteTable(SourcedTable, kw_only=True):
     name: str
     interfaces: list[Any]
     location: str = ""
+    ssh: str | None = None
 
 
 class InterfaceTable(SourcedTable, kw_only=True):
@@ -92,6 +95,9 @@ class InterfaceTable(SourcedTable, kw_only=True):
     adsl: bool = False
     ipv4: str | None = None
     ipv6: str | None = None
+    device: str | None = None
+    metered: bool = False
+    max_data: Any = None
 
 
 class CoreValues(SourcedTable, kw_only=True):

@@ -18,7 +18,7 @@ from mptune.topology._effects import Aqm, Effects, Schedule, TokenBucket
 from mptune.topology._link_effects import EffectsReader, Found, bounded
 from mptune.topology._schedules import Steps, read_steps
 from mptune.topology._schema import CoreTable, CoreValues, SegmentTable
-from mptune.topology._sites import CoreSegment, Path, Site
+from mptune.topology._sites import UNKNOWN, CoreSegment, Path, Site
 from mptune.topology._trace import Trace, trace_in
 from mptune.topology._values import LOSS, RATE, TIME, Kind, Ledger, Origin
 
@@ -118,13 +118,14 @@ class _SegmentReader:
 
     def segment(self, access_ns: int) -> CoreSegment:
         """Build the segment; `access_ns` is the access links' part of the path's RTT."""
-        core_rtt = self._core_rtt(access_ns)
+        known = self._core_rtt(access_ns)
+        core_rtt = UNKNOWN if known is None else known
         cap = self._cap()
         forward, back = self._effects(cap)
         return CoreSegment(
             forward_ns=core_rtt // 2,
             reverse_ns=core_rtt - core_rtt // 2,
-            jitter_ns=self._given("jitter", TIME, defaults.core_jitter(core_rtt)),
+            jitter_ns=self._jitter(known),
             loss_ppb=self._given("loss", LOSS, defaults.core_loss()),
             rate_bps=cap.rate_bps,
             queue_bytes=cap.queue_bytes,
@@ -132,12 +133,22 @@ class _SegmentReader:
             back_effects=back,
         )
 
-    def _core_rtt(self, access_ns: int) -> int:
-        """The core's part of the RTT, ns: what the access links leave of `rtt`, or twice `delay`."""
+    def _jitter(self, core_rtt_ns: int | None) -> int:
+        """Its jitter; the default is a share of the delay, if that is known."""
+        if core_rtt_ns is None and self._find("jitter") is None:
+            return UNKNOWN
+        return self._given("jitter", TIME, defaults.core_jitter(core_rtt_ns or 0))
+
+    def _core_rtt(self, access_ns: int) -> int | None:
+        """The core's part of the RTT, ns: what the access links leave of `rtt`, or twice `delay`.
+
+        None if it is not known.
+        """
         found = self._either("rtt", "delay")
         if found is None:
-            key = f"{self._key}.rtt"
-            raise InputError(self._ledger.where, key, "expected, here or in [core], but missing")
+            expected = "expected, here or in [core], or ssh at both sites, but missing"
+            self._ledger.lack(f"{self._key}.rtt", expected)
+            return None
         name, value = found
         time = self._ledger.read(value.key, value.raw, TIME, value.origin)
         if name == "delay":

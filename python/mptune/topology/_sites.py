@@ -8,20 +8,34 @@ import msgspec
 
 from mptune.topology._effects import Effects
 
+#: Stands for a rate, a queue or a delay that is not known (`Topology.missing`); no rate and no queue is 0.
+UNKNOWN = 0
+
 _PPB = 10**9
 _BIT_NS_PER_BYTE = 8 * 10**9
 
 
-class Provenance(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one value comes from: exactly one of `source` (published there) and `assumed` (why).
+class Provenance(msgspec.Struct, frozen=True, kw_only=True, rename={"by": "measured"}):
+    """Where one value comes from: exactly one of `source` (published there), `assumed` (why) and `measured`.
 
     `default` says that the file did not give the value at all.
+
+    Attributes
+    ----------
+    by : what `measured` (when and how) is made from. JSON leaves it out where there is none: a store
+        recognises trials by the JSON of their network, those of versions that did not know it too.
     """
 
     value: str
     source: str | None = None
     assumed: str | None = None
     default: bool = False
+    by: str | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def measured(self) -> str | None:
+        """When and how it was measured."""
+        return None if isinstance(self.by, msgspec.UnsetType) else self.by
 
 
 class Interface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,6 +50,9 @@ class Interface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     loss_ppb : random loss on either link.
     adsl : an ADSL line (decides the defaults for what the file leaves out).
     ipv4, ipv6 : addresses, for testbeds of real hosts.
+    device : its network device there, such as eth1.
+    metered : whether its data are paid for.
+    max_data_bytes : most that measurements may move over it; None is no limit.
     jitter_ns : largest extra delay of either link, uniform per packet; packets stay in order.
     up_effects, down_effects : what else the two links do to packets.
     """
@@ -51,18 +68,27 @@ class Interface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     adsl: bool = False
     ipv4: str | None = None
     ipv6: str | None = None
+    device: str | None = None
+    metered: bool = False
+    max_data_bytes: int | None = None
     jitter_ns: int = 0
     up_effects: Effects = Effects()
     down_effects: Effects = Effects()
 
 
-class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """A multi-homed endpoint; `abbr` is its key in the file."""
+class Site(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A multi-homed endpoint; `abbr` is its key in the file.
+
+    Attributes
+    ----------
+    ssh : how the system's ssh reaches it, if it is a real host.
+    """
 
     abbr: str
     name: str
     location: str
     interfaces: tuple[Interface, ...]
+    ssh: str | None = None
 
 
 class CoreSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import msgspec
+
 from mptune import units
 from mptune.errors import InputError, one_of
 from mptune.tables import convert, inside
@@ -142,38 +144,80 @@ QUANTUM = Kind(_between(*_SIZES), units.format_size, "1514 B")
 LOSS = Kind(_loss, units.format_fraction, "0.1 %")
 CHANCE = Kind(units.parse_fraction, units.format_fraction, "0.1 %")
 SOME_CHANCE = Kind(_some_chance, units.format_fraction, "0.1 %")
+#: A size that is not 0.
+SOME_SIZE = Kind(lambda text: _above_zero(units.parse_size(text), text), units.format_size, "2 GB")
 SWITCH = Kind[bool](bool, lambda on: "true" if on else "false", "true or false", bool)
 COUNT = Kind[int](_count, str, "a whole number such as 1024", int)
 
+#: What a table may say of the origin of its values -> what is expected there.
+ORIGINS = {
+    "assumed": "the reason",
+    "source": "where it is published",
+    "measured": "when and how it was measured",
+}
+
 
 class Origin(NamedTuple):
-    """Where the plain values of a table come from: assumed for a reason, or published in a source."""
+    """Where the plain values of a table come from.
 
-    source: str
-    assumed: str | None = None
+    Attributes
+    ----------
+    kind : a key of `ORIGINS`.
+    text : where, why, or when and how.
+    """
+
+    kind: str
+    text: str
+
+    def of(self, value: str) -> Provenance:
+        """Provenance of a value of this origin."""
+        source, assumed = (self.text if self.kind == kind else None for kind in ("source", "assumed"))
+        by = self.text if self.kind == "measured" else msgspec.UNSET
+        return Provenance(value=value, source=source, assumed=assumed, by=by)
 
 
 class Ledger:
-    """Reads the values of one file and remembers where each came from."""
+    """Reads the values of one file and remembers where each came from, and which are not known.
 
-    def __init__(self, where: str) -> None:
-        self.where = where
+    Parameters
+    ----------
+    between_hosts : both sites are real hosts: rates and RTTs need not be known.
+    """
+
+    def __init__(self, where: str, *, between_hosts: bool = False) -> None:
+        self.where, self.between_hosts = where, between_hosts
         self.provenance: dict[str, Provenance] = {}
+        self.missing: list[str] = []
+
+    def lack(self, key: str, expected: str) -> None:
+        """Note that a value is not known.
+
+        Raises
+        ------
+        InputError : it is needed, as the sites are not both real hosts.
+        """
+        if not self.between_hosts:
+            raise InputError(self.where, key, expected)
+        self.missing.append(key)
 
     def origin(self, key: str, table: SourcedTable, outer: Origin) -> Origin:
         """Origin of the plain values of the table at `key`: its own, else that of the enclosing tables.
 
         Raises
         ------
-        InputError : it has both a source and a reason, or an empty reason.
+        InputError : it has more than one, or an empty one.
         """
-        if table.assumed is None:
-            return outer if table.source is None else Origin(table.source)
-        if table.source is not None:
-            raise InputError(self.where, key, "expected either assumed or source, found both")
-        if table.assumed == "":
-            raise InputError(self.where, inside(key, "assumed"), "expected the reason, found empty text")
-        return Origin(outer.source, table.assumed)
+        given = [Origin(kind, text) for kind in ORIGINS if (text := getattr(table, kind)) is not None]
+        if len(given) > 1:
+            expected = f"expected either {' or '.join(one.kind for one in given)}"
+            raise InputError(
+                self.where, key, f"{expected}, found {'both' if len(given) == 2 else 'all of them'}"
+            )
+        for kind, text in given:
+            if not text:
+                expected = f"expected {ORIGINS[kind]}, found empty text"
+                raise InputError(self.where, inside(key, kind), expected)
+        return given[0] if given else outer
 
     def read(self, key: str, raw: object, kind: Kind[T], origin: Origin) -> T:
         """Value at `key`; `origin` applies unless it is a value table with its own.
@@ -192,8 +236,7 @@ class Ledger:
             value = kind.parse(raw)
         except ValueError as error:
             raise InputError(self.where, key, str(error)) from None
-        source = origin.source if origin.assumed is None else None
-        self.provenance[key] = Provenance(value=kind.show(value), source=source, assumed=origin.assumed)
+        self.provenance[key] = origin.of(kind.show(value))
         return value
 
     def assume(self, key: str, value: T, show: Callable[[T], str], reason: str) -> T:

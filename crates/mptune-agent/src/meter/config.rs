@@ -1,7 +1,13 @@
 //! What a half is asked to do: the first line on standard input.
 
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use std::net::IpAddr;
+
+/// Bytes of a token.
+pub const TOKEN_BYTES: usize = 16;
+/// What the trial's connection begins with, and no other.
+pub type Token = [u8; TOKEN_BYTES];
 
 /// A measurement, described the same way for both halves.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -38,6 +44,9 @@ pub struct Job {
     /// Seed of the payload.
     #[serde(default)]
     pub seed: u64,
+    /// 32 hexadecimal digits; without one the first connection is the trial's.
+    #[serde(default, deserialize_with = "token")]
+    pub token: Option<Token>,
 }
 
 /// The configuration of a sender.
@@ -71,6 +80,22 @@ pub struct ReceiverConfig {
     /// Where further subflows may join it, including `address` if they may join there.
     #[serde(default)]
     pub joins: Vec<IpAddr>,
+}
+
+fn token<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Token>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(from)? else { return Ok(None) };
+    let digits: Option<Vec<_>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let bytes = digits.map(|digits| {
+        digits
+            .chunks(2)
+            .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | *digit as u8))
+            .collect()
+    });
+    let token = bytes
+        .filter(|_| text.len() == 2 * TOKEN_BYTES)
+        .and_then(|bytes: Vec<u8>| bytes.try_into().ok());
+    let expected = || D::Error::custom("token: expected 32 hexadecimal digits");
+    token.map(Some).ok_or_else(expected)
 }
 
 fn bin_ns() -> u64 {
@@ -179,6 +204,19 @@ mod tests {
         let job = sender(&JOB.replace("\"buffer_bytes\": 4194304,", "")).unwrap().job;
         assert_eq!(job.buffer_bytes, None);
         assert_eq!(sender(JOB).unwrap().job.buffer_bytes, Some(4_194_304));
+    }
+
+    #[test]
+    fn a_token_is_32_digits() {
+        let with = |token: &str| JOB.replace("\"cc\"", &format!("\"token\": {token}, \"cc\""));
+        let digits = "00ff1a2b00000000000000000000007f";
+        let token = sender(&with(&format!("\"{digits}\""))).unwrap().job.token.unwrap();
+        assert_eq!((&token[..4], token[15]), (&[0, 255, 0x1a, 0x2b][..], 0x7f));
+        assert_eq!(sender(&with("null")).unwrap().job.token, None);
+        for wrong in ["\"\"".to_owned(), format!("\"{}\"", &digits[1..]), format!("\"{digits}g\"")]
+        {
+            assert!(sender(&with(&wrong)).unwrap_err().contains("token: expected 32"), "{wrong}");
+        }
     }
 
     #[test]

@@ -14,8 +14,11 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
-/// Connections that may wait to be accepted: the trial's, and joins in progress.
-const BACKLOG: i32 = 128;
+/// Connections that may wait to be accepted: the trial's, strangers', and joins in progress. The system
+/// allows as many by default (`net.core.somaxconn`).
+const BACKLOG: i32 = 4096;
+/// Connections that are turned away before something else has its turn.
+const AT_ONCE: usize = 64;
 /// Free ports to try until one is free at all addresses.
 const ATTEMPTS: usize = 16;
 
@@ -49,16 +52,12 @@ impl Listeners {
         Ok(Self { initial: Some(initial), join_initial, joins: joined, port, plain_because })
     }
 
-    /// The connection, if it has arrived.
-    pub fn accept(&mut self) -> io::Result<Option<TcpStream>> {
+    /// A connection that has arrived, if there is one.
+    pub fn accept(&self) -> io::Result<Option<TcpStream>> {
         let Some(listener) = &self.initial else { return Ok(None) };
         match listener.accept() {
-            // Here a token could be required before the connection counts as the trial's.
             Ok((stream, _)) => {
                 stream.set_nonblocking(true)?;
-                if !self.join_initial {
-                    self.initial = None;
-                }
                 Ok(Some(stream))
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
@@ -66,14 +65,26 @@ impl Listeners {
         }
     }
 
-    /// Resets connections where only subflows may join, and all others once the trial has its connection.
-    pub fn turn_away(&self, connected: bool) {
+    /// The trial has its connection.
+    pub fn connected(&mut self) {
+        if !self.join_initial {
+            self.initial = None;
+        }
+    }
+
+    /// Resets connections where only subflows may join, and all others once the trial has its connection;
+    /// returns how many.
+    pub fn turn_away(&self, connected: bool) -> u64 {
+        let mut strangers = 0;
         let initial = self.initial.as_ref().filter(|_| connected);
         for listener in self.joins.iter().chain(initial) {
-            while let Ok((stream, _)) = listener.accept() {
+            for _ in 0..AT_ONCE {
+                let Ok((stream, _)) = listener.accept() else { break };
                 socket::abort(stream);
+                strangers += 1;
             }
         }
+        strangers
     }
 
     /// Something to wait for.
@@ -145,6 +156,7 @@ mod tests {
     fn accepted(listeners: &mut Listeners) -> TcpStream {
         loop {
             if let Some(stream) = listeners.accept().unwrap() {
+                listeners.connected();
                 return stream;
             }
             let mut watches: Vec<_> = listeners.watches().collect();
@@ -189,7 +201,7 @@ mod tests {
             let mut stranger = TcpStream::connect((ip, listeners.port)).unwrap();
             let mut watches: Vec<_> = listeners.watches().collect();
             sys::wait(&mut watches, Duration::from_secs(10)).unwrap();
-            listeners.turn_away(true);
+            assert_eq!(listeners.turn_away(true), 1);
             assert!(
                 stranger
                     .read(&mut [0])

@@ -6,6 +6,7 @@
 //! ```text
 //! receiver  in   {"job": {...}, "address": "10.65.0.1", "port": 0, "joins": ["10.65.0.1", ...]}
 //!           out  {"event": "listening", "port": 40123, "plain_because": null}
+//!           out  {"event": "accepted"}
 //!           in   {"action": "connected", "handshake_ns": ..., "rtt_ns": ...}
 //!           out  {"event": "result", "ending": {"kind": "complete"}, ...}
 //! sender    in   {"job": {...}, "local": "10.64.0.1", "remote": "10.65.0.1", "port": 40123}
@@ -19,13 +20,18 @@
 //! The job is `config::Job`, the same for both. The receiver measures: the payload in order over
 //! time, and when a transfer is complete. Its times count from the sender's `connect` call, although
 //! no clocks are compared (`clock`). A sender of a transfer ends when ordered to stop, a saturated one
-//! after the duration, or before if the receiver ended early and the controller passed that on. Each half keeps its socket until its standard input ends, because the other may
-//! not have read the connection's statistics for the last time; then the connection is reset.
+//! after the duration, or before if the receiver ended early and the controller passed that on. Each half
+//! keeps its socket until its standard input ends, because the other may not have read the connection's
+//! statistics for the last time; then the connection is reset.
+//!
+//! The connection begins with the job's token, which is no payload: by it the receiver knows the trial's
+//! connection among those of strangers (`candidates`).
 //!
 //! Not here: namespaces and addresses, the network (mptune-emulator), subflows (path managers open
 //! them; the halves count what there is), combining both results (the controller).
 
 mod bins;
+mod candidates;
 mod clock;
 mod config;
 mod counters;

@@ -3,8 +3,9 @@
 
 use crate::control::Control;
 use crate::meter::bins::Bins;
+use crate::meter::candidates::{Candidates, Chosen};
 use crate::meter::clock::{Clock, Handshake};
-use crate::meter::config::{Job, ReceiverConfig};
+use crate::meter::config::{Job, ReceiverConfig, TOKEN_BYTES};
 use crate::meter::counters::Recorder;
 use crate::meter::half::{Ending, Half, Seen, seconds};
 use crate::meter::listeners::Listeners;
@@ -21,6 +22,8 @@ use std::os::fd::AsFd;
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 256 * 1024;
+/// Connections that are accepted before something else has its turn.
+const AT_ONCE: usize = 64;
 /// How long the sender's report of its handshake may take to arrive once everything else has.
 const ALIGN_PATIENCE_NS: u64 = 10_000_000_000;
 
@@ -32,6 +35,11 @@ struct Listening<'a> {
     /// Why it cannot do MPTCP; none if it can or need not.
     plain_because: Option<&'a str>,
 }
+
+/// The trial's connection is there: what was set for its beginning may be put back.
+#[derive(Serialize)]
+#[serde(tag = "event", rename = "accepted")]
+struct Accepted {}
 
 /// The last line. Times count from the sender's `connect` call.
 #[derive(Serialize)]
@@ -51,6 +59,8 @@ struct Report {
     completion_ns: Option<u64>,
     /// First byte that differs from what was sent.
     corrupt_at: Option<u64>,
+    /// Connections of others, which were reset.
+    strangers: u64,
     #[serde(flatten)]
     seen: Seen,
 }
@@ -68,6 +78,7 @@ fn run(control: &mut Control) -> Result<(), String> {
     let mut receiver = Receiver::new(&config.job, Half::new(control));
     let connection = receiver.accept(&mut listeners)?;
     if let Some(stream) = &connection {
+        receiver.half.tell(&Accepted {});
         receiver.receive(stream, &listeners)?;
     }
     drop(listeners);
@@ -100,6 +111,8 @@ struct Receiver<'a> {
     ended_early: Option<Ended>,
     subflows: Ledger,
     recorder: Recorder,
+    /// Connections of others so far.
+    strangers: u64,
     /// When the subflows are next polled, since the connection was requested.
     sample_ns: u64,
 }
@@ -125,6 +138,7 @@ impl<'a> Receiver<'a> {
             ended_early: None,
             subflows: Ledger::new(job.bin_ns),
             recorder: Recorder::new(),
+            strangers: 0,
             sample_ns: job.bin_ns,
         }
     }
@@ -132,29 +146,70 @@ impl<'a> Receiver<'a> {
     /// The connection; none if ordered to stop before one arrived.
     fn accept(&mut self, listeners: &mut Listeners) -> Result<Option<TcpStream>, String> {
         let failed = |error: io::Error| format!("receiver: accepting: {error}");
-        let mut handshake = None;
-        while self.half.ending().is_none() {
-            if let Some(stream) = listeners.accept().map_err(failed)? {
-                self.progress_ns = self.half.now_ns();
-                self.clock = Clock::new(self.progress_ns, self.rtt_ns(&stream));
-                handshake.into_iter().for_each(|said| self.align(said));
-                return Ok(Some(stream));
-            }
-            listeners.turn_away(false);
+        let mut candidates = Candidates::new(self.job.token, self.job.stall_ns);
+        let (mut handshake, mut chosen) = (None, None);
+        while chosen.is_none() && self.half.ending().is_none() {
             let mut watches: Vec<_> = listeners.watches().collect();
+            let own = watches.len();
+            watches.extend(candidates.watches());
             // The sender is connected a moment before its last acknowledgement arrives here.
-            handshake = self.half.wait(&mut watches, u64::MAX).map_err(failed)?.or(handshake);
+            let until_ns = candidates.next_ns();
+            handshake = self.half.wait(&mut watches, until_ns).map_err(failed)?.or(handshake);
+            let ready: Vec<_> = watches[own..].iter().map(|watch| watch.ready).collect();
+            chosen = candidates.hear(&ready, self.half.now_ns());
+            self.strangers += listeners.turn_away(false);
+            if chosen.is_none() {
+                chosen = self.add(listeners, &mut candidates).map_err(failed)?;
+            }
+        }
+        self.strangers += candidates.dismiss();
+        let connection = chosen.map(|chosen| self.begin(chosen));
+        if connection.is_some() {
+            listeners.connected();
+            handshake.into_iter().for_each(|said| self.align(said));
+        }
+        Ok(connection)
+    }
+
+    /// Adds connections that have arrived to the candidates, unless one of them is the trial's.
+    fn add(&self, from: &Listeners, to: &mut Candidates) -> io::Result<Option<Chosen>> {
+        for _ in 0..AT_ONCE {
+            match from.accept() {
+                Ok(None) => break,
+                Ok(Some(stream)) => {
+                    let chosen = to.add(stream, self.half.now_ns());
+                    if chosen.is_some() {
+                        return Ok(chosen);
+                    }
+                }
+                // It ended before it was accepted.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(error) if is_shortage(&error) => {
+                    to.make_room();
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(None)
     }
 
-    /// The round-trip time of the handshake, the only one this end ever measures.
-    fn rtt_ns(&self, stream: &TcpStream) -> u64 {
-        let statistics = socket::statistics(stream, self.job.mptcp);
-        let first = statistics.ok().and_then(|found| found.subflows.first().copied());
-        first.map_or(0, |flow| flow.tcp.srtt_ns)
+    /// The clock runs from when the connection was accepted.
+    fn begin(&mut self, chosen: Chosen) -> TcpStream {
+        let Chosen { stream, accepted_ns } = chosen;
+        let statistics = socket::statistics(&stream, self.job.mptcp).ok();
+        let initial = statistics.and_then(|found| found.initial());
+        // The round-trip time of the handshake is the only one this end ever measures.
+        let rtt_ns = initial.map_or(0, |flow| flow.tcp.srtt_ns);
+        if let Some(flow) = initial.filter(|_| self.job.token.is_some()) {
+            self.subflows.leave_out(&flow, TOKEN_BYTES as u64);
+        }
+        self.progress_ns = accepted_ns;
+        self.clock = Clock::new(accepted_ns, rtt_ns);
+        stream
     }
 
+    /// Takes what arrives until it is over.
     fn receive(&mut self, stream: &TcpStream, listeners: &Listeners) -> Result<(), String> {
         let mut data = vec![0; READ_BYTES];
         while self.half.ending().is_none() {
@@ -183,7 +238,7 @@ impl<'a> Receiver<'a> {
             .wait(&mut watches, self.next_ns())
             .map_err(|error| format!("receiver: waiting: {error}"))?;
         if watches[1..].iter().any(|watch| watch.ready) {
-            listeners.turn_away(true);
+            self.strangers += listeners.turn_away(true);
         }
         said.into_iter().for_each(|handshake| self.align(handshake));
         Ok(())
@@ -356,10 +411,17 @@ impl<'a> Receiver<'a> {
             expected_bytes: self.ended_early.map(|ended| ended.expected),
             completion_ns: self.completion_ns(),
             corrupt_at: self.corrupt_at,
+            strangers: self.strangers,
             seen,
         });
         Ok(())
     }
+}
+
+/// The system has no room for a further connection now.
+fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|number| shortages.contains(&number))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use crate::address;
 use crate::control::Control;
-use crate::meter::config::{Job, SenderConfig};
+use crate::meter::config::{Job, SenderConfig, TOKEN_BYTES};
 use crate::meter::counters::Recorder;
 use crate::meter::diag::Diag;
 use crate::meter::half::{Ending, Half, Seen, seconds};
@@ -99,7 +99,7 @@ fn set_up(config: &SenderConfig) -> Result<(OwnedFd, Diag), String> {
     Ok((fd, diag))
 }
 
-/// What is still to be sent, generated a piece at a time.
+/// What is still to be sent, generated a piece at a time; the token comes before the first.
 struct Payload {
     pattern: Pattern,
     data: Vec<u8>,
@@ -117,6 +117,8 @@ impl Payload {
         let (pattern, data) = (Pattern::new(job.seed), vec![0; WRITE_BYTES]);
         let mut payload = Self { pattern, sent: data.len(), data, made: 0, total };
         payload.refill();
+        // In one piece with the payload, which would otherwise follow a small segment.
+        payload.data.splice(0..0, job.token.into_iter().flatten());
         payload
     }
 
@@ -124,7 +126,7 @@ impl Payload {
     fn refill(&mut self) {
         if self.sent == self.data.len() {
             let rest = usize::try_from(self.total - self.made).unwrap_or(WRITE_BYTES);
-            self.data.truncate(rest);
+            self.data.truncate(rest.min(WRITE_BYTES));
             self.pattern.fill(self.made, &mut self.data);
             self.made += self.data.len() as u64;
             self.sent = 0;
@@ -287,7 +289,8 @@ impl<'a> Sender<'a> {
 
     /// What has left, without what waits in the subflows' queues, which `mptcpi_bytes_sent` counts too.
     fn report_thresholds(&mut self) {
-        let bytes = self.subflows.sent().saturating_sub(self.reinjected_bytes);
+        let token_bytes = self.job.token.map_or(0, |_| TOKEN_BYTES as u64);
+        let bytes = self.subflows.sent().saturating_sub(self.reinjected_bytes + token_bytes);
         let passed = self.job.thresholds_bytes.partition_point(|&limit| limit <= bytes);
         for _ in self.passed..passed {
             let t_ns = self.half.now_ns();
@@ -375,6 +378,24 @@ mod tests {
                 payload.advance(bytes);
             }
             assert!(sent == expected, "in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn the_token_comes_first() {
+        let digits = "00112233445566778899aabbccddeeff";
+        for size in [1, WRITE_BYTES + 7] {
+            let goal = format!(r#""transfer_bytes": {size}, "token": "{digits}""#);
+            let mut payload = Payload::new(&job(&goal));
+            let mut sent = Vec::new();
+            while !payload.next().is_empty() {
+                sent.extend_from_slice(payload.next());
+                payload.advance(payload.next().len());
+            }
+            let mut expected = vec![0; size];
+            Pattern::new(7).fill(0, &mut expected);
+            assert_eq!(sent[..4], [0, 0x11, 0x22, 0x33]);
+            assert!(sent[TOKEN_BYTES..] == expected, "{size}");
         }
     }
 

@@ -106,6 +106,13 @@ pub struct Statistics {
     pub subflows: Vec<SubflowInfo>,
 }
 
+impl Statistics {
+    /// The subflow that the connection began with: the kernel numbers them.
+    pub fn initial(&self) -> Option<SubflowInfo> {
+        self.subflows.iter().min_by_key(|flow| flow.id).copied()
+    }
+}
+
 /// Why there are no statistics.
 #[derive(Debug)]
 pub enum NoStatistics {

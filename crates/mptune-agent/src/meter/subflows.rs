@@ -15,6 +15,15 @@ struct Entry {
     received: Bins,
     closed: bool,
     diag: SubflowDiag,
+    /// Bytes that arrived on it and are no payload.
+    left_out: u64,
+}
+
+/// The kernel's number of a subflow, and its ends.
+type Key = (u32, SocketAddr, SocketAddr);
+
+fn key(info: &SubflowInfo) -> Key {
+    (info.id, info.local, info.remote)
 }
 
 /// All subflows that one end ever saw, in order of appearance.
@@ -22,12 +31,18 @@ struct Entry {
 pub struct Ledger {
     bin_ns: u64,
     entries: Vec<Entry>,
+    left_out: Option<(Key, u64)>,
 }
 
 impl Ledger {
     /// No subflow yet.
     pub fn new(bin_ns: u64) -> Self {
-        Self { bin_ns, entries: Vec::new() }
+        Self { bin_ns, entries: Vec::new(), left_out: None }
+    }
+
+    /// The first bytes that arrive on a subflow, which was not added before, are no payload.
+    pub fn leave_out(&mut self, info: &SubflowInfo, bytes: u64) {
+        self.left_out = Some((key(info), bytes));
     }
 
     /// Adds the current subflows; what was received on them since the last call falls into the bin
@@ -39,24 +54,25 @@ impl Ledger {
         for info in subflows {
             let entry = self.entry(info);
             let before = entry.info.tcp.bytes_received;
-            entry.received.add(at_ns, info.tcp.bytes_received.saturating_sub(before));
             entry.info = *info;
+            let payload = info.tcp.bytes_received.saturating_sub(entry.left_out);
+            entry.info.tcp.bytes_received = payload;
+            entry.received.add(at_ns, payload.saturating_sub(before));
             entry.closed = false;
         }
     }
 
     /// The entry of `info`, created with nothing received if there is none.
     fn entry(&mut self, info: &SubflowInfo) -> &mut Entry {
-        let same = |entry: &Entry| {
-            (entry.info.id, entry.info.local, entry.info.remote)
-                == (info.id, info.local, info.remote)
-        };
+        let same = |entry: &Entry| key(&entry.info) == key(info);
+        let left_out = self.left_out.filter(|(subflow, _)| *subflow == key(info));
         let index = self.entries.iter().position(same).unwrap_or_else(|| {
             self.entries.push(Entry {
                 info: SubflowInfo { tcp: TcpInfo::default(), ..*info },
                 received: Bins::new(self.bin_ns),
                 closed: false,
                 diag: SubflowDiag::default(),
+                left_out: left_out.map_or(0, |(_, bytes)| bytes),
             });
             self.entries.len() - 1
         });
@@ -173,6 +189,18 @@ mod tests {
         let found: Vec<_> =
             reports.iter().map(|flow| (flow.cwnd, flow.bytes, &flow.bins[..])).collect();
         assert_eq!(found, [(20, 9, &[7, 2, 0][..]), (10, 6, &[5, 1, 0][..])]);
+    }
+
+    #[test]
+    fn what_is_no_payload_is_left_out_of_its_subflow_alone() {
+        let first = info(1, S[0], R[0], 21);
+        let mut ledger = Ledger::new(100);
+        ledger.leave_out(&first, 16);
+        ledger.update(100, &[info(1, S[0], R[0], 9), info(2, S[1], R[1], 7)]);
+        ledger.update(200, &[first, info(2, S[1], R[1], 7)]);
+        let reports = ledger.reports(200);
+        let found: Vec<_> = reports.iter().map(|flow| (flow.bytes, &flow.bins[..])).collect();
+        assert_eq!(found, [(5, &[0, 5][..]), (7, &[7, 0][..])]);
     }
 
     #[test]

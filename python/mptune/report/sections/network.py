@@ -1,4 +1,4 @@
-"""The section of the network: both sites, the paths between them, and which values are assumed."""
+"""The section of the network: both sites, the paths between them, which values are measured or assumed."""
 
 from collections.abc import Iterator
 
@@ -17,13 +17,19 @@ def network(run: RunData, choices: Choices) -> Iterator[Section]:
     rows: Rows = [
         {
             "path": path.label,
-            "rate_mbps": path.rate_bps / 1e6,
-            "base_rtt_ms": path.base_rtt_ns / 1e6,
-            "queue_kib": path.queue_bytes / 1024,
+            "rate_mbps": _in(1e6, known.rate_bps),
+            "base_rtt_ms": _in(1e6, known.base_rtt_ns),
+            "queue_kib": _in(1024, known.queue_bytes),
             "loss_percent": path.loss_ppb / 1e7,
             **({"carries_data": path.label in carrying} if carrying else {}),
         }
         for path in topology.paths
+        for known in (topology.known(path),)
+    ]
+    measured: Rows = [
+        {"value of": name, "is": one.value, "measured": one.measured}
+        for name, one in topology.provenance.items()
+        if one.measured is not None
     ]
     assumed: Rows = [
         {"value of": name, "is": one.value, "assumed because": one.assumed}
@@ -35,6 +41,9 @@ def network(run: RunData, choices: Choices) -> Iterator[Section]:
         lead += " Thick lines carry data in the recommended configuration."
     if assumed:
         lead += " Assumed values are listed below, with the reasons."
+    if topology.missing:
+        lead += " Question marks stand for rates and RTTs that are not known."
+    listed = (("What was measured, and how", measured), ("What is assumed, and why", assumed))
     yield Section(
         name="topology",
         title="The network",
@@ -42,10 +51,11 @@ def network(run: RunData, choices: Choices) -> Iterator[Section]:
         drawing=(draw(topology, carrying, WIDE), draw(topology, carrying, NARROW)),
         tables=[
             Table(title="Paths", rows=rows, source="config.json"),
-            *(
-                [Table(title="What is assumed, and why", rows=assumed, source="config.json")]
-                if assumed
-                else ()
-            ),
+            *(Table(title=title, rows=found, source="config.json") for title, found in listed if found),
         ],
     )
+
+
+def _in(unit: float, value: int | None) -> float | None:
+    """A value in another unit, if it is known."""
+    return None if value is None else value / unit

@@ -1,0 +1,204 @@
+"""What a host said of itself ("look" of the agent's role `host`), and what follows for a trial there.
+
+Everything that a host lacks is an `InputError` that names the topology's key: it is found out before the
+first trial, and another trial would not change it.
+"""
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Any
+
+from mptune.errors import InputError, one_of
+from mptune.linux.addresses import NamedInterface, Side
+from mptune.linux.sandbox import sysctls
+from mptune.testbeds._base import FAMILIES, PLAIN_TCP, Trial
+from mptune.topology import Interface, Site, Topology
+
+#: Sysctls that a trial asks for.
+ASKED = tuple(
+    dict.fromkeys([*sysctls.TELLING, "net.mptcp.enabled", "net.mptcp.path_manager", "net.mptcp.pm_type"])
+)
+#: What chooses the path manager of new connections: its name since Linux 6.15, and that before.
+_PATH_MANAGER = (("net.mptcp.path_manager", "userspace"), ("net.mptcp.pm_type", "1"))
+
+#: Where a CC as a BPF program is known by another name (`mptune.linux.bpf`).
+_BPF = "mptune_{}"
+
+
+class HostFacts:
+    """The facts of the host of one site.
+
+    Parameters
+    ----------
+    looked : what its agent answered.
+    privileged : it has CAP_NET_ADMIN there.
+
+    Attributes
+    ----------
+    site, side : whose host it is.
+    """
+
+    def __init__(
+        self, topology: Topology, side: Side, name: str, looked: Mapping[str, Any], *, privileged: bool
+    ) -> None:
+        self.site: Site = topology.sender if side == "local" else topology.receiver
+        self.side, self.name, self.looked, self.privileged = side, name, looked, privileged
+        self._where = topology.file
+
+    def refuse(self, key: str, expected: str) -> InputError:
+        """The error about a key of its site."""
+        return InputError(self._where, f"sites.{self.site.abbr}.{key}", expected)
+
+    @property
+    def sysctls(self) -> Mapping[str, str]:
+        """By name, those that it has."""
+        found: Mapping[str, str | None] = self.looked["sysctls"]
+        return {name: " ".join(value.split()) for name, value in found.items() if value is not None}
+
+    @property
+    def userspace(self) -> dict[str, str]:
+        """The setting that gives new connections to path managers like ours; empty if there is none."""
+        for name, value in _PATH_MANAGER:
+            if name in self.sysctls:
+                return {name: value}
+        return {}
+
+    # What a trial needs.
+
+    def check(self, trial: Trial) -> None:
+        """Refuse a trial that cannot run here.
+
+        Raises
+        ------
+        InputError : naming what is wrong.
+        """
+        if trial.protocol != PLAIN_TCP:
+            self._check_mptcp(trial)
+        if self.side == "local":
+            self.kernel_cc(trial.cc)
+        self._check_buffers(trial)
+        if not trial.ecn and self.sysctls.get("net.ipv4.tcp_ecn") == "1":
+            raise InputError("--ecn", "", f"expected on, as {self.name} has it (net.ipv4.tcp_ecn = 1)")
+
+    def _check_mptcp(self, trial: Trial) -> None:
+        if reason := self.looked.get("mptcp"):
+            raise self.refuse("ssh", f"expected a host with MPTCP, found {self.name}: {reason}")
+        if managed(trial, self.privileged):
+            if not self.privileged:
+                expected = "expected default, or --protocol tcp: another path manager needs CAP_NET_ADMIN on"
+                raise InputError("--pm", "", f"{expected} {self.name} (root, or sudo without a password)")
+            if reason := self.looked.get("path_manager"):
+                raise self.refuse("ssh", f"expected a userspace path manager on {self.name}: {reason}")
+        elif self.sysctls.get("net.mptcp.enabled") == "0":
+            raise self.refuse("ssh", f"expected net.mptcp.enabled = 1 on {self.name}, found 0")
+
+    def _check_buffers(self, trial: Trial) -> None:
+        if self.privileged:
+            return
+        if trial.buffer_mode != "fixed":
+            expected = f"expected fixed: limits of growing buffers need root on {self.name}"
+            raise InputError("--buffer-mode", "", expected)
+        limit = min(int(self.looked["rmem_max"]), int(self.looked["wmem_max"]))
+        if trial.buffer_bytes > limit:
+            expected = f"expected at most {limit} bytes, net.core.rmem_max and wmem_max of {self.name}"
+            raise InputError("--buffer", "", f"{expected}, found {trial.buffer_bytes}")
+
+    def kernel_cc(self, cc: str) -> str:
+        """Its kernel's name of a congestion control.
+
+        Raises
+        ------
+        InputError : it has none of that name, or this user may not use it.
+        """
+        known = self.looked["congestion_controls"]
+        usable = known["available"] if self.privileged else known["allowed"]
+        for name in (cc, _BPF.format(cc)):
+            if name in usable:
+                return name
+        why = "" if cc in known["available"] else f": modprobe tcp_{cc} there, if its kernel has it"
+        expected = f"expected one that {self.name} can run ({', '.join(usable)}), found {cc}{why}"
+        raise InputError("--cc", "", expected)
+
+    # Its interfaces.
+
+    def named(self) -> tuple[NamedInterface, ...]:
+        """The interfaces of its site, with the devices and addresses that they have here.
+
+        Raises
+        ------
+        InputError : one is not there.
+        """
+        return tuple(self.named_interface(index) for index in range(len(self.site.interfaces)))
+
+    def named_interface(self, index: int) -> NamedInterface:
+        """One of them.
+
+        Raises
+        ------
+        InputError : it is not there.
+        """
+        interface = self.site.interfaces[index]
+        device = self._device(interface)
+        own: dict[str, str] = {}
+        public: dict[str, str] = {}
+        for family in FAMILIES:
+            there = _addresses(device, family)
+            given: str | None = getattr(interface, family)
+            if given is not None and str(ip_address(given)) not in there:
+                # The public address of a device behind NAT.
+                public[family] = given
+                given = None
+            if given is not None:
+                own[family] = str(ip_address(given))
+            elif there:
+                own[family] = there[0]
+        for family in public:
+            if family not in own:
+                key = f"interfaces.{interface.abbr}.{family}"
+                raise self.refuse(key, f"expected a device with such an address: {device['device']} has none")
+        return NamedInterface(
+            side=self.side,
+            index=index,
+            device=device["device"],
+            ipv4=own.get("ipv4"),
+            ipv6=own.get("ipv6"),
+            public=public,
+        )
+
+    def _device(self, interface: Interface) -> dict[str, Any]:
+        devices: list[dict[str, Any]] = self.looked["interfaces"]
+        key = f"interfaces.{interface.abbr}"
+        if interface.device is not None:
+            for device in devices:
+                if device["device"] == interface.device:
+                    return device
+            names = [device["device"] for device in devices]
+            raise self.refuse(f"{key}.device", f"{one_of(names, interface.device)} on {self.name}")
+        given = [getattr(interface, family) for family in FAMILIES if getattr(interface, family) is not None]
+        for device in devices:
+            has = {one["ip"] for one in device["addresses"]}
+            if any(str(ip_address(text)) in has for text in given):
+                return device
+        expected = (
+            f"expected an address of {self.name}, found {', '.join(given)}; behind NAT, write the device"
+        )
+        raise self.refuse(f"{key}.{'ipv4' if interface.ipv4 else 'ipv6'}", f"{expected} too")
+
+    def offloads(self, device: str) -> str:
+        """Segmentation and aggregation by a device."""
+        found = self.looked.get("offloads", {}).get(device, [])
+        if isinstance(found, Mapping):
+            found = [name for name, on in found.items() if on]
+        return found if isinstance(found, str) else " ".join(found)
+
+
+def managed(trial: Trial, privileged: bool) -> bool:
+    """Whether a path manager of ours steers it: not plain TCP, nor the default where it may not be chosen."""
+    return trial.protocol != PLAIN_TCP and (privileged or trial.pm != "default")
+
+
+def _addresses(device: Mapping[str, Any], family: str) -> list[str]:
+    """Addresses that others can reach, first those that were given first."""
+    version = 6 if family == "ipv6" else 4
+    found = [ip_address(one["ip"].partition("%")[0]) for one in device["addresses"]]
+    return [str(one) for one in found if one.version == version and not one.is_link_local]

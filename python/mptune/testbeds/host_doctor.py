@@ -1,0 +1,282 @@
+"""What two hosts can do for trials, and how to fix the rest: `mptune doctor --hosts`.
+
+It looks over ssh and changes nothing: what is wrong with addresses and routes is said with the lines to
+paste. Items that a trial with a path manager needs are *required*.
+"""
+
+import ipaddress
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from mptune.errors import InputError, MptuneError
+from mptune.linux.addresses import NamedInterface, Side
+from mptune.linux.doctor import Finding
+from mptune.machines import SshMachine
+from mptune.machines.ssh import connect
+from mptune.testbeds._base import FAMILIES
+from mptune.testbeds._host_facts import ASKED, HostFacts
+from mptune.testbeds.hosts import check_site
+from mptune.topology import Site, Topology
+
+#: Largest buffer of the papers' sweeps (MPCOA, section 5.3: 0.5 to 30 MiB), bytes.
+_LARGEST_BUFFER = 30 * 2**20
+#: First of the routing tables that are proposed.
+_FIRST_TABLE = 100
+_STRICT = 1
+
+
+class HostFindings(msgspec.Struct, frozen=True, kw_only=True):
+    """One host; `ssh` is how it is reached."""
+
+    site: str
+    name: str
+    ssh: str
+    findings: tuple[Finding, ...]
+
+
+def examine(topology: Topology) -> tuple[HostFindings, ...]:
+    """All findings about the hosts of both sites, the sender's first.
+
+    Raises
+    ------
+    InputError : a site is no host.
+    """
+    sites: dict[Side, Site] = {"local": topology.sender, "remote": topology.receiver}
+    for site in sites.values():
+        check_site(topology, site)
+    machines: dict[Side, SshMachine] = {}
+    found: dict[Side, list[Finding]] = {side: [] for side in sites}
+    try:
+        for side, site in sites.items():
+            try:
+                machines[side] = connect(site.ssh or "", site.name)
+            except MptuneError as error:
+                found[side] = [_unreachable(str(error))]
+        facts = {
+            side: _facts(topology, side, machine, machine.look(ASKED)) for side, machine in machines.items()
+        }
+        named = {side: list(_named(one, found[side])) for side, one in facts.items()}
+        for side, machine in machines.items():
+            other: Side = "remote" if side == "local" else "local"
+            pairs = list(_pairs(named[side], named.get(other, [])))
+            asked = [(source, target) for _, source, target in pairs]
+            leaves = machine.look(ASKED, asked)["leaves"]
+            found[side] = [
+                *_of_machine(machine, facts[side]),
+                *found[side],
+                *_of_interfaces(facts[side], named[side], pairs, leaves),
+            ]
+    finally:
+        for machine in machines.values():
+            machine.close()
+    return tuple(
+        HostFindings(site=site.abbr, name=site.name, ssh=site.ssh or "", findings=tuple(found[side]))
+        for side, site in sites.items()
+    )
+
+
+def ready(hosts: Sequence[HostFindings]) -> bool:
+    """Whether trials can run between them."""
+    return not any(
+        finding.required and finding.state == "missing" for host in hosts for finding in host.findings
+    )
+
+
+def _unreachable(reason: str) -> Finding:
+    return Finding(name="SSH", state="missing", found="cannot be used", remedy=reason, required=True)
+
+
+def _facts(topology: Topology, side: Side, machine: SshMachine, looked: Mapping[str, Any]) -> HostFacts:
+    return HostFacts(topology, side, machine.name, looked, privileged=bool(machine.hello["net_admin"]))
+
+
+def _named(facts: HostFacts, found: list[Finding]) -> Iterator[NamedInterface]:
+    """The interfaces that are there; a finding about every other one."""
+    for index, interface in enumerate(facts.site.interfaces):
+        try:
+            yield facts.named_interface(index)
+        except InputError as error:
+            name = f"interface {interface.abbr}"
+            found.append(
+                Finding(name=name, state="missing", found="not there", remedy=str(error), required=True)
+            )
+
+
+# The machine.
+
+
+def _of_machine(machine: SshMachine, facts: HostFacts) -> Iterator[Finding]:
+    hello, looked = machine.hello, facts.looked
+    how = "delivered for the session" if machine.delivered else "installed"
+    yield Finding(name="SSH", state="ok", found=machine.target, required=True)
+    yield Finding(name="agent", state="ok", found=f"{hello['version']}, {how}", required=True)
+    yield Finding(
+        name="kernel", state="ok", found=f"Linux {looked['kernel']} ({looked['machine']})", required=True
+    )
+    yield _privileges(facts)
+    yield _needed("MPTCP", looked.get("mptcp"), "needs a kernel with CONFIG_MPTCP (Linux 5.6)")
+    yield _needed(
+        "userspace path manager", looked.get("path_manager"), "needs Linux 5.19 (net.mptcp.pm_type)"
+    )
+    yield _enabled(facts)
+    yield _congestion_controls(facts)
+    yield _buffers(facts)
+    yield _reverse_path(facts)
+    yield _processors(looked)
+
+
+def _needed(name: str, reason: str | None, remedy: str) -> Finding:
+    if reason is None:
+        return Finding(name=name, state="ok", found="yes", required=True)
+    return Finding(name=name, state="missing", found=reason, remedy=remedy, required=True)
+
+
+def _privileges(facts: HostFacts) -> Finding:
+    if facts.privileged:
+        return Finding(name="privileges", state="ok", found="CAP_NET_ADMIN", required=True)
+    return Finding(
+        name="privileges",
+        state="missing",
+        found="none",
+        remedy="log in as root, or let sudo work without a password; without it, only --protocol tcp "
+        "and --pm default",
+        required=True,
+    )
+
+
+def _enabled(facts: HostFacts) -> Finding:
+    value = facts.sysctls.get("net.mptcp.enabled", "-")
+    return Finding(
+        name="net.mptcp.enabled",
+        state="limited" if value == "0" else "ok",
+        found=value,
+        remedy="set for each trial, and put back" if value == "0" else None,
+    )
+
+
+def _congestion_controls(facts: HostFacts) -> Finding:
+    known = facts.looked["congestion_controls"]
+    limited = not facts.privileged and set(known["allowed"]) != set(known["available"])
+    return Finding(
+        name="congestion controls",
+        state="limited" if limited else "ok",
+        found=" ".join(known["allowed"] if limited else known["available"]),
+        remedy=f"without privileges not: {' '.join(sorted(set(known['available']) - set(known['allowed'])))}"
+        if limited
+        else None,
+    )
+
+
+def _buffers(facts: HostFacts) -> Finding:
+    limits = {name: int(facts.looked[name]) for name in ("rmem_max", "wmem_max")}
+    enough = facts.privileged or min(limits.values()) >= _LARGEST_BUFFER
+    grows = [facts.sysctls.get(f"net.ipv4.tcp_{way}mem", "-").split()[-1] for way in "rw"]
+    return Finding(
+        name="buffers (bytes)",
+        state="ok" if enough else "limited",
+        found=f"rmem_max {limits['rmem_max']}, wmem_max {limits['wmem_max']}, "
+        f"tcp_rmem {grows[0]}, tcp_wmem {grows[1]}",
+        remedy=None
+        if enough
+        else "limits trials without privileges: "
+        f"sysctl -w net.core.rmem_max={_LARGEST_BUFFER} net.core.wmem_max={_LARGEST_BUFFER}",
+    )
+
+
+def _reverse_path(facts: HostFacts) -> Finding:
+    """A strict filter drops what arrives on another device than the one that answers would leave by."""
+    every = int(facts.looked.get("rp_filter_all") or 0)
+    own = {one["device"]: max(every, int(one.get("rp_filter") or 0)) for one in facts.looked["interfaces"]}
+    used = [one.device for one in facts.site.interfaces if one.device is not None] or list(own)
+    strict = [device for device in used if own.get(device) == _STRICT]
+    several = len(facts.site.interfaces) > 1
+    wrong = several and bool(strict)
+    return Finding(
+        name="reverse path filter",
+        state="limited" if wrong else "ok",
+        found=f"strict on {', '.join(strict)}" if strict else "not strict",
+        remedy="joins can be dropped: "
+        + " ".join(["sysctl -w", *(f"net.ipv4.conf.{one}.rp_filter=2" for one in ("all", *strict))])
+        if wrong
+        else None,
+    )
+
+
+def _processors(looked: Mapping[str, Any]) -> Finding:
+    load = looked.get("load")
+    shown = load[0] if isinstance(load, list) and load else load
+    found = f"{looked.get('processors', '-')}" + ("" if shown is None else f", load {shown}")
+    return Finding(name="processors", state="ok", found=found)
+
+
+# Its interfaces.
+
+
+def _pairs(
+    own: Sequence[NamedInterface], others: Sequence[NamedInterface]
+) -> Iterator[tuple[NamedInterface, str, str]]:
+    """Every own address with every one it would send to."""
+    for one in own:
+        for other in others:
+            for family in FAMILIES:
+                source, target = one.address(family), other.reached_at(family)
+                if source is not None and target is not None:
+                    yield one, source, target
+
+
+def _of_interfaces(
+    facts: HostFacts,
+    named: Sequence[NamedInterface],
+    pairs: Sequence[tuple[NamedInterface, str, str]],
+    leaves: Sequence[str | None],
+) -> Iterator[Finding]:
+    """Each interface, with the rules that let packets of its addresses leave by it."""
+    by_device = {one["device"]: one for one in facts.looked["interfaces"]}
+    for one in named:
+        label = facts.site.interfaces[one.index].abbr
+        device = by_device[one.device]
+        wrong = {
+            source: leaving
+            for (interface, source, _), leaving in zip(pairs, leaves, strict=True)
+            if interface is one and leaving != one.device
+        }
+        where = ", ".join([one.device, *(text for text in (one.ipv4, one.ipv6) if text is not None)])
+        if not device.get("up", True):
+            yield Finding(
+                name=f"interface {label}",
+                state="missing",
+                found=f"{where}: down",
+                remedy=f"ip link set {one.device} up",
+                required=True,
+            )
+        elif wrong:
+            ways = ", ".join(f"{source} leaves by {way or 'no device'}" for source, way in wrong.items())
+            lines = [line for source in wrong for line in _rule(source, one, device)]
+            yield Finding(
+                name=f"interface {label}",
+                state="missing",
+                found=f"{where}: {ways}",
+                remedy="\n".join(lines),
+                required=True,
+            )
+        else:
+            yield Finding(name=f"interface {label}", state="ok", found=where, required=True)
+
+
+def _rule(source: str, interface: NamedInterface, device: Mapping[str, Any]) -> list[str]:
+    """The lines that let packets from an address leave by its own device."""
+    version = ipaddress.ip_address(source).version
+    ip = "ip -6" if version == 6 else "ip"
+    table = _FIRST_TABLE + interface.index
+    gateways = [
+        str(route["via"])
+        for route in device.get("default_routes", [])
+        if route.get("via") and ipaddress.ip_address(route["via"]).version == version
+    ]
+    via = gateways[0] if gateways else "GATEWAY"
+    return [
+        f"{ip} route add default via {via} dev {interface.device} table {table}",
+        f"{ip} rule add from {source} table {table} priority {table}",
+    ]

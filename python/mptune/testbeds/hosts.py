@@ -1,0 +1,275 @@
+"""The hosts testbed: trials between two real machines, which ssh reaches.
+
+The course of a trial is that of the namespaces testbed (`mptune.linux.kernel_trial`), with a real network:
+the same roles of the agent on each host, the same path managers, the same answer. `mptune.machines` reaches
+the hosts, `_host_facts` says what they can do, and `_hosts_venue` what is changed there.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mptune.errors import InputError, TrialError
+from mptune.testbeds import _hosts_data, _kernel_observation, _kernel_plan
+from mptune.testbeds._base import PLAIN_TCP, Observation, Trial
+
+if TYPE_CHECKING:
+    from mptune.linux.addresses import NamedInterface, Side
+    from mptune.linux.kernel_trial import Outcome
+    from mptune.linux.venue import About
+    from mptune.machines import SshMachine
+    from mptune.testbeds._host_facts import HostFacts
+    from mptune.topology import Site, Topology
+
+#: A host whose processors were busy for more than this share of a trial is overloaded.
+_BUSY = 0.9
+
+
+class HostsTestbed:
+    """Runs trials between the hosts of a topology, one at a time.
+
+    Nothing happens before the first trial, or the first session with trials that were checked. The
+    connections are kept until this program ends.
+    """
+
+    name = "hosts"
+    only_stack: str | None = "linux"
+    parallel: int | None = 1
+    #: Seconds of a trial beside its duration: some exchanges with the hosts, handshake, last data.
+    set_up_s = 2.0
+
+    def __init__(self) -> None:
+        self._machines: dict[str, SshMachine] = {}
+        self._known: set[str] = set()
+        self._data = _hosts_data.Meter()
+        #: One trial of each kind that was checked, to be held against the hosts before any is run.
+        self._checked: dict[object, Trial] = {}
+        self._turn = threading.Lock()
+        self._interrupted = False
+        self._closing = weakref.finalize(self, _close, self._machines)
+
+    def close(self) -> None:
+        """End the sessions with the hosts, which put back what is left to put back."""
+        _close(self._machines)
+
+    def interrupt(self) -> None:
+        """Abort the running trial; no further one is run."""
+        self._interrupted = True
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Connect, and refuse now what the hosts cannot do.
+
+        Raises
+        ------
+        MptuneError : a host cannot be reached or used.
+        InputError : a trial that was checked cannot run on them.
+        """
+        with self._turn:
+            checked, self._checked = list(self._checked.values()), {}
+            for trial in checked:
+                self._admit(trial, self._facts(trial.topology))
+        yield
+
+    def check_network(self, topology: Topology) -> None:
+        """Refuse sites that are no hosts.
+
+        Raises
+        ------
+        InputError : naming the first key.
+        """
+        for site in (topology.sender, topology.receiver):
+            check_site(topology, site)
+        if topology.background:
+            expected = "expected none: real paths have traffic of their own"
+            raise InputError(topology.file, "background", expected)
+
+    def check(self, trial: Trial) -> None:
+        """Refuse what no two hosts can do, without a connection.
+
+        Raises
+        ------
+        InputError : naming the option or the key.
+        """
+        self.check_network(trial.topology)
+        _kernel_plan.check(trial, self.name)
+        if any(action.action in ("down", "up") for action in trial.script):
+            expected = "expected standby, active, remove and add: paths between hosts are not cut (down, up)"
+            raise InputError("script", "", expected)
+        self._data.check(trial)
+        buffer = None if trial.buffer_mode == "fixed" else trial.buffer_bytes
+        kind = (id(trial.topology), trial.protocol, trial.pm == "default", trial.cc, trial.ecn, buffer)
+        known = self._checked.get(kind)
+        if known is None or known.buffer_bytes < trial.buffer_bytes:
+            self._checked[kind] = trial
+
+    def run(self, trial: Trial) -> Observation:
+        """Run one trial; an overloaded one is repeated once.
+
+        Raises
+        ------
+        InputError : the hosts cannot run such a trial, or an interface may not send that much any more.
+        MptuneError : a host cannot be reached or used at all.
+        TrialError : a host that was used before cannot be reached now.
+        KeyboardInterrupt : Ctrl-C, or `interrupt` from another thread.
+        """
+        self.check(trial)
+        with self._turn:
+            if self._interrupted:
+                raise KeyboardInterrupt
+            observation = self._measure(trial)
+            if "overloaded" in observation.metadata:
+                self._data.check(trial)
+                observation = self._measure(trial)
+                observation.metadata["repeated"] = 1
+        return observation
+
+    def _measure(self, trial: Trial) -> Observation:
+        from mptune.linux import kernel_trial
+        from mptune.testbeds._host_facts import managed
+        from mptune.testbeds._hosts_venue import HostsVenue
+
+        facts = self._facts(trial.topology)
+        self._admit(trial, facts)
+        named = {side: one.named() for side, one in facts.items()}
+        plan = _kernel_plan.plan(trial, facts["local"].kernel_cc(trial.cc), named)
+        privileged = all(one.privileged for one in facts.values())
+        plan = msgspec.structs.replace(plan, managed=managed(trial, privileged))
+        machines = {side: self._machines[one.site.ssh or ""] for side, one in facts.items()}
+        venue = HostsVenue(
+            machines,
+            lasting={side: _lasting(trial, one) for side, one in facts.items()},
+            momentary={side: one.userspace if plan.managed else {} for side, one in facts.items()},
+            about=_about(facts, named),
+        )
+        outcome = kernel_trial.run(plan, venue, lambda: self._interrupted)
+        busy = _busy(outcome, facts)
+        overload = [
+            f"the processors of {name} were busy for {share:.0%} of the time"
+            for name, share in busy.items()
+            if share > _BUSY
+        ]
+        observation = _kernel_observation.observe(
+            trial, plan, outcome, max(busy.values(), default=0.0), testbed=self.name, overload=overload
+        )
+        self._data.count(trial, observation)
+        return observation
+
+    def _facts(self, topology: Topology) -> dict[Side, HostFacts]:
+        """What both hosts say of themselves now.
+
+        Raises
+        ------
+        MptuneError : a host cannot be reached or used.
+        TrialError : one that was used before cannot be reached now.
+        """
+        from mptune.testbeds._host_facts import ASKED, HostFacts
+
+        sites: dict[Side, Site] = {"local": topology.sender, "remote": topology.receiver}
+        machines = {side: self._machine(site) for side, site in sites.items()}
+        asked = {side: machine.ask("look", names=list(ASKED), pairs=[]) for side, machine in machines.items()}
+        return {
+            side: HostFacts(
+                topology,
+                side,
+                machine.name,
+                machine.collect(asked[side]),
+                privileged=bool(machine.hello["net_admin"]),
+            )
+            for side, machine in machines.items()
+        }
+
+    def _machine(self, site: Site) -> SshMachine:
+        """The session with a site's host, a new one if the last one is over."""
+        from mptune.machines import MachineError
+        from mptune.machines.ssh import connect
+
+        target = site.ssh or ""
+        if target in self._machines and self._machines[target].killed:
+            self._machines.pop(target).close()
+        if target not in self._machines:
+            try:
+                self._machines[target] = connect(target, site.name)
+            except MachineError as error:
+                if target in self._known:
+                    raise TrialError(str(error), "unreachable") from None
+                raise
+            self._known.add(target)
+        return self._machines[target]
+
+    def _admit(self, trial: Trial, facts: Mapping[Side, HostFacts]) -> None:
+        for one in facts.values():
+            one.check(trial)
+            one.named()
+
+
+def notice(topology: Topology, lasting_ns: int | None = None) -> str:
+    """What trials between these hosts send at most; a sentence to show before they begin."""
+    return _hosts_data.notice(topology, lasting_ns)
+
+
+def _close(machines: dict[str, SshMachine]) -> None:
+    while machines:
+        machines.popitem()[1].close()
+
+
+def check_site(topology: Topology, site: Site) -> None:
+    """Refuse a site that is no host.
+
+    Raises
+    ------
+    InputError : naming the key.
+    """
+    where = f"sites.{site.abbr}"
+    if site.ssh is None:
+        raise InputError(topology.file, f"{where}.ssh", 'expected "user@host", needed by the testbed hosts')
+    for one in site.interfaces:
+        if one.device is None and one.ipv4 is None and one.ipv6 is None:
+            expected = "expected its device or an address, needed by the testbed hosts"
+            raise InputError(topology.file, f"{where}.interfaces.{one.abbr}.device", expected)
+
+
+def _lasting(trial: Trial, facts: HostFacts) -> dict[str, str]:
+    """What is set on a host for the whole trial."""
+    from mptune.linux.sandbox import sysctls
+
+    wanted: dict[str, str] = {}
+    if trial.protocol != PLAIN_TCP and facts.sysctls.get("net.mptcp.enabled") == "0":
+        wanted["net.mptcp.enabled"] = "1"
+    if trial.buffer_mode == "auto":
+        wanted |= sysctls.buffer_limits(trial.buffer_bytes)
+    return wanted
+
+
+def _about(facts: Mapping[Side, HostFacts], named: Mapping[Side, tuple[NamedInterface, ...]]) -> About:
+    """What could explain a result: of both ends."""
+    about: About = {"kernel": str(facts["local"].looked.get("kernel", "")), "scheduler": "default"}
+    for side, one in facts.items():
+        end = "sender" if side == "local" else "receiver"
+        about[f"{end} host"] = one.name
+        about[f"{end} kernel"] = str(one.looked.get("kernel", ""))
+        about[f"{end} machine"] = str(one.looked.get("machine", ""))
+        about[f"{end} privileged"] = int(one.privileged)
+        about |= {f"{end} sysctl {name}": value for name, value in one.sysctls.items()}
+        for interface in named[side]:
+            about[f"offloads {end} {interface.device}"] = one.offloads(interface.device)
+            for family, address in interface.public.items():
+                about[f"nat {end} {interface.device}"] = f"{interface.address(family)} is {address} outside"
+    return about
+
+
+def _busy(outcome: Outcome, facts: Mapping[Side, HostFacts]) -> dict[str, float]:
+    """Share of all processors in use during the trial, by host, as far as the meter reported it."""
+    shares: dict[str, Any] = (outcome.result or {}).get("processor_load", {})
+    ends: dict[Side, str] = {"local": "sender", "remote": "receiver"}
+    return {
+        one.name: float(shares[ends[side]])
+        for side, one in facts.items()
+        if shares.get(ends[side]) is not None
+    }

@@ -1,0 +1,79 @@
+"""What a topology file says of real hosts: how to reach them, their devices, and what may be moved over them.
+
+Text that ends up in a command line or a system call is checked here; whether there is such a host or device
+is for the testbed to find out.
+"""
+
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+from mptune.errors import InputError
+from mptune.topology._sites import Interface
+from mptune.topology._values import SOME_SIZE
+
+#: IFNAMSIZ of the kernel, without the closing zero; bytes.
+_LONGEST_DEVICE = 15
+
+
+def check_ssh(text: str, where: str, key: str) -> None:
+    """Refuse what ssh would take for an option or for several words.
+
+    Raises
+    ------
+    InputError : naming the key.
+    """
+    if not text or text.startswith("-") or not _is_one_word(text):
+        expected = 'expected a host for ssh such as "user@host", without blanks or a leading "-"'
+        raise InputError(where, key, f"{expected}, found {text!r}")
+
+
+def check_device(text: str, where: str, key: str) -> None:
+    """Refuse what cannot be the name of a network device (dev_valid_name in net/core/dev.c).
+
+    Raises
+    ------
+    InputError : naming the key.
+    """
+    if len(text.encode()) > _LONGEST_DEVICE:
+        raise InputError(where, key, f"expected at most {_LONGEST_DEVICE} bytes, found {text!r}")
+    if text in ("", ".", "..") or "/" in text or ":" in text or not _is_one_word(text):
+        expected = 'expected a network device such as "eth1", without blanks, "/" or ":"'
+        raise InputError(where, key, f"{expected}, found {text!r}")
+
+
+def read_max_data(raw: object, where: str, key: str) -> int | None:
+    """Bytes of `max_data`: a limit somebody sets, so it has no origin.
+
+    Raises
+    ------
+    InputError : not a size, or 0.
+    """
+    if raw is None:
+        return None
+    if not isinstance(raw, str):
+        raise InputError(where, key, f"expected {SOME_SIZE.wanted}, found {raw!r}")
+    try:
+        return SOME_SIZE.parse(raw)
+    except ValueError as error:
+        raise InputError(where, key, str(error)) from None
+
+
+def check_distinct(interfaces: Sequence[Interface], where: str, key: str) -> None:
+    """Refuse two interfaces of a site that name the same device and the same addresses.
+
+    Raises
+    ------
+    InputError : naming the second.
+    """
+    seen: dict[tuple[object, ...], str] = {}
+    for one in interfaces:
+        addresses = [None if text is None else ip_address(text) for text in (one.ipv4, one.ipv6)]
+        place = (one.device, *addresses)
+        if any(part is not None for part in place) and (other := seen.get(place)) is not None:
+            expected = "expected another device or other addresses than those of"
+            raise InputError(where, f"{key}.{one.abbr}", f"{expected} {other}, found the same")
+        seen[place] = one.abbr
+
+
+def _is_one_word(text: str) -> bool:
+    return text.isprintable() and not any(letter.isspace() for letter in text)

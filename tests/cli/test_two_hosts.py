@@ -1,0 +1,120 @@
+"""Commands on two hosts of which not everything is known: refused, or without what would need it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mptune import testbeds
+from mptune.cli import app
+from mptune.report.drawing import NARROW, WIDE, draw
+from mptune.report.measured import warnings
+from mptune.report.read_runs import read_run
+from mptune.topology import load
+from tests.plugins import two_hosts
+from tests.report.making import sections
+
+FIRST = f"hosts.toml: {two_hosts.MISSING[0]}: expected a rate, needed by"
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    two_hosts.write(tmp_path)
+
+
+@pytest.fixture
+def real(fake_testbed: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A testbed that needs no topology to know the network, as two hosts do not."""
+    monkeypatch.setattr(type(fake_testbed), "only_stack", "linux", raising=False)
+    monkeypatch.setitem(testbeds.TESTBEDS, "fake", type(fake_testbed))
+    return fake_testbed
+
+
+def mptune(*arguments: str) -> Any:
+    return CliRunner().invoke(app, [*arguments])
+
+
+CAMPAIGN = """
+topology = "hosts.toml"
+kind = "sweep"
+[factors]
+pm = ["fullmesh"]
+cc = ["cubic"]
+buffers = "1"
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "user"),
+    [
+        (["run", "hosts.toml"], "the simulator"),
+        (["run", "hosts.toml", "--reverse"], None),
+        (["impact", "hosts.toml"], "the simulator"),
+        (["optimise", "hosts.toml"], "the simulator"),
+        (["optimise", "hosts.toml", "--transfer", "64KiB"], "the simulator"),
+        (["campaign", "run", "campaign.toml"], "the simulator"),
+        (["buffers", "hosts.toml"], "the formulas"),
+        (["buffers", "hosts.toml", "--json"], "the formulas"),
+        (["buffers", "hosts.toml", "--rtt", "loaded"], "the formulas"),
+        (["buffers", "hosts.toml", "--measure", "--quiet"], "the simulator"),
+        (["buffers", "hosts.toml", "--measure", "--connections", "2"], "the formulas"),
+    ],
+)
+def test_what_needs_the_numbers_is_refused_in_one_line_and_leaves_nothing(
+    arguments: list[str], user: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN)
+    before = sorted(tmp_path.rglob("*"))
+    shown = mptune(*arguments)
+    assert shown.exit_code == 2
+    first = "hosts.toml: sites.R.interfaces.X.up: expected a rate, needed by the simulator"
+    assert shown.stderr.startswith(f"mptune: error: {first if user is None else f'{FIRST} {user};'}")
+    assert shown.stderr.count("\n") == 1 and shown.stdout == ""
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+SHORT = ("--testbed", "fake", "--duration", "1s", "--buffers", "1,2,4,8", "--quiet")
+
+
+def test_what_is_enough_is_measured_without_the_formulas(real: Any) -> None:
+    short = ("buffers", "hosts.toml", "--measure", "--runs", "2", *SHORT)
+    shown = mptune(*short)
+    assert shown.exit_code == 0, shown.stderr
+    assert shown.stdout.startswith("hosts: no buffer sizes by formula, as not every rate and RTT is known")
+    assert "nominal" not in shown.stdout and "The formulas, of measured rates and RTTs" in shown.stdout
+    found = json.loads(mptune(*short, "--json").stdout)
+    assert (found["paths"], found["mptcp"]) == ([], None)
+    assert found["measured"]["mptcp"]["bytes"]["first"] > 0
+
+
+def test_a_sweep_needs_no_numbers_and_its_report_shows_none(real: Any, tmp_path: Path) -> None:
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN.replace("kind", 'testbed = "fake"\nkind', 1))
+    out = tmp_path / "run"
+    shown = mptune("campaign", "run", "campaign.toml", "--out", str(out), "--quiet")
+    assert shown.exit_code == 0, shown.stderr
+    run = read_run(out, "run")
+    (network,) = (one for one in sections(run) if one.name == "topology")
+    by_title = {table.title: table.rows for table in network.tables}
+    assert by_title["Paths"][0]["rate_mbps"] == 41
+    for row in by_title["Paths"][1:]:
+        assert row["rate_mbps"] is row["base_rtt_ms"] is row["queue_kib"] is None
+    assert [row["measured"] for row in by_title["What was measured, and how"]] == [
+        "2026-11-22, 5 probes",
+        "2026-11-22, smallest of 20",
+    ]
+    assert "Question marks" in network.lead
+    assert any("not known: 8 (The network, below)" in text for text in warnings(run))
+    assert "What was measured, and how" in (out / "report.html").read_text()
+
+
+@pytest.mark.parametrize("shape", [WIDE, NARROW])
+def test_the_drawing_has_question_marks(shape: Any, tmp_path: Path) -> None:
+    drawing = draw(load(tmp_path / "hosts.toml"), (), shape)
+    assert "A-X  300 us" in drawing and "B-X  RTT ?" in drawing
+    assert ("B-X  RTT ?  rate ?" in drawing) == shape.rate
+    assert drawing.count(">up ?<") == 3 and drawing.count(">down ?<") == 3
+    assert ">up 41 Mbit/s<" in drawing and ">down 1 Gbit/s<" in drawing
+    assert "0 bit/s" not in drawing and "0 ns" not in drawing

@@ -1,0 +1,49 @@
+"""What the tests with two machines share. Where there cannot be any they are skipped; in CI they fail."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+
+import pytest
+
+from mptune.errors import TrialError
+from mptune.linux.awake import Awake
+from tests.hosts.world import Side, World
+from tests.plugins import needs
+from tests.plugins.needs import Thing, lack
+
+collect_ignore_glob = [] if sys.platform == "linux" else ["*"]
+
+#: What every world takes.
+NEEDS = ("root", "sshd", "nft", "sudo")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _awake() -> Iterator[None]:
+    """Processors that do not sleep: the emulator delivers in time."""
+    with Awake():
+        yield
+
+
+@pytest.fixture(scope="module")
+def make_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., World]]:
+    """Makes worlds, which end with the module; for one that ends earlier, use `with World(tmp_path)`."""
+    if missing := [thing for name in NEEDS for thing in needs.NEEDS[name].lacking()]:
+        lack("machines reached over ssh", *missing)
+    with ExitStack() as stack:
+
+        def make(sides: Sequence[Side] | None = None) -> World:
+            directory = tmp_path_factory.mktemp("world")
+            try:
+                made = World(directory) if sides is None else World(directory, sides)
+                return stack.enter_context(made)
+            except (TrialError, OSError) as error:
+                lack("two machines on this one", Thing(str(error), "elsewhere"))
+
+        yield make
+
+
+@pytest.fixture(scope="module")
+def world(make_world: Callable[..., World]) -> World:
+    """Two plain machines: alice has two uplinks, bob has one."""
+    return make_world()

@@ -1,0 +1,201 @@
+"""A machine's uplink: the link to its provider's router, and what the router does to packets.
+
+Between the routers is mptune's own emulator, which gives rates, delays, queues and losses.
+"""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from tests.hosts.machine import STEP_S, Machine
+
+#: What a router can do besides routing, by name:
+#: strips: MPTCP options disappear from every packet; the connection is plain TCP from the beginning.
+#: strips-later: they disappear after the handshakes (the DSS option, without which no data is MPTCP's).
+#: drops-syn: a SYN with MPTCP options is swallowed.
+#: refuses-joins: a SYN with MP_JOIN is answered by a reset.
+#: dark: 5 s after the first SYN that it sees, everything is swallowed, for good.
+#: black-hole: everything is swallowed.
+#: icmp-blocked: nobody learns that a packet was too large.
+Middlebox = Literal[
+    "strips", "strips-later", "drops-syn", "refuses-joins", "dark", "black-hole", "icmp-blocked"
+]
+
+_SYN = "tcp flags & (syn | ack) == syn"
+_FORWARD: dict[str, tuple[str, ...]] = {
+    "strips": ("tcp option mptcp exists reset tcp option mptcp",),
+    "strips-later": ("tcp option mptcp subtype 2 reset tcp option mptcp",),
+    "drops-syn": ("tcp flags & syn != 0 tcp option mptcp exists drop",),
+    "refuses-joins": (f"{_SYN} tcp option mptcp subtype 1 reject with tcp reset",),
+    # A set needs a key: the mark, which no packet has.
+    "dark": (
+        f"{_SYN} meta mark != @began add @alive {{ meta mark }} add @began {{ meta mark }}",
+        "meta mark @began meta mark != @alive drop",
+    ),
+    "black-hole": ("drop",),
+    "icmp-blocked": ("icmp type destination-unreachable drop", "icmpv6 type packet-too-big drop"),
+}
+
+
+@dataclass(frozen=True)
+class Uplink:
+    """How a machine is attached to a provider.
+
+    Attributes
+    ----------
+    up_mbps, down_mbps : rates, IP packets included.
+    delay_ms : one way, of the access link; the RTT of a path is twice the sum of both ends'.
+    queue_bytes : in both directions.
+    loss : share of the packets lost, in both directions.
+    families : what is routed.
+    mtu : of the way behind the router; the machine's own device has 1500.
+    nat : the machine has a private IPv4 address, which the router rewrites.
+    middlebox : what the router does from the beginning.
+    """
+
+    up_mbps: float = 20.0
+    down_mbps: float = 20.0
+    delay_ms: float = 5.0
+    queue_bytes: int = 100_000
+    loss: float = 0.0
+    families: tuple[Literal["ipv4", "ipv6"], ...] = ("ipv4", "ipv6")
+    mtu: int = 1500
+    nat: bool = False
+    middlebox: Middlebox | None = None
+
+
+class Attachment:
+    """An uplink that exists: a device of the machine, and the namespace of the router behind it.
+
+    Attributes
+    ----------
+    device : the machine's, `eth1`, `eth2`, ...
+    ipv4, ipv6 : the machine's own addresses; none of a family that is not routed.
+    public : the IPv4 address that others see, another one behind NAT.
+    netns : path of the router's network namespace.
+    """
+
+    def __init__(
+        self, machine: Machine, side: Literal["local", "remote"], index: int, uplink: Uplink, netns: str
+    ):
+        self.machine, self.side, self.index, self.uplink, self.netns = machine, side, index, uplink, netns
+        self.device, self.table = f"eth{index + 1}", 101 + index
+        site, v4, v6 = (1 if side == "local" else 2), "ipv4" in uplink.families, "ipv6" in uplink.families
+        self.public = f"10.{site}.{index + 1}.2" if v4 else None
+        self._prefix4 = f"192.168.{10 * site + index + 1}" if uplink.nat else f"10.{site}.{index + 1}"
+        self._prefix6 = f"fd0{site}:0:{index + 1}:"
+        self.ipv4 = f"{self._prefix4}.2" if v4 else None
+        self.ipv6 = f"{self._prefix6}:2" if v6 else None
+
+    def interface(self) -> dict[str, object]:
+        """The router's device in the emulator's configuration."""
+        place = {"side": self.side, "index": self.index, "netns": self.netns, "device": "wan"}
+        return {**place, "ipv4": self.public, "ipv6": self.ipv6}
+
+    def connect(self) -> None:
+        """Join machine and router, and give the router, whose other device exists, its routes and rules."""
+        uplink = self.uplink
+        lines = [
+            f"link add lan type veth peer name {self.device} netns {self.machine.pid}",
+            "link set lo up",
+            "link set lan up",
+            f"link set wan up mtu {uplink.mtu} txqueuelen 32768",
+        ]
+        if self.ipv4:
+            lines += [f"address add {self._prefix4}.1/24 dev lan", "route add default dev wan"]
+        if self.ipv6:
+            lines += [f"address add {self._prefix6}:1/64 dev lan nodad", "route add ::/0 dev wan"]
+        if self.public != self.ipv4:
+            lines.append(f"address add {self.public}/32 dev wan")
+        batch(self.netns, lines)
+        settings = ["net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.lan.rp_filter=0"]
+        settings += ["net.ipv4.conf.wan.rp_filter=0", "net.ipv6.conf.all.forwarding=1"]
+        entered(self.netns, ["sysctl", "-q", "-w", *settings])
+        rules = ["add table inet box", *_chain("box")]
+        if self.public != self.ipv4:
+            rules += [
+                "add table ip nat",
+                "add chain ip nat out { type nat hook postrouting priority 100; }",
+                "add rule ip nat out oifname wan masquerade",
+            ]
+        nft(self.netns, rules)
+        if uplink.middlebox is not None:
+            nft(self.netns, _rules("box", uplink.middlebox))
+
+    def machine_lines(self, routing: str) -> list[str]:
+        """What the machine is told with `ip -batch`."""
+        lines = [f"link set {self.device} up"]
+        for anywhere, address, prefix, length in (
+            ("0.0.0.0/0", self.ipv4, self._prefix4 + ".", 24),
+            ("::/0", self.ipv6, self._prefix6 + ":", 64),
+        ):
+            if address is None:
+                continue
+            nodad = " nodad" if ":" in address else ""
+            lines.append(f"address add {address}/{length} dev {self.device}{nodad}")
+            via = f"via {prefix}1 dev {self.device}"
+            if self.index == 0 and routing != "wrong":
+                lines.append(f"route add {anywhere} {via}")
+            if routing == "source":
+                lines.append(f"route add {prefix}0/{length} dev {self.device} table {self.table}")
+                lines.append(f"route add {anywhere} {via} table {self.table}")
+                lines.append(f"rule add from {address} lookup {self.table} priority {self.table}")
+        return lines
+
+    @contextmanager
+    def middlebox(self, name: Middlebox) -> Iterator[None]:
+        """Let the router do this to packets, inside the block."""
+        nft(self.netns, ["add table inet later", *_chain("later"), *_rules("later", name)])
+        try:
+            yield
+        finally:
+            nft(self.netns, ["delete table inet later"])
+
+
+def _chain(table: str) -> list[str]:
+    return [
+        f"add chain inet {table} {hook} {{ type filter hook {hook} priority 0; }}"
+        for hook in ("forward", "output")
+    ]
+
+
+def _rules(table: str, name: Middlebox) -> list[str]:
+    sets = {"began": "flags dynamic; size 16;", "alive": "flags dynamic, timeout; timeout 5s; size 16;"}
+    lines = [
+        f"add set inet {table} {one} {{ type mark; {options} }}"
+        for one, options in sets.items()
+        if name == "dark"
+    ]
+    hooks = ("forward", "output") if name == "icmp-blocked" else ("forward",)
+    return lines + [f"add rule inet {table} {hook} {rule}" for hook in hooks for rule in _FORWARD[name]]
+
+
+def entered(netns: str, command: list[str], text: str = "") -> str:
+    """Run a program of this machine in a network namespace, and return what it prints.
+
+    Raises
+    ------
+    AssertionError : it fails.
+    """
+    done = subprocess.run(
+        ["nsenter", f"--net={netns}", *command],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=STEP_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}{text}"
+    return done.stdout
+
+
+def batch(netns: str, lines: list[str]) -> None:
+    """Commands of ip(8)."""
+    entered(netns, ["ip", "-batch", "-"], "\n".join(lines) + "\n")
+
+
+def nft(netns: str, lines: list[str]) -> None:
+    """Commands of nft(8), all or none."""
+    entered(netns, ["nft", "-f", "-"], "\n".join(lines) + "\n")

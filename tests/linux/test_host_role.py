@@ -1,0 +1,532 @@
+"""The agent's role `host`: roles under a controller elsewhere, and settings put back whatever happens.
+
+A directory of files stands in for /proc/sys, so that nothing here needs root or touches this machine.
+"""
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mptune.linux import agent
+from tests.plugins.waiting import PATIENCE_S, until
+
+MANAGER, RMEM, PLAIN = "net.mptcp.path_manager", "net.ipv4.tcp_rmem", "net.ipv4.tcp_plain"
+#: As the kernel writes them, and one without the line feed at the end.
+BEFORE = {MANAGER: b"kernel\n", RMEM: b"4096\t131072\t6291456\n", PLAIN: b"1"}
+WANTED = {MANAGER: "userspace", RMEM: "4096 131072 1048576", PLAIN: "0"}
+
+#: Where the process that changes settings can be when it is killed.
+SETTING = ["host guarded", "host noted", "host begun", "host set"]
+RESTORING = ["host restoring", "host restored"]
+
+Message = dict[str, Any]
+
+
+class World:
+    """Settings and a directory for sessions, and what runs with them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.root, self.run = directory / "sys", directory / "run"
+        for name, value in BEFORE.items():
+            self.file(name).parent.mkdir(parents=True, exist_ok=True)
+            self.file(name).write_bytes(value)
+        self.sessions: list[Session] = []
+
+    def file(self, name: str) -> Path:
+        return Path(self.root, *name.split("."))
+
+    def values(self) -> dict[str, bytes]:
+        return {name: self.file(name).read_bytes() for name in BEFORE}
+
+    def journals(self) -> list[Path]:
+        return sorted(self.run.glob("journal-*.json"))
+
+    def environment(self) -> dict[str, str]:
+        return {"MPTUNE_SYSCTL_ROOT": str(self.root), "MPTUNE_RUN_DIRECTORY": str(self.run)}
+
+    def session(self, stop_at: str = "", **others: str) -> "Session":
+        session = Session({**self.environment(), "MPTUNE_STOP_AT": stop_at, **others})
+        self.sessions.append(session)
+        return session
+
+    def processes(self, role: str) -> list[int]:
+        """The processes of a role that belong here."""
+        mark = f"MPTUNE_RUN_DIRECTORY={self.run}".encode()
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                if words[1:2] == [role.encode()] and mark in (process / "environ").read_bytes().split(b"\0"):
+                    found.append(int(process.name))
+            except OSError:
+                continue  # it has ended
+        return found
+
+    def guardian(self) -> int:
+        """The guardian, which is one process once it watches."""
+        found = until(lambda: pids if len(pids := self.processes("guardian")) == 1 else None, "a guardian")
+        return found[0]
+
+    def is_as_before(self) -> bool:
+        """Nothing is changed, noted or running."""
+        return self.values() == BEFORE and not self.run.exists() and not self.processes("guardian")
+
+    def end(self) -> None:
+        for session in self.sessions:
+            session.end()
+        for role in ("guardian", "awake"):
+            for pid in self.processes(role):
+                os.kill(pid, signal.SIGKILL)
+
+
+class Session:
+    """A process of the role `host`, and its controller's side of the pipes."""
+
+    def __init__(self, environment: Mapping[str, str], program: str | None = None, *options: str) -> None:
+        command = [program, "host", "--greet", *options] if program else agent.command("host")
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **environment},
+        )
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
+        self.partial = b""
+        self.lines: list[bytes] = []
+
+    def tell(self, action: str, **more: object) -> None:
+        self.stdin.write(json.dumps({"action": action, **more}).encode() + b"\n")
+        self.stdin.flush()
+
+    def next(self) -> Message | None:
+        """The next message; none at the end. Speaks meanwhile, as a controller does."""
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            while self.lines:
+                if (line := self.lines.pop(0)).strip():
+                    message: Message = json.loads(line)
+                    return message
+            assert time.monotonic() < end, "waited in vain for a message"
+            if select.select([self.stdout], [], [], 0.5)[0]:
+                chunk = os.read(self.stdout.fileno(), 1 << 16)
+                if not chunk:
+                    return None
+                *self.lines, self.partial = (self.partial + chunk).split(b"\n")
+            elif not self.stdin.closed:
+                self.tell("beat")
+
+    def expect(self, event: str) -> Message:
+        while (message := self.next()) is not None:
+            if message["event"] == event:
+                return message
+        raise AssertionError(f"it ended without {event}")
+
+    def set(self, settings: Mapping[str, str] = WANTED) -> Message:
+        """A session that has begun and changed these settings; its answer."""
+        self.expect("hello")
+        self.tell("set", id=1, settings=settings)
+        return self.expect("set")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def end(self) -> None:
+        self.kill()
+        for pipe in (self.stdin, self.stdout):
+            if not pipe.closed:
+                pipe.close()
+
+
+def state(pid: int) -> str:
+    """Of a process: T if it is stopped; Z if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return "Z"
+
+
+def stopped(pid: int) -> None:
+    until(lambda: state(pid) == "T", f"process {pid} to stop")
+
+
+def gone(pid: int) -> bool:
+    return state(pid) == "Z"
+
+
+@pytest.fixture
+def world(tmp_path) -> Iterator[World]:
+    world = World(tmp_path)
+    try:
+        yield world
+    finally:
+        world.end()
+
+
+# The session
+
+
+def test_it_greets_with_what_it_is(world):
+    session = world.session()
+    hello = session.expect("hello")
+    assert hello["protocol"] == 1 and hello["pid"] == session.process.pid
+    assert hello["kernel"] == os.uname().release and hello["machine"] == os.uname().machine
+    assert hello["hostname"] == os.uname().nodename and hello["uid"] == os.geteuid()
+    assert hello["recovered"] == [] and hello["kept"] == {}
+
+
+def test_settings_are_set_and_put_back_byte_for_byte(world):
+    session = world.session()
+    shown = {name: " ".join(value.decode().split()) for name, value in BEFORE.items()}
+    assert session.set()["before"] == shown
+    assert {name: value.decode() for name, value in world.values().items()} == WANTED
+    assert len(world.journals()) == 1
+    session.tell("restore", id=2, names=[MANAGER])
+    assert session.expect("restored") == {"event": "restored", "id": 2, "kept": {}}
+    assert world.values()[MANAGER] == BEFORE[MANAGER] and world.values()[RMEM] != BEFORE[RMEM]
+    session.tell("restore", id=3, names=None)
+    session.expect("restored")
+    assert world.values() == BEFORE and not world.journals()
+
+
+def test_a_setting_is_put_back_to_what_it_was_before_the_first_change(world):
+    session = world.session()
+    session.set({RMEM: "1 2 3"})
+    for id, sizes in enumerate(["4 5 6", "7 8 9"]):
+        session.tell("set", id=id, settings={RMEM: sizes})
+        session.expect("set")
+    session.tell("restore", id=9, names=None)
+    assert session.expect("restored")["kept"] == {} and world.values() == BEFORE
+
+
+def test_what_somebody_else_changed_meanwhile_is_left_alone(world):
+    session = world.session()
+    session.set()
+    world.file(RMEM).write_bytes(b"1\t2\t3\n")
+    session.tell("restore", id=2, names=None)
+    assert session.expect("restored")["kept"] == {RMEM: "somebody else has set it to 1 2 3 meanwhile"}
+    assert world.values() == {**BEFORE, RMEM: b"1\t2\t3\n"} and not world.journals()
+
+
+def test_what_is_already_as_wanted_is_not_touched(world):
+    session = world.session()
+    assert session.set({MANAGER: "kernel"})["before"] == {MANAGER: "kernel"}
+    assert not world.journals()
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("net.ipv4.tcp_nothing", "net.ipv4.tcp_nothing: there is no such setting here"),
+        ("kernel.core_pattern", 'expected a setting of the network, found "kernel.core_pattern"'),
+        ("net.ipv4.zzz", "net.ipv4.zzz: "),
+    ],
+)
+def test_a_set_that_fails_changes_nothing(world, name, reason):
+    # The last one can be read and not be written.
+    world.file("net.ipv4.zzz").symlink_to("/proc/version")
+    session = world.session()
+    session.expect("hello")
+    session.tell("set", id=4, settings={**WANTED, name: "1"})
+    refused = session.expect("refused")
+    assert refused["id"] == 4 and refused["reason"].startswith(reason)
+    assert world.values() == BEFORE and not world.journals()
+
+
+def test_without_a_journal_nothing_is_changed(world):
+    session = world.session()
+    session.set({PLAIN: "0"})
+    shutil.rmtree(world.run)
+    session.tell("set", id=5, settings={MANAGER: "userspace"})
+    assert "journal-" in session.expect("refused")["reason"]
+    assert world.values()[MANAGER] == BEFORE[MANAGER]
+
+
+def test_a_second_session_is_refused_with_the_first_ones_number(world):
+    first = world.session()
+    first.set()
+    second = world.session()
+    assert f"process {first.process.pid}" in second.expect("error")["reason"]
+    assert second.next() is None and second.process.wait() == 1
+    assert world.values() != BEFORE
+    first.tell("stop")
+    until(world.is_as_before, "the end of the session")
+    assert world.session().expect("hello")
+
+
+# Ways to end
+
+
+def closes(session: Session) -> None:
+    session.stdin.close()
+
+
+def stops(session: Session) -> None:
+    session.tell("stop")
+
+
+def is_told_nonsense(session: Session) -> None:
+    session.tell("dance")
+
+
+def is_terminated(session: Session) -> None:
+    session.process.terminate()
+
+
+def hangs_up(session: Session) -> None:
+    session.process.send_signal(signal.SIGHUP)
+
+
+def breaks(session: Session) -> None:
+    session.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"),
+    [(closes, 0), (stops, 0), (is_told_nonsense, 1), (is_terminated, 1), (hangs_up, 1), (breaks, 1)],
+)
+def test_whatever_ends_the_session_puts_everything_back_and_ends_the_roles(world, ends, status):
+    session = world.session()
+    session.set()
+    session.tell("start", id=7, role="awake")
+    session.expect("said")
+    (role,) = world.processes("awake")
+    ends(session)
+    assert session.process.wait(PATIENCE_S) == status
+    assert world.is_as_before() and gone(role)
+
+
+def test_silence_ends_the_session(world):
+    session = world.session(MPTUNE_SILENCE_MS="200")
+    session.set()
+    assert session.process.wait(PATIENCE_S) == 1
+    assert "nothing heard" in session.expect("error")["reason"]
+    assert world.is_as_before()
+
+
+def test_a_role_that_does_not_end_with_its_input_is_killed(world):
+    session = world.session()
+    session.expect("hello")
+    session.tell("start", id=7, role="awake")
+    session.expect("said")
+    (role,) = world.processes("awake")
+    os.kill(role, signal.SIGSTOP)
+    session.tell("stop")
+    assert session.expect("ended")["signal"] == signal.SIGKILL
+    assert session.process.wait(PATIENCE_S) == 0
+
+
+# Kills
+
+
+@pytest.mark.parametrize("step", [*SETTING, *RESTORING])
+def test_a_session_that_is_killed_is_tidied_up_by_its_guardian(world, step):
+    session = interrupted(world, step)
+    world.guardian()
+    session.kill()
+    until(world.is_as_before, "the guardian's work")
+
+
+@pytest.mark.parametrize("step", [*SETTING, *RESTORING])
+@pytest.mark.parametrize("first", ["host", "guardian"])
+def test_when_both_are_killed_the_next_session_puts_everything_back_first(world, step, first):
+    session = interrupted(world, step)
+    guardian = world.guardian()
+    os.kill(guardian, signal.SIGSTOP)
+    stopped(guardian)
+    left, journals = world.values(), world.journals()
+    if first == "host":
+        session.kill()
+    os.kill(guardian, signal.SIGKILL)
+    until(lambda: gone(guardian), "the guardian's end")
+    session.kill()
+    assert (world.values(), world.journals()) == (left, journals)
+    assert bool(journals) == (step != "host guarded")
+    recovered(world, left)
+
+
+@pytest.mark.parametrize("step", ["guardian alone", "guardian restoring", "guardian restored"])
+def test_a_guardian_that_is_killed_at_work_leaves_the_rest_to_the_next_session(world, step):
+    session = world.session(step)
+    session.set()
+    guardian = world.guardian()
+    session.kill()
+    stopped(guardian)
+    left = world.values()
+    assert world.journals()
+    os.kill(guardian, signal.SIGKILL)
+    until(lambda: gone(guardian), "the guardian's end")
+    recovered(world, left)
+
+
+@pytest.mark.parametrize("step", ["recovery restoring", "recovery restored"])
+def test_a_session_that_is_killed_while_it_tidies_up_leaves_the_rest_to_the_next(world, step):
+    session = world.session("guardian alone")
+    session.set()
+    guardian = world.guardian()
+    session.kill()
+    os.kill(guardian, signal.SIGKILL)
+    until(lambda: gone(guardian), "the guardian's end")
+    second = world.session(step)
+    stopped(second.process.pid)
+    assert world.journals()
+    second.kill()
+    recovered(world, world.values())
+
+
+def test_a_guardian_that_is_killed_gets_a_successor(world):
+    session = world.session()
+    session.set()
+    seen = set()
+    for _ in range(3):
+        seen.add(guardian := world.guardian())
+        os.kill(guardian, signal.SIGKILL)
+        until(lambda: {*world.processes("guardian")} - seen, "another guardian")
+    world.guardian()
+    session.tell("restore", id=2, names=[PLAIN])
+    assert session.expect("restored")["kept"] == {}
+    session.kill()
+    until(world.is_as_before, "the guardian's work")
+
+
+def test_a_guardian_is_not_ended_by_what_ends_a_session(world):
+    session = world.session()
+    session.set()
+    guardian = world.guardian()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(guardian, number)
+    assert os.getsid(guardian) == os.getpgid(guardian) == guardian
+    session.kill()
+    until(world.is_as_before, "the guardian's work")
+
+
+def test_a_session_begins_when_the_guardian_of_the_last_one_is_done(world):
+    session = world.session("guardian restoring")
+    session.set()
+    guardian = world.guardian()
+    session.kill()
+    stopped(guardian)
+    following = world.session()
+    os.kill(guardian, signal.SIGCONT)
+    following.expect("hello")
+    assert world.values() == BEFORE and not world.journals()
+
+
+def test_journals_of_other_namespaces_are_left_and_those_of_another_start_removed(world):
+    session = interrupted(world, "host set")
+    guardian = world.guardian()
+    session.kill()
+    stopped_values = world.values()
+    (journal,) = world.journals()
+    os.kill(guardian, signal.SIGKILL)
+    until(lambda: gone(guardian), "the guardian's end")
+    told = json.loads(journal.read_text())
+    told["namespace"]["inode"] += 1
+    journal.write_text(json.dumps(told))
+    session = world.session()
+    assert session.expect("hello")["recovered"] == []
+    assert world.values() == stopped_values and world.journals() == [journal]
+    session.tell("stop")
+    session.process.wait(PATIENCE_S)
+    journal.write_text(json.dumps({**told, "boot": "another"}))
+    session = world.session()
+    assert session.expect("hello")["recovered"] == []
+    assert world.values() == stopped_values and not world.journals()
+
+
+def interrupted(world: World, step: str) -> Session:
+    """A session that has stopped at a step of changing settings or of putting them back."""
+    session = world.session(step)
+    if step in RESTORING:
+        session.set()
+        session.tell("restore", id=2, names=None)
+    else:
+        session.expect("hello")
+        session.tell("set", id=1, settings=WANTED)
+    stopped(session.process.pid)
+    return session
+
+
+def recovered(world: World, left: Mapping[str, bytes]) -> None:
+    """The next session tidies up before it greets; `left` is what it finds."""
+    session = world.session()
+    hello = session.expect("hello")
+    assert world.values() == BEFORE and not world.journals() and hello["kept"] == {}
+    assert {name for name in BEFORE if left[name] != BEFORE[name]} <= {*hello["recovered"]}
+    session.tell("stop")
+    assert session.process.wait(PATIENCE_S) == 0
+    assert world.is_as_before()
+
+
+# Roles
+
+
+def test_lines_pass_through_in_both_directions(world):
+    session = world.session()
+    session.expect("hello")
+    session.tell("start", id=3, role="sender")
+    session.tell("tell", id=3, line={"nonsense": 2**64 - 1})
+    said = session.expect("said")
+    assert said["id"] == 3 and said["line"]["event"] == "error" and "nonsense" in said["line"]["reason"]
+    ended = {"event": "ended", "id": 3, "status": 1, "signal": None, "stderr": ""}
+    assert session.expect("ended") == ended
+
+
+def test_roles_end_with_their_input_and_can_be_killed(world):
+    session = world.session()
+    session.expect("hello")
+    for id in (1, 2):
+        session.tell("start", id=id, role="awake")
+        assert session.expect("said")["line"]["event"] == "ready"
+    session.tell("close", id=1)
+    assert session.expect("ended") == {"event": "ended", "id": 1, "status": 0, "signal": None, "stderr": ""}
+    session.tell("kill", id=2)
+    ended = {"event": "ended", "id": 2, "status": None, "signal": 9, "stderr": ""}
+    assert session.expect("ended") == ended
+    # One that has ended hears nothing, and its number is free again.
+    session.tell("tell", id=2, line={})
+    session.tell("start", id=2, role="awake")
+    assert session.expect("said")["id"] == 2
+
+
+@pytest.mark.parametrize("role", ["juggler", "host", "guardian"])
+def test_what_is_no_role_ends_at_once_with_the_names_of_those_there_are(world, role):
+    session = world.session()
+    session.expect("hello")
+    session.tell("start", id=1, role=role)
+    ended = session.expect("ended")
+    assert ended["status"] == 2 and ended["stderr"].endswith(f"awake, found {role}")
+
+
+def test_roles_are_killed_with_their_host(world):
+    session = world.session()
+    session.expect("hello")
+    session.tell("start", id=1, role="awake")
+    session.expect("said")
+    (role,) = world.processes("awake")
+    session.kill()
+    until(lambda: gone(role), "the role's end")
+
+
+def test_a_program_that_was_sent_removes_itself_and_still_starts_roles_and_a_guardian(world, tmp_path):
+    directory = tmp_path / "sent"
+    directory.mkdir()
+    program = shutil.copy(agent.PROGRAM, directory / "mptune-agent")
+    session = Session(world.environment(), str(program), "--unlink")
+    world.sessions.append(session)
+    session.set()
+    assert not directory.exists()
+    session.tell("start", id=1, role="awake")
+    assert session.expect("said")["line"]["event"] == "ready"
+    session.kill()
+    until(world.is_as_before, "the guardian's work")

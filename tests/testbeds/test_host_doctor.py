@@ -1,0 +1,186 @@
+"""What is found out about two hosts, and the lines to paste where packets would leave by another device."""
+
+import copy
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from mptune.cli import app
+from mptune.errors import InputError
+from mptune.machines import MachineError
+from mptune.testbeds.host_doctor import examine, ready
+from mptune.topology import load
+from tests.plugins import two_hosts
+
+LAPTOP = {
+    "interfaces": [
+        {
+            "device": device,
+            "up": True,
+            "addresses": [{"ip": f"10.{number}.0.2", "prefix": 24}],
+            "default_routes": [{"table": 254, "via": f"10.{number}.0.1", "metric": 0}],
+            "rp_filter": 0,
+        }
+        for number, device in enumerate(("eth0", "eth1", "wwan0"))
+    ],
+    "rp_filter_all": 0,
+    "sysctls": {"net.mptcp.enabled": "1", "net.ipv4.tcp_rmem": "4096 131072 6291456"},
+    "congestion_controls": {"available": ["reno", "cubic"], "allowed": ["reno"]},
+    "rmem_max": 212992,
+    "wmem_max": 212992,
+    "mptcp": None,
+    "path_manager": None,
+    "kernel": "6.18",
+    "machine": "x86_64",
+    "processors": 4,
+    "load": 0.5,
+}
+
+
+class Machine:
+    """Looks as it is told to; packets leave by `leaves`, or by the right device."""
+
+    delivered = True
+
+    def __init__(self, target, name, looked, leaves=None, privileged=True):
+        self.target, self.name, self._looked, self._leaves = target, name, looked, leaves or {}
+        self.hello = {"version": "0.1.0", "net_admin": privileged}
+        self.closed = False
+
+    def look(self, names, pairs=()):
+        own = {one["addresses"][0]["ip"]: one["device"] for one in self._looked["interfaces"]}
+        leaves = [self._leaves.get(source, own[source]) for source, _ in pairs]
+        return {**self._looked, "leaves": leaves}
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def file(tmp_path):
+    return two_hosts.write(tmp_path)
+
+
+@pytest.fixture
+def hosts(monkeypatch):
+    """Both hosts by their targets: what they see, and the rest of `Machine`."""
+    server = copy.deepcopy(LAPTOP)
+    server["interfaces"] = [
+        {"device": "ens3", "up": True, "addresses": [{"ip": "192.0.2.1", "prefix": 24}], "rp_filter": 1}
+    ]
+    found = {"me@laptop.example": {"looked": copy.deepcopy(LAPTOP)}, "server": {"looked": server}}
+    made = []
+
+    def connect(target, name):
+        if "refused" in found[target]:
+            raise MachineError(found[target]["refused"])
+        made.append(Machine(target, name, **found[target]))
+        return made[-1]
+
+    monkeypatch.setattr("mptune.testbeds.host_doctor.connect", connect)
+    yield found
+    assert all(one.closed for one in made)
+
+
+def by_name(host):
+    return {finding.name: finding for finding in host.findings}
+
+
+def test_hosts_that_can_have_nothing_to_paste(hosts, file):
+    laptop, server = examine(load(file))
+    assert ready([laptop, server])
+    assert (laptop.site, laptop.ssh, server.name) == ("S", "me@laptop.example", "Server")
+    assert not [one.remedy for one in (*laptop.findings, *server.findings) if one.remedy]
+    found = by_name(laptop)
+    assert found["interface C"].found == "wwan0, 10.2.0.2"
+    assert found["agent"].found == "0.1.0, delivered for the session"
+    # A strict filter does no harm where there is one device.
+    assert by_name(server)["reverse path filter"].found == "strict on ens3"
+
+
+def test_packets_that_leave_by_another_device_need_a_rule(hosts, file):
+    hosts["me@laptop.example"]["leaves"] = {"10.1.0.2": "eth0"}
+    laptop, server = examine(load(file))
+    cable = by_name(laptop)["interface B"]
+    assert not ready([laptop, server])
+    assert cable.found == "eth1, 10.1.0.2: 10.1.0.2 leaves by eth0"
+    assert cable.remedy == (
+        "ip route add default via 10.1.0.1 dev eth1 table 101\n"
+        "ip rule add from 10.1.0.2 table 101 priority 101"
+    )
+
+
+def test_a_gateway_that_nobody_knows_is_left_to_the_reader(hosts, file):
+    hosts["server"]["leaves"] = {"192.0.2.1": None}
+    _, server = examine(load(file))
+    transit = by_name(server)["interface X"]
+    assert "192.0.2.1 leaves by no device" in transit.found
+    assert (transit.remedy or "").startswith("ip route add default via GATEWAY dev ens3 table 100\n")
+
+
+def test_a_strict_filter_beside_another_device_is_named_with_the_setting(hosts, file):
+    hosts["me@laptop.example"]["looked"]["interfaces"][1]["rp_filter"] = 1
+    laptop, _ = examine(load(file))
+    found = by_name(laptop)["reverse path filter"]
+    assert (found.state, found.found) == ("limited", "strict on eth1")
+    assert "net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.eth1.rp_filter=2" in (found.remedy or "")
+
+
+def test_a_user_without_privileges_is_told_what_is_left(hosts, file):
+    hosts["me@laptop.example"]["privileged"] = False
+    laptop, server = examine(load(file))
+    found = by_name(laptop)
+    assert not ready([laptop, server])
+    assert "only --protocol tcp" in (found["privileges"].remedy or "")
+    assert found["congestion controls"].found == "reno"
+    assert "rmem_max=31457280" in (found["buffers (bytes)"].remedy or "")
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "words"),
+    [
+        (
+            lambda looked: looked["interfaces"].pop(1),
+            "interface B",
+            "one of eth0, wwan0, found 'eth1'",
+        ),
+        (lambda looked: looked["interfaces"][1].update(up=False), "interface B", "ip link set eth1 up"),
+        (lambda looked: looked.update(mptcp="no such protocol"), "MPTCP", "CONFIG_MPTCP"),
+    ],
+)
+def test_what_a_host_lacks_is_missing(hosts, file, change, name, words):
+    change(hosts["me@laptop.example"]["looked"])
+    found = examine(load(file))
+    finding = by_name(found[0])[name]
+    assert not ready(found) and finding.state == "missing" and words in (finding.remedy or "")
+
+
+def test_the_other_host_is_looked_at_although_one_is_away(hosts, file):
+    hosts["me@laptop.example"]["refused"] = "Laptop (me@laptop.example): unreachable"
+    laptop, server = examine(load(file))
+    assert [one.remedy for one in laptop.findings] == ["Laptop (me@laptop.example): unreachable"]
+    assert by_name(server)["interface X"].state == "ok"
+    assert not ready([laptop, server])
+
+
+def test_a_topology_without_hosts_is_refused():
+    with pytest.raises(InputError, match="needed by the testbed hosts"):
+        examine(load("UNIS-HiN"))
+
+
+def test_the_command_shows_both_side_by_side_and_ends_with_1_if_they_cannot(hosts, file):
+    shown = CliRunner().invoke(app, ["doctor", "--hosts", str(file)])
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith("Trials can run between Laptop and Server (--testbed hosts).")
+    hosts["server"]["leaves"] = {"192.0.2.1": None}
+    shown = CliRunner().invoke(app, ["doctor", "--hosts", str(file)])
+    assert shown.exit_code == 1
+    assert "    ip rule add from 192.0.2.1 table 100 priority 100" in shown.stdout.splitlines()
+    document = json.loads(CliRunner().invoke(app, ["doctor", "--hosts", str(file), "--json"]).stdout)
+    assert document["ready"] is False
+    assert [(one["site"], one["ssh"]) for one in document["hosts"]] == [
+        ("S", "me@laptop.example"),
+        ("R", "server"),
+    ]
+    assert {"name", "state", "found", "remedy", "required"} == set(document["hosts"][0]["checks"][0])

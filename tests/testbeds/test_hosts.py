@@ -1,0 +1,391 @@
+"""What is refused, found out and counted before and between trials on hosts; trials are in tests/hosts."""
+
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+
+from mptune.errors import Failure, InputError, MptuneError, TrialError
+from mptune.machines import MachineError
+from mptune.measuring.running import run_trials
+from mptune.testbeds import Observation, ScriptedAction, SubflowObservation, Trial
+from mptune.testbeds._host_facts import HostFacts, managed
+from mptune.testbeds._hosts_data import DataSpent, Meter, notice
+from mptune.testbeds._hosts_venue import HostsVenue
+from mptune.testbeds.hosts import HostsTestbed
+from mptune.topology import load
+from tests.plugins import two_hosts
+
+SECOND = 1_000_000_000
+LOOKED = {
+    "interfaces": [
+        {"device": "lo", "addresses": [{"ip": "127.0.0.1", "prefix": 8}]},
+        {"device": "eth0", "addresses": [{"ip": "10.0.0.2", "prefix": 24}, {"ip": "fd00::2", "prefix": 64}]},
+        {"device": "eth1", "addresses": [{"ip": "fe80::1", "prefix": 64}, {"ip": "10.1.0.2", "prefix": 24}]},
+        {"device": "wwan0", "addresses": [{"ip": "100.64.0.9", "prefix": 10}]},
+        {"device": "ens3", "addresses": [{"ip": "192.0.2.1", "prefix": 24}]},
+    ],
+    "sysctls": {"net.mptcp.enabled": "1", "net.mptcp.path_manager": "kernel", "net.mptcp.pm_type": "0"},
+    "congestion_controls": {"available": ["reno", "cubic", "mptune_olia"], "allowed": ["reno"]},
+    "rmem_max": 212992,
+    "wmem_max": 212992,
+    "mptcp": None,
+    "path_manager": None,
+    "kernel": "6.18",
+    "machine": "x86_64",
+    "offloads": {},
+}
+
+
+@pytest.fixture
+def topology(tmp_path):
+    return load(two_hosts.write(tmp_path))
+
+
+@pytest.fixture
+def trial(topology):
+    def make(**changes):
+        settings = {"pm": "fullmesh", "cc": "cubic", "buffer_bytes": 2**16, "seed": 1, "topology": topology}
+        settings |= changes
+        settings.setdefault("transfer_bytes", None if "duration_ns" in changes else 10**6)
+        return Trial(**settings)
+
+    return make
+
+
+@pytest.fixture
+def facts(topology):
+    def make(side="local", privileged=True, change=lambda looked: None, of=topology):
+        looked = copy.deepcopy(LOOKED)
+        change(looked)
+        return HostFacts(of, side, "alice", looked, privileged=privileged)
+
+    return make
+
+
+# interfaces
+
+
+def test_interfaces_have_the_addresses_of_their_devices(facts):
+    """An address of the link alone, which no other site reaches, is none."""
+    fibre, cable, mobile = facts().named()
+    assert (fibre.device, fibre.ipv4, fibre.ipv6) == ("eth0", "10.0.0.2", "fd00::2")
+    assert (cable.device, cable.ipv4, cable.ipv6) == ("eth1", "10.1.0.2", None)
+    assert (mobile.device, mobile.ipv4) == ("wwan0", "100.64.0.9")
+
+
+def test_an_address_that_is_given_finds_its_device(facts):
+    (transit,) = facts("remote").named()
+    assert (transit.device, transit.ipv4, transit.public) == ("ens3", "192.0.2.1", {})
+
+
+def changed(topology, **changes):
+    """The receiver's only interface is another one."""
+    interface = msgspec.structs.replace(topology.receiver.interfaces[0], **changes)
+    receiver = msgspec.structs.replace(topology.receiver, interfaces=(interface,))
+    return msgspec.structs.replace(topology, receiver=receiver)
+
+
+def test_behind_nat_the_public_address_is_another_one_than_the_devices(facts, topology):
+    behind = changed(topology, device="eth1", ipv4="203.0.113.7")
+    (transit,) = facts("remote", of=behind).named()
+    assert (transit.ipv4, transit.reached_at("ipv4")) == ("10.1.0.2", "203.0.113.7")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"device": "eth9"}, r"sites\.R\.interfaces\.X\.device: expected one of lo, eth0.*'eth9' on alice"),
+        ({"ipv4": "203.0.113.7"}, r"interfaces\.X\.ipv4: .*found 203\.0\.113\.7; behind NAT, write the dev"),
+        (
+            {"device": "eth1", "ipv4": None, "ipv6": "2001:db8::1"},
+            r"interfaces\.X\.ipv6: expected a device with such an address: eth1 has none",
+        ),
+    ],
+)
+def test_an_interface_that_is_not_there_is_refused_with_its_key(facts, topology, changes, words):
+    with pytest.raises(InputError, match=words):
+        facts("remote", of=changed(topology, **changes)).named()
+
+
+# what hosts can do
+
+
+def test_only_privilege_or_the_kernels_own_path_manager_will_do(facts, trial):
+    user = facts(privileged=False)
+    user.check(trial(pm="default", cc="reno"))
+    user.check(trial(pm="default", protocol="tcp", cc="reno"))
+    facts().check(trial())
+    with pytest.raises(InputError, match=r"--pm: expected default, or --protocol tcp: .* CAP_NET_ADMIN on"):
+        user.check(trial(cc="reno"))
+    assert managed(trial(), privileged=True) and managed(trial(pm="default"), privileged=True)
+    assert not managed(trial(pm="default"), privileged=False)
+    assert not managed(trial(pm="default", protocol="tcp"), privileged=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "words"),
+    [
+        (lambda looked: looked.update(mptcp="no such protocol"), {}, "S.ssh: expected a host with MPTCP"),
+        (
+            lambda looked: looked.update(path_manager="too old"),
+            {},
+            "path manager on alice: too old",
+        ),
+        (lambda looked: None, {"cc": "vegas"}, r"--cc: .*reno, cubic, .*found vegas: modprobe tcp_vegas"),
+        (
+            lambda looked: looked["sysctls"].update({"net.ipv4.tcp_ecn": "1"}),
+            {"ecn": False},
+            "--ecn: expected on, as alice has it",
+        ),
+    ],
+)
+def test_what_a_host_lacks_is_an_error_of_the_input(facts, trial, change, options, words):
+    with pytest.raises(InputError, match=words):
+        facts(change=change).check(trial(**options))
+
+
+def test_without_privilege_buffers_and_congestion_controls_are_limited(facts, trial):
+    user = facts(privileged=False)
+    plain = {"pm": "default", "protocol": "tcp"}
+    with pytest.raises(InputError, match=r"--buffer: expected at most 212992 bytes, .*found 1048576"):
+        user.check(trial(cc="reno", buffer_bytes=2**20, **plain))
+    with pytest.raises(InputError, match="--buffer-mode: expected fixed"):
+        user.check(trial(cc="reno", buffer_mode="auto", **plain))
+    with pytest.raises(InputError, match=r"--cc: expected one that alice can run \(reno\), found cubic$"):
+        user.check(trial(**plain))
+    facts("remote", privileged=False).check(trial(**plain))  # the receiver needs none
+
+
+def test_the_kernels_names_of_things_are_used(facts):
+    assert facts().kernel_cc("cubic") == "cubic" and facts().kernel_cc("olia") == "mptune_olia"
+    assert facts().userspace == {"net.mptcp.path_manager": "userspace"}
+    older = facts(change=lambda looked: looked["sysctls"].pop("net.mptcp.path_manager"))
+    assert older.userspace == {"net.mptcp.pm_type": "1"}
+
+
+# what is refused without a connection
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"script": (ScriptedAction(at_ns=1, path="A-X", action="down"),)},
+            "script: expected standby, ",
+        ),
+        ({"scheduler": "minrtt"}, "the only one of the testbed hosts"),
+        ({"duration_ns": SECOND}, r"interfaces\.C\.up: expected a rate, needed by .*C\.max_data"),
+        ({"transfer_bytes": 2 * 10**9}, r"interfaces\.C\.max_data: 2 GB do not suffice: 0 MB sent, .* 2\.3"),
+    ],
+)
+def test_what_no_hosts_can_do_needs_no_host(trial, changes, words):
+    with pytest.raises(InputError, match=words):
+        HostsTestbed().check(trial(**changes))
+
+
+def test_a_topology_without_hosts_is_refused(trial):
+    with pytest.raises(InputError, match=r"UNIS-HiN\.toml: sites\.UNIS\.ssh: expected .*needed by the testb"):
+        HostsTestbed().check(trial(topology=load("UNIS-HiN")))
+
+
+# data
+
+
+def observation(path, size, retransmitted=0, failed=None):
+    flow = SubflowObservation(
+        path=path,
+        active=True,
+        bytes=size,
+        srtt_ns=1,
+        min_rtt_ns=1,
+        retransmitted=retransmitted,
+        timeouts=0,
+        bins=[],
+    )
+    return Observation(
+        testbed="hosts", duration_ns=1, in_order_bytes=size, bins=[], subflows=[flow], failed=failed
+    )
+
+
+def test_what_was_sent_over_an_interface_counts_until_its_limit(trial):
+    meter, big = Meter(), trial(transfer_bytes=8 * 10**8)
+    for _ in range(5):
+        meter.check(big)
+        meter.count(big, observation("A-X", 8 * 10**8))  # over another one
+    meter.count(big, observation("C-X", 8 * 10**8, retransmitted=1000))
+    meter.check(big)
+    meter.count(big, observation("C-X", 8 * 10**8))
+    with pytest.raises(DataSpent, match=r"2 GB do not suffice: 1\.7\d GB sent, .* up to 93\d MB"):
+        meter.check(big)
+    meter.check(trial(transfer_bytes=10**6))
+
+
+def test_a_failed_trial_counts_with_all_that_it_may_have_sent(trial):
+    meter, big = Meter(), trial(transfer_bytes=8 * 10**8)
+    for _ in range(2):
+        meter.check(big)
+        meter.count(big, observation("A-X", 0, failed=Failure("stalled", "silence")))
+    with pytest.raises(DataSpent):
+        meter.check(big)
+
+
+def test_what_is_sent_at_most_is_said_where_rates_are_known(topology):
+    assert notice(topology) == (
+        "Laptop sends to Server at most 1000 Mbit/s, 125 MB a second; metered: C (at most 2 GB)."
+    )
+    assert "2.25e+03 GB" not in notice(topology, 30 * 60 * SECOND)
+    assert "225 GB in all" in notice(topology, 30 * 60 * SECOND)
+    assert "as fast as the network allows" in notice(topology.reversed())
+
+
+# the venue
+
+
+class Host:
+    """Answers requests, and notes them."""
+
+    def __init__(self, name, *, kept=(), gone=False):
+        self.name, self.heard, self._kept, self._gone = name, [], kept, gone
+
+    def ask(self, action, **arguments):
+        self.heard.append((action, *arguments.values()))
+        return len(self.heard) - 1
+
+    def collect(self, number):
+        if self._gone:
+            raise TrialError(f"{self.name} is gone")
+        answer = {"kept": dict.fromkeys(self._kept, "changed meanwhile")}
+        return answer if self.heard[number][0] == "restore" else {"before": {}}
+
+
+USERSPACE = {"net.mptcp.path_manager": "userspace"}
+
+
+def venue(alice, bob, lasting=None):
+    both: dict[Any, Any] = {"local": alice, "remote": bob}
+    return HostsVenue(both, lasting or {}, dict.fromkeys(both, USERSPACE), {})
+
+
+def test_the_path_manager_is_chosen_for_a_moment_and_all_is_put_back_in_the_end():
+    alice, bob = Host("alice"), Host("bob")
+    with venue(alice, bob, {"remote": {"net.mptcp.enabled": "1"}}) as place:
+        place.prepare()
+        place.open()
+        place.confirm()
+        place.close()
+        assert alice.heard == [("set", USERSPACE), ("restore", list(USERSPACE))]
+    assert alice.heard[2:] == [("restore", None)]
+    assert bob.heard[:2] == [("set", {"net.mptcp.enabled": "1"}), ("set", USERSPACE)]
+    assert bob.heard[2:] == [("restore", list(USERSPACE)), ("restore", None)]
+
+
+def test_nothing_is_put_back_where_nothing_was_changed():
+    alice, bob = Host("alice"), Host("bob")
+    with venue(alice, bob) as place:
+        place.prepare()
+    assert not alice.heard and not bob.heard
+
+
+def test_a_host_that_is_gone_does_not_keep_the_other_from_being_restored():
+    alice, bob = Host("alice", gone=True), Host("bob", kept=["net.mptcp.path_manager"])
+    place = venue(alice, bob)
+
+    def opened():
+        with place:
+            place.open()
+            place.confirm()
+
+    with pytest.raises(TrialError, match="alice is gone"):
+        opened()
+    assert bob.heard[-1] == ("restore", None)
+    assert place.about == {"not put back on bob: net.mptcp.path_manager": "changed meanwhile"}
+
+
+def test_paths_between_hosts_are_not_cut():
+    with pytest.raises(TrialError, match="cannot be cut"):
+        venue(Host("alice"), Host("bob")).cut("down", 0)
+
+
+# sessions
+
+
+class Session(Host):
+    """A session that can be over."""
+
+    def __init__(self, target, name):
+        super().__init__(name)
+        self.target, self.killed, self.closed = target, False, False
+        self.hello = {"net_admin": False}
+
+    def collect(self, number):
+        return LOOKED
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def sessions(monkeypatch):
+    """All sessions that were made; the last entry of `refused` is why there are no more."""
+    made: list[Session] = []
+    refused: list[str] = []
+
+    def connect(target, name):
+        if refused:
+            raise MachineError(refused[-1])
+        made.append(Session(target, name))
+        return made[-1]
+
+    monkeypatch.setattr("mptune.machines.ssh.connect", connect)
+    return made, refused
+
+
+def test_nothing_is_connected_before_a_session_or_trial_needs_it(sessions, trial):
+    made, refused = sessions
+    refused.append("alice: unreachable")
+    bed = HostsTestbed()
+    bed.check(trial())
+    assert not made
+    with pytest.raises(MptuneError, match="alice: unreachable"):
+        run_trials(bed, [trial()])
+
+
+def test_a_session_refuses_the_last_of_its_trials_before_the_first(sessions, trial):
+    """Plain TCP could run without privilege."""
+    bed = HostsTestbed()
+    first = trial(pm="default", protocol="tcp", cc="reno")
+    with pytest.raises(InputError, match="--pm"):
+        run_trials(bed, [first, trial(cc="reno")])
+    made, _ = sessions
+    assert [one.target for one in made] == ["me@laptop.example", "server"]
+    bed.close()
+    assert all(one.closed for one in made)
+
+
+def test_a_session_that_is_over_is_begun_again_and_a_host_that_is_away_fails_the_trial_alone(sessions, trial):
+    made, refused = sessions
+    bed = HostsTestbed()
+    asked = trial(pm="default", protocol="tcp", cc="reno")
+    bed.check(asked)
+    with bed.session():
+        pass
+    made[0].killed = True
+    bed.check(asked)
+    with bed.session():
+        pass
+    assert len(made) == 3 and made[0].closed
+    made[2].killed = True
+    refused.append("Laptop: unreachable")
+    with pytest.raises(TrialError, match="Laptop: unreachable") as caught:
+        bed.run(asked)
+    assert caught.value.kind == "unreachable"
+
+
+def test_after_an_interrupt_nothing_is_run(sessions, trial):
+    bed = HostsTestbed()
+    bed.interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        bed.run(trial())
+    assert not sessions[0]
