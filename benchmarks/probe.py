@@ -1,9 +1,9 @@
 """How well `mptune probe` knows networks that are known: drawn ones, between two namespaces.
 
-Each network has two or three interfaces in all, or four, with access links that paths share; rates, delays,
-losses and queues are drawn. Printed is one line each: the largest error of the rates of its paths and of what
-they carry together, of the round-trip times, of the queues, the losses found, the time and the data. Losses of
-fewer than ten packets among those sent are not judged by a factor, but by whether the interval holds them.
+Each network has two to four interfaces in all, with access links that paths share; rates, delays, losses and
+queues are drawn. Printed is one line each: the largest error of the rates of its paths and of their links, of
+the round-trip times, of the queues, the losses found, the time and the data. A loss of which fewer than ten
+packets were to be expected is not judged by a factor, but by whether the interval holds it.
 
     python benchmarks/probe.py [--networks 20] [--seed 1] [--json FILE]
 """
@@ -26,6 +26,7 @@ from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.machines.namespace import NamespaceMachine
 from mptune.probing import course
 from mptune.probing.course import Wish
+from mptune.probing.ends import End
 from mptune.probing.estimates import Loss
 from mptune.probing.result import PathFound, Probed
 from mptune.topology import CoreSegment, Interface, Path, Site, Topology
@@ -105,7 +106,7 @@ def _site(abbr: str, letters: str, draw: _Draw, rtt_ns: int) -> Site:
 
 
 @contextmanager
-def emulated(network: Topology, seed: int = 1) -> Iterator[dict[course.End, NamespaceMachine]]:
+def emulated(network: Topology, seed: int = 1) -> Iterator[dict[End, NamespaceMachine]]:
     """Two machines with the network between them."""
     with ExitStack() as stack:
         sites = stack.enter_context(Sites())
@@ -123,7 +124,8 @@ def judge(network: Topology, found: Probed) -> dict[str, Any]:
     rates, together, rtts, losses, queues = [], [], [], [], []
     for path, known in zip(network.paths, found.paths, strict=True):
         near, far = path.local, path.remote
-        for way, real in ((known.up, (near.up_bps, far.down_bps)), (known.down, (far.up_bps, near.down_bps))):
+        ways = ((known.up, near.up_bps, far.down_bps), (known.down, far.up_bps, near.down_bps))
+        for way, *real in ways:
             rates.append(way.rate.value / min(real) - 1 if way.rate is not None else -1.0)
         rtts.append((known.base_rtt_ns or 0) / path.base_rtt_ns - 1)
         losses += _losses(path, known)
@@ -221,11 +223,10 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
     judged = [loss for loss in losses if loss.get("judged")]
     lines.append(f"losses: {sum(loss['within'] for loss in judged)} of {len(judged)} within a factor of 2")
     others = [loss for loss in losses if not loss.get("judged")]
-    lines.append(f"losses too few for that: {sum(bool(loss.get('within')) for loss in others)} of {len(others)} "
-                 "within their 95 % interval")  # fmt: skip
-    lines.append(
-        f"at most {max(row['seconds'] for row in rows):.0f} s and {max(row['bytes'] for row in rows) / 1e6:.1f} MB"
-    )
+    held = sum(bool(loss.get("within")) for loss in others)
+    lines.append(f"losses too few for that: {held} of {len(others)} within their 95 % interval")
+    seconds, data = (max(row[key] for row in rows) for key in ("seconds", "bytes"))
+    lines.append(f"at most {seconds:.0f} s and {data / 1e6:.1f} MB")
     return "\n".join(lines)
 
 

@@ -343,10 +343,10 @@ class _Course:
             rates = {path: found.value for path in members if (found := self._rate(end, path)) is not None}
             if len(rates) > 1:
                 budget = _FOR_TOGETHER * self._wish.data_bytes / (3 * len(groups))
-                found = [rate for _ in range(3) if (rate := self._carry(end, rates, budget, near=near))]
-                if found:
+                carried = [rate for _ in range(3) if (rate := self._carry(end, rates, budget, near=near))]
+                if carried:
                     own = self._number(end, members[0], near=near)
-                    self._together[end][0 if near else 1][own] = median(found)
+                    self._together[end][0 if near else 1][own] = median(carried)
         for end in ENDS:
             self._find_links(end)
 
@@ -450,12 +450,11 @@ class _Course:
                 flow = None
                 if queue is None or queue.at_least:
                     sent = max((train.bytes * train.packets for train in bursts[end, link]), default=0)
-                    before = self._links[end].near[self._number(end, path, near=True)]
                     flow = orders.burst(
                         path,
                         self._sizes[end][path],
                         rate.value,
-                        None if link[0] == "near" or before is None else before.value,
+                        self._pace(end, path, rate.value),
                         sent,
                         share - spent[end, link],
                     )
@@ -469,11 +468,20 @@ class _Course:
                 if self._limit(end, path) == link:
                     self._ways(path)[end].queue = queue
 
+    def _pace(self, end: End, path: int, rate: float) -> float | None:
+        """Pace of bursts into the queue of the link that limits a path; None if that is the first one."""
+        limit, near = self._limit(end, path), self._links[end].near[self._number(end, path, near=True)]
+        if limit is None or near is None or (limit[0] == "near" and not near.at_least):
+            return None
+        return orders.burst_pace(rate, None if near.at_least else near.value)
+
     def _bursts_before(self, end: End, link: tuple[str, int, int]) -> list[Train]:
         """Bursts that went straight into the queue of a link."""
-        if link[0] != "near":
-            return []
-        paths = [path for path in self._udp if self._limit(end, path) == link]
+        paths = [
+            path
+            for path in self._udp
+            if self._limit(end, path) == link and self._pace(end, path, 1.0) is None
+        ]
         return [train for path in paths for train in self._bursts[end].get(path, [])]
 
     def _limit(self, end: End, path: int) -> tuple[str, int, int] | None:

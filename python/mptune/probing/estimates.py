@@ -9,7 +9,7 @@ sending and of arriving only spans are used.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 import msgspec
@@ -299,31 +299,31 @@ def link_rates(
     near_together, far_together : rate of all paths of an interface at the same time, where it was measured.
     near, far : how many interfaces.
     """
+    by_near = [{j: found for (i, j), found in paths.items() if i == own} for own in range(near)]
+    by_far = [{i: found for (i, j), found in paths.items() if j == own} for own in range(far)]
     ends = (
-        [
-            _link([found for (i, _), found in paths.items() if i == own], near_together.get(own))
-            for own in range(near)
-        ],
-        [
-            _link([found for (_, j), found in paths.items() if j == own], far_together.get(own))
-            for own in range(far)
-        ],
+        [_link(found, near_together.get(own)) for own, found in enumerate(by_near)],
+        [_link(found, far_together.get(own)) for own, found in enumerate(by_far)],
+    )
+    settled = (
+        [_settled(own, by_near[number], ends[1]) for number, own in enumerate(ends[0])],
+        [_settled(own, by_far[number], ends[0]) for number, own in enumerate(ends[1])],
     )
     core = {}
     for (i, j), found in paths.items():
         narrowest = min(one.value for one in (ends[0][i], ends[1][j]) if one is not None)
         if found.value < (1 - SAME) * narrowest:
             core[i, j] = found.value
-    return LinkRates(near=tuple(ends[0]), far=tuple(ends[1]), core=core)
+    return LinkRates(near=tuple(settled[0]), far=tuple(settled[1]), core=core)
 
 
-def _link(found: Sequence[Estimate], together: float | None) -> Estimate | None:
+def _link(paths: Mapping[int, Estimate], together: float | None) -> Estimate | None:
     """The link of an interface, from its paths alone and together."""
-    if not found:
+    if not paths:
         return None
-    fastest = max(found, key=lambda one: one.value)
-    wanted = sum(one.value for one in found)
-    if len(found) == 1 or together is None:
+    fastest = max(paths.values(), key=lambda one: one.value)
+    wanted = sum(one.value for one in paths.values())
+    if len(paths) == 1 or together is None:
         return msgspec.structs.replace(fastest, at_least=True)
     if together <= (1 + SAME) * fastest.value:
         # Together they are no faster than one of them: the link is the limit of both measurements.
@@ -336,3 +336,15 @@ def _link(found: Sequence[Estimate], together: float | None) -> Estimate | None:
         high=fastest.high * scale,
         at_least=together >= (1 - SAME) * wanted,
     )
+
+
+def _settled(
+    link: Estimate | None, paths: Mapping[int, Estimate], others: Sequence[Estimate | None]
+) -> Estimate | None:
+    """The same, no lower bound if it is the limit of its only path, whose other end is faster."""
+    if link is None or len(paths) != 1:
+        return link
+    ((number, found),) = paths.items()
+    other = others[number]
+    faster = other is not None and other.value > (1 + SAME) * found.value
+    return msgspec.structs.replace(link, at_least=found.at_least or not faster)

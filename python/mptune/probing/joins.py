@@ -16,8 +16,10 @@ from mptune.linux.assignment import SATURATED, Assignment, KernelPath
 from mptune.linux.talker import Talker
 from mptune.probing.ends import ENDS, STEP_S, Asked, End, Ends, Path, host_of
 
-#: Bytes in each direction on each path.
-_BYTES = 20_000
+#: Bytes in each direction on each path at a time, and those that prove a subflow.
+_BYTES, _PROOF = 20_000, 1_000
+#: Pauses before data, seconds: the other end learns of a standby a while later, and then data moves.
+_PAUSES_S = (0.1, 0.3, 0.6)
 #: How long a subflow may take to join, and data to pass, seconds.
 _JOIN_S, _DATA_NS = 4.0, 6_000_000_000
 _LOOK_S = 0.1
@@ -108,20 +110,31 @@ def _use(
     """Use one path after the other."""
     others = [number for number in range(len(paths)) if number != first]
     _wait_for_joins(ends, connection, len(paths))
-    carried = {}
+    carried: dict[int, bool] = {}
     for used in others:
         for number in range(len(paths)):
             action = "readmit" if number == used else "withdraw"
             manager.tell({"action": action, "path": paths[number].label})
-        before = _ask(ends, connection, [{"ping": 1}])
+        found = _moves(ends, connection, *paths[used].pairs[0])
+        if found is None:
+            break
+        carried[used] = found
+    return {number: carried.get(number, False) for number in others}
+
+
+def _moves(ends: Ends, connection: int, local: str, remote: str) -> bool | None:
+    """Whether data moves between two addresses, both ways; None if the connection is of no use any more."""
+    before = _ask(ends, connection, [{"ping": 1}])
+    for pause in _PAUSES_S:
         if before is None:
-            return {**dict.fromkeys(others, False), **carried}
-        ends.pause(_LOOK_S)
-        after = _ask(ends, connection, [{"ping": 2}, {"upload": _BYTES}, {"download": _BYTES}])
+            return None
+        ends.pause(pause)
+        after = _ask(ends, connection, [{"upload": _BYTES}, {"download": _BYTES}])
         if after is None:
-            return {**dict.fromkeys(others, False), **carried}
-        carried[used] = _carried(before, after, *paths[used].pairs[0])
-    return carried
+            return None
+        if _carried(before, after, local, remote):
+            return True
+    return False
 
 
 def _wait_for_joins(ends: Ends, connection: int, wanted: int) -> None:
@@ -139,7 +152,7 @@ def _ask(ends: Ends, connection: int, steps: Sequence[Mapping[str, int]]) -> Ask
 
 
 def _carried(before: Asked, after: Asked, local: str, remote: str) -> bool:
-    """Whether most of the data passed on the subflow between two addresses, both ways."""
+    """Whether data passed on the subflow between two addresses, both ways."""
 
     def bytes_of(asked: Asked) -> tuple[int, int]:
         near = [
@@ -157,4 +170,4 @@ def _carried(before: Asked, after: Asked, local: str, remote: str) -> bool:
         return sum(one.received for one in near), sum(one.received for one in far)
 
     (near, far), (near_then, far_then) = bytes_of(after), bytes_of(before)
-    return near - near_then > _BYTES / 2 and far - far_then > _BYTES / 2
+    return near - near_then >= _PROOF and far - far_then >= _PROOF

@@ -92,7 +92,7 @@ def together(
 
 
 def burst(
-    path: int, size: int, rate: float, before: float | None, sent: int, budget_bytes: float
+    path: int, size: int, rate: float, pace: float | None, sent: int, budget_bytes: float
 ) -> Flow | None:
     """The next burst for a queue that did not overflow yet; None if there is no room for one.
 
@@ -101,11 +101,10 @@ def burst(
     Parameters
     ----------
     rate : of the link behind the queue.
-    before : rate of the link before it, whose own queue must not fill; None if there is none.
+    pace : of the packets, above `rate`; None for as fast as possible.
     sent : bytes of the largest burst so far, 0 if there was none.
     """
-    # Of a burst through a link before it the queue takes what that link is faster.
-    pace = None if before is None else max(_BELOW * before, 1.02 * rate)
+    # The queue takes what arrives faster than it leaves.
     takes = 1.0 if pace is None else 1 - rate / pace
     sent = max(sent, round(_FIRST_BURST / takes / 2))
     most = min(budget_bytes, rate * _LONGEST_QUEUE_S / 8 / takes)
@@ -113,6 +112,16 @@ def burst(
     if wanted < 1.3 * sent:
         return None
     return Flow(path, round(wanted / size) + 2, size, 0 if pace is None else round(8e9 * size / pace))
+
+
+def burst_pace(rate: float, before: float | None) -> float:
+    """Pace of a burst for a queue behind another link: that one's queue is not to fill.
+
+    Parameters
+    ----------
+    before : rate of the link before; None if only that it is not slower is known.
+    """
+    return _FASTER * rate if before is None else max(_BELOW * before, 1.02 * rate)
 
 
 def echo_interval_ns(rates: Sequence[float], paths_of_link: int, size: int) -> int:

@@ -81,7 +81,7 @@ mod tests {
         let mut tcp = vec![0; 20];
         tcp[1] = 80;
         tcp[3] = 90;
-        tcp[12] = ((20 + options.len()) / 4 << 4) as u8;
+        tcp[12] = (((20 + options.len()) / 4) << 4) as u8;
         tcp[13] = flags;
         tcp.extend(options);
         tcp
