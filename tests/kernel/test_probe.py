@@ -1,7 +1,5 @@
 """Probes between two namespaces, over networks that are known."""
 
-import json
-import os
 import subprocess
 from contextlib import ExitStack, contextmanager
 
@@ -18,7 +16,7 @@ from mptune.topology import load
 
 pytestmark = [pytest.mark.usefixtures("testbed"), pytest.mark.usefixtures("may_enter")]
 
-QUICK = Wish(data_bytes=6_000_000, time_s=20)
+QUICK = Wish(data_bytes=6_000_000, time_s=25)
 
 
 @contextmanager
@@ -38,6 +36,12 @@ def machines(topology):
         )
 
 
+def there(value):
+    """What may be missing, but is not."""
+    assert value is not None
+    return value
+
+
 def run(namespace, *command, text=None):
     """A command inside a namespace."""
     inside(namespace, lambda: subprocess.run(command, check=True, capture_output=True, text=True, input=text))
@@ -53,13 +57,13 @@ def test_a_network_is_found_as_it_is(two, tmp_path):
     with machines(two) as (both, _):
         found = probe(both, QUICK)
     for path, known in zip(two.paths, found.paths, strict=True):
-        assert known.up.rate.value == pytest.approx(path.rate_bps, rel=0.1)
+        assert there(known.up.rate).value == pytest.approx(path.rate_bps, rel=0.1)
         assert known.base_rtt_ns == pytest.approx(path.base_rtt_ns, rel=0.05)
-        assert known.up.loss.lost <= 3 and known.down.loss.lost <= 3
+        assert there(known.up.loss).lost <= 3 and there(known.down.loss).lost <= 3
         assert (known.up.mtu, known.up.mtu_next) == (1500, None)
-        assert known.mptcp.kind == "full" and "joined" in known.mptcp.because
+        assert there(known.mptcp).kind == "full" and "joined" in there(known.mptcp).because
         assert not known.translated
-    wide, narrow = (one.queue_up for one in found.sender.interfaces)
+    wide, narrow = (there(one.queue_up) for one in found.sender.interfaces)
     assert wide.bytes == pytest.approx(120_000, rel=0.2) and narrow.bytes == pytest.approx(100_000, rel=0.2)
     assert found.bytes <= QUICK.data_bytes
     assert not found.leaving
@@ -85,12 +89,12 @@ def test_without_udp_tcp_tells(two):
             """,
         )
         found = probe(both, QUICK)
-    kinds = [path.mptcp.kind for path in found.paths]
+    kinds = [there(path.mptcp).kind for path in found.paths]
     assert kinds == ["full", "stripped on SYN"]
     for path, known in zip(two.paths, found.paths, strict=True):
         assert not known.udp and known.rtt is not None
         assert known.base_rtt_ns == pytest.approx(path.base_rtt_ns, rel=0.2)
-        assert known.up.rate.value == pytest.approx(path.rate_bps, rel=0.3)
+        assert there(known.up.rate).value == pytest.approx(path.rate_bps, rel=0.3)
 
 
 def test_what_the_middle_does_to_packets_is_named(two):
@@ -114,12 +118,12 @@ def test_what_the_middle_does_to_packets_is_named(two):
         )
         run(sites.local, "ip", "address", "add", "10.64.0.77/32", "dev", "if0")
         found = probe(
-            both, Wish(data_bytes=6_000_000, time_s=20, interfaces={"sender": ("if0", "if1"), "receiver": ()})
+            both, Wish(data_bytes=3_000_000, time_s=15, interfaces={"sender": ("if0", "if1"), "receiver": ()})
         )
     first, second = found.paths
     assert first.up.mtu == 1432 and first.up.mtu_next == 1433
     assert first.translated and first.source == "10.64.0.77"
-    assert second.mptcp.kind == "blocked"
+    assert there(second.mptcp).kind == "blocked"
     assert (second.down.mtu, second.translated) == (1500, False)
 
 
@@ -137,10 +141,9 @@ def test_where_nothing_gets_through_it_says_so(two, marked):
     with machines(two) as (both, sites):
         rules(
             sites,
-            "table inet probe { chain out { type filter hook output priority 0; meta l4proto {tcp, udp} drop; } }",
+            "table ip probe { chain out { type filter hook output priority 0; ip protocol {6, 17} drop; } }",
         )
         with pytest.raises(TrialError, match="nothing gets through"):
             probe(both, QUICK)
         left = [command for command in marked(sites.run).values() if "\0probe" in command]
-    assert not left, json.dumps(left)
-    assert os.getpid()
+    assert not left

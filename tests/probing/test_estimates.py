@@ -87,9 +87,23 @@ def test_a_train_that_nothing_slowed_down_is_a_lower_bound():
     assert estimates.hindered(through(20 * MBIT, interval_ns=8e9 * 1500 / (30 * MBIT), queue=30_000))
 
 
-def test_a_token_bucket_is_noticed():
-    assert estimates.bent(through(10 * MBIT, bucket=(150_000, 100 * MBIT)))
-    assert not estimates.bent(through(10 * MBIT))
+def test_behind_a_token_bucket_the_end_of_a_train_counts():
+    bucket = through(10 * MBIT, bucket=(150_000, 100 * MBIT))
+    assert estimates.sustained([bucket, bucket, through(10 * MBIT)]) == pytest.approx(10 * MBIT, rel=0.01)
+    assert estimates.sustained([bucket, through(10 * MBIT), through(10 * MBIT)]) is None
+
+
+def test_how_far_trains_disagree():
+    alike = [through(rate * MBIT) for rate in (20, 20, 20, 20, 40)]
+    assert estimates.disagree(alike) == pytest.approx(0, abs=0.01)
+    assert estimates.disagree([through(rate * MBIT) for rate in (20, 20, 40, 40)]) > 0.5
+    assert estimates.disagree([]) == 0
+
+
+def test_a_transfer_decides_unless_it_was_slow_by_itself():
+    assert estimates.decided(45, 40) == 40
+    assert estimates.decided(45, 15) == 45
+    assert estimates.decided(45, None) == 45
 
 
 @pytest.mark.parametrize("size", [15_000, 60_000, 250_000])
@@ -116,11 +130,13 @@ def test_of_several_bursts_those_count_that_overflowed():
 
 def test_losses_have_an_interval():
     none = Loss(sent=10_000, lost=0)
-    assert none.share == 0 and none.interval == (0.0, pytest.approx(3.84e-4, rel=0.01))
+    assert none.share == 0
+    assert none.interval[0] == 0
+    assert none.interval[1] == pytest.approx(3.84e-4, rel=0.01)
     some = Loss(sent=10_000, lost=10)
     low, high = some.interval
     assert 0.0005 < low < 0.001 < high < 0.002
-    assert Loss(sent=0, lost=0).interval == (0.0, 1.0)
+    assert Loss(sent=0, lost=0).interval[1] == 1
 
 
 def test_round_trips_are_without_the_time_on_the_links():
@@ -168,7 +184,8 @@ def test_what_is_slower_than_both_ends_is_limited_between():
     paths = {(0, 0): known(50), (0, 1): known(10)}
     found = estimates.link_rates(paths, {0: 60 * MBIT}, {}, 1, 2)
     assert rates(found.near) == [(60, True)]
-    assert rates(found.far) == [(50, True), (10, True)]
+    # Their only path comes from a faster link: they are its limit.
+    assert rates(found.far) == [(50, False), (10, False)]
     paths[0, 0], paths[0, 1] = known(50), known(49)
     slow = {**paths, (1, 0): known(5), (1, 1): known(50)}
     assert estimates.link_rates(slow, {}, {}, 2, 2).core == {(1, 0): 5 * MBIT}

@@ -76,8 +76,6 @@ def register(app: typer.Typer) -> None:
         "mptune probe laptop server --out my-sites.toml --sender-interfaces eth0,wlan0",
         "mptune probe laptop server --out my-sites.toml --max-data 5MB --max-time 30s",
         "mptune probe laptop server --out my-sites.toml --port 5001   # the one the firewall lets in",
-        "mptune paths my-sites.toml                                   # what was measured",
-        "mptune optimise my-sites.toml                                # what is best there",
     )
 
 

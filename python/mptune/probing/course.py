@@ -30,13 +30,14 @@ _LONGEST_RTT_NS = 1_500 * _MS
 #: Patience with connections, ns: before the kernel gives up MPTCP on a path for all connections.
 _CONNECT_NS, _DATA_NS, _TRANSFER_NS = 2_500 * _MS, 4 * _S, 8 * _S
 #: Parts of the data budget.
-_FOR_RATES, _FOR_TOGETHER, _FOR_TCP, _FOR_LOSSES = 0.33, 0.12, 0.1, 0.25
-#: Trains disagree by more than this: a TCP transfer decides.
-_DISAGREE = 0.3
+_FOR_RATES, _FOR_TOGETHER, _FOR_TCP, _FOR_LOSSES = 0.3, 0.1, 0.1, 0.3
+#: Trains disagree by more than this: more of them decide, and in the end a TCP transfer of some seconds.
+_AGREE, _DISAGREE = 0.06, 0.2
+_TRANSFER_S = 1.5
 #: Echoes that are enough on a path: a loss of 0.1 % is known within a factor of 2.
-_ENOUGH_ECHOES = 16_000
-#: Seconds kept for the losses, and for the end.
-_FOR_LOSSES_S, _END_S = 12.0, 4.0
+_ENOUGH_ECHOES = 30_000
+#: Part of the time kept for the losses, and seconds for the end.
+_TIME_FOR_LOSSES, _END_S = 0.3, 4.0
 #: What the heads of TCP leave of a packet.
 _PAYLOAD = 1448 / 1500
 
@@ -218,6 +219,12 @@ class _Course:
         """Round trip of the farthest path."""
         return max((self._rtt_ns(path) for path in self._udp), default=0)
 
+    @property
+    def _apart_ns(self) -> int:
+        """By how much the way of one path may be longer than that of another."""
+        times = [self._rtt_ns(path) for path in self._udp]
+        return max(times) - min(times) if times else 0
+
     def _nic(self, end: End, path: int) -> Nic:
         number = self._paths[path].local if end == "sender" else self._paths[path].remote
         return self._nics[end][number]
@@ -303,20 +310,26 @@ class _Course:
         }
         for end in ENDS:
             budget = _FOR_RATES * self._wish.data_bytes / max(1, 2 * len(self._udp))
-            self._run_trains(end, orders.rough(self._udp, self._sizes[end]), burst=True)
+            self._run_trains(end, orders.rough(self._udp, self._sizes[end], self._apart_ns), burst=True)
             self._run_trains(end, self._trains_for(end, 1, 0.2 * budget, paced=False), burst=True)
             self._run_trains(end, self._trains_for(end, 4, 0.8 * budget, paced=True), burst=False)
             for path in self._udp:
-                if (found := self._rate(end, path)) is not None and found.at_least:
+                found = self._rate(end, path)
+                if found is not None and estimates.disagree(self._trains[end][path]) > _AGREE:
+                    again = orders.trains(
+                        {path: found.value}, self._sizes[end], 4, 0.8 * budget, 0, paced=True
+                    )
+                    self._run_trains(end, again, burst=False)
+                if found is not None and found.at_least:
                     # It kept up with the trains: the first estimate was too low.
                     flows = orders.trains(
-                        {path: 4 * found.value}, self._sizes[end], 2, 0.4 * budget, paced=False
+                        {path: 4 * found.value}, self._sizes[end], 2, 0.4 * budget, 0, paced=False
                     )
                     self._run_trains(end, flows, burst=True)
 
     def _trains_for(self, end: End, count: int, budget: float, *, paced: bool) -> list[Flow]:
         rates = {path: found.value for path in self._udp if (found := self._rate(end, path)) is not None}
-        return orders.trains(rates, self._sizes[end], count, budget, paced=paced)
+        return orders.trains(rates, self._sizes[end], count, budget, self._apart_ns, paced=paced)
 
     def _rate(self, end: End, path: int) -> Estimate | None:
         return estimates.rate(self._trains[end].get(path, []))
@@ -394,37 +407,41 @@ class _Course:
             (end, path)
             for path in self._plain
             for end in ENDS
-            if (rate := self._ways(path)[end].rate) is None
-            or rate.spread > _DISAGREE
-            or self._bent(end, path)
+            if self._ways(path)[end].rate is None or self._doubtful(end, path)
         ]
         for end, path in doubtful:
-            budget = _FOR_TCP * self._wish.data_bytes / len(doubtful)
-            before = self._ways(path)[end].rate
-            size = round(min(budget, before.value * 0.15 if before is not None else budget))
-            word = "upload" if end == "sender" else "download"
-            (asked,) = self._ends.ask([self._plain[path]], [{word: size}], limit_ns=_TRANSFER_NS)
-            view = asked.served if end == "sender" else asked.view
-            if asked.failed is not None:
-                self._plain.pop(path, None)
-                continue
-            found = None if view is None else estimates.transfer_rate(view.arrived, _PAYLOAD)
-            if found is not None:
-                low, high = (before.low, before.high) if before is not None else (found, found)
-                self._ways(path)[end].rate = Estimate(
-                    value=found,
-                    low=min(low, found),
-                    high=max(high, found),
-                    samples=1,
-                    at_least=before is None,
-                )
-                self._ways(path)[end].how = "a TCP transfer" + ("" if before is None else ": trains disagree")
+            if path in self._plain:
+                self._transfer(end, path, _FOR_TCP * self._wish.data_bytes / len(doubtful))
         for end in ENDS:
             self._find_links(end)
 
-    def _bent(self, end: End, path: int) -> bool:
-        trains = self._trains[end].get(path, [])
-        return sum(estimates.bent(train) for train in trains[2:]) > len(trains[2:]) / 2
+    def _doubtful(self, end: End, path: int) -> bool:
+        trains = self._trains[end].get(path, [])[2:]
+        return estimates.disagree(trains) > _DISAGREE or estimates.sustained(trains) is not None
+
+    def _transfer(self, end: End, path: int, budget: float) -> None:
+        """One transfer, in one direction."""
+        way = self._ways(path)[end]
+        before = way.rate
+        size = round(budget if before is None else min(budget, before.value * _TRANSFER_S / 8))
+        word = "upload" if end == "sender" else "download"
+        (asked,) = self._ends.ask([self._plain[path]], [{word: size}], limit_ns=_TRANSFER_NS)
+        if asked.failed is not None:
+            del self._plain[path]
+            return
+        view = asked.served if end == "sender" else asked.view
+        found = None if view is None else estimates.transfer_rate(view.arrived, _PAYLOAD)
+        if before is None:
+            if found is not None:
+                way.rate = Estimate(value=found, low=found, high=found, samples=1, at_least=True)
+                way.how = "a TCP transfer"
+            return
+        trains = estimates.sustained(self._trains[end][path][2:]) or before.value
+        value = estimates.decided(trains, found)
+        way.rate = Estimate(
+            value=value, low=min(before.low, value), high=max(before.high, value), samples=before.samples
+        )
+        way.how = f"{before.samples} trains that disagree, and a TCP transfer"
 
     # Queues.
 
@@ -436,7 +453,7 @@ class _Course:
         found: dict[tuple[End, tuple[str, int, int]], Queue] = {}
         bursts = {(end, link): self._bursts_before(end, link) for end, link in waiting}
         spent = dict.fromkeys(waiting, 0)
-        while waiting and self._left_s > _END_S + _FOR_LOSSES_S:
+        while waiting and self._left_s > _END_S + _TIME_FOR_LOSSES * self._wish.time_s:
             for (end, link), path in list(waiting.items()):
                 rate = self._ways(path)[end].rate
                 assert rate is not None

@@ -26,6 +26,10 @@ _UNHINDERED = 0.93
 _LONG_ENOUGH = 0.45
 #: A burst that lost this part of its packets overfilled a queue; random losses are fewer.
 _OVERFLOW, _OVERFLOW_PACKETS = 0.03, 3
+#: A train that begins faster than it ends by this factor ran into a token bucket.
+_BENT = 1.5
+#: A TCP transfer slower than this part of the trains was slow by itself.
+_FAIR = 0.7
 #: Two rates that differ by no more than this may be the same link's.
 SAME = 0.08
 #: 97.5 % quantile of the normal distribution.
@@ -155,23 +159,47 @@ def rate(trains: Sequence[Train]) -> Estimate | None:
 
     The longest count: jitter of the same size is a smaller part of them.
     """
-    known = [(train, found) for train in trains if (found := train_rate(train)) is not None]
-    held = [(train, found) for train, found in known if hindered(train)]
-    if not known:
+    rates = _rates(trains)
+    if not rates:
         return None
-    chosen = held or known
-    longest = max(train.span_ns for train, _ in chosen)
-    rates = [found for train, found in chosen if train.span_ns >= _LONG_ENOUGH * longest]
+    held = any(hindered(train) for train in trains if train_rate(train) is not None)
     return Estimate(
         value=median(rates), low=min(rates), high=max(rates), samples=len(rates), at_least=not held
     )
 
 
-def bent(train: Train) -> bool:
-    """Whether a train began much faster than it ended, as behind a token bucket."""
-    third = len(train.arrived) // 3
-    first, last = (slope(8 * train.bytes, part) for part in (train.arrived[:third], train.arrived[-third:]))
-    return first is not None and last is not None and first > 1.5 * last
+def _rates(trains: Sequence[Train]) -> list[float]:
+    """Estimates of the longest trains that were slowed down, or of all if none was."""
+    known = [(train, found) for train in trains if (found := train_rate(train)) is not None]
+    chosen = [(train, found) for train, found in known if hindered(train)] or known
+    longest = max((train.span_ns for train, _ in chosen), default=0)
+    return [found for train, found in chosen if train.span_ns >= _LONG_ENOUGH * longest]
+
+
+def disagree(trains: Sequence[Train]) -> float:
+    """How far the middle half of the estimates of long trains is apart, as a part of their median."""
+    found = sorted(_rates(trains))
+    return (quantile(found, 0.75) - quantile(found, 0.25)) / median(found) if len(found) > 1 else 0.0
+
+
+def sustained(trains: Sequence[Train]) -> float | None:
+    """Rate at the end of trains that began much faster than they ended, as behind a token bucket, bit/s.
+
+    None if most of them did not.
+    """
+    ends = []
+    for train in trains:
+        third = len(train.arrived) // 3
+        parts = train.arrived[:third], train.arrived[-third:]
+        first, last = (slope(8 * train.bytes, part) for part in parts)
+        if first is not None and last is not None and first > _BENT * last:
+            ends.append(last)
+    return median(ends) if len(ends) > len(trains) / 2 else None
+
+
+def decided(trains: float, transfer: float | None) -> float:
+    """The rate when trains are in doubt: that of a TCP transfer, unless it was too slow by itself."""
+    return transfer if transfer is not None and transfer > _FAIR * trains else trains
 
 
 def joint_rate(trains: Sequence[Train], *, leaving: bool) -> float | None:
@@ -283,9 +311,9 @@ class LinkRates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def link_rates(
-    paths: dict[tuple[int, int], Estimate],
-    near_together: dict[int, float],
-    far_together: dict[int, float],
+    paths: Mapping[tuple[int, int], Estimate],
+    near_together: Mapping[int, float],
+    far_together: Mapping[int, float],
     near: int,
     far: int,
 ) -> LinkRates:

@@ -25,12 +25,20 @@ _ECHO_SHARE, _ECHOES_PER_S = 0.1, 1200
 _LADDER = (1500, 1492, 1480, 1476, 1472, 1460, 1450, 1440, 1430, 1420, 1412, 1400, 1380, 1360, 1320, 1280)
 
 
-def rough(paths: Sequence[int], sizes: Mapping[int, int]) -> list[Flow]:
-    """A few short trains on each path, one after the other."""
-    return [
-        Flow(path, _ROUGH_PACKETS, sizes[path], start_ns=number * _ROUGH_GAP_NS)
-        for number, path in enumerate(path for _ in range(_ROUGH_TRAINS) for path in paths)
-    ]
+def rough(paths: Sequence[int], sizes: Mapping[int, int], apart_ns: int) -> list[Flow]:
+    """A few short trains on each path, one after the other.
+
+    Parameters
+    ----------
+    apart_ns : pause between two paths: the way of one may be so much longer, and they share links.
+    """
+    flows, start_ns = [], 0
+    for path in paths:
+        for _ in range(_ROUGH_TRAINS):
+            flows.append(Flow(path, _ROUGH_PACKETS, sizes[path], start_ns=start_ns))
+            start_ns += _ROUGH_GAP_NS
+        start_ns += apart_ns
+    return flows
 
 
 def trains(
@@ -38,6 +46,7 @@ def trains(
     sizes: Mapping[int, int],
     count: int,
     budget_bytes: float,
+    apart_ns: int,
     *,
     paced: bool,
     seconds: float = _TRAIN_S,
@@ -49,15 +58,17 @@ def trains(
     rates : of each path as far as known, bit/s.
     count : of trains on each path.
     budget_bytes : for one path.
+    apart_ns : pause between two paths: the way of one may be so much longer, and they share links.
     paced : a little faster than the path; otherwise as fast as possible.
     """
     flows, start_ns = [], 0
-    for _ in range(count):
-        for path, rate in rates.items():
-            packets = train_packets(rate, sizes[path], budget_bytes / count, seconds)
-            interval_ns = round(8e9 * sizes[path] / (_FASTER * rate)) if paced else 0
+    for path, rate in rates.items():
+        packets = train_packets(rate, sizes[path], budget_bytes / count, seconds)
+        interval_ns = round(8e9 * sizes[path] / (_FASTER * rate)) if paced else 0
+        for _ in range(count):
             flows.append(Flow(path, packets, sizes[path], interval_ns, start_ns))
             start_ns += round(8e9 * packets * sizes[path] / rate) + _PAUSE_NS
+        start_ns += apart_ns
     return flows
 
 
