@@ -4,6 +4,7 @@ The whole tree::
 
     MptuneError                 exit 1: the work could not be done
     ├── InputError              exit 2: something the user wrote is wrong
+    │   └── LimitReached        exit 2: a limit that the user wrote is reached; what was measured is kept
     └── TrialError              exit 1: one trial failed (campaigns record it and continue)
 
 And `Failure`: why a trial gave no number, for code (its kind) and for people (its reason).
@@ -68,6 +69,17 @@ class InputError(MptuneError):
     def __init__(self, where: str, key: str, expected: str) -> None:
         self.where, self.key, self.expected = where, key, expected
         super().__init__(": ".join(part for part in (where, key, expected) if part))
+
+
+class LimitReached(InputError):
+    """Nothing more may be measured, because the user limited it.
+
+    Attributes
+    ----------
+    so_far : the best answer yet, as a sentence; empty where there is none.
+    """
+
+    so_far = ""
 
 
 class TrialError(MptuneError):

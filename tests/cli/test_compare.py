@@ -71,6 +71,16 @@ def test_both_testbeds_get_the_same_trials(pair):
     assert len({trial.seed for trial in trials}) == 2
 
 
+def test_any_other_testbed_can_be_the_kernels(pair):
+    pair["hosts"] = MadeUp("hosts", lambda trial: 10)
+    testbeds.TESTBEDS["hosts"] = lambda: pair["hosts"]  # the fixture's own
+    assert compare("--testbed", "hosts").exit_code == 0
+    assert pair["hosts"].trials and not pair["namespaces"].trials
+    refused = compare("--testbed", "simulated")
+    assert refused.exit_code == 2
+    assert "--testbed: expected one of namespaces, hosts, found 'simulated'" in refused.output
+
+
 def test_the_simulator_does_as_linux_does(pair):
     """Its scheduler alone is not enough: the same buffer holds less under the kernel's accounting."""
     assert compare("--transfer", "4MiB").exit_code == 0

@@ -27,6 +27,7 @@ CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
 # include/uapi/linux/mount.h
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+PLAIN = MS_NOSUID | MS_NODEV | MS_NOEXEC
 MNT_DETACH = 2
 PR_SET_PDEATHSIG = 1
 
@@ -39,7 +40,7 @@ PROGRAMS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "net/tun")
 #: What is written to has a file system of its own, with the options that Debian gives it.
 WRITABLE = {
-    "run": (MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755"),
+    "run": (PLAIN, "mode=755"),
     "tmp": (MS_NOSUID | MS_NODEV, "mode=1777"),
     "dev/shm": (MS_NOSUID | MS_NODEV, "mode=1777"),
     "home": (MS_NODEV, "mode=755"),
@@ -157,8 +158,11 @@ def build(spec: dict) -> None:
         bind(device, ROOT / device.relative_to("/"))
     for name, (flags, options) in WRITABLE.items():
         mount("machine", ROOT / name, "tmpfs", flags, f"{options},{SIZE}")
-    mount("proc", ROOT / "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    mount("sysfs", ROOT / "sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY)
+    mount("proc", ROOT / "proc", "proc", PLAIN)
+    sys_, net = ROOT / "proc/sys", ROOT / "proc/sys/net"
+    bind(sys_, sys_, PLAIN | MS_RDONLY)  # but for the network's, settings are the real machine's
+    bind(net, net, PLAIN)
+    mount("sysfs", ROOT / "sys", "sysfs", PLAIN | MS_RDONLY)
     mount("devpts", ROOT / "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=666,mode=620")
     for tree in copies.values():
         write_tree(tree)

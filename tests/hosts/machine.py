@@ -110,6 +110,8 @@ class Machine:
         preload: bytes | None = None,
     ) -> None:
         self.name = name
+        #: Ends of its links: network namespace and device.
+        self.cables: list[tuple[str, str]] = []
         self._child = Child(f"machine {name}", [sys.executable, "-I", "-S", str(INIT)], run)
         self._child.tell(
             {
@@ -143,7 +145,13 @@ class Machine:
         return not select.select([self._pidfd], [], [], 0)[0]
 
     def kill(self) -> None:
-        """Pull the plug: every process ends at once, and the network is gone; nothing says goodbye."""
+        """Pull the plug: the network is gone, then every process ends at once; nothing says goodbye."""
+        if not self.alive:
+            return
+        for netns, device in self.cables:
+            unplug = ["nsenter", f"--net={netns}", "ip", "link", "delete", device]
+            subprocess.run(unplug, capture_output=True, check=False)
+        self.cables.clear()
         try:
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         except ProcessLookupError:
@@ -221,18 +229,18 @@ class Machine:
         except (OSError, ValueError):
             return None
 
-    def kill_sshd(self, sessions: bool = True) -> None:
-        """Kill the listening sshd, with its sessions or without."""
-        if sessions:
-            self.kill_processes("sshd")
-        else:
-            self.sh(f"kill -KILL {self.sshd_pid()}")
+    def kill_sshd(self) -> None:
+        """Kill sshd with its sessions; what runs in these loses its pipes."""
+        assert self.kill_processes("sshd")
         self.file("/run/sshd.pid").unlink(missing_ok=True)
 
     def kill_processes(self, name: str) -> int:
-        """Kill every process with this name (the first 15 characters of a program's); returns how many."""
-        found = [number for number, _, words in self.processes() if words[0].rpartition("/")[2] == name]
-        found += [number for number, called, _ in self.processes() if called == name and number not in found]
+        """Kill every process whose name, or whose program's, begins like this; returns how many."""
+        found = [
+            number
+            for number, called, words in self.processes()
+            if called.startswith(name) or words[0].rpartition("/")[2].startswith(name)
+        ]
         if found:
             self.run("kill", "-KILL", *map(str, found), check=False)
         return len(found)
@@ -243,14 +251,27 @@ class Machine:
 
     # what goes wrong
 
-    def fill(self, directory: str = "/run") -> None:
-        """Let the disk behind a directory be full, root's reserve included."""
-        self.run("dd", "if=/dev/zero", f"of={directory}/.full", "bs=64k", check=False)
-        self.run("dd", "if=/dev/zero", f"of={directory}/.full-too", "bs=1", check=False)
+    @contextmanager
+    def disk_full(self, *directories: str) -> Iterator[None]:
+        """Inside the block no byte fits behind /run, /tmp, /dev/shm, /home, /root or /var."""
+        for directory in directories:
+            self.run("dd", "if=/dev/zero", f"of={directory}/.full", "bs=1M", check=False)
+        try:
+            yield
+        finally:
+            for directory in directories:
+                self.sh(f"rm {directory}/.full")
 
-    def make_read_only(self, directory: str = "/run") -> None:
-        """Let the disk behind /run, /tmp, /dev/shm, /home, /root or /var be read-only."""
-        self.run("mount", "-n", "-o", "remount,ro", directory)
+    @contextmanager
+    def read_only(self, *directories: str) -> Iterator[None]:
+        """Inside the block nobody can write to /run, /tmp, /dev/shm, /home or /root."""
+        for directory in directories:
+            self.run("mount", "-n", "-o", "remount,ro", directory)
+        try:
+            yield
+        finally:
+            for directory in directories:
+                self.run("mount", "-n", "-o", "remount,rw", directory)
 
     # what is left behind
 

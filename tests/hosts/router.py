@@ -18,7 +18,7 @@ from tests.hosts.machine import STEP_S, Machine
 #: refuses-joins: a SYN with MP_JOIN is answered by a reset.
 #: dark: 5 s after the first SYN that it sees, everything is swallowed, for good.
 #: black-hole: everything is swallowed.
-#: icmp-blocked: nobody learns that a packet was too large.
+#: icmp-blocked: nobody learns that a packet was too large; with a smaller `mtu` also of those that come in.
 Middlebox = Literal[
     "strips", "strips-later", "drops-syn", "refuses-joins", "dark", "black-hole", "icmp-blocked"
 ]
@@ -50,7 +50,7 @@ class Uplink:
     queue_bytes : in both directions.
     loss : share of the packets lost, in both directions.
     families : what is routed.
-    mtu : of the way behind the router; the machine's own device has 1500.
+    mtu : of the way behind the router, for what the machine sends; its own device has 1500.
     nat : the machine has a private IPv4 address, which the router rewrites.
     middlebox : what the router does from the beginning.
     """
@@ -74,7 +74,7 @@ class Attachment:
     device : the machine's, `eth1`, `eth2`, ...
     ipv4, ipv6 : the machine's own addresses; none of a family that is not routed.
     public : the IPv4 address that others see, another one behind NAT.
-    netns : path of the router's network namespace.
+    netns : path of the router's network namespace; a stranger there is a neighbour of the machine.
     """
 
     def __init__(
@@ -110,6 +110,7 @@ class Attachment:
         if self.public != self.ipv4:
             lines.append(f"address add {self.public}/32 dev wan")
         batch(self.netns, lines)
+        self.machine.cables.append((self.netns, "lan"))
         settings = ["net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.lan.rp_filter=0"]
         settings += ["net.ipv4.conf.wan.rp_filter=0", "net.ipv6.conf.all.forwarding=1"]
         entered(self.netns, ["sysctl", "-q", "-w", *settings])
@@ -120,9 +121,11 @@ class Attachment:
                 "add chain ip nat out { type nat hook postrouting priority 100; }",
                 "add rule ip nat out oifname wan masquerade",
             ]
-        nft(self.netns, rules)
         if uplink.middlebox is not None:
-            nft(self.netns, _rules("box", uplink.middlebox))
+            rules += _rules("box", uplink.middlebox)
+        if uplink.middlebox == "icmp-blocked":
+            rules.append(f"add rule inet box forward iifname wan meta length > {uplink.mtu} drop")
+        nft(self.netns, rules)
 
     def machine_lines(self, routing: str) -> list[str]:
         """What the machine is told with `ip -batch`."""

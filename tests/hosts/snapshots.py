@@ -3,6 +3,8 @@
 import difflib
 import hashlib
 import os
+import re
+import stat
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,12 +18,13 @@ if TYPE_CHECKING:
 
 #: Sessions that end take a moment to be gone, seconds.
 _SETTLES_S = 5.0
-#: What the kernel counts or draws, not what somebody set.
-_NO_SETTINGS = ("nf_conntrack_count", "stable_secret", "tcp_fastopen_key")
 #: Where files may be left; programs are elsewhere, read-only.
 _PLACES = ("/run", "/tmp", "/dev/shm", "/home", "/root", "/var", "/etc", "/opt")
 #: What sshd writes for every session.
 _LOGS = ("/var/log", "/run/sshd.pid")
+#: How many sessions begin is in the command line of the listening sshd.
+_STARTUPS = re.compile(r" \d+ of \d+-\d+ startups$")
+_SESSION_ENDED = re.compile(r"- sshd(-session)?:? ((?!.*listener).*|<defunct>)$")
 #: What is asked of a network namespace: a title, and a command whose answer is compared.
 _QUESTIONS = (
     ("links", "ip -details link show"),
@@ -44,12 +47,14 @@ class Snapshot(NamedTuple):
     found: Mapping[str, Mapping[str, str]]
 
     def difference(self, later: "Snapshot") -> str:
-        """What is different later, line by line with - and +; empty if nothing is."""
+        """What is different later, line by line with - and +; empty if nothing is.
+
+        Sessions of sshd that have ended since are no difference.
+        """
         lines = []
         for kind, before in self.found.items():
-            after = later.found[kind]
-            if before != after:
-                lines += [f"{kind}:", *_differing(_lines(before), _lines(after))]
+            if differing := _differing(_lines(before), _lines(later.found[kind])):
+                lines += [f"{kind}:", *differing]
         return "\n".join(lines)
 
 
@@ -58,7 +63,10 @@ def _lines(found: Mapping[str, str]) -> list[str]:
 
 
 def _differing(before: list[str], after: list[str]) -> list[str]:
-    return [line for line in difflib.ndiff(before, after) if line[0] in "-+"]
+    if before == after:
+        return []
+    found = [line for line in difflib.ndiff(before, after) if line[0] in "-+"]
+    return [line for line in found if not _SESSION_ENDED.match(line)]
 
 
 def take(machine: "Machine") -> Snapshot:
@@ -68,21 +76,21 @@ def take(machine: "Machine") -> Snapshot:
     for part in machine.sh(script).split("# ")[1:]:
         title, *answers = part.splitlines()
         found[title] = _counted(line.replace("\t", " ").strip() for line in answers)
-    found["processes"] = _counted(" ".join(words) for _, _, words in machine.processes())
+    found["processes"] = _counted(_STARTUPS.sub("", " ".join(words)) for _, _, words in machine.processes())
     found["files"] = {
         path: what for place in _PLACES for path, what in _files(machine.file("/"), machine.file(place))
     }
     return Snapshot(found)
 
 
-def settle(machine: "Machine", before: Snapshot) -> None:
+def settle(machine: "Machine", before: Snapshot, within_s: float = _SETTLES_S) -> None:
     """Wait until a machine looks as before.
 
     Raises
     ------
     AssertionError : it does not, in a while; with the difference.
     """
-    end = time.monotonic() + _SETTLES_S
+    end = time.monotonic() + within_s
 
     def found() -> list[str]:
         difference = before.difference(machine.snapshot())
@@ -101,13 +109,16 @@ def _counted(lines) -> dict[str, str]:
 
 
 def _settings() -> dict[str, str]:
-    """Values under net.* in the namespace of this thread."""
+    """Values under net.* that can be set in the namespace of this thread.
+
+    The others belong to the kernel, which this machine shares with all: its congestion controls, for example.
+    """
     found, top = {}, Path("/proc/sys/net")
     for directory, _, names in os.walk(top):
         for name in names:
-            if name not in _NO_SETTINGS:
-                path = Path(directory, name)
-                with suppress(OSError):  # some are only written
+            path = Path(directory, name)
+            with suppress(OSError):  # some can only be written, or have never been
+                if path.stat().st_mode & stat.S_IWUSR:
                     found[str(path.relative_to(top.parent)).replace("/", ".")] = path.read_text().strip()
     return found
 

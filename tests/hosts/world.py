@@ -18,8 +18,8 @@ that name there starts the real one, in the namespace `world.controller` and wit
 alone works as well, from anywhere, by a ProxyCommand. Its aliases: alice, bob; alice-imposter (another host
 key than the known one), alice-unknown (no known host key), alice-closed (nothing listens), alice-silent
 (nobody answers), and the same of bob. Nothing touches ~/.ssh. `world.controller` has a management link to
-each machine (172.30.1.1 to alice's 172.30.1.2, 172.30.2.1 to bob's 172.30.2.2 on `mgmt0`) and no route between
-them. `world.topology()` is the text of a topology file of the two.
+each machine (172.30.1.1 to alice's 172.30.1.2, 172.30.2.1 to bob's 172.30.2.2 on `mgmt0`) and no route
+between them; a machine whose plug is pulled is silent there. `world.topology()` is a topology file's text.
 
 The path links: device eth1, eth2, ... of a machine -> its router, a namespace with nftables -> the emulator
 -> the router of the other machine's device. Each uplink is two links of the emulator, with its rates, delay,
@@ -153,8 +153,11 @@ class World:
         for machine in made:
             stack.callback(machine.end)
         self.machines = {machine.name: stack.enter_context(machine) for machine in made}
+        for machine in self.machines.values():
+            machine.sysctl("net.ipv6.conf.default.accept_dad", "0")  # addresses do not change after a second
         self.controller = self._namespace(stack)
-        batch(self.controller, ["link set lo up"])
+        nowhere = ["link add nowhere type veth peer name nowhere-end", "link set nowhere-end up"]
+        batch(self.controller, ["link set lo up", *nowhere, "link set nowhere up"])
         self._attach(stack)
         self._emulate(stack)
         for attachments in self.uplinks.values():
@@ -227,21 +230,28 @@ class World:
 
     def _configure(self, number: int, machine: Machine, side: Side) -> None:
         """The machine's own part of its links."""
+        here, there = f"172.30.{number}.1", f"172.30.{number}.2"
         batch(
             self.controller,
             [
                 f"link add {machine.name} type veth peer name mgmt0 netns {machine.pid}",
-                f"address add 172.30.{number}.1/24 dev {machine.name}",
                 f"link set {machine.name} up",
-                # Nobody has this address, and no failed look-up says so.
-                f"neigh add 172.30.{number}.9 lladdr 02:00:00:00:00:09 dev {machine.name}",
+                f"address add {here}/32 dev lo",
+                f"route add {there}/32 dev {machine.name} src {here}",
+                # Where nobody has the address, or has it no more.
+                f"route add 172.30.{number}.0/24 dev nowhere metric 1000 src {here}",
+                *(
+                    f"neigh add {one} lladdr 02:00:00:00:00:09 dev nowhere"
+                    for one in (there, f"172.30.{number}.9")
+                ),
             ],
         )
-        lines = ["link set lo up", "link set mgmt0 up", f"address add 172.30.{number}.2/24 dev mgmt0"]
+        machine.cables.append((self.controller, machine.name))
+        lines = ["link set lo up", "link set mgmt0 up", f"address add {there}/24 dev mgmt0"]
         for one in self.uplinks[machine.name]:
             lines += one.machine_lines(side.routing)
         if side.routing == "wrong":
-            lines.append(f"route add default via 172.30.{number}.1 dev mgmt0")
+            lines.append(f"route add default via {here} dev mgmt0")
         for device in ("all", "default", "lo", "mgmt0", *(one.device for one in self.uplinks[machine.name])):
             machine.sysctl(f"net/ipv4/conf/{device}/rp_filter", str(side.rp_filter))
         for family in ("-4", "-6"):  # in a batch, a rule has the family of the command line
@@ -308,7 +318,7 @@ class World:
         return {**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}"}
 
     def ssh_command(self, target: str, *words: str) -> list[str]:
-        """The command line of ssh to a machine; options may come first in `target`'s place by `words`."""
+        """The command line of ssh to a machine, which runs these words there."""
         return [str(self.bin / "ssh"), "-T", "-o", "BatchMode=yes", "--", target, *words]
 
     def ssh(self, target: str, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:

@@ -148,23 +148,25 @@ class World:
     def sender(self, pm: str, **options: Any) -> Child:
         """The sender's side of path management, told what to do; options that are not the policy's apart."""
         size, honoured = options.pop("transfer_bytes", SATURATED), options.pop("lsrr_honoured", False)
+        port = options.pop("port", None)
         wanted = Assignment(
             pm=pm, paths=self.paths, transfer_bytes=size, pm_options=options, lsrr_honoured=honoured
         )
         child = self.sites.start_agent("paths", "local")
-        child.tell({"side": "sender", "assignment": assignment.told(wanted)})
+        child.tell({"side": "sender", "assignment": assignment.told(wanted), "port": port})
         return child
 
-    def receiver(self) -> Child:
+    def receiver(self, port: int | None = None) -> Child:
         """The receiver's side."""
         child = self.sites.start_agent("paths", "remote")
-        child.tell({"side": "receiver"})
+        child.tell({"side": "receiver", "port": port})
         return child
 
     @contextmanager
     def managed(self, pm: str, **options: Any) -> Iterator["Managed"]:
         """Managers of the sender's and the receiver's connections."""
-        with self.sender(pm, **options) as sender, self.receiver() as receiver:
+        port = options.get("port")
+        with self.sender(pm, **options) as sender, self.receiver(port) as receiver:
             for child in (sender, receiver):
                 child.expect("ready", STEP_S)
             yield Managed(sender, receiver)
@@ -183,7 +185,13 @@ class Transfer:
     """An MPTCP connection on path 0-0 whose sender always has more, and whose bytes are compared."""
 
     def __init__(
-        self, sites: Sites, *, ipv6: bool = False, mapped: bool = False, listen_everywhere: bool = True
+        self,
+        sites: Sites,
+        *,
+        ipv6: bool = False,
+        mapped: bool = False,
+        listen_everywhere: bool = True,
+        port: int = 0,
     ) -> None:
         ipv6 |= mapped
         family = socket.AF_INET6 if ipv6 else socket.AF_INET
@@ -192,7 +200,7 @@ class Transfer:
             local, remote = "::ffff:10.64.0.1", "::ffff:10.65.0.1"
         everywhere = "::" if ipv6 else "0.0.0.0"
         self._listener = self._socket(sites.remote, family)
-        self._listener.bind((everywhere if listen_everywhere else remote, 0))
+        self._listener.bind((everywhere if listen_everywhere else remote, port))
         self._listener.listen()
         port = self._listener.getsockname()[1]
         self._sender = self._socket(sites.local, family)

@@ -3,17 +3,19 @@
 No emulator: where a rate matters, token buckets (tbf) set it.
 """
 
+import errno
 import json
 import os
 import resource
 import secrets
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +237,42 @@ def test_two_subflows_add_up(testbed):
     arrived = sum(flow["bytes"] for flow in flows)
     waiting = arrived - result["in_order_bytes"]
     assert 0 <= waiting <= result["reinjected_bytes"] + result["effective"]["receiver_rcvbuf"]
+
+
+#: Every connection leaves with another port than it has.
+TRANSLATION = """
+table ip nat { chain leaving { type nat hook postrouting priority 100; } }
+add rule ip nat leaving ip protocol tcp counter masquerade to :20000-20999
+"""
+
+
+def test_behind_a_translation_both_ends_of_a_subflow_are_joined(testbed):
+    tested, nft = "subflows behind a translation", shutil.which("nft")
+    if nft is None:
+        lack(tested, Thing("nft", "packages"))
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [nft, *words]
+        return inside(testbed.sites.local, lambda: subprocess.run(command, capture_output=True, text=True))
+
+    if (refused := run(TRANSLATION)).returncode:
+        lack(tested, Thing("NAT in the kernel", "elsewhere"), detail=refused.stderr)
+    testbed.shape(40 * MBIT, 20 * MBIT)
+    testbed.second_subflow()
+    result = testbed.measure(duration_ns=SECOND)
+    assert "counter packets 2 " in run("list", "ruleset").stdout  # the first of each subflow
+    assert {flow["local"] for flow in result["subflows"]} == set(SOURCE)
+    assert all(flow["bytes"] > 0 and flow["srtt_ns"] > 0 for flow in result["subflows"])
+    assert len(result["subflows"]) == 2
+
+
+def test_what_limits_a_sender_is_told(testbed):
+    testbed.shape(80 * MBIT, 80 * MBIT)
+    small = testbed.measure(duration_ns=SECOND, buffer_bytes=1 << 15)["subflows"][0]
+    assert 0 < small["busy_ns"] < 2 * SECOND
+    assert 0 < small["sndbuf_limited_ns"] + small["rwnd_limited_ns"] <= small["busy_ns"]
+    result = testbed.measure(duration_ns=SECOND)
+    assert all(0 < share <= 1 for share in result["busy_share"].values())
 
 
 @pytest.mark.measures("while another subflow waits for a retransmission the kernel may send on a standby one")
@@ -467,13 +505,16 @@ def descriptors() -> Iterator[None]:
 
 
 def strangers(testbed: Testbed, port: int, says: list[bytes]) -> list[socket.socket]:
-    """Connections to the receiver, each of which says something."""
+    """Connections to the receiver, each of which says something; it may have been reset already."""
 
     def connect() -> list[socket.socket]:
-        made = []
-        for said in says:
-            made.append(socket.create_connection((RECEIVER, port), PATIENCE_S, (SOURCE[0], 0)))
-            made[-1].sendall(said)
+        made = [socket.socket() for _ in says]
+        for one, said in zip(made, says, strict=True):
+            one.settimeout(PATIENCE_S)
+            one.bind((SOURCE[0], 0))
+            with suppress(ConnectionResetError, BrokenPipeError):
+                one.connect((RECEIVER, port))
+                one.sendall(said)
         return made
 
     return inside(testbed.sites.local, connect)
@@ -492,8 +533,10 @@ STRANGERS = {
 @pytest.mark.parametrize("says", STRANGERS.values(), ids=STRANGERS)
 def test_strangers_neither_end_nor_delay_the_trial(testbed, descriptors, says):
     patience_ns = 5 * SECOND  # with one that says nothing (candidates.rs)
+    size = 4_000_003
+    testbed.shape(40 * MBIT)
     with testbed.meter() as meter, ExitStack() as stack:
-        meter.listen(job(transfer_bytes=1_000_003, thresholds_bytes=[500_000]), RECEIVER, RECEIVERS)
+        meter.listen(job(transfer_bytes=size), RECEIVER, RECEIVERS)
         (port,) = {int(end.rpartition(":")[2]) for end in testbed.listening("remote")}
         others = [stack.enter_context(one) for one in strangers(testbed, port, says)]
         meter.connect(SOURCE[0], RECEIVER)
@@ -501,18 +544,17 @@ def test_strangers_neither_end_nor_delay_the_trial(testbed, descriptors, says):
         others += [stack.enter_context(one) for one in strangers(testbed, port, [b"late"])]
         result = last_line(meter)
         assert result["failed"] is None and result["strangers"] == len(others)
-        assert result["in_order_bytes"] == sum(result["bins"]) == 1_000_003
+        assert result["in_order_bytes"] == sum(result["bins"]) == size
         assert result["completion_ns"] < patience_ns
         assert all(is_reset(one) for one in others)
 
 
 def is_reset(stranger: socket.socket) -> bool:
     """Whether nothing more can come on a connection."""
-    stranger.settimeout(PATIENCE_S)
     try:
         return stranger.recv(1) == b""
-    except ConnectionResetError:
-        return True
+    except OSError as error:
+        return error.errno in (errno.ECONNRESET, errno.ENOTCONN)
 
 
 def test_the_token_is_no_payload(testbed):

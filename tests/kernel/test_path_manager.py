@@ -267,3 +267,15 @@ def test_two_connections_at_once_are_managed_apart(world):
             first.more(200 * KIB)
         until(lambda: managed.reports()[0]["closed_ns"] is not None)
         assert [report["problems"] for report in managed.reports()] == [[], []]
+
+
+def test_with_a_port_only_connections_to_it_are_managed(world):
+    with (
+        world.managed("fullmesh", port=5_999) as managed,
+        world.transfer(port=5_998) as other,
+        world.transfer(port=5_999),
+    ):
+        managed.established(4)
+        other.more(200 * KIB)
+        assert len(managed.reports()) == 1
+        assert ask(managed.receiver)["accepted"] == 1

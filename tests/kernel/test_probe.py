@@ -98,33 +98,35 @@ def test_without_udp_tcp_tells(two):
 
 
 def test_what_the_middle_does_to_packets_is_named(two):
-    """An address translation, a smaller MTU and a block on the way to the receiver, and a lost route."""
+    """An address translation and a smaller MTU on one path, a block of MPTCP on the other."""
     with machines(two) as (both, sites):
+        # The network knows the first interface by the address that it has behind the translation.
+        run(sites.local, "ip", "address", "del", "10.64.0.1/32", "dev", "if0")
+        run(sites.local, "ip", "address", "add", "192.168.9.1/32", "dev", "if0")
+        run(sites.local, "ip", "rule", "add", "from", "192.168.9.1", "lookup", "100")
         rules(
             sites,
             """
             table ip probe {
               chain out {
                 type filter hook output priority 0;
-                ip saddr 10.64.0.1 ip length > 1432 drop
+                ip saddr 192.168.9.1 ip length > 1432 drop
                 ip saddr 10.64.1.1 tcp option mptcp exists drop
               }
               chain nat {
                 type nat hook postrouting priority 100;
-                ip saddr 10.64.0.1 snat to 10.64.0.77
+                ip saddr 192.168.9.1 snat to 10.64.0.1
               }
             }
             """,
         )
-        run(sites.local, "ip", "address", "add", "10.64.0.77/32", "dev", "if0")
-        found = probe(
-            both, Wish(data_bytes=3_000_000, time_s=15, interfaces={"sender": ("if0", "if1"), "receiver": ()})
-        )
+        found = probe(both, Wish(data_bytes=3_000_000, time_s=15))
     first, second = found.paths
-    assert first.up.mtu == 1432 and first.up.mtu_next == 1433
-    assert first.translated and first.source == "10.64.0.77"
+    assert (first.up.mtu, first.up.mtu_next, first.down.mtu) == (1432, 1433, 1500)
+    assert first.translated and first.source == "10.64.0.1"
+    assert there(first.mptcp).kind == "full"
     assert there(second.mptcp).kind == "blocked"
-    assert (second.down.mtu, second.translated) == (1500, False)
+    assert (second.up.mtu, second.translated) == (1500, False)
 
 
 def test_packets_that_leave_by_the_wrong_interface_are_shown_with_the_remedy(two):
@@ -132,7 +134,7 @@ def test_packets_that_leave_by_the_wrong_interface_are_shown_with_the_remedy(two
         run(sites.local, "ip", "rule", "del", "from", "10.64.1.1")
         run(sites.local, "ip", "route", "add", "default", "dev", "if0")
         facts = both["sender"].look(pairs=[("10.64.1.1", "10.65.0.1"), ("10.64.0.1", "10.65.0.1")])
-        assert facts["leaves"] == ["if0", "if0"]
+        assert [one["device"] for one in facts["leaves"]] == ["if0", "if0"]
         with pytest.raises(KeyboardInterrupt):
             probe(both, QUICK, interrupted=lambda: True)
 
@@ -141,7 +143,15 @@ def test_where_nothing_gets_through_it_says_so(two, marked):
     with machines(two) as (both, sites):
         rules(
             sites,
-            "table ip probe { chain out { type filter hook output priority 0; ip protocol {6, 17} drop; } }",
+            """
+            table ip probe {
+              chain out {
+                type filter hook output priority 0;
+                meta l4proto udp drop
+                meta l4proto tcp drop
+              }
+            }
+            """,
         )
         with pytest.raises(TrialError, match="nothing gets through"):
             probe(both, QUICK)

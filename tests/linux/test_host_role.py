@@ -9,6 +9,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -306,6 +307,32 @@ def test_whatever_ends_the_session_puts_everything_back_and_ends_the_roles(world
     assert world.is_as_before() and gone(role)
 
 
+CONTROLLER = """
+import os, subprocess, sys, time
+# Somebody else holds the other end of its standard input, whose end is thus not what ends it.
+ends = os.pipe()
+os.set_inheritable(ends[1], True)
+subprocess.Popen([sys.argv[1], "host"], stdin=ends[0], stdout=sys.stdout, close_fds=False)
+os.write(ends[1], sys.argv[2].encode() + b"\\n")
+sys.stdin.read()
+"""
+
+
+def test_a_controller_that_is_killed_ends_the_session(world):
+    order = json.dumps({"action": "set", "id": 1, "settings": WANTED})
+    command = [sys.executable, "-c", CONTROLLER, str(agent.PROGRAM), order]
+    environment = {**os.environ, **world.environment()}
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as controller:
+        assert controller.stdout is not None
+        while b'"event":"set"' not in controller.stdout.readline():
+            pass
+        assert world.values() != BEFORE
+        controller.kill()
+    until(world.is_as_before, "the end of the session")
+
+
 def test_silence_ends_the_session(world):
     session = world.session(MPTUNE_SILENCE_MS="200")
     session.set()
@@ -425,6 +452,8 @@ def test_a_session_begins_when_the_guardian_of_the_last_one_is_done(world):
 def test_journals_of_other_namespaces_are_left_and_those_of_another_start_removed(world):
     session = interrupted(world, "host set")
     guardian = world.guardian()
+    os.kill(guardian, signal.SIGSTOP)
+    stopped(guardian)
     session.kill()
     stopped_values = world.values()
     (journal,) = world.journals()
@@ -466,6 +495,31 @@ def recovered(world: World, left: Mapping[str, bytes]) -> None:
     session.tell("stop")
     assert session.process.wait(PATIENCE_S) == 0
     assert world.is_as_before()
+
+
+# Facts
+
+
+def test_a_look_tells_what_the_host_is_like_and_changes_nothing(world):
+    session = world.session()
+    session.expect("hello")
+    pairs = [["127.0.0.1", "127.0.0.1"], ["192.0.2.77", "203.0.113.1"]]
+    session.tell("look", id=11, names=[MANAGER, "net.ipv4.nothing"], pairs=pairs)
+    found = session.expect("looked")
+    assert found["id"] == 11 and found["kernel"] == os.uname().release
+    assert found["processors"] == len(os.sched_getaffinity(0)) and found["load"] >= 0
+    assert found["sysctls"] == {MANAGER: "kernel"}
+    (loopback,) = (one for one in found["interfaces"] if one["device"] == "lo")
+    if loopback["up"]:
+        assert {"ip": "127.0.0.1", "prefix": 8} in loopback["addresses"]
+        assert found["leaves"][0]["device"] == "lo"
+    here, elsewhere = found["leaves"]
+    assert [here["from"], here["to"]] == pairs[0]
+    # An address that is not this machine's.
+    assert elsewhere["device"] is None and "192.0.2.77" in elsewhere["reason"]
+    assert {rule["table"] for rule in found["rules"]} >= {253, 254, 255}
+    assert {*found["offloads"]} == {one["device"] for one in found["interfaces"]}
+    assert world.values() == BEFORE and not world.processes("guardian")
 
 
 # Roles

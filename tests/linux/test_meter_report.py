@@ -48,6 +48,34 @@ def test_ends_are_joined_by_their_addresses():
     assert (joined[1]["local"], joined[1]["remote_port"]) == ("10.64.1.1", 5000)
 
 
+def behind_nat(number, ids, bins):
+    """A subflow at the receiver whose sender's address was translated: all come from the same one."""
+    return theirs(number, bins, remote=f"198.51.100.1:{6000 + number}", local_id=ids[0], remote_id=ids[1])
+
+
+def test_behind_a_translation_ends_are_joined_by_the_numbers_of_their_addresses():
+    sender = [ours(0, local_id=0, remote_id=0), ours(1, local_id=2, remote_id=1)]
+    joined = join_subflows(sender, [behind_nat(1, (1, 2), [7, 2]), behind_nat(0, (0, 0), [5])])
+    assert [(flow["local"], flow["bytes"]) for flow in joined] == [("10.64.0.1", 5), ("10.64.1.1", 9)]
+    # Addresses count first: only what is left is joined by numbers.
+    plain = theirs(1, [4], local_id=0, remote_id=0)
+    joined = join_subflows([ours(0, local_id=0, remote_id=0), sender[1]], [plain, behind_nat(0, (0, 0), [5])])
+    assert [flow["bytes"] for flow in joined] == [5, 4]
+
+
+def test_without_numbers_nothing_is_joined_that_does_not_match():
+    joined = join_subflows([ours(0)], [behind_nat(0, (None, None), [5])])
+    assert [flow["bytes"] for flow in joined] == [0, 5]
+
+
+def test_what_limited_the_sender_and_how_busy_both_hosts_were_is_kept():
+    limits = {"busy_ns": 9, "rwnd_limited_ns": 4, "sndbuf_limited_ns": 3}
+    flows = {"subflows": [ours(0, **limits)]}
+    result = join(JOB, sender(**flows, busy_share=0.5), receiver(subflows=[theirs(0, [7])]))
+    assert {key: result["subflows"][0][key] for key in limits} == limits
+    assert result["busy_share"] == {"sender": 0.5, "receiver": None}
+
+
 def test_a_second_subflow_between_the_same_ports_is_another():
     joined = join_subflows([ours(0), ours(0, cwnd=30)], [theirs(0, [5, 0]), theirs(0, [0, 4])])
     assert [(flow["cwnd"], flow["bins"]) for flow in joined] == [(10, [5, 0]), (30, [0, 4])]

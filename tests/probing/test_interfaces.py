@@ -19,8 +19,9 @@ def interface(device, ip, *, via=None, routed=True, up=True, more=()):
     }
 
 
-def facts(*interfaces, **more):
-    return {"interfaces": list(interfaces), "rp_filter_all": 0, "rules": [], **more}
+def facts(*interfaces, leaves=(), **more):
+    by = [{"device": device, "reason": None} for device in leaves]
+    return {"interfaces": list(interfaces), "rp_filter_all": 0, "rules": [], "leaves": by, **more}
 
 
 ETH = interface("eth0", "192.0.2.1", via="192.0.2.254", more=("fe80::1", "2001:db8::1"))
@@ -69,7 +70,7 @@ def test_packets_that_leave_elsewhere_get_lines_to_paste():
     looked = facts(
         ETH,
         WIFI,
-        rules=[{"priority": 1, "from": "all", "table": "101"}],
+        rules=[{"priority": 1, "from": None, "table": 101}],
         rp_filter_all=1,
         leaves=["eth0", "eth0", "eth0", None],
     )

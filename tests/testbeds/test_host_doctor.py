@@ -50,7 +50,10 @@ class Machine:
 
     def look(self, names, pairs=()):
         own = {one["addresses"][0]["ip"]: one["device"] for one in self._looked["interfaces"]}
-        leaves = [self._leaves.get(source, own[source]) for source, _ in pairs]
+        leaves = [
+            {"from": source, "to": to, "device": self._leaves.get(source, own[source]), "reason": None}
+            for source, to in pairs
+        ]
         return {**self._looked, "leaves": leaves}
 
     def close(self):
@@ -67,7 +70,13 @@ def hosts(monkeypatch):
     """Both hosts by their targets: what they see, and the rest of `Machine`."""
     server = copy.deepcopy(LAPTOP)
     server["interfaces"] = [
-        {"device": "ens3", "up": True, "addresses": [{"ip": "192.0.2.1", "prefix": 24}], "rp_filter": 1}
+        {
+            "device": "ens3",
+            "up": True,
+            "addresses": [{"ip": "192.0.2.1", "prefix": 24}],
+            "default_routes": [],
+            "rp_filter": 1,
+        }
     ]
     found = {"me@laptop.example": {"looked": copy.deepcopy(LAPTOP)}, "server": {"looked": server}}
     made = []

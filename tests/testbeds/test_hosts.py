@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from mptune.errors import Failure, InputError, MptuneError, TrialError
+from mptune.errors import Failure, InputError, LimitReached, MptuneError, TrialError
 from mptune.machines import MachineError
 from mptune.measuring.running import run_trials
 from mptune.testbeds import Observation, ScriptedAction, SubflowObservation, Trial
 from mptune.testbeds._host_facts import HostFacts, managed
-from mptune.testbeds._hosts_data import DataSpent, Meter, notice
+from mptune.testbeds._hosts_data import Meter, notice
 from mptune.testbeds._hosts_venue import HostsVenue
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
@@ -217,7 +217,7 @@ def test_what_was_sent_over_an_interface_counts_until_its_limit(trial):
     meter.count(big, observation("C-X", 8 * 10**8, retransmitted=1000))
     meter.check(big)
     meter.count(big, observation("C-X", 8 * 10**8))
-    with pytest.raises(DataSpent, match=r"2 GB do not suffice: 1\.7\d GB sent, .* up to 93\d MB"):
+    with pytest.raises(LimitReached, match=r"2 GB do not suffice: 1\.7\d GB sent, .* up to 93\d MB"):
         meter.check(big)
     meter.check(trial(transfer_bytes=10**6))
 
@@ -227,7 +227,7 @@ def test_a_failed_trial_counts_with_all_that_it_may_have_sent(trial):
     for _ in range(2):
         meter.check(big)
         meter.count(big, observation("A-X", 0, failed=Failure("stalled", "silence")))
-    with pytest.raises(DataSpent):
+    with pytest.raises(LimitReached):
         meter.check(big)
 
 

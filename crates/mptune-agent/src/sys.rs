@@ -22,6 +22,8 @@ pub const MPTCP_INFO: i32 = 1;
 /// Connection and all subflows in one call (Linux 6.5).
 pub const MPTCP_FULL_INFO: i32 = 4;
 
+/// include/uapi/linux/sockios.h.
+const SIOCETHTOOL: u32 = 0x8946;
 /// Fixed part of `struct mptcp_full_info`, bytes.
 pub const FULL_INFO_HEADER: usize = 40;
 /// Room for `struct mptcp_info`, 96 bytes in Linux 6.18.
@@ -256,6 +258,23 @@ pub fn option(fd: BorrowedFd<'_>, level: i32, name: i32, room: usize) -> io::Res
     check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, data, &mut length) })?;
     value.truncate(length as usize);
     Ok(value)
+}
+
+/// A value of a network device, by one of ethtool's commands that have one (`struct ethtool_value`).
+pub fn ethtool(fd: BorrowedFd<'_>, device: &str, command: u32) -> io::Result<u32> {
+    let mut value = [command, 0u32];
+    // SAFETY: ifreq is plain data, for which all zeros is a value; the kernel reads and writes the two
+    // integers behind the pointer, which live until after the call.
+    unsafe {
+        let mut request: libc::ifreq = std::mem::zeroed();
+        let name = device.as_bytes().iter().take(request.ifr_name.len() - 1);
+        for (to, from) in request.ifr_name.iter_mut().zip(name) {
+            *to = *from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+        check(libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL as _, &mut request))?;
+    }
+    Ok(value[1])
 }
 
 /// `MPTCP_FULL_INFO`: the connection and its subflows at one moment.

@@ -123,12 +123,22 @@ class _Run:
 
     def run(self) -> Result | SizesResult | None:
         options = self._definition.options
+        self._reporter.say(self._notice())
         if isinstance(options, OptimiseOptions) and options.transfers:
             return self._by_size(options)
         if isinstance(options, OptimiseOptions):
             return self._optimise(options)
         self._sweep(options)
         return None
+
+    def _notice(self) -> str:
+        """What the user has to know before the first trial."""
+        definition, options = self._definition, self._definition.options
+        modes = (options.buffer_modes if isinstance(options, SweepOptions) else ()) or (options.buffer_mode,)
+        budget_ns = options.budget_ns if isinstance(options, OptimiseOptions) else None
+        return testbeds.notice(
+            definition.testbed, definition.topology, buffer_modes=modes, lasting_ns=budget_ns
+        )
 
     def _optimise(self, options: OptimiseOptions) -> Result:
         result = self._rounds(options)

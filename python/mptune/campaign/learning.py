@@ -22,7 +22,7 @@ from mptune.decision import Decision, decide
 from mptune.decision.selection import Optimum, whole_buffer
 from mptune.decision.sweep import stalls, sweep_samples
 from mptune.decision.uncertainty import Uncertainty
-from mptune.errors import Interrupted, MptuneError
+from mptune.errors import Interrupted, LimitReached, MptuneError
 from mptune.impact import Impact, SubflowSets
 from mptune.measuring.planning import plan_run
 from mptune.measuring.records import Record
@@ -118,7 +118,7 @@ def learn(job: Job, impacts: Sequence[Impact], sets: Mapping[str, SubflowSets], 
 
     Raises
     ------
-    Interrupted : Ctrl-C, with the best answer so far.
+    Interrupted, LimitReached : Ctrl-C, or a limit of the user's, with the best answer so far.
     MptuneError : no trial gave a usable throughput.
     """
     sweep = _Sweep(job, impacts, sets, spent_s)
@@ -130,6 +130,9 @@ def learn(job: Job, impacts: Sequence[Impact], sets: Mapping[str, SubflowSets], 
             sweep.run(progress)
         except KeyboardInterrupt:
             raise Interrupted(so_far(sweep.steps)) from None
+        except LimitReached as error:
+            error.so_far = so_far(sweep.steps)
+            raise
     return sweep.learned()
 
 

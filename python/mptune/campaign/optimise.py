@@ -31,7 +31,7 @@ from mptune.decision.robustness import (
 )
 from mptune.decision.selection import Optimum
 from mptune.decision.sweep import SweepPoint, sweep_points, sweep_samples
-from mptune.errors import Interrupted
+from mptune.errors import Interrupted, LimitReached
 from mptune.impact import (
     Impact,
     warnings_of,
@@ -172,6 +172,9 @@ def optimise(
         contest, confirmation = job.confirm(contest, sets)
     except KeyboardInterrupt:
         raise Interrupted(so_far(reached.steps if reached else ())) from None
+    except LimitReached as error:
+        error.so_far = so_far(reached.steps if reached else ())
+        raise
     decision = contest.decision
     return Result(
         name=topology.name,

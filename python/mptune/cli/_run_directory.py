@@ -8,14 +8,17 @@ from pathlib import Path
 
 import typer
 
-from mptune.errors import Interrupted, MptuneError
+from mptune.errors import Interrupted, LimitReached, MptuneError
 from mptune.store import open_store
 from mptune.store.directory import STORE
 
 
 @contextmanager
 def keeping(directory: Path) -> Iterator[None]:
-    """Draw the report of the campaign that the block ran; on Ctrl-C say what is known and kept, exit 130."""
+    """Draw the report of the campaign that the block ran; on Ctrl-C say what is known and kept, exit 130.
+
+    So does a limit of the user's that is reached, with the exit code of wrong input.
+    """
     try:
         yield
         draw(directory)
@@ -25,6 +28,11 @@ def keeping(directory: Path) -> Iterator[None]:
         if answer:
             typer.echo(f"mptune: {answer}", err=True)
         raise typer.Exit(130) from None
+    except LimitReached as error:
+        typer.echo(f"mptune: {error}{_kept(directory)}", err=True)
+        if error.so_far:
+            typer.echo(f"mptune: {error.so_far}", err=True)
+        raise typer.Exit(error.exit_code) from None
 
 
 def draw(directory: Path) -> None:

@@ -138,7 +138,9 @@ def _measured(topology: str, options: PracticalOptions, where: MeasuringOptions,
     check_labels(options, loaded)
     options.stack.check_on(where.testbed)
     runner = TrialRunner(testbeds.create(where.testbed), where.jobs)
-    return measure_practical(loaded, runner, options, reporter=Reporter(quiet=quiet))
+    reporter = Reporter(quiet=quiet)
+    reporter.say(testbeds.notice(where.testbed, loaded))
+    return measure_practical(loaded, runner, options, reporter=reporter)
 
 
 def _case(

@@ -1,4 +1,4 @@
-"""`mptune compare`: the same trials in the simulator and on the kernel, and how far apart they are."""
+"""`mptune compare`: the same trials in the simulator and on a kernel, and how far apart they are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mptune.cli._common import (
     load_topology,
 )
 from mptune.decision.comparison import CompareOptions
-from mptune.options.trials import Jobs, Reverse
+from mptune.options.trials import Jobs, Reverse, Testbed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,12 +33,14 @@ def register(app: typer.Typer) -> None:
         "mptune compare UiB-HU",
         "mptune compare UiB-HU --cc cubic --buffers 512KiB,4MiB --runs 3 --duration 20s",
         "mptune compare UNIS-HiN --transfer 4MiB --json",
+        "mptune compare my-sites.toml --testbed hosts                   # with two real machines",
     )
 
 
 def compare(
     topology: TopologyArgument,
     options: CompareOptions,
+    testbed: Testbed = "namespaces",
     reverse: Reverse = False,
     jobs: Jobs = None,
     out: Annotated[
@@ -48,7 +50,9 @@ def compare(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the same configurations in the simulator and on this machine's own MPTCP.
+    """Measure the same configurations in the simulator and on a kernel.
+
+    That is this machine's own MPTCP, or with --testbed hosts that of two real machines.
 
     The simulator uses Linux's scheduler and memory accounting. Shows both throughputs and the simulator's
     error for each configuration, and how well the two agree overall: the median and the 90 % quantile of the
@@ -69,7 +73,7 @@ def compare(
         check_writable(Path(out), force=force)
     now = datetime.now().astimezone()
     reporter = Reporter(quiet=quiet)
-    comparison = measure(loaded, options, workers=jobs, reporter=reporter)
+    comparison = measure(loaded, options, testbed=testbed, workers=jobs, reporter=reporter)
     if out is not None:
         _comparison_files.write(Path(out), loaded, options, comparison, now, force=force)
     if as_json:

@@ -68,7 +68,9 @@ def impact(
     loaded = load_topology(topology, reverse=measuring.reverse)
     stack.check_on(measuring.testbed)
     runner = TrialRunner(testbeds.create(measuring.testbed), measuring.jobs)
-    with Reporter(quiet=quiet).phase("impact factors") as progress:
+    reporter = Reporter(quiet=quiet)
+    reporter.say(testbeds.notice(measuring.testbed, loaded, buffer_modes=(options.buffer_mode,)))
+    with reporter.phase("impact factors") as progress:
         (measured,), _ = measure_impact(
             loaded, runner, [cc], options, stack=stack.chosen(), progress=progress
         )

@@ -120,6 +120,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run one trial and show its throughput and its subflows."""
+    from mptune.measuring.progress import Reporter
     from mptune.testbeds import Trial
 
     loaded = load_topology(topology, reverse=reverse)
@@ -129,6 +130,8 @@ def run(
     asked |= {"pm": options.manager, "pm_options": options.pm_options.of(options.manager)}
     stack = asked.pop("stack").chosen(protocol=options.protocol)
     trial = Trial(topology=loaded, **asked, **msgspec.structs.asdict(stack))
+    told = testbeds.notice(testbed, loaded, buffer_modes=(options.buffer_mode,), lasting_ns=trial.duration_ns)
+    Reporter().say(told)
     observation = testbeds.create(testbed).run(trial)
     if as_json:
         emit_json(_result(trial, observation))

@@ -1,4 +1,4 @@
-"""Measures the same configurations in the simulator and on the kernel.
+"""Measures the same configurations in the simulator and on a kernel: this machine's, or those of two hosts.
 
 What the numbers say is `mptune.decision.agreement`'s, how they are shown `mptune.cli.compare`'s.
 """
@@ -11,6 +11,7 @@ import msgspec
 
 from mptune import testbeds
 from mptune.decision.agreement import Comparison, Row, compare, summarise_runs
+from mptune.errors import InputError, one_of
 from mptune.measuring.progress import Reporter
 from mptune.measuring.running import run_trials
 from mptune.measuring.seeds import seed_for
@@ -20,6 +21,9 @@ from mptune.testbeds import Trial
 from mptune.testbeds.namespaces import stall_ns
 from mptune.topology import Topology
 from mptune.units import MIB
+
+#: The testbed that others are compared with.
+_SIMULATED = "simulated"
 
 
 class CompareOptions(Options, frozen=True, kw_only=True):
@@ -60,10 +64,15 @@ def measure(
     topology: Topology,
     options: CompareOptions,
     *,
+    testbed: str = "namespaces",
     workers: int | None = None,
     reporter: Reporter | None = None,
 ) -> Comparison:
     """Run every trial on both testbeds, the same one on either.
+
+    Parameters
+    ----------
+    testbed : where the kernel is.
 
     Raises
     ------
@@ -71,6 +80,9 @@ def measure(
     MptuneError : there is no kernel testbed on this machine.
     """
     options.check()
+    if testbed == _SIMULATED:
+        others = [name for name in testbeds.TESTBEDS if name != _SIMULATED]
+        raise InputError("--testbed", "", one_of(others, testbed))
     reporter = reporter or Reporter(quiet=True)
     configurations = list(itertools.product(options.pms, options.ccs, options.buffers))
     trials = [
@@ -78,9 +90,10 @@ def measure(
         for pm, cc, size in configurations
         for run in range(options.runs)
     ]
-    kernel = testbeds.create("namespaces")
+    kernel = testbeds.create(testbed)
     with reporter.phase("simulated") as progress:
-        simulated = run_trials(testbeds.create("simulated"), trials, workers=workers, progress=progress)
+        simulated = run_trials(testbeds.create(_SIMULATED), trials, workers=workers, progress=progress)
+    reporter.say(testbeds.notice(testbed, topology, buffer_modes=(options.buffer_mode,)))
     with reporter.phase("kernel") as progress:
         measured = run_trials(kernel, trials, workers=workers, progress=progress)
     rows = []

@@ -183,8 +183,13 @@ class _Course:
         venue.lay_out()
         self._meter.listen(plan.meter, plan.address, plan.joins)
         venue.open()
-        of_sender: Message = {"side": "sender", "assignment": assignment.told(plan.assignment)}
-        for manager, configuration in zip(self._managers, (of_sender, {"side": "receiver"}), strict=False):
+        of_sender: Message = {
+            "side": "sender",
+            "assignment": assignment.told(plan.assignment),
+            "port": self._meter.port,
+        }
+        of_receiver: Message = {"side": "receiver", "port": self._meter.port}
+        for manager, configuration in zip(self._managers, (of_sender, of_receiver), strict=False):
             manager.tell(configuration)
         venue.confirm()
         for manager in self._managers:

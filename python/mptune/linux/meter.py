@@ -63,6 +63,12 @@ class Meter(Generic[Half]):
         self.receiver.tell({"job": job, "address": address, "port": 0, "joins": list(joins)})
         self._listening = self.receiver.expect("listening", STEP_S)
 
+    @property
+    def port(self) -> int:
+        """Where the receiver listens, once it does."""
+        port: int = self._listening["port"]
+        return port
+
     def connect(self, local: str, remote: str) -> None:
         """Let the sender connect from one address to the other, and send."""
         heard = {key: self._listening[key] for key in ("port", "plain_because")}

@@ -36,8 +36,8 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
     -------
     dict : duration_ns, in_order_bytes, bins (bytes each), expected_bytes, completion_ns, failed (a sentence
         or None) and failed_kind, corrupt_at, fallback, requested and effective (buffers, bytes),
-        cc_effective, reinjected_bytes, subflows, counters, cpu_ns, strangers (connections of others at the
-        receiver).
+        cc_effective, reinjected_bytes, subflows, counters, cpu_ns, busy_share (of the processors of either
+        host; None if unknown), strangers (connections of others at the receiver).
     """
     sent = sender or {}
     connected = receiver["connected"]
@@ -62,6 +62,7 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
         "subflows": subflows,
         "counters": {"sender": sent.get("counters", {}), "receiver": receiver["counters"]},
         "cpu_ns": sent.get("cpu_ns", 0) + receiver["cpu_ns"],
+        "busy_share": {"sender": sent.get("busy_share"), "receiver": receiver.get("busy_share")},
         "strangers": receiver.get("strangers", 0),
     }
 
@@ -113,29 +114,56 @@ def _silence(halves: Mapping[str, Message]) -> list[str]:
 def join_subflows(sender: list[Message], receiver: list[Message]) -> list[Message]:
     """Each subflow once, in the order in which the sender saw them.
 
-    A subflow that only one end saw, because it was closed before the other looked, has zeros for the values
-    of the other end.
+    Both ends are joined by addresses and ports; where something between them has translated these, by the
+    numbers of the addresses, which MPTCP exchanges. A subflow that only one end saw, because it was closed
+    before the other looked, has zeros for the values of the other end.
     """
     unmatched = list(receiver)
-    joined = []
-    for ours in sender:
-        # Addresses and ports may be reused after a subflow closed; both ends see the same order.
-        ends = (ours["remote"], ours["local"])
-        theirs = next((one for one in unmatched if (one["local"], one["remote"]) == ends), None)
-        if theirs is not None:
-            unmatched.remove(theirs)
-        joined.append(_subflow(ours["local"], ours["remote"], ours, theirs))
+    found: dict[int, Message] = {}
+    for ends, mirrored in ((_ends, _mirrored_ends), (_numbers, _mirrored_numbers)):
+        for index, ours in enumerate(sender):
+            wanted = ends(ours)
+            if index in found or wanted is None:
+                continue
+            # Ends may be used again after a subflow closed; both see the same order.
+            theirs = next((one for one in unmatched if mirrored(one) == wanted), None)
+            if theirs is not None:
+                unmatched.remove(theirs)
+                found[index] = theirs
+    joined = [_subflow(ours["local"], ours["remote"], ours, found.get(i)) for i, ours in enumerate(sender)]
     return joined + [_subflow(one["remote"], one["local"], None, one) for one in unmatched]
+
+
+def _ends(flow: Message) -> tuple[Any, Any] | None:
+    return flow["local"], flow["remote"]
+
+
+def _mirrored_ends(flow: Message) -> tuple[Any, Any] | None:
+    return flow["remote"], flow["local"]
+
+
+def _numbers(flow: Message) -> tuple[Any, Any] | None:
+    """Numbers of both addresses; None for plain TCP, and if the kernel does not tell."""
+    numbers = flow.get("local_id"), flow.get("remote_id")
+    return None if None in numbers else numbers
+
+
+def _mirrored_numbers(flow: Message) -> tuple[Any, Any] | None:
+    numbers = _numbers(flow)
+    return None if numbers is None else numbers[::-1]
 
 
 def _subflow(local: str, remote: str, sender: Message | None, receiver: Message | None) -> Message:
     """One subflow; `local` is the sender's end."""
     known = sender or {"backup": None, "cc": None, "timeouts": None, "closed": True}
-    told = ("srtt_ns", "min_rtt_ns", "retransmitted", "cwnd", "probes")
+    limits = ("busy_ns", "rwnd_limited_ns", "sndbuf_limited_ns")
+    told = ("srtt_ns", "min_rtt_ns", "retransmitted", "cwnd", "probes", *limits)
     return {
         "local": _address(local),
         "local_port": _port(local),
         "remote": _address(remote),
+        # Its own address as the receiver sees it, which something in between may have translated.
+        "seen": _address(receiver["remote"] if receiver else local),
         "remote_port": _port(remote),
         "bytes": receiver["bytes"] if receiver else 0,
         "bins": receiver["bins"] if receiver else [],

@@ -37,6 +37,11 @@ class Reporter:
         self._stream = stream if stream is not None else sys.stderr
         self._clock = clock
 
+    def say(self, sentence: str) -> None:
+        """Show a sentence before or between phases; nothing if it is empty."""
+        if sentence and not self._quiet:
+            print(sentence, file=self._stream, flush=True)
+
     @contextmanager
     def phase(self, name: str, unit: str = "trials") -> Iterator[Advance | None]:
         """Give the callback for `run_trials` (or another counter) that shows the progress of a phase.

@@ -411,7 +411,9 @@ class _Course:
         ]
         for end, path in doubtful:
             if path in self._plain:
-                self._transfer(end, path, _FOR_TCP * self._wish.data_bytes / len(doubtful))
+                # Without trains, their share of the data is left for transfers.
+                share = _FOR_TCP if self._udp else _FOR_RATES + _FOR_TCP
+                self._transfer(end, path, share * self._wish.data_bytes / len(doubtful))
         for end in ENDS:
             self._find_links(end)
 

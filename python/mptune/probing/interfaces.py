@@ -150,11 +150,11 @@ def leaving(
     """
     wrong: dict[str, str | None] = {}
     device_of = {nic.ip: nic.device for nic in nics}
-    for (source, _), by in zip(pairs, facts["leaves"], strict=True):
-        if by != device_of[source]:
-            wrong.setdefault(source, by)
+    for (source, _), found in zip(pairs, facts["leaves"], strict=True):
+        if found["device"] != device_of[source]:
+            wrong.setdefault(source, found["device"])
     used = {str(rule["table"]) for rule in facts.get("rules", ())}
-    found = []
+    leave = []
     for number, nic in enumerate(nics):
         if nic.ip in wrong:
             table = next(str(n) for n in range(_FIRST_TABLE + number, 1 << 16) if str(n) not in used)
@@ -164,8 +164,8 @@ def leaving(
                 remedy += (
                     "# rp_filter is 1: until then the kernel also discards what arrives there from elsewhere",
                 )
-            found.append(Leaving(host=host, device=nic.device, ip=nic.ip, by=wrong[nic.ip], remedy=remedy))
-    return found
+            leave.append(Leaving(host=host, device=nic.device, ip=nic.ip, by=wrong[nic.ip], remedy=remedy))
+    return leave
 
 
 def _strict(facts: Mapping[str, Any], device: str) -> bool:

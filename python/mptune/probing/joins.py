@@ -78,14 +78,14 @@ def try_joins(
 
 
 @contextmanager
-def _managed(machines: Mapping[End, Changing], task: Assignment) -> Iterator[Talker]:
-    """Path managers at both ends; gives the sender's."""
+def _managed(machines: Mapping[End, Changing], task: Assignment, port: int) -> Iterator[Talker]:
+    """Path managers at both ends of connections to a port; gives the sender's."""
     with ExitStack() as stack:
         for machine in machines.values():
             _choose(machine, stack)
         sender, receiver = (stack.enter_context(machines[end].start("paths", "path manager")) for end in ENDS)
-        sender.tell({"side": "sender", "assignment": assignment.told(task)})
-        receiver.tell({"side": "receiver"})
+        sender.tell({"side": "sender", "assignment": assignment.told(task), "port": port})
+        receiver.tell({"side": "receiver", "port": port})
         for talker in (sender, receiver):
             talker.expect("ready", STEP_S)
         yield sender

@@ -5,7 +5,7 @@ core. `_base` defines trials and observations.
 """
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
 
 from mptune import _core
@@ -30,6 +30,7 @@ from mptune.testbeds.hosts import HostsTestbed
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.testbeds.stacks import title
+from mptune.topology import Topology
 
 __all__ = [
     "ACTIONS",
@@ -49,6 +50,7 @@ __all__ = [
     "Trial",
     "create",
     "names",
+    "notice",
     "only_stack",
     "stack_title",
 ]
@@ -78,11 +80,27 @@ def only_stack(name: str) -> str | None:
     return getattr(TESTBEDS.get(name), "only_stack", None)
 
 
+def notice(
+    name: str, topology: Topology, *, buffer_modes: Collection[str] = (FIXED,), lasting_ns: int | None = None
+) -> str:
+    """What the user has to know before trials begin on a testbed; empty if there is nothing.
+
+    Parameters
+    ----------
+    buffer_modes : of the trials.
+    lasting_ns : how long is sent in all; None if that is not known.
+    """
+    made: Callable[..., str] = getattr(TESTBEDS.get(name), "notice", lambda *_: "")
+    return made(topology, buffer_modes, lasting_ns)
+
+
 def stack_title(name: str, members: Mapping[str, Any]) -> str:
     """Whose MPTCP a trial with these members has on a testbed, as a sentence says it.
 
-    A testbed with one stack runs this machine's kernel.
+    A testbed with one stack runs this machine's kernel, or those of two hosts.
     """
+    if name == HostsTestbed.name:
+        return "the hosts' own MPTCP"
     return title(members, platform.release()) if only_stack(name) else title(members)
 
 

@@ -81,15 +81,16 @@ class HostFacts:
             raise InputError("--ecn", "", f"expected on, as {self.name} has it (net.ipv4.tcp_ecn = 1)")
 
     def _check_mptcp(self, trial: Trial) -> None:
-        if reason := self.looked.get("mptcp"):
+        off = self.sysctls.get("net.mptcp.enabled") == "0"
+        if (reason := self.looked["mptcp"]) and not off:
             raise self.refuse("ssh", f"expected a host with MPTCP, found {self.name}: {reason}")
         if managed(trial, self.privileged):
             if not self.privileged:
                 expected = "expected default, or --protocol tcp: another path manager needs CAP_NET_ADMIN on"
                 raise InputError("--pm", "", f"{expected} {self.name} (root, or sudo without a password)")
-            if reason := self.looked.get("path_manager"):
+            if reason := self.looked["path_manager"]:
                 raise self.refuse("ssh", f"expected a userspace path manager on {self.name}: {reason}")
-        elif self.sysctls.get("net.mptcp.enabled") == "0":
+        elif off:
             raise self.refuse("ssh", f"expected net.mptcp.enabled = 1 on {self.name}, found 0")
 
     def _check_buffers(self, trial: Trial) -> None:
@@ -98,7 +99,7 @@ class HostFacts:
         if trial.buffer_mode != "fixed":
             expected = f"expected fixed: limits of growing buffers need root on {self.name}"
             raise InputError("--buffer-mode", "", expected)
-        limit = min(int(self.looked["rmem_max"]), int(self.looked["wmem_max"]))
+        limit = min(int(self.looked[name] or 0) for name in ("rmem_max", "wmem_max"))
         if trial.buffer_bytes > limit:
             expected = f"expected at most {limit} bytes, net.core.rmem_max and wmem_max of {self.name}"
             raise InputError("--buffer", "", f"{expected}, found {trial.buffer_bytes}")
@@ -186,10 +187,7 @@ class HostFacts:
 
     def offloads(self, device: str) -> str:
         """Segmentation and aggregation by a device."""
-        found = self.looked.get("offloads", {}).get(device, [])
-        if isinstance(found, Mapping):
-            found = [name for name, on in found.items() if on]
-        return found if isinstance(found, str) else " ".join(found)
+        return " ".join(self.looked["offloads"].get(device, []))
 
 
 def managed(trial: Trial, privileged: bool) -> bool:

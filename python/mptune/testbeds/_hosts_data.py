@@ -6,7 +6,7 @@ It counts what this program sent, payload and what goes with it; it knows nothin
 import math
 from collections.abc import Iterable
 
-from mptune.errors import InputError
+from mptune.errors import InputError, LimitReached
 from mptune.testbeds._base import Observation, Trial
 from mptune.topology import Interface, Site, Topology
 
@@ -17,10 +17,6 @@ _WIRE = 1500 / 1408
 _RESERVE = 1.1
 
 _PACKET = 1500
-
-
-class DataSpent(InputError):
-    """The limit of an interface is reached: nothing more may be sent."""
 
 
 class Meter:
@@ -35,7 +31,7 @@ class Meter:
         Raises
         ------
         InputError : naming the interface, or its rate if that is not known.
-        DataSpent : together with earlier trials.
+        LimitReached : together with earlier trials.
         """
         for site, interface, way in _limited(trial.topology):
             key = f"sites.{site.abbr}.interfaces.{interface.abbr}"
@@ -46,7 +42,7 @@ class Meter:
             most = at_most(trial, interface, way)
             if sent + most > limit:
                 found = f"{_shown(sent)} sent, and the next trial sends up to {_shown(most)}"
-                raise DataSpent(
+                raise LimitReached(
                     trial.topology.file, f"{key}.max_data", f"{_shown(limit)} do not suffice: {found}"
                 )
 

@@ -23,6 +23,9 @@ _LATE_NS = 1_000_000
 #: Share of the trial that the meter may have waited for a processor.
 _WAITED = 0.05
 
+#: How long a subflow was sending, and what kept it from sending more.
+_COUNTERS = ("busy_ns", "rwnd_limited_ns", "sndbuf_limited_ns")
+
 _ROLES = {False: "active", True: "standby"}
 
 Metadata = dict[str, int | float | str]
@@ -122,6 +125,7 @@ def _subflows(labels: Labels, found: list[dict[str, Any]], width_ns: int) -> lis
             retransmitted=subflow["retransmitted"],
             timeouts=subflow["timeouts"] or 0,
             bins=coarse(subflow["bins"], width_ns),
+            counters={name: subflow[name] for name in _COUNTERS if name in subflow},
         )
         for subflow in found
         if (label := labels.get((subflow["local"], subflow["remote"]))) is not None
@@ -132,6 +136,11 @@ def _addresses(labels: Labels, found: list[dict[str, Any]]) -> Metadata:
     """Both ends of the subflows by path, as the kernel has them."""
     pairs = [(subflow["local"], subflow["remote"]) for subflow in found]
     metadata: Metadata = {f"addresses {labels[pair]}": " to ".join(pair) for pair in pairs if pair in labels}
+    metadata |= {
+        f"nat {labels[pair]}": f"{pair[0]} is seen as {seen}"
+        for pair, subflow in zip(pairs, found, strict=True)
+        if pair in labels and (seen := subflow.get("seen", pair[0])) != pair[0]
+    }
     # Subflows of the kernel's own path manager may be elsewhere than on the topology's paths.
     if others := [" to ".join(pair) for pair in pairs if pair not in labels]:
         metadata["addresses of no path"] = ", ".join(others)
@@ -197,6 +206,9 @@ def _of_meter(result: dict[str, Any]) -> Metadata:
         f"requested_{name}": size for name, size in result.get("requested", {}).items() if size
     }
     metadata |= {f"effective_{name}": size for name, size in result.get("effective", {}).items()}
+    for end, share in result.get("busy_share", {}).items():
+        if share is not None:
+            metadata[f"{end}_busy_share"] = round(share, 4)
     for key in ("cc_effective", "fallback", "reinjected_bytes"):
         if result.get(key) is not None:
             metadata[key] = result[key]

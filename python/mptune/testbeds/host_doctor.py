@@ -116,10 +116,10 @@ def _of_machine(machine: SshMachine, facts: HostFacts) -> Iterator[Finding]:
         name="kernel", state="ok", found=f"Linux {looked['kernel']} ({looked['machine']})", required=True
     )
     yield _privileges(facts)
-    yield _needed("MPTCP", looked.get("mptcp"), "needs a kernel with CONFIG_MPTCP (Linux 5.6)")
-    yield _needed(
-        "userspace path manager", looked.get("path_manager"), "needs Linux 5.19 (net.mptcp.pm_type)"
-    )
+    off = facts.sysctls.get("net.mptcp.enabled") == "0"
+    reason = None if off else looked["mptcp"]
+    yield _needed("MPTCP", reason, "needs a kernel with CONFIG_MPTCP (Linux 5.6)")
+    yield _needed("userspace path manager", looked["path_manager"], "needs Linux 5.19 (net.mptcp.pm_type)")
     yield _enabled(facts)
     yield _congestion_controls(facts)
     yield _buffers(facts)
@@ -170,7 +170,7 @@ def _congestion_controls(facts: HostFacts) -> Finding:
 
 
 def _buffers(facts: HostFacts) -> Finding:
-    limits = {name: int(facts.looked[name]) for name in ("rmem_max", "wmem_max")}
+    limits = {name: int(facts.looked[name] or 0) for name in ("rmem_max", "wmem_max")}
     enough = facts.privileged or min(limits.values()) >= _LARGEST_BUFFER
     grows = [facts.sysctls.get(f"net.ipv4.tcp_{way}mem", "-").split()[-1] for way in "rw"]
     return Finding(
@@ -187,8 +187,8 @@ def _buffers(facts: HostFacts) -> Finding:
 
 def _reverse_path(facts: HostFacts) -> Finding:
     """A strict filter drops what arrives on another device than the one that answers would leave by."""
-    every = int(facts.looked.get("rp_filter_all") or 0)
-    own = {one["device"]: max(every, int(one.get("rp_filter") or 0)) for one in facts.looked["interfaces"]}
+    every = int(facts.looked["rp_filter_all"] or 0)
+    own = {one["device"]: max(every, int(one["rp_filter"] or 0)) for one in facts.looked["interfaces"]}
     used = [one.device for one in facts.site.interfaces if one.device is not None] or list(own)
     strict = [device for device in used if own.get(device) == _STRICT]
     several = len(facts.site.interfaces) > 1
@@ -205,10 +205,8 @@ def _reverse_path(facts: HostFacts) -> Finding:
 
 
 def _processors(looked: Mapping[str, Any]) -> Finding:
-    load = looked.get("load")
-    shown = load[0] if isinstance(load, list) and load else load
-    found = f"{looked.get('processors', '-')}" + ("" if shown is None else f", load {shown}")
-    return Finding(name="processors", state="ok", found=found)
+    load = "" if looked["load"] is None else f", load {looked['load']:g}"
+    return Finding(name="processors", state="ok", found=f"{looked['processors']}{load}")
 
 
 # Its interfaces.
@@ -230,7 +228,7 @@ def _of_interfaces(
     facts: HostFacts,
     named: Sequence[NamedInterface],
     pairs: Sequence[tuple[NamedInterface, str, str]],
-    leaves: Sequence[str | None],
+    leaves: Sequence[Mapping[str, Any]],
 ) -> Iterator[Finding]:
     """Each interface, with the rules that let packets of its addresses leave by it."""
     by_device = {one["device"]: one for one in facts.looked["interfaces"]}
@@ -238,12 +236,12 @@ def _of_interfaces(
         label = facts.site.interfaces[one.index].abbr
         device = by_device[one.device]
         wrong = {
-            source: leaving
-            for (interface, source, _), leaving in zip(pairs, leaves, strict=True)
-            if interface is one and leaving != one.device
+            source: way["device"]
+            for (interface, source, _), way in zip(pairs, leaves, strict=True)
+            if interface is one and way["device"] != one.device
         }
         where = ", ".join([one.device, *(text for text in (one.ipv4, one.ipv6) if text is not None)])
-        if not device.get("up", True):
+        if not device["up"]:
             yield Finding(
                 name=f"interface {label}",
                 state="missing",
@@ -272,8 +270,8 @@ def _rule(source: str, interface: NamedInterface, device: Mapping[str, Any]) -> 
     table = _FIRST_TABLE + interface.index
     gateways = [
         str(route["via"])
-        for route in device.get("default_routes", [])
-        if route.get("via") and ipaddress.ip_address(route["via"]).version == version
+        for route in device["default_routes"]
+        if route["via"] is not None and ipaddress.ip_address(route["via"]).version == version
     ]
     via = gateways[0] if gateways else "GATEWAY"
     return [

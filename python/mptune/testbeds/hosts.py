@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from mptune.errors import InputError, TrialError
 from mptune.testbeds import _hosts_data, _kernel_observation, _kernel_plan
-from mptune.testbeds._base import PLAIN_TCP, Observation, Trial
+from mptune.testbeds._base import FIXED, PLAIN_TCP, Observation, Trial
 
 if TYPE_CHECKING:
     from mptune.linux.addresses import NamedInterface, Side
@@ -53,6 +53,17 @@ class HostsTestbed:
         self._turn = threading.Lock()
         self._interrupted = False
         self._closing = weakref.finalize(self, _close, self._machines)
+
+    @staticmethod
+    def notice(topology: Topology, buffer_modes: Collection[str], lasting_ns: int | None) -> str:
+        """How much is sent at most, and what concerns other programs on the hosts."""
+        said = _hosts_data.notice(topology, lasting_ns)
+        if any(mode != FIXED for mode in buffer_modes):
+            said += (
+                " During trials with growing buffers, tcp_rmem and tcp_wmem of both hosts are the trial's, "
+                "for every program there."
+            )
+        return said
 
     def close(self) -> None:
         """End the sessions with the hosts, which put back what is left to put back."""
@@ -209,11 +220,6 @@ class HostsTestbed:
             one.named()
 
 
-def notice(topology: Topology, lasting_ns: int | None = None) -> str:
-    """What trials between these hosts send at most; a sentence to show before they begin."""
-    return _hosts_data.notice(topology, lasting_ns)
-
-
 def _close(machines: dict[str, SshMachine]) -> None:
     while machines:
         machines.popitem()[1].close()
@@ -266,10 +272,7 @@ def _about(facts: Mapping[Side, HostFacts], named: Mapping[Side, tuple[NamedInte
 
 def _busy(outcome: Outcome, facts: Mapping[Side, HostFacts]) -> dict[str, float]:
     """Share of all processors in use during the trial, by host, as far as the meter reported it."""
-    shares: dict[str, Any] = (outcome.result or {}).get("processor_load", {})
+    shares: dict[str, float | None] = (outcome.result or {}).get("busy_share", {})
     ends: dict[Side, str] = {"local": "sender", "remote": "receiver"}
-    return {
-        one.name: float(shares[ends[side]])
-        for side, one in facts.items()
-        if shares.get(ends[side]) is not None
-    }
+    found = {one.name: shares.get(ends[side]) for side, one in facts.items()}
+    return {name: share for name, share in found.items() if share is not None}

@@ -16,6 +16,8 @@
 //! out  {"event": "set", "id": 9, "before": {...}} or {"event": "refused", "id": 9, "reason": "..."}
 //! in   {"action": "restore", "id": 10, "names": null}         all of them
 //! out  {"event": "restored", "id": 10, "kept": {...}}         those that somebody else changed meanwhile
+//! in   {"action": "look", "id": 11, "names": ["net.core.rmem_max"], "pairs": [["10.64.0.1", "10.65.0.1"]]}
+//! out  {"event": "looked", "id": 11, "interfaces": [...], ...} or "refused"     see `look`
 //! in   {"action": "stop"}
 //! out  {"event": "error", "reason": "..."}                    and status 1, after everything was put back
 //! ```
@@ -25,9 +27,11 @@
 pub mod guardian;
 mod journal;
 mod lock;
+mod look;
 mod places;
 mod protocol;
 mod roles;
+mod routes;
 mod settings;
 
 use self::guardian::Guardian;
@@ -41,7 +45,6 @@ use crate::role;
 use crate::sys::{self, Watch};
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Longest wait: silence is noticed this much later, also after the machine was suspended.
@@ -50,10 +53,10 @@ const TICK: Duration = Duration::from_millis(500);
 const ENDING_TICK: Duration = Duration::from_millis(5);
 /// How long roles may take to end by themselves.
 const GRACE: Duration = Duration::from_secs(3);
+/// How often another guardian is started for one that did not begin.
+const GUARDIANS: u32 = 3;
 /// More than this is not read from roles before the controller has read what there is, bytes.
 const PENDING_BYTES: usize = 1 << 24;
-/// `CAP_NET_ADMIN`.
-const NET_ADMIN: u32 = 12;
 
 /// The role; `roles` are those that it may start. `unlinks`: its file is its own to remove.
 pub fn main(roles: &[&str], unlinks: bool) -> i32 {
@@ -180,6 +183,10 @@ impl<'a> Session<'a> {
                 let kept = restored.map_err(|error| format!("journal: {error}"))?.kept;
                 control.tell(&Message::Restored { id, kept: &kept });
             }
+            Order::Look { id, names, pairs } => match look::look(&names, &pairs) {
+                Ok(facts) => control.tell(&Message::Looked { id, facts: &facts }),
+                Err(reason) => control.tell(&Message::Refused { id, reason: &reason }),
+            },
             Order::Stop => return Ok(false),
         }
         Ok(true)
@@ -198,11 +205,15 @@ impl<'a> Session<'a> {
         self.journal.set(wanted)
     }
 
-    /// Sees to it that there is a guardian.
+    /// Sees to it that there is a guardian, even if it is killed while it begins.
     fn guard(&mut self) -> Result<(), String> {
-        if self.guardian.is_none() {
-            let started = Guardian::start(self.journal.file(), &self.lock);
-            self.guardian = Some(started.map_err(|error| format!("no guardian: {error}"))?);
+        let mut tries = 0;
+        while self.guardian.is_none() {
+            match Guardian::start(self.journal.file(), &self.lock) {
+                Ok(guardian) => self.guardian = Some(guardian),
+                Err(error) if tries == GUARDIANS => return Err(format!("no guardian: {error}")),
+                Err(_) => tries += 1,
+            }
         }
         Ok(())
     }
@@ -239,28 +250,16 @@ impl<'a> Session<'a> {
 }
 
 fn hello(recovered: Restored) -> Hello {
-    let kernel = |name: &str| {
-        let text = fs::read_to_string(Path::new("/proc/sys/kernel").join(name));
-        text.unwrap_or_default().trim().to_owned()
-    };
     Hello {
         version: env!("CARGO_PKG_VERSION"),
         protocol: PROTOCOL,
         machine: std::env::consts::ARCH,
-        kernel: kernel("osrelease"),
+        kernel: look::kernel("osrelease"),
         uid: sys::user(),
-        net_admin: may_administrate(),
+        net_admin: look::may_administrate(),
         pid: std::process::id(),
-        hostname: kernel("hostname"),
+        hostname: look::kernel("hostname"),
         recovered: recovered.names,
         kept: recovered.kept,
     }
-}
-
-/// Whether this process has CAP_NET_ADMIN (proc_pid_status(5)).
-fn may_administrate() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-    bits.is_some_and(|bits| bits >> NET_ADMIN & 1 == 1)
 }

@@ -1,8 +1,10 @@
 //! The lines of JSON of the role `host`.
 
+use super::look::Facts;
 use super::settings::Values;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::net::IpAddr;
 
 /// Number of this protocol.
 pub const PROTOCOL: u32 = 1;
@@ -52,6 +54,17 @@ pub enum Order {
         #[serde(default)]
         names: Option<Vec<String>>,
     },
+    /// Say what the host is like; nothing is changed.
+    Look {
+        /// Number of the question.
+        id: u64,
+        /// Settings to read.
+        #[serde(default)]
+        names: Vec<String>,
+        /// Pairs of an own and another address: by which device does one reach the other?
+        #[serde(default)]
+        pairs: Vec<(IpAddr, IpAddr)>,
+    },
     /// The session is over.
     Stop,
 }
@@ -77,6 +90,14 @@ pub enum Message<'a> {
         id: u64,
         /// Why.
         reason: &'a str,
+    },
+    /// What the host is like.
+    Looked {
+        /// Number of the question.
+        id: u64,
+        /// The facts.
+        #[serde(flatten)]
+        facts: &'a Facts,
     },
     /// Settings are as before.
     Restored {

@@ -1,4 +1,4 @@
-//! Priority and congestion control of one subflow, over the kernel's socket diagnostics
+//! Priority, address numbers and congestion control of one subflow, over the kernel's socket diagnostics
 //! (sock_diag).
 //!
 //! `MPTCP_FULL_INFO` has neither. Layouts: Linux `include/uapi/linux/netlink.h`, `sock_diag.h`,
@@ -17,6 +17,8 @@ const INET_DIAG_CONG: u16 = 4;
 const INET_DIAG_ULP_INFO: u16 = 19;
 const INET_ULP_INFO_MPTCP: u16 = 3;
 const MPTCP_SUBFLOW_ATTR_FLAGS: u16 = 8;
+const MPTCP_SUBFLOW_ATTR_ID_REM: u16 = 9;
+const MPTCP_SUBFLOW_ATTR_ID_LOC: u16 = 10;
 /// `MPTCP_SUBFLOW_FLAG_BKUP_REM` and `_LOC`: the peer, or this end, made the subflow a backup;
 /// either keeps this end's scheduler off it (net/mptcp/protocol.c, `mptcp_subflow_get_send`).
 const FLAGS_BACKUP: u32 = 1 << 4 | 1 << 5;
@@ -34,6 +36,10 @@ pub struct SubflowDiag {
     pub backup: Option<bool>,
     /// Name of its congestion control.
     pub cc: Option<String>,
+    /// The number of its local address; none for plain TCP.
+    pub local_id: Option<u8>,
+    /// The number of its remote address, which the peer gave it.
+    pub remote_id: Option<u8>,
 }
 
 /// A connection to sock_diag in the namespace of the thread that opened it.
@@ -90,13 +96,17 @@ fn parse(answer: &[u8]) -> Option<SubflowDiag> {
     }
     let attributes = answer.get(HEADER + MESSAGE..)?;
     let cc = attribute(attributes, INET_DIAG_CONG);
-    let flags = attribute(attributes, INET_DIAG_ULP_INFO)
-        .and_then(|ulp| attribute(ulp, INET_ULP_INFO_MPTCP))
+    let mptcp = attribute(attributes, INET_DIAG_ULP_INFO)
+        .and_then(|ulp| attribute(ulp, INET_ULP_INFO_MPTCP));
+    let flags = mptcp
         .and_then(|mptcp| attribute(mptcp, MPTCP_SUBFLOW_ATTR_FLAGS))
         .and_then(|flags| Some(u32::from_ne_bytes(flags.try_into().ok()?)));
+    let id = |kind| mptcp.and_then(|mptcp| attribute(mptcp, kind)?.first().copied());
     Some(SubflowDiag {
         backup: flags.map(|flags| flags & FLAGS_BACKUP != 0),
         cc: cc.map(|name| String::from_utf8_lossy(name).trim_end_matches('\0').to_owned()),
+        local_id: id(MPTCP_SUBFLOW_ATTR_ID_LOC),
+        remote_id: id(MPTCP_SUBFLOW_ATTR_ID_REM),
     })
 }
 
@@ -126,7 +136,12 @@ mod tests {
     }
 
     fn answer(flags: u32) -> Vec<u8> {
-        let mptcp = [encoded(1, &[9; 4]), encoded(MPTCP_SUBFLOW_ATTR_FLAGS, &flags.to_ne_bytes())];
+        let mptcp = [
+            encoded(1, &[9; 4]),
+            encoded(MPTCP_SUBFLOW_ATTR_FLAGS, &flags.to_ne_bytes()),
+            encoded(MPTCP_SUBFLOW_ATTR_ID_REM, &[3]),
+            encoded(MPTCP_SUBFLOW_ATTR_ID_LOC, &[2]),
+        ];
         let nested = encoded(INET_ULP_INFO_MPTCP, &mptcp.concat());
         let ulp = [encoded(1, b"mptcp\0"), nested].concat();
         let mut bytes = vec![0; HEADER + MESSAGE];
@@ -141,7 +156,8 @@ mod tests {
     fn either_end_can_make_a_subflow_a_backup() {
         for (flags, backup) in [(0x1cf, false), (1 << 4, true), (1 << 5, true)] {
             let found = parse(&answer(flags)).unwrap();
-            assert_eq!(found, SubflowDiag { backup: Some(backup), cc: Some("cubic".into()) });
+            let (cc, local_id, remote_id) = (Some("cubic".into()), Some(2), Some(3));
+            assert_eq!(found, SubflowDiag { backup: Some(backup), cc, local_id, remote_id });
         }
     }
 
@@ -150,7 +166,7 @@ mod tests {
         let whole = answer(0);
         for length in 0..whole.len() {
             let cut = parse(&whole[..length]);
-            assert!(cut.is_none_or(|found| found.backup.is_none()), "{length}");
+            assert!(cut.is_none_or(|found| found.local_id.is_none()), "{length}");
         }
         assert_eq!(attribute(&[0; 64], 1), None);
     }

@@ -4,6 +4,7 @@
 use crate::control::{Control, Input};
 use crate::meter::clock::Handshake;
 use crate::meter::counters::{Counters, Moved};
+use crate::meter::load::Load;
 use crate::meter::socket::Buffers;
 use crate::meter::subflows::SubflowReport;
 use crate::sys::{self, Watch};
@@ -65,6 +66,8 @@ pub struct Seen {
     pub ending: Ending,
     /// Processor time it used, nanoseconds.
     pub cpu_ns: u64,
+    /// Share of all processors of its host that were busy, with whatever; none if the host does not tell.
+    pub busy_share: Option<f64>,
 }
 
 /// One half of a measurement at work.
@@ -72,6 +75,7 @@ pub struct Half<'a> {
     control: &'a mut Control,
     start: Instant,
     cpu_before_ns: u64,
+    load_before: Option<Load>,
     heard: Instant,
     ending: Option<Ending>,
 }
@@ -80,12 +84,19 @@ impl<'a> Half<'a> {
     /// A half that begins now.
     pub fn new(control: &'a mut Control) -> Self {
         let start = Instant::now();
-        Self { control, start, cpu_before_ns: sys::cpu_ns(), heard: start, ending: None }
+        let (cpu_before_ns, load_before) = (sys::cpu_ns(), Load::now());
+        Self { control, start, cpu_before_ns, load_before, heard: start, ending: None }
     }
 
     /// Restarts its clock.
     pub fn restart(&mut self) {
+        self.begin_load();
         self.start = Instant::now();
+    }
+
+    /// The load of its host counts from now on.
+    pub fn begin_load(&mut self) {
+        self.load_before = Load::now();
     }
 
     /// Nanoseconds since it began.
@@ -147,6 +158,10 @@ impl<'a> Half<'a> {
             counters_since_progress: moved.since_progress,
             ending: self.ending.clone().expect("asked for after the end"),
             cpu_ns: sys::cpu_ns() - self.cpu_before_ns,
+            busy_share: self
+                .load_before
+                .as_ref()
+                .and_then(|before| before.share_until(&Load::now()?)),
         }
     }
 

@@ -44,12 +44,19 @@ pub struct TcpInfo {
     pub bytes_sent: u64,
     /// Payload bytes retransmitted.
     pub bytes_retransmitted: u64,
+    /// Time with data to send or unacknowledged, nanoseconds.
+    pub busy_ns: u64,
+    /// Part of it limited by the peer's receive window.
+    pub rwnd_limited_ns: u64,
+    /// Part of it limited by the send buffer.
+    pub sndbuf_limited_ns: u64,
 }
 
 impl TcpInfo {
     /// Reads a `struct tcp_info` of any length.
     pub fn parse(bytes: &[u8]) -> Self {
         let micros = |offset| u64::from(read!(u32, bytes, offset).unwrap_or(0)) * 1000;
+        let long_micros = |offset| read!(u64, bytes, offset).unwrap_or(0).saturating_mul(1000);
         // All ones means "not measured".
         let min_rtt = read!(u32, bytes, 148).filter(|&rtt| rtt != u32::MAX).unwrap_or(0);
         Self {
@@ -63,6 +70,9 @@ impl TcpInfo {
             bytes_received: read!(u64, bytes, 128).unwrap_or(0),
             bytes_sent: read!(u64, bytes, 200).unwrap_or(0),
             bytes_retransmitted: read!(u64, bytes, 208).unwrap_or(0),
+            busy_ns: long_micros(168),
+            rwnd_limited_ns: long_micros(176),
+            sndbuf_limited_ns: long_micros(184),
         }
     }
 }
@@ -158,6 +168,9 @@ mod tests {
         for (offset, value) in [(120, 1), (128, 1u64 << 40), (200, 5_000), (208, 300)] {
             put(&mut bytes, offset, &value.to_ne_bytes());
         }
+        for (offset, micros) in [(168, 900u64), (176, 200), (184, 30)] {
+            put(&mut bytes, offset, &micros.to_ne_bytes());
+        }
         put(&mut bytes, 240, &2u16.to_ne_bytes());
         bytes.truncate(length);
         bytes
@@ -195,6 +208,9 @@ mod tests {
             bytes_received: 1 << 40,
             bytes_sent: 5_000,
             bytes_retransmitted: 300,
+            busy_ns: 900_000,
+            rwnd_limited_ns: 200_000,
+            sndbuf_limited_ns: 30_000,
         };
         assert_eq!(info, expected);
         assert_eq!(TcpInfo::parse(&tcp_info(248)), expected);

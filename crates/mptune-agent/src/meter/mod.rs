@@ -39,6 +39,7 @@ mod diag;
 mod half;
 pub(crate) mod info;
 mod listeners;
+mod load;
 mod pattern;
 pub mod receiver;
 pub mod sender;

@@ -7,6 +7,7 @@ use crate::meter::candidates::{Candidates, Chosen};
 use crate::meter::clock::{Clock, Handshake};
 use crate::meter::config::{Job, ReceiverConfig, TOKEN_BYTES};
 use crate::meter::counters::Recorder;
+use crate::meter::diag::Diag;
 use crate::meter::half::{Ending, Half, Seen, seconds};
 use crate::meter::listeners::Listeners;
 use crate::meter::pattern::Pattern;
@@ -111,6 +112,8 @@ struct Receiver<'a> {
     ended_early: Option<Ended>,
     subflows: Ledger,
     recorder: Recorder,
+    /// Of the namespace; none without socket diagnostics, or where they say nothing.
+    diag: Option<Diag>,
     /// Connections of others so far.
     strangers: u64,
     /// When the subflows are next polled, since the connection was requested.
@@ -138,6 +141,7 @@ impl<'a> Receiver<'a> {
             ended_early: None,
             subflows: Ledger::new(job.bin_ns),
             recorder: Recorder::new(),
+            diag: Some(job.mptcp).filter(|mptcp| *mptcp).and_then(|_| Diag::open().ok()),
             strangers: 0,
             sample_ns: job.bin_ns,
         }
@@ -204,6 +208,7 @@ impl<'a> Receiver<'a> {
         if let Some(flow) = initial.filter(|_| self.job.token.is_some()) {
             self.subflows.leave_out(&flow, TOKEN_BYTES as u64);
         }
+        self.half.begin_load();
         self.progress_ns = accepted_ns;
         self.clock = Clock::new(accepted_ns, rtt_ns);
         stream
@@ -366,6 +371,9 @@ impl<'a> Receiver<'a> {
         // Whatever prevents reading them, the sender sees and reports too.
         if let Ok(statistics) = socket::statistics(stream, self.job.mptcp) {
             self.subflows.update(at_ns, &statistics.subflows);
+        }
+        if let Some(diag) = &mut self.diag {
+            self.subflows.identify(|info| diag.subflow(info.local, info.remote));
         }
     }
 

@@ -91,8 +91,21 @@ impl Ledger {
     }
 
     /// Asks `diag` about every open subflow; without an answer the last one is kept.
-    pub fn diagnose(&mut self, mut diag: impl FnMut(&SubflowInfo) -> Option<SubflowDiag>) {
-        for entry in self.entries.iter_mut().filter(|entry| !entry.closed) {
+    pub fn diagnose(&mut self, diag: impl FnMut(&SubflowInfo) -> Option<SubflowDiag>) {
+        self.ask(|_| true, diag);
+    }
+
+    /// The same about those whose addresses have no numbers yet, which never change.
+    pub fn identify(&mut self, diag: impl FnMut(&SubflowInfo) -> Option<SubflowDiag>) {
+        self.ask(|entry| entry.diag.local_id.is_none(), diag);
+    }
+
+    fn ask(
+        &mut self,
+        wanted: impl Fn(&Entry) -> bool,
+        mut diag: impl FnMut(&SubflowInfo) -> Option<SubflowDiag>,
+    ) {
+        for entry in self.entries.iter_mut().filter(|entry| !entry.closed && wanted(entry)) {
             if let Some(found) = diag(&entry.info) {
                 entry.diag = found;
             }
@@ -129,6 +142,16 @@ pub struct SubflowReport {
     pub closed: bool,
     /// Probes in a row without an answer at the end.
     pub probes: u8,
+    /// The number of its local address; none for plain TCP.
+    pub local_id: Option<u8>,
+    /// The number of its remote address; the peer's own is the other way round, whatever addresses it sees.
+    pub remote_id: Option<u8>,
+    /// Time with data to send or unacknowledged, nanoseconds.
+    pub busy_ns: u64,
+    /// Part of it limited by the peer's receive window.
+    pub rwnd_limited_ns: u64,
+    /// Part of it limited by the send buffer.
+    pub sndbuf_limited_ns: u64,
 }
 
 impl Ledger {
@@ -155,6 +178,11 @@ impl Entry {
             cc: diag.cc,
             closed: self.closed,
             probes: tcp.probes,
+            local_id: diag.local_id,
+            remote_id: diag.remote_id,
+            busy_ns: tcp.busy_ns,
+            rwnd_limited_ns: tcp.rwnd_limited_ns,
+            sndbuf_limited_ns: tcp.sndbuf_limited_ns,
         }
     }
 }

@@ -35,6 +35,8 @@ const KEPT: usize = 1000;
 /// Runs a policy for every connection that is opened from this namespace after `open`.
 pub struct Manager {
     assignment: Assignment,
+    /// The receiver's, of the connections that it manages; none for any.
+    port: Option<u16>,
     events: Events,
     commands: Commands,
     diag: Diag,
@@ -52,13 +54,14 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Starts watching.
+    /// Starts watching; with a port only connections to it are managed.
     ///
     /// # Errors
     /// The kernel has no path management.
-    pub fn open(assignment: Assignment) -> Result<Self, Error> {
+    pub fn open(assignment: Assignment, port: Option<u16>) -> Result<Self, Error> {
         Ok(Self {
             assignment,
+            port,
             events: Events::open()?,
             commands: Commands::open()?,
             diag: Diag::open()?,
@@ -176,6 +179,9 @@ impl Manager {
     }
 
     fn create(&mut self, token: u32, pair: Pair) {
+        if self.port.is_some_and(|port| port != pair.remote.port()) {
+            return;
+        }
         let Some(path) = self.assignment.path_of(&pair) else { return };
         self.close(token);
         let now_ns = sys::monotonic_ns();

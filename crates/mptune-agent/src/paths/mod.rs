@@ -12,7 +12,7 @@
 mod assignment;
 mod connection;
 mod manager;
-mod netlink;
+pub mod netlink;
 mod pair;
 mod protocol;
 mod receiver;
@@ -39,16 +39,16 @@ pub fn main() -> i32 {
 
 fn run(control: &mut Control) -> Result<(), String> {
     match control.configuration()? {
-        Config::Sender { assignment } => manage(control, assignment),
-        Config::Receiver => accept(control),
+        Config::Sender { assignment, port } => manage(control, assignment, port),
+        Config::Receiver { port } => accept(control, port),
     }
 }
 
 /// The sender's side.
-fn manage(control: &mut Control, told: Told) -> Result<(), String> {
+fn manage(control: &mut Control, told: Told, port: Option<u16>) -> Result<(), String> {
     let assignment = told.checked()?;
     check_settings("sender")?;
-    let mut manager = Manager::open(assignment).map_err(|error| error.to_string())?;
+    let mut manager = Manager::open(assignment, port).map_err(|error| error.to_string())?;
     control.tell(&Message::Ready);
     while let Some(command) = next(control, &mut manager)? {
         match command {
@@ -84,9 +84,9 @@ fn next(control: &mut Control, manager: &mut Manager) -> Result<Option<AtSender>
 }
 
 /// The receiver's side.
-fn accept(control: &mut Control) -> Result<(), String> {
+fn accept(control: &mut Control, port: Option<u16>) -> Result<(), String> {
     check_settings("receiver")?;
-    let mut receiver = Receiver::open().map_err(|error| error.to_string())?;
+    let mut receiver = Receiver::open(port).map_err(|error| error.to_string())?;
     control.tell(&Message::Ready);
     loop {
         let mut watches = [Watch { fd: receiver.events(), events: libc::POLLIN, ready: false }];

@@ -1,7 +1,7 @@
 //! The lines of JSON of role `paths`.
 //!
 //! ```text
-//! in   {"side": "sender", "assignment": {...}}    or {"side": "receiver"}
+//! in   {"side": "sender", "assignment": {...}, "port": 40123}    or {"side": "receiver", "port": 40123}
 //! out  {"event": "ready"}
 //! in   {"action": "sent", "bytes": 524288}
 //! in   {"action": "withdraw", "path": <label>}    or "readmit", "remove", "add"
@@ -11,7 +11,8 @@
 //! out  {"event": "error", "reason": "..."} instead of any of them, and status 1
 //! ```
 //!
-//! On the receiver's side "remove" and "add" name one of its own addresses, and a report says how many
+//! With a port, which is the receiver's, connections to or from any other are left alone. On the receiver's
+//! side "remove" and "add" name one of its own addresses, and a report says how many
 //! connections were accepted. The end of the input and SIGTERM are "stop".
 
 use super::assignment::Told;
@@ -31,9 +32,16 @@ pub enum Config {
     Sender {
         /// What to do for them.
         assignment: Told,
+        /// The receiver's port; none for all connections between addresses of the assignment.
+        #[serde(default)]
+        port: Option<u16>,
     },
     /// Where they are accepted.
-    Receiver,
+    Receiver {
+        /// Its port; none for all connections.
+        #[serde(default)]
+        port: Option<u16>,
+    },
 }
 
 /// A later line, on the sender's side.

@@ -12,6 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Every connection that this side accepts after `open`.
 pub struct Receiver {
+    /// Where they are accepted; none for anywhere.
+    port: Option<u16>,
     events: Events,
     commands: Commands,
     /// By token, the addresses where subflows were accepted, with the numbers the kernel gave them.
@@ -21,12 +23,13 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Starts listening.
+    /// Starts listening; with a port only connections that arrive there count.
     ///
     /// # Errors
     /// The kernel has no path management.
-    pub fn open() -> Result<Self, Error> {
+    pub fn open(port: Option<u16>) -> Result<Self, Error> {
         Ok(Self {
+            port,
             events: Events::open()?,
             commands: Commands::open()?,
             live: BTreeMap::new(),
@@ -47,7 +50,9 @@ impl Receiver {
         self.events.take(&mut events)?;
         for event in events {
             match event {
-                Event::Created { token, server_side: true, .. } => {
+                Event::Created { token, pair, server_side: true }
+                    if self.port.is_none_or(|port| port == pair.local.port()) =>
+                {
                     self.accepted += 1;
                     self.live.insert(token, BTreeMap::new());
                 }

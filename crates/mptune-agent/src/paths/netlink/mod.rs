@@ -9,7 +9,7 @@ pub mod commands;
 pub mod diag;
 pub mod error;
 pub mod events;
-mod family;
-mod socket;
+pub mod family;
+pub mod socket;
 #[cfg(test)]
 mod testing;

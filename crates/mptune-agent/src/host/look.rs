@@ -1,0 +1,196 @@
+//! What a host is like, as far as a measurement between hosts depends on it. Nothing is changed.
+
+use super::routes::{Address, DefaultRoute, Link, Routes, Rule};
+use super::settings::{self, Values};
+use super::{places, settings::shown};
+use crate::paths::netlink::error::Error;
+use crate::paths::netlink::family;
+use crate::sys;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+
+/// `CAP_NET_ADMIN`.
+const NET_ADMIN: u32 = 12;
+/// Segmentation and aggregation, which change the packets on the wire (include/uapi/linux/ethtool.h).
+const OFFLOADS: [(&str, u32); 3] = [("tso", 0x1e), ("gso", 0x23), ("gro", 0x2b)];
+
+/// The facts.
+#[derive(Debug, Serialize)]
+pub struct Facts {
+    interfaces: Vec<Interface>,
+    rp_filter_all: Option<u32>,
+    rules: Vec<Rule>,
+    kernel: String,
+    machine: &'static str,
+    /// Why there is no MPTCP; none if there is.
+    mptcp: Option<String>,
+    /// Why no program can manage paths here; none if one can.
+    path_manager: Option<String>,
+    net_admin: bool,
+    /// It got its rights from sudo.
+    sudo: bool,
+    congestion_controls: CongestionControls,
+    sysctls: Values,
+    rmem_max: Option<u64>,
+    wmem_max: Option<u64>,
+    processors: usize,
+    /// Processes that want a processor, the average of a minute.
+    load: Option<f64>,
+    /// By device.
+    offloads: BTreeMap<String, Vec<&'static str>>,
+    leaves: Vec<Leaves>,
+}
+
+#[derive(Debug, Serialize)]
+struct Interface {
+    device: String,
+    up: bool,
+    mtu: u32,
+    addresses: Vec<Address>,
+    default_routes: Vec<DefaultRoute>,
+    rp_filter: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+struct CongestionControls {
+    available: Vec<String>,
+    /// To processes without CAP_NET_ADMIN.
+    allowed: Vec<String>,
+}
+
+/// By which device packets leave.
+#[derive(Debug, Serialize)]
+struct Leaves {
+    from: IpAddr,
+    to: IpAddr,
+    /// None if they do not.
+    device: Option<String>,
+    /// Why they do not.
+    reason: Option<String>,
+}
+
+/// Looks at the host; also reads the settings `names`, and asks for the routes of `pairs`.
+///
+/// # Errors
+/// One line: the kernel does not answer.
+pub fn look(names: &[String], pairs: &[(IpAddr, IpAddr)]) -> Result<Facts, String> {
+    let mut routes = Routes::open().map_err(words)?;
+    let links = routes.links().map_err(words)?;
+    let devices = links.values().map(|link| link.device.clone());
+    let read = |name: &str| Some((name.to_owned(), setting(name)?));
+    Ok(Facts {
+        interfaces: interfaces(&mut routes, &links).map_err(words)?,
+        rp_filter_all: number("net.ipv4.conf.all.rp_filter"),
+        rules: routes.rules().map_err(words)?,
+        kernel: kernel("osrelease"),
+        machine: std::env::consts::ARCH,
+        mptcp: no_mptcp(),
+        path_manager: no_path_manager(),
+        net_admin: may_administrate(),
+        sudo: std::env::var_os("SUDO_UID").is_some(),
+        congestion_controls: CongestionControls {
+            available: list("net.ipv4.tcp_available_congestion_control"),
+            allowed: list("net.ipv4.tcp_allowed_congestion_control"),
+        },
+        sysctls: names.iter().filter_map(|name| read(name)).collect(),
+        rmem_max: number("net.core.rmem_max"),
+        wmem_max: number("net.core.wmem_max"),
+        processors: sys::processors().map_or(0, |processors| processors.len()),
+        load: load(),
+        offloads: devices.map(|device| (device.clone(), offloads(&device))).collect(),
+        leaves: pairs.iter().map(|&(from, to)| leaves(&mut routes, &links, from, to)).collect(),
+    })
+}
+
+/// Text of a file of /proc/sys/kernel, without its line feed.
+pub fn kernel(name: &str) -> String {
+    let text = fs::read_to_string(format!("/proc/sys/kernel/{name}"));
+    text.unwrap_or_default().trim().to_owned()
+}
+
+/// Whether this process has CAP_NET_ADMIN (proc_pid_status(5)).
+pub fn may_administrate() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    bits.is_some_and(|bits| bits >> NET_ADMIN & 1 == 1)
+}
+
+fn words(error: Error) -> String {
+    error.to_string()
+}
+
+fn setting(name: &str) -> Option<String> {
+    let file = settings::file(&places::sysctl_root(), name).ok()?;
+    settings::read(&file).ok().map(|value| shown(&value))
+}
+
+fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
+    setting(name)?.parse().ok()
+}
+
+fn list(name: &str) -> Vec<String> {
+    setting(name).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+}
+
+fn load() -> Option<f64> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
+}
+
+fn interfaces(routes: &mut Routes, links: &BTreeMap<u32, Link>) -> Result<Vec<Interface>, Error> {
+    let mut addresses = routes.addresses()?;
+    let mut defaults = routes.default_routes()?;
+    let one = |(index, link): (&u32, &Link)| {
+        // In the name of a setting a slash stands for a dot in that of a device.
+        let device = link.device.replace('.', "/");
+        Interface {
+            device: link.device.clone(),
+            up: link.up,
+            mtu: link.mtu,
+            addresses: addresses.remove(index).unwrap_or_default(),
+            default_routes: defaults.remove(index).unwrap_or_default(),
+            rp_filter: number(&format!("net.ipv4.conf.{device}.rp_filter")),
+        }
+    };
+    Ok(links.iter().map(one).collect())
+}
+
+/// The offloads of a device that are on.
+fn offloads(device: &str) -> Vec<&'static str> {
+    let Ok(socket) = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) else { return Vec::new() };
+    let on = |command| sys::ethtool(socket.as_fd(), device, command).is_ok_and(|value| value != 0);
+    OFFLOADS.iter().filter(|(_, command)| on(*command)).map(|(name, _)| *name).collect()
+}
+
+fn leaves(routes: &mut Routes, links: &BTreeMap<u32, Link>, from: IpAddr, to: IpAddr) -> Leaves {
+    let (device, reason) = match routes.leaves_by(from, to) {
+        Ok(index) => {
+            let link = index.and_then(|index| links.get(&index));
+            (link.map(|link| link.device.clone()), None)
+        }
+        Err(error) => (None, Some(error.to_string())),
+    };
+    Leaves { from, to, device, reason }
+}
+
+fn no_mptcp() -> Option<String> {
+    match setting("net.mptcp.enabled").as_deref() {
+        None => Some("this kernel has no MPTCP".to_owned()),
+        Some("0") => Some("net.mptcp.enabled is 0".to_owned()),
+        Some(_) => sys::socket(libc::AF_INET, libc::SOCK_STREAM, sys::IPPROTO_MPTCP)
+            .err()
+            .map(|error| error.to_string()),
+    }
+}
+
+fn no_path_manager() -> Option<String> {
+    let known = list("net.mptcp.available_path_managers");
+    // Its name since Linux 6.15; before, a number of `pm_type` since 5.19.
+    if !known.iter().any(|name| name == "userspace") && setting("net.mptcp.pm_type").is_none() {
+        return Some("this kernel has no userspace path manager".to_owned());
+    }
+    family::open().err().map(words)
+}

@@ -1,0 +1,303 @@
+//! Devices, addresses, routes and rules of this network namespace, over rtnetlink(7). It only asks.
+
+use crate::paths::netlink::error::Error;
+use crate::paths::netlink::socket::{Netlink, Received};
+use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteMessage, RouteType, RouteVia,
+};
+use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// A device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Its name.
+    pub device: String,
+    /// It is switched on.
+    pub up: bool,
+    /// Largest packet, bytes.
+    pub mtu: u32,
+}
+
+/// An address of a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Address {
+    /// The address.
+    pub ip: IpAddr,
+    /// Length of its network's prefix.
+    pub prefix: u8,
+}
+
+/// A way to everywhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DefaultRoute {
+    /// `ipv4` or `ipv6`.
+    pub family: &'static str,
+    /// Number of its table; 254 is the main one.
+    pub table: u32,
+    /// The next router; none if the device leads everywhere by itself.
+    pub via: Option<IpAddr>,
+    /// The smallest of a table counts.
+    pub metric: u32,
+}
+
+/// Which table is asked for whom.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rule {
+    /// `ipv4` or `ipv6`.
+    pub family: &'static str,
+    /// Rules are asked in this order.
+    pub priority: u32,
+    /// The sources that it is for, `10.0.0.0/24`; none for all.
+    pub from: Option<String>,
+    /// Number of the table.
+    pub table: u32,
+}
+
+/// Asks one network namespace.
+pub struct Routes {
+    netlink: Netlink,
+}
+
+const FAMILIES: [(AddressFamily, &str); 2] =
+    [(AddressFamily::Inet, "ipv4"), (AddressFamily::Inet6, "ipv6")];
+
+impl Routes {
+    /// Of the current namespace.
+    pub fn open() -> Result<Self, Error> {
+        Ok(Self { netlink: Netlink::open(NETLINK_ROUTE)? })
+    }
+
+    /// All devices by their number.
+    pub fn links(&mut self) -> Result<BTreeMap<u32, Link>, Error> {
+        let mut found = BTreeMap::new();
+        let question = RouteNetlinkMessage::GetLink(LinkMessage::default());
+        self.dump("devices", question, |answer| {
+            if let RouteNetlinkMessage::NewLink(link) = answer {
+                found.insert(link.header.index, read_link(&link));
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// All addresses by the number of their device.
+    pub fn addresses(&mut self) -> Result<BTreeMap<u32, Vec<Address>>, Error> {
+        let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+        self.dump("addresses", question, |answer| {
+            if let RouteNetlinkMessage::NewAddress(address) = answer
+                && let Some(ip) = own_address(&address)
+            {
+                let prefix = address.header.prefix_len;
+                found.entry(address.header.index).or_default().push(Address { ip, prefix });
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// The default routes of all tables by the number of their device.
+    pub fn default_routes(&mut self) -> Result<BTreeMap<u32, Vec<DefaultRoute>>, Error> {
+        let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (family, name) in FAMILIES {
+            let mut question = RouteMessage::default();
+            question.header.address_family = family;
+            self.dump("routes", RouteNetlinkMessage::GetRoute(question), |answer| {
+                if let RouteNetlinkMessage::NewRoute(route) = answer {
+                    for (device, route) in read_default(&route, name) {
+                        found.entry(device).or_default().push(route);
+                    }
+                }
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// All rules, in the order in which they are asked.
+    pub fn rules(&mut self) -> Result<Vec<Rule>, Error> {
+        let mut found = Vec::new();
+        for (family, name) in FAMILIES {
+            let mut question = RuleMessage::default();
+            question.header.family = family;
+            self.dump("rules", RouteNetlinkMessage::GetRule(question), |answer| {
+                if let RouteNetlinkMessage::NewRule(rule) = answer
+                    && rule.header.family == family
+                {
+                    found.push(read_rule(&rule, name));
+                }
+            })?;
+        }
+        found.sort_by_key(|rule: &Rule| (rule.family, rule.priority));
+        Ok(found)
+    }
+
+    /// The number of the device by which packets from an own address to another one leave.
+    pub fn leaves_by(&mut self, from: IpAddr, to: IpAddr) -> Result<Option<u32>, Error> {
+        let mut question = RouteMessage::default();
+        let (family, length) =
+            if to.is_ipv4() { (AddressFamily::Inet, 32) } else { (AddressFamily::Inet6, 128) };
+        question.header.address_family = family;
+        question.header.destination_prefix_length = length;
+        question.header.source_prefix_length = length;
+        question.attributes =
+            vec![RouteAttribute::Destination(to.into()), RouteAttribute::Source(from.into())];
+        let mut device = None;
+        let name = format!("route from {from} to {to}");
+        self.netlink.ask(&name, RouteNetlinkMessage::GetRoute(question), |answer| {
+            if let Some(RouteNetlinkMessage::NewRoute(route)) = read(answer) {
+                device = route.attributes.iter().find_map(|attribute| match attribute {
+                    RouteAttribute::Oif(device) => Some(*device),
+                    _ => None,
+                });
+            }
+            Ok(())
+        })?;
+        Ok(device)
+    }
+
+    fn dump(
+        &mut self,
+        name: &str,
+        question: RouteNetlinkMessage,
+        mut each: impl FnMut(RouteNetlinkMessage),
+    ) -> Result<(), Error> {
+        self.netlink.dump(name, question, |answer| {
+            read(answer).into_iter().for_each(&mut each);
+            Ok(())
+        })
+    }
+}
+
+/// One object; none if it has a part that the codec does not understand, which is no reason to say nothing
+/// about all others.
+fn read(answer: &Received<'_>) -> Option<RouteNetlinkMessage> {
+    let bytes = answer.clone().into_inner();
+    match NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes).ok()?.payload {
+        NetlinkPayload::InnerMessage(message) => Some(message),
+        _ => None,
+    }
+}
+
+fn read_link(link: &LinkMessage) -> Link {
+    let up = link.header.flags.contains(LinkFlags::Up);
+    let mut found = Link { device: String::new(), up, mtu: 0 };
+    for attribute in &link.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => found.device.clone_from(name),
+            LinkAttribute::Mtu(mtu) => found.mtu = *mtu,
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The local one: on a point-to-point device the other is the peer's.
+fn own_address(message: &AddressMessage) -> Option<IpAddr> {
+    let local = message.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Local(ip) => Some(*ip),
+        _ => None,
+    });
+    let any = message.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Address(ip) => Some(*ip),
+        _ => None,
+    });
+    local.or(any)
+}
+
+/// The default routes that a route stands for: one for each of its next hops.
+fn read_default(route: &RouteMessage, family: &'static str) -> Vec<(u32, DefaultRoute)> {
+    if route.header.destination_prefix_length != 0 || route.header.kind != RouteType::Unicast {
+        return Vec::new();
+    }
+    let (mut table, mut metric) = (u32::from(route.header.table), 0);
+    let (mut single, mut found) = (None, Vec::new());
+    for attribute in &route.attributes {
+        match attribute {
+            RouteAttribute::Table(number) => table = *number,
+            RouteAttribute::Priority(number) => metric = *number,
+            RouteAttribute::Oif(device) => single = Some(*device),
+            RouteAttribute::MultiPath(hops) => {
+                let hops = hops.iter().map(|hop| (hop.interface_index, router(&hop.attributes)));
+                found.extend(hops);
+            }
+            _ => {}
+        }
+    }
+    found.extend(single.map(|device| (device, router(&route.attributes))));
+    let named = |(device, via)| (device, DefaultRoute { family, table, via, metric });
+    found.into_iter().map(named).collect()
+}
+
+fn router(attributes: &[RouteAttribute]) -> Option<IpAddr> {
+    attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Gateway(RouteAddress::Inet(ip)) => Some((*ip).into()),
+        RouteAttribute::Gateway(RouteAddress::Inet6(ip)) => Some((*ip).into()),
+        RouteAttribute::Via(RouteVia::Inet(ip)) => Some((*ip).into()),
+        RouteAttribute::Via(RouteVia::Inet6(ip)) => Some((*ip).into()),
+        _ => None,
+    })
+}
+
+fn read_rule(rule: &RuleMessage, family: &'static str) -> Rule {
+    let mut found = Rule { family, priority: 0, from: None, table: u32::from(rule.header.table) };
+    for attribute in &rule.attributes {
+        match attribute {
+            RuleAttribute::Priority(number) => found.priority = *number,
+            RuleAttribute::Table(number) => found.table = *number,
+            RuleAttribute::Source(ip) => found.from = Some(format!("{ip}/{}", rule.header.src_len)),
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked<T>(ask: impl FnOnce(&mut Routes) -> Result<T, Error>) -> T {
+        ask(&mut Routes::open().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_loopback_device_is_there_with_its_address() {
+        let (index, link) =
+            asked(Routes::links).into_iter().find(|(_, link)| link.device == "lo").unwrap();
+        assert!(link.mtu > 0);
+        if link.up {
+            let addresses = asked(Routes::addresses).remove(&index).unwrap();
+            assert!(addresses.contains(&Address { ip: [127, 0, 0, 1].into(), prefix: 8 }));
+            let here = [127, 0, 0, 1].into();
+            assert_eq!(asked(|routes| routes.leaves_by(here, here)), Some(index));
+        }
+    }
+
+    #[test]
+    fn every_namespace_has_a_rule_for_the_main_table() {
+        let rules = asked(Routes::rules);
+        assert!(rules.iter().any(|rule| rule.table == 254 && rule.from.is_none()), "{rules:?}");
+    }
+
+    #[test]
+    fn a_default_route_has_a_line_for_each_next_hop() {
+        let mut route = RouteMessage::default();
+        route.header.kind = RouteType::Unicast;
+        let via: IpAddr = "10.0.0.1".parse().unwrap();
+        route.attributes = vec![
+            RouteAttribute::Table(1000),
+            RouteAttribute::Priority(7),
+            RouteAttribute::Gateway(via.into()),
+            RouteAttribute::Oif(3),
+        ];
+        let expected = DefaultRoute { family: "ipv4", table: 1000, via: Some(via), metric: 7 };
+        assert_eq!(read_default(&route, "ipv4"), [(3, expected)]);
+        route.header.destination_prefix_length = 8;
+        assert_eq!(read_default(&route, "ipv4"), []);
+    }
+}

@@ -1,0 +1,343 @@
+"""Trials between two machines: what they give, what they leave alone, and that nothing is left of them."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from mptune.errors import InputError, TrialError
+from mptune.machines import MachineError
+from mptune.machines.ssh import VARIABLE
+from mptune.testbeds import Observation, ScriptedAction, Trial
+from mptune.testbeds.hosts import HostsTestbed
+from mptune.topology import load
+from tests.hosts import traffic
+from tests.hosts.world import Side, Uplink, World
+from tests.plugins.waiting import until
+
+SECOND = 1_000_000_000
+#: Longer than any test.
+FOREVER_S = 50
+
+
+@pytest.fixture(autouse=True)
+def _ssh(world, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
+
+
+@pytest.fixture
+def file(world, tmp_path):
+    """The topology file of the two machines."""
+    path = tmp_path / "world.toml"
+    path.write_text(world.topology())
+    return path
+
+
+@contextmanager
+def hosts(world: World) -> Iterator[HostsTestbed]:
+    """Afterwards both machines are as they were before."""
+    with world.alice.unchanged(), world.bob.unchanged():
+        made = HostsTestbed()
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def trial(topology, **changes) -> Trial:
+    settings: dict[str, Any] = {
+        "pm": "fullmesh",
+        "cc": "cubic",
+        "buffer_bytes": 2**20,
+        "seed": 1,
+        "duration_ns": 2 * SECOND,
+    }
+    settings |= changes
+    if "transfer_bytes" in changes:
+        del settings["duration_ns"]
+    return Trial(topology=topology, **settings)
+
+
+def sent(observation: Observation) -> dict[str, int]:
+    assert observation.failed is None
+    return {one.path: one.bytes for one in observation.subflows}
+
+
+@pytest.mark.measures("slow start overflows the queues; a retransmission that is lost again costs a timeout")
+@pytest.mark.parametrize("family", ["ipv4", "ipv6"])
+@pytest.mark.parametrize("reverse", [False, True], ids=["there", "back"])
+def test_a_trial_fills_both_paths(world, file, family, reverse):
+    """20 and 10 Mbit/s, of which headers take 5 %."""
+    topology = load(file).reversed() if reverse else load(file)
+    with hosts(world) as bed:
+        observation = bed.run(trial(topology, family=family))
+    wide, narrow = [path.label for path in topology.paths]
+    found = sent(observation)
+    assert found[wide] > found[narrow] > 0
+    assert 0.7 * 28.5e6 < observation.throughput_bps < 28.6e6
+    assert sum(observation.bins) == observation.in_order_bytes
+    assert observation.metadata["cc_effective"] == "cubic"
+    assert observation.metadata["sender host"] == topology.sender.name
+    assert observation.metadata["receiver sysctl net.mptcp.path_manager"] == "kernel"
+
+
+@pytest.mark.measures("slow start overflows the queue; a retransmission that is lost again costs a timeout")
+def test_plain_tcp_has_one_path_and_changes_nothing(world, file):
+    with hosts(world) as bed:
+        observation = bed.run(trial(load(file), protocol="tcp", pm="default"))
+    assert list(sent(observation)) == ["A-X"]
+    assert 0.7 * 19.3e6 < observation.throughput_bps < 19.4e6
+    assert observation.metadata["fallback"] is False
+
+
+def test_a_transfer_arrives_whole_and_a_path_can_be_withdrawn(world, file):
+    script = (ScriptedAction(at_ns=SECOND // 2, path="B-X", action="remove"),)
+    with hosts(world) as bed:
+        topology = load(file)
+        observation = bed.run(trial(topology, transfer_bytes=3_000_001, script=script))
+    assert observation.failed is None and observation.in_order_bytes == 3_000_001
+
+
+def test_buffers_that_grow_are_limited_for_the_trial_alone(world, file):
+    with hosts(world) as bed:
+        observation = bed.run(trial(load(file), buffer_mode="auto", buffer_bytes=2**19))
+    assert observation.failed is None
+    assert int(observation.metadata["effective_receiver_rcvbuf"]) <= 2**19
+
+
+def test_connections_of_others_are_left_alone(world, file):
+    """One from before the trial lives through it, one in it and one after it are made as ever.
+
+    The kernel's own path manager joins them on alice's second uplink, and must not lose that.
+    """
+    with traffic.joining(world), hosts(world) as bed, traffic.connected(world) as before:
+        traffic.exchange(before)
+        until(lambda: traffic.mptcp(before.client).subflows == 2, "the join of the kernel's path manager")
+
+        during = []
+
+        def meanwhile() -> None:
+            until(lambda: world.bob.inside(_accepted), "the trial's connection")
+            with traffic.connected(world) as ends:
+                traffic.exchange(ends)
+                during.append(traffic.mptcp(ends.client).alive)
+
+        thread = threading.Thread(target=meanwhile)
+        thread.start()
+        observation = bed.run(trial(load(file), duration_ns=3 * SECOND))
+        thread.join()
+        assert observation.failed is None and during == [True]
+        traffic.exchange(before)
+        assert traffic.mptcp(before.client) == traffic.Mptcp(alive=True, subflows=2)
+        with traffic.connected(world) as after:
+            traffic.exchange(after)
+            until(lambda: traffic.mptcp(after.client).subflows == 2, "the join of the kernel's path manager")
+
+
+def _accepted() -> bool:
+    """More than one MPTCP connection of this namespace carries data."""
+    shown = subprocess.run(["ss", "-HntM"], capture_output=True, text=True, check=True).stdout
+    return len(shown.splitlines()) > 1
+
+
+def test_what_a_user_may_not_do_is_refused_before_anything_runs(world, file, tmp_path):
+    plain = tmp_path / "plain.toml"
+    plain.write_text(file.read_text().replace('ssh = "alice"', 'ssh = "plain@alice"'))
+    topology = load(plain)
+    with hosts(world) as bed:
+        with pytest.raises(InputError, match=r"--pm: expected default, .* CAP_NET_ADMIN on alice"):
+            bed.run(trial(topology))
+        small = {"buffer_bytes": 2**16, "cc": "reno", "pm": "default"}
+        assert list(sent(bed.run(trial(topology, protocol="tcp", **small)))) == ["A-X"]
+        assert sent(bed.run(trial(topology, **small)))["A-X"] > 0
+
+
+def test_sudo_without_a_password_is_enough(world, file, tmp_path):
+    able = tmp_path / "sudoer.toml"
+    able.write_text(file.read_text().replace('ssh = "alice"', 'ssh = "sudoer@alice"'))
+    with hosts(world) as bed:
+        assert set(sent(bed.run(trial(load(able), transfer_bytes=100_000)))) == {"A-X", "B-X"}
+
+
+def test_a_second_session_is_refused_while_the_first_goes_on(world, file):
+    with hosts(world) as bed:
+        asked = trial(load(file), transfer_bytes=10_000)
+        assert bed.run(asked).failed is None
+        second = HostsTestbed()
+        with pytest.raises(MachineError, match=r"^alice: .*\d+"):
+            second.run(asked)
+        second.close()
+        assert bed.run(asked).failed is None
+
+
+# ---- what goes wrong ----
+
+
+@contextmanager
+def command(file, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A trial by `mptune run` in a process of its own, killed at the end of the block at the latest."""
+    line = [sys.executable, "-m", "mptune.cli", "run", str(file), "--testbed", "hosts", "--cc", "cubic"]
+    with subprocess.Popen(
+        [*line, "--pm", "fullmesh", "--duration", f"{FOREVER_S}s", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+def carrying(world: World) -> None:
+    """Wait until the trial's connection carries data."""
+    device = "/sys/class/net/eth2/statistics/tx_bytes"
+    first = int(world.alice.sh(f"cat {device}"))
+    until(
+        lambda: int(world.alice.sh(f"cat {device}")) > first + 500_000, "half a megabyte on the second path"
+    )
+
+
+def running(world: World, name: str) -> list[str]:
+    """Roles that run on a machine."""
+    return [words[1] for _, _, words in world.machines[name].processes() if words[0].endswith("/agent")]
+
+
+def agent(world: World, name: str, role: str) -> int:
+    """Number of the process of a role on a machine."""
+    machine = world.machines[name]
+    return next(pid for pid, _, words in machine.processes() if words[1:2] == [role])
+
+
+@contextmanager
+def mute(world: World, name: str) -> Iterator[None]:
+    """Every packet of a machine's management link is lost."""
+    nft = ["nsenter", f"--net={world.controller}", "nft"]
+    rules = ["add table inet mute"]
+    for hook, match in (("output", "oifname"), ("input", "iifname")):
+        rules += [
+            f"add chain inet mute {hook} {{ type filter hook {hook} priority 0; }}",
+            f"add rule inet mute {hook} {match} {name} drop",
+        ]
+    subprocess.run([*nft, "-f", "-"], input="\n".join(rules) + "\n", text=True, check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*nft, "delete", "table", "inet", "mute"], check=True)
+
+
+def test_nothing_is_left_of_a_controller_that_was_killed(world, file):
+    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+        carrying(world)
+        program.kill()
+
+
+def test_ctrl_c_ends_a_trial_at_once(world, file):
+    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+        carrying(world)
+        program.send_signal(signal.SIGINT)
+        _, complaint = program.communicate(timeout=20)
+        assert program.returncode == 130 and complaint.endswith(b"mptune: interrupted\n")
+
+
+@pytest.mark.parametrize("name", ["alice", "bob"])
+def test_an_agent_that_is_killed_is_named(world, file, name):
+    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+        carrying(world)
+        world.machines[name].run("kill", "-KILL", str(agent(world, name, "host")))
+        _, complaint = program.communicate(timeout=30)
+        assert program.returncode == 1
+        assert f"the trial failed: {name}: the connection was lost" in complaint.decode()
+
+
+def test_a_role_that_is_killed_is_named(world, file):
+    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+        carrying(world)
+        world.bob.run("kill", "-KILL", str(agent(world, "bob", "receiver")))
+        _, complaint = program.communicate(timeout=30)
+        assert "the trial failed: receiver on bob was killed by signal 9" in complaint.decode()
+
+
+def test_an_sshd_that_is_killed_leaves_a_machine_as_it_was(world, file):
+    with world.alice.unchanged(), world.bob.unchanged():
+        with command(file) as program:
+            carrying(world)
+            world.alice.kill_sshd()
+            _, complaint = program.communicate(timeout=30)
+            assert "the trial failed: alice: the connection was lost" in complaint.decode()
+        world.alice.start_sshd()
+
+
+def test_a_connection_that_is_cut_leaves_a_machine_as_it_was(world, file):
+    """Neither end hears of it: ssh here gives up after 6 s, the agent there after 8 s."""
+    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+        carrying(world)
+        with mute(world, "alice"):
+            _, complaint = program.communicate(timeout=30)
+            assert "the trial failed: alice: the connection was lost" in complaint.decode()
+            until(
+                lambda: not [words for _, _, words in world.alice.processes() if "agent" in words[0]],
+                "its end",
+            )
+
+
+def test_after_a_lost_host_the_next_trial_begins_a_new_session(world, file):
+    with hosts(world) as bed:
+        asked = trial(load(file), transfer_bytes=10_000)
+        assert bed.run(asked).failed is None
+        world.bob.run("kill", "-KILL", str(agent(world, "bob", "host")))
+        until(lambda: any(one.killed for one in bed._machines.values()), "the news")
+        assert bed.run(asked).failed is None
+
+
+def test_a_machine_that_is_away_fails_the_trials_and_is_named(make_world, monkeypatch, tmp_path):
+    """Not with the world of the others: it has lost a machine."""
+    with World(tmp_path) as gone:
+        monkeypatch.setenv(VARIABLE, str(gone.bin / "ssh"))
+        file = tmp_path / "gone.toml"
+        file.write_text(gone.topology())
+        asked = trial(load(file), transfer_bytes=10_000)
+        bed = HostsTestbed()
+        try:
+            with gone.alice.unchanged():
+                assert bed.run(asked).failed is None
+                gone.bob.kill()
+                until(lambda: any(one.killed for one in bed._machines.values()), "the news")
+                with pytest.raises(TrialError, match=r"^bob: unreachable") as caught:
+                    bed.run(asked)
+                assert caught.value.kind == "unreachable"
+                bed.close()
+        finally:
+            bed.close()
+
+
+@pytest.mark.parametrize(
+    ("alias", "words"),
+    [
+        ("alice-imposter", "its host key has changed"),
+        ("alice-unknown", "accept it once with `ssh alice-unknown`"),
+        ("alice-closed", "is an SSH server running there"),
+    ],
+)
+def test_what_keeps_ssh_out_is_said(world, file, tmp_path, alias, words):
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(file.read_text().replace('ssh = "alice"', f'ssh = "{alias}"'))
+    with pytest.raises(MachineError, match=words):
+        HostsTestbed().run(trial(load(wrong)))
+
+
+def test_behind_nat_subflows_keep_their_paths(make_world, monkeypatch, tmp_path):
+    behind = make_world(
+        [Side(uplinks=(Uplink(nat=True), Uplink())), Side(uplinks=(Uplink(up_mbps=100, down_mbps=100),))]
+    )
+    monkeypatch.setenv(VARIABLE, str(behind.bin / "ssh"))
+    file = tmp_path / "nat.toml"
+    file.write_text(behind.topology())
+    with hosts(behind) as bed:
+        found = sent(bed.run(trial(load(file))))
+    assert all(found.values()) and set(found) == {path.label for path in load(file).paths}

@@ -1,0 +1,57 @@
+"""The agent's role `host` with the kernel's own settings, in a namespace: set, and put back byte for byte."""
+
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mptune.errors import TrialError
+from mptune.linux import agent
+from mptune.linux.sandbox import sysctls
+from mptune.linux.sandbox.namespaces import Sites
+from mptune.linux.sandbox.netlink import inside
+from tests.plugins.needs import Thing, lack
+from tests.plugins.waiting import PATIENCE_S, until
+
+WANTED = {"net.mptcp.path_manager": "kernel", "net.ipv4.tcp_rmem": "4096 131072 1048576"}
+ORDER = b'{"action": "set", "id": 1, "settings": %s}\n'
+
+
+@pytest.fixture
+def sites() -> Iterator[Sites]:
+    """Two namespaces, of which one is used."""
+    try:
+        made = Sites()
+    except TrialError as error:
+        lack("settings of a host", Thing(str(error), "elsewhere"))
+    with made:
+        if made.user is not None:
+            lack("settings of a host", Thing("root", "root"))
+        yield made
+
+
+def values(sites: Sites) -> dict[str, bytes]:
+    return inside(sites.local, lambda: {name: sysctls.file(name).read_bytes() for name in WANTED})
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_kernels_settings_are_put_back(sites, tmp_path, number):
+    before = values(sites)
+    environment = {**os.environ, "MPTUNE_RUN_DIRECTORY": str(tmp_path / "run")}
+    command = agent.command("host", sites.local)
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as session:
+        assert session.stdin is not None and session.stdout is not None
+        session.stdin.write(ORDER % str(WANTED).replace("'", '"').encode())
+        session.stdin.flush()
+        while b'"event":"set"' not in session.stdout.readline():
+            assert select.select([session.stdout], [], [], PATIENCE_S)[0]
+        shown = {name: " ".join(value.decode().split()) for name, value in values(sites).items()}
+        assert shown == WANTED and before != values(sites)
+        session.send_signal(number)
+        session.wait()
+    until(lambda: not Path(tmp_path, "run").exists(), "the end of the session and its guardian")
+    assert values(sites) == before
