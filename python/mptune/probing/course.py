@@ -37,7 +37,7 @@ _TRANSFER_S = 1.5
 #: Echoes that are enough on a path: a loss of 0.1 % is known within a factor of 2.
 _ENOUGH_ECHOES = 30_000
 #: Part of the time kept for the losses, and seconds for the end.
-_TIME_FOR_LOSSES, _END_S = 0.3, 4.0
+_TIME_FOR_LOSSES, _END_S = 0.3, 6.0
 #: What the heads of TCP leave of a packet.
 _PAYLOAD = 1448 / 1500
 
@@ -518,13 +518,17 @@ class _Course:
         return ("near", i, 0) if alike or near.value < far.value else ("far", j, 0)
 
     def _limits(self, end: End) -> dict[tuple[str, int, int], int]:
-        """A path for each link that limits one."""
+        """A path for each link that limits one: that which begins with the fastest link."""
         found: dict[tuple[str, int, int], int] = {}
-        for path in self._udp:
+        for path in sorted(self._udp, key=lambda path: -self._first_rate(end, path)):
             link = self._limit(end, path) if self._ways(path)[end].rate is not None else None
             if link is not None:
                 found.setdefault(link, path)
         return found
+
+    def _first_rate(self, end: End, path: int) -> float:
+        near = self._links[end].near[self._number(end, path, near=True)]
+        return 0.0 if near is None else near.value
 
     # MPTCP as joined subflows, losses and round trips.
 

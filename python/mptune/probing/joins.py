@@ -65,9 +65,8 @@ def try_joins(
         )
         for number, path in enumerate(paths)
     )
-    with _managed(
-        machines, Assignment(pm="fullmesh", paths=kernel_paths, transfer_bytes=SATURATED)
-    ) as manager:
+    task = Assignment(pm="fullmesh", paths=kernel_paths, transfer_bytes=SATURATED)
+    with _managed(machines, task, ends.port) as manager:
         (connection,) = ends.connect([first], mptcp=True, limit_ns=round(_JOIN_S * 1e9))
         if connection.failed is not None:
             return {}
