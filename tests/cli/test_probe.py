@@ -30,7 +30,7 @@ def site(name, ip):
     rate = Estimate(value=4e7, low=39e6, high=41e6, samples=4)
     nic = Nic(device="eth0", abbr="eth0", ip=ip, ipv4=ip, ipv6=None, mtu=1500)
     link = InterfaceFound(nic=nic, up=rate, down=rate)
-    return SiteFound(name=name, abbr="", ssh=name, kernel="6.18", interfaces=[link])
+    return SiteFound(name=name, ssh=name, kernel="6.18", interfaces=[link])
 
 
 def found():

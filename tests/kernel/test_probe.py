@@ -101,8 +101,9 @@ def test_what_the_middle_does_to_packets_is_named(two):
     """An address translation and a smaller MTU on one path, a block of MPTCP on the other."""
     with machines(two) as (both, sites):
         # The network knows the first interface by the address that it has behind the translation.
-        run(sites.local, "ip", "address", "del", "10.64.0.1/32", "dev", "if0")
+        # With its last address a device loses its routes.
         run(sites.local, "ip", "address", "add", "192.168.9.1/32", "dev", "if0")
+        run(sites.local, "ip", "address", "del", "10.64.0.1/32", "dev", "if0")
         run(sites.local, "ip", "rule", "add", "from", "192.168.9.1", "lookup", "100")
         rules(
             sites,

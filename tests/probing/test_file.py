@@ -49,7 +49,6 @@ def found():
         when="2026-11-22",
         sender=SiteFound(
             name="me@laptop.example",
-            abbr="",
             ssh="me@laptop.example",
             kernel="6.18",
             interfaces=[
@@ -59,7 +58,6 @@ def found():
         ),
         receiver=SiteFound(
             name="192.0.2.1",
-            abbr="",
             ssh="192.0.2.1",
             kernel="6.18",
             interfaces=[interface("ens3", "192.0.2.1", estimate(90), estimate(90))],

@@ -637,7 +637,6 @@ class _Course:
                     queues[key, limit[1]] = queue
         return SiteFound(
             name=machine.name,
-            abbr="",
             ssh=self._wish.ssh[end],
             kernel=str(facts.get("kernel", "")),
             interfaces=[

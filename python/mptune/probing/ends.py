@@ -10,7 +10,7 @@ import secrets
 import select
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -308,11 +308,3 @@ def _joined(ip: str, port: int) -> str:
 def host_of(address: str) -> str:
     """The address without the port."""
     return address.rpartition(":")[0].strip("[]")
-
-
-def received(results: Sequence[Result]) -> dict[int, list[Any]]:
-    """Results by path."""
-    found: dict[int, list[Any]] = {}
-    for one in results:
-        found.setdefault(one.flow.path, []).append(one)
-    return found

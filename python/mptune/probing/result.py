@@ -70,7 +70,6 @@ class SiteFound(msgspec.Struct, kw_only=True):
     """A machine; `ssh` is how it is reached."""
 
     name: str
-    abbr: str
     ssh: str | None
     kernel: str
     interfaces: list[InterfaceFound]

@@ -166,3 +166,73 @@ impl Flow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::{self, Watch};
+    use std::net::{IpAddr, SocketAddr};
+    use std::time::Duration;
+
+    const TOKEN: Token = [9; packet::TOKEN];
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    /// A flow to a socket of this machine.
+    fn sending(packets: u32, interval_ns: u64) -> (Vec<Endpoint>, Vec<PathEnd>, Sending) {
+        let endpoints = vec![Endpoint::open(HERE, 0).unwrap(), Endpoint::open(HERE, 0).unwrap()];
+        let peer = Some(SocketAddr::new(HERE, endpoints[1].port().unwrap()));
+        let (start_ns, answer) = (500, true);
+        let flow =
+            FlowSpec { path: 0, packets, bytes: 100, interval_ns, start_ns, answer, timed: false };
+        (endpoints, vec![PathEnd { local: 0, peer }], Sending::new(7, vec![flow], 10_000, 1_000))
+    }
+
+    /// The next packet that arrives.
+    fn arrived(endpoint: &Endpoint) -> (Head, usize) {
+        let mut data = [0; 200];
+        loop {
+            if let Some(packet) = endpoint.receive(&mut data).unwrap() {
+                return (Head::read(&TOKEN, &data[..packet.length]).unwrap(), packet.length);
+            }
+            let mut watches = [Watch { fd: endpoint.fd(), events: libc::POLLIN, ready: false }];
+            sys::wait(&mut watches, Duration::from_secs(10)).unwrap();
+            assert!(watches[0].ready);
+        }
+    }
+
+    #[test]
+    fn packets_leave_when_they_are_due_and_answers_are_timed() {
+        let (endpoints, paths, mut sending) = sending(2, 300);
+        let mut buffer = packet::padding(200);
+        assert_eq!(sending.due_ns(), Some(1_500));
+        for now_ns in [1_400, 1_600, 1_700, 1_900] {
+            sending.advance(&TOKEN, &endpoints, &paths, &mut buffer, || now_ns);
+        }
+        assert_eq!((sending.due_ns(), sending.deadline_ns()), (None, Some(11_900)));
+        for seq in 0..2 {
+            let (head, length) = arrived(&endpoints[1]);
+            assert_eq!((head.id, head.seq, head.stamp, length), (7, seq, 3 * seq, 72));
+            assert!(!sending.over(5_000));
+            // It took the other end 200 ns to answer; a second answer does not count.
+            for _ in 0..2 {
+                sending.hear(&Head { reply: true, stamp: 2, ..head }, 4_000);
+            }
+        }
+        assert!(sending.over(5_000));
+        let report = &sending.report()[0];
+        assert_eq!((report.sent, report.answered, report.span_ns), (2, 2, 300));
+        assert_eq!((report.min_rtt_ns, &report.rtt_ns[..]), (Some(1_900), &[2_200, 1_900][..]));
+    }
+
+    #[test]
+    fn what_is_never_answered_ends_with_the_patience() {
+        let (endpoints, mut paths, mut sending) = sending(1, 0);
+        paths[0].peer = None;
+        sending.advance(&TOKEN, &endpoints, &paths, &mut packet::padding(200), || 2_000);
+        assert_eq!(sending.deadline_ns(), Some(12_000));
+        assert!(sending.over(12_000));
+        let report = &sending.report()[0];
+        assert_eq!((report.sent, report.refused), (0, 1));
+        assert!(report.because.is_some());
+    }
+}
