@@ -111,7 +111,7 @@ def test_what_the_middle_does_to_packets_is_named(two):
             table ip probe {
               chain out {
                 type filter hook output priority 0;
-                ip saddr 192.168.9.1 ip length > 1432 drop
+                ip saddr 192.168.9.1 meta l4proto udp ip length > 1432 drop
                 ip saddr 10.64.1.1 tcp option mptcp exists drop
               }
               chain nat {

@@ -35,12 +35,14 @@ def test_a_slow_path_gets_a_train_worth_the_name():
     assert orders.train_packets(100_000, 1500, 1000) == 20
 
 
-def test_trains_together_last_equally_long():
-    flows = orders.together({0: 100 * MBIT, 1: 40 * MBIT}, {0: 1500, 1: 1500}, {0: 0, 1: 9}, 5, 1e6)
+def test_trains_together_last_equally_long_and_do_not_meet_the_next():
+    flows = orders.together({0: 100 * MBIT, 1: 40 * MBIT}, {0: 1500, 1: 1500}, {0: 0, 1: 9}, 3e6, 1_000)
+    assert [flow.path for flow in flows] == [0, 1] * 3
     lengths = [flow.packets * flow.interval_ns for flow in flows]
     assert lengths[0] == pytest.approx(lengths[1], rel=0.05)
-    assert [flow.start_ns for flow in flows] == [5, 14]
-    assert total(flows) <= 1_010_000
+    assert flows[1].start_ns == flows[0].start_ns + 9
+    assert flows[2].start_ns > flows[1].start_ns + 2 * lengths[1] + 1_000
+    assert total(flows) <= 3_030_000
 
 
 def test_bursts_double_until_the_budget_ends():

@@ -41,3 +41,10 @@ def test_an_end_without_mptcp_is_not_the_path_s_fault():
 
 def test_a_join_that_was_not_tried_is_said():
     assert "not tried" in verdict(WHOLE, PLAIN, None, None).because
+
+
+def test_data_that_do_not_pass_after_a_handshake_are_told_from_no_handshake():
+    stuck = Tried(connected=True, failed="time-out")
+    found = verdict(stuck, stuck, None, None)
+    assert (found.kind, found.because.count("with the first data")) == ("unreachable", 2)
+    assert "first data" not in verdict(NOTHING, NOTHING, None, None).because

@@ -355,11 +355,11 @@ class _Course:
         for end, near, members in groups:
             rates = {path: found.value for path in members if (found := self._rate(end, path)) is not None}
             if len(rates) > 1:
-                budget = _FOR_TOGETHER * self._wish.data_bytes / (3 * len(groups))
-                carried = [rate for _ in range(3) if (rate := self._carry(end, rates, budget, near=near))]
-                if carried:
+                budget = _FOR_TOGETHER * self._wish.data_bytes / len(groups)
+                carried = self._carry(end, rates, budget, near=near)
+                if carried is not None:
                     own = self._number(end, members[0], near=near)
-                    self._together[end][0 if near else 1][own] = median(carried)
+                    self._together[end][0 if near else 1][own] = carried
         for end in ENDS:
             self._find_links(end)
 
@@ -376,13 +376,19 @@ class _Course:
         return [members for members in found.values() if len(members) > 1]
 
     def _carry(self, end: End, rates: Mapping[int, float], budget: float, *, near: bool) -> float | None:
-        """Rate of several paths together."""
+        """Rate of several paths together, the median of a few attempts; None if none of them tells."""
         # Where they leave by one link they begin together; where they arrive by one they arrive together.
         farthest = max(self._rtt_ns(path) for path in rates)
         starts = {path: 0 if near else (farthest - self._rtt_ns(path)) // 2 for path in rates}
-        flows = orders.together(rates, self._sizes[end], starts, 0, budget)
+        flows = orders.together(rates, self._sizes[end], starts, budget, self._apart_ns)
         results, _ = self._ends.send(end, flows, quiet_ns=self._longest_ns + 400 * _MS)
-        return estimates.joint_rate([one.train for one in results], leaving=near)
+        trains = [one.train for one in results]
+        count = len(rates)
+        found = [
+            estimates.joint_rate(trains[first : first + count], leaving=near)
+            for first in range(0, len(trains), count)
+        ]
+        return median(known) if (known := [rate for rate in found if rate is not None]) else None
 
     def _find_links(self, end: End) -> None:
         near = len(self._nics[end])

@@ -11,6 +11,8 @@ _MS = 1_000_000
 _ROUGH_PACKETS, _ROUGH_TRAINS, _ROUGH_GAP_NS = 12, 2, 120 * _MS
 #: A train is sent faster than its path forwards it by this factor, one of several at the same time by less.
 _FASTER, _FASTER_TOGETHER = 1.5, 1.3
+#: How often several are measured at the same time.
+_TIMES_TOGETHER = 3
 #: Length of a train, if the data budget allows it, and its fewest packets.
 _TRAIN_S, _LEAST_PACKETS = 0.06, 20
 #: Pause after a train, for what its path still holds.
@@ -82,23 +84,29 @@ def together(
     rates: Mapping[int, float],
     sizes: Mapping[int, int],
     starts_ns: Mapping[int, int],
-    begin_ns: int,
     budget_bytes: float,
+    apart_ns: int,
 ) -> list[Flow]:
-    """Trains on several paths at the same time, each a little faster than its path alone.
+    """Trains on several paths at the same time, each a little faster than its path alone; a few times.
 
     Parameters
     ----------
-    starts_ns : of each path after `begin_ns`.
+    starts_ns : of each path after the first.
     budget_bytes : for all of them.
+    apart_ns : pause until the next time: the way of one path may be so much longer.
     """
     total = sum(rates.values()) * _FASTER_TOGETHER
-    seconds = min(_TRAIN_S, 8 * budget_bytes / total)
-    flows = []
-    for path, rate in rates.items():
-        interval_ns = round(8e9 * sizes[path] / (_FASTER_TOGETHER * rate))
-        packets = max(_LEAST_PACKETS, round(seconds * 1e9 / interval_ns))
-        flows.append(Flow(path, packets, sizes[path], interval_ns, begin_ns + starts_ns[path]))
+    seconds = min(_TRAIN_S, 8 * budget_bytes / total / _TIMES_TOGETHER)
+    flows, begin_ns = [], 0
+    for _ in range(_TIMES_TOGETHER):
+        last_ns = 0
+        for path, rate in rates.items():
+            interval_ns = round(8e9 * sizes[path] / (_FASTER_TOGETHER * rate))
+            packets = max(_LEAST_PACKETS, round(seconds * 1e9 / interval_ns))
+            flows.append(Flow(path, packets, sizes[path], interval_ns, begin_ns + starts_ns[path]))
+            last_ns = max(last_ns, starts_ns[path] + packets * interval_ns)
+        # As long as a link needs for all of it that each of them alone could fill.
+        begin_ns += round(_FASTER_TOGETHER * len(rates) * last_ns) + _PAUSE_NS + apart_ns
     return flows
 
 

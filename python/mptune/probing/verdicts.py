@@ -73,11 +73,12 @@ def verdict(mptcp: Tried, plain: Tried, joined: bool | None, unsupported: str | 
     unsupported : why an end cannot do MPTCP; None if both can.
     """
     if not mptcp.data and not plain.data:
-        return Verdict(kind="unreachable", because=f"plain TCP: {plain.failed}; MPTCP: {mptcp.failed}")
+        ends = [f"{name}: {_end(tried)}" for name, tried in (("plain TCP", plain), ("MPTCP", mptcp))]
+        return Verdict(kind="unreachable", because="; ".join(ends))
     if unsupported is not None:
         return Verdict(kind="unsupported", because=unsupported)
     if not mptcp.data:
-        return Verdict(kind="blocked", because=f"plain TCP passes; MPTCP: {mptcp.failed}")
+        return Verdict(kind="blocked", because=f"plain TCP passes; MPTCP: {_end(mptcp)}")
     if mptcp.near and mptcp.far:
         return _with_joins(joined)
     if mptcp.syn_ack == "mirrored" or (mptcp.at_handshake and mptcp.near and not mptcp.far):
@@ -85,6 +86,11 @@ def verdict(mptcp: Tried, plain: Tried, joined: bool | None, unsupported: str | 
     if mptcp.at_handshake or mptcp.syn_ack == "mptcp":
         return Verdict(kind="stripped later", because="an MPTCP handshake, but plain TCP once data flowed")
     return Verdict(kind="stripped on SYN", because="plain TCP from the handshake on, although both ends can")
+
+
+def _end(tried: Tried) -> str:
+    """How a connection ended; with the first data those do whose packets are too large for the path."""
+    return f"{tried.failed} with the first data" if tried.connected else str(tried.failed)
 
 
 def _with_joins(joined: bool | None) -> Verdict:
