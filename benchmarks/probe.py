@@ -5,7 +5,7 @@ queues are drawn. Printed is one line each: the largest error of the rates of it
 the round-trip times, of the queues, the losses found, the time and the data. A loss of which fewer than ten
 packets were to be expected is not judged by a factor, but by whether the interval holds it.
 
-    python benchmarks/probe.py [--networks 20] [--seed 1] [--json FILE]
+    python benchmarks/probe.py [--networks 20] [--seed 1] [--seconds 60] [--json FILE]
 """
 
 import argparse
@@ -181,6 +181,7 @@ def main() -> None:
     parser.add_argument("--networks", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int)
+    parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--json", type=File)
     options = parser.parse_args()
     machine = f"{os.cpu_count()} cores, Linux {platform.release()}"
@@ -192,7 +193,7 @@ def main() -> None:
         for number in range(options.networks) if options.only is None else [options.only]:
             network = drawn(1000 * options.seed + number)
             with emulated(network) as machines:
-                row = judge(network, course.probe(machines, Wish()))
+                row = judge(network, course.probe(machines, Wish(time_s=options.seconds)))
             rows.append(row)
             good = sum(bool(loss.get("within")) for loss in row["losses"])
             print(

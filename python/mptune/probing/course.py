@@ -461,37 +461,51 @@ class _Course:
         found: dict[tuple[End, tuple[str, int, int]], Queue] = {}
         bursts = {(end, link): self._bursts_before(end, link) for end, link in waiting}
         spent = dict.fromkeys(waiting, 0)
+        slower: set[tuple[End, tuple[str, int, int]]] = set()
         while waiting and self._left_s > _END_S + _TIME_FOR_LOSSES * self._wish.time_s:
-            for (end, link), path in list(waiting.items()):
-                rate = self._ways(path)[end].rate
-                assert rate is not None
-                seen = [
-                    one
-                    for train in bursts[end, link]
-                    if (one := estimates.queue(train, rate.value)) is not None
-                ]
-                if (queue := estimates.joined_queue(seen)) is not None:
-                    found[end, link] = queue
-                flow = None
+            for key, path in list(waiting.items()):
+                end = key[0]
+                queue = self._queue(end, path, bursts[key], slower=key in slower)
+                if queue is not None:
+                    found[key] = queue
+                left = share - spent[key]
                 if queue is None or queue.at_least:
-                    sent = max((train.bytes * train.packets for train in bursts[end, link]), default=0)
-                    flow = orders.burst(
-                        path,
-                        self._sizes[end][path],
-                        rate.value,
-                        self._pace(end, path, rate.value),
-                        sent,
-                        share - spent[end, link],
-                    )
+                    flow = self._next_burst(end, path, bursts[key], left) if key not in slower else None
+                else:
+                    flow = self._slower_burst(end, path, queue, left) if key not in slower else None
+                    slower.add(key)
                 if flow is None:
-                    del waiting[end, link]
+                    del waiting[key]
                     continue
-                spent[end, link] += flow.packets * flow.bytes
-                bursts[end, link] += self._run_trains(end, [flow], burst=False)
+                spent[key] += flow.packets * flow.bytes
+                bursts[key] += self._run_trains(end, [flow], burst=False)
         for (end, link), queue in found.items():
             for path in self._udp:
                 if self._limit(end, path) == link:
                     self._ways(path)[end].queue = queue
+
+    def _queue(self, end: End, path: int, bursts: Sequence[Train], *, slower: bool) -> Queue | None:
+        """What bursts say of a queue."""
+        rate = self._ways(path)[end].rate
+        assert rate is not None
+        seen = [one for train in bursts if (one := estimates.queue(train, rate.value)) is not None]
+        # A smaller queue in front of it overflowed first, unless the slower burst did not get farther.
+        return max(seen, key=lambda one: one.bytes, default=None) if slower else estimates.joined_queue(seen)
+
+    def _next_burst(self, end: End, path: int, bursts: Sequence[Train], left: float) -> Flow | None:
+        """A larger burst for a queue that never overflowed."""
+        rate = self._ways(path)[end].rate
+        assert rate is not None
+        sent = max((train.bytes * train.packets for train in bursts), default=0)
+        pace = self._pace(end, path, rate.value)
+        return orders.burst(path, self._sizes[end][path], rate.value, pace, sent, left)
+
+    def _slower_burst(self, end: End, path: int, queue: Queue, left: float) -> Flow | None:
+        """A burst that spares the queue of a link before, where it is not known how much faster that is."""
+        rate, near = self._ways(path)[end].rate, self._links[end].near[self._number(end, path, near=True)]
+        if rate is None or near is None or not near.at_least or self._pace(end, path, rate.value) is None:
+            return None
+        return orders.slower_burst(path, self._sizes[end][path], rate.value, queue.bytes, left)
 
     def _pace(self, end: End, path: int, rate: float) -> float | None:
         """Pace of bursts into the queue of the link that limits a path; None if that is the first one."""

@@ -21,6 +21,8 @@ _PAUSE_NS = 25 * _MS
 _LONGEST_QUEUE_S = 1.5
 #: First burst, bytes, and how far it stays below the rate of a link before the queue.
 _FIRST_BURST, _BELOW = 30_000, 0.95
+#: A burst that spares the queues of links that are faster than this, and its longest time.
+_HARDLY_FASTER, _LONGEST_BURST_S = 1.12, 3.0
 #: Echoes take at most this part of a link, and come at most so often on a path.
 _ECHO_SHARE, _ECHOES_PER_S = 0.1, 1200
 #: Sizes at which tunnels and lines cut packets, from the largest.
@@ -131,6 +133,14 @@ def burst(
     if wanted < 1.3 * sent:
         return None
     return Flow(path, round(wanted / size) + 2, size, 0 if pace is None else round(8e9 * size / pace))
+
+
+def slower_burst(path: int, size: int, rate: float, queue_bytes: int, budget_bytes: float) -> Flow | None:
+    """A burst hardly faster than its path, for twice the queue that was found; None if there is no room."""
+    packets = round(2 * queue_bytes / (1 - 1 / _HARDLY_FASTER) / size)
+    if packets * size > budget_bytes or 8 * packets * size > rate * _LONGEST_BURST_S:
+        return None
+    return Flow(path, packets, size, round(8e9 * size / (_HARDLY_FASTER * rate)))
 
 
 def burst_pace(rate: float, before: float | None) -> float:
