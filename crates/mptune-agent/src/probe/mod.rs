@@ -39,7 +39,7 @@ mod voice;
 
 use self::arrivals::Arrivals;
 use self::client::{Ask, Target};
-use self::packet::{HEAD, Head, Token};
+use self::packet::{HEAD, Head, LARGEST, Token};
 use self::protocol::{Action, Config, FlowSpec, Message, PathEnd};
 use self::sending::Sending;
 use self::server::Server;
@@ -54,8 +54,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// Largest packet: jumbo frames and a little more.
-const LARGEST: usize = 9216;
 /// Longest wait if nothing else limits it.
 const TICK_NS: u64 = 1_000_000_000;
 /// Packets taken from a socket before others get their turn.

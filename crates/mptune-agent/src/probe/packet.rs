@@ -9,6 +9,8 @@
 
 /// Bytes of a head.
 pub const HEAD: usize = 32;
+/// Largest packet: jumbo frames and a little more, bytes.
+pub const LARGEST: usize = 9216;
 /// Nanoseconds of a unit of `stamp`: 7 minutes fit.
 pub const STAMP_NS: u64 = 100;
 /// Bytes of a token.

@@ -1,5 +1,6 @@
 //! A socket for datagrams at one of the addresses.
 
+use super::packet::{HEAD, LARGEST};
 use crate::address;
 use crate::sys;
 use std::io::{self, ErrorKind};
@@ -112,6 +113,6 @@ impl Endpoint {
 
     /// The least and the largest size of a packet.
     pub fn sizes(&self) -> (usize, usize) {
-        (self.heads + super::packet::HEAD, super::LARGEST)
+        (self.heads + HEAD, LARGEST)
     }
 }
