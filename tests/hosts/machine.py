@@ -235,15 +235,24 @@ class Machine:
         self.file("/run/sshd.pid").unlink(missing_ok=True)
 
     def kill_processes(self, name: str) -> int:
-        """Kill every process whose name, or whose program's, begins like this; returns how many."""
+        """Kill every process whose name, or whose program's, begins like this; returns how many.
+
+        The program counts even if its file is gone or if it was started by another name.
+        """
         found = [
-            number
+            str(number)
             for number, called, words in self.processes()
-            if called.startswith(name) or words[0].rpartition("/")[2].startswith(name)
+            if any(one.startswith(name) for one in (called, Path(words[0]).name, self._program(number)))
         ]
         if found:
-            self.run("kill", "-KILL", *map(str, found), check=False)
+            self.run("kill", "-KILL", *found, check=False)
         return len(found)
+
+    def _program(self, number: int) -> str:
+        try:
+            return self.file(f"/proc/{number}/exe").readlink().name
+        except OSError:
+            return ""
 
     def processes(self) -> list[tuple[int, str, list[str]]]:
         """Number there, name and words of the command line of every process; a zombie has one word."""

@@ -1,6 +1,7 @@
 """Trials between two machines: what they give, what they leave alone, and that nothing is left of them."""
 
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from mptune.errors import InputError, TrialError
 from mptune.machines import MachineError
 from mptune.machines.ssh import VARIABLE
 from mptune.testbeds import Observation, ScriptedAction, Trial
+from mptune.testbeds import hosts as hosts_testbed
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
 from tests.hosts import traffic
@@ -27,6 +29,8 @@ FOREVER_S = 50
 
 @pytest.fixture(autouse=True)
 def _ssh(world, monkeypatch):
+    # Both machines have this machine's processors, whoever else uses them.
+    monkeypatch.setattr(hosts_testbed, "_BUSY", 2.0)
     monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
 
 
@@ -143,6 +147,40 @@ def _accepted() -> bool:
     """More than one MPTCP connection of this namespace carries data."""
     shown = subprocess.run(["ss", "-HntM"], capture_output=True, text=True, check=True).stdout
     return len(shown.splitlines()) > 1
+
+
+def test_while_data_flow_new_connections_have_their_path_manager_again(world, file):
+    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+        carrying(world)
+        for machine in world.machines.values():
+            assert machine.sysctl("net.mptcp.path_manager") == "kernel"
+        program.send_signal(signal.SIGINT)
+        program.communicate(timeout=20)
+
+
+def test_strangers_at_the_port_neither_end_nor_delay_a_trial(world, file):
+    strangers = []
+
+    def meanwhile() -> None:
+        port = until(lambda: world.bob.inside(_listening), "the receiver")
+        client = world.alice.inside(lambda: socket.create_connection((world.uplink("bob", 0).ipv4, port), 20))
+        with client:
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            strangers.append(client)
+
+    with hosts(world) as bed:
+        thread = threading.Thread(target=meanwhile)
+        thread.start()
+        observation = bed.run(trial(load(file)))
+        thread.join()
+    assert strangers and observation.failed is None
+
+
+def _listening() -> int | None:
+    """The port of a socket of this namespace that listens, other than sshd's."""
+    shown = subprocess.run(["ss", "-Hntl"], capture_output=True, text=True, check=True).stdout
+    ports = [int(line.split()[3].rpartition(":")[2]) for line in shown.splitlines()]
+    return next((port for port in ports if port > 1023), None)
 
 
 def test_what_a_user_may_not_do_is_refused_before_anything_runs(world, file, tmp_path):
@@ -339,5 +377,9 @@ def test_behind_nat_subflows_keep_their_paths(make_world, monkeypatch, tmp_path)
     file = tmp_path / "nat.toml"
     file.write_text(behind.topology())
     with hosts(behind) as bed:
-        found = sent(bed.run(trial(load(file))))
+        observation = bed.run(trial(load(file)))
+    found = sent(observation)
     assert all(found.values()) and set(found) == {path.label for path in load(file).paths}
+    seen = behind.uplink("alice", 0).public
+    assert observation.metadata["nat A-X"] == f"{behind.uplink('alice', 0).ipv4} is seen as {seen}"
+    assert "nat B-X" not in observation.metadata

@@ -1,6 +1,7 @@
 """The two machines and the network between them are what they are said to be."""
 
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -414,6 +415,15 @@ def test_when_sshd_is_killed_its_sessions_end(world):
         assert "refused" in world.ssh("alice", "true").stderr
         world.alice.start_sshd()
     assert world.ssh("alice", "true").returncode == 0
+
+
+def test_a_program_without_its_file_may_be_killed(world):
+    script = "cp $(command -v sleep) /tmp/napping; cd /tmp; (exec -a other ./napping 1000 >/dev/null 2>&1) &"
+    with world.alice.unchanged():
+        world.ssh("alice", f"bash -c {shlex.quote(script)}")
+        until(lambda: any(words[0] == "other" for _, _, words in world.alice.processes()), "the program")
+        world.ssh("alice", "rm /tmp/napping")
+        assert world.alice.kill_processes("napping") == 1
 
 
 def test_a_program_may_be_killed_there(world):

@@ -241,8 +241,9 @@ def test_two_subflows_add_up(testbed):
 
 #: Every connection leaves with another port than it has.
 TRANSLATION = """
-table ip nat { chain leaving { type nat hook postrouting priority 100; } }
-add rule ip nat leaving ip protocol tcp counter masquerade to :20000-20999
+add table ip nat
+add chain ip nat leaving { type nat hook postrouting priority 100 ; }
+add rule ip nat leaving meta l4proto tcp counter masquerade to :20000-20999
 """
 
 

@@ -389,3 +389,19 @@ def test_after_an_interrupt_nothing_is_run(sessions, trial):
     with pytest.raises(KeyboardInterrupt):
         bed.run(trial())
     assert not sessions[0]
+
+
+@pytest.mark.parametrize(("kind", "times"), [("overloaded", 2), ("died", 1)])
+def test_only_a_trial_that_failed_for_being_overloaded_is_repeated(trial, monkeypatch, kind, times):
+    """A busy host that is lost is not waited for again."""
+    measured = []
+
+    def measure(bed, asked):
+        measured.append(asked)
+        found = observation("A-X", 0, failed=Failure(kind, "whatever"))
+        found.metadata["overloaded"] = "busy"
+        return found
+
+    monkeypatch.setattr(HostsTestbed, "_measure", measure)
+    found = HostsTestbed().run(trial())
+    assert len(measured) == times and ("repeated" in found.metadata) == (times == 2)

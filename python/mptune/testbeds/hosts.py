@@ -135,7 +135,8 @@ class HostsTestbed:
             if self._interrupted:
                 raise KeyboardInterrupt
             observation = self._measure(trial)
-            if "overloaded" in observation.metadata:
+            # A trial that failed in another way is not tried again: its host may be gone.
+            if observation.failed is not None and observation.failed.kind == "overloaded":
                 self._data.check(trial)
                 observation = self._measure(trial)
                 observation.metadata["repeated"] = 1
