@@ -124,23 +124,22 @@ def judge(network: Topology, found: Probed) -> dict[str, Any]:
     rates, together, rtts, losses, queues = [], [], [], [], []
     for path, known in zip(network.paths, found.paths, strict=True):
         near, far = path.local, path.remote
-        ways = ((known.up, near.up_bps, far.down_bps), (known.down, far.up_bps, near.down_bps))
-        for way, *real in ways:
-            rates.append(way.rate.value / min(real) - 1 if way.rate is not None else -1.0)
+        there = (near.up_bps, near.queue_up_bytes), (far.down_bps, far.queue_down_bytes)
+        back = (far.up_bps, far.queue_up_bytes), (near.down_bps, near.queue_down_bytes)
+        for way, links in ((known.up, there), (known.down, back)):
+            rate, queue = min(links)
+            rates.append(way.rate.value / rate - 1 if way.rate is not None else -1.0)
+            if way.queue is not None and not way.queue.at_least:
+                queues.append(way.queue.bytes / queue - 1)
         rtts.append((known.base_rtt_ns or 0) / path.base_rtt_ns - 1)
         losses += _losses(path, known)
     for site, known_site in ((network.sender, found.sender), (network.receiver, found.receiver)):
         for real_one, one in zip(site.interfaces, known_site.interfaces, strict=True):
-            for rate, estimate, size, queue in (
-                (real_one.up_bps, one.up, real_one.queue_up_bytes, one.queue_up),
-                (real_one.down_bps, one.down, real_one.queue_down_bytes, one.queue_down),
-            ):
+            for rate, estimate in ((real_one.up_bps, one.up), (real_one.down_bps, one.down)):
                 if estimate is not None and not estimate.at_least:
                     together.append(estimate.value / rate - 1)
                 elif estimate is not None:
                     together.append(max(0.0, estimate.value / rate - 1))
-                if queue is not None and not queue.at_least:
-                    queues.append(queue.bytes / size - 1)
     return {
         "name": network.name,
         "shape": f"{len(network.sender.interfaces)}x{len(network.receiver.interfaces)}",
