@@ -137,6 +137,7 @@ def test_losses_have_an_interval():
     low, high = some.interval
     assert 0.0005 < low < 0.001 < high < 0.002
     assert Loss(sent=0, lost=0).interval[1] == 1
+    assert all(Loss(sent=sent, lost=0).interval[0] == 0 for sent in range(14_900, 15_000))
 
 
 def test_round_trips_are_without_the_time_on_the_links():
@@ -189,6 +190,12 @@ def test_what_is_slower_than_both_ends_is_limited_between():
     paths[0, 0], paths[0, 1] = known(50), known(49)
     slow = {**paths, (1, 0): known(5), (1, 1): known(50)}
     assert estimates.link_rates(slow, {}, {}, 2, 2).core == {(1, 0): 5 * MBIT}
+
+
+def test_a_path_much_slower_than_the_other_does_not_show_the_link_s_rate():
+    paths = {(0, 0): known(4), (0, 1): known(110)}
+    found = estimates.link_rates(paths, {0: 111 * MBIT}, {}, 1, 2)
+    assert rates(found.near) == [(110, True)]
 
 
 def test_what_limits_its_only_path_is_known_if_the_other_end_is_faster():

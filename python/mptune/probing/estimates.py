@@ -101,7 +101,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
         n, p, z2 = self.sent, self.share, _Z**2
         middle = (p + z2 / (2 * n)) / (1 + z2 / n)
         half = _Z * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n)) / (1 + z2 / n)
-        return max(0.0, middle - half), min(1.0, middle + half)
+        return max(0.0, middle - half) if self.lost else 0.0, min(1.0, middle + half)
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
@@ -354,8 +354,9 @@ def _link(paths: Mapping[int, Estimate], together: float | None) -> Estimate | N
     if len(paths) == 1 or together is None:
         return msgspec.structs.replace(fastest, at_least=True)
     if together <= (1 + SAME) * fastest.value:
-        # Together they are no faster than one of them: the link is the limit of both measurements.
-        return fastest
+        # Together they are no faster than one of them: the link is the limit of both measurements, unless the
+        # others are so slow that they make no difference.
+        return msgspec.structs.replace(fastest, at_least=wanted <= (1 + SAME) * fastest.value)
     scale = together / fastest.value
     return msgspec.structs.replace(
         fastest,
