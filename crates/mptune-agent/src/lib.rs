@@ -14,6 +14,7 @@ mod control;
 mod host;
 pub mod meter;
 pub mod paths;
+pub mod probe;
 mod role;
 mod sys;
 
@@ -27,6 +28,7 @@ const ROLES: &[Role] = &[
     ("sender", |_| meter::sender::main()),
     ("receiver", |_| meter::receiver::main()),
     ("paths", |_| paths::main()),
+    ("probe", |_| probe::main()),
     ("awake", |_| awake::main()),
     (HOST, |arguments| host::main(&startable(), arguments.unlinks)),
     (GUARDIAN, |_| host::guardian::main()),

@@ -301,6 +301,52 @@ pub fn full_info(fd: BorrowedFd<'_>) -> io::Result<RawFullInfo> {
     Ok(RawFullInfo { header, subflow_infos, tcp_infos })
 }
 
+/// A datagram that arrived.
+pub struct Datagram {
+    /// Its bytes that fit.
+    pub length: usize,
+    /// Who sent it, in the kernel's layout.
+    pub from: [u8; 28],
+    /// When it reached this machine, CLOCK_REALTIME; none if the socket takes no timestamps.
+    pub arrived_ns: Option<u64>,
+}
+
+/// Receives one datagram, with the kernel's timestamp if `SO_TIMESTAMPNS` is set.
+pub fn receive(fd: BorrowedFd<'_>, data: &mut [u8]) -> io::Result<Datagram> {
+    #[repr(align(8))]
+    struct Room([u8; 64]);
+    let mut room = Room([0; 64]);
+    let mut from = [0u8; 28];
+    let mut part = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
+    // SAFETY: msghdr is plain data, for which all zeros is a value. The kernel writes at most the lengths
+    // that are given of the three buffers, which outlive the call; the control messages are read with the
+    // C library's own arithmetic, within the length that the kernel reported, at any alignment.
+    unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_name = from.as_mut_ptr().cast();
+        message.msg_namelen = from.len() as libc::socklen_t;
+        message.msg_iov = &mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = room.0.as_mut_ptr().cast();
+        message.msg_controllen = room.0.len() as _;
+        let length = libc::recvmsg(fd.as_raw_fd(), &mut message, 0);
+        if length < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut arrived_ns = None;
+        let mut next = libc::CMSG_FIRSTHDR(&message);
+        while !next.is_null() {
+            if ((*next).cmsg_level, (*next).cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS)
+            {
+                let time: libc::timespec = ptr::read_unaligned(libc::CMSG_DATA(next).cast());
+                arrived_ns = Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
+            }
+            next = libc::CMSG_NXTHDR(&message, next);
+        }
+        Ok(Datagram { length: length as usize, from, arrived_ns })
+    }
+}
+
 /// Waits until a descriptor is ready, a signal arrived or the time is over.
 pub fn wait(watches: &mut [Watch<'_>], timeout: Duration) -> io::Result<()> {
     let mut polled: Vec<_> = watches
@@ -332,6 +378,11 @@ pub fn cpu_ns() -> u64 {
 /// CLOCK_MONOTONIC, which all processes of a machine share, nanoseconds.
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// CLOCK_REALTIME, by which the kernel dates what arrives, nanoseconds.
+pub fn realtime_ns() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME)
 }
 
 /// CLOCK_BOOTTIME, which goes on while the machine is suspended, nanoseconds.

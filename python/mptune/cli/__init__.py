@@ -15,6 +15,7 @@ from mptune.cli import (
     impact,
     optimise,
     paths,
+    probe,
     report,
     reproduce,
     run,
@@ -25,6 +26,7 @@ __all__ = ["app", "main"]
 
 #: In the order in which `mptune --help` lists them.
 _COMMANDS = (
+    probe,
     paths,
     run,
     impact,

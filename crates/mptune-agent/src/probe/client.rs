@@ -1,0 +1,141 @@
+//! Connections to the other end, each with a thread of its own: they wait much and do little.
+
+use super::packet::Token;
+use super::protocol::{Message, Step, View};
+use super::sniff::Sniffer;
+use super::stream::{self, ORDER};
+use super::voice::Voice;
+use crate::address;
+use crate::meter::socket;
+use crate::sys::{self, Watch};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+/// Where a connection goes.
+pub struct Target {
+    /// Its number.
+    pub id: u32,
+    /// Its own address.
+    pub local: IpAddr,
+    /// The listener.
+    pub remote: SocketAddr,
+    /// Multipath TCP.
+    pub mptcp: bool,
+    /// How long connecting may take.
+    pub limit_ns: u64,
+    /// What the listener wants to hear first.
+    pub token: Token,
+}
+
+/// Something to do on a connection.
+pub struct Ask {
+    /// What.
+    pub steps: Vec<Step>,
+    /// How long it may take.
+    pub limit_ns: u64,
+}
+
+/// Opens a connection; it ends when the returned sender is dropped.
+pub fn start(target: Target, voice: Voice) -> io::Result<Sender<Ask>> {
+    let (asks, asked) = channel();
+    thread::Builder::new().spawn(move || run(&target, &voice, &asked))?;
+    Ok(asks)
+}
+
+fn run(target: &Target, voice: &Voice, asked: &Receiver<Ask>) {
+    let began_ns = sys::monotonic_ns();
+    let sniffer = if target.mptcp { Sniffer::open(target.local, target.remote.ip()) } else { None };
+    let result = connect(target, began_ns + target.limit_ns);
+    let took_ns = sys::monotonic_ns() - began_ns;
+    let (id, failed) = (target.id, result.as_ref().err().map(stream::reason));
+    let port = result.as_ref().ok().and_then(|stream| Some(stream.local_addr().ok()?.port()));
+    let syn_ack = sniffer.zip(port).and_then(|(one, to)| one.syn_ack(target.remote.port(), to));
+    let view = result.as_ref().map(|one| stream::view(one, target.mptcp)).unwrap_or_default();
+    voice.tell(Message::Connected { id, failed, took_ns, syn_ack, view });
+    let Ok(mut connection) = result else { return };
+    while let Ok(ask) = asked.recv() {
+        voice.tell(answer(id, &mut connection, target.mptcp, &ask));
+    }
+    socket::abort(connection);
+}
+
+/// The connection, greeted.
+fn connect(target: &Target, end_ns: u64) -> io::Result<TcpStream> {
+    let fd = socket::open(target.local, target.mptcp)?;
+    sys::bind(fd.as_fd(), &address::encode(SocketAddr::new(target.local, 0)))?;
+    socket::connect(fd.as_fd(), target.remote)?;
+    let mut watches = [Watch::writable(&fd)];
+    let left_ns = end_ns.saturating_sub(sys::monotonic_ns());
+    sys::wait(&mut watches, Duration::from_nanos(left_ns))?;
+    if !watches[0].ready {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let mut stream = TcpStream::from(fd);
+    if let Some(error) = stream.take_error()? {
+        return Err(error);
+    }
+    stream.set_nonblocking(false)?;
+    stream.set_nodelay(true)?;
+    stream::limit(&stream, end_ns)?;
+    stream.write_all(&[&target.token[..], &target.id.to_be_bytes()].concat())?;
+    Ok(stream)
+}
+
+fn answer(id: u32, connection: &mut TcpStream, mptcp: bool, ask: &Ask) -> Message {
+    let end_ns = sys::monotonic_ns() + ask.limit_ns;
+    let (mut pings_ns, mut arrived) = (Vec::new(), Vec::new());
+    let result = steps(connection, ask, end_ns, &mut pings_ns, &mut arrived);
+    let failed = result.err().map(|error| stream::reason(&error));
+    let view = View { arrived, ..stream::view(connection, mptcp) };
+    Message::Asked { id, failed, pings_ns, view }
+}
+
+fn steps(
+    connection: &mut TcpStream,
+    ask: &Ask,
+    end_ns: u64,
+    pings_ns: &mut Vec<u64>,
+    arrived: &mut Vec<(u64, u64)>,
+) -> io::Result<()> {
+    for step in &ask.steps {
+        match *step {
+            Step::Ping(count) => {
+                for number in 0..count {
+                    stream::limit(connection, end_ns)?;
+                    let began_ns = sys::monotonic_ns();
+                    request(connection, stream::order(b'P', u64::from(number)))?;
+                    pings_ns.push(sys::monotonic_ns() - began_ns);
+                }
+            }
+            Step::Upload(bytes) => {
+                stream::limit(connection, end_ns)?;
+                connection.write_all(&stream::order(b'U', bytes))?;
+                stream::send(connection, bytes)?;
+                expect(connection, stream::order(b'U', bytes))?;
+            }
+            Step::Download(bytes) => {
+                stream::limit(connection, end_ns)?;
+                request(connection, stream::order(b'D', bytes))?;
+                *arrived = stream::receive(connection, bytes)?;
+            }
+        }
+    }
+    stream::limit(connection, end_ns)?;
+    request(connection, stream::order(b'I', 0))
+}
+
+fn request(connection: &mut TcpStream, order: [u8; ORDER]) -> io::Result<()> {
+    connection.write_all(&order)?;
+    expect(connection, order)
+}
+
+/// The server answers an order by repeating it.
+fn expect(connection: &mut TcpStream, order: [u8; ORDER]) -> io::Result<()> {
+    let mut found = [0; ORDER];
+    connection.read_exact(&mut found)?;
+    if found == order { Ok(()) } else { Err(stream::unexpected()) }
+}

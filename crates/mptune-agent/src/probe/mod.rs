@@ -1,0 +1,320 @@
+//! Datagrams and short connections between two hosts, for finding out what their paths are like: the role
+//! `probe`, at both ends.
+//!
+//! It does what it is told and reports what it saw; what follows from that is the controller's business.
+//! Times are of one host's clock: a round trip is measured by the end that sent the packet, less the time
+//! that the other end reports to have needed; of arrivals only their spacing is told. It uses no addresses
+//! but those it was given, sends to no others than the paths' (or those that sent it packets with the token), and
+//! answers nothing without the 128-bit token.
+//!
+//! ```text
+//! in   {"token": "<32 digits>", "addresses": ["10.65.0.1", ...], "port": 0, "listens": true}
+//! out  {"event": "ready", "ports": [40123, ...], "tcp": 40123, "plain_because": null}
+//! in   {"action": "paths", "paths": [{"local": 0, "peer": "10.64.0.1:4000" or null}, ...]}
+//! in   {"action": "send", "id": 1, "wait_ns": 0, "flows": [{"path": 0, "packets": 12, "bytes": 1500,
+//!       "interval_ns": 0, "start_ns": 0, "answer": false, "timed": true}, ...]}
+//! out  {"event": "sent", "id": 1, "flows": [{"sent": 12, "refused": 0, "rtt_ns": [...], ...}, ...]}
+//! in   {"action": "collect", "id": 1, "packets": [12, ...], "quiet_ns": 200000000}      at the other end
+//! out  {"event": "collected", "id": 1, "flows": [{"received": 12, "seq": [...], "arrived": [...], ...}],
+//!       "sources": ["10.64.0.1:4000", ...]}
+//! in   {"action": "connect", "id": 2, "path": 0, "port": 40123, "mptcp": true, "limit_ns": 3000000000}
+//! out  {"event": "connected", "id": 2, "failed": null, "took_ns": ..., "syn_ack": "mptcp", "view": {...}}
+//! in   {"action": "ask", "id": 2, "steps": [{"ping": 3}, {"upload": 20000}], "limit_ns": 3000000000}
+//! out  {"event": "asked", "id": 2, "failed": null, "pings_ns": [...], "view": {...}}
+//! out  {"event": "served", "id": 2, "from": "10.64.0.1:4001", "view": {...}}             at the other end
+//! in   {"action": "end", "id": 2}
+//! out  {"event": "error", "reason": "..."} instead of any of them, and status 1
+//! ```
+
+mod arrivals;
+mod client;
+mod packet;
+mod protocol;
+mod sending;
+mod server;
+mod sniff;
+mod stream;
+mod udp;
+mod voice;
+
+use self::arrivals::Arrivals;
+use self::client::{Ask, Target};
+use self::packet::{HEAD, Head, LARGEST, Token};
+use self::protocol::{Action, Config, FlowSpec, Message, PathEnd};
+use self::sending::Sending;
+use self::server::Server;
+use self::udp::Endpoint;
+use self::voice::Ear;
+use crate::control::{Control, Input};
+use crate::role;
+use crate::sys::{self, Watch};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+/// Longest wait if nothing else limits it.
+const TICK_NS: u64 = 1_000_000_000;
+/// Packets taken from a socket before others get their turn.
+const TURN: usize = 256;
+/// Free ports to try until one is free at all addresses, for datagrams and connections.
+const ATTEMPTS: usize = 16;
+/// Paths, and packets of a flow.
+const MAX_PATHS: usize = 256;
+const MAX_PACKETS: u32 = 1 << 20;
+
+/// The role.
+pub fn main() -> i32 {
+    role::play(run)
+}
+
+fn run(control: &mut Control) -> Result<(), String> {
+    let config = control.configuration::<Config>()?;
+    let mut prober = Prober::open(&config)?;
+    control.tell(&prober.ready()?);
+    prober.run(control)
+}
+
+/// An order of the other end whose arrivals were asked for.
+struct Collect {
+    id: u32,
+    packets: Vec<u32>,
+    quiet_ns: u64,
+    asked_ns: u64,
+}
+
+struct Prober {
+    token: Token,
+    addresses: Vec<IpAddr>,
+    endpoints: Vec<Endpoint>,
+    server: Option<Server>,
+    paths: Vec<PathEnd>,
+    sendings: Vec<Sending>,
+    arrivals: Arrivals,
+    collects: Vec<Collect>,
+    connections: BTreeMap<u32, Sender<Ask>>,
+    ear: Ear,
+    buffer: Vec<u8>,
+}
+
+impl Prober {
+    fn open(config: &Config) -> Result<Self, String> {
+        let token = packet::token(&config.token)
+            .ok_or_else(|| "configuration: token: expected 32 hexadecimal digits".to_owned())?;
+        if config.addresses.is_empty() {
+            return Err("configuration: addresses: expected at least one".to_owned());
+        }
+        let mut attempts = if config.port == 0 { ATTEMPTS } else { 1 };
+        let (server, endpoints) = loop {
+            attempts -= 1;
+            match sockets(config, token) {
+                Ok(sockets) => break sockets,
+                Err(error) if attempts == 0 => return Err(format!("probe: {error}")),
+                Err(_) => {}
+            }
+        };
+        Ok(Self {
+            token,
+            addresses: config.addresses.clone(),
+            endpoints,
+            server,
+            paths: Vec::new(),
+            sendings: Vec::new(),
+            arrivals: Arrivals::default(),
+            collects: Vec::new(),
+            connections: BTreeMap::new(),
+            ear: Ear::new().map_err(|error| error.to_string())?,
+            buffer: packet::padding(LARGEST),
+        })
+    }
+
+    fn ready(&self) -> Result<Message, String> {
+        let ports: io::Result<_> = self.endpoints.iter().map(Endpoint::port).collect();
+        Ok(Message::Ready {
+            ports: ports.map_err(|error| error.to_string())?,
+            tcp: self.server.as_ref().map(|server| server.port),
+            plain_because: self.server.as_ref().and_then(|server| server.plain_because.clone()),
+        })
+    }
+
+    fn run(&mut self, control: &mut Control) -> Result<(), String> {
+        loop {
+            match self.wait(control).map_err(|error| format!("probe: {error}"))? {
+                Some(Input::Line(line)) => {
+                    let action = serde_json::from_str(&line)
+                        .map_err(|error| format!("expected a command: {error}"))?;
+                    self.obey(action)?;
+                }
+                Some(Input::Closed | Input::Signal(_)) => return Ok(()),
+                None => {}
+            }
+            self.receive().map_err(|error| format!("probe: receiving: {error}"))?;
+            for sending in &mut self.sendings {
+                let (token, endpoints, paths) = (&self.token, &self.endpoints, &self.paths);
+                sending.advance(token, endpoints, paths, &mut self.buffer, sys::monotonic_ns);
+            }
+            self.conclude(control);
+            if let Some(server) = &self.server {
+                server.accept(&self.ear.voice());
+            }
+            for message in self.ear.take() {
+                control.tell(&message);
+            }
+        }
+    }
+
+    /// Waits until there is something to do.
+    fn wait(&self, control: &mut Control) -> io::Result<Option<Input>> {
+        let blocked: Vec<_> = self.sendings.iter().filter_map(|one| one.blocked).collect();
+        let mut watches: Vec<_> = (self.endpoints.iter().enumerate())
+            .map(|(number, endpoint)| {
+                let writing = if blocked.contains(&number) { libc::POLLOUT } else { 0 };
+                Watch { fd: endpoint.fd(), events: libc::POLLIN | writing, ready: false }
+            })
+            .collect();
+        watches.push(Watch { fd: self.ear.fd(), events: libc::POLLIN, ready: false });
+        watches.extend(self.server.iter().flat_map(Server::watches));
+        let now_ns = sys::monotonic_ns();
+        let due_ns = self.due_ns().unwrap_or(u64::MAX).saturating_sub(now_ns).min(TICK_NS);
+        control.wait(&mut watches, Duration::from_nanos(due_ns))
+    }
+
+    /// When something is due even if nothing arrives.
+    fn due_ns(&self) -> Option<u64> {
+        let sending = |one: &Sending| match one.blocked {
+            Some(_) => None,
+            None => one.due_ns().or(one.deadline_ns()),
+        };
+        let collecting = |one: &Collect| self.quiet_ns(one);
+        self.sendings.iter().filter_map(sending).chain(self.collects.iter().map(collecting)).min()
+    }
+
+    /// When a collection ends if nothing more arrives.
+    fn quiet_ns(&self, collect: &Collect) -> u64 {
+        let last_ns = self.arrivals.last_ns(collect.id).unwrap_or(0);
+        last_ns.max(collect.asked_ns) + collect.quiet_ns
+    }
+
+    fn receive(&mut self) -> io::Result<()> {
+        let mut data = [0; LARGEST];
+        for (local, endpoint) in self.endpoints.iter().enumerate() {
+            for _ in 0..TURN {
+                let Some(packet) = endpoint.receive(&mut data)? else { break };
+                let Some(head) = Head::read(&self.token, &data[..packet.length]) else { continue };
+                let Some(end) = self.paths.get_mut(usize::from(head.path)) else { continue };
+                if end.local != local {
+                    continue;
+                }
+                if head.reply {
+                    let sending = self.sendings.iter_mut().find(|one| one.id == head.id);
+                    sending.into_iter().for_each(|one| one.hear(&head, packet.at_ns));
+                    continue;
+                }
+                end.peer = end.peer.or(Some(packet.from));
+                self.arrivals.add(&head, packet.at_ns);
+                if head.answer {
+                    let span_ns = sys::monotonic_ns().saturating_sub(packet.at_ns);
+                    let reply = Head { reply: true, stamp: packet::stamp(span_ns), ..head };
+                    let mut answer = [0; HEAD];
+                    reply.write(&self.token, &mut answer);
+                    endpoint.answer(&answer, packet.from);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports orders that are over.
+    fn conclude(&mut self, control: &mut Control) {
+        let now_ns = sys::monotonic_ns();
+        let (over, going): (Vec<_>, Vec<_>) =
+            self.sendings.drain(..).partition(|sending| sending.over(now_ns));
+        self.sendings = going;
+        for sending in over {
+            control.tell(&Message::Sent { id: sending.id, flows: sending.report() });
+        }
+        let collects = std::mem::take(&mut self.collects);
+        for collect in collects {
+            if self.arrivals.complete(collect.id, &collect.packets)
+                || now_ns >= self.quiet_ns(&collect)
+            {
+                let flows = self.arrivals.take(collect.id, collect.packets.len());
+                let sources = self.paths.iter().map(|end| end.peer).collect();
+                control.tell(&Message::Collected { id: collect.id, flows, sources });
+            } else {
+                self.collects.push(collect);
+            }
+        }
+    }
+
+    fn obey(&mut self, action: Action) -> Result<(), String> {
+        let now_ns = sys::monotonic_ns();
+        match action {
+            Action::Paths { paths } => self.set_paths(paths),
+            Action::Send { id, flows, wait_ns } => {
+                flows.iter().try_for_each(|flow| self.check(flow))?;
+                self.sendings.push(Sending::new(id, flows, wait_ns, now_ns));
+                Ok(())
+            }
+            Action::Collect { id, packets, quiet_ns } => {
+                self.collects.push(Collect { id, packets, quiet_ns, asked_ns: now_ns });
+                Ok(())
+            }
+            Action::Connect { id, path, port, mptcp, limit_ns } => {
+                let end = self.paths.get(path).ok_or("path: expected one that was told")?;
+                let peer = end.peer.ok_or("path: expected one with a peer")?;
+                let (local, remote) = (self.addresses[end.local], SocketAddr::new(peer.ip(), port));
+                let target = Target { id, local, remote, mptcp, limit_ns, token: self.token };
+                let asks =
+                    client::start(target, self.ear.voice()).map_err(|error| error.to_string())?;
+                self.connections.insert(id, asks);
+                Ok(())
+            }
+            Action::Ask { id, steps, limit_ns } => {
+                let asks = self.connections.get(&id).ok_or("id: expected a connection")?;
+                asks.send(Ask { steps, limit_ns })
+                    .map_err(|_| "id: the connection failed".to_owned())
+            }
+            Action::End { id } => {
+                self.connections.remove(&id);
+                Ok(())
+            }
+        }
+    }
+
+    fn set_paths(&mut self, paths: Vec<PathEnd>) -> Result<(), String> {
+        if paths.len() > MAX_PATHS || paths.iter().any(|path| path.local >= self.endpoints.len()) {
+            return Err("paths: expected at most 256, between known addresses".to_owned());
+        }
+        self.paths = paths;
+        Ok(())
+    }
+
+    fn check(&self, flow: &FlowSpec) -> Result<(), String> {
+        let path = self.paths.get(flow.path).ok_or("flows: path: expected one that was told")?;
+        let (least, most) = self.endpoints[path.local].sizes();
+        if !(least..=most).contains(&flow.bytes) {
+            return Err(format!("flows: bytes: expected {least} to {most}, found {}", flow.bytes));
+        }
+        if flow.packets > MAX_PACKETS {
+            return Err(format!(
+                "flows: packets: expected at most {MAX_PACKETS}, found {}",
+                flow.packets
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The listeners, and a socket for datagrams at each address, all on one port if there are listeners.
+fn sockets(config: &Config, token: Token) -> io::Result<(Option<Server>, Vec<Endpoint>)> {
+    let server = match config.listens {
+        true => Some(Server::open(&config.addresses, config.port, token)?),
+        false => None,
+    };
+    let port = server.as_ref().map_or(config.port, |server| server.port);
+    let endpoints: io::Result<_> =
+        config.addresses.iter().map(|&ip| Endpoint::open(ip, port)).collect();
+    Ok((server, endpoints?))
+}

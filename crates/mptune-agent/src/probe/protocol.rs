@@ -1,0 +1,249 @@
+//! The lines of JSON of role `probe`; `mod` has them as text.
+
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr};
+
+/// The first line.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// 32 hexadecimal digits.
+    pub token: String,
+    /// The addresses it may use, each once.
+    pub addresses: Vec<IpAddr>,
+    /// The port at all of them; 0 for any free one.
+    #[serde(default)]
+    pub port: u16,
+    /// TCP connections arrive here.
+    #[serde(default)]
+    pub listens: bool,
+}
+
+/// A path as one end sees it.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathEnd {
+    /// Number of its own address.
+    pub local: usize,
+    /// The other end; none if it is learned from what arrives (behind an address translation).
+    #[serde(default)]
+    pub peer: Option<SocketAddr>,
+}
+
+/// Datagrams of one size on one path.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowSpec {
+    /// Number of the path.
+    pub path: usize,
+    /// How many.
+    pub packets: u32,
+    /// Size of each, with the heads of IP and UDP.
+    pub bytes: usize,
+    /// Time from one to the next; 0 for as fast as possible.
+    #[serde(default)]
+    pub interval_ns: u64,
+    /// When the first is sent, since the order.
+    #[serde(default)]
+    pub start_ns: u64,
+    /// Each wants an answer.
+    #[serde(default)]
+    pub answer: bool,
+    /// The arrival of each is of interest, not only their number.
+    #[serde(default)]
+    pub timed: bool,
+}
+
+/// What is done on a TCP connection, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Step {
+    /// So many requests of a few bytes, one after the other, each answered.
+    Ping(u32),
+    /// So many bytes to the server.
+    Upload(u64),
+    /// So many bytes from the server.
+    Download(u64),
+}
+
+/// A later line.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "action", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Action {
+    /// The paths, by number from now on.
+    Paths {
+        /// In order.
+        paths: Vec<PathEnd>,
+    },
+    /// Send datagrams.
+    Send {
+        /// Number of the order.
+        id: u32,
+        /// Side by side, or one after the other, as their times say.
+        flows: Vec<FlowSpec>,
+        /// How long answers may take after the last packet.
+        #[serde(default)]
+        wait_ns: u64,
+    },
+    /// Tell what arrived of an order, once it is complete or nothing came for a while.
+    Collect {
+        /// Number of the order.
+        id: u32,
+        /// Packets of each flow.
+        packets: Vec<u32>,
+        /// As long as that.
+        quiet_ns: u64,
+    },
+    /// Open a TCP connection to the other end's listener.
+    Connect {
+        /// Number of the connection.
+        id: u32,
+        /// Number of the path.
+        path: usize,
+        /// The port there.
+        port: u16,
+        /// Multipath TCP.
+        mptcp: bool,
+        /// How long it may take.
+        limit_ns: u64,
+    },
+    /// Do something on a connection.
+    Ask {
+        /// Its number.
+        id: u32,
+        /// What.
+        steps: Vec<Step>,
+        /// How long it may take.
+        limit_ns: u64,
+    },
+    /// End a connection.
+    End {
+        /// Its number.
+        id: u32,
+    },
+}
+
+/// What a sent flow came to.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
+pub struct Sent {
+    /// Packets that left.
+    pub sent: u32,
+    /// Packets that this machine refused to send.
+    pub refused: u32,
+    /// Why the last of them was refused.
+    pub because: Option<String>,
+    /// Time from the first to the last.
+    pub span_ns: u64,
+    /// Answers.
+    pub answered: u32,
+    /// Smallest round-trip time; the other end's own time is not in it.
+    pub min_rtt_ns: Option<u64>,
+    /// Round-trip times in order of arrival; of many every n-th.
+    pub rtt_ns: Vec<u64>,
+}
+
+/// What arrived of a flow. Times in units of `packet::STAMP_NS`.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
+pub struct Arrived {
+    /// Different packets.
+    pub received: u32,
+    /// Packets that came again.
+    pub duplicates: u32,
+    /// Numbers of timed packets, in order of arrival.
+    pub seq: Vec<u32>,
+    /// When each was sent, since the flow's first, by the sender's clock.
+    pub sent: Vec<u32>,
+    /// When each arrived, since the first of the order, by this machine's clock.
+    pub arrived: Vec<u64>,
+}
+
+/// A subflow as seen by one end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Subflow {
+    /// Own address and port.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// Payload bytes that arrived on it.
+    pub received: u64,
+    /// Segments sent again.
+    pub retransmitted: u32,
+    /// Smallest round-trip time.
+    pub min_rtt_ns: u64,
+}
+
+/// A connection as seen by one end.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
+pub struct View {
+    /// It is Multipath TCP at this moment, without the fallback flag.
+    pub mptcp: bool,
+    /// Its subflows.
+    pub subflows: Vec<Subflow>,
+    /// Payload of the last transfer to this end: milliseconds since its first byte, and bytes.
+    pub arrived: Vec<(u64, u64)>,
+}
+
+/// A line of output.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum Message {
+    /// It waits for orders.
+    Ready {
+        /// Port of every address, for datagrams.
+        ports: Vec<u16>,
+        /// Port of all addresses for TCP; none if it does not listen.
+        tcp: Option<u16>,
+        /// Why connections to it are plain TCP; none if they need not be.
+        plain_because: Option<String>,
+    },
+    /// An order was carried out.
+    Sent {
+        /// Its number.
+        id: u32,
+        /// Its flows.
+        flows: Vec<Sent>,
+    },
+    /// What arrived of an order of the other end.
+    Collected {
+        /// Its number.
+        id: u32,
+        /// Its flows.
+        flows: Vec<Arrived>,
+        /// Where packets of each path came from.
+        sources: Vec<Option<SocketAddr>>,
+    },
+    /// A connection was opened, or not.
+    Connected {
+        /// Its number.
+        id: u32,
+        /// Why there is none.
+        failed: Option<String>,
+        /// How long it took.
+        took_ns: u64,
+        /// What the peer's SYN-ACK had for Multipath TCP: "mptcp", "mirrored" (our own option came back) or
+        /// "plain"; none where this process may not look.
+        syn_ack: Option<&'static str>,
+        /// How it is seen from here.
+        view: View,
+    },
+    /// Everything was done on a connection, or not.
+    Asked {
+        /// Its number.
+        id: u32,
+        /// Why it ended early.
+        failed: Option<String>,
+        /// Durations of the requests.
+        pings_ns: Vec<u64>,
+        /// How it is seen from here.
+        view: View,
+    },
+    /// How a connection is seen where it was accepted, after each `Ask` of the other end.
+    Served {
+        /// Its number.
+        id: u32,
+        /// Where it came from.
+        from: SocketAddr,
+        /// How it is seen.
+        view: View,
+    },
+}

@@ -1,0 +1,208 @@
+//! Connections from the other end, at all addresses on one port. Whoever lacks the token is reset.
+
+use super::packet::{TOKEN, Token};
+use super::protocol::{Message, View};
+use super::stream::{self, GREETING, ORDER};
+use super::voice::Voice;
+use crate::address;
+use crate::meter::socket;
+use crate::sys::{self, Watch};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+const BACKLOG: i32 = 64;
+/// Connections at a time, strangers included.
+const MOST: usize = 64;
+/// How long the greeting may take, and an order after another.
+const GREETING_NS: u64 = 5_000_000_000;
+const PATIENCE_NS: u64 = 120_000_000_000;
+
+/// The listeners.
+pub struct Server {
+    listeners: Vec<TcpListener>,
+    token: Token,
+    /// As many as there are connections, and one.
+    alive: Arc<()>,
+    /// Their port.
+    pub port: u16,
+    /// Why connections are plain TCP; none if they need not be.
+    pub plain_because: Option<String>,
+}
+
+impl Server {
+    /// Listens at all addresses.
+    pub fn open(addresses: &[IpAddr], port: u16, token: Token) -> io::Result<Self> {
+        let plain_because = match socket::open(addresses[0], true) {
+            Err(error) if socket::is_unsupported(&error) => {
+                Some(format!("no MPTCP here ({error})"))
+            }
+            Err(error) => return Err(error),
+            Ok(_) => None,
+        };
+        let mut listeners: Vec<TcpListener> = Vec::new();
+        let mut port = port;
+        for &ip in addresses {
+            let fd = socket::open(ip, plain_because.is_none())?;
+            sys::bind(fd.as_fd(), &address::encode(SocketAddr::new(ip, port)))?;
+            sys::listen(fd.as_fd(), BACKLOG)?;
+            let listener = TcpListener::from(fd);
+            port = listener.local_addr()?.port();
+            listeners.push(listener);
+        }
+        Ok(Self { listeners, token, alive: Arc::new(()), port, plain_because })
+    }
+
+    /// Something to wait for.
+    pub fn watches(&self) -> impl Iterator<Item = Watch<'_>> {
+        self.listeners.iter().map(Watch::readable)
+    }
+
+    /// Serves who has come, each with a thread of its own.
+    pub fn accept(&self, voice: &Voice) {
+        for listener in &self.listeners {
+            while let Ok((stream, from)) = listener.accept() {
+                if Arc::strong_count(&self.alive) > MOST {
+                    socket::abort(stream);
+                    continue;
+                }
+                let (voice, token, alive) = (voice.clone(), self.token, Arc::clone(&self.alive));
+                let mptcp = self.plain_because.is_none();
+                // Without a thread the connection is reset: the stream is dropped.
+                let _ = thread::Builder::new().spawn(move || {
+                    let _ = serve(stream, from, &token, mptcp, &voice);
+                    drop(alive);
+                });
+            }
+        }
+    }
+}
+
+fn serve(
+    mut stream: TcpStream,
+    from: SocketAddr,
+    token: &Token,
+    mptcp: bool,
+    voice: &Voice,
+) -> io::Result<()> {
+    let result = converse(&mut stream, from, token, mptcp, voice);
+    socket::abort(stream);
+    result
+}
+
+fn converse(
+    stream: &mut TcpStream,
+    from: SocketAddr,
+    token: &Token,
+    mptcp: bool,
+    voice: &Voice,
+) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_nodelay(true)?;
+    let id = greeted(stream, token)?;
+    let mut arrived = Vec::new();
+    stream.set_read_timeout(Some(Duration::from_nanos(PATIENCE_NS)))?;
+    stream.set_write_timeout(Some(Duration::from_nanos(PATIENCE_NS)))?;
+    loop {
+        let mut order = [0; ORDER];
+        stream.read_exact(&mut order)?;
+        match stream::parse(order) {
+            (b'P', _) => stream.write_all(&order)?,
+            (b'U', bytes) => {
+                arrived = stream::receive(stream, bytes)?;
+                stream.write_all(&order)?;
+            }
+            (b'D', bytes) => {
+                stream.write_all(&order)?;
+                stream::send(stream, bytes)?;
+            }
+            (b'I', _) => {
+                let view = View { arrived: arrived.clone(), ..stream::view(stream, mptcp) };
+                voice.tell(Message::Served { id, from, view });
+                stream.write_all(&order)?;
+            }
+            _ => return Err(stream::unexpected()),
+        }
+    }
+}
+
+/// The number of the connection, if it begins with the token.
+fn greeted(stream: &mut TcpStream, token: &Token) -> io::Result<u32> {
+    let end_ns = sys::monotonic_ns() + GREETING_NS;
+    let (mut greeting, mut length) = ([0; GREETING], 0);
+    while length < GREETING {
+        stream::limit(stream, end_ns)?;
+        match stream.read(&mut greeting[length..])? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            more => length += more,
+        }
+    }
+    let wrong = greeting[..TOKEN].iter().zip(token).fold(0, |wrong, (a, b)| wrong | (a ^ b));
+    if wrong != 0 {
+        return Err(stream::unexpected());
+    }
+    Ok(u32::from_be_bytes(greeting[TOKEN..].try_into().expect("four bytes")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::client::{self, Ask, Target};
+    use crate::probe::protocol::Step;
+    use crate::probe::voice::Ear;
+
+    /// Messages until there are so many.
+    fn heard(server: &Server, ear: &Ear, count: usize) -> Vec<Message> {
+        let mut messages = Vec::new();
+        while messages.len() < count {
+            let mut watches: Vec<_> = server.watches().collect();
+            watches.push(Watch { fd: ear.fd(), events: libc::POLLIN, ready: false });
+            sys::wait(&mut watches, Duration::from_secs(10)).unwrap();
+            assert!(watches.iter().any(|watch| watch.ready));
+            server.accept(&ear.voice());
+            messages.extend(ear.take());
+        }
+        messages
+    }
+
+    #[test]
+    fn orders_are_carried_out_and_both_ends_report() {
+        let (local, token, ear) = (IpAddr::from([127, 0, 0, 1]), [7; TOKEN], Ear::new().unwrap());
+        let server = Server::open(&[local], 0, token).unwrap();
+        let remote = SocketAddr::new(local, server.port);
+        let target = Target { id: 3, local, remote, mptcp: false, limit_ns: 10_000_000_000, token };
+        let asks = client::start(target, ear.voice()).unwrap();
+        let said = heard(&server, &ear, 1);
+        assert!(matches!(&said[..], [Message::Connected { id: 3, failed: None, .. }]), "{said:?}");
+        let steps = vec![Step::Ping(2), Step::Upload(100_000), Step::Download(70_000)];
+        asks.send(Ask { steps, limit_ns: 10_000_000_000 }).unwrap();
+        let sum = |view: &View| view.arrived.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        for message in heard(&server, &ear, 2) {
+            match message {
+                Message::Served { id: 3, view, .. } => assert_eq!(sum(&view), 100_000),
+                Message::Asked { id: 3, failed: None, pings_ns, view } => {
+                    assert_eq!((pings_ns.len(), sum(&view)), (2, 70_000));
+                    assert!(!view.mptcp);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_stranger_is_reset() {
+        let (local, ear) = (IpAddr::from([127, 0, 0, 1]), Ear::new().unwrap());
+        let server = Server::open(&[local], 0, [7; TOKEN]).unwrap();
+        let mut stranger = TcpStream::connect((local, server.port)).unwrap();
+        stranger.write_all(&[0; GREETING]).unwrap();
+        let mut watches: Vec<_> = server.watches().collect();
+        sys::wait(&mut watches, Duration::from_secs(10)).unwrap();
+        server.accept(&ear.voice());
+        let error = stranger.read_exact(&mut [0]).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof));
+        assert!(ear.take().is_empty());
+    }
+}

@@ -1,0 +1,116 @@
+//! A TCP connection of a probe: what both ends say on it, and how an end sees it.
+//!
+//! The client begins with the token and the number of the connection, then sends orders, each answered by
+//! its letter:
+//!
+//! ```text
+//! P and 8 bytes        answered at once, with the same bytes
+//! U and a number       so many bytes follow; answered when the last has arrived
+//! D and a number       answered by so many bytes
+//! I and 8 bytes        the server reports how it sees the connection
+//! ```
+
+use super::packet::{TOKEN, padding};
+use super::protocol::{Subflow, View};
+use crate::meter::socket;
+use crate::sys;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// Token and number of the connection.
+pub const GREETING: usize = TOKEN + 4;
+/// Bytes of an order.
+pub const ORDER: usize = 9;
+/// Bytes read or written at a time.
+const PIECE: usize = 64 * 1024;
+
+/// The error of a peer that does not keep to the rules.
+pub fn unexpected() -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, "unexpected bytes")
+}
+
+/// An order: a letter and a number.
+pub fn order(letter: u8, number: u64) -> [u8; ORDER] {
+    let mut order = [letter; ORDER];
+    order[1..].copy_from_slice(&number.to_be_bytes());
+    order
+}
+
+/// The letter and the number of an order.
+pub fn parse(order: [u8; ORDER]) -> (u8, u64) {
+    let number: [u8; 8] = order[1..].try_into().expect("eight bytes");
+    (order[0], u64::from_be_bytes(number))
+}
+
+/// Sends so many bytes that do not compress.
+pub fn send(stream: &mut TcpStream, mut bytes: u64) -> io::Result<()> {
+    let piece = padding(PIECE);
+    while bytes > 0 {
+        let now = bytes.min(PIECE as u64) as usize;
+        stream.write_all(&piece[..now])?;
+        bytes -= now as u64;
+    }
+    Ok(())
+}
+
+/// Receives so many bytes; returns how many arrived in each millisecond since the first.
+pub fn receive(stream: &mut TcpStream, mut bytes: u64) -> io::Result<Vec<(u64, u64)>> {
+    let mut piece = vec![0; PIECE];
+    let mut arrived: Vec<(u64, u64)> = Vec::new();
+    let mut first_ns = None;
+    while bytes > 0 {
+        let most = bytes.min(PIECE as u64) as usize;
+        let length = stream.read(&mut piece[..most])? as u64;
+        if length == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        bytes -= length;
+        let now_ns = sys::monotonic_ns();
+        let ms = (now_ns - *first_ns.get_or_insert(now_ns)) / 1_000_000;
+        match arrived.last_mut() {
+            Some((last, sum)) if *last == ms => *sum += length,
+            _ => arrived.push((ms, length)),
+        }
+    }
+    Ok(arrived)
+}
+
+/// How the connection is seen from here.
+pub fn view(stream: &TcpStream, mptcp: bool) -> View {
+    let found = socket::statistics(stream, mptcp);
+    let (mptcp, found) = match found {
+        Ok(found) => (mptcp, Some(found)),
+        Err(_) => (false, socket::statistics(stream, false).ok()),
+    };
+    let subflows = found.map(|found| found.subflows).unwrap_or_default();
+    let subflow = |flow: crate::meter::info::SubflowInfo| Subflow {
+        local: flow.local,
+        remote: flow.remote,
+        received: flow.tcp.bytes_received,
+        retransmitted: flow.tcp.retransmitted,
+        min_rtt_ns: flow.tcp.min_rtt_ns,
+    };
+    View { mptcp, subflows: subflows.into_iter().map(subflow).collect(), arrived: Vec::new() }
+}
+
+/// Every wait on the connection ends at `end_ns` (CLOCK_MONOTONIC) at the latest.
+pub fn limit(stream: &TcpStream, end_ns: u64) -> io::Result<()> {
+    let left_ns = end_ns.saturating_sub(sys::monotonic_ns());
+    if left_ns == 0 {
+        return Err(ErrorKind::TimedOut.into());
+    }
+    let left = Some(Duration::from_nanos(left_ns));
+    stream.set_read_timeout(left)?;
+    stream.set_write_timeout(left)
+}
+
+/// A reason in words.
+pub fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => "time-out".to_owned(),
+        ErrorKind::ConnectionRefused => "refused".to_owned(),
+        ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => "reset".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,57 @@
+//! How threads speak: their messages are passed on by the thread that has the standard output.
+
+use super::protocol::Message;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// A thread's end.
+#[derive(Clone)]
+pub struct Voice {
+    messages: Sender<Message>,
+    bell: Arc<UnixStream>,
+}
+
+impl Voice {
+    /// Says something; nobody minds if the other end is gone.
+    pub fn tell(&self, message: Message) {
+        let _ = self.messages.send(message);
+        let _ = (&*self.bell).write(&[0]);
+    }
+}
+
+/// The end that hears them.
+pub struct Ear {
+    messages: Receiver<Message>,
+    bell: UnixStream,
+    voice: Voice,
+}
+
+impl Ear {
+    /// Nobody speaks yet.
+    pub fn new() -> io::Result<Self> {
+        let (bell, far) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        far.set_nonblocking(true)?;
+        let (sender, messages) = channel();
+        Ok(Self { messages, bell, voice: Voice { messages: sender, bell: Arc::new(far) } })
+    }
+
+    /// An end for a thread.
+    pub fn voice(&self) -> Voice {
+        self.voice.clone()
+    }
+
+    /// Readable when there is a message.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// The messages so far.
+    pub fn take(&self) -> Vec<Message> {
+        while matches!((&self.bell).read(&mut [0; 64]), Ok(length) if length > 0) {}
+        self.messages.try_iter().collect()
+    }
+}

@@ -1,0 +1,241 @@
+"""`mptune probe`: what the paths between two machines are like, as a topology file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mptune import units
+from mptune.cli._common import JsonOption, QuietOption, add, console, emit_json
+from mptune.errors import InputError
+from mptune.options import Option, Options, choice, count, size, texts, time
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mptune.machines import Machine
+    from mptune.probing.course import Wish
+    from mptune.probing.ends import End
+    from mptune.probing.result import PathFound, Probed, SiteFound, Way
+
+#: Less is not enough for anything.
+_LEAST_DATA = 1_000_000
+_DEVICES = texts("DEVICE,...")
+
+
+class ProbeOptions(Options, frozen=True, kw_only=True):
+    """Limits, and what takes part."""
+
+    max_data: Annotated[
+        int,
+        Option(size(least=_LEAST_DATA), "Most data that is moved, both ways together.", flag="--max-data"),
+    ] = 19 * units.MIB
+    max_time: Annotated[
+        int, Option(time(positive=True), "Most time; it grows if connections time out.", flag="--max-time")
+    ] = 60_000_000_000
+    sender_interfaces: Annotated[
+        tuple[str, ...],
+        Option(
+            _DEVICES,
+            "The sender's interfaces that take part.",
+            flag="--sender-interfaces",
+            unset="all routed",
+        ),
+    ] = ()
+    receiver_interfaces: Annotated[
+        tuple[str, ...],
+        Option(_DEVICES, "The receiver's.", flag="--receiver-interfaces", unset="all routed"),
+    ] = ()
+    family: Annotated[
+        str | None,
+        Option(
+            choice(lambda: ("ipv4", "ipv6")),
+            "Addresses that are used.",
+            flag="--family",
+            unset="what there is",
+        ),
+    ] = None
+    port: Annotated[
+        int,
+        Option(count(0, 65_535), "Port at the receiver, UDP and TCP; 0 is any free one.", flag="--port"),
+    ] = 0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    add(
+        app,
+        probe,
+        "mptune probe laptop.example root@server.example --out my-sites.toml",
+        "mptune probe laptop server --out my-sites.toml --sender-interfaces eth0,wlan0",
+        "mptune probe laptop server --out my-sites.toml --max-data 5MB --max-time 30s",
+        "mptune probe laptop server --out my-sites.toml --port 5001   # the one the firewall lets in",
+    )
+
+
+def probe(
+    sender: Annotated[str, typer.Argument(metavar="SENDER", help="Who sends the data, as ssh knows it.")],
+    receiver: Annotated[str, typer.Argument(metavar="RECEIVER", help="Who receives them.")],
+    options: ProbeOptions,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The topology file to write.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure the paths between two machines, and write a topology file of them.
+
+    Both are reached by ssh; nothing is installed there and nothing stays. Measured are rates both ways, round
+    trips, losses, queues, packet sizes, address translation, and what becomes of MPTCP on every path; whether
+    subflows can join is tried where both machines let us be root. Others notice bursts of a fraction of
+    a second. Routes that let packets leave by the wrong interface are shown with the lines that correct them.
+    """
+    from mptune.measuring.progress import Reporter
+    from mptune.probing import course
+
+    _check_file(out, force=force)
+    with ExitStack() as stack:
+        machines = _machines(stack, {"sender": sender, "receiver": receiver})
+        progress = stack.enter_context(Reporter(quiet=quiet).phase("probe", "stages"))
+        found = course.probe(machines, _wish(options, sender, receiver), advance=progress)
+    _write(out, found)
+    if as_json:
+        emit_json(found)
+        return
+    _show(console(), found)
+    console().print(f"\nWritten to {out}; mptune paths {out} shows it.", markup=False)
+
+
+def _check_file(out: Path, *, force: bool) -> None:
+    if out.exists() and not force:
+        raise InputError("--out", "", f"expected a new file (--force replaces it), found {out}")
+    if not out.resolve().parent.is_dir():
+        raise InputError("--out", "", f"expected an existing folder, found {out.parent}")
+
+
+def _machines(stack: ExitStack, targets: dict[End, str]) -> dict[End, Machine]:
+    """Sessions with both machines, until the end of the block."""
+    from mptune.machines import ssh
+
+    found: dict[End, Machine] = {}
+    for end, target in targets.items():
+        machine = ssh.connect(target, target)
+        stack.callback(machine.close)
+        found[end] = machine
+    return found
+
+
+def _wish(options: ProbeOptions, sender: str, receiver: str) -> Wish:
+    from mptune.probing.course import Wish
+
+    return Wish(
+        data_bytes=options.max_data,
+        time_s=options.max_time / 1e9,
+        interfaces={"sender": options.sender_interfaces, "receiver": options.receiver_interfaces},
+        family=None if options.family is None else int(options.family[-1]),
+        ssh={"sender": sender, "receiver": receiver},
+        port=options.port,
+    )
+
+
+def _write(out: Path, found: Probed) -> None:
+    """Write the file, all of it or nothing, once it is known to load."""
+    from mptune.probing import file
+    from mptune.topology import load
+
+    with _beside(out) as draft:
+        draft.write_text(file.text(found, out.stem), encoding="utf-8")
+        load(draft)
+        draft.replace(out)
+
+
+@contextmanager
+def _beside(out: Path) -> Iterator[Path]:
+    """A file in the same folder that is gone at the end of the block, unless it was moved."""
+    descriptor, name = tempfile.mkstemp(suffix=".toml", prefix=f".{out.stem}-", dir=out.resolve().parent)
+    os.close(descriptor)
+    try:
+        Path(name).chmod(0o644)
+        yield Path(name)
+    finally:
+        with suppress(FileNotFoundError):
+            Path(name).unlink()
+
+
+def _show(out: Console, found: Probed) -> None:
+    out.print(
+        f"{len(found.paths)} paths in {found.seconds:.0f} s and {found.bytes / 1e6:.1f} MB\n", style="bold"
+    )
+    _show_sites(out, (found.sender, found.receiver))
+    _show_paths(out, found.paths)
+    for one in found.leaving:
+        out.print(f"\n{one}", style="bold", markup=False)
+        for line in one.remedy:
+            out.print(f"  {line}", markup=False)
+    for note in found.notes:
+        out.print(f"\n{note}", markup=False)
+
+
+def _show_sites(out: Console, sites: tuple[SiteFound, ...]) -> None:
+    from mptune.cli._tables import table
+
+    shown = table("interface", "address", "up", "down")
+    for site in sites:
+        for one in site.interfaces:
+            rates = ["-" if rate is None else _rate(rate.value, rate.at_least) for rate in (one.up, one.down)]
+            shown.add_row(f"{site.name} {one.nic.device}", one.nic.ip, *rates)
+    out.print(shown)
+
+
+def _show_paths(out: Console, paths: list[PathFound]) -> None:
+    from mptune.cli._tables import table
+
+    shown = table(
+        "path", "RTT min/median/95 %", "there", "back", "loss there/back", "loaded RTT", "MTU", "NAT", "MPTCP"
+    )
+    for path in paths:
+        rtt = path.rtt
+        times = (
+            "-"
+            if rtt is None
+            else "/".join(f"{ns / 1e6:.4g}" for ns in (rtt.min_ns, rtt.median_ns, rtt.p95_ns))
+        )
+        shown.add_row(
+            path.label,
+            f"{times} ms",
+            _way(path.up),
+            _way(path.down),
+            f"{_loss(path.up)} / {_loss(path.down)}",
+            "-" if path.loaded_rtt_ns is None else units.format_time(path.loaded_rtt_ns, 3),
+            str(path.up.mtu or "-"),
+            f"yes: {path.source}" if path.translated else "no",
+            "-" if path.mptcp is None else path.mptcp.kind,
+        )
+    out.print()
+    out.print(shown)
+    remarks = {path.mptcp.kind: path.mptcp.because for path in paths if path.mptcp is not None}
+    for kind, because in remarks.items():
+        out.print(f"MPTCP {kind}: {because}", style="dim", markup=False)
+
+
+def _way(way: Way) -> str:
+    if way.rate is None:
+        return "-"
+    return f"{_rate(way.rate.value, way.rate.at_least)} (spread {100 * way.rate.spread:.0f} %)"
+
+
+def _rate(bps: float, at_least: bool) -> str:
+    return f"{'at least ' if at_least else ''}{units.format_rate(round(bps), 3)}"
+
+
+def _loss(way: Way) -> str:
+    if way.loss is None:
+        return "-"
+    if not way.loss.lost:
+        return f"below {units.format_fraction(round(way.loss.interval[1] * 1e9), 1)}"
+    return units.format_fraction(round(way.loss.share * 1e9), 2)

@@ -1,0 +1,672 @@
+"""The course of a probe: two machines, their interfaces, and every path between them, within limits.
+
+What is sent is in `orders`, what follows from it in `estimates` and `verdicts`; here is what comes after
+what. Paths are measured one after the other, because they share links; only losses and round-trip times,
+which take time and hardly any data, are measured on all of them side by side.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any, NamedTuple, Protocol
+
+from mptune.errors import TrialError
+from mptune.linux.talker import Talker
+from mptune.probing import estimates, interfaces, joins, orders
+from mptune.probing.ends import ENDS, LEAST_BYTES, End, Ends, Flow, Path, Result, host_of
+from mptune.probing.estimates import Estimate, LinkRates, Loss, Queue, Train
+from mptune.probing.interfaces import Nic
+from mptune.probing.result import InterfaceFound, PathFound, Probed, SiteFound, Way
+from mptune.probing.verdicts import Tried, verdict
+
+_S = 1_000_000_000
+_MS = 1_000_000
+#: Round trips longer than this are not waited for, ns.
+_LONGEST_RTT_NS = 1_500 * _MS
+#: Patience with connections, ns: before the kernel gives up MPTCP on a path for all connections.
+_CONNECT_NS, _DATA_NS, _TRANSFER_NS = 2_500 * _MS, 4 * _S, 8 * _S
+#: Parts of the data budget.
+_FOR_RATES, _FOR_TOGETHER, _FOR_TCP, _FOR_LOSSES = 0.3, 0.1, 0.1, 0.3
+#: Trains disagree by more than this: more of them decide, and in the end a TCP transfer of some seconds.
+_AGREE, _DISAGREE = 0.06, 0.2
+_TRANSFER_S = 1.5
+#: Echoes that are enough on a path: a loss of 0.1 % is known within a factor of 2.
+_ENOUGH_ECHOES = 30_000
+#: Part of the time kept for the losses, and seconds for the end.
+_TIME_FOR_LOSSES, _END_S = 0.3, 6.0
+#: What the heads of TCP leave of a packet.
+_PAYLOAD = 1448 / 1500
+
+_STAGES = ("machines", "paths", "MPTCP", "rates", "shared links", "TCP", "queues", "joins", "losses")
+
+Advance = Callable[..., None]
+
+
+class Machine(joins.Changing, Protocol):
+    """What is needed of a machine (`mptune.machines.Machine` and others)."""
+
+    name: str
+
+    def look(self, names: Sequence[str] = (), pairs: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+        """Facts."""
+        ...
+
+
+class Wish(NamedTuple):
+    """What the user asked for.
+
+    Attributes
+    ----------
+    data_bytes, time_s : limits.
+    interfaces : by end, devices; none for all that qualify.
+    family : 4, 6 or None.
+    ssh : how the machines are reached, for the topology.
+    """
+
+    data_bytes: int = 20_000_000
+    time_s: float = 60.0
+    interfaces: Mapping[End, Sequence[str]] = {"sender": (), "receiver": ()}
+    family: int | None = None
+    ssh: Mapping[End, str | None] = {"sender": None, "receiver": None}
+    port: int = 0
+
+
+def probe(
+    machines: Mapping[End, Machine],
+    wish: Wish,
+    *,
+    advance: Advance | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Probed:
+    """Find out what the paths between two machines are like.
+
+    Parameters
+    ----------
+    advance : told the stage that is done, how many there are, and which comes now.
+    interrupted : asked regularly; True ends the probe.
+
+    Raises
+    ------
+    InputError : an interface that the user asked for does not exist.
+    TrialError : a machine refuses or is gone, or no path lets anything through.
+    KeyboardInterrupt : it was interrupted.
+    """
+    with ExitStack() as stack:
+        return _Course(machines, wish, stack, advance, interrupted).run()
+
+
+class _Course:
+    """One probe, and its state. Directions are named after the end that sends."""
+
+    def __init__(
+        self,
+        machines: Mapping[End, Machine],
+        wish: Wish,
+        stack: ExitStack,
+        advance: Advance | None,
+        interrupted: Callable[[], bool],
+    ) -> None:
+        self._machines, self._wish, self._stack = machines, wish, stack
+        self._advance, self._interrupted = advance, interrupted
+        self._began = time.monotonic()
+        self._notes: list[str] = []
+        self._trains: dict[End, dict[int, list[Train]]] = {end: {} for end in ENDS}
+        #: Trains sent as fast as possible, which show queues.
+        self._bursts: dict[End, dict[int, list[Train]]] = {end: {} for end in ENDS}
+        self._together: dict[End, tuple[dict[int, float], dict[int, float]]] = {end: ({}, {}) for end in ENDS}
+        self._plain: dict[int, int] = {}
+        self._no_mptcp: str | None = None
+        self._tried: dict[int, tuple[Tried, Tried]] = {}
+
+    def run(self) -> Probed:
+        """All stages."""
+        stages = (
+            self._look, self._hello, self._connect, self._rates, self._shared, self._transfers,
+            self._queues, self._joins, self._losses,
+        )  # fmt: skip
+        for number, (name, stage) in enumerate(zip(_STAGES, stages, strict=True)):
+            if self._advance is not None:
+                self._advance(number, len(stages), name)
+            stage()
+        if self._advance is not None:
+            self._advance(len(stages), len(stages), "")
+        return self._result()
+
+    # Machines and paths.
+
+    def _look(self) -> None:
+        """Choose interfaces, start both agents, and see by which interfaces packets leave."""
+        facts = {end: self._machines[end].look() for end in ENDS}
+        wish = self._wish
+        self._nics = {
+            end: interfaces.choose(
+                facts[end], wish.interfaces[end], wish.family, f"--{end}-interfaces", self._machines[end].name
+            )
+            for end in ENDS
+        }
+        if len({6 if ":" in nic.ip else 4 for nics in self._nics.values() for nic in nics}) > 1:
+            raise TrialError("the machines have no address family in common; --family chooses one", "refused")
+        self._least = LEAST_BYTES[6 if ":" in self._nics["sender"][0].ip else 4]
+        self._addresses = {end: [nic.ip for nic in nics] for end, nics in self._nics.items()}
+        self._paths = [
+            Path(i, j) for i in range(len(self._nics["sender"])) for j in range(len(self._nics["receiver"]))
+        ]
+        self._found = [
+            PathFound(
+                label=f"{self._nics['sender'][path.local].abbr}-{self._nics['receiver'][path.remote].abbr}",
+                local=path.local,
+                remote=path.remote,
+            )
+            for path in self._paths
+        ]
+        self._facts, self._leaving = facts, self._check_leaving()
+        talkers: dict[End, Talker] = {
+            end: self._stack.enter_context(self._machines[end].start("probe")) for end in ENDS
+        }
+        self._ends = Ends(talkers, self._addresses, port=self._wish.port, interrupted=self._interrupted)
+        self._ends.join(self._paths)
+
+    def _check_leaving(self) -> list[interfaces.Leaving]:
+        found = []
+        for end, other in zip(ENDS, reversed(ENDS), strict=True):
+            pairs = [(own, far) for own in self._addresses[end] for far in self._addresses[other]]
+            facts = self._machines[end].look(pairs=pairs)
+            found += interfaces.leaving(facts, self._nics[end], pairs, self._machines[end].name)
+        return found
+
+    def _ways(self, path: int) -> dict[End, Way]:
+        return {"sender": self._found[path].up, "receiver": self._found[path].down}
+
+    def _hello(self) -> None:
+        """Which paths let datagrams through, roughly how far it is, and how large packets may be."""
+        self._udp: list[int] = []
+        waiting = list(range(len(self._paths)))
+        for _ in range(2):
+            flows = [Flow(path, 5, self._least, 20 * _MS, 0, True, False) for path in waiting]
+            sent, sources = self._ends.send("sender", flows, wait_ns=_LONGEST_RTT_NS, quiet_ns=100 * _MS)
+            for one in sent:
+                if one.sent.answered:
+                    self._udp.append(one.flow.path)
+                    self._note_source(one.flow.path, sources[one.flow.path])
+                    self._note_rtt(one.flow.path, [one])
+            waiting = [path for path in waiting if path not in self._udp]
+        self._udp.sort()
+        for path in self._udp:
+            self._found[path].udp = True
+        for end in ENDS:
+            self._find_mtu(end)
+
+    def _note_source(self, path: int, source: str | None) -> None:
+        found = self._found[path]
+        if source is not None:
+            found.source = host_of(source)
+            found.translated = found.source != self._addresses["sender"][found.local]
+
+    def _note_rtt(self, path: int, results: Sequence[Result]) -> None:
+        samples, least = [one.sent.rtt_ns for one in results], [one.sent.min_rtt_ns for one in results]
+        self._found[path].rtt = estimates.round_trip(samples, least) or self._found[path].rtt
+
+    def _rtt_ns(self, path: int) -> int:
+        rtt = self._found[path].rtt
+        return _LONGEST_RTT_NS if rtt is None else rtt.median_ns
+
+    @property
+    def _longest_ns(self) -> int:
+        """Round trip of the farthest path."""
+        return max((self._rtt_ns(path) for path in self._udp), default=0)
+
+    @property
+    def _apart_ns(self) -> int:
+        """By how much the way of one path may be longer than that of another."""
+        times = [self._rtt_ns(path) for path in self._udp]
+        return max(times) - min(times) if times else 0
+
+    def _nic(self, end: End, path: int) -> Nic:
+        number = self._paths[path].local if end == "sender" else self._paths[path].remote
+        return self._nics[end][number]
+
+    def _find_mtu(self, end: End) -> None:
+        """The largest packets that arrive whole, in one direction."""
+        tried: dict[int, list[int]] = {path: [self._nic(end, path).mtu] for path in self._udp}
+        arrived: dict[int, set[int]] = {path: {self._least} for path in self._udp}
+        missing: dict[int, set[int]] = {path: set() for path in self._udp}
+        for step in range(3):
+            flows = []
+            for path, sizes in tried.items():
+                for number, size in enumerate(min(size, 9000) for size in sizes):
+                    flows.append(
+                        Flow(path, 3 if step == 0 else 2, size, 10 * _MS, number * 25 * _MS, False, False)
+                    )
+            sent, _ = self._ends.send(end, flows, quiet_ns=self._longest_ns + 200 * _MS)
+            for one in sent:
+                known = arrived if one.arrived.received else missing
+                known[one.flow.path].add(one.flow.bytes)
+            tried = {}
+            for path in self._udp:
+                largest, above = estimates.mtu(sorted(arrived[path]), sorted(missing[path]))
+                assert largest is not None
+                if above is not None and above > largest + 1:
+                    lower = orders.ladder(above, self._least) if step == 0 else orders.between(largest, above)
+                    tried[path] = lower
+        for path in self._udp:
+            way = self._ways(path)[end]
+            way.mtu, way.mtu_next = estimates.mtu(sorted(arrived[path]), sorted(missing[path]))
+
+    # MPTCP as the first path of a connection, and plain TCP beside it.
+
+    def _connect(self) -> None:
+        numbers = list(range(len(self._paths)))
+        tried = {}
+        for mptcp in (False, True):
+            opened = self._ends.connect(numbers, mptcp=mptcp, limit_ns=_CONNECT_NS)
+            alive = [one.id for one in opened if one.failed is None]
+            steps = [{"ping": 3}, {"upload": 4000}, {"download": 4000}, {"ping": 2}]
+            asked = dict(zip(alive, self._ends.ask(alive, steps, limit_ns=_DATA_NS), strict=True))
+            for path, one in zip(numbers, opened, strict=True):
+                answer = asked.get(one.id)
+                tried[path, mptcp] = Tried(
+                    connected=one.failed is None,
+                    data=answer is not None and answer.failed is None,
+                    at_handshake=one.view.mptcp,
+                    near=answer is not None and answer.view.mptcp,
+                    far=answer is not None and answer.served is not None and answer.served.mptcp,
+                    syn_ack=one.syn_ack,
+                    failed=one.failed or (None if answer is None else answer.failed),
+                )
+                if not mptcp and answer is not None and answer.failed is None:
+                    self._plain[path] = one.id
+                    self._note_tcp(path, answer.pings_ns, answer.source)
+                else:
+                    self._ends.end([one.id])
+        self._tried = {path: (tried[path, True], tried[path, False]) for path in numbers}
+        self._no_mptcp = self._unsupported()
+        if not self._udp and not self._plain:
+            reasons = {f"{self._found[path].label}: {tried[path, False].failed}" for path in numbers}
+            raise TrialError(
+                f"nothing gets through: UDP is lost, TCP {'; '.join(sorted(reasons))}", "unreachable"
+            )
+
+    def _note_tcp(self, path: int, pings_ns: Sequence[int], source: str | None) -> None:
+        if not self._found[path].udp:
+            self._note_source(path, source)
+            self._found[path].rtt = estimates.round_trip([pings_ns], [min(pings_ns)])
+
+    def _unsupported(self) -> str | None:
+        for end in ENDS:
+            if (reason := self._facts[end].get("mptcp")) is not None:
+                return f"{self._machines[end].name}: {reason}"
+        return self._ends.plain_because
+
+    # Rates.
+
+    def _rates(self) -> None:
+        """Trains of growing length, one path and one direction after the other."""
+        self._sizes = {
+            end: {path: min(self._ways(path)[end].mtu or 1280, 1500) for path in self._udp} for end in ENDS
+        }
+        for end in ENDS:
+            budget = _FOR_RATES * self._wish.data_bytes / max(1, 2 * len(self._udp))
+            self._run_trains(end, orders.rough(self._udp, self._sizes[end], self._apart_ns), burst=True)
+            self._run_trains(end, self._trains_for(end, 1, 0.2 * budget, paced=False), burst=True)
+            self._run_trains(end, self._trains_for(end, 4, 0.8 * budget, paced=True), burst=False)
+            for path in self._udp:
+                found = self._rate(end, path)
+                if found is not None and estimates.disagree(self._trains[end][path]) > _AGREE:
+                    again = orders.trains(
+                        {path: found.value}, self._sizes[end], 4, 0.8 * budget, 0, paced=True
+                    )
+                    self._run_trains(end, again, burst=False)
+                if found is not None and found.at_least:
+                    # It kept up with the trains: the first estimate was too low.
+                    flows = orders.trains(
+                        {path: 4 * found.value}, self._sizes[end], 2, 0.4 * budget, 0, paced=False
+                    )
+                    self._run_trains(end, flows, burst=True)
+
+    def _trains_for(self, end: End, count: int, budget: float, *, paced: bool) -> list[Flow]:
+        rates = {path: found.value for path in self._udp if (found := self._rate(end, path)) is not None}
+        return orders.trains(rates, self._sizes[end], count, budget, self._apart_ns, paced=paced)
+
+    def _rate(self, end: End, path: int) -> Estimate | None:
+        return estimates.rate(self._trains[end].get(path, []))
+
+    def _run_trains(self, end: End, flows: Sequence[Flow], *, burst: bool) -> list[Train]:
+        """Send trains, and remember what arrived."""
+        quiet_ns = self._longest_ns + 400 * _MS
+        results, _ = self._ends.send(end, flows, quiet_ns=quiet_ns)
+        for one in results:
+            self._trains[end].setdefault(one.flow.path, []).append(one.train)
+            if burst:
+                self._bursts[end].setdefault(one.flow.path, []).append(one.train)
+        return [one.train for one in results]
+
+    def _shared(self) -> None:
+        """What paths of one interface carry together, which tells its link from those behind it."""
+        groups = [
+            (end, near, members)
+            for end in ENDS
+            for near in (True, False)
+            for members in self._groups(end, near=near)
+        ]
+        for end, near, members in groups:
+            rates = {path: found.value for path in members if (found := self._rate(end, path)) is not None}
+            if len(rates) > 1:
+                budget = _FOR_TOGETHER * self._wish.data_bytes / len(groups)
+                carried = self._carry(end, rates, budget, near=near)
+                if carried is not None:
+                    own = self._number(end, members[0], near=near)
+                    self._together[end][0 if near else 1][own] = carried
+        for end in ENDS:
+            self._find_links(end)
+
+    def _number(self, end: End, path: int, *, near: bool) -> int:
+        """Number of the interface of a path where it is sent, or where it arrives."""
+        local = (end == "sender") == near
+        return self._paths[path].local if local else self._paths[path].remote
+
+    def _groups(self, end: End, *, near: bool) -> list[list[int]]:
+        """Paths of the same interface."""
+        found: dict[int, list[int]] = {}
+        for path in self._udp:
+            found.setdefault(self._number(end, path, near=near), []).append(path)
+        return [members for members in found.values() if len(members) > 1]
+
+    def _carry(self, end: End, rates: Mapping[int, float], budget: float, *, near: bool) -> float | None:
+        """Rate of several paths together, the median of a few attempts; None if none of them tells."""
+        # Where they leave by one link they begin together; where they arrive by one they arrive together.
+        farthest = max(self._rtt_ns(path) for path in rates)
+        starts = {path: 0 if near else (farthest - self._rtt_ns(path)) // 2 for path in rates}
+        flows = orders.together(rates, self._sizes[end], starts, budget, self._apart_ns)
+        results, _ = self._ends.send(end, flows, quiet_ns=self._longest_ns + 400 * _MS)
+        trains = [one.train for one in results]
+        count = len(rates)
+        found = [
+            estimates.joint_rate(trains[first : first + count], leaving=near)
+            for first in range(0, len(trains), count)
+        ]
+        return median(known) if (known := [rate for rate in found if rate is not None]) else None
+
+    def _find_links(self, end: End) -> None:
+        near = len(self._nics[end])
+        far = len(self._nics["receiver" if end == "sender" else "sender"])
+        rates = {
+            (self._number(end, path, near=True), self._number(end, path, near=False)): found
+            for path in range(len(self._paths))
+            if (found := self._ways(path)[end].rate or self._rate(end, path)) is not None
+        }
+        if not hasattr(self, "_links"):
+            self._links: dict[End, LinkRates] = {}
+        self._links[end] = estimates.link_rates(rates, *self._together[end], near, far)
+        for path in range(len(self._paths)):
+            way = self._ways(path)[end]
+            if way.rate is None and path in self._udp:
+                way.rate = self._rate(end, path)
+                way.how = f"{way.rate.samples} trains" if way.rate is not None else "no train arrived"
+
+    def _transfers(self) -> None:
+        """Where there are no trains, or they disagree, a TCP transfer decides."""
+        doubtful = [
+            (end, path)
+            for path in self._plain
+            for end in ENDS
+            if self._ways(path)[end].rate is None or self._doubtful(end, path)
+        ]
+        for end, path in doubtful:
+            if path in self._plain:
+                # Without trains, their share of the data is left for transfers.
+                share = _FOR_TCP if self._udp else _FOR_RATES + _FOR_TCP
+                self._transfer(end, path, share * self._wish.data_bytes / len(doubtful))
+        for end in ENDS:
+            self._find_links(end)
+
+    def _doubtful(self, end: End, path: int) -> bool:
+        trains = self._trains[end].get(path, [])[2:]
+        return estimates.disagree(trains) > _DISAGREE or estimates.sustained(trains) is not None
+
+    def _transfer(self, end: End, path: int, budget: float) -> None:
+        """One transfer, in one direction."""
+        way = self._ways(path)[end]
+        before = way.rate
+        size = round(budget if before is None else min(budget, before.value * _TRANSFER_S / 8))
+        word = "upload" if end == "sender" else "download"
+        (asked,) = self._ends.ask([self._plain[path]], [{word: size}], limit_ns=_TRANSFER_NS)
+        if asked.failed is not None:
+            del self._plain[path]
+            return
+        view = asked.served if end == "sender" else asked.view
+        found = None if view is None else estimates.transfer_rate(view.arrived, _PAYLOAD)
+        if before is None:
+            if found is not None:
+                way.rate = Estimate(value=found, low=found, high=found, samples=1, at_least=True)
+                way.how = "a TCP transfer"
+            return
+        trains = estimates.sustained(self._trains[end][path][2:]) or before.value
+        value = estimates.decided(trains, found)
+        way.rate = Estimate(
+            value=value, low=min(before.low, value), high=max(before.high, value), samples=before.samples
+        )
+        way.how = f"{before.samples} trains that disagree, and a TCP transfer"
+
+    # Queues.
+
+    def _queues(self) -> None:
+        """Bursts of growing length in front of each link that limits a path."""
+        left = (1 - _FOR_LOSSES) * self._wish.data_bytes - self._ends.bytes
+        waiting = {(end, link): path for end in ENDS for link, path in self._limits(end).items()}
+        share = left / max(1, len(waiting))
+        found: dict[tuple[End, tuple[str, int, int]], Queue] = {}
+        bursts = {(end, link): self._bursts_before(end, link) for end, link in waiting}
+        spent = dict.fromkeys(waiting, 0)
+        slower: set[tuple[End, tuple[str, int, int]]] = set()
+        while waiting and self._left_s > _END_S + _TIME_FOR_LOSSES * self._wish.time_s:
+            for key, path in list(waiting.items()):
+                end = key[0]
+                queue = self._queue(end, path, bursts[key], slower=key in slower)
+                if queue is not None:
+                    found[key] = queue
+                left = share - spent[key]
+                if queue is None or queue.at_least:
+                    flow = self._next_burst(end, path, bursts[key], left) if key not in slower else None
+                else:
+                    flow = self._slower_burst(end, path, queue, left) if key not in slower else None
+                    slower.add(key)
+                if flow is None:
+                    del waiting[key]
+                    continue
+                spent[key] += flow.packets * flow.bytes
+                bursts[key] += self._run_trains(end, [flow], burst=False)
+        for (end, link), queue in found.items():
+            for path in self._udp:
+                if self._limit(end, path) == link:
+                    self._ways(path)[end].queue = queue
+
+    def _queue(self, end: End, path: int, bursts: Sequence[Train], *, slower: bool) -> Queue | None:
+        """What bursts say of a queue."""
+        rate = self._ways(path)[end].rate
+        assert rate is not None
+        seen = [one for train in bursts if (one := estimates.queue(train, rate.value)) is not None]
+        # A smaller queue in front of it overflowed first, unless the slower burst did not get farther.
+        return max(seen, key=lambda one: one.bytes, default=None) if slower else estimates.joined_queue(seen)
+
+    def _next_burst(self, end: End, path: int, bursts: Sequence[Train], left: float) -> Flow | None:
+        """A larger burst for a queue that never overflowed."""
+        rate = self._ways(path)[end].rate
+        assert rate is not None
+        sent = max((train.bytes * train.packets for train in bursts), default=0)
+        pace = self._pace(end, path, rate.value)
+        return orders.burst(path, self._sizes[end][path], rate.value, pace, sent, left)
+
+    def _slower_burst(self, end: End, path: int, queue: Queue, left: float) -> Flow | None:
+        """A burst that spares the queue of a link before, where it is not known how much faster that is."""
+        rate, near = self._ways(path)[end].rate, self._links[end].near[self._number(end, path, near=True)]
+        if rate is None or near is None or not near.at_least or self._pace(end, path, rate.value) is None:
+            return None
+        return orders.slower_burst(path, self._sizes[end][path], rate.value, queue.bytes, left)
+
+    def _pace(self, end: End, path: int, rate: float) -> float | None:
+        """Pace of bursts into the queue of the link that limits a path; None if that is the first one."""
+        limit, near = self._limit(end, path), self._links[end].near[self._number(end, path, near=True)]
+        if limit is None or near is None or (limit[0] == "near" and not near.at_least):
+            return None
+        return orders.burst_pace(rate, None if near.at_least else near.value)
+
+    def _bursts_before(self, end: End, link: tuple[str, int, int]) -> list[Train]:
+        """Bursts that went straight into the queue of a link."""
+        paths = [
+            path
+            for path in self._udp
+            if self._limit(end, path) == link and self._pace(end, path, 1.0) is None
+        ]
+        return [train for path in paths for train in self._bursts[end].get(path, [])]
+
+    def _limit(self, end: End, path: int) -> tuple[str, int, int] | None:
+        """The link that limits a path: where it is sent, where it arrives, or between."""
+        i, j = self._number(end, path, near=True), self._number(end, path, near=False)
+        links = self._links[end]
+        near, far = links.near[i], links.far[j]
+        if (i, j) in links.core:
+            return "core", i, j
+        if near is None or far is None:
+            return None
+        alike = abs(near.value - far.value) <= estimates.SAME * max(near.value, far.value)
+        if alike and near.at_least != far.at_least:
+            return ("far", j, 0) if near.at_least else ("near", i, 0)
+        return ("near", i, 0) if alike or near.value < far.value else ("far", j, 0)
+
+    def _limits(self, end: End) -> dict[tuple[str, int, int], int]:
+        """A path for each link that limits one: that which begins with the fastest link."""
+        found: dict[tuple[str, int, int], int] = {}
+        for path in sorted(self._udp, key=lambda path: -self._first_rate(end, path)):
+            link = self._limit(end, path) if self._ways(path)[end].rate is not None else None
+            if link is not None:
+                found.setdefault(link, path)
+        return found
+
+    def _first_rate(self, end: End, path: int) -> float:
+        near = self._links[end].near[self._number(end, path, near=True)]
+        return 0.0 if near is None else near.value
+
+    # MPTCP as joined subflows, losses and round trips.
+
+    def _joins(self) -> None:
+        """Each path as a joined one, if there are several and both machines let us."""
+        whole = [path for path, (mptcp, _) in self._tried.items() if mptcp.near and mptcp.far]
+        joined: dict[int, bool] = {}
+        reason = self._no_joins(whole)
+        if reason is None:
+            try:
+                for first in whole[:2]:
+                    if set(range(len(self._paths))) - {first} - set(joined):
+                        found = joins.try_joins(
+                            self._machines, self._ends, self._paths, self._addresses, first
+                        )
+                        joined = {**found, **joined}
+            except TrialError as error:
+                reason = str(error)
+        if reason is not None:
+            self._notes.append(f"joins were not tried: {reason}")
+        for path, (mptcp, plain) in self._tried.items():
+            self._found[path].mptcp = verdict(mptcp, plain, joined.get(path), self._no_mptcp)
+
+    def _no_joins(self, whole: Sequence[int]) -> str | None:
+        if self._no_mptcp is not None:
+            return self._no_mptcp
+        if not whole:
+            return "no connection stays MPTCP"
+        if len(self._paths) == 1:
+            return "there is only one path"
+        for end in ENDS:
+            if not self._facts[end].get("net_admin"):
+                return f"{self._machines[end].name}: needs root (or sudo without a password)"
+            if (missing := self._facts[end].get("path_manager")) is not None:
+                return f"{self._machines[end].name}: {missing}"
+        return None
+
+    def _losses(self) -> None:
+        """Echoes on all paths side by side, as long as there is time and data."""
+        if not self._udp:
+            return
+        size = self._least
+        left = self._wish.data_bytes - self._ends.bytes
+        shared = max(len(self._nics["sender"]), len(self._nics["receiver"]))
+        seconds = max(2.0, self._left_s - _END_S - 3 * self._longest_ns / 1e9)
+        flows = []
+        for number, path in enumerate(self._udp):
+            rates = [way.rate.value for way in self._ways(path).values() if way.rate is not None]
+            interval_ns = orders.echo_interval_ns(rates, shared, size)
+            most = min(_ENOUGH_ECHOES, seconds * 1e9 / interval_ns, left / (2 * size * len(self._udp)))
+            start_ns = number * interval_ns // len(self._udp)
+            flows.append(Flow(path, max(50, int(most)), size, interval_ns, start_ns, True, False))
+        wait_ns = 2 * self._longest_ns + 500 * _MS
+        results, _ = self._ends.send("sender", flows, wait_ns=wait_ns, quiet_ns=300 * _MS)
+        for one in results:
+            path, arrived = one.flow.path, one.arrived
+            answers = arrived.received + arrived.duplicates
+            self._found[path].up.loss = Loss(sent=one.sent.sent, lost=one.sent.sent - arrived.received)
+            self._found[path].down.loss = Loss(sent=answers, lost=max(0, answers - one.sent.answered))
+            self._note_rtt(path, [one])
+
+    @property
+    def _left_s(self) -> float:
+        return self._began + self._wish.time_s - time.monotonic()
+
+    # The result.
+
+    def _result(self) -> Probed:
+        for path, found in enumerate(self._found):
+            self._conclude(path, found)
+        return Probed(
+            when=datetime.now(UTC).date().isoformat(),
+            sender=self._site("sender"),
+            receiver=self._site("receiver"),
+            paths=self._found,
+            leaving=self._leaving,
+            notes=self._notes,
+            seconds=time.monotonic() - self._began,
+            bytes=self._ends.bytes,
+        )
+
+    def _conclude(self, path: int, found: PathFound) -> None:
+        """What follows for a path from what was found of its links."""
+        out, back = self._links["sender"], self._links["receiver"]
+        links = [
+            *(one.value for one in (out.near[found.local], out.far[found.remote]) if one is not None),
+            *(one.value for one in (back.near[found.remote], back.far[found.local]) if one is not None),
+        ]
+        cores = [out.core.get((found.local, found.remote)), back.core.get((found.remote, found.local))]
+        found.core_bps = min((core for core in cores if core is not None), default=None)
+        if found.rtt is not None:
+            size = self._least if found.udp else 0
+            found.base_rtt_ns = estimates.propagation_ns(found.rtt.min_ns, size, [*links, *cores])
+            waits = [way.queue.delay_ns for way in (found.up, found.down) if way.queue is not None]
+            found.loaded_rtt_ns = found.rtt.min_ns + max(waits, default=0)
+
+    def _site(self, end: End) -> SiteFound:
+        machine, facts = self._machines[end], self._facts[end]
+        other: End = "receiver" if end == "sender" else "sender"
+        up, down = self._links[end].near, self._links[other].far
+        queues: dict[tuple[str, int], Queue] = {}
+        for path in range(len(self._paths)):
+            for way_end, kind, key in ((end, "near", "up"), (other, "far", "down")):
+                queue, limit = self._ways(path)[way_end].queue, self._limit(way_end, path)
+                if queue is not None and limit is not None and limit[0] == kind:
+                    queues[key, limit[1]] = queue
+        return SiteFound(
+            name=machine.name,
+            ssh=self._wish.ssh[end],
+            kernel=str(facts.get("kernel", "")),
+            interfaces=[
+                InterfaceFound(
+                    nic=nic,
+                    up=up[number],
+                    down=down[number],
+                    queue_up=queues.get(("up", number)),
+                    queue_down=queues.get(("down", number)),
+                )
+                for number, nic in enumerate(self._nics[end])
+            ],
+        )
