@@ -9,6 +9,9 @@
 use crate::sys;
 use std::path::{Path, PathBuf};
 
+/// The role that starts others, for a controller on another machine.
+pub const HOST: &str = "host";
+
 /// What the program is asked to do.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Request {
@@ -45,8 +48,8 @@ pub fn parse(
             "--version" => return Ok(Request::Version),
             "--userns" => parsed.userns = Some(path(&argument, arguments.next())?),
             "--netns" => parsed.netns = Some(path(&argument, arguments.next())?),
-            "--greet" if parsed.role == crate::HOST => {}
-            "--unlink" if parsed.role == crate::HOST => parsed.unlinks = true,
+            "--greet" if parsed.role == HOST => {}
+            "--unlink" if parsed.role == HOST => parsed.unlinks = true,
             role if parsed.role.is_empty() && roles.contains(&role) => parsed.role = argument,
             _ => return Err(expected(&parsed, roles, &argument)),
         }

@@ -18,7 +18,7 @@ pub mod probe;
 mod role;
 mod sys;
 
-use self::arguments::{Arguments, Request};
+use self::arguments::{Arguments, HOST, Request};
 
 /// The name of a role and its function, which returns the exit status of the process.
 type Role = (&'static str, fn(&Arguments) -> i32);
@@ -33,8 +33,6 @@ const ROLES: &[Role] = &[
     (HOST, |arguments| host::main(&startable(), arguments.unlinks)),
     (GUARDIAN, |_| host::guardian::main()),
 ];
-/// The role that starts others.
-const HOST: &str = "host";
 /// The one that only it starts.
 const GUARDIAN: &str = "guardian";
 
