@@ -80,7 +80,7 @@ class Meter(Generic[Half]):
             half.tell({"action": "stop"})
 
     def take(self) -> list[Message]:
-        """Messages so far, without waiting: "connected", "sent", and one "result" or "error"."""
+        """Messages so far, without waiting: "connected", "accepted", "sent", and one "result" or "error"."""
         for half in self.halves:
             for message in half.take():
                 self._hear(half, message)
