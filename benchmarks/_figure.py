@@ -19,6 +19,10 @@ OWN = "adaptive"
 
 #: Regret has a scale that is linear below 1 %, where differences no longer matter, and logarithmic above.
 REGRET = alt.Scale(type="symlog", constant=1)
+TICKS = alt.Axis(values=[0, 1, 2, 5, 10, 20, 50, 100])
+
+#: Pixels beside the legend, whose font may be wider where the figure is looked at.
+MARGIN = 60
 
 #: Panels: column of the points, title of the axis, scale, height.
 PANELS = (
@@ -52,11 +56,15 @@ def draw(points: Sequence[Mapping[str, Any]]) -> str:
     for column, title, scale, height in PANELS:
         base = alt.Chart(alt.Data(values=list(points))).encode(
             x=alt.X("minutes:Q", title="time on the testbed (min)", scale=alt.Scale(zero=True)),
-            y=alt.Y(f"{column}:Q", title=title, scale=scale),
+            y=alt.Y(f"{column}:Q", title=title, scale=scale, axis=TICKS if scale is REGRET else alt.Axis()),
             **channels,
         )
         layers = base.mark_line() + base.mark_point(filled=True, size=30)
         panels.append(layers.properties(width=WIDTH, height=height))
-    spec = {**alt.vconcat(*panels).to_dict(), "config": {**look(page=False), "aria": False}}
+    spec = {
+        **alt.vconcat(*panels).to_dict(),
+        "padding": {"left": 5, "top": 5, "bottom": 5, "right": MARGIN},
+        "config": {**look(page=False), "aria": False},
+    }
     svg: str = vl_convert.vegalite_to_svg(spec)
     return svg
