@@ -106,3 +106,21 @@ def test_without_libbpf_it_is_said_what_to_install():
         assert one.said["reason"] == (
             "no libnothing.so.1: install libbpf1 (Debian, Ubuntu) or libbpf (Fedora)"
         )
+
+
+@pytest.mark.parametrize(
+    ("library", "words"), [("libnothing.so.1", "install libbpf1"), ("libbpf.so.1", None)]
+)
+def test_a_host_says_whether_programs_can_be_registered_there(tmp_path, library, words):
+    looking = json.dumps({"action": "look", "id": 1}) + "\n"
+    variables = {"MPTUNE_RUN_DIRECTORY": str(tmp_path / "run"), "MPTUNE_LIBBPF": library}
+    done = subprocess.run(
+        agent.command("host"),
+        input=looking,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **variables},
+    )
+    looked = json.loads(done.stdout.splitlines()[-1])
+    assert words in looked["bpf"] if words else looked["bpf"] is None
