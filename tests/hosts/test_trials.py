@@ -3,28 +3,23 @@
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
 from mptune.errors import InputError, TrialError
 from mptune.machines import MachineError
 from mptune.machines.ssh import VARIABLE
-from mptune.testbeds import Observation, ScriptedAction, Trial
+from mptune.testbeds import ScriptedAction
 from mptune.testbeds import hosts as hosts_testbed
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
 from tests.hosts import traffic
+from tests.hosts.trials import SECOND, agent, carrying, command, hosts, sent, trial
 from tests.hosts.world import Side, Uplink, World
 from tests.plugins.waiting import until
-
-SECOND = 1_000_000_000
-#: Longer than any test.
-FOREVER_S = 50
 
 
 @pytest.fixture(autouse=True)
@@ -40,36 +35,6 @@ def file(world, tmp_path):
     path = tmp_path / "world.toml"
     path.write_text(world.topology())
     return path
-
-
-@contextmanager
-def hosts(world: World) -> Iterator[HostsTestbed]:
-    """Afterwards both machines are as they were before."""
-    with world.alice.unchanged(), world.bob.unchanged():
-        made = HostsTestbed()
-        try:
-            yield made
-        finally:
-            made.close()
-
-
-def trial(topology, **changes) -> Trial:
-    settings: dict[str, Any] = {
-        "pm": "fullmesh",
-        "cc": "cubic",
-        "buffer_bytes": 2**20,
-        "seed": 1,
-        "duration_ns": 2 * SECOND,
-    }
-    settings |= changes
-    if "transfer_bytes" in changes:
-        del settings["duration_ns"]
-    return Trial(topology=topology, **settings)
-
-
-def sent(observation: Observation) -> dict[str, int]:
-    assert observation.failed is None
-    return {one.path: one.bytes for one in observation.subflows}
 
 
 @pytest.mark.measures("slow start overflows the queues; a retransmission that is lost again costs a timeout")
@@ -216,40 +181,9 @@ def test_a_second_session_is_refused_while_the_first_goes_on(world, file):
 # ---- what goes wrong ----
 
 
-@contextmanager
-def command(file, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A trial by `mptune run` in a process of its own, killed at the end of the block at the latest."""
-    line = [sys.executable, "-m", "mptune.cli", "run", str(file), "--testbed", "hosts", "--cc", "cubic"]
-    with subprocess.Popen(
-        [*line, "--pm", "fullmesh", "--duration", f"{FOREVER_S}s", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    ) as program:
-        try:
-            yield program
-        finally:
-            program.kill()
-
-
-def carrying(world: World) -> None:
-    """Wait until the trial's connection carries data."""
-    device = "/sys/class/net/eth2/statistics/tx_bytes"
-    first = int(world.alice.sh(f"cat {device}"))
-    until(
-        lambda: int(world.alice.sh(f"cat {device}")) > first + 500_000, "half a megabyte on the second path"
-    )
-
-
 def running(world: World, name: str) -> list[str]:
     """Roles that run on a machine."""
     return [words[1] for _, _, words in world.machines[name].processes() if words[0].endswith("/agent")]
-
-
-def agent(world: World, name: str, role: str) -> int:
-    """Number of the process of a role on a machine."""
-    machine = world.machines[name]
-    return next(pid for pid, _, words in machine.processes() if words[1:2] == [role])
 
 
 @contextmanager

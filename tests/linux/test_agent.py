@@ -86,11 +86,11 @@ def waits(process: Path) -> bool:
 
 
 def test_every_role_ends_with_a_controller_that_is_killed():
-    command = [sys.executable, "-c", CONTROLLER, "sender", "receiver", "paths", "awake"]
+    command = [sys.executable, "-c", CONTROLLER, "sender", "receiver", "paths", "awake", "congestion"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as controller:
         assert controller.stdout is not None
         agents = [Path("/proc", pid) for pid in controller.stdout.readline().split()]
-        assert len(agents) == 4
+        assert len(agents) == 5
         until(lambda: all(waits(one) for one in agents), "the agents")
         controller.send_signal(signal.SIGKILL)
     until(lambda: not any(one.exists() for one in agents), "the end of the agents")

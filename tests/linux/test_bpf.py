@@ -99,6 +99,23 @@ def test_without_libbpf_the_message_says_what_to_install(kernel, monkeypatch) ->
         _libbpf._libbpf.cache_clear()
 
 
+def test_a_private_program_has_a_name_of_its_own_everywhere_in_the_object(kernel) -> None:
+    objects = kernel[2]
+    for cc in ("olia", "vegas"):
+        text = b"\0olia\0mptune_%b\0vegas_ssthresh\0mptune_%b\0" % ((cc.encode(),) * 2)
+        (objects / f"{cc}.bpf.o").write_bytes(text)
+        name, content = bpf.private(cc)
+        assert re.fullmatch(f"{cc}_[a-z0-9]{{6}}", name) and name != bpf.private(cc)[0]
+        assert content == text.replace(f"mptune_{cc}".encode(), name.encode()) and len(content) == len(text)
+
+
+def test_why_there_is_no_program_is_said(kernel, monkeypatch, tmp_path) -> None:
+    assert bpf.lacking("olia") is None
+    assert bpf.lacking("bbr") == "there is no BPF program for it"
+    monkeypatch.setattr(bpf, "OBJECTS", tmp_path / "nowhere")
+    assert "make bpf" in (bpf.lacking("olia") or "")
+
+
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
 def test_a_program_is_the_twin_of_a_controller_of_its_name(source) -> None:
     cc = source.name.removesuffix(".bpf.c")

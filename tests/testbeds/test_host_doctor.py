@@ -8,7 +8,9 @@ from typer.testing import CliRunner
 
 from mptune.cli import app
 from mptune.errors import InputError
+from mptune.linux import bpf
 from mptune.machines import MachineError
+from mptune.testbeds import names
 from mptune.testbeds.host_doctor import examine, ready
 from mptune.topology import load
 from tests.plugins import two_hosts
@@ -26,7 +28,8 @@ LAPTOP = {
     ],
     "rp_filter_all": 0,
     "sysctls": {"net.mptcp.enabled": "1", "net.ipv4.tcp_rmem": "4096 131072 6291456"},
-    "congestion_controls": {"available": ["reno", "cubic"], "allowed": ["reno"]},
+    "congestion_controls": {"available": names("congestion_controls"), "allowed": ["reno"]},
+    "bpf": None,
     "rmem_max": 212992,
     "wmem_max": 212992,
     "mptcp": None,
@@ -142,7 +145,8 @@ def test_a_user_without_privileges_is_told_what_is_left(hosts, file):
     found = by_name(laptop)
     assert not ready([laptop, server])
     assert "only --protocol tcp" in (found["privileges"].remedy or "")
-    assert found["congestion controls"].found == "reno"
+    assert found["congestion control reno"].state == "ok"
+    assert found["congestion control cubic"].remedy == "only root may use it"
     assert "rmem_max=31457280" in (found["buffers (bytes)"].remedy or "")
 
 
@@ -163,6 +167,23 @@ def test_what_a_host_lacks_is_missing(hosts, file, change, name, words):
     found = examine(load(file))
     finding = by_name(found[0])[name]
     assert not ready(found) and finding.state == "missing" and words in (finding.remedy or "")
+
+
+def test_where_each_congestion_control_comes_from_is_said(hosts, file, monkeypatch, tmp_path):
+    (tmp_path / "olia.bpf.o").touch()
+    monkeypatch.setattr(bpf, "OBJECTS", tmp_path)
+    for target, lacks in (("me@laptop.example", None), ("server", "no libbpf.so.1: install libbpf1")):
+        looked = hosts[target]["looked"]
+        looked["congestion_controls"]["available"] = ["reno", "cubic"]
+        looked["bpf"] = lacks
+    found = examine(load(file))
+    assert ready(found)
+    laptop, server = (by_name(one) for one in found)
+    assert laptop["congestion control cubic"].found == "in the kernel"
+    assert laptop["congestion control olia"].found == "as a BPF program"
+    assert server["congestion control olia"].state == "missing"
+    assert "no libbpf.so.1: install libbpf1; or modprobe" in (server["congestion control olia"].remedy or "")
+    assert "there is no BPF program for it" in (laptop["congestion control bbr"].remedy or "")
 
 
 def test_the_other_host_is_looked_at_although_one_is_away(hosts, file):

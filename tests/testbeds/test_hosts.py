@@ -1,5 +1,6 @@
 """What is refused, found out and counted before and between trials on hosts; trials are in tests/hosts."""
 
+import base64
 import copy
 from typing import Any
 
@@ -7,11 +8,14 @@ import msgspec
 import pytest
 
 from mptune.errors import Failure, InputError, LimitReached, MptuneError, TrialError
+from mptune.linux import bpf
+from mptune.linux.talker import Talker
 from mptune.machines import MachineError
 from mptune.measuring.running import run_trials
 from mptune.testbeds import Observation, ScriptedAction, SubflowObservation, Trial
 from mptune.testbeds._host_facts import HostFacts, managed
 from mptune.testbeds._hosts_data import Meter, notice
+from mptune.testbeds._hosts_programs import Programs
 from mptune.testbeds._hosts_venue import HostsVenue
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
@@ -28,6 +32,7 @@ LOOKED = {
     ],
     "sysctls": {"net.mptcp.enabled": "1", "net.mptcp.path_manager": "kernel", "net.mptcp.pm_type": "0"},
     "congestion_controls": {"available": ["reno", "cubic", "mptune_olia"], "allowed": ["reno"]},
+    "bpf": "no libbpf.so.1: install libbpf1",
     "rmem_max": 212992,
     "wmem_max": 212992,
     "mptcp": None,
@@ -62,6 +67,14 @@ def facts(topology):
         return HostFacts(of, side, "alice", looked, privileged=privileged)
 
     return make
+
+
+@pytest.fixture
+def built(monkeypatch, tmp_path):
+    """Compiled programs of olia and vegas, as far as nobody looks inside."""
+    for cc in ("olia", "vegas"):
+        (tmp_path / f"{cc}.bpf.o").write_bytes(b"the name mptune_%b of it" % cc.encode())
+    monkeypatch.setattr(bpf, "OBJECTS", tmp_path)
 
 
 # interfaces
@@ -133,7 +146,16 @@ def test_only_privilege_or_the_kernels_own_path_manager_will_do(facts, trial):
             {},
             "path manager on alice: too old",
         ),
-        (lambda looked: None, {"cc": "vegas"}, r"--cc: .*reno, cubic, .*found vegas: modprobe tcp_vegas"),
+        (
+            lambda looked: None,
+            {"cc": "vegas"},
+            r"--cc: .*reno, cubic, .*found vegas: its kernel lacks it, and .*: no libbpf.so.1: .*; or",
+        ),
+        (
+            lambda looked: looked.update(bpf=None),
+            {"cc": "bbr"},
+            "there is no BPF program for it; or modprobe",
+        ),
         (
             lambda looked: looked["sysctls"].update({"net.ipv4.tcp_ecn": "1"}),
             {"ecn": False},
@@ -141,7 +163,7 @@ def test_only_privilege_or_the_kernels_own_path_manager_will_do(facts, trial):
         ),
     ],
 )
-def test_what_a_host_lacks_is_an_error_of_the_input(facts, trial, change, options, words):
+def test_what_a_host_lacks_is_an_error_of_the_input(facts, trial, built, change, options, words):
     with pytest.raises(InputError, match=words):
         facts(change=change).check(trial(**options))
 
@@ -153,13 +175,18 @@ def test_without_privilege_buffers_and_congestion_controls_are_limited(facts, tr
         user.check(trial(cc="reno", buffer_bytes=2**20, **plain))
     with pytest.raises(InputError, match="--buffer-mode: expected fixed"):
         user.check(trial(cc="reno", buffer_mode="auto", **plain))
-    with pytest.raises(InputError, match=r"--cc: expected one that alice can run \(reno\), found cubic$"):
+    with pytest.raises(
+        InputError, match=r"--cc: expected one that alice can run \(reno\), found cubic: only root"
+    ):
         user.check(trial(**plain))
     facts("remote", privileged=False).check(trial(**plain))  # the receiver needs none
 
 
-def test_the_kernels_names_of_things_are_used(facts):
+def test_the_kernels_names_of_things_are_used(facts, built):
     assert facts().kernel_cc("cubic") == "cubic" and facts().kernel_cc("olia") == "mptune_olia"
+    able = facts(change=lambda looked: looked.update(bpf=None))
+    # Its own is sure to stay, and to be this version's.
+    assert able.kernel_cc("olia") is None and able.kernel_cc("reno") == "reno"
     assert facts().userspace == {"net.mptcp.path_manager": "userspace"}
     older = facts(change=lambda looked: looked["sysctls"].pop("net.mptcp.path_manager"))
     assert older.userspace == {"net.mptcp.pm_type": "1"}
@@ -322,6 +349,9 @@ class Session(Host):
     def collect(self, number):
         return LOOKED
 
+    def start(self, role, name):
+        raise AssertionError("no role is needed")
+
     def close(self):
         self.closed = True
 
@@ -405,3 +435,81 @@ def test_only_a_trial_that_failed_for_being_overloaded_is_repeated(trial, monkey
     monkeypatch.setattr(HostsTestbed, "_measure", measure)
     found = HostsTestbed().run(trial())
     assert len(measured) == times and ("repeated" in found.metadata) == (times == 2)
+
+
+# BPF programs
+
+
+class Holder(Talker):
+    """A role that registers what it is told, or `refuses`."""
+
+    killed = False
+
+    def __init__(self, name, refuses=None):
+        super().__init__(name)
+        self.refuses, self.told, self.over = refuses, [], False
+
+    def fileno(self):
+        raise AssertionError("nobody waits")
+
+    def tell(self, message):
+        self.told.append(message)
+        event = {"event": "error", "reason": self.refuses} if self.refuses else {"event": "registered"}
+        self._messages.append(event)
+
+    def close(self):
+        self.over = True
+
+    def end(self, grace_s=0.0):
+        self.over = self._ended = True
+
+    def death(self):
+        return f"{self.name} was killed by signal 9"
+
+    def _receive(self):
+        self._ended = self._ended or self.over
+
+
+class Holding:
+    """A machine whose roles are `Holder`s."""
+
+    name = "alice"
+
+    def __init__(self, refuses=None):
+        self.refuses, self.made = refuses, []
+
+    def start(self, role, name):
+        assert role == "congestion"
+        self.made.append(Holder(f"{name} on alice", self.refuses))
+        return self.made[-1]
+
+
+def test_trials_of_a_session_share_a_program_under_a_name_of_its_own(built):
+    alice = Holding()
+    programs = Programs(alice.start)
+    name = programs.name("olia")
+    assert programs.name("olia") == name and len(alice.made) == 1
+    (told,) = alice.made[0].told
+    assert told["name"] == name and name.startswith("olia_") and len(name) == len("mptune_olia")
+    assert base64.b64decode(told["object"]) == f"the name {name} of it".encode()
+    assert programs.name("vegas").startswith("vegas_") and Programs(Holding().start).name("olia") != name
+    programs.close()
+    assert all(role.over for role in alice.made)
+
+
+def test_a_program_whose_holder_was_killed_is_registered_again(built):
+    alice = Holding()
+    programs = Programs(alice.start)
+    name = programs.name("olia")
+    alice.made[0].over = True
+    assert programs.name("olia") != name and len(alice.made) == 2
+
+
+def test_a_program_that_the_kernel_refuses_is_an_error_of_the_input(built, facts):
+    alice = Holding(refuses="the kernel refuses it: loading: Invalid argument")
+    bed = HostsTestbed()
+    bed._programs["me@laptop.example"] = Programs(alice.start)
+    able = facts(change=lambda looked: looked.update(bpf=None))
+    with pytest.raises(InputError, match=r"^--cc: expected one that alice can run .*: Invalid argument$"):
+        bed._kernel_cc("olia", able)
+    assert alice.made[0].over

@@ -2,16 +2,19 @@
 //!
 //! Every role exchanges lines of JSON on standard input and output, ends with its standard input
 //! and writes no files, except for the journal of the role `host`. What the roles share is here: the command line (`arguments`), the lines and
-//! signals (`control`), how a role begins and ends (`role`), addresses in the kernel's layout
-//! (`address`), system calls (`sys`).
+//! signals (`control`), how a role begins and ends and what it may do (`role`), addresses in the
+//! kernel's layout (`address`), and the only files with unsafe code: system calls (`sys`) and the
+//! machine's own libbpf (`libbpf`).
 
 #![cfg(target_os = "linux")]
 
 mod address;
 mod arguments;
 mod awake;
+mod congestion;
 mod control;
 mod host;
+mod libbpf;
 pub mod meter;
 pub mod paths;
 pub mod probe;
@@ -29,6 +32,7 @@ const ROLES: &[Role] = &[
     ("receiver", |_| meter::receiver::main()),
     ("paths", |_| paths::main()),
     ("probe", |_| probe::main()),
+    ("congestion", |_| congestion::main()),
     ("awake", |_| awake::main()),
     (HOST, |arguments| host::main(&startable(), arguments.unlinks)),
     (GUARDIAN, |_| host::guardian::main()),

@@ -1,8 +1,9 @@
-//! How every role begins and ends.
+//! How every role begins and ends, and what it may do.
 
 use crate::control::Control;
 use crate::sys;
 use serde::Serialize;
+use std::fs;
 
 /// The line of a role that cannot do what was asked.
 #[derive(Serialize)]
@@ -49,4 +50,11 @@ fn not_orphaned(signal: i32) -> Result<(), String> {
         Ok(false) => Err("the process that started the agent has ended".to_owned()),
         Err(error) => Err(format!("PR_SET_PDEATHSIG: {error}")),
     }
+}
+
+/// The effective capabilities of this process, one bit each (proc_pid_status(5)).
+pub fn capabilities() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
 }

@@ -1,6 +1,6 @@
 //! The system calls that `std` does not offer, each behind a safe signature.
 //!
-//! The only file of the crate with `unsafe`. No policy: the callers decide what to ask the kernel
+//! Beside `libbpf` the only file of the crate with `unsafe`. No policy: the callers decide what to ask the kernel
 //! and what an error means.
 
 #![allow(unsafe_code)]

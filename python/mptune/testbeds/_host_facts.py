@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from mptune.errors import InputError, one_of
+from mptune.linux import bpf
 from mptune.linux.addresses import NamedInterface, Side
 from mptune.linux.sandbox import sysctls
 from mptune.testbeds._base import FAMILIES, PLAIN_TCP, Trial
@@ -20,9 +21,6 @@ ASKED = tuple(
 )
 #: What chooses the path manager of new connections: its name since Linux 6.15, and that before.
 _PATH_MANAGER = (("net.mptcp.path_manager", "userspace"), ("net.mptcp.pm_type", "1"))
-
-#: Where a CC as a BPF program is known by another name (`mptune.linux.bpf`).
-_BPF = "mptune_{}"
 
 
 class HostFacts:
@@ -104,21 +102,42 @@ class HostFacts:
             expected = f"expected at most {limit} bytes, net.core.rmem_max and wmem_max of {self.name}"
             raise InputError("--buffer", "", f"{expected}, found {trial.buffer_bytes}")
 
-    def kernel_cc(self, cc: str) -> str:
-        """Its kernel's name of a congestion control.
+    @property
+    def usable(self) -> list[str]:
+        """The congestion controls that its kernel has and its user may use."""
+        found: list[str] = self.looked["congestion_controls"]["available" if self.privileged else "allowed"]
+        return found
+
+    def kernel_cc(self, cc: str) -> str | None:
+        """Its kernel's name of a congestion control; None if its BPF program is to be registered there.
 
         Raises
         ------
-        InputError : it has none of that name, or this user may not use it.
+        InputError : it cannot be had there, or this user may not use it.
         """
-        known = self.looked["congestion_controls"]
-        usable = known["available"] if self.privileged else known["allowed"]
-        for name in (cc, _BPF.format(cc)):
-            if name in usable:
-                return name
-        why = "" if cc in known["available"] else f": modprobe tcp_{cc} there, if its kernel has it"
-        expected = f"expected one that {self.name} can run ({', '.join(usable)}), found {cc}{why}"
-        raise InputError("--cc", "", expected)
+        if cc in self.usable:
+            return cc
+        reason = self.no_program(cc)
+        if reason is None:
+            return None
+        if (registered := bpf.PREFIX + cc) in self.usable:  # by `mptune cc load` there
+            return registered
+        raise self.refuse_cc(cc, reason)
+
+    def no_program(self, cc: str) -> str | None:
+        """Why a congestion control cannot be registered there as a BPF program; None if that may be tried."""
+        if cc in self.looked["congestion_controls"]["available"]:
+            return "only root may use it"
+        if (reason := bpf.lacking(cc)) is None and self.looked["bpf"] is not None:
+            reason = f"its BPF program cannot be registered there: {self.looked['bpf']}"
+        if reason is None:
+            return None
+        return f"its kernel lacks it, and {reason}; or modprobe tcp_{cc} there, if it has that module"
+
+    def refuse_cc(self, cc: str, reason: str) -> InputError:
+        """The error about a congestion control that it cannot be given."""
+        can = f"expected one that {self.name} can run ({', '.join(self.usable)})"
+        return InputError("--cc", "", f"{can}, found {cc}: {reason}")
 
     # Its interfaces.
 

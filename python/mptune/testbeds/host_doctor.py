@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from mptune import _core
 from mptune.errors import InputError, MptuneError
 from mptune.linux.addresses import NamedInterface, Side
 from mptune.linux.doctor import Finding
@@ -121,7 +122,7 @@ def _of_machine(machine: SshMachine, facts: HostFacts) -> Iterator[Finding]:
     yield _needed("MPTCP", reason, "needs a kernel with CONFIG_MPTCP (Linux 5.6)")
     yield _needed("userspace path manager", looked["path_manager"], "needs Linux 5.19 (net.mptcp.pm_type)")
     yield _enabled(facts)
-    yield _congestion_controls(facts)
+    yield from _congestion_controls(facts)
     yield _buffers(facts)
     yield _reverse_path(facts)
     yield _processors(looked)
@@ -156,17 +157,17 @@ def _enabled(facts: HostFacts) -> Finding:
     )
 
 
-def _congestion_controls(facts: HostFacts) -> Finding:
-    known = facts.looked["congestion_controls"]
-    limited = not facts.privileged and set(known["allowed"]) != set(known["available"])
-    return Finding(
-        name="congestion controls",
-        state="limited" if limited else "ok",
-        found=" ".join(known["allowed"] if limited else known["available"]),
-        remedy=f"without privileges not: {' '.join(sorted(set(known['available']) - set(known['allowed'])))}"
-        if limited
-        else None,
-    )
+def _congestion_controls(facts: HostFacts) -> Iterator[Finding]:
+    """Where it gets each of them, as a sender."""
+    for cc in _core.congestion_controls():
+        name = f"congestion control {cc}"
+        try:
+            found = "in the kernel" if facts.kernel_cc(cc) == cc else "as a BPF program"
+        except InputError:
+            remedy = facts.no_program(cc)
+            yield Finding(name=name, state="missing", found="not available", remedy=remedy)
+        else:
+            yield Finding(name=name, state="ok", found=found)
 
 
 def _buffers(facts: HostFacts) -> Finding:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mptune.linux.venue import About
     from mptune.machines import SshMachine
     from mptune.testbeds._host_facts import HostFacts
+    from mptune.testbeds._hosts_programs import Programs
     from mptune.topology import Site, Topology
 
 #: A host whose processors were busy for more than this share of a trial is overloaded.
@@ -46,13 +47,15 @@ class HostsTestbed:
 
     def __init__(self) -> None:
         self._machines: dict[str, SshMachine] = {}
+        #: Congestion controls registered in these sessions.
+        self._programs: dict[str, Programs] = {}
         self._known: set[str] = set()
         self._data = _hosts_data.Meter()
         #: One trial of each kind that was checked, to be held against the hosts before any is run.
         self._checked: dict[object, Trial] = {}
         self._turn = threading.Lock()
         self._interrupted = False
-        self._closing = weakref.finalize(self, _close, self._machines)
+        self._closing = weakref.finalize(self, _close, self._machines, self._programs)
 
     @staticmethod
     def notice(topology: Topology, buffer_modes: Collection[str], lasting_ns: int | None) -> str:
@@ -67,7 +70,7 @@ class HostsTestbed:
 
     def close(self) -> None:
         """End the sessions with the hosts, which put back what is left to put back."""
-        _close(self._machines)
+        _close(self._machines, self._programs)
 
     def interrupt(self) -> None:
         """Abort the running trial; no further one is run."""
@@ -85,7 +88,9 @@ class HostsTestbed:
         with self._turn:
             checked, self._checked = list(self._checked.values()), {}
             for trial in checked:
-                self._admit(trial, self._facts(trial.topology))
+                facts = self._facts(trial.topology)
+                self._admit(trial, facts)
+                self._kernel_cc(trial.cc, facts["local"])
         yield
 
     def check_network(self, topology: Topology) -> None:
@@ -150,7 +155,7 @@ class HostsTestbed:
         facts = self._facts(trial.topology)
         self._admit(trial, facts)
         named = {side: one.named() for side, one in facts.items()}
-        plan = _kernel_plan.plan(trial, facts["local"].kernel_cc(trial.cc), named)
+        plan = _kernel_plan.plan(trial, self._kernel_cc(trial.cc, facts["local"]), named)
         privileged = all(one.privileged for one in facts.values())
         plan = msgspec.structs.replace(plan, managed=managed(trial, privileged))
         machines = {side: self._machines[one.site.ssh or ""] for side, one in facts.items()}
@@ -201,13 +206,16 @@ class HostsTestbed:
         """The session with a site's host, a new one if the last one is over."""
         from mptune.machines import MachineError
         from mptune.machines.ssh import connect
+        from mptune.testbeds._hosts_programs import Programs
 
         target = site.ssh or ""
         if target in self._machines and self._machines[target].killed:
             self._machines.pop(target).close()
+            self._programs.pop(target).close()
         if target not in self._machines:
             try:
                 self._machines[target] = connect(target, site.name)
+                self._programs[target] = Programs(self._machines[target].start)
             except MachineError as error:
                 if target in self._known:
                     raise TrialError(str(error), "unreachable") from None
@@ -215,15 +223,36 @@ class HostsTestbed:
             self._known.add(target)
         return self._machines[target]
 
+    def _kernel_cc(self, cc: str, sender: HostFacts) -> str:
+        """The name of a congestion control in the sender's kernel, which gets a program if it lacks it.
+
+        Raises
+        ------
+        InputError : it cannot be had there.
+        TrialError : the host is gone.
+        """
+        found = sender.kernel_cc(cc)
+        if found is not None:
+            return found
+        try:
+            return self._programs[sender.site.ssh or ""].name(cc)
+        except TrialError as error:
+            if error.kind != "refused":
+                raise
+            raise sender.refuse_cc(cc, str(error)) from None
+
     def _admit(self, trial: Trial, facts: Mapping[Side, HostFacts]) -> None:
         for one in facts.values():
             one.check(trial)
             one.named()
 
 
-def _close(machines: dict[str, SshMachine]) -> None:
+def _close(machines: dict[str, SshMachine], programs: dict[str, Programs]) -> None:
+    """End the sessions, and with them what they hold."""
     while machines:
         machines.popitem()[1].close()
+    while programs:
+        programs.popitem()[1].close()
 
 
 def check_site(topology: Topology, site: Site) -> None:

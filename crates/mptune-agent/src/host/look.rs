@@ -6,6 +6,7 @@ use super::{places, settings::shown};
 use crate::paths::netlink::error::Error;
 use crate::paths::netlink::family;
 use crate::sys;
+use crate::{congestion, role};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,6 +34,8 @@ pub struct Facts {
     /// It got its rights from sudo.
     sudo: bool,
     congestion_controls: CongestionControls,
+    /// Why no congestion control can be registered as a BPF program; none if that may be tried.
+    bpf: Option<String>,
     sysctls: Values,
     rmem_max: Option<u64>,
     wmem_max: Option<u64>,
@@ -95,6 +98,7 @@ pub fn look(names: &[String], pairs: &[(IpAddr, IpAddr)]) -> Result<Facts, Strin
             available: list("net.ipv4.tcp_available_congestion_control"),
             allowed: list("net.ipv4.tcp_allowed_congestion_control"),
         },
+        bpf: congestion::obstacle(),
         sysctls: names.iter().filter_map(|name| read(name)).collect(),
         rmem_max: number("net.core.rmem_max"),
         wmem_max: number("net.core.wmem_max"),
@@ -111,12 +115,9 @@ pub fn kernel(name: &str) -> String {
     text.unwrap_or_default().trim().to_owned()
 }
 
-/// Whether this process has CAP_NET_ADMIN (proc_pid_status(5)).
+/// Whether this process has CAP_NET_ADMIN.
 pub fn may_administrate() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-    bits.is_some_and(|bits| bits >> NET_ADMIN & 1 == 1)
+    role::capabilities() >> NET_ADMIN & 1 == 1
 }
 
 fn words(error: Error) -> String {

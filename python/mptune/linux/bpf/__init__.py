@@ -4,13 +4,15 @@ A congestion control of mptune is, in order of preference: an algorithm of the k
 module), or a BPF program of `bpf/congestion`, registered as "mptune_<name>". `loaded` registers the programs
 of a trial while it needs them; `load` and `unload` register them for everyone (`mptune cc`). Nothing is left
 behind: the kernel removes a program when the last process that holds it ends, however it ends. Concurrent
-campaigns hold the same program.
+campaigns hold the same program. `private` makes one for another machine, under a name of its own.
 
 Not the algorithms (bpf/congestion) and not the system calls (`bpf_libbpf`).
 """
 
 import errno
 import os
+import secrets
+import string
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -36,6 +38,8 @@ _KERNEL_TYPES = Path("/sys/kernel/btf/vmlinux")
 #: Capabilities for registering programs and finding registered ones: CAP_NET_ADMIN, CAP_SYS_ADMIN,
 #: CAP_PERFMON, CAP_BPF (include/uapi/linux/capability.h).
 _CAPABILITIES = sum(1 << number for number in (12, 21, 38, 39))
+#: What random endings of names are made of.
+_ENDING = string.ascii_lowercase + string.digits
 #: Longest time that a name may be taken by an algorithm that is being removed, seconds.
 _PATIENCE = 5.0
 _POLL = 0.01
@@ -81,6 +85,28 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 def programs() -> list[str]:
     """Names of the congestion controls that have a compiled program."""
     return sorted(path.name.removesuffix(".bpf.o") for path in OBJECTS.glob("*.bpf.o"))
+
+
+def lacking(cc: str) -> str | None:
+    """Why there is no compiled program of `cc`; None if there is one."""
+    if not programs():
+        return "its BPF program was not built (clang and libbpf, then make bpf)"
+    if cc not in programs():
+        return "there is no BPF program for it"
+    return None
+
+
+def private(cc: str) -> tuple[str, bytes]:
+    """The program of `cc` under a random name, for one user of it: the name, and the object.
+
+    The kernel's names are everybody's on a machine. In the object the name is that of the congestion control,
+    of its variable, and of both in the type information.
+    """
+    there = PREFIX + cc
+    # As long as the other one, so that nothing in the object moves; six random characters.
+    name = f"{cc}_" + "".join(secrets.choice(_ENDING) for _ in range(len(PREFIX) - 1))
+    content = (OBJECTS / f"{cc}.bpf.o").read_bytes()
+    return name, content.replace(there.encode(), name.encode())
 
 
 def availability(cc: str) -> Availability:
@@ -251,10 +277,8 @@ def _obstacle(cc: str) -> str | None:
     """Why `cc` cannot be registered, as far as is known without trying."""
     if not _AVAILABLE.exists():
         return "there is no Linux TCP here"
-    if not programs():
-        return "this kernel lacks it, and its BPF program was not built (clang and libbpf, then make bpf)"
-    if cc not in programs():
-        return "this kernel lacks it, and there is no BPF program for it"
+    if (reason := lacking(cc)) is not None:
+        return f"this kernel lacks it, and {reason}"
     if not _KERNEL_TYPES.exists():
         return f"this kernel lacks it, and accepts no BPF program: no {_KERNEL_TYPES} (CONFIG_DEBUG_INFO_BTF)"
     if not _privileged():

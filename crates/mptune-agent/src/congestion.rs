@@ -1,0 +1,159 @@
+//! A congestion control that the kernel lacks, as a BPF program: the role `congestion`.
+//!
+//! It is told one, registers it for every program of this machine, and keeps it until its own end, whatever
+//! that is: the kernel closes the descriptors of a process that is killed, and removes what nobody holds.
+//!
+//! ```text
+//! in   {"name": "olia_k3j9x2", "object": "..."}    as the kernel will know it; base64
+//! out  {"event": "registered"}
+//! out  {"event": "error", "reason": "..."} instead, and status 1
+//! ```
+//!
+//! Not here: which one, and its name, which no other program of the machine may use (the controller makes
+//! it), and what libbpf is called with (`libbpf`).
+
+use crate::control::{Control, Input};
+use crate::libbpf::Libbpf;
+use crate::role;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// Longest wait for input; every wait ends by itself only to begin again.
+const TICK: Duration = Duration::from_secs(3600);
+/// The kernel's types, which libbpf needs to fit a program to them.
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+/// Longest name of a congestion control (`TCP_CA_NAME_MAX` without its end).
+const NAME_BYTES: usize = 15;
+/// What registering takes: CAP_NET_ADMIN, CAP_PERFMON and CAP_BPF (include/uapi/linux/capability.h).
+const CAPABILITIES: u64 = 1 << 12 | 1 << 38 | 1 << 39;
+/// The whole of a user namespace that is everybody's (user_namespaces(7)).
+const ALL_USERS: [&str; 3] = ["0", "0", "4294967295"];
+
+#[derive(Deserialize)]
+struct Program {
+    name: String,
+    object: String,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "event", rename = "registered")]
+struct Registered {}
+
+/// The role.
+pub fn main() -> i32 {
+    role::play(run)
+}
+
+fn run(control: &mut Control) -> Result<(), String> {
+    let program: Program = control.configuration()?;
+    if let Some(reason) = obstacle() {
+        return Err(reason);
+    }
+    let _held = register(&program)?;
+    control.tell(&Registered {});
+    loop {
+        match control.wait(&mut [], TICK).map_err(|error| error.to_string())? {
+            Some(Input::Closed | Input::Signal(_)) => return Ok(()),
+            Some(Input::Line(_)) | None => {}
+        }
+    }
+}
+
+fn register(program: &Program) -> Result<std::os::fd::OwnedFd, String> {
+    let name = &program.name;
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    if name.is_empty() || name.len() > NAME_BYTES || !name.bytes().all(plain) {
+        return Err(format!(
+            "name: expected at most {NAME_BYTES} of a-z, 0-9 and _, found {name:?}"
+        ));
+    }
+    if known(name) {
+        return Err(format!("{name}: there is one of that name already"));
+    }
+    let object = decoded(&program.object).ok_or("object: expected base64")?;
+    let held = Libbpf::open()?.register(&object, name);
+    let held = held.map_err(|reason| format!("the kernel refuses {name}: {reason}"))?;
+    if known(name) { Ok(held) } else { Err(format!("{name} is no congestion control")) }
+}
+
+/// Whether the kernel has one of this name now.
+fn known(name: &str) -> bool {
+    let text = fs::read_to_string(AVAILABLE).unwrap_or_default();
+    text.split_whitespace().any(|known| known == name)
+}
+
+/// Why this process cannot register any, and what would help; none if nothing is known to be in the way.
+pub fn obstacle() -> Option<String> {
+    if !Path::new(TYPES).exists() {
+        return Some(format!("no {TYPES}: needs a kernel with CONFIG_DEBUG_INFO_BTF"));
+    }
+    if !privileged() {
+        return Some("needs root: log in as root, or let sudo work without a password".to_owned());
+    }
+    Libbpf::open().err()
+}
+
+/// Whether this process may: root, and not just root of a user namespace.
+fn privileged() -> bool {
+    let users = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    users.split_whitespace().eq(ALL_USERS) && role::capabilities() & CAPABILITIES == CAPABILITIES
+}
+
+/// What base64 with padding stands for (RFC 4648, section 4); none if it is something else.
+fn decoded(text: &str) -> Option<Vec<u8>> {
+    let text = text.as_bytes();
+    let plain = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
+    if text.len() % 4 != 0 {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(plain.len() * 3 / 4);
+    for group in plain.chunks(4) {
+        let digits = group.iter().try_fold(0u32, |sum, &byte| Some(sum << 6 | digit(byte)?))?;
+        // The last group may be of two or three digits, for one or two bytes.
+        let whole = (digits << (6 * (4 - group.len()))).to_be_bytes();
+        bytes.extend(&whole[1..group.len()]);
+    }
+    Some(bytes)
+}
+
+fn digit(byte: u8) -> Option<u32> {
+    Some(u32::from(match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_of_any_length() {
+        // RFC 4648, section 10.
+        let vectors =
+            [("", ""), ("Zg==", "f"), ("Zm8=", "fo"), ("Zm9v", "foo"), ("Zm9vYmFy", "foobar")];
+        for (text, bytes) in vectors {
+            assert_eq!(decoded(text).as_deref(), Some(bytes.as_bytes()));
+        }
+        assert_eq!(decoded("+/+/"), Some(vec![0xfb, 0xff, 0xbf]));
+        for wrong in ["Zg", "Zg=", "Z g=", "====", "Zm9v\n"] {
+            assert_eq!(decoded(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_no_kernel_takes_are_refused() {
+        for name in ["", "olia olia", "0123456789abcdef", "../x"] {
+            let program = Program { name: name.to_owned(), object: String::new() };
+            let reason = register(&program).unwrap_err();
+            assert!(reason.starts_with("name: expected"), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The few functions of libbpf that register a congestion control, behind safe signatures.
+//!
+//! Beside `sys` the only file of the crate with `unsafe`. The library is the host's own, found when it is
+//! needed (dlopen(3)): nothing else needs it, neither to build the agent nor to run it. Not a BPF library,
+//! and no policy: it registers what it is given, through a link that lives as long as its descriptor.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::ptr::{self, NonNull};
+use std::sync::Mutex;
+
+/// The library, with its only ABI since 2022.
+const LIBRARY: &str = "libbpf.so.1";
+/// Instead of it, for tests.
+const VARIABLE: &str = "MPTUNE_LIBBPF";
+/// `BPF_MAP_TYPE_STRUCT_OPS` and `BPF_STRUCT_OPS` (include/uapi/linux/bpf.h).
+const MAP_TYPE_STRUCT_OPS: c_int = 26;
+const ATTACH_STRUCT_OPS: c_int = 44;
+/// `BPF_F_LINK`: the map is registered as long as somebody holds a link of it (Linux 6.4).
+const F_LINK: u32 = 1 << 13;
+/// Messages of libbpf up to this level are kept: warnings.
+const KEPT_LEVEL: c_int = 0;
+/// Longest message that is kept whole: enough for the verifier's log of a refused program.
+const LONGEST: usize = 1 << 22;
+/// Characters of a reason that are told.
+const TOLD_CHARACTERS: usize = 400;
+
+/// What libbpf said since the last call; it has one print function for the whole process.
+static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Opaque structures of libbpf.
+enum Object {}
+enum Map {}
+enum Link {}
+
+type Print = extern "C" fn(c_int, *const c_char, *mut c_void) -> c_int;
+
+unsafe extern "C" {
+    /// stdio.h; the last argument is a `va_list`, which x86-64 and 64-bit ARM pass as a pointer.
+    fn vsnprintf(
+        to: *mut c_char,
+        room: usize,
+        form: *const c_char,
+        arguments: *mut c_void,
+    ) -> c_int;
+}
+
+/// libbpf, loaded.
+pub struct Libbpf {
+    /// Never closed: libbpf keeps a pointer to `keep`, and messages may come as long as it is there.
+    handle: NonNull<c_void>,
+}
+
+impl Libbpf {
+    /// Loads it.
+    ///
+    /// # Errors
+    /// One line: it is missing, and what to install.
+    pub fn open() -> Result<Self, String> {
+        let library = std::env::var_os(VARIABLE).unwrap_or_else(|| OsString::from(LIBRARY));
+        let name = CString::new(library.clone().into_vec()).map_err(|error| error.to_string())?;
+        // SAFETY: dlopen reads a text that ends; libbpf's constructors have no demands.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let missing = || {
+            let name = library.to_string_lossy();
+            format!("no {name}: install libbpf1 (Debian, Ubuntu) or libbpf (Fedora)")
+        };
+        NonNull::new(handle).map(|handle| Self { handle }).ok_or_else(missing)
+    }
+
+    /// Loads an object and registers the congestion control `name` that it has; it stays registered until
+    /// the descriptor is closed, however that happens, and no process that is started inherits it.
+    ///
+    /// # Errors
+    /// One line: what is wrong with the object, or why the kernel refuses it, in libbpf's words.
+    pub fn register(&self, content: &[u8], name: &str) -> Result<OwnedFd, String> {
+        let functions = Functions::of(self)?;
+        SAID.lock().expect("nothing panics with it").clear();
+        // SAFETY: `keep` has the type of libbpf_print_fn_t, and is there as long as the process.
+        unsafe { (functions.libbpf_set_print)(keep) };
+        // SAFETY: libbpf reads the content, which outlives the object; no options are given.
+        let opened = unsafe {
+            (functions.bpf_object__open_mem)(content.as_ptr().cast(), content.len(), ptr::null())
+        };
+        let opened = NonNull::new(opened).ok_or_else(|| reason("opening", last_error()))?;
+        let object = Opened { functions: &functions, object: opened };
+        let map = object.struct_ops(name)?;
+        // SAFETY: the map is one of the object, which is open until the end of this function, and is not
+        // loaded yet.
+        let loaded = unsafe {
+            (functions.bpf_map__set_map_flags)(map, F_LINK);
+            (functions.bpf_object__load)(opened.as_ptr())
+        };
+        check("loading", loaded)?;
+        object.link(map)
+    }
+}
+
+/// Declares the functions, and looks up all of them together.
+macro_rules! functions {
+    ($(fn $name:ident($($argument:ty),*) $(-> $returned:ty)?;)*) => {
+        /// The functions of libbpf that are used, and no others.
+        #[allow(non_snake_case)] // the library's own names
+        struct Functions {
+            $($name: unsafe extern "C" fn($($argument),*) $(-> $returned)?,)*
+        }
+
+        impl Functions {
+            fn of(library: &Libbpf) -> Result<Self, String> {
+                Ok(Self {
+                    // SAFETY: the signatures are those of libbpf.h and bpf.h of libbpf 1.
+                    $($name: unsafe {
+                        std::mem::transmute::<
+                            *mut c_void,
+                            unsafe extern "C" fn($($argument),*) $(-> $returned)?,
+                        >(symbol(library, concat!(stringify!($name), "\0"))?)
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    fn libbpf_set_print(Print) -> *mut c_void;
+    fn bpf_object__open_mem(*const c_void, usize, *const c_void) -> *mut Object;
+    fn bpf_object__next_map(*const Object, *const Map) -> *mut Map;
+    fn bpf_object__load(*mut Object) -> c_int;
+    fn bpf_object__close(*mut Object);
+    fn bpf_map__type(*const Map) -> c_int;
+    fn bpf_map__name(*const Map) -> *const c_char;
+    fn bpf_map__set_map_flags(*mut Map, u32) -> c_int;
+    fn bpf_map__attach_struct_ops(*const Map) -> *mut Link;
+    fn bpf_map__fd(*const Map) -> c_int;
+    fn bpf_link__fd(*const Link) -> c_int;
+    fn bpf_link__disconnect(*mut Link);
+    fn bpf_link__destroy(*mut Link) -> c_int;
+    fn bpf_link_create(c_int, c_int, c_int, *const c_void) -> c_int;
+}
+
+/// The address of a function; `name` ends with a zero.
+fn symbol(library: &Libbpf, name: &'static str) -> Result<*mut c_void, String> {
+    // SAFETY: the handle is open, and the name ends with a zero.
+    let found = unsafe { libc::dlsym(library.handle.as_ptr(), name.as_ptr().cast()) };
+    let plain = name.trim_end_matches('\0');
+    if found.is_null() { Err(format!("{LIBRARY} has no {plain}")) } else { Ok(found) }
+}
+
+/// An object that is closed when it goes out of scope; what holds a descriptor of a link stays.
+struct Opened<'a> {
+    functions: &'a Functions,
+    object: NonNull<Object>,
+}
+
+impl Opened<'_> {
+    /// The only map of an object with a congestion control.
+    fn struct_ops(&self, name: &str) -> Result<*mut Map, String> {
+        let mut names = Vec::new();
+        let mut found = None;
+        let mut map = ptr::null_mut();
+        loop {
+            // SAFETY: the object is open, and the map is null or the last that it gave; names end with a
+            // zero and live as long as the object.
+            unsafe {
+                map = (self.functions.bpf_object__next_map)(self.object.as_ptr(), map);
+                if map.is_null() {
+                    break;
+                }
+                if (self.functions.bpf_map__type)(map) == MAP_TYPE_STRUCT_OPS {
+                    let text = CStr::from_ptr((self.functions.bpf_map__name)(map));
+                    names.push(text.to_string_lossy().into_owned());
+                    found = Some(map);
+                }
+            }
+        }
+        match found {
+            Some(map) if names == [name] => Ok(map),
+            _ => {
+                let there = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+                Err(format!("expected an object that registers {name}, found one of {there}"))
+            }
+        }
+    }
+
+    /// Registers a map that is loaded.
+    ///
+    /// libbpf before 1.2 does not know links of struct_ops: it fills the map and gives the map as its link.
+    fn link(&self, map: *mut Map) -> Result<OwnedFd, String> {
+        let functions = self.functions;
+        // SAFETY: the map is one of the object, which is open and loaded; the link is not used after it was
+        // destroyed, and its descriptor is not closed by that, since it was disconnected.
+        let (descriptor, of_map) = unsafe {
+            let link = (functions.bpf_map__attach_struct_ops)(map);
+            if link.is_null() {
+                return Err(reason("registering", last_error()));
+            }
+            let descriptor = (functions.bpf_link__fd)(link);
+            (functions.bpf_link__disconnect)(link);
+            (functions.bpf_link__destroy)(link);
+            (descriptor, (functions.bpf_map__fd)(map))
+        };
+        if descriptor != of_map {
+            return Ok(owned(descriptor));
+        }
+        // SAFETY: the descriptor is the map's, which is open; there are no options.
+        let created =
+            unsafe { (functions.bpf_link_create)(descriptor, 0, ATTACH_STRUCT_OPS, ptr::null()) };
+        check("registering", created).map(owned)
+    }
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        // SAFETY: it is open, and is not used any more.
+        unsafe { (self.functions.bpf_object__close)(self.object.as_ptr()) };
+    }
+}
+
+fn owned(descriptor: RawFd) -> OwnedFd {
+    // SAFETY: libbpf has made it for us and has forgotten it.
+    unsafe { OwnedFd::from_raw_fd(descriptor) }
+}
+
+fn last_error() -> c_int {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+fn check(call: &str, result: c_int) -> Result<c_int, String> {
+    if result < 0 { Err(reason(call, -result)) } else { Ok(result) }
+}
+
+/// A failure, with the most useful of libbpf's messages: the verifier's, or the first.
+fn reason(call: &str, number: c_int) -> String {
+    let said = SAID.lock().expect("nothing panics with it");
+    let verifier = said.iter().find(|line| line.starts_with("the verifier"));
+    let told = verifier.or_else(|| said.first()).map(|line| format!(" ({line})"));
+    let why = io::Error::from_raw_os_error(number);
+    let whole = format!("{call}: {why}{}", told.unwrap_or_default());
+    whole.chars().take(TOLD_CHARACTERS).collect()
+}
+
+/// Keeps what libbpf would print.
+extern "C" fn keep(level: c_int, form: *const c_char, arguments: *mut c_void) -> c_int {
+    if level <= KEPT_LEVEL {
+        let mut text = vec![0u8; LONGEST];
+        // SAFETY: libbpf gives a form with its arguments; at most the length of the vector is written, and
+        // the text ends with a zero.
+        unsafe { vsnprintf(text.as_mut_ptr().cast(), text.len(), form, arguments) };
+        let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+        if let Ok(mut said) = SAID.lock() {
+            said.push(line(&String::from_utf8_lossy(&text[..end])));
+        }
+    }
+    0
+}
+
+/// The error in a message; for the verifier's log, the last line before its statistics.
+fn line(message: &str) -> String {
+    const APART: [&str; 6] =
+        ["libbpf:", "-- END", "processed ", "verification time ", "stack depth ", "mark_precise:"];
+    let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
+    if !message.contains("BEGIN PROG LOAD LOG") {
+        let first = lines.next().unwrap_or_default();
+        return first.trim_start_matches("libbpf: ").to_owned();
+    }
+    let last = lines.rfind(|line| !APART.iter().any(|apart| line.starts_with(apart)));
+    last.map_or("the verifier refuses it".to_owned(), |line| format!("the verifier says: {line}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_a_log_is_its_last_line_before_the_statistics() {
+        let log = "libbpf: prog 'x': -- BEGIN PROG LOAD LOG --\n0: R1=ctx()\nno such thing\n\
+                   processed 3 insns\n-- END PROG LOAD LOG --\n";
+        assert_eq!(line(log), "the verifier says: no such thing");
+        assert_eq!(line("libbpf: failed to open it\n"), "failed to open it");
+        assert_eq!(line(""), "");
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused_in_one_line() {
+        let Ok(library) = Libbpf::open() else { return }; // a machine without it
+        let refused = library.register(b"no object", "olia_000000").unwrap_err();
+        assert!(refused.starts_with("opening: ") && !refused.contains('\n'), "{refused}");
+    }
+}

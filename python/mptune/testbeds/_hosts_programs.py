@@ -1,0 +1,58 @@
+"""Congestion controls that a host's kernel lacks, registered there as BPF programs.
+
+A role of the agent holds each of them, from the first trial that needs it to the end of the session; all
+trials of the session share it. However the session ends, the role ends with it, and with the role the kernel
+removes the program. Its name there is random: the kernel's names are everybody's.
+"""
+
+import base64
+from collections.abc import Callable
+
+from mptune.linux import bpf
+from mptune.linux.talker import Talker
+
+#: Seconds for libbpf and the verifier, which take a fraction of one.
+_STEP_S = 30.0
+
+
+class Programs:
+    """What one session with a host has registered there.
+
+    Parameters
+    ----------
+    start : starts a role of the agent, with a name for messages.
+    """
+
+    def __init__(self, start: Callable[[str, str], Talker]) -> None:
+        self._start = start
+        #: By congestion control: its name in the kernel there, and who holds it.
+        self._held: dict[str, tuple[str, Talker]] = {}
+
+    def name(self, cc: str) -> str:
+        """The kernel's name of a congestion control, registered now unless it is already.
+
+        Raises
+        ------
+        TrialError : the host refuses it (kind "refused"), or is gone.
+        """
+        if cc in self._held:
+            name, role = self._held[cc]
+            role.take()
+            if not role.ended:
+                return name
+            self._held.pop(cc)[1].end()
+        name, content = bpf.private(cc)
+        role = self._start("congestion", f"congestion control {cc}")
+        try:
+            role.tell({"name": name, "object": base64.b64encode(content).decode()})
+            role.expect("registered", _STEP_S)
+        except BaseException:
+            role.end()
+            raise
+        self._held[cc] = name, role
+        return name
+
+    def close(self) -> None:
+        """Remove all of them."""
+        while self._held:
+            self._held.popitem()[1][1].end()

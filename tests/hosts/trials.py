@@ -1,0 +1,77 @@
+"""Trials between the two machines of a world: in this process, and by the command."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mptune.testbeds import Observation, Trial
+from mptune.testbeds.hosts import HostsTestbed
+from tests.hosts.world import World
+from tests.plugins.waiting import until
+
+SECOND = 1_000_000_000
+#: Longer than any test.
+FOREVER_S = 50
+
+
+@contextmanager
+def hosts(world: World) -> Iterator[HostsTestbed]:
+    """Afterwards both machines are as they were before."""
+    with world.alice.unchanged(), world.bob.unchanged():
+        made = HostsTestbed()
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def trial(topology, **changes) -> Trial:
+    settings: dict[str, Any] = {
+        "pm": "fullmesh",
+        "cc": "cubic",
+        "buffer_bytes": 2**20,
+        "seed": 1,
+        "duration_ns": 2 * SECOND,
+    }
+    settings |= changes
+    if "transfer_bytes" in changes:
+        del settings["duration_ns"]
+    return Trial(topology=topology, **settings)
+
+
+def sent(observation: Observation) -> dict[str, int]:
+    assert observation.failed is None
+    return {one.path: one.bytes for one in observation.subflows}
+
+
+@contextmanager
+def command(file, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A trial by `mptune run` in a process of its own, killed at the end of the block at the latest."""
+    line = [sys.executable, "-m", "mptune.cli", "run", str(file), "--testbed", "hosts", "--cc", "cubic"]
+    with subprocess.Popen(
+        [*line, "--pm", "fullmesh", "--duration", f"{FOREVER_S}s", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+def carrying(world: World) -> None:
+    """Wait until the trial's connection carries data."""
+    device = "/sys/class/net/eth2/statistics/tx_bytes"
+    first = int(world.alice.sh(f"cat {device}"))
+    until(
+        lambda: int(world.alice.sh(f"cat {device}")) > first + 500_000, "half a megabyte on the second path"
+    )
+
+
+def agent(world: World, name: str, role: str) -> int:
+    """Number of the process of a role on a machine."""
+    machine = world.machines[name]
+    return next(pid for pid, _, words in machine.processes() if words[1:2] == [role])
