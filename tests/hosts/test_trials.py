@@ -7,22 +7,21 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
 from mptune.errors import InputError, TrialError
 from mptune.machines import MachineError
 from mptune.machines.ssh import VARIABLE
-from mptune.testbeds import Observation, ScriptedAction, Trial
+from mptune.testbeds import ScriptedAction
 from mptune.testbeds import hosts as hosts_testbed
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
 from tests.hosts import traffic
+from tests.hosts.trials import SECOND, carrying, hosts, listening, sent, trial
 from tests.hosts.world import Side, Uplink, World
 from tests.plugins.waiting import until
 
-SECOND = 1_000_000_000
 #: Longer than any test.
 FOREVER_S = 50
 
@@ -40,36 +39,6 @@ def file(world, tmp_path):
     path = tmp_path / "world.toml"
     path.write_text(world.topology())
     return path
-
-
-@contextmanager
-def hosts(world: World) -> Iterator[HostsTestbed]:
-    """Afterwards both machines are as they were before."""
-    with world.alice.unchanged(), world.bob.unchanged():
-        made = HostsTestbed()
-        try:
-            yield made
-        finally:
-            made.close()
-
-
-def trial(topology, **changes) -> Trial:
-    settings: dict[str, Any] = {
-        "pm": "fullmesh",
-        "cc": "cubic",
-        "buffer_bytes": 2**20,
-        "seed": 1,
-        "duration_ns": 2 * SECOND,
-    }
-    settings |= changes
-    if "transfer_bytes" in changes:
-        del settings["duration_ns"]
-    return Trial(topology=topology, **settings)
-
-
-def sent(observation: Observation) -> dict[str, int]:
-    assert observation.failed is None
-    return {one.path: one.bytes for one in observation.subflows}
 
 
 @pytest.mark.measures("slow start overflows the queues; a retransmission that is lost again costs a timeout")
@@ -162,7 +131,7 @@ def test_strangers_at_the_port_neither_end_nor_delay_a_trial(world, file):
     strangers = []
 
     def meanwhile() -> None:
-        port = until(lambda: world.bob.inside(_listening), "the receiver")
+        port = until(lambda: world.bob.inside(listening), "the receiver")
         client = world.alice.inside(lambda: socket.create_connection((world.uplink("bob", 0).ipv4, port), 20))
         with client:
             client.sendall(b"GET / HTTP/1.0\r\n\r\n")
@@ -174,13 +143,6 @@ def test_strangers_at_the_port_neither_end_nor_delay_a_trial(world, file):
         observation = bed.run(trial(load(file)))
         thread.join()
     assert strangers and observation.failed is None
-
-
-def _listening() -> int | None:
-    """The port of a socket of this namespace that listens, other than sshd's."""
-    shown = subprocess.run(["ss", "-Hntl"], capture_output=True, text=True, check=True).stdout
-    ports = [int(line.split()[3].rpartition(":")[2]) for line in shown.splitlines()]
-    return next((port for port in ports if port > 1023), None)
 
 
 def test_what_a_user_may_not_do_is_refused_before_anything_runs(world, file, tmp_path):
@@ -230,15 +192,6 @@ def command(file, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
             yield program
         finally:
             program.kill()
-
-
-def carrying(world: World) -> None:
-    """Wait until the trial's connection carries data."""
-    device = "/sys/class/net/eth2/statistics/tx_bytes"
-    first = int(world.alice.sh(f"cat {device}"))
-    until(
-        lambda: int(world.alice.sh(f"cat {device}")) > first + 500_000, "half a megabyte on the second path"
-    )
 
 
 def running(world: World, name: str) -> list[str]:

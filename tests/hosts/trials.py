@@ -1,0 +1,61 @@
+"""Trials between the two machines as tests ask for them, and what can be seen of one that runs."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mptune.testbeds import Observation, Trial
+from mptune.testbeds.hosts import HostsTestbed
+from tests.hosts.world import World
+from tests.plugins.waiting import until
+
+SECOND = 1_000_000_000
+
+
+@contextmanager
+def hosts(world: World) -> Iterator[HostsTestbed]:
+    """The testbed; afterwards both machines are as they were before."""
+    with world.alice.unchanged(), world.bob.unchanged():
+        made = HostsTestbed()
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def trial(topology, **changes) -> Trial:
+    """A saturated sender for two seconds, unless something else is asked for."""
+    settings: dict[str, Any] = {
+        "pm": "fullmesh",
+        "cc": "cubic",
+        "buffer_bytes": 2**20,
+        "seed": 1,
+        "duration_ns": 2 * SECOND,
+    }
+    settings |= changes
+    if "transfer_bytes" in changes:
+        del settings["duration_ns"]
+    return Trial(topology=topology, **settings)
+
+
+def sent(observation: Observation) -> dict[str, int]:
+    """Bytes by path, of a trial that has a result."""
+    assert observation.failed is None
+    return {one.path: one.bytes for one in observation.subflows}
+
+
+def carrying(world: World) -> None:
+    """Wait until the trial's connection carries data."""
+    device = "/sys/class/net/eth2/statistics/tx_bytes"
+    first = int(world.alice.sh(f"cat {device}"))
+    until(
+        lambda: int(world.alice.sh(f"cat {device}")) > first + 500_000, "half a megabyte on the second path"
+    )
+
+
+def listening() -> int | None:
+    """The port of a socket of this namespace that listens, other than sshd's."""
+    shown = subprocess.run(["ss", "-Hntl"], capture_output=True, text=True, check=True).stdout
+    ports = [int(line.split()[3].rpartition(":")[2]) for line in shown.splitlines()]
+    return next((port for port in ports if port > 1023), None)
