@@ -166,6 +166,15 @@ def test_the_kernels_names_of_things_are_used(facts):
     assert older.userspace == {"net.mptcp.pm_type": "1"}
 
 
+def test_a_path_without_mptcp_does_not_switch_it_off_for_all_others(facts):
+    def change(looked):
+        looked["sysctls"]["net.mptcp.blackhole_timeout"] = "3600"
+
+    pm = {"net.mptcp.path_manager": "userspace"}
+    assert facts(change=change).while_connecting == {**pm, "net.mptcp.blackhole_timeout": "0"}
+    assert facts("remote", change=change).while_connecting == facts().while_connecting == pm
+
+
 # what is refused without a connection
 
 
@@ -404,7 +413,11 @@ def waiting(sessions, trial, monkeypatch):
     refused.append("Laptop: unreachable")
 
     def wait(patience_s, then):
-        bed.be_patient(patience_s, lambda sentence: (said.append(sentence), then()))
+        def say(sentence):
+            said.append(sentence)
+            then()
+
+        bed.be_patient(patience_s, say)
         with bed.session():
             return bed._facts(asked.topology)
 
@@ -428,7 +441,8 @@ def test_patience_with_a_host_ends(waiting):
 
 def test_a_trial_that_a_host_left_is_repeated_once_it_is_back(sessions, trial, monkeypatch):
     made, _ = sessions
-    bed, found = HostsTestbed(), []
+    bed = HostsTestbed()
+    found: list[Observation] = []
 
     def measure(bed, asked):
         bed._facts(asked.topology)

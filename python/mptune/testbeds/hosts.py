@@ -177,7 +177,7 @@ class HostsTestbed:
         venue = HostsVenue(
             machines,
             lasting={side: _lasting(trial, one) for side, one in facts.items()},
-            momentary={side: one.userspace if plan.managed else {} for side, one in facts.items()},
+            momentary={side: one.while_connecting if plan.managed else {} for side, one in facts.items()},
             about=_about(facts, named),
         )
         outcome = kernel_trial.run(plan, venue, self._interrupted.is_set)
