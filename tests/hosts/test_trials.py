@@ -286,21 +286,31 @@ def test_after_a_lost_host_the_next_trial_begins_a_new_session(world, file):
         assert bed.run(asked).failed is None
 
 
-def test_a_machine_that_is_away_fails_the_trials_and_is_named(make_world, monkeypatch, tmp_path):
+def test_a_machine_whose_plug_is_pulled_fails_its_trial_and_those_after_it_by_name(
+    make_world, monkeypatch, tmp_path
+):
     """Not with the world of the others: it has lost a machine."""
     with World(tmp_path) as gone:
         monkeypatch.setenv(VARIABLE, str(gone.bin / "ssh"))
         file = tmp_path / "gone.toml"
         file.write_text(gone.topology())
-        asked = trial(load(file), transfer_bytes=10_000)
+        topology = load(file)
         bed = HostsTestbed()
+
+        def pull() -> None:
+            carrying(gone)
+            gone.bob.kill()
+
         try:
             with gone.alice.unchanged():
-                assert bed.run(asked).failed is None
-                gone.bob.kill()
-                until(lambda: any(one.killed for one in bed._machines.values()), "the news")
+                thread = threading.Thread(target=pull)
+                thread.start()
+                observation = bed.run(trial(topology, duration_ns=FOREVER_S * SECOND))
+                thread.join()
+                assert observation.failed is not None and observation.failed.kind == "died"
+                assert observation.failed.reason.startswith("bob: the connection was lost")
                 with pytest.raises(TrialError, match=r"^bob: unreachable") as caught:
-                    bed.run(asked)
+                    bed.run(trial(topology, transfer_bytes=10_000))
                 assert caught.value.kind == "unreachable"
                 bed.close()
         finally:
