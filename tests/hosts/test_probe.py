@@ -8,17 +8,24 @@ import sys
 import pytest
 
 from mptune.machines.ssh import VARIABLE
+from mptune.testbeds import host_doctor
 from mptune.topology import load
+from tests.hosts.router import Middlebox
+from tests.hosts.trials import hosts, sent, trial
+from tests.hosts.world import PLAIN, SERVER, Side, Uplink
+
+#: Enough for what is not a number.
+QUICK = ("--max-data", "2MB", "--max-time", "10s", "--family", "ipv4")
 
 
-def probe(world, out, *more):
+def probe(world, out, *more, sender="alice"):
     """The command; its result as JSON."""
     command = [
         sys.executable,
         "-m",
         "mptune.cli",
         "probe",
-        "alice",
+        sender,
         "bob",
         "--out",
         str(out),
@@ -37,7 +44,8 @@ def probe(world, out, *more):
 
 
 @pytest.mark.measures("how late the emulator is")
-def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, tmp_path):
+def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, tmp_path, monkeypatch):
+    """And the file that is written is one to run trials with."""
     out = tmp_path / "found.toml"
     with world.alice.unchanged(), world.bob.unchanged():
         found = probe(world, out, "--max-data", "4MB", "--max-time", "20s", "--family", "ipv4")
@@ -53,6 +61,90 @@ def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, tmp_pat
     assert not found["leaving"]
     assert not topology.missing
     assert found["bytes"] <= 4_000_000
+    monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
+    assert host_doctor.ready(host_doctor.examine(topology))
+    with hosts(world) as bed:
+        assert set(sent(bed.run(trial(topology)))) == {path.label for path in topology.paths}
+
+
+#: What a router does, and what becomes of MPTCP behind it. That one sends options back is beyond nftables.
+KINDS: tuple[tuple[Middlebox | None, str], ...] = (
+    (None, "full"),
+    ("refuses-joins", "joins refused"),
+    ("strips", "stripped on SYN"),
+    ("strips-later", "stripped later"),
+    ("drops-syn", "blocked"),
+    ("black-hole", "unreachable"),
+)
+
+
+def test_what_becomes_of_mptcp_is_said_of_every_path(make_world, tmp_path):
+    uplinks = tuple(Uplink(middlebox=kind) for kind, _ in KINDS)
+    world, out = make_world((Side(uplinks=uplinks), SERVER)), tmp_path / "found.toml"
+    with world.alice.unchanged(), world.bob.unchanged():
+        found = probe(world, out, *QUICK)
+    assert [path["mptcp"]["kind"] for path in found["paths"]] == [kind for _, kind in KINDS]
+    assert len(load(out).paths) == len(KINDS)
+    text = out.read_text()
+    for number, (_, kind) in enumerate(KINDS, 1):
+        assert f"# eth{number}-eth1: MPTCP {kind}: " in text
+    command = [sys.executable, "-m", "mptune.cli", "paths", str(out)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert all(f"eth{number}-eth1" in shown for number in range(1, len(KINDS) + 1))
+
+
+@pytest.mark.measures("how late the emulator is")
+def test_what_is_odd_about_lines_is_found(make_world, tmp_path):
+    """A NAT, packets that vanish if they are large, unequal rates, and an IPv6 that only one of them has."""
+    uplinks = (
+        Uplink(nat=True, families=("ipv4",)),
+        Uplink(mtu=1400, middlebox="icmp-blocked", families=("ipv4",)),
+        Uplink(up_mbps=4, down_mbps=16),
+    )
+    world, out = make_world((Side(uplinks=uplinks), SERVER)), tmp_path / "found.toml"
+    with world.alice.unchanged(), world.bob.unchanged():
+        found = probe(world, out, "--max-data", "4MB", "--max-time", "15s")
+        six = probe(world, tmp_path / "six.toml", "--max-data", "1MB", "--max-time", "5s", "--family", "ipv6")
+    nat, small, unequal = found["paths"]
+    assert nat["translated"] and nat["source"] == world.uplink("alice", 0).public
+    assert (small["up"]["mtu"], small["up"]["mtu_next"]) == (1400, 1401)
+    assert (nat["up"]["mtu"], unequal["up"]["mtu"]) == (1500, 1500)
+    assert unequal["up"]["rate"]["value"] == pytest.approx(4e6, rel=0.1)
+    assert unequal["down"]["rate"]["value"] == pytest.approx(16e6, rel=0.1)
+    assert not found["leaving"]
+    assert [path["label"] for path in six["paths"]] == ["eth3-eth1"]
+    (path,) = load(tmp_path / "six.toml").paths
+    assert path.label == "eth3-eth1"
+
+
+def test_packets_that_leave_by_the_wrong_interface_come_with_the_lines_that_correct_it(make_world, tmp_path):
+    """Two default routes, as DHCP makes them; what is to be pasted does correct it."""
+    world = make_world((Side(uplinks=PLAIN.uplinks, routing="main"), SERVER))
+    world.alice.sh("ip route add default via 10.1.2.1 dev eth2 metric 200")
+    out = tmp_path / "found.toml"
+    with world.alice.unchanged(), world.bob.unchanged():
+        (wrong,) = probe(world, out, *QUICK)["leaving"]
+    second = world.uplink("alice", 1)
+    assert (wrong["device"], wrong["ip"], wrong["by"]) == ("eth2", second.ipv4, "eth1")
+    assert wrong["remedy"] == [
+        "ip route add default via 10.1.2.1 dev eth2 table 101",
+        f"ip rule add from {second.ipv4} lookup 101",
+    ]
+    assert all(f"#   {line}\n" in out.read_text() for line in wrong["remedy"])
+    for line in wrong["remedy"]:
+        world.alice.sh(line)
+    again = probe(world, out, *QUICK, "--force")
+    assert not again["leaving"]
+    assert [path["mptcp"]["kind"] for path in again["paths"]] == ["full", "full"]
+
+
+def test_without_root_only_joins_are_not_tried(world, tmp_path):
+    with world.alice.unchanged(), world.bob.unchanged():
+        found = probe(world, tmp_path / "found.toml", *QUICK, sender="greeted@alice")
+    assert [path["mptcp"]["kind"] for path in found["paths"]] == ["full", "full"]
+    assert all("not tried" in path["mptcp"]["because"] for path in found["paths"])
+    assert any("needs root" in note for note in found["notes"])
+    assert load(tmp_path / "found.toml").sender.ssh == "greeted@alice"
 
 
 def load_text(text, folder):

@@ -17,7 +17,7 @@ from mptune.testbeds import hosts as hosts_testbed
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
 from tests.hosts import traffic
-from tests.hosts.trials import SECOND, agent, carrying, command, hosts, sent, trial
+from tests.hosts.trials import FOREVER_S, SECOND, agent, carrying, command, hosts, listening, sent, trial
 from tests.hosts.world import Side, Uplink, World
 from tests.plugins.waiting import until
 
@@ -127,7 +127,7 @@ def test_strangers_at_the_port_neither_end_nor_delay_a_trial(world, file):
     strangers = []
 
     def meanwhile() -> None:
-        port = until(lambda: world.bob.inside(_listening), "the receiver")
+        port = until(lambda: world.bob.inside(listening), "the receiver")
         client = world.alice.inside(lambda: socket.create_connection((world.uplink("bob", 0).ipv4, port), 20))
         with client:
             client.sendall(b"GET / HTTP/1.0\r\n\r\n")
@@ -139,13 +139,6 @@ def test_strangers_at_the_port_neither_end_nor_delay_a_trial(world, file):
         observation = bed.run(trial(load(file)))
         thread.join()
     assert strangers and observation.failed is None
-
-
-def _listening() -> int | None:
-    """The port of a socket of this namespace that listens, other than sshd's."""
-    shown = subprocess.run(["ss", "-Hntl"], capture_output=True, text=True, check=True).stdout
-    ports = [int(line.split()[3].rpartition(":")[2]) for line in shown.splitlines()]
-    return next((port for port in ports if port > 1023), None)
 
 
 def test_what_a_user_may_not_do_is_refused_before_anything_runs(world, file, tmp_path):
@@ -267,21 +260,31 @@ def test_after_a_lost_host_the_next_trial_begins_a_new_session(world, file):
         assert bed.run(asked).failed is None
 
 
-def test_a_machine_that_is_away_fails_the_trials_and_is_named(make_world, monkeypatch, tmp_path):
+def test_a_machine_whose_plug_is_pulled_fails_its_trial_and_those_after_it_by_name(
+    make_world, monkeypatch, tmp_path
+):
     """Not with the world of the others: it has lost a machine."""
     with World(tmp_path) as gone:
         monkeypatch.setenv(VARIABLE, str(gone.bin / "ssh"))
         file = tmp_path / "gone.toml"
         file.write_text(gone.topology())
-        asked = trial(load(file), transfer_bytes=10_000)
+        topology = load(file)
         bed = HostsTestbed()
+
+        def pull() -> None:
+            carrying(gone)
+            gone.bob.kill()
+
         try:
             with gone.alice.unchanged():
-                assert bed.run(asked).failed is None
-                gone.bob.kill()
-                until(lambda: any(one.killed for one in bed._machines.values()), "the news")
+                thread = threading.Thread(target=pull)
+                thread.start()
+                observation = bed.run(trial(topology, duration_ns=FOREVER_S * SECOND))
+                thread.join()
+                assert observation.failed is not None and observation.failed.kind == "died"
+                assert observation.failed.reason.startswith("bob: the connection was lost")
                 with pytest.raises(TrialError, match=r"^bob: unreachable") as caught:
-                    bed.run(asked)
+                    bed.run(trial(topology, transfer_bytes=10_000))
                 assert caught.value.kind == "unreachable"
                 bed.close()
         finally:

@@ -1,4 +1,4 @@
-"""Trials between the two machines of a world: in this process, and by the command."""
+"""Trials between the two machines as tests ask for them, and what can be seen of one that runs."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ FOREVER_S = 50
 
 @contextmanager
 def hosts(world: World) -> Iterator[HostsTestbed]:
-    """Afterwards both machines are as they were before."""
+    """The testbed; afterwards both machines are as they were before."""
     with world.alice.unchanged(), world.bob.unchanged():
         made = HostsTestbed()
         try:
@@ -28,6 +28,7 @@ def hosts(world: World) -> Iterator[HostsTestbed]:
 
 
 def trial(topology, **changes) -> Trial:
+    """A saturated sender for two seconds, unless something else is asked for."""
     settings: dict[str, Any] = {
         "pm": "fullmesh",
         "cc": "cubic",
@@ -42,6 +43,7 @@ def trial(topology, **changes) -> Trial:
 
 
 def sent(observation: Observation) -> dict[str, int]:
+    """Bytes by path, of a trial that has a result."""
     assert observation.failed is None
     return {one.path: one.bytes for one in observation.subflows}
 
@@ -75,3 +77,10 @@ def agent(world: World, name: str, role: str) -> int:
     """Number of the process of a role on a machine."""
     machine = world.machines[name]
     return next(pid for pid, _, words in machine.processes() if words[1:2] == [role])
+
+
+def listening() -> int | None:
+    """The port of a socket of this namespace that listens, other than sshd's."""
+    shown = subprocess.run(["ss", "-Hntl"], capture_output=True, text=True, check=True).stdout
+    ports = [int(line.split()[3].rpartition(":")[2]) for line in shown.splitlines()]
+    return next((port for port in ports if port > 1023), None)

@@ -75,12 +75,22 @@ def test_the_receiver_is_told_how_long_the_handshake_took(meter):
 
 
 def test_the_end_of_a_duration_is_known_to_both(meter):
+    meter.receiver.says = [{"event": "accepted"}]
+    assert [message["event"] for message in meter.take()] == ["accepted"]
     meter.sender.says = [result("complete")]
     assert meter.take() == [] and STOP not in meter.receiver.told
     meter.receiver.says = [received("complete")]
     (found,) = meter.take()
     assert found["event"] == "result" and found["failed"] is None
     assert meter.sender.closed and meter.receiver.closed
+
+
+def test_a_receiver_that_nothing_reached_is_told_of_the_end_of_the_duration(meter):
+    meter.sender.says = [result("complete")]
+    assert meter.take() == [] and STOP in meter.receiver.told
+    meter.receiver.says = [received("stopped") | {"connected": False, "in_order_bytes": 0, "bins": []}]
+    (found,) = meter.take()
+    assert (found["failed_kind"], found["failed"]) == ("unreachable", "no byte arrived")
 
 
 @pytest.mark.parametrize("kind", ["failed", "fallback", "lost", "stopped"])

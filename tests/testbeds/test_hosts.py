@@ -13,6 +13,7 @@ from mptune.linux.talker import Talker
 from mptune.machines import MachineError
 from mptune.measuring.running import run_trials
 from mptune.testbeds import Observation, ScriptedAction, SubflowObservation, Trial
+from mptune.testbeds import hosts as hosts_testbed
 from mptune.testbeds._host_facts import HostFacts, managed
 from mptune.testbeds._hosts_data import Meter, notice
 from mptune.testbeds._hosts_programs import Programs
@@ -192,6 +193,15 @@ def test_the_kernels_names_of_things_are_used(facts, built):
     assert older.userspace == {"net.mptcp.pm_type": "1"}
 
 
+def test_a_path_without_mptcp_does_not_switch_it_off_for_all_others(facts):
+    def change(looked):
+        looked["sysctls"]["net.mptcp.blackhole_timeout"] = "3600"
+
+    pm = {"net.mptcp.path_manager": "userspace"}
+    assert facts(change=change).while_connecting == {**pm, "net.mptcp.blackhole_timeout": "0"}
+    assert facts("remote", change=change).while_connecting == facts().while_connecting == pm
+
+
 # what is refused without a connection
 
 
@@ -343,7 +353,7 @@ class Session(Host):
 
     def __init__(self, target, name):
         super().__init__(name)
-        self.target, self.killed, self.closed = target, False, False
+        self.target, self.killed, self.closed, self.gone = target, False, False, False
         self.hello = {"net_admin": False}
 
     def collect(self, number):
@@ -351,6 +361,11 @@ class Session(Host):
 
     def start(self, role, name):
         raise AssertionError("no role is needed")
+
+    def look(self):
+        if self.gone:
+            raise TrialError(f"{self.name}: the connection was lost")
+        return LOOKED
 
     def close(self):
         self.closed = True
@@ -411,6 +426,64 @@ def test_a_session_that_is_over_is_begun_again_and_a_host_that_is_away_fails_the
     with pytest.raises(TrialError, match="Laptop: unreachable") as caught:
         bed.run(asked)
     assert caught.value.kind == "unreachable"
+
+
+@pytest.fixture
+def waiting(sessions, trial, monkeypatch):
+    """A testbed with patience whose first host is away, what it said, and what ends the absence."""
+    made, refused = sessions
+    monkeypatch.setattr(hosts_testbed, "_PAUSE_S", 0)
+    monkeypatch.setattr(HostsTestbed, "_measure", lambda bed, asked: bed._facts(asked.topology))
+    bed, said = HostsTestbed(), []
+    asked = trial(pm="default", protocol="tcp", cc="reno")
+    bed.check(asked)
+    with bed.session():
+        pass
+    made[0].killed = True
+    refused.append("Laptop: unreachable")
+
+    def wait(patience_s, then):
+        def say(sentence):
+            said.append(sentence)
+            then()
+
+        bed.be_patient(patience_s, say)
+        with bed.session():
+            return bed._facts(asked.topology)
+
+    return wait, said
+
+
+def test_a_host_that_is_away_is_waited_for_where_that_was_asked_for(sessions, waiting):
+    made, refused = sessions
+    wait, said = waiting
+    assert set(wait(60, refused.clear)) == {"local", "remote"}
+    assert said[0] == "Waiting for Laptop: unreachable" and said[1].startswith("Laptop is back after ")
+    assert len(made) == 3
+
+
+def test_patience_with_a_host_ends(waiting):
+    wait, said = waiting
+    with pytest.raises(TrialError, match="Laptop: unreachable") as caught:
+        wait(0.01, lambda: None)
+    assert caught.value.kind == "unreachable" and len(said) == 1
+
+
+def test_a_trial_that_a_host_left_is_repeated_once_it_is_back(sessions, trial, monkeypatch):
+    made, _ = sessions
+    bed = HostsTestbed()
+    found: list[Observation] = []
+
+    def measure(bed, asked):
+        bed._facts(asked.topology)
+        made[0].killed = made[0].gone = True
+        found.append(observation("A-X", 0, failed=Failure("died", "lost") if not found else None))
+        return found[-1]
+
+    monkeypatch.setattr(HostsTestbed, "_measure", measure)
+    bed.be_patient(60, lambda sentence: None)
+    assert bed.run(trial()).failed is None and len(found) == 2 and len(made) == 3
+    assert found[-1].metadata["repeated"] == 1
 
 
 def test_after_an_interrupt_nothing_is_run(sessions, trial):

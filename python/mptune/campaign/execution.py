@@ -118,7 +118,11 @@ class _Run:
         wait: Wait,
     ) -> None:
         self._definition, self._directory, self._store = definition, directory, store
-        self._runner = TrialRunner(testbeds.create(definition.testbed), workers, store)
+        testbed = testbeds.create(definition.testbed)
+        if definition.options.for_ns is not None and hasattr(testbed, "be_patient"):
+            # A campaign of days outlives a night in which a host is switched off.
+            testbed.be_patient(definition.options.for_ns / 1e9, reporter.say)
+        self._runner = TrialRunner(testbed, workers, store)
         self._reporter, self._wait = reporter, wait
 
     def run(self) -> Result | SizesResult | None:

@@ -39,6 +39,8 @@ class Meter(Generic[Half]):
         self._listening: Message = {}
         #: Results by half.
         self._reports: dict[Half, Message] = {}
+        #: The receiver knows which connection is the sender's.
+        self._accepted = False
         self._messages: deque[Message] = deque()
 
     @property
@@ -99,18 +101,27 @@ class Meter(Generic[Half]):
                 self._messages.append(message)
             case "error":
                 self._messages.append({**message, "reason": f"{half.name}: {message['reason']}"})
-            case _:
+            case event:
+                self._accepted |= event == "accepted"
                 self._messages.append(message)
 
     def _pass_end_on(self, half: Half, report: Message) -> None:
-        """If one half ends, end the other too, except at the end of the duration, which both know."""
+        """If one half ends, end the other too, except at the end of the duration, which both know.
+
+        The receiver does not know it if nothing arrived.
+        """
         if len(self._reports) == len(self.halves):
             self._messages.append({"event": "result", **self._joined()})
             for other in self.halves:
                 other.close()
-        elif half is self.receiver or report["ending"]["kind"] != "complete":
+        elif half is self.receiver or report["ending"]["kind"] != "complete" or self._in_vain:
             for other in self.halves:
                 other.tell({"action": "stop"})
+
+    @property
+    def _in_vain(self) -> bool:
+        """Nothing arrived for the whole duration."""
+        return self._job["duration_ns"] is not None and not self._accepted
 
     def _joined(self) -> dict[str, Any]:
         sender, receiver = self._reports.get(self.sender), self._reports[self.receiver]

@@ -37,7 +37,8 @@ for d in "${XDG_RUNTIME_DIR:-}" /run /dev/shm /tmp "${HOME:-}"; do
 [ -n "$d" ] || continue;
 t=$(mktemp -d "$d/mptune-agent-$$-XXXXXX" 2>/dev/null) ||
 { t=; why="$why $d: cannot be written;"; continue; };
-echo "exit 0" > "$t/agent" && chmod 700 "$t/agent";
+{ echo "exit 0" > "$t/agent"; } 2>/dev/null || { why="$why $d: no space;"; rm -rf "$t"; t=; continue; };
+chmod 700 "$t/agent";
 "$t/agent" >/dev/null 2>&1 || { why="$why $d: mounted noexec;"; rm -rf "$t"; t=; continue; };
 head -c SIZE /dev/zero 2>/dev/null > "$t/agent" || { why="$why $d: no space;"; rm -rf "$t"; t=; continue; };
 break; done;

@@ -560,11 +560,11 @@ class _Course:
         if reason is None:
             try:
                 for first in whole[:2]:
-                    if set(range(len(self._paths))) - {first} - set(joined):
-                        found = joins.try_joins(
-                            self._machines, self._ends, self._paths, self._addresses, first
+                    # Of the others it is known what becomes of MPTCP there.
+                    if others := set(whole) - {first} - set(joined):
+                        joined |= joins.try_joins(
+                            self._machines, self._ends, self._paths, self._addresses, first, others
                         )
-                        joined = {**found, **joined}
             except TrialError as error:
                 reason = str(error)
         if reason is not None:
@@ -579,6 +579,8 @@ class _Course:
             return "no connection stays MPTCP"
         if len(self._paths) == 1:
             return "there is only one path"
+        if len(whole) == 1:
+            return "connections stay MPTCP on one path alone"
         for end in ENDS:
             if not self._facts[end].get("net_admin"):
                 return f"{self._machines[end].name}: needs root (or sudo without a password)"

@@ -6,7 +6,7 @@ all but one on standby; what then moves, moves on that one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
@@ -49,6 +49,7 @@ def try_joins(
     paths: Sequence[Path],
     addresses: Mapping[End, Sequence[str]],
     first: int,
+    others: Collection[int],
 ) -> dict[int, bool]:
     """Which of the other paths carry data as joined subflows of a connection that begins on path `first`.
 
@@ -56,16 +57,17 @@ def try_joins(
     ------
     TrialError : a machine refuses.
     """
-    kernel_paths = tuple(
-        KernelPath(
+    kernel_paths = {
+        number: KernelPath(
             label=str(number),
             local=path.local,
             remote=path.remote,
             pairs=((addresses["sender"][path.local], addresses["receiver"][path.remote]),),
         )
         for number, path in enumerate(paths)
-    )
-    task = Assignment(pm="fullmesh", paths=kernel_paths, transfer_bytes=SATURATED)
+        if number == first or number in others
+    }
+    task = Assignment(pm="fullmesh", paths=tuple(kernel_paths.values()), transfer_bytes=SATURATED)
     with _managed(machines, task, ends.port) as manager:
         (connection,) = ends.connect([first], mptcp=True, limit_ns=round(_JOIN_S * 1e9))
         if connection.failed is not None:
@@ -104,16 +106,15 @@ def _choose(machine: Changing, stack: ExitStack) -> None:
 
 
 def _use(
-    ends: Ends, manager: Talker, connection: int, paths: Sequence[KernelPath], first: int
+    ends: Ends, manager: Talker, connection: int, paths: Mapping[int, KernelPath], first: int
 ) -> dict[int, bool]:
     """Use one path after the other."""
-    others = [number for number in range(len(paths)) if number != first]
+    others = [number for number in paths if number != first]
     _wait_for_joins(ends, connection, len(paths))
     carried: dict[int, bool] = {}
     for used in others:
-        for number in range(len(paths)):
-            action = "readmit" if number == used else "withdraw"
-            manager.tell({"action": action, "path": paths[number].label})
+        for number, path in paths.items():
+            manager.tell({"action": "readmit" if number == used else "withdraw", "path": path.label})
         found = _moves(ends, connection, *paths[used].pairs[0])
         if found is None:
             break

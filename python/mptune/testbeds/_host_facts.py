@@ -21,6 +21,9 @@ ASKED = tuple(
 )
 #: What chooses the path manager of new connections: its name since Linux 6.15, and that before.
 _PATH_MANAGER = (("net.mptcp.path_manager", "userspace"), ("net.mptcp.pm_type", "1"))
+#: After a SYN with MPTCP that was lost and one without that was not, Linux (since 6.12) gives up MPTCP for so
+#: many seconds, on all paths and for every program.
+_GIVES_UP = "net.mptcp.blackhole_timeout"
 
 
 class HostFacts:
@@ -60,6 +63,12 @@ class HostFacts:
             if name in self.sysctls:
                 return {name: value}
         return {}
+
+    @property
+    def while_connecting(self) -> dict[str, str]:
+        """What is set until both ends have the connection: the path manager, and no giving up of MPTCP."""
+        gives_up = self.side == "local" and self.sysctls.get(_GIVES_UP, "0") != "0"
+        return {**self.userspace, **({_GIVES_UP: "0"} if gives_up else {})}
 
     # What a trial needs.
 

@@ -8,8 +8,9 @@ the hosts, `_host_facts` says what they can do, and `_hosts_venue` what is chang
 from __future__ import annotations
 
 import threading
+import time
 import weakref
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
     from mptune.linux.addresses import NamedInterface, Side
     from mptune.linux.kernel_trial import Outcome
     from mptune.linux.venue import About
-    from mptune.machines import SshMachine
+    from mptune.machines import MachineError, SshMachine
     from mptune.testbeds._host_facts import HostFacts
     from mptune.testbeds._hosts_programs import Programs
     from mptune.topology import Site, Topology
 
 #: A host whose processors were busy for more than this share of a trial is overloaded.
 _BUSY = 0.9
+#: Seconds between two attempts to reach a host that is away.
+_PAUSE_S = 5.0
 
 
 class HostsTestbed:
@@ -54,7 +57,10 @@ class HostsTestbed:
         #: One trial of each kind that was checked, to be held against the hosts before any is run.
         self._checked: dict[object, Trial] = {}
         self._turn = threading.Lock()
-        self._interrupted = False
+        self._interrupted = threading.Event()
+        #: How long a host that is away is waited for, and who is told.
+        self._patience_s = 0.0
+        self._say: Callable[[str], None] = lambda sentence: None
         self._closing = weakref.finalize(self, _close, self._machines, self._programs)
 
     @staticmethod
@@ -74,7 +80,17 @@ class HostsTestbed:
 
     def interrupt(self) -> None:
         """Abort the running trial; no further one is run."""
-        self._interrupted = True
+        self._interrupted.set()
+
+    def be_patient(self, patience_s: float, say: Callable[[str], None]) -> None:
+        """From now on wait for a host that was used before and is away, and repeat the trial that it left.
+
+        Parameters
+        ----------
+        patience_s : the longest wait; after it, trials fail.
+        say : told when a host is away, and when it is back.
+        """
+        self._patience_s, self._say = patience_s, say
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -126,7 +142,7 @@ class HostsTestbed:
             self._checked[kind] = trial
 
     def run(self, trial: Trial) -> Observation:
-        """Run one trial; an overloaded one is repeated once.
+        """Run one trial; an overloaded one is repeated once, with patience also one whose host was lost.
 
         Raises
         ------
@@ -137,9 +153,13 @@ class HostsTestbed:
         """
         self.check(trial)
         with self._turn:
-            if self._interrupted:
+            if self._interrupted.is_set():
                 raise KeyboardInterrupt
             observation = self._measure(trial)
+            if observation.failed is not None and self._patience_s and self._lost():
+                self._data.check(trial)
+                observation = self._measure(trial)
+                observation.metadata["repeated"] = 1
             # A trial that failed in another way is not tried again: its host may be gone.
             if observation.failed is not None and observation.failed.kind == "overloaded":
                 self._data.check(trial)
@@ -162,10 +182,10 @@ class HostsTestbed:
         venue = HostsVenue(
             machines,
             lasting={side: _lasting(trial, one) for side, one in facts.items()},
-            momentary={side: one.userspace if plan.managed else {} for side, one in facts.items()},
+            momentary={side: one.while_connecting if plan.managed else {} for side, one in facts.items()},
             about=_about(facts, named),
         )
-        outcome = kernel_trial.run(plan, venue, lambda: self._interrupted)
+        outcome = kernel_trial.run(plan, venue, self._interrupted.is_set)
         busy = _busy(outcome, facts)
         overload = [
             f"the processors of {name} were busy for {share:.0%} of the time"
@@ -186,6 +206,14 @@ class HostsTestbed:
         MptuneError : a host cannot be reached or used.
         TrialError : one that was used before cannot be reached now.
         """
+        try:
+            return self._asked(topology)
+        except TrialError:
+            if not self._patience_s or not self._lost():
+                raise
+            return self._asked(topology)
+
+    def _asked(self, topology: Topology) -> dict[Side, HostFacts]:
         from mptune.testbeds._host_facts import ASKED, HostFacts
 
         sites: dict[Side, Site] = {"local": topology.sender, "remote": topology.receiver}
@@ -214,12 +242,13 @@ class HostsTestbed:
             self._programs.pop(target).close()
         if target not in self._machines:
             try:
-                self._machines[target] = connect(target, site.name)
-                self._programs[target] = Programs(self._machines[target].start)
+                machine = connect(target, site.name)
             except MachineError as error:
-                if target in self._known:
-                    raise TrialError(str(error), "unreachable") from None
-                raise
+                if target not in self._known:
+                    raise
+                machine = self._wait(site, error)
+            self._machines[target] = machine
+            self._programs[target] = Programs(machine.start)
             self._known.add(target)
         return self._machines[target]
 
@@ -240,6 +269,41 @@ class HostsTestbed:
             if error.kind != "refused":
                 raise
             raise sender.refuse_cc(cc, str(error)) from None
+
+    def _lost(self) -> bool:
+        """Whether a host does not answer any more."""
+        try:
+            for machine in self._machines.values():
+                machine.look()
+        except TrialError:
+            return True
+        return False
+
+    def _wait(self, site: Site, error: MachineError) -> SshMachine:
+        """A new session with a host that is away, as soon as it is back.
+
+        Raises
+        ------
+        TrialError : it stays away.
+        KeyboardInterrupt : Ctrl-C, or `interrupt` from another thread.
+        """
+        from mptune.machines import MachineError
+        from mptune.machines.ssh import connect
+
+        began = time.monotonic()
+        if self._patience_s:
+            self._say(f"Waiting for {error}")
+        while time.monotonic() - began < self._patience_s:
+            if self._interrupted.wait(_PAUSE_S):
+                raise KeyboardInterrupt
+            try:
+                machine = connect(site.ssh or "", site.name)
+            except MachineError as another:
+                error = another
+            else:
+                self._say(f"{site.name} is back after {time.monotonic() - began:.0f} s.")
+                return machine
+        raise TrialError(str(error), "unreachable") from None
 
     def _admit(self, trial: Trial, facts: Mapping[Side, HostFacts]) -> None:
         for one in facts.values():
