@@ -4,6 +4,7 @@ Not a benchmark. Run as a program it is a worker: it has two machines of its own
 kills as a line of JSON and prints what came of each. When its time is over the rest is left undone.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -148,6 +149,10 @@ class Session:
             complaint = ""
         except subprocess.TimeoutExpired:
             complaint = "the program did not end"
+            # It says where it is (faulthandler).
+            self.process.send_signal(signal.SIGABRT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(1)
         self.process.kill()
         self.process.wait()
         self._reader.join()
@@ -156,6 +161,8 @@ class Session:
         self._errors.seek(0)
         said = self._errors.read().decode(errors="replace").strip().splitlines()
         self._errors.close()
+        if complaint:
+            complaint = "\n".join([complaint, *said])
         if not complaint and self.process.returncode not in (0, -signal.SIGKILL, -signal.SIGINT):
             complaint = f"exit code {self.process.returncode}: {said[-1] if said else ''}"
         return complaint
@@ -230,9 +237,22 @@ def one(world: World, file: Path, before: Mapping[str, Snapshot], kill: Kill) ->
     row.complaint = row.complaint or complaint
     if row.goes_on and row.next_s is None:
         row.complaint += " the session did not go on"
-    if lasting := [pid for pid in here if Path(f"/proc/{pid}").exists()]:
+    if lasting := _lasting(here):
         row.left += f"ssh here: {lasting}"
     return row
+
+
+def _lasting(here: set[int]) -> list[int]:
+    """Processes of this machine that have not ended at the limit."""
+    end = time.monotonic() + LIMIT_S
+    found: list[int] = []
+
+    def look() -> bool:
+        found[:] = [pid for pid in here if Path(f"/proc/{pid}").exists()]
+        return not found or time.monotonic() > end
+
+    until(look)
+    return found
 
 
 def _struck(

@@ -7,10 +7,12 @@ Not a benchmark. It prints a line of JSON for every trial, {"trial", "failed"}, 
 """
 
 import contextlib
+import faulthandler
 import itertools
 import json
 import sys
 
+from mptune import interrupts
 from mptune.errors import MptuneError
 from mptune.measuring.running import run_trials
 from mptune.testbeds import Trial, hosts
@@ -36,9 +38,11 @@ def trial(topology: Topology, number: int) -> Trial:
 def main() -> None:
     """Run trials until killed or interrupted."""
     hosts._BUSY = 2.0  # both hosts have this machine's processors, whoever else uses them
+    faulthandler.enable()
     topology, bed = load(sys.argv[1]), HostsTestbed()
-    with contextlib.suppress(KeyboardInterrupt), contextlib.closing(bed):
+    with contextlib.suppress(KeyboardInterrupt), contextlib.closing(bed), interrupts.noting():
         for number in itertools.count():
+            interrupts.raise_lost()
             try:
                 failed = run_trials(bed, [trial(topology, number)])[0].failed
                 reason = None if failed is None else failed.reason

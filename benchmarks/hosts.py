@@ -20,6 +20,7 @@ import contextlib
 import json
 import math
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -44,6 +45,7 @@ from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
 from tests.hosts.world import World
 
+SLOW = Path(__file__).with_name("_slow_ssh.py")
 PARTS = ("overhead", "kills", "agrees", "answer")
 MEASURED = PARTS[:3]
 SECOND = 1_000_000_000
@@ -69,11 +71,17 @@ def prepare() -> None:
 
 
 @contextlib.contextmanager
-def world() -> Iterator[Path]:
-    """Two machines that `ssh` reaches; their topology file, which describes the network between them."""
+def world(rtt_ms: float = 0) -> Iterator[Path]:
+    """Two machines that `ssh` reaches; their topology file, which describes the network between them.
+
+    Parameters
+    ----------
+    rtt_ms : of the way to either machine, for sessions alone.
+    """
     before = os.environ.get(VARIABLE)
     with tempfile.TemporaryDirectory() as directory, World(Path(directory)) as made:
-        os.environ[VARIABLE] = str(made.bin / "ssh")
+        slow = [sys.executable, str(SLOW), str(rtt_ms)] if rtt_ms else []
+        os.environ[VARIABLE] = shlex.join([*slow, str(made.bin / "ssh")])
         queues = {one.uplink.queue_bytes for ones in made.uplinks.values() for one in ones}
         (queue,) = queues
         # As the emulator between the machines has it: nothing beside the access links, and no jitter.
@@ -92,13 +100,17 @@ def world() -> Iterator[Path]:
 # Overhead
 
 
-def overhead(options: argparse.Namespace) -> dict[str, Any]:
+def overhead(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Trials in one session; seconds beyond their duration."""
-    duration_s = options.overhead_seconds
+    return [_overhead(options.overhead_seconds, options.trials, rtt_ms) for rtt_ms in options.rtt]
+
+
+def _overhead(duration_s: float, trials: int, rtt_ms: float) -> dict[str, Any]:
+    """With hosts that are so far away from the program here."""
     found: dict[str, list[float]] = {name: [] for name in SORTS}
     failed: list[str] = []
     repeated = 0
-    with world() as file, contextlib.closing(HostsTestbed()) as bed:
+    with world(rtt_ms) as file, contextlib.closing(HostsTestbed()) as bed:
         topology = load(str(file))
 
         def measure(name: str, number: int) -> tuple[float, Observation]:
@@ -110,7 +122,7 @@ def overhead(options: argparse.Namespace) -> dict[str, Any]:
 
         first, _ = measure("fullmesh", 0)
         delivered = [one.delivered for one in bed._machines.values()]
-        for number in range(1, options.trials + 1):
+        for number in range(1, trials + 1):
             name = list(SORTS)[number % len(SORTS)]
             seconds, observation = measure(name, number)
             if observation.failed is not None:
@@ -119,7 +131,7 @@ def overhead(options: argparse.Namespace) -> dict[str, Any]:
                 repeated += 1
             else:
                 found[name].append(seconds)
-    print(f"\n## Seconds beyond the duration of {duration_s:g} s\n")
+    print(f"\n## Seconds beyond the duration of {duration_s:g} s, {rtt_ms:g} ms to either host\n")
     print("| trials | n | median | 90 % | maximum |\n|---|---|---|---|---|")
     for name, values in {**found, "all": [one for ones in found.values() for one in ones]}.items():
         if values:
@@ -128,10 +140,11 @@ def overhead(options: argparse.Namespace) -> dict[str, Any]:
     slow = sum(one >= TARGET_S for ones in found.values() for one in ones)
     print(f"\nnot below {TARGET_S:g} s: {slow}; repeated for overload: {repeated}; failed: {len(failed)}")
     print(f"first trial, with connections and delivery to {sum(delivered)} of 2 hosts: {first:.2f} s")
-    for one in failed:
-        print(f"failed: {one}")
+    for complaint in failed:
+        print(f"failed: {complaint}")
     return {
         "duration_s": duration_s,
+        "rtt_ms": rtt_ms,
         "first_s": first,
         "delivered": delivered,
         "beyond_s": found,
@@ -359,6 +372,9 @@ def main() -> None:
     )
     parser.add_argument("--trials", type=int, default=60, help="of overhead")
     parser.add_argument("--overhead-seconds", type=float, default=1.0, help="duration of those")
+    parser.add_argument(
+        "--rtt", type=float, nargs="+", default=[0, 50], help="of overhead: to either machine, ms"
+    )
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1, help="of the kills")
     parser.add_argument("--worlds", type=int, default=2, help="pairs of machines for the kills, side by side")
