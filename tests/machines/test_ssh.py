@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import stat
+import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from mptune.errors import TrialError
 from mptune.linux import agent
 from mptune.machines import MachineError, SshMachine
+from mptune.machines._bootstrap import Delivery
 from mptune.machines.ssh import VARIABLE, command
 from tests.plugins.waiting import until
 
@@ -112,6 +114,16 @@ def test_what_a_killed_session_left_is_removed_and_nothing_else(ssh, place):
         (place / name).mkdir()
     with session():
         assert sorted(one.name for one in place.iterdir()) == sorted(names[1:])
+
+
+def test_a_bootstrap_that_nobody_hears_leaves_nothing(ssh, place):
+    """The connection is lost before it has asked for the agent: its next word is its last."""
+    line = Delivery.of(agent.PROGRAM).command()
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as unheard:
+        subprocess.run(["/bin/sh", "-c", line], stdin=subprocess.DEVNULL, stdout=unheard, check=False)
+    assert not list(place.iterdir())
 
 
 def test_roles_talk_through_the_session(ssh):

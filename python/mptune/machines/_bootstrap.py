@@ -32,6 +32,7 @@ for d in "${XDG_RUNTIME_DIR:-}" /run /dev/shm /tmp "${HOME:-}"; do
 for o in "$d"/mptune-agent-*; do
 [ -n "$d" ] && [ -d "$o" ] && [ -O "$o" ] || continue;
 p=${o##*/mptune-agent-}; [ -d "/proc/${p%%-*}" ] || rm -rf "$o"; done; done;
+trap clean EXIT; trap "exit 9" HUP INT TERM PIPE;
 why=;
 for d in "${XDG_RUNTIME_DIR:-}" /run /dev/shm /tmp "${HOME:-}"; do
 [ -n "$d" ] || continue;
@@ -43,7 +44,6 @@ chmod 700 "$t/agent";
 head -c SIZE /dev/zero 2>/dev/null > "$t/agent" || { why="$why $d: no space;"; rm -rf "$t"; t=; continue; };
 break; done;
 [ -n "$t" ] || stop nowhere "$why";
-trap clean EXIT; trap "exit 9" HUP INT TERM;
 say need; head -c SIZE > "$t/agent" 2>/dev/null;
 [ "$(sha256sum < "$t/agent" | cut -c1-64)" = HASH ] || stop broken;
 exec $as "$t/agent" host --greet --unlink
