@@ -26,7 +26,7 @@ BEFORE = {MANAGER: b"kernel\n", RMEM: b"4096\t131072\t6291456\n", PLAIN: b"1"}
 WANTED = {MANAGER: "userspace", RMEM: "4096 131072 1048576", PLAIN: "0"}
 
 #: Where the process that changes settings can be when it is killed.
-SETTING = ["host guarded", "host noted", "host begun", "host set"]
+SETTING = ["host guarded", "host written", "host noted", "host begun", "host set"]
 RESTORING = ["host restoring", "host restored"]
 
 Message = dict[str, Any]
@@ -248,9 +248,20 @@ def test_without_a_journal_nothing_is_changed(world):
     session = world.session()
     session.set({PLAIN: "0"})
     shutil.rmtree(world.run)
+    world.run.write_text("no directory")
     session.tell("set", id=5, settings={MANAGER: "userspace"})
     assert "journal-" in session.expect("refused")["reason"]
     assert world.values()[MANAGER] == BEFORE[MANAGER]
+
+
+def test_a_journal_whose_directory_is_gone_is_written_to_a_new_one(world):
+    session = world.session()
+    session.set({PLAIN: "0"})
+    shutil.rmtree(world.run)
+    session.tell("set", id=5, settings={MANAGER: "userspace"})
+    session.expect("set")
+    session.kill()
+    until(world.is_as_before, "the guardian's work")
 
 
 def test_a_second_session_is_refused_with_the_first_ones_number(world):
@@ -356,6 +367,14 @@ def test_a_role_that_does_not_end_with_its_input_is_killed(world):
 # Kills
 
 
+def test_a_session_that_is_killed_as_it_begins_leaves_nothing(world):
+    session = world.session("host locked")
+    stopped(session.process.pid)
+    session.kill()
+    assert world.is_as_before()
+    world.session().set()
+
+
 @pytest.mark.parametrize("step", [*SETTING, *RESTORING])
 def test_a_session_that_is_killed_is_tidied_up_by_its_guardian(world, step):
     session = interrupted(world, step)
@@ -378,7 +397,7 @@ def test_when_both_are_killed_the_next_session_puts_everything_back_first(world,
     until(lambda: gone(guardian), "the guardian's end")
     session.kill()
     assert (world.values(), world.journals()) == (left, journals)
-    assert bool(journals) == (step != "host guarded")
+    assert bool(journals) == (step not in ("host guarded", "host written"))
     recovered(world, left)
 
 

@@ -115,17 +115,6 @@ pub fn detach() -> io::Result<()> {
     }
 }
 
-/// Locks a whole file for this open file and its duplicates, also those in other processes. False if
-/// somebody else has locked it.
-pub fn lock(file: &File) -> io::Result<bool> {
-    // SAFETY: flock takes a descriptor that is open here and an integer.
-    match check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
 /// Stops this process until it is continued.
 pub fn stop_here() {
     // SAFETY: raise takes an integer.

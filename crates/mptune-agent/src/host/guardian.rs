@@ -2,7 +2,7 @@
 //! killed. The role `guardian`, started by the role `host` only.
 //!
 //! ```text
-//! in   {"journal": "/run/mptune/journal-....json", "lock": "/run/mptune/lock-..."}
+//! in   {"journal": "/run/mptune/journal-....json"}
 //! out  {"event": "watching"}
 //! in   {"action": "farewell"}   everything is as before; the end of its input without it: put it back
 //! ```
@@ -10,8 +10,8 @@
 //! Both directions are one socket, its standard input: either side sees at once when the other is gone.
 //! Its standard output is the session's lock, which it holds open and never writes.
 
-use super::journal::Journal;
-use super::lock::{self, Lock};
+use super::journal::{self, Journal};
+use super::lock::Lock;
 use super::places;
 use crate::sys::{self, Watch};
 use serde::{Deserialize, Serialize};
@@ -31,11 +31,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const WATCHING: &str = "{\"event\": \"watching\"}\n";
 const FAREWELL: &str = "{\"action\": \"farewell\"}\n";
 
-/// What it is told first.
+/// Its first line of input: what to watch over.
 #[derive(Serialize, Deserialize)]
 struct Charge {
     journal: PathBuf,
-    lock: PathBuf,
 }
 
 /// A guardian, as its session sees it.
@@ -58,14 +57,13 @@ impl Guardian {
             .stdout(lock.share()?)
             .stderr(Stdio::null())
             .spawn()?;
-        let charge = Charge { journal: journal.to_owned(), lock: lock.path().to_owned() };
-        let told = begin(&socket, &charge);
+        let begun = begin(&socket, &Charge { journal: journal.to_owned() });
         // It goes on in a child, and this process ends at once, whatever became of it.
-        if told.is_err() {
+        if begun.is_err() {
             let _ = started.kill();
         }
         started.wait()?;
-        told.map(|()| Self { socket })
+        begun.map(|()| Self { socket })
     }
 
     /// Ends it; nothing is left to put back.
@@ -118,13 +116,12 @@ fn guard() -> io::Result<()> {
         return Ok(());
     }
     places::reached("guardian", "alone");
-    let restored = match Journal::open(&charge.journal, "guardian") {
+    match Journal::open(&charge.journal, "guardian") {
         Ok(mut journal) => journal.restore(None).map(drop),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        // Nothing was changed; the session may have been killed while it wrote.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => journal::forget(&charge.journal),
         Err(error) => Err(error),
-    };
-    lock::remove(&charge.lock);
-    restored
+    }
 }
 
 impl AsFd for Guardian {

@@ -229,15 +229,13 @@ impl Journal {
     /// nothing to put back.
     fn save(&self) -> io::Result<()> {
         if self.is_empty() {
-            return match fs::remove_file(&self.file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
-            };
+            return forget(&self.file);
         }
-        let new = self.file.with_extension("new");
-        let mut file = File::create(&new)?;
+        let new = unfinished(&self.file);
+        let mut file = places::create(&new)?;
         file.write_all(&serde_json::to_vec(&self.content)?)?;
         file.sync_all()?;
+        places::reached(self.who, "written");
         fs::rename(&new, &self.file)?;
         self.file.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
     }
@@ -251,6 +249,36 @@ impl Journal {
     fn is_alive(&self) -> bool {
         places::began(self.content.pid) == Some(self.content.began)
     }
+}
+
+/// Where a journal is written before it takes its place.
+fn unfinished(file: &Path) -> PathBuf {
+    file.with_extension("new")
+}
+
+/// Removes a journal, also an unfinished one, and its directory if nothing else is in it.
+///
+/// # Errors
+/// It is there and cannot be removed.
+pub fn forget(file: &Path) -> io::Result<()> {
+    for file in [file, &unfinished(file)] {
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    let _ = file.parent().map(fs::remove_dir);
+    Ok(())
+}
+
+/// Whether a file is the unfinished journal of a session that is dead, which had not changed anything then.
+fn abandoned(name: &str) -> bool {
+    let writer = || {
+        let (rest, began) =
+            name.strip_prefix("journal-")?.strip_suffix(".new")?.rsplit_once('-')?;
+        Some((rest.rsplit_once('-')?.1.parse().ok()?, began.parse().ok()?))
+    };
+    writer().is_some_and(|(pid, began)| places::began(pid) != Some(began))
 }
 
 /// Adds a change that is about to be made.
@@ -280,9 +308,16 @@ pub fn recover(directory: &Path) -> Result<Restored, String> {
     let boot = places::boot().map_err(named)?;
     let namespace = places::namespace().map_err(named)?;
     let mut all = Restored::default();
-    for entry in fs::read_dir(directory).map_err(named)? {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(all),
+        entries => entries.map_err(named)?,
+    };
+    for entry in entries {
         let file = entry.map_err(named)?.path();
         let name = file.file_name().unwrap_or_default().to_string_lossy();
+        if abandoned(&name) {
+            fs::remove_file(&file).map_err(named)?;
+        }
         if !name.starts_with("journal-") || !name.ends_with(".json") {
             continue;
         }
@@ -293,12 +328,13 @@ pub fn recover(directory: &Path) -> Result<Restored, String> {
             Err(error) => return Err(named(error)),
         };
         if journal.content.boot != boot {
-            fs::remove_file(&file).map_err(named)?;
+            forget(&file).map_err(named)?;
         } else if journal.concerns(&boot, namespace) && !journal.is_alive() {
             let restored = journal.restore(None).map_err(named)?;
             all.names.extend(restored.names);
             all.kept.extend(restored.kept);
         }
     }
+    let _ = fs::remove_dir(directory);
     Ok(all)
 }

@@ -60,10 +60,10 @@ const PENDING_BYTES: usize = 1 << 24;
 
 /// The role; `roles` are those that it may start. `unlinks`: its file is its own to remove.
 pub fn main(roles: &[&str], unlinks: bool) -> i32 {
+    if unlinks {
+        unlink();
+    }
     role::play_until(libc::SIGTERM, |control| {
-        if unlinks {
-            unlink();
-        }
         // Whatever a shell has said before does not end with a line.
         control.pass_on("");
         let mut session = Session::begin(control, roles)?;
@@ -95,8 +95,8 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     fn begin(control: &mut Control, startable: &'a [&'a str]) -> Result<Self, String> {
         let directory = places::run_directory()?;
-        let namespace = places::namespace().map_err(|error| format!("/proc: {error}"))?;
-        let lock = Lock::take(&directory, namespace.inode)?;
+        let lock = Lock::take(&directory)?;
+        places::reached("host", "locked");
         let recovered = journal::recover(&directory)?;
         let journal = Journal::new(&directory).map_err(|error| format!("/proc: {error}"))?;
         let output = control.output().try_clone_to_owned().map_err(|error| error.to_string())?;
@@ -148,7 +148,7 @@ impl<'a> Session<'a> {
         Ok(input)
     }
 
-    /// Passes on what roles say, and them what they were told.
+    /// Passes on what roles say, and to them the lines that wait for them.
     fn pass_on(&mut self, control: &mut Control, hears: bool, ready: &[bool]) {
         for news in self.roles.serve(hears, ready) {
             match news {
@@ -160,7 +160,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Does what it is told; false if that is to stop.
+    /// Carries out an order; false if it is the last.
     fn obey(&mut self, control: &mut Control, line: &str) -> Result<bool, String> {
         let order =
             serde_json::from_str(line).map_err(|error| format!("expected an order: {error}"))?;
@@ -223,10 +223,9 @@ impl<'a> Session<'a> {
         // What could not be put back stays in the journal, for the guardian and for the next session.
         let _ = self.journal.restore(None);
         if let Some(guardian) = self.guardian.take() {
+            // Otherwise it tries once more when this process has ended.
             if self.journal.is_empty() {
                 guardian.dismiss();
-            } else {
-                self.lock.leave();
             }
         }
         self.end_roles(control);

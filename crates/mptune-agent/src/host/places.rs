@@ -5,10 +5,10 @@
 
 use crate::sys;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ const STOP_AT: &str = "MPTUNE_STOP_AT";
 /// A controller from which nothing is heard for this long is gone: it speaks every 2 s, and ssh gives up a
 /// connection after 6 s without an answer.
 const SILENCE: Duration = Duration::from_secs(8);
+/// How often the directory for journals is made again.
+const CREATIONS: u32 = 10;
 /// `SO_NETNS_COOKIE` (Linux 5.14).
 const SO_NETNS_COOKIE: i32 = 71;
 
@@ -43,8 +45,8 @@ pub fn sysctl_root() -> PathBuf {
 
 /// How long a controller may say nothing.
 pub fn silence() -> Duration {
-    let told = std::env::var(SILENCE_MS).ok().and_then(|text| text.parse().ok());
-    told.map_or(SILENCE, Duration::from_millis)
+    let given = std::env::var(SILENCE_MS).ok().and_then(|text| text.parse().ok());
+    given.map_or(SILENCE, Duration::from_millis)
 }
 
 /// A step where being killed matters: a test can make the process wait there.
@@ -54,14 +56,17 @@ pub fn reached(who: &str, step: &str) {
     }
 }
 
-/// The directory for locks and journals, made if it is missing: the same for every session of this user.
+/// The directory for journals: the same for every session of this user. It is there only while there is
+/// something in it.
 ///
 /// # Errors
 /// One line with every directory tried, and what is wrong with it.
 pub fn run_directory() -> Result<PathBuf, String> {
     let mut tried = Vec::new();
     for directory in candidates() {
-        match private(&directory) {
+        let usable = private(&directory).and_then(|()| writable(&directory));
+        let _ = fs::remove_dir(&directory);
+        match usable {
             Ok(()) => return Ok(directory),
             Err(error) => tried.push(format!("{}: {error}", directory.display())),
         }
@@ -79,6 +84,25 @@ fn candidates() -> Vec<PathBuf> {
     root.into_iter().chain(own).chain([shared]).collect()
 }
 
+/// Makes a file in the directory for journals, and the directory if it is missing.
+///
+/// # Errors
+/// It cannot be made.
+pub fn create(file: &Path) -> io::Result<File> {
+    let directory = file.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut tries = 0;
+    loop {
+        // A session of another network namespace may remove the directory between the two.
+        let made = private(directory).and_then(|()| File::create(file));
+        match made {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < CREATIONS => {
+                tries += 1
+            }
+            made => return made,
+        }
+    }
+}
+
 /// Makes a directory that only this user can use, or checks that it is one.
 fn private(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
@@ -89,9 +113,19 @@ fn private(directory: &Path) -> io::Result<()> {
     if !found.is_dir() || found.uid() != sys::user() || found.mode() & 0o022 != 0 {
         return Err(io::Error::other("expected a directory that nobody else can write"));
     }
-    let trial = directory.join(format!("writable-{}", std::process::id()));
-    fs::write(&trial, b"")?;
-    fs::remove_file(&trial)
+    Ok(())
+}
+
+/// Whether files can be made in a directory; leaves none where the file system allows files without a name.
+fn writable(directory: &Path) -> io::Result<()> {
+    let nameless = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(directory);
+    match nameless {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            let file = directory.join(format!("writable-{}", std::process::id()));
+            fs::write(&file, b"").and_then(|()| fs::remove_file(&file))
+        }
+        nameless => nameless.map(drop),
+    }
 }
 
 /// The network namespace of this process.
