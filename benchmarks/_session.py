@@ -10,6 +10,7 @@ import contextlib
 import faulthandler
 import itertools
 import json
+import signal
 import sys
 
 from mptune import interrupts
@@ -39,6 +40,8 @@ def main() -> None:
     """Run trials until killed or interrupted."""
     hosts._BUSY = 2.0  # both hosts have this machine's processors, whoever else uses them
     faulthandler.enable()
+    # A shell starts what runs in its background with Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     topology, bed = load(sys.argv[1]), HostsTestbed()
     with contextlib.suppress(KeyboardInterrupt), contextlib.closing(bed), interrupts.noting():
         for number in itertools.count():
