@@ -102,7 +102,12 @@ def run(plan: Plan, venue: Venue, interrupted: Callable[[], bool] = lambda: Fals
     outcome = Outcome(about=venue.about)
     try:
         with ExitStack() as stack:
-            _Course(plan, venue, outcome, stack, interrupted).run()
+            stack.enter_context(venue)
+            try:
+                _Course(plan, venue, outcome, stack, interrupted).run()
+            except KeyboardInterrupt:
+                venue.hurry()  # before anybody is waited for
+                raise
     except TrialError as error:
         outcome.failed = error.failure
     return outcome
@@ -120,7 +125,7 @@ class _Course:
         interrupted: Callable[[], bool],
     ) -> None:
         self._plan, self._outcome, self._interrupted = plan, outcome, interrupted
-        self._venue = stack.enter_context(venue)
+        self._venue = venue
         # All at once: each takes a tenth of a second to start.
         # Two: the receiver's kernel accepts subflows from the sender only while a process listens there.
         self._managers = [
