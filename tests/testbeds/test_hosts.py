@@ -268,6 +268,28 @@ def test_a_failed_trial_counts_with_all_that_it_may_have_sent(trial):
         meter.check(big)
 
 
+def test_a_trial_of_an_earlier_session_counts_with_what_it_sent_before_it_was_repeated(trial):
+    meter, big = Meter(), trial(transfer_bytes=8 * 10**8)
+    once = observation("C-X", 10**8)
+    meter.recall(big, once)
+    ((_, alone),) = meter.sent.items()
+    once.metadata["repeated"] = 1
+    meter.recall(big, once)
+    ((_, both),) = meter.sent.items()
+    assert 10**8 < alone < 1.1e8 and 8.5e8 < both - 2 * alone < 9.5e8
+
+
+def test_what_was_sent_before_and_what_is_still_to_come_are_said(topology):
+    def metered(payload=None, sent=0):
+        before = {("me@laptop.example", "C"): sent}
+        return notice(topology, transfer_bytes=payload, sent=before).partition("; metered: ")[2]
+
+    assert metered(10**8) == "C (at most 107 MB of 2 GB)."
+    assert metered(10**8, sent=4 * 10**8) == "C (400 MB of 2 GB sent before, now at most 107 MB)."
+    assert metered(sent=15 * 10**8) == "C (1.5 GB of 2 GB sent before, now at most 500 MB)."
+    assert metered(sent=3 * 10**9) == "C (3 GB of 2 GB sent before, now at most 0 MB)."
+
+
 def test_what_is_sent_at_most_is_said_where_rates_are_known(topology):
     assert notice(topology) == (
         "Laptop sends to Server at most 1000 Mbit/s, 125 MB a second; metered: C (at most 2 GB)."

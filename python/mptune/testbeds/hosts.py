@@ -69,15 +69,35 @@ class HostsTestbed:
         self._closing = weakref.finalize(self, _close, self._machines, self._programs)
 
     @staticmethod
-    def notice(topology: Topology, buffer_modes: Collection[str], lasting_ns: int | None) -> str:
+    def notice(
+        topology: Topology,
+        buffer_modes: Collection[str],
+        lasting_ns: int | None,
+        transfer_bytes: int | None,
+        sent: _hosts_data.Sent,
+    ) -> str:
         """How much is sent at most, and what concerns other programs on the hosts."""
-        said = _hosts_data.notice(topology, lasting_ns)
+        said = _hosts_data.notice(topology, lasting_ns, transfer_bytes, sent)
         if any(mode != FIXED for mode in buffer_modes):
             said += (
                 " During trials with growing buffers, tcp_rmem and tcp_wmem of both hosts are the trial's, "
                 "for every program there."
             )
         return said
+
+    @property
+    def sent(self) -> _hosts_data.Sent:
+        """Bytes that were sent over interfaces with `max_data`, by host and interface."""
+        return self._data.sent
+
+    def recall(self, trial: Trial, observation: Observation) -> None:
+        """Count a trial that was run before this program began as sent.
+
+        Parameters
+        ----------
+        trial : all that decides how much it sent.
+        """
+        self._data.recall(trial, observation)
 
     def close(self) -> None:
         """End the sessions with the hosts, which put back what is left to put back."""
@@ -167,14 +187,17 @@ class HostsTestbed:
                 raise KeyboardInterrupt
             observation = self._measure(trial)
             if observation.failed is not None and self._patience_s and self._lost():
-                self._data.check(trial)
-                observation = self._measure(trial)
-                observation.metadata["repeated"] = 1
+                observation = self._repeat(trial, observation)
             # A trial that failed in another way is not tried again: its host may be gone.
             if observation.failed is not None and observation.failed.kind == "overloaded":
-                self._data.check(trial)
-                observation = self._measure(trial)
-                observation.metadata["repeated"] = 1
+                observation = self._repeat(trial, observation)
+        return observation
+
+    def _repeat(self, trial: Trial, failed: Observation) -> Observation:
+        """Run a trial again; the observation says how many times it was."""
+        self._data.check(trial)
+        observation = self._measure(trial)
+        observation.metadata["repeated"] = int(failed.metadata.get("repeated", 0)) + 1
         return observation
 
     @contextmanager
