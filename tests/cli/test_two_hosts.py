@@ -79,6 +79,13 @@ def test_what_needs_the_numbers_is_refused_in_one_line_and_leaves_nothing(
 SHORT = ("--testbed", "fake", "--duration", "1s", "--buffers", "1,2,4,8", "--quiet")
 
 
+def test_impact_says_beforehand_how_long_it_takes_in_real_time(real: Any) -> None:
+    shown = mptune("impact", "hosts.toml", "--testbed", "fake", "--runs", "4", "--duration", "1s")
+    assert shown.exit_code == 0, shown.stderr
+    assert shown.stderr.startswith("At most 4 runs of 9 s, fewer if all is decided sooner; --runs and ")
+    assert "runs of" not in mptune("impact", "UiT-HAW", "--runs", "4", "--duration", "1s").stderr
+
+
 def test_what_is_enough_is_measured_without_the_formulas(real: Any) -> None:
     short = ("buffers", "hosts.toml", "--measure", "--runs", "2", *SHORT)
     shown = mptune(*short)

@@ -61,7 +61,7 @@ def impact(
     from mptune import testbeds
     from mptune._text import over
     from mptune.campaign.documents import impact_document
-    from mptune.impact import measure_impact
+    from mptune.impact import measure_impact, run_ns
     from mptune.measuring.progress import Reporter
     from mptune.measuring.runner import TrialRunner
 
@@ -69,7 +69,17 @@ def impact(
     stack.check_on(measuring.testbed)
     runner = TrialRunner(testbeds.create(measuring.testbed), measuring.jobs)
     reporter = Reporter(quiet=quiet)
-    reporter.say(testbeds.notice(measuring.testbed, loaded, buffer_modes=(options.buffer_mode,)))
+    one_ns = run_ns(loaded, options)
+    reporter.say(
+        testbeds.notice(
+            measuring.testbed,
+            loaded,
+            buffer_modes=(options.buffer_mode,),
+            lasting_ns=options.most_runs * one_ns,
+        )
+    )
+    if testbeds.only_stack(measuring.testbed) is not None:
+        reporter.say(_patience(options, one_ns))
     with reporter.phase("impact factors") as progress:
         (measured,), _ = measure_impact(
             loaded, runner, [cc], options, stack=stack.chosen(), progress=progress
@@ -78,6 +88,15 @@ def impact(
         emit_json(impact_document(measured))
     else:
         _show(console(), f"{loaded.name}{over(options.family)}", measured)
+
+
+def _patience(options: ImpactOptions, one_ns: int) -> str:
+    """How long it takes in real time, before the first trial has ended."""
+    runs = f"{options.most_runs} run" + "s" * (options.most_runs != 1)
+    lasting = f"{runs} of {format_time(one_ns)}"
+    if options.design == "paired":
+        lasting = f"At most {lasting}, fewer if all is decided sooner"
+    return f"{lasting}; --runs and --duration make it shorter."
 
 
 def _show(out: Console, name: str, measured: Impact) -> None:
