@@ -115,6 +115,12 @@ def test_a_sweep_needs_no_numbers_and_its_report_shows_none(real: Any, tmp_path:
     assert "Question marks" in network.lead
     assert any("not known: 8 (The network, below)" in text for text in warnings(run))
     assert "What was measured, and how" in (out / "report.html").read_text()
+    (assumed,) = (text for text in warnings(run) if "are assumed" in text)
+    assert assumed.endswith("the results are only as good as those values.")
+    config = out / "config.json"
+    config.write_text(config.read_text().replace('"testbed": "fake"', '"testbed": "hosts"'))
+    (assumed,) = (text for text in warnings(read_run(out, "run")) if "are assumed" in text)
+    assert assumed.endswith("so only what is computed from the file depends on those values.")
 
 
 @pytest.mark.parametrize("shape", [WIDE, NARROW])
