@@ -9,7 +9,10 @@ from contextlib import contextmanager
 import pytest
 
 from mptune.machines.ssh import VARIABLE
-from tests.hosts.trials import agent, carrying, command
+from mptune.testbeds import ScriptedAction
+from mptune.testbeds import hosts as hosts_testbed
+from mptune.topology import load
+from tests.hosts.trials import SECOND, agent, carrying, command, hosts, trial
 
 CAMPAIGN = """
 topology = "world.toml"
@@ -74,6 +77,16 @@ def test_a_campaign_of_days_waits_for_a_host_that_is_away_when_it_begins_and_whe
     finally:
         if world.bob.sshd_pid() is None:
             world.bob.start_sshd()
+
+
+def test_times_are_those_of_the_trial_whatever_the_clock_of_the_host(world, tmp_path, monkeypatch):
+    """Alice has been up for a day longer than this machine."""
+    monkeypatch.setattr(hosts_testbed, "_BUSY", 2.0)
+    script = (ScriptedAction(at_ns=SECOND // 2, path="B-X", action="standby"),)
+    with hosts(world) as bed:
+        observation = bed.run(trial(load(tmp_path / "world.toml"), script=script))
+    at_ms, what = str(observation.metadata["path_manager_changes"]).split(" ms: ")
+    assert what == "B-X standby" and 500 <= int(at_ms) < 2000
 
 
 @contextmanager
