@@ -98,14 +98,17 @@ class TrialError(MptuneError):
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C, and what is known by then.
 
-    Attributes
+    Parameters
     ----------
     so_far : the best answer yet, as a sentence; empty where there is none.
+    interrupt : what it was before; its notes, which the user is told, are kept.
     """
 
-    def __init__(self, so_far: str = "") -> None:
+    def __init__(self, so_far: str = "", interrupt: KeyboardInterrupt | None = None) -> None:
         super().__init__()
         self.so_far = so_far
+        for note in getattr(interrupt, "__notes__", ()):
+            self.add_note(note)
 
 
 def one_of(known: Iterable[object], found: object) -> str:

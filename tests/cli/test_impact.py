@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from mptune import testbeds
 from mptune.cli import app
+from mptune.errors import TrialError
 from mptune.impact import DESIGNS
+from mptune.testbeds import Observation, Trial
 
 
 def impact(*arguments: str) -> Any:
@@ -28,6 +31,32 @@ def test_json_has_the_promised_shape() -> None:
     assert result["plausible"] is not bool(result["doubts"]) and result["homogeneous"] in (True, False)
     # Two windows that are not used and one with both, then without and with each in turn.
     assert (result["design"], result["trials"], result["measured_s"]) == ("paired", 3, 3 * 7 * 30)
+
+
+def test_a_buffer_that_outlasts_the_windows_is_told() -> None:
+    """Linux queues it on the subflows; the papers' kernel does not."""
+
+    def told(*options: str) -> str:
+        short = ("impact", "UiT-HAW", "--duration", "20s", "--runs", "4", "--json", "--quiet")
+        return " ".join(json.loads(CliRunner().invoke(app, [*short, *options]).stdout)["warnings"])
+
+    assert "a buffer of 16 MiB lasts for " in told()
+    assert "a buffer" not in told("--buffer", "256KiB")
+    assert "a buffer" not in told("--stack", "v0.9x")
+
+
+def test_without_a_trial_that_worked_there_is_no_answer(
+    fake_testbed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(trial: Trial) -> Observation:
+        raise TrialError("overloaded", "overloaded")
+
+    monkeypatch.setattr(fake_testbed, "run", fail)
+    monkeypatch.setitem(testbeds.TESTBEDS, "fake", lambda: fake_testbed)
+    shown = impact("--testbed", "fake", "--quiet")
+    assert shown.exit_code == 1 and shown.stdout == ""
+    assert shown.stderr.startswith("mptune: error: no impact factors: ")
+    assert "first reason: overloaded" in shown.stderr
 
 
 @pytest.mark.parametrize("design", DESIGNS)

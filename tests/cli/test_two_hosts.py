@@ -79,6 +79,13 @@ def test_what_needs_the_numbers_is_refused_in_one_line_and_leaves_nothing(
 SHORT = ("--testbed", "fake", "--duration", "1s", "--buffers", "1,2,4,8", "--quiet")
 
 
+def test_impact_says_beforehand_how_long_it_takes_in_real_time(real: Any) -> None:
+    shown = mptune("impact", "hosts.toml", "--testbed", "fake", "--runs", "4", "--duration", "1s")
+    assert shown.exit_code == 0, shown.stderr
+    assert shown.stderr.startswith("At most 4 runs of 9 s, fewer if all is decided sooner; --runs and ")
+    assert "runs of" not in mptune("impact", "UiT-HAW", "--runs", "4", "--duration", "1s").stderr
+
+
 def test_what_is_enough_is_measured_without_the_formulas(real: Any) -> None:
     short = ("buffers", "hosts.toml", "--measure", "--runs", "2", *SHORT)
     shown = mptune(*short)
@@ -108,6 +115,12 @@ def test_a_sweep_needs_no_numbers_and_its_report_shows_none(real: Any, tmp_path:
     assert "Question marks" in network.lead
     assert any("not known: 8 (The network, below)" in text for text in warnings(run))
     assert "What was measured, and how" in (out / "report.html").read_text()
+    (assumed,) = (text for text in warnings(run) if "are assumed" in text)
+    assert assumed.endswith("the results are only as good as those values.")
+    config = out / "config.json"
+    config.write_text(config.read_text().replace('"testbed": "fake"', '"testbed": "hosts"'))
+    (assumed,) = (text for text in warnings(read_run(out, "run")) if "are assumed" in text)
+    assert assumed.endswith("so only what is computed from the file depends on those values.")
 
 
 @pytest.mark.parametrize("shape", [WIDE, NARROW])

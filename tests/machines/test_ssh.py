@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,10 +19,13 @@ import pytest
 from mptune.errors import TrialError
 from mptune.linux import agent
 from mptune.machines import MachineError, SshMachine
+from mptune.machines import ssh as sessions
 from mptune.machines._bootstrap import Delivery
 from mptune.machines.ssh import VARIABLE, command
 from tests.plugins.waiting import until
 
+#: Longer than any test.
+FOREVER_S = 1000
 FAKE = Path(__file__).parent / "fake_agent.py"
 
 #: Runs the command that it is given, in a login shell that has something to say.
@@ -137,6 +141,59 @@ def test_roles_talk_through_the_session(ssh):
         until(lambda: one.take() == [] and one.ended, "its end")
         assert select.select([one, other], [], [], 0)[0] == [one]
         assert not one.killed and one.death() == "one on alice ended with status 0"
+
+
+def stopped(machine):
+    """Let a session's agent be silent from now on."""
+    os.kill(machine.hello["pid"], signal.SIGSTOP)
+
+
+def test_a_silent_host_is_given_up_at_once_if_it_has_to_hurry(ssh, monkeypatch):
+    """Otherwise the farewell takes as long as it may."""
+    monkeypatch.setattr(sessions, "_FAREWELL_S", FOREVER_S)
+    monkeypatch.setattr(sessions, "_ANSWER_S", FOREVER_S)
+    monkeypatch.setattr(sessions, "_HURRY_S", 0.2)
+    machine = SshMachine("user@alice", "alice")
+    role = machine.start("echo")
+    stopped(machine)
+    machine.hurry()
+    with pytest.raises(TrialError, match=r"^alice: the connection was lost: no answer for 0\.2 s$"):
+        machine.look()
+    role.end(FOREVER_S)
+    machine.close()
+    assert machine.unheard
+
+
+def test_a_host_that_answers_is_not_given_up_however_long_it_takes(ssh, monkeypatch):
+    monkeypatch.setattr(sessions, "_HURRY_S", 0.2)
+    with session() as machine:
+        machine.hurry()
+        since = time.monotonic()
+        until(lambda: machine.killed or machine._heard > since + 5 * 0.2, "many answers")
+        assert machine.look()["kernel"] == "6.18"
+    assert not machine.unheard
+
+
+def test_a_session_that_nobody_waits_for_any_more_does_not_begin(ssh):
+    ssh("#!/bin/sh\nexec sleep 1000\n")
+    with pytest.raises(KeyboardInterrupt):
+        SshMachine("user@alice", "alice", lambda: True)
+
+
+def test_a_host_that_is_away_is_told_from_one_that_needs_mending(ssh):
+    def away(said):
+        ssh(f"#!/bin/sh\necho '{said}' >&2\nexit 255\n")
+        with pytest.raises(MachineError) as caught:
+            SshMachine("user@alice", "alice")
+        return caught.value.away
+
+    assert away("ssh: connect to host alice port 22: Connection timed out")
+    assert away("ssh: connect to host alice port 22: Connection refused")
+    assert away("ssh: Could not resolve hostname alice: Temporary failure in name resolution")
+    assert away("Connection closed by 192.0.2.1 port 22")
+    assert not away("ssh: Could not resolve hostname alice: Name or service not known")
+    assert not away("Host key verification failed.")
+    assert not away("user@alice: Permission denied (publickey).")
 
 
 def test_how_a_role_ended_is_said(ssh):

@@ -86,7 +86,7 @@ def hosts(monkeypatch):
 
     def connect(target, name):
         if "refused" in found[target]:
-            raise MachineError(found[target]["refused"])
+            raise MachineError(str(found[target]["refused"]))
         made.append(Machine(target, name, **found[target]))
         return made[-1]
 

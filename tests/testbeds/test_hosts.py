@@ -268,6 +268,28 @@ def test_a_failed_trial_counts_with_all_that_it_may_have_sent(trial):
         meter.check(big)
 
 
+def test_a_trial_of_an_earlier_session_counts_with_what_it_sent_before_it_was_repeated(trial):
+    meter, big = Meter(), trial(transfer_bytes=8 * 10**8)
+    once = observation("C-X", 10**8)
+    meter.recall(big, once)
+    ((_, alone),) = meter.sent.items()
+    once.metadata["repeated"] = 1
+    meter.recall(big, once)
+    ((_, both),) = meter.sent.items()
+    assert 10**8 < alone < 1.1e8 and 8.5e8 < both - 2 * alone < 9.5e8
+
+
+def test_what_was_sent_before_and_what_is_still_to_come_are_said(topology):
+    def metered(payload=None, sent=0):
+        before = {("me@laptop.example", "C"): sent}
+        return notice(topology, transfer_bytes=payload, sent=before).partition("; metered: ")[2]
+
+    assert metered(10**8) == "C (at most 107 MB of 2 GB)."
+    assert metered(10**8, sent=4 * 10**8) == "C (400 MB of 2 GB sent before, now at most 107 MB)."
+    assert metered(sent=15 * 10**8) == "C (1.5 GB of 2 GB sent before, now at most 500 MB)."
+    assert metered(sent=3 * 10**9) == "C (3 GB of 2 GB sent before, now at most 0 MB)."
+
+
 def test_what_is_sent_at_most_is_said_where_rates_are_known(topology):
     assert notice(topology) == (
         "Laptop sends to Server at most 1000 Mbit/s, 125 MB a second; metered: C (at most 2 GB)."
@@ -354,7 +376,7 @@ class Session(Host):
     def __init__(self, target, name):
         super().__init__(name)
         self.target, self.killed, self.closed, self.gone = target, False, False, False
-        self.hello = {"net_admin": False}
+        self.hello, self.hurried, self.unheard = {"net_admin": False}, False, False
 
     def collect(self, number):
         return LOOKED
@@ -367,19 +389,25 @@ class Session(Host):
             raise TrialError(f"{self.name}: the connection was lost")
         return LOOKED
 
+    def hurry(self):
+        self.hurried = True
+
     def close(self):
-        self.closed = True
+        self.closed, self.unheard = True, self.gone and self.hurried
 
 
 @pytest.fixture
 def sessions(monkeypatch):
-    """All sessions that were made; the last entry of `refused` is why there are no more."""
+    """All sessions that were made; the last entry of `refused` is why there are no more.
+
+    What begins with "unreachable" is away.
+    """
     made: list[Session] = []
     refused: list[str] = []
 
-    def connect(target, name):
+    def connect(target, name, interrupted):
         if refused:
-            raise MachineError(refused[-1])
+            raise MachineError(f"{name}: {refused[-1]}", away=refused[-1].startswith("unreachable"))
         made.append(Session(target, name))
         return made[-1]
 
@@ -389,11 +417,11 @@ def sessions(monkeypatch):
 
 def test_nothing_is_connected_before_a_session_or_trial_needs_it(sessions, trial):
     made, refused = sessions
-    refused.append("alice: unreachable")
+    refused.append("unreachable")
     bed = HostsTestbed()
     bed.check(trial())
     assert not made
-    with pytest.raises(MptuneError, match="alice: unreachable"):
+    with pytest.raises(MptuneError, match="Laptop: unreachable"):
         run_trials(bed, [trial()])
 
 
@@ -422,7 +450,7 @@ def test_a_session_that_is_over_is_begun_again_and_a_host_that_is_away_fails_the
         pass
     assert len(made) == 3 and made[0].closed
     made[2].killed = True
-    refused.append("Laptop: unreachable")
+    refused.append("unreachable")
     with pytest.raises(TrialError, match="Laptop: unreachable") as caught:
         bed.run(asked)
     assert caught.value.kind == "unreachable"
@@ -440,7 +468,7 @@ def waiting(sessions, trial, monkeypatch):
     with bed.session():
         pass
     made[0].killed = True
-    refused.append("Laptop: unreachable")
+    refused.append("unreachable")
 
     def wait(patience_s, then):
         def say(sentence):
@@ -467,6 +495,70 @@ def test_patience_with_a_host_ends(waiting):
     with pytest.raises(TrialError, match="Laptop: unreachable") as caught:
         wait(0.01, lambda: None)
     assert caught.value.kind == "unreachable" and len(said) == 1
+
+
+@pytest.fixture
+def beginning(sessions, trial, monkeypatch):
+    """A patient testbed that has not begun, what it said, and how it begins; each sentence calls `then`."""
+    monkeypatch.setattr(hosts_testbed, "_PAUSE_S", 0)
+    bed, said = HostsTestbed(), []
+
+    def begin(then):
+        def say(sentence):
+            said.append(sentence)
+            then()
+
+        bed.be_patient(60, say)
+        bed.check(trial(pm="default", protocol="tcp", cc="reno"))
+        with bed.session():
+            pass
+
+    return begin, said
+
+
+def test_a_host_that_is_away_at_the_beginning_is_waited_for_too(sessions, beginning):
+    made, refused = sessions
+    begin, said = beginning
+    refused.append("unreachable")
+    begin(refused.clear)
+    assert said[0] == "Waiting for Laptop: unreachable" and said[1].startswith("Laptop is back after ")
+    assert len(said) == len(made) == 2
+
+
+def test_what_only_the_user_can_mend_is_not_waited_for_at_the_beginning(sessions, beginning):
+    _, refused = sessions
+    begin, said = beginning
+    refused.append("its host key is not known here")
+    with pytest.raises(MachineError, match="Laptop: its host key"):
+        begin(refused.clear)
+    assert not said
+
+
+def test_a_host_that_comes_up_with_something_to_mend_is_not_waited_for_any_longer(sessions, beginning):
+    _, refused = sessions
+    begin, said = beginning
+    refused.append("unreachable")
+    with pytest.raises(MachineError, match="Laptop: its host key"):
+        begin(lambda: refused.append("its host key is not known here"))
+    assert len(said) == 1
+
+
+def test_after_ctrl_c_silent_hosts_are_not_waited_for_and_named(sessions, trial):
+    made, _ = sessions
+    bed = HostsTestbed()
+    bed.check(trial(pm="default", protocol="tcp", cc="reno"))
+
+    def broken_off():
+        with bed.session():
+            made[1].gone = True
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        broken_off()
+    assert all(one.hurried and one.closed for one in made)
+    assert caught.value.__notes__ == [
+        "Server could not be reached; it restores its settings by itself within 10 s"
+    ]
 
 
 def test_a_trial_that_a_host_left_is_repeated_once_it_is_back(sessions, trial, monkeypatch):

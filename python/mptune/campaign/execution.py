@@ -21,6 +21,7 @@ from mptune.campaign.documents import write_impacts, write_result
 from mptune.campaign.optimise import Result, optimise
 from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.rounds import Round, changes
+from mptune.campaign.sending import recall, to_come
 from mptune.campaign.size_documents import write_sizes
 from mptune.errors import InputError, MptuneError
 from mptune.impact import Impact, measure_impact
@@ -122,6 +123,8 @@ class _Run:
         if definition.options.for_ns is not None and hasattr(testbed, "be_patient"):
             # A campaign of days outlives a night in which a host is switched off.
             testbed.be_patient(definition.options.for_ns / 1e9, reporter.say)
+        # Limits hold for all of a campaign, however often it is interrupted.
+        self._lasted_ns = recall(definition, store, testbed)
         self._runner = TrialRunner(testbed, workers, store)
         self._reporter, self._wait = reporter, wait
 
@@ -139,9 +142,14 @@ class _Run:
         """What the user has to know before the first trial."""
         definition, options = self._definition, self._definition.options
         modes = (options.buffer_modes if isinstance(options, SweepOptions) else ()) or (options.buffer_mode,)
-        budget_ns = options.budget_ns if isinstance(options, OptimiseOptions) else None
+        sending = to_come(definition, self._store, self._lasted_ns)
         return testbeds.notice(
-            definition.testbed, definition.topology, buffer_modes=modes, lasting_ns=budget_ns
+            definition.testbed,
+            definition.topology,
+            buffer_modes=modes,
+            lasting_ns=sending.lasting_ns,
+            transfer_bytes=sending.transfer_bytes,
+            sent=getattr(self._runner.testbed, "sent", {}),
         )
 
     def _optimise(self, options: OptimiseOptions) -> Result:

@@ -229,11 +229,12 @@ class Job(NamedTuple):
         least_s += candidates * trial_s + self.reserved_s
         if options.budget_s < least_s:
             (one,) = (one for one in declared(type(options)) if one.fields == ("budget_ns",))
-            least_ns, found = math.ceil(least_s) * 10**9, format_time(options.budget_ns or 0)
+            least, found = format_time(math.ceil(least_s) * 10**9), format_time(options.budget_ns or 0)
+            each = f"for a trial of {format_time(options.duration_ns)} of each of {candidates} candidates"
             raise InputError(
                 *place(one),
-                f"expected at least {format_time(least_ns)}, for a trial of each of {candidates} candidates "
-                f"and to confirm the answer, found {found}",
+                f"expected at least {least}, {each} and to confirm the answer, found {found}; shorter trials "
+                "or fewer candidates take less",
             )
 
     @property

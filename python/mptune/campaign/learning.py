@@ -128,8 +128,8 @@ def learn(job: Job, impacts: Sequence[Impact], sets: Mapping[str, SubflowSets], 
     with job.phase("sweep") as progress:
         try:
             sweep.run(progress)
-        except KeyboardInterrupt:
-            raise Interrupted(so_far(sweep.steps)) from None
+        except KeyboardInterrupt as error:
+            raise Interrupted(so_far(sweep.steps), error) from None
         except LimitReached as error:
             error.so_far = so_far(sweep.steps)
             raise

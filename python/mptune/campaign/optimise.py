@@ -170,8 +170,8 @@ def optimise(
         contest = Contest(decision) if job.is_lean else job.settle(decision, points, sets, screening.records)
         contest = job.face_tcp(contest, sets)
         contest, confirmation = job.confirm(contest, sets)
-    except KeyboardInterrupt:
-        raise Interrupted(so_far(reached.steps if reached else ())) from None
+    except KeyboardInterrupt as error:
+        raise Interrupted(so_far(reached.steps if reached else ()), error) from None
     except LimitReached as error:
         error.so_far = so_far(reached.steps if reached else ())
         raise

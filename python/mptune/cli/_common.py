@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from mptune import interrupts
 from mptune.cli._flags import with_flags
-from mptune.errors import MptuneError
+from mptune.errors import Interrupted, MptuneError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,8 +73,8 @@ class _Program(TyperGroup):
                 return super().invoke(ctx)
         except (typer.Exit, typer.Abort, BrokenPipeError, _USAGE_ERROR):
             raise
-        except KeyboardInterrupt:
-            typer.echo("mptune: interrupted", err=True)
+        except KeyboardInterrupt as error:
+            tell_interrupt(error)
             raise typer.Exit(130) from None
         except Exception as error:
             if ctx.params["debug"]:
@@ -170,6 +170,15 @@ def _usage(error: BaseException) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "mptune"
     return f"{message.rstrip('.')} ({command} --help)"
+
+
+def tell_interrupt(error: KeyboardInterrupt, kept: str = "") -> None:
+    """Say that Ctrl-C came, what is kept, the best answer so far, and what it left undone."""
+    typer.echo(f"mptune: interrupted{kept}", err=True)
+    answer = error.so_far if isinstance(error, Interrupted) else ""
+    for line in (answer, *getattr(error, "__notes__", ())):
+        if line:
+            typer.echo(f"mptune: {line}", err=True)
 
 
 def _fail(message: str) -> None:

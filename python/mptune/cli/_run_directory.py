@@ -8,7 +8,8 @@ from pathlib import Path
 
 import typer
 
-from mptune.errors import Interrupted, LimitReached, MptuneError
+from mptune.cli._common import tell_interrupt
+from mptune.errors import LimitReached, MptuneError
 from mptune.store import open_store
 from mptune.store.directory import STORE
 
@@ -23,10 +24,7 @@ def keeping(directory: Path) -> Iterator[None]:
         yield
         draw(directory)
     except KeyboardInterrupt as error:
-        answer = error.so_far if isinstance(error, Interrupted) else ""
-        typer.echo(f"mptune: interrupted{_kept(directory)}", err=True)
-        if answer:
-            typer.echo(f"mptune: {answer}", err=True)
+        tell_interrupt(error, _kept(directory))
         raise typer.Exit(130) from None
     except LimitReached as error:
         typer.echo(f"mptune: {error}{_kept(directory)}", err=True)

@@ -130,7 +130,13 @@ def run(
     asked |= {"pm": options.manager, "pm_options": options.pm_options.of(options.manager)}
     stack = asked.pop("stack").chosen(protocol=options.protocol)
     trial = Trial(topology=loaded, **asked, **msgspec.structs.asdict(stack))
-    told = testbeds.notice(testbed, loaded, buffer_modes=(options.buffer_mode,), lasting_ns=trial.duration_ns)
+    told = testbeds.notice(
+        testbed,
+        loaded,
+        buffer_modes=(options.buffer_mode,),
+        lasting_ns=trial.duration_ns,
+        transfer_bytes=trial.transfer_bytes,
+    )
     Reporter().say(told)
     observation = testbeds.create(testbed).run(trial)
     if as_json:

@@ -73,8 +73,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     failed : why the trial could not be run to its end; the meter may report another reason.
     result : the meter's; None if there is none.
     report : the network's, if it is emulated; None if there is none.
-    managed : the path manager's report of the connection; its times are CLOCK_MONOTONIC.
-    started_ns : when the connection was requested, by that clock.
+    managed : the path manager's report of the connection; its times are CLOCK_MONOTONIC of the sender.
+    started_ns : when the connection was requested, by that clock, which need not be this machine's.
     meter_waited_ns : the meter was ready to run for this long, but got no processor; None if not known.
     about : what could explain the result, from the venue.
     """
@@ -102,7 +102,12 @@ def run(plan: Plan, venue: Venue, interrupted: Callable[[], bool] = lambda: Fals
     outcome = Outcome(about=venue.about)
     try:
         with ExitStack() as stack:
-            _Course(plan, venue, outcome, stack, interrupted).run()
+            stack.enter_context(venue)
+            try:
+                _Course(plan, venue, outcome, stack, interrupted).run()
+            except KeyboardInterrupt:
+                venue.hurry()  # before anybody is waited for
+                raise
     except TrialError as error:
         outcome.failed = error.failure
     return outcome
@@ -120,7 +125,7 @@ class _Course:
         interrupted: Callable[[], bool],
     ) -> None:
         self._plan, self._outcome, self._interrupted = plan, outcome, interrupted
-        self._venue = stack.enter_context(venue)
+        self._venue = venue
         # All at once: each takes a tenth of a second to start.
         # Two: the receiver's kernel accepts subflows from the sender only while a process listens there.
         self._managers = [
@@ -131,6 +136,7 @@ class _Course:
             stack.enter_context(venue.start("receiver", "remote")),
         )
         self._script = list(plan.script)
+        self._handshake_ns = 0
         #: Ends that do not have the connection yet.
         self._waiting_for = {"connected", "accepted"}
 
@@ -160,7 +166,8 @@ class _Course:
         outcome.report = self._venue.conclude()
         for manager in self._managers[:1]:
             outcome.managed = manager.expect("report", STEP_S)["connections"]
-        outcome.started_ns = round(self._started * 1e9)
+        if outcome.managed:  # it was noticed as soon as its handshake was done
+            outcome.started_ns = outcome.managed[0]["created_ns"] - self._handshake_ns
 
     def _salvage(self) -> None:
         """Ask the meter for what it has measured so far, although the trial has failed."""
@@ -244,7 +251,8 @@ class _Course:
                 self._outcome.result = message
             case "connected":
                 # Its clock starts with the connect call; from here on the script uses that clock.
-                self._started = time.monotonic() - message["handshake_ns"] / 1e9
+                self._handshake_ns = message["handshake_ns"]
+                self._started = time.monotonic() - self._handshake_ns / 1e9
             case "sent":
                 self._tell_manager({"action": "sent", "bytes": message["bytes"]})
             case "error":

@@ -121,6 +121,9 @@ class NamespaceVenue:
         """Cut or restore a path of the emulated network."""
         self._emulator.tell({"action": action, "path": path})
 
+    def hurry(self) -> None:
+        """Nothing: processes of this machine end, or are killed."""
+
     def conclude(self) -> Message:
         """The emulator's report."""
         self._emulator.tell({"action": "stop"})

@@ -94,6 +94,10 @@ class Venue(Protocol):
         """Cut ("down") or restore ("up") a path."""
         ...
 
+    def hurry(self) -> None:
+        """The trial is broken off: whoever does not answer at once is not waited for."""
+        ...
+
     def conclude(self) -> Message | None:
         """The network's report, if it has one."""
         ...

@@ -14,7 +14,16 @@ Looked = dict[str, Any]
 
 
 class MachineError(MptuneError):
-    """A machine cannot be used: the message says which, why, and what to do."""
+    """A machine cannot be used: the message says which, why, and what to do.
+
+    Attributes
+    ----------
+    away : it cannot be reached now; later it may be, without anybody mending anything here.
+    """
+
+    def __init__(self, message: str, *, away: bool = False) -> None:
+        super().__init__(message)
+        self.away = away
 
 
 class Machine(Protocol):
@@ -78,6 +87,10 @@ class Machine(Protocol):
 
     def death(self) -> str:
         """How it went, in a sentence."""
+        ...
+
+    def hurry(self) -> None:
+        """From now on it is gone as soon as it does not answer at once."""
         ...
 
     def close(self) -> None:

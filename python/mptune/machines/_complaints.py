@@ -1,32 +1,57 @@
 """What ssh complains about, passed on in one line with what to do about it."""
 
 import re
+from typing import NamedTuple
+
+
+class Complaint(NamedTuple):
+    """Why ssh failed, in one line, and whether the host is away: it may be back without any remedy."""
+
+    text: str
+    away: bool = False
+
 
 #: What ssh writes -> what helps; the first that is found. {target} is what the topology names.
 _REMEDIES = (
+    ("Temporary failure in name resolution", Complaint("unreachable: {said}", away=True)),
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
-        "its host key has changed. If that is expected, remove the old one (ssh-keygen -R), "
-        "then accept the new one with `ssh {target}`",
+        Complaint(
+            "its host key has changed. If that is expected, remove the old one (ssh-keygen -R), "
+            "then accept the new one with `ssh {target}`"
+        ),
     ),
-    ("Host key verification failed", "its host key is not known here: accept it once with `ssh {target}`"),
+    (
+        "Host key verification failed",
+        Complaint("its host key is not known here: accept it once with `ssh {target}`"),
+    ),
     (
         r"Permission denied \(",
-        "{said}: `ssh -o BatchMode=yes {target} true` must work without a question (ssh-copy-id, ssh-add)",
+        Complaint(
+            "{said}: `ssh -o BatchMode=yes {target} true` must work without a question (ssh-copy-id, ssh-add)"
+        ),
     ),
-    ("Could not resolve hostname", "unreachable: {said}: write ssh = as ssh itself understands it"),
+    (
+        "Could not resolve hostname",
+        Complaint("unreachable: {said}: write ssh = as ssh itself understands it"),
+    ),
     (
         "Connection timed out|Operation timed out|timed out during banner",
-        "unreachable: {said}: is it switched on, and does a firewall let SSH through?",
+        Complaint("unreachable: {said}: is it switched on, and does a firewall let SSH through?", away=True),
     ),
-    ("Connection refused", "unreachable: {said}: is an SSH server running there?"),
-    ("No route to host|Network is unreachable", "unreachable: {said}"),
-    ("This account is currently not available|nologin", "{said}: the account needs a login shell"),
-    ("GLIBC|cannot execute|Exec format error", "the agent does not run there: {said}"),
+    ("Connection refused", Complaint("unreachable: {said}: is an SSH server running there?", away=True)),
+    ("No route to host|Network is unreachable", Complaint("unreachable: {said}", away=True)),
+    (
+        "This account is currently not available|nologin",
+        Complaint("{said}: the account needs a login shell"),
+    ),
+    ("GLIBC|cannot execute|Exec format error", Complaint("the agent does not run there: {said}")),
+    # While it goes down or comes up, sshd answers and hangs up.
+    ("Connection (closed|reset) by|Broken pipe", Complaint("unreachable: {said}", away=True)),
 )
 
 
-def complaint(target: str, stderr: str, otherwise: str) -> str:
+def complaint(target: str, stderr: str, otherwise: str) -> Complaint:
     """Why ssh failed, in one line.
 
     Parameters
@@ -40,5 +65,5 @@ def complaint(target: str, stderr: str, otherwise: str) -> str:
             if re.search(pattern, line):
                 # Its own line, without the program's name.
                 said = line.removeprefix("ssh: ").strip("@ ").rstrip(".")
-                return remedy.format(target=target, said=said)
-    return lines[-1].removeprefix("ssh: ") if lines else otherwise
+                return remedy._replace(text=remedy.text.format(target=target, said=said))
+    return Complaint(lines[-1].removeprefix("ssh: ") if lines else otherwise)

@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mptune import _core
@@ -30,7 +30,7 @@ from mptune.linux.talker import Message, last_words, manner
 from mptune.machines import _bootstrap
 from mptune.machines._base import Looked, MachineError
 from mptune.machines._bootstrap import Delivery
-from mptune.machines._complaints import complaint
+from mptune.machines._complaints import Complaint, complaint
 from mptune.machines._role import RemoteRole
 
 #: Environment variable with another command than `ssh`, with options if need be: "ssh -F file".
@@ -55,6 +55,12 @@ _ANSWER_S = 20.0
 _BEAT_S = 1.0
 #: Seconds the host has to restore and to end.
 _FAREWELL_S = 5.0
+#: Seconds without a word after which a host that is asked to hurry is given up.
+_HURRY_S = 1.2
+#: Longest wait while the session begins, seconds, before looking up whether it is still wanted.
+_LOOK_UP_S = 0.3
+#: ssh's exit status for errors of its own.
+_OF_SSH = 255
 
 _CHUNK = 1 << 16
 
@@ -72,22 +78,26 @@ class SshMachine:
     ----------
     target : as ssh understands it.
     name : for messages.
+    interrupted : called regularly while the session begins; True gives it up.
 
     Attributes
     ----------
     hello : what the agent said of itself and its machine.
     delivered : the agent was not installed there.
+    unheard : the session ended without the host's farewell.
 
     Raises
     ------
     MachineError : the host cannot be reached or used.
+    KeyboardInterrupt : it was given up.
     """
 
     hello: Message
 
-    def __init__(self, target: str, name: str) -> None:
+    def __init__(self, target: str, name: str, interrupted: Callable[[], bool] = lambda: False) -> None:
         self.target, self.name = target, name
-        self.delivered = False
+        self.delivered = self.unheard = False
+        self._interrupted = interrupted
         self._delivery = Delivery.of(agent.program())
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
         try:
@@ -108,6 +118,9 @@ class SshMachine:
         self._requests: dict[int, queue.SimpleQueue[Message | None]] = {}
         self._death: str | None = None
         self._leaving = False
+        #: Since when the host has to hurry, and when it was heard last: by `time.monotonic`.
+        self._hurried: float | None = None
+        self._heard = 0.0
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
         try:
@@ -148,11 +161,11 @@ class SshMachine:
     def _line(self) -> bytes:
         """The next line."""
         while b"\n" not in self._read:
-            if not select.select([self._stdout], [], [], _SILENCE_S)[0]:
-                raise self._failed(f"unreachable: no answer within {_SILENCE_S:g} s")
+            if not self._ready(reading=[self._stdout]):
+                raise self._failed(f"unreachable: no answer within {_SILENCE_S:g} s", away=True)
             chunk = os.read(self._stdout, _CHUNK)
             if not chunk:
-                raise self._failed(self._complaint())
+                raise self._failed(*self._complaint())
             self._read += chunk
         line, _, self._read = self._read.partition(b"\n")
         return line
@@ -160,14 +173,24 @@ class SshMachine:
     def _deliver(self) -> None:
         rest = memoryview(self._delivery.content)
         while rest:
-            if not select.select([], [self._stdin], [], _SILENCE_S)[1]:
-                raise self._failed(f"unreachable: it took nothing for {_SILENCE_S:g} s")
+            if not self._ready(writing=[self._stdin]):
+                raise self._failed(f"unreachable: it took nothing for {_SILENCE_S:g} s", away=True)
             try:
                 rest = rest[os.write(self._stdin, rest[:_CHUNK]) :]
             except BlockingIOError:
                 continue
             except BrokenPipeError:
-                raise self._failed(self._complaint()) from None
+                raise self._failed(*self._complaint()) from None
+
+    def _ready(self, reading: Sequence[int] = (), writing: Sequence[int] = ()) -> bool:
+        """Whether there is progress within `_SILENCE_S`."""
+        end = time.monotonic() + _SILENCE_S
+        while (left := end - time.monotonic()) > 0:
+            if self._interrupted():
+                raise KeyboardInterrupt
+            if any(select.select(reading, writing, [], min(left, _LOOK_UP_S))):
+                return True
+        return False
 
     def _greeting(self, line: bytes) -> Message | None:
         """The agent's greeting; None for a line that is somebody else's."""
@@ -186,14 +209,14 @@ class SshMachine:
             raise self._failed(f"its mptune-agent is version {theirs}, this is {ours}: install the same")
         return message
 
-    def _failed(self, reason: str) -> MachineError:
-        return MachineError(f"{self._who}: {reason}")
+    def _failed(self, reason: str, away: bool = False) -> MachineError:
+        return MachineError(f"{self._who}: {reason}", away=away)
 
     @property
     def _who(self) -> str:
         return self.name if self.name == self.target else f"{self.name} ({self.target})"
 
-    def _complaint(self) -> str:
+    def _complaint(self) -> Complaint:
         """What ssh, or the agent, said before the end."""
         status = self._status()
         return complaint(self.target, self._errors(), f"ssh {manner(status)}")
@@ -275,6 +298,11 @@ class SshMachine:
         """How it ended, in a sentence."""
         return self._death or f"{self.name} closed the session"
 
+    def hurry(self) -> None:
+        """From now on give the host up as soon as it is silent for `_HURRY_S`; it restores by itself then."""
+        self._hurried = self._hurried or time.monotonic()
+        self._beat()  # wakes the thread
+
     def close(self) -> None:
         """Let the host restore everything, and end the session."""
         self._leaving = True
@@ -288,9 +316,9 @@ class SshMachine:
             if self._process.stdin is not None:
                 self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(0 if not hasattr(self, "hello") else _FAREWELL_S)
+            self._process.wait(0 if self.unheard or not hasattr(self, "hello") else _FAREWELL_S)
         self._process.kill()
-        self._process.wait()
+        self.unheard |= self._process.wait() == _OF_SSH
         thread = getattr(self, "_thread", None)
         if thread is not None:
             thread.join()
@@ -325,9 +353,12 @@ class SshMachine:
             self._hear(line)
         while True:
             now = time.monotonic()
+            if self._hurried is not None and now - max(self._hurried, self._heard) > _HURRY_S:
+                self.unheard = True
+                return
             if now >= beat:
-                self._send({"action": "beat"})
-                beat = now + _BEAT_S
+                self._beat()
+                beat = now + (_BEAT_S if self._hurried is None else _HURRY_S / 4)
             writing = [self._stdin] if self._unsent else []
             ready, writable, _ = select.select(
                 [self._stdout, self._wake_read], writing, [], max(0.0, beat - now)
@@ -340,9 +371,17 @@ class SshMachine:
                 chunk = os.read(self._stdout, _CHUNK)
                 if not chunk:
                     return
+                self._heard = time.monotonic()
                 self._read += chunk
                 for line in self._complete():
                     self._hear(line)
+
+    def _beat(self) -> None:
+        """Let the host know that somebody is here; if it has to hurry, let it say so too."""
+        if self._hurried is None:
+            self._send({"action": "beat"})
+        else:  # to restore nothing is an order like others, and answered
+            self._send({"action": "restore", "id": next(self._numbers), "names": []})
 
     def _complete(self) -> list[bytes]:
         *lines, self._read = self._read.split(b"\n")
@@ -379,9 +418,11 @@ class SshMachine:
                     waiting.put(message)
 
     def _ending(self) -> str:
+        if self.unheard:
+            return f"{self.name}: the connection was lost: no answer for {_HURRY_S:g} s"
         if self._leaving:
             return f"{self.name} closed the session"
-        return f"{self.name}: the connection was lost: {self._complaint()}"
+        return f"{self.name}: the connection was lost: {self._complaint().text}"
 
     def _die(self, how: str) -> None:
         with self._lock:
@@ -393,15 +434,16 @@ class SshMachine:
             role.finished(how, killed=True)
 
 
-def connect(target: str, name: str) -> SshMachine:
-    """Begin a session.
+def connect(target: str, name: str, interrupted: Callable[[], bool] = lambda: False) -> SshMachine:
+    """Begin a session; parameters as of `SshMachine`.
 
     Raises
     ------
     MachineError : the host cannot be reached or used; the message says why, and what to do.
+    KeyboardInterrupt : it was given up.
     """
     try:
-        return SshMachine(target, name)
+        return SshMachine(target, name, interrupted)
     except MachineError:
         raise
     except MptuneError as error:

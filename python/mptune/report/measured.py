@@ -8,6 +8,7 @@ from mptune._text import digits
 from mptune.report.run_data import RunData
 from mptune.report.sections import Table
 from mptune.report.settings import in_words
+from mptune.testbeds.hosts import HostsTestbed
 
 #: Only the most frequent reasons for failures are listed.
 _REASONS = 20
@@ -35,9 +36,14 @@ def _network(run: RunData) -> Iterator[str]:
     values = [] if run.topology is None else list(run.topology.provenance.values())
     assumed = sum(one.assumed is not None for one in values)
     if assumed:
+        rest = (
+            "trials had the real one, so only what is computed from the file depends on those values."
+            if run.config.options.get("testbed") == HostsTestbed.name
+            else "the results are only as good as those values."
+        )
         yield (
             f"{assumed} of the {len(values)} values that describe the network are assumed, not published or "
-            "measured (The network, below); the results are only as good as those values."
+            f"measured (The network, below); {rest}"
         )
     unknown = 0 if run.topology is None else len(run.topology.missing)
     if unknown:

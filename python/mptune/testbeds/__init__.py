@@ -6,6 +6,7 @@ core. `_base` defines trials and observations.
 
 import platform
 from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
 from mptune import _core
@@ -81,7 +82,13 @@ def only_stack(name: str) -> str | None:
 
 
 def notice(
-    name: str, topology: Topology, *, buffer_modes: Collection[str] = (FIXED,), lasting_ns: int | None = None
+    name: str,
+    topology: Topology,
+    *,
+    buffer_modes: Collection[str] = (FIXED,),
+    lasting_ns: int | None = None,
+    transfer_bytes: int | None = None,
+    sent: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> str:
     """What the user has to know before trials begin on a testbed; empty if there is nothing.
 
@@ -89,9 +96,11 @@ def notice(
     ----------
     buffer_modes : of the trials.
     lasting_ns : how long is sent in all; None if that is not known.
+    transfer_bytes : payload in all, where transfers are sent.
+    sent : bytes that were sent before, as the testbed counts them.
     """
     made: Callable[..., str] = getattr(TESTBEDS.get(name), "notice", lambda *_: "")
-    return made(topology, buffer_modes, lasting_ns)
+    return made(topology, buffer_modes, lasting_ns, transfer_bytes, sent)
 
 
 def stack_title(name: str, members: Mapping[str, Any]) -> str:

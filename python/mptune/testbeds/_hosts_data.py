@@ -4,7 +4,8 @@ It counts what this program sent, payload and what goes with it; it knows nothin
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from mptune.errors import InputError, LimitReached
 from mptune.testbeds._base import Observation, Trial
@@ -18,12 +19,21 @@ _RESERVE = 1.1
 
 _PACKET = 1500
 
+#: Bytes by host and interface.
+Sent = Mapping[tuple[str, str], int]
+
 
 class Meter:
-    """Bytes that were sent over each limited interface, by host and interface."""
+    """Bytes that were sent over each limited interface.
+
+    Attributes
+    ----------
+    sent : so far.
+    """
 
     def __init__(self) -> None:
         self._sent: dict[tuple[str, str], int] = {}
+        self.sent: Sent = MappingProxyType(self._sent)
 
     def check(self, trial: Trial) -> None:
         """Refuse a trial that may send more over an interface than it may in all.
@@ -48,17 +58,29 @@ class Meter:
 
     def count(self, trial: Trial, observation: Observation) -> None:
         """Add what a trial sent; a failed one counts with all that it may have sent."""
-        topology = trial.topology
-        ends = {path.label: (path.local.abbr, path.remote.abbr) for path in topology.paths}
-        for site, interface, way in _limited(topology):
-            if observation.failed is not None:
-                sent = at_most(trial, interface, way)
-            else:
-                side = 0 if way == "up" else 1
-                mine = [one for one in observation.subflows if ends[one.path][side] == interface.abbr]
-                sent = sum(math.ceil(_WIRE * one.bytes) + _PACKET * one.retransmitted for one in mine)
-            name = _name(site, interface)
-            self._sent[name] = self._sent.get(name, 0) + sent
+        for site, interface, way in _limited(trial.topology):
+            self._add(site, interface, _sent(trial, observation, interface, way))
+
+    def recall(self, trial: Trial, observation: Observation) -> None:
+        """Add what a trial of an earlier session sent, and what it sent before it was repeated."""
+        self.count(trial, observation)
+        for site, interface, way in _limited(trial.topology):
+            before = int(observation.metadata.get("repeated", 0))
+            self._add(site, interface, before * at_most(trial, interface, way))
+
+    def _add(self, site: Site, interface: Interface, sent: int) -> None:
+        name = _name(site, interface)
+        self._sent[name] = self._sent.get(name, 0) + sent
+
+
+def _sent(trial: Trial, observation: Observation, interface: Interface, way: str) -> int:
+    """Bytes that a trial sent over an interface."""
+    if observation.failed is not None:
+        return at_most(trial, interface, way)
+    side = 0 if way == "up" else 1
+    ends = {path.label: (path.local.abbr, path.remote.abbr) for path in trial.topology.paths}
+    mine = [one for one in observation.subflows if ends[one.path][side] == interface.abbr]
+    return sum(math.ceil(_WIRE * one.bytes) + _PACKET * one.retransmitted for one in mine)
 
 
 def at_most(trial: Trial, interface: Interface, way: str) -> int:
@@ -69,36 +91,79 @@ def at_most(trial: Trial, interface: Interface, way: str) -> int:
     return math.ceil(_RESERVE * rate_bps * (trial.duration_ns or 0) / 8e9)
 
 
-def notice(topology: Topology, lasting_ns: int | None = None) -> str:
+def notice(
+    topology: Topology,
+    lasting_ns: int | None = None,
+    transfer_bytes: int | None = None,
+    sent: Sent = MappingProxyType({}),
+) -> str:
     """How much is sent at most, as far as rates are known, and over which metered interfaces; a sentence.
 
     Parameters
     ----------
     lasting_ns : how long it is sent in all; None if that is not known.
+    transfer_bytes : payload in all, where transfers are sent.
+    sent : what was sent before.
     """
     ways = [(topology.sender, "up"), (topology.receiver, "down")]
-    rates = [
-        None
-        if any(_key(site, one, way) in topology.missing for one in site.interfaces)
-        else sum(one.up_bps if way == "up" else one.down_bps for one in site.interfaces)
+    known = [
+        rate
         for site, way in ways
+        if (rate := _sum(_rate_bps(topology, site, one, way) for one in site.interfaces)) is not None
     ]
-    known = [rate for rate in rates if rate is not None]
     said = f"{topology.sender.name} sends to {topology.receiver.name}"
     if known:
         most = min(known)
         said += f" at most {most / 1e6:g} Mbit/s, {_shown(most // 8)} a second"
-        if lasting_ns is not None:
-            said += f", {_shown(round(most * lasting_ns / 8e9))} in all"
     else:
+        most = None
         said += " as fast as the network allows: its rates are not known"
+    if (in_all := _to_come(most, lasting_ns, transfer_bytes)) is not None:
+        said += f", {_shown(in_all)} in all"
     metered = [
-        f"{one.abbr}" + ("" if one.max_data_bytes is None else f" (at most {_shown(one.max_data_bytes)})")
-        for site in (topology.sender, topology.receiver)
+        one.abbr
+        + _share(
+            one.max_data_bytes,
+            sent.get(_name(site, one), 0),
+            _to_come(_rate_bps(topology, site, one, way), lasting_ns, transfer_bytes),
+        )
+        for site, way in ways
         for one in site.interfaces
         if one.metered or one.max_data_bytes is not None
     ]
     return f"{said}; metered: {', '.join(metered)}." if metered else f"{said}."
+
+
+def _share(limit: int | None, before: int, to_come: int | None) -> str:
+    """How much is sent over an interface, of how much; empty if nothing is known."""
+    if limit is None:
+        return "" if to_come is None else f" (at most {_shown(to_come)})"
+    left = max(0, limit - before)
+    most = left if to_come is None else min(left, to_come)
+    if before:
+        return f" ({_shown(before)} of {_shown(limit)} sent before, now at most {_shown(most)})"
+    return f" (at most {_shown(limit)})" if most == limit else f" (at most {_shown(most)} of {_shown(limit)})"
+
+
+def _to_come(rate_bps: int | None, lasting_ns: int | None, transfer_bytes: int | None) -> int | None:
+    """Bytes that are sent at most at a rate, or of a payload; None if that is not known."""
+    if transfer_bytes is not None:
+        return math.ceil(_WIRE * transfer_bytes)
+    return None if rate_bps is None or lasting_ns is None else round(rate_bps * lasting_ns / 8e9)
+
+
+def _rate_bps(topology: Topology, site: Site, interface: Interface, way: str) -> int | None:
+    """The rate of an access link; None if it is not known."""
+    if f"sites.{site.abbr}.interfaces.{interface.abbr}.{way}" in topology.missing:
+        return None
+    return interface.up_bps if way == "up" else interface.down_bps
+
+
+def _sum(rates: Iterable[int | None]) -> int | None:
+    """The sum of rates; None if one is not known."""
+    found = list(rates)
+    known = [rate for rate in found if rate is not None]
+    return sum(known) if len(known) == len(found) else None
 
 
 def _limited(topology: Topology) -> Iterable[tuple[Site, Interface, str]]:
@@ -106,10 +171,6 @@ def _limited(topology: Topology) -> Iterable[tuple[Site, Interface, str]]:
         for interface in site.interfaces:
             if interface.max_data_bytes is not None:
                 yield site, interface, way
-
-
-def _key(site: Site, interface: Interface, way: str) -> str:
-    return f"sites.{site.abbr}.interfaces.{interface.abbr}.{way}"
 
 
 def _name(site: Site, interface: Interface) -> tuple[str, str]:

@@ -117,6 +117,11 @@ class HostsVenue:
         """
         raise TrialError(f"{action}: the paths between hosts cannot be cut", "refused")
 
+    def hurry(self) -> None:
+        """A host that does not answer at once is given up; it restores by itself."""
+        for machine in self._machines.values():
+            machine.hurry()
+
     def conclude(self) -> Message | None:
         """The network has no report."""
         return None

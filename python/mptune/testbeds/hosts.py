@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _BUSY = 0.9
 #: Seconds between two attempts to reach a host that is away.
 _PAUSE_S = 5.0
+#: Seconds within which a host restores its settings that nobody speaks to any more: 8 s of silence, and time
+#: to do it.
+_ALONE_S = 10
 
 
 class HostsTestbed:
@@ -58,15 +61,23 @@ class HostsTestbed:
         self._checked: dict[object, Trial] = {}
         self._turn = threading.Lock()
         self._interrupted = threading.Event()
+        #: What the user is told of hosts that did not take leave.
+        self._unheard: list[str] = []
         #: How long a host that is away is waited for, and who is told.
         self._patience_s = 0.0
         self._say: Callable[[str], None] = lambda sentence: None
         self._closing = weakref.finalize(self, _close, self._machines, self._programs)
 
     @staticmethod
-    def notice(topology: Topology, buffer_modes: Collection[str], lasting_ns: int | None) -> str:
+    def notice(
+        topology: Topology,
+        buffer_modes: Collection[str],
+        lasting_ns: int | None,
+        transfer_bytes: int | None,
+        sent: _hosts_data.Sent,
+    ) -> str:
         """How much is sent at most, and what concerns other programs on the hosts."""
-        said = _hosts_data.notice(topology, lasting_ns)
+        said = _hosts_data.notice(topology, lasting_ns, transfer_bytes, sent)
         if any(mode != FIXED for mode in buffer_modes):
             said += (
                 " During trials with growing buffers, tcp_rmem and tcp_wmem of both hosts are the trial's, "
@@ -74,16 +85,32 @@ class HostsTestbed:
             )
         return said
 
+    @property
+    def sent(self) -> _hosts_data.Sent:
+        """Bytes that were sent over interfaces with `max_data`, by host and interface."""
+        return self._data.sent
+
+    def recall(self, trial: Trial, observation: Observation) -> None:
+        """Count a trial that was run before this program began as sent.
+
+        Parameters
+        ----------
+        trial : all that decides how much it sent.
+        """
+        self._data.recall(trial, observation)
+
     def close(self) -> None:
         """End the sessions with the hosts, which put back what is left to put back."""
         _close(self._machines, self._programs)
 
     def interrupt(self) -> None:
-        """Abort the running trial; no further one is run."""
+        """Abort the running trial; no further one is run, and no host that is silent is waited for."""
         self._interrupted.set()
+        for machine in list(self._machines.values()):
+            machine.hurry()
 
     def be_patient(self, patience_s: float, say: Callable[[str], None]) -> None:
-        """From now on wait for a host that was used before and is away, and repeat the trial that it left.
+        """From now on wait for a host that is away, and repeat the trial that it left.
 
         Parameters
         ----------
@@ -100,14 +127,16 @@ class HostsTestbed:
         ------
         MptuneError : a host cannot be reached or used.
         InputError : a trial that was checked cannot run on them.
+        KeyboardInterrupt : Ctrl-C; its notes say which host could not be told.
         """
-        with self._turn:
-            checked, self._checked = list(self._checked.values()), {}
-            for trial in checked:
-                facts = self._facts(trial.topology)
-                self._admit(trial, facts)
-                self._kernel_cc(trial.cc, facts["local"])
-        yield
+        with self._parting():
+            with self._turn:
+                checked, self._checked = list(self._checked.values()), {}
+                for trial in checked:
+                    facts = self._facts(trial.topology)
+                    self._admit(trial, facts)
+                    self._kernel_cc(trial.cc, facts["local"])
+            yield
 
     def check_network(self, topology: Topology) -> None:
         """Refuse sites that are no hosts.
@@ -149,23 +178,45 @@ class HostsTestbed:
         InputError : the hosts cannot run such a trial, or an interface may not send that much any more.
         MptuneError : a host cannot be reached or used at all.
         TrialError : a host that was used before cannot be reached now.
-        KeyboardInterrupt : Ctrl-C, or `interrupt` from another thread.
+        KeyboardInterrupt : Ctrl-C, or `interrupt` from another thread; its notes say which host could not be
+            told.
         """
         self.check(trial)
-        with self._turn:
+        with self._parting(), self._turn:
             if self._interrupted.is_set():
                 raise KeyboardInterrupt
             observation = self._measure(trial)
             if observation.failed is not None and self._patience_s and self._lost():
-                self._data.check(trial)
-                observation = self._measure(trial)
-                observation.metadata["repeated"] = 1
+                observation = self._repeat(trial, observation)
             # A trial that failed in another way is not tried again: its host may be gone.
             if observation.failed is not None and observation.failed.kind == "overloaded":
-                self._data.check(trial)
-                observation = self._measure(trial)
-                observation.metadata["repeated"] = 1
+                observation = self._repeat(trial, observation)
         return observation
+
+    def _repeat(self, trial: Trial, failed: Observation) -> Observation:
+        """Run a trial again; the observation says how many times it was."""
+        self._data.check(trial)
+        observation = self._measure(trial)
+        observation.metadata["repeated"] = int(failed.metadata.get("repeated", 0)) + 1
+        return observation
+
+    @contextmanager
+    def _parting(self) -> Iterator[None]:
+        """On Ctrl-C end the sessions at once, and note on it which hosts could not be reached."""
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            self.interrupt()
+            machines = list(self._machines.values())
+            self.close()
+            self._unheard += [
+                f"{one.name} could not be reached; it restores its settings by itself within {_ALONE_S} s"
+                for one in machines
+                if one.unheard
+            ]
+            for sentence in self._unheard:
+                error.add_note(sentence)
+            raise
 
     def _measure(self, trial: Trial) -> Observation:
         from mptune.linux import kernel_trial
@@ -242,9 +293,9 @@ class HostsTestbed:
             self._programs.pop(target).close()
         if target not in self._machines:
             try:
-                machine = connect(target, site.name)
+                machine = connect(target, site.name, self._interrupted.is_set)
             except MachineError as error:
-                if target not in self._known:
+                if not self._waits(target, error):
                     raise
                 machine = self._wait(site, error)
             self._machines[target] = machine
@@ -270,6 +321,10 @@ class HostsTestbed:
                 raise
             raise sender.refuse_cc(cc, str(error)) from None
 
+    def _waits(self, target: str, error: MachineError) -> bool:
+        """Whether a host that cannot be used is only away, and not one that never can be."""
+        return target in self._known or (self._patience_s > 0 and error.away)
+
     def _lost(self) -> bool:
         """Whether a host does not answer any more."""
         try:
@@ -285,6 +340,7 @@ class HostsTestbed:
         Raises
         ------
         TrialError : it stays away.
+        MachineError : it is back, but cannot be used and never was.
         KeyboardInterrupt : Ctrl-C, or `interrupt` from another thread.
         """
         from mptune.machines import MachineError
@@ -297,8 +353,10 @@ class HostsTestbed:
             if self._interrupted.wait(_PAUSE_S):
                 raise KeyboardInterrupt
             try:
-                machine = connect(site.ssh or "", site.name)
+                machine = connect(site.ssh or "", site.name, self._interrupted.is_set)
             except MachineError as another:
+                if not self._waits(site.ssh or "", another):
+                    raise
                 error = another
             else:
                 self._say(f"{site.name} is back after {time.monotonic() - began:.0f} s.")

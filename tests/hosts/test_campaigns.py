@@ -1,0 +1,124 @@
+"""Commands of many trials between two machines: how long they wait for one that is away, what they say."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from mptune.machines.ssh import VARIABLE
+from mptune.testbeds import ScriptedAction
+from mptune.testbeds import hosts as hosts_testbed
+from mptune.topology import load
+from tests.hosts.trials import SECOND, agent, carrying, command, hosts, trial
+
+CAMPAIGN = """
+topology = "world.toml"
+testbed = "hosts"
+kind = "sweep"
+[factors]
+pm = ["fullmesh"]
+cc = ["cubic"]
+buffers = "1MiB"
+[trials]
+runs = 1
+duration = "1s"
+"""
+#: One round.
+FOR_ONE_ROUND = ("--every", "5s", "--for", "5s")
+
+
+@pytest.fixture(autouse=True)
+def _folder(world, tmp_path, monkeypatch):
+    """The current directory has the topology and the campaign, and ssh knows the machines."""
+    monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "world.toml").write_text(world.topology())
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN)
+
+
+@contextmanager
+def mptune(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A command that runs, killed at the end of the block at the latest."""
+    pipe = subprocess.PIPE
+    line = [sys.executable, "-m", "mptune.cli", *arguments]
+    with subprocess.Popen(line, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+def said(program: subprocess.Popen[str], words: str) -> str:
+    """The next line on standard error that has these words."""
+    assert program.stderr is not None
+    return next(line for line in program.stderr if words in line)
+
+
+def test_a_campaign_of_days_waits_for_a_host_that_is_away_when_it_begins_and_when_it_is_resumed(world):
+    world.bob.kill_sshd()
+    try:
+        with mptune("campaign", "run", "campaign.toml", "--out", "run") as once:
+            _, complaint = once.communicate(timeout=30)
+            assert once.returncode == 1 and "mptune: error: bob: unreachable: " in complaint
+        with mptune("campaign", "run", "campaign.toml", "--out", "days", *FOR_ONE_ROUND) as first:
+            assert said(first, "Waiting").startswith("Waiting for bob: unreachable: ")
+            first.send_signal(signal.SIGINT)
+            _, complaint = first.communicate(timeout=30)
+            assert first.returncode == 130
+            assert "mptune: interrupted: 0 finished trials are kept" in complaint
+        with mptune("campaign", "resume", "days") as second:
+            said(second, "Waiting for bob")
+            world.bob.start_sshd()
+            said(second, "bob is back after")
+            assert second.wait(30) == 0
+    finally:
+        if world.bob.sshd_pid() is None:
+            world.bob.start_sshd()
+
+
+def test_times_are_those_of_the_trial_whatever_the_clock_of_the_host(world, tmp_path, monkeypatch):
+    """Alice has been up for a day longer than this machine."""
+    monkeypatch.setattr(hosts_testbed, "_BUSY", 2.0)
+    script = (ScriptedAction(at_ns=SECOND // 2, path="B-X", action="standby"),)
+    with hosts(world) as bed:
+        observation = bed.run(trial(load(tmp_path / "world.toml"), script=script))
+    at_ms, what = str(observation.metadata["path_manager_changes"]).split(" ms: ")
+    assert what == "B-X standby" and 500 <= int(at_ms) < 2000
+
+
+@contextmanager
+def silent(world, name: str) -> Iterator[None]:
+    """Every packet of a machine's management link is lost."""
+    nft = ["nsenter", f"--net={world.controller}", "nft"]
+    rules = ["add table inet silent"]
+    for hook, match in (("output", "oifname"), ("input", "iifname")):
+        rules += [
+            f"add chain inet silent {hook} {{ type filter hook {hook} priority 0; }}",
+            f"add rule inet silent {hook} {match} {name} drop",
+        ]
+    subprocess.run([*nft, "-f", "-"], input="\n".join(rules) + "\n", text=True, check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*nft, "delete", "table", "inet", "silent"], check=True)
+
+
+def test_ctrl_c_does_not_wait_for_a_host_that_is_silent(world, tmp_path):
+    """It is back before the host itself has noticed the silence, which takes 8 s."""
+    with (
+        world.alice.unchanged(),
+        world.bob.unchanged(),
+        command(tmp_path / "world.toml") as program,
+    ):
+        carrying(world)
+        with silent(world, "alice"):
+            program.send_signal(signal.SIGINT)
+            _, complaint = program.communicate(timeout=30)
+            assert agent(world, "alice", "host")
+            assert complaint.decode().splitlines()[-2:] == [
+                "mptune: interrupted",
+                "mptune: alice could not be reached; it restores its settings by itself within 10 s",
+            ]
