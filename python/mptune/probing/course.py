@@ -117,7 +117,9 @@ class _Course:
         self._trains: dict[End, dict[int, list[Train]]] = {end: {} for end in ENDS}
         #: Trains sent as fast as possible, which show queues.
         self._bursts: dict[End, dict[int, list[Train]]] = {end: {} for end in ENDS}
-        self._together: dict[End, tuple[dict[int, float], dict[int, float]]] = {end: ({}, {}) for end in ENDS}
+        self._together: dict[End, tuple[dict[int, Estimate], dict[int, Estimate]]] = {
+            end: ({}, {}) for end in ENDS
+        }
         self._plain: dict[int, int] = {}
         self._no_mptcp: str | None = None
         self._tried: dict[int, tuple[Tried, Tried]] = {}
@@ -375,8 +377,8 @@ class _Course:
             found.setdefault(self._number(end, path, near=near), []).append(path)
         return [members for members in found.values() if len(members) > 1]
 
-    def _carry(self, end: End, rates: Mapping[int, float], budget: float, *, near: bool) -> float | None:
-        """Rate of several paths together, the median of a few attempts; None if none of them tells."""
+    def _carry(self, end: End, rates: Mapping[int, float], budget: float, *, near: bool) -> Estimate | None:
+        """Rate of several paths together, from a few attempts; None if none of them tells."""
         # Where they leave by one link they begin together; where they arrive by one they arrive together.
         farthest = max(self._rtt_ns(path) for path in rates)
         starts = {path: 0 if near else (farthest - self._rtt_ns(path)) // 2 for path in rates}
@@ -388,7 +390,10 @@ class _Course:
             estimates.joint_rate(trains[first : first + count], leaving=near)
             for first in range(0, len(trains), count)
         ]
-        return median(known) if (known := [rate for rate in found if rate is not None]) else None
+        known = [rate for rate in found if rate is not None]
+        if not known:
+            return None
+        return Estimate(value=median(known), low=min(known), high=max(known), samples=len(known))
 
     def _find_links(self, end: End) -> None:
         near = len(self._nics[end])
@@ -458,39 +463,42 @@ class _Course:
         left = (1 - _FOR_LOSSES) * self._wish.data_bytes - self._ends.bytes
         waiting = {(end, link): path for end in ENDS for link, path in self._limits(end).items()}
         share = left / max(1, len(waiting))
-        found: dict[tuple[End, tuple[str, int, int]], Queue] = {}
+        ends = dict(waiting)
         bursts = {(end, link): self._bursts_before(end, link) for end, link in waiting}
+        slower: dict[tuple[End, tuple[str, int, int]], list[Train]] = {}
         spent = dict.fromkeys(waiting, 0)
-        slower: set[tuple[End, tuple[str, int, int]]] = set()
         while waiting and self._left_s > _END_S + _TIME_FOR_LOSSES * self._wish.time_s:
             for key, path in list(waiting.items()):
-                end = key[0]
-                queue = self._queue(end, path, bursts[key], slower=key in slower)
-                if queue is not None:
-                    found[key] = queue
-                left = share - spent[key]
+                end, left = key[0], share - spent[key]
+                queue = self._queue(end, path, bursts[key])
                 if queue is None or queue.at_least:
-                    flow = self._next_burst(end, path, bursts[key], left) if key not in slower else None
+                    flow, kept = self._next_burst(end, path, bursts[key], left), bursts[key]
+                elif key in slower or self._spares(end, path):
+                    flow, kept = None, []
                 else:
-                    flow = self._slower_burst(end, path, queue, left) if key not in slower else None
-                    slower.add(key)
+                    kept = slower[key] = []
+                    flow = self._slower_burst(end, path, queue, left)
                 if flow is None:
                     del waiting[key]
                     continue
                 spent[key] += flow.packets * flow.bytes
-                bursts[key] += self._run_trains(end, [flow], burst=False)
-        for (end, link), queue in found.items():
-            for path in self._udp:
-                if self._limit(end, path) == link:
-                    self._ways(path)[end].queue = queue
+                kept += self._run_trains(end, [flow], burst=False)
+        for (end, link), path in ends.items():
+            queue = estimates.queue_behind(
+                self._queue(end, path, bursts[end, link]),
+                self._queue(end, path, slower.get((end, link), ())),
+                spared=self._spares(end, path),
+            )
+            for other in self._udp:
+                if queue is not None and self._limit(end, other) == link:
+                    self._ways(other)[end].queue = queue
 
-    def _queue(self, end: End, path: int, bursts: Sequence[Train], *, slower: bool) -> Queue | None:
+    def _queue(self, end: End, path: int, bursts: Sequence[Train]) -> Queue | None:
         """What bursts say of a queue."""
         rate = self._ways(path)[end].rate
         assert rate is not None
-        seen = [one for train in bursts if (one := estimates.queue(train, rate.value)) is not None]
-        # A smaller queue in front of it overflowed first, unless the slower burst did not get farther.
-        return max(seen, key=lambda one: one.bytes, default=None) if slower else estimates.joined_queue(seen)
+        seen = [estimates.queue(train, rate.value) for train in bursts]
+        return estimates.joined_queue([one for one in seen if one is not None])
 
     def _next_burst(self, end: End, path: int, bursts: Sequence[Train], left: float) -> Flow | None:
         """A larger burst for a queue that never overflowed."""
@@ -503,16 +511,23 @@ class _Course:
     def _slower_burst(self, end: End, path: int, queue: Queue, left: float) -> Flow | None:
         """A burst that spares the queue of a link before, where it is not known how much faster that is."""
         rate, near = self._ways(path)[end].rate, self._links[end].near[self._number(end, path, near=True)]
-        if rate is None or near is None or not near.at_least or self._pace(end, path, rate.value) is None:
-            return None
-        return orders.slower_burst(path, self._sizes[end][path], rate.value, queue.bytes, left)
+        assert rate is not None and near is not None
+        size = self._sizes[end][path]
+        return orders.slower_burst(path, size, rate.value, near.value, queue.bytes, left)
 
     def _pace(self, end: End, path: int, rate: float) -> float | None:
         """Pace of bursts into the queue of the link that limits a path; None if that is the first one."""
         limit, near = self._limit(end, path), self._links[end].near[self._number(end, path, near=True)]
         if limit is None or near is None or (limit[0] == "near" and not near.at_least):
             return None
-        return orders.burst_pace(rate, None if near.at_least else near.value)
+        return orders.burst_pace(rate, near.value, at_least=near.at_least)
+
+    def _spares(self, end: End, path: int) -> bool:
+        """Whether the bursts into that queue leave those before it empty."""
+        rate, near = self._ways(path)[end].rate, self._links[end].near[self._number(end, path, near=True)]
+        assert rate is not None and near is not None
+        pace = self._pace(end, path, rate.value)
+        return pace is None or not near.at_least or orders.spares(pace, near.value)
 
     def _bursts_before(self, end: End, link: tuple[str, int, int]) -> list[Train]:
         """Bursts that went straight into the queue of a link."""
@@ -532,10 +547,9 @@ class _Course:
             return "core", i, j
         if near is None or far is None:
             return None
-        alike = abs(near.value - far.value) <= estimates.SAME * max(near.value, far.value)
-        if alike and near.at_least != far.at_least:
-            return ("far", j, 0) if near.at_least else ("near", i, 0)
-        return ("near", i, 0) if alike or near.value < far.value else ("far", j, 0)
+        rate = self._ways(path)[end].rate
+        which = estimates.limit(near, far, near.value if rate is None else rate.value)
+        return None if which is None else (which, i if which == "near" else j, 0)
 
     def _limits(self, end: End) -> dict[tuple[str, int, int], int]:
         """A path for each link that limits one: that which begins with the fastest link."""
