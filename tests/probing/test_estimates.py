@@ -120,6 +120,17 @@ def test_a_queue_that_never_overflowed_is_a_lower_bound():
     assert estimates.queue(through(MBIT, packets=2), MBIT) is None
 
 
+def test_a_queue_is_full_however_little_a_slow_burst_loses():
+    slow = through(30 * MBIT, packets=1000, interval_ns=8e9 * 1500 / (31.5 * MBIT), queue=60_000)
+    assert (1000 - len(slow.seq)) / 1000 < 0.03
+    found = estimates.queue(slow, 30 * MBIT)
+    assert found is not None and not found.at_least
+    assert found.bytes == pytest.approx(60_000, abs=1600)
+    # Random losses are not those of a queue.
+    few = estimates.queue(through(30 * MBIT, packets=1000, losses=(100, 500, 700, 900)), 30 * MBIT)
+    assert few is not None and few.at_least
+
+
 def test_of_several_bursts_those_count_that_overflowed():
     full = [Queue(bytes=size, at_least=False, delay_ns=size) for size in (100, 120, 110)]
     part = Queue(bytes=500, at_least=True, delay_ns=1)

@@ -75,19 +75,25 @@ def test_a_burst_through_another_link_does_not_fill_that_one_s_queue():
     assert straight is not None and flow.packets > 2 * straight.packets
 
 
-@pytest.mark.parametrize(("before", "pace"), [(10, 11.2), (10.2, 11.2), (11, 10.78), (40, 11.2)])
-def test_a_slower_burst_is_no_faster_than_the_link_before_is_known_to_be(before, pace):
-    flow = orders.slower_burst(0, 1500, 10 * MBIT, before * MBIT, 30_000, 2e6)
-    assert flow is not None
-    assert 8e9 * 1500 / flow.interval_ns == pytest.approx(pace * MBIT, rel=0.001)
-    # Twice the queue stays behind.
-    assert flow.packets * 1500 * (1 - 10 / pace) == pytest.approx(60_000, rel=0.05)
+@pytest.mark.parametrize(
+    ("before", "room", "pace"),
+    [(10, 2e6, 10.8), (10.2, 2e6, 10.8), (11, 2e6, 10.78), (40, 2e6, 13), (10, 3.5e5, 11.475)],
+)
+def test_a_slower_burst_is_as_slow_as_there_is_room_and_the_link_before_asks_for(before, room, pace):
+    flow = orders.slower_burst(0, 1500, 10 * MBIT, before * MBIT, 30_000, room)
+    assert flow is not None and flow.packets * 1500 <= room
+    assert 8e9 * 1500 / flow.interval_ns == pytest.approx(pace * MBIT, rel=0.003)
+    # More than the queue stays behind.
+    assert flow.packets * 1500 * (1 - 10 / pace) == pytest.approx(45_000, rel=0.05)
 
 
 def test_a_slower_burst_is_as_long_as_there_is_room():
-    flow = orders.slower_burst(0, 1500, 10 * MBIT, 11 * MBIT, 30_000, 400_000)
-    assert flow is not None and flow.packets * 1500 <= 400_000
-    assert orders.slower_burst(0, 1500, 10 * MBIT, 11 * MBIT, 30_000, 60_000) is None
+    for before, pace in ((10, 13), (11, 10.78)):
+        flow = orders.slower_burst(0, 1500, 10 * MBIT, before * MBIT, 30_000, 150_000)
+        assert flow is not None and flow.packets * 1500 <= 150_000
+        assert 8e9 * 1500 / flow.interval_ns == pytest.approx(pace * MBIT, rel=0.003)
+    assert orders.slower_burst(0, 1500, 10 * MBIT, 11 * MBIT, 30_000, 20_000) is None
+    assert orders.slower_burst(0, 1500, 10 * MBIT, 11 * MBIT, 30_000, -1) is None
 
 
 def test_echoes_leave_links_idle():

@@ -471,9 +471,12 @@ class _Course:
             for key, path in list(waiting.items()):
                 end, left = key[0], share - spent[key]
                 queue = self._queue(end, path, bursts[key])
+                spares = self._spares(end, path)
                 if queue is None or queue.at_least:
-                    flow, kept = self._next_burst(end, path, bursts[key], left), bursts[key]
-                elif key in slower or self._spares(end, path):
+                    # Half of it is for a slower burst, where one has to follow.
+                    room = left if spares else left - share / 2
+                    flow, kept = self._next_burst(end, path, bursts[key], room), bursts[key]
+                elif key in slower or spares:
                     flow, kept = None, []
                 else:
                     kept = slower[key] = []

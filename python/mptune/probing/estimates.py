@@ -251,7 +251,8 @@ def queue(train: Train, rate_bps: float) -> Queue | None:
         return None
     base = train.arrived[0] - train.sent[0]
     waits = [at - sent - base for at, sent in zip(train.arrived, train.sent, strict=True)]
-    full = overflowed(train.packets, train.packets - len(train.seq))
+    # A burst that is hardly faster than the link loses little, but all of it once the queue is full.
+    full = overflowed(train.packets - _first_missing(train), train.packets - len(train.seq))
     highest = max(waits)
     if full:
         late = [wait for seq, wait in zip(train.seq, waits, strict=True) if seq > _first_missing(train)]

@@ -23,11 +23,12 @@ _PAUSE_NS = 25 * _MS
 _LONGEST_QUEUE_S = 1.5
 #: First burst, bytes, and how far it stays below the rate of a link before the queue.
 _FIRST_BURST, _BELOW = 30_000, 0.95
-#: A burst that spares the queues of links that are faster than this, and its longest time.
-_HARDLY_FASTER, _LONGEST_BURST_S = 1.12, 3.0
+#: A burst that spares the queues of links before: slowest and fastest pace, how much more than the queue is
+#: to stay behind, and its longest time.
+_HARDLY_FASTER, _SLOWER, _AND_MORE, _LONGEST_BURST_S = 1.08, 1.3, 1.5, 3.0
 #: A pace that is safe below a known rate, and the least above a path's that is worth a burst; packets that it
 #: is to leave waiting at the least.
-_HARDLY_BELOW, _LEAST_ABOVE, _LEAST_BACKLOG = 0.98, 0.03, 5
+_HARDLY_BELOW, _LEAST_ABOVE, _LEAST_BACKLOG = 0.98, 0.04, 5
 #: Echoes take at most this part of a link, and come at most so often on a path.
 _ECHO_SHARE, _ECHOES_PER_S = 0.1, 1200
 #: Sizes at which tunnels and lines cut packets, from the largest.
@@ -147,19 +148,24 @@ def burst(
 def slower_burst(
     path: int, size: int, rate: float, before: float, queue_bytes: int, budget_bytes: float
 ) -> Flow | None:
-    """A burst hardly faster than its path, for twice the queue that was found; None if there is no room.
+    """A burst hardly faster than its path, for the queue that was found; None if there is no room.
 
-    With less room it is shorter, and may not fill the queue.
+    As slow as the room allows, unless it is known what the link before takes. With less room it is shorter,
+    and may not fill the queue; what was found may be far more than that.
 
     Parameters
     ----------
     before : the link before the queue is at least so fast.
     """
-    safe = _HARDLY_BELOW * before
-    pace = safe if (1 + _LEAST_ABOVE) * rate <= safe < _HARDLY_FASTER * rate else _HARDLY_FASTER * rate
-    takes = 1 - rate / pace
     most = min(budget_bytes, rate * _LONGEST_BURST_S / 8)
-    packets = min(round(2 * queue_bytes / takes / size), int(most / size))
+    wanted = _AND_MORE * queue_bytes
+    if most <= 0:
+        return None
+    safe = min(_HARDLY_BELOW * before, _SLOWER * rate)
+    affordable = rate / max(1 - wanted / most, 1 / _SLOWER)
+    pace = safe if safe >= (1 + _LEAST_ABOVE) * rate else max(affordable, _HARDLY_FASTER * rate)
+    takes = 1 - rate / pace
+    packets = min(round(wanted / takes / size), int(most / size))
     if packets * takes < _LEAST_BACKLOG:
         return None
     return Flow(path, packets, size, round(8e9 * size / pace))
