@@ -67,12 +67,13 @@ def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, tmp_pat
         assert set(sent(bed.run(trial(topology)))) == {path.label for path in topology.paths}
 
 
-#: What a router does, and what becomes of MPTCP behind it. That one sends options back is beyond nftables.
+#: What a router does, and what becomes of MPTCP behind it.
 KINDS: tuple[tuple[Middlebox | None, str], ...] = (
     (None, "full"),
     ("refuses-joins", "joins refused"),
     ("strips", "stripped on SYN"),
     ("strips-later", "stripped later"),
+    ("mirrors", "mirrored"),
     ("drops-syn", "blocked"),
     ("black-hole", "unreachable"),
 )
