@@ -179,6 +179,10 @@ def test_the_link_that_limits_a_path_is_told_only_where_it_can_be():
     assert estimates.limit(known(20), known(50), 20 * MBIT) == "near"
     assert estimates.limit(known(50), known(20), 20 * MBIT) == "far"
     assert estimates.limit(known(50), known(48), 48 * MBIT) == "far"
+    # Two links of one rate: either may be it. With one interface at each end they count as one.
+    assert estimates.limit(known(20), known(20.05), 20 * MBIT) is None
+    one = known(20, at_least=True)
+    assert estimates.limit(one, one, 20 * MBIT) == "near"
     near = known(27.36, at_least=True)
     # What is as fast as a link that is known is limited by it; what is a little slower may be by another one.
     assert estimates.limit(known(27.9, at_least=True), known(27.91), 27.9 * MBIT) == "far"

@@ -302,6 +302,8 @@ def limit(near: Estimate, far: Estimate, path: float) -> Literal["near", "far"] 
     path : its own rate.
     """
     alike = abs(near.value - far.value) <= SAME * max(near.value, far.value)
+    if not (near.at_least or far.at_least) and _same(near, far):
+        return None
     if not alike or near.at_least == far.at_least:
         return "near" if near.value < far.value or _same(near, far) else "far"
     known: tuple[Estimate, Literal["near", "far"]] = (far, "far") if near.at_least else (near, "near")
