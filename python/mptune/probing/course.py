@@ -21,7 +21,7 @@ from mptune.probing.ends import ENDS, LEAST_BYTES, End, Ends, Flow, Path, Result
 from mptune.probing.estimates import Estimate, LinkRates, Loss, Queue, Train
 from mptune.probing.interfaces import Nic
 from mptune.probing.result import InterfaceFound, PathFound, Probed, SiteFound, Way
-from mptune.probing.verdicts import Tried, verdict
+from mptune.probing.verdicts import Tried, Verdict, verdict
 
 _S = 1_000_000_000
 _MS = 1_000_000
@@ -150,13 +150,18 @@ class _Course:
             )
             for end in ENDS
         }
-        if len({6 if ":" in nic.ip else 4 for nics in self._nics.values() for nic in nics}) > 1:
-            raise TrialError("the machines have no address family in common; --family chooses one", "refused")
-        self._least = LEAST_BYTES[6 if ":" in self._nics["sender"][0].ip else 4]
-        self._addresses = {end: [nic.ip for nic in nics] for end, nics in self._nics.items()}
         self._paths = [
-            Path(i, j) for i in range(len(self._nics["sender"])) for j in range(len(self._nics["receiver"]))
+            Path(i, j, interfaces.endpoints(near, far, wish.family))
+            for i, near in enumerate(self._nics["sender"])
+            for j, far in enumerate(self._nics["receiver"])
         ]
+        self._possible = [number for number, path in enumerate(self._paths) if path.addresses is not None]
+        if not self._possible:
+            raise TrialError(self._nothing_in_common(), "refused")
+        self._pairs = [path.addresses for path in self._paths if path.addresses is not None]
+        self._addresses = {
+            end: list(dict.fromkeys(pair[number] for pair in self._pairs)) for number, end in enumerate(ENDS)
+        }
         self._found = [
             PathFound(
                 label=f"{self._nics['sender'][path.local].abbr}-{self._nics['receiver'][path.remote].abbr}",
@@ -172,13 +177,31 @@ class _Course:
         self._ends = Ends(talkers, self._addresses, port=self._wish.port, interrupted=self._interrupted)
         self._ends.join(self._paths)
 
+    def _nothing_in_common(self, path: Path | None = None) -> str:
+        """That two machines, or the interfaces of a path, have no family of addresses in common."""
+        near, far = (self._nics[end] for end in ENDS)
+        if path is None:
+            names = [self._machines[end].name for end in ENDS]
+            return interfaces.nothing_in_common(names[0], near, names[1], far)
+        one, other = near[path.local], far[path.remote]
+        return interfaces.nothing_in_common(one.device, [one], other.device, [other])
+
     def _check_leaving(self) -> list[interfaces.Leaving]:
         found = []
-        for end, other in zip(ENDS, reversed(ENDS), strict=True):
-            pairs = [(own, far) for own in self._addresses[end] for far in self._addresses[other]]
+        for number, end in enumerate(ENDS):
+            pairs = [(pair[number], pair[1 - number]) for pair in self._pairs]
             facts = self._machines[end].look(pairs=pairs)
             found += interfaces.leaving(facts, self._nics[end], pairs, self._machines[end].name)
         return found
+
+    def _family(self, path: int) -> int:
+        """The family of a path's addresses, 4 or 6."""
+        addresses = self._paths[path].addresses
+        return 6 if addresses is not None and ":" in addresses[0] else 4
+
+    def _least(self, path: int) -> int:
+        """The smallest packet of a path."""
+        return LEAST_BYTES[self._family(path)]
 
     def _ways(self, path: int) -> dict[End, Way]:
         return {"sender": self._found[path].up, "receiver": self._found[path].down}
@@ -186,9 +209,9 @@ class _Course:
     def _hello(self) -> None:
         """Which paths let datagrams through, roughly how far it is, and how large packets may be."""
         self._udp: list[int] = []
-        waiting = list(range(len(self._paths)))
+        waiting = self._possible
         for _ in range(2):
-            flows = [Flow(path, 5, self._least, 20 * _MS, 0, True, False) for path in waiting]
+            flows = [Flow(path, 5, self._least(path), 20 * _MS, 0, True, False) for path in waiting]
             sent, sources = self._ends.send("sender", flows, wait_ns=_LONGEST_RTT_NS, quiet_ns=100 * _MS)
             for one in sent:
                 if one.sent.answered:
@@ -203,10 +226,10 @@ class _Course:
             self._find_mtu(end)
 
     def _note_source(self, path: int, source: str | None) -> None:
-        found = self._found[path]
-        if source is not None:
+        found, addresses = self._found[path], self._paths[path].addresses
+        if source is not None and addresses is not None:
             found.source = host_of(source)
-            found.translated = found.source != self._addresses["sender"][found.local]
+            found.translated = found.source != addresses[0]
 
     def _note_rtt(self, path: int, results: Sequence[Result]) -> None:
         samples, least = [one.sent.rtt_ns for one in results], [one.sent.min_rtt_ns for one in results]
@@ -234,7 +257,7 @@ class _Course:
     def _find_mtu(self, end: End) -> None:
         """The largest packets that arrive whole, in one direction."""
         tried: dict[int, list[int]] = {path: [self._nic(end, path).mtu] for path in self._udp}
-        arrived: dict[int, set[int]] = {path: {self._least} for path in self._udp}
+        arrived: dict[int, set[int]] = {path: {self._least(path)} for path in self._udp}
         missing: dict[int, set[int]] = {path: set() for path in self._udp}
         for step in range(3):
             flows = []
@@ -252,7 +275,8 @@ class _Course:
                 largest, above = estimates.mtu(sorted(arrived[path]), sorted(missing[path]))
                 assert largest is not None
                 if above is not None and above > largest + 1:
-                    lower = orders.ladder(above, self._least) if step == 0 else orders.between(largest, above)
+                    least = self._least(path)
+                    lower = orders.ladder(above, least) if step == 0 else orders.between(largest, above)
                     tried[path] = lower
         for path in self._udp:
             way = self._ways(path)[end]
@@ -261,7 +285,7 @@ class _Course:
     # MPTCP as the first path of a connection, and plain TCP beside it.
 
     def _connect(self) -> None:
-        numbers = list(range(len(self._paths)))
+        numbers = self._possible
         tried = {}
         for mptcp in (False, True):
             opened = self._ends.connect(numbers, mptcp=mptcp, limit_ns=_CONNECT_NS)
@@ -288,9 +312,17 @@ class _Course:
         self._no_mptcp = self._unsupported()
         if not self._udp and not self._plain:
             reasons = {f"{self._found[path].label}: {tried[path, False].failed}" for path in numbers}
-            raise TrialError(
-                f"nothing gets through: UDP is lost, TCP {'; '.join(sorted(reasons))}", "unreachable"
-            )
+            raise TrialError(self._nothing_gets_through(sorted(reasons)), "unreachable")
+
+    def _nothing_gets_through(self, reasons: Sequence[str]) -> str:
+        """That no path reaches the receiver, and what to do."""
+        sender, receiver = (self._machines[end].name for end in ENDS)
+        return (
+            f"nothing gets through to {receiver} ({', '.join(self._addresses['receiver'])}): UDP is lost, "
+            f"TCP {'; '.join(reasons)}. Behind a NAT it cannot be reached: probe the other way round, "
+            f"mptune probe {receiver} {sender}, which measures both directions as well. "
+            "Behind a firewall: let --port in, UDP and TCP"
+        )
 
     def _note_tcp(self, path: int, pings_ns: Sequence[int], source: str | None) -> None:
         if not self._found[path].udp:
@@ -576,28 +608,42 @@ class _Course:
         reason = self._no_joins(whole)
         if reason is None:
             try:
-                for first in whole[:2]:
-                    # Of the others it is known what becomes of MPTCP there.
-                    if others := set(whole) - {first} - set(joined):
-                        joined |= joins.try_joins(
-                            self._machines, self._ends, self._paths, self._addresses, first, others
-                        )
+                # The first two of each family: of the others it is known what becomes of MPTCP there.
+                firsts = [path for members in self._by_family(whole) for path in members[:2]]
+                for first in firsts:
+                    alike = {path for path in whole if self._family(path) == self._family(first)}
+                    if others := alike - {first} - set(joined):
+                        joined |= joins.try_joins(self._machines, self._ends, self._paths, first, others)
             except TrialError as error:
                 reason = str(error)
         if reason is not None:
             self._notes.append(f"joins were not tried: {reason}")
+        elif len(self._by_family(whole)) > 1:
+            self._notes.append(
+                "joins were not tried between IPv4 and IPv6: a trial's connection has one family"
+            )
         for path, (mptcp, plain) in self._tried.items():
             self._found[path].mptcp = verdict(mptcp, plain, joined.get(path), self._no_mptcp)
+        for number, one in enumerate(self._paths):
+            if one.addresses is None:
+                because = self._nothing_in_common(one)
+                self._found[number].mptcp = Verdict(kind="unreachable", because=because)
+
+    def _by_family(self, paths: Sequence[int]) -> list[list[int]]:
+        found = ([path for path in paths if self._family(path) == family] for family in (4, 6))
+        return [members for members in found if members]
 
     def _no_joins(self, whole: Sequence[int]) -> str | None:
         if self._no_mptcp is not None:
             return self._no_mptcp
         if not whole:
             return "no connection stays MPTCP"
-        if len(self._paths) == 1:
+        if len(self._possible) == 1:
             return "there is only one path"
         if len(whole) == 1:
             return "connections stay MPTCP on one path alone"
+        if all(len(members) == 1 for members in self._by_family(whole)):
+            return "one path has IPv4 and one IPv6, and a trial's connection has one family"
         for end in ENDS:
             if not self._facts[end].get("net_admin"):
                 return f"{self._machines[end].name}: needs root (or sudo without a password)"
@@ -609,17 +655,17 @@ class _Course:
         """Echoes on all paths side by side, as long as there is time and data."""
         if not self._udp:
             return
-        size = self._least
+        sizes = {path: self._least(path) for path in self._udp}
         left = self._wish.data_bytes - self._ends.bytes
         shared = max(len(self._nics["sender"]), len(self._nics["receiver"]))
         seconds = max(2.0, self._left_s - _END_S - 3 * self._longest_ns / 1e9)
         flows = []
         for number, path in enumerate(self._udp):
             rates = [way.rate.value for way in self._ways(path).values() if way.rate is not None]
-            interval_ns = orders.echo_interval_ns(rates, shared, size)
-            most = min(_ENOUGH_ECHOES, seconds * 1e9 / interval_ns, left / (2 * size * len(self._udp)))
+            interval_ns = orders.echo_interval_ns(rates, shared, sizes[path])
+            most = min(_ENOUGH_ECHOES, seconds * 1e9 / interval_ns, left / (2 * sizes[path] * len(self._udp)))
             start_ns = number * interval_ns // len(self._udp)
-            flows.append(Flow(path, max(50, int(most)), size, interval_ns, start_ns, True, False))
+            flows.append(Flow(path, max(50, int(most)), sizes[path], interval_ns, start_ns, True, False))
         wait_ns = 2 * self._longest_ns + 500 * _MS
         results, _ = self._ends.send("sender", flows, wait_ns=wait_ns, quiet_ns=300 * _MS)
         for one in results:
@@ -659,7 +705,7 @@ class _Course:
         cores = [out.core.get((found.local, found.remote)), back.core.get((found.remote, found.local))]
         found.core_bps = min((core for core in cores if core is not None), default=None)
         if found.rtt is not None:
-            size = self._least if found.udp else 0
+            size = self._least(path) if found.udp else 0
             found.base_rtt_ns = estimates.propagation_ns(found.rtt.min_ns, size, [*links, *cores])
             waits = [way.queue.delay_ns for way in (found.up, found.down) if way.queue is not None]
             found.loaded_rtt_ns = found.rtt.min_ns + max(waits, default=0)
