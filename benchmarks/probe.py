@@ -202,8 +202,8 @@ def main() -> None:
                 f"{row['name']:<14}{row['shape']:<6}{100 * worst(row['rates']):>8.1f}"
                 f"{100 * worst(row['links']):>8.1f}{100 * worst(row['rtts']):>8.1f}"
                 f"{100 * worst(row['queues']):>9.1f}{good:>5}/{len(row['losses'])}"
-                f"{row['seconds']:>7.0f}{row['bytes'] / 1e6:>7.1f}  {', '.join(row['mptcp'])}"
-                f"{' '.join(row['notes'])}",
+                f"{row['seconds']:>7.0f}{row['bytes'] / 1e6:>7.1f}  "
+                f"{'; '.join([', '.join(row['mptcp']), *row['notes']])}",
                 flush=True,
             )
     print(summary(rows))
