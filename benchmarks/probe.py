@@ -2,10 +2,10 @@
 
 Each network has two to four interfaces in all, with access links that paths share; rates, delays, losses and
 queues are drawn. Printed is one line each: the largest error of the rates of its paths and of their links, of
-the round-trip times, of the queues, the losses found, the time and the data. A loss of which fewer than ten
-packets were to be expected is not judged by a factor, but by whether the interval holds it.
+the round-trip times, of the queues that overflowed, the losses found, the time and the data. A loss of which
+fewer than ten packets were to be expected is not judged by a factor, but by whether the interval holds it.
 
-    python benchmarks/probe.py [--networks 20] [--seed 1] [--seconds 60] [--json FILE]
+    python benchmarks/probe.py [--networks 20] [--only 8] [--seed 1] [--seconds 60] [--json FILE]
 """
 
 import argparse
@@ -42,7 +42,7 @@ LEAST_QUEUE = 15_000
 #: Lost packets that are expected for a factor of 2 to be asked for.
 JUDGED = 10
 
-RATE, RTT, LOSS = 0.1, 0.05, 2.0
+RATE, RTT, LOSS, QUEUE = 0.1, 0.05, 2.0, 0.25
 
 
 def drawn(seed: int) -> Topology:
@@ -121,7 +121,7 @@ def emulated(network: Topology, seed: int = 1) -> Iterator[dict[End, NamespaceMa
 
 def judge(network: Topology, found: Probed) -> dict[str, Any]:
     """Errors of what was found; each is the largest of the network."""
-    rates, together, rtts, losses, queues = [], [], [], [], []
+    rates, together, rtts, losses, queues, bounds = [], [], [], [], [], []
     for path, known in zip(network.paths, found.paths, strict=True):
         near, far = path.local, path.remote
         there = (near.up_bps, near.queue_up_bytes), (far.down_bps, far.queue_down_bytes)
@@ -129,7 +129,9 @@ def judge(network: Topology, found: Probed) -> dict[str, Any]:
         for way, links in ((known.up, there), (known.down, back)):
             rate, queue = min(links)
             rates.append(way.rate.value / rate - 1 if way.rate is not None else -1.0)
-            if way.queue is not None and not way.queue.at_least:
+            if way.queue is None or way.queue.at_least:
+                bounds.append(0.0 if way.queue is None else way.queue.bytes / queue)
+            else:
                 queues.append(way.queue.bytes / queue - 1)
         rtts.append((known.base_rtt_ns or 0) / path.base_rtt_ns - 1)
         losses += _losses(path, known)
@@ -148,6 +150,7 @@ def judge(network: Topology, found: Probed) -> dict[str, Any]:
         "rtts": rtts,
         "losses": losses,
         "queues": queues,
+        "queue_bounds": bounds,
         "seconds": found.seconds,
         "bytes": found.bytes,
         "mptcp": sorted({path.mptcp.kind for path in found.paths if path.mptcp is not None}),
@@ -179,7 +182,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--networks", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int)
+    parser.add_argument("--only", type=int, help="number of the one network to measure")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--json", type=File)
     options = parser.parse_args()
@@ -199,8 +202,8 @@ def main() -> None:
                 f"{row['name']:<14}{row['shape']:<6}{100 * worst(row['rates']):>8.1f}"
                 f"{100 * worst(row['links']):>8.1f}{100 * worst(row['rtts']):>8.1f}"
                 f"{100 * worst(row['queues']):>9.1f}{good:>5}/{len(row['losses'])}"
-                f"{row['seconds']:>7.0f}{row['bytes'] / 1e6:>7.1f}  {', '.join(row['mptcp'])}"
-                f"{' '.join(row['notes'])}",
+                f"{row['seconds']:>7.0f}{row['bytes'] / 1e6:>7.1f}  "
+                f"{'; '.join([', '.join(row['mptcp']), *row['notes']])}",
                 flush=True,
             )
     print(summary(rows))
@@ -211,7 +214,7 @@ def main() -> None:
 def summary(rows: Sequence[dict[str, Any]]) -> str:
     """What all of them come to."""
     lines = []
-    for key, limit in (("rates", RATE), ("links", RATE), ("rtts", RTT), ("queues", 0.25)):
+    for key, limit in (("rates", RATE), ("links", RATE), ("rtts", RTT), ("queues", QUEUE)):
         errors = [abs(error) for row in rows for error in row[key]]
         if errors:
             within = sum(error <= limit for error in errors)
@@ -219,6 +222,12 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
                 f"{key}: {within} of {len(errors)} within {limit:.0%}, "
                 f"median {median(errors):.1%}, largest {max(errors):.1%}"
             )
+    bounds = [bound for row in rows for bound in row["queue_bounds"]]
+    high = sum(bound > 1 + QUEUE for bound in bounds)
+    unknown = sum(bound == 0 for bound in bounds)
+    lines.append(
+        f"queues besides: {len(bounds) - unknown} at least so large ({high} of them wrong), {unknown} unknown"
+    )
     losses = [loss for row in rows for loss in row["losses"]]
     judged = [loss for loss in losses if loss.get("judged")]
     lines.append(f"losses: {sum(loss['within'] for loss in judged)} of {len(judged)} within a factor of 2")

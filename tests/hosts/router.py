@@ -14,19 +14,27 @@ from tests.hosts.machine import STEP_S, Machine
 #: What a router can do besides routing, by name:
 #: strips: MPTCP options disappear from every packet; the connection is plain TCP from the beginning.
 #: strips-later: they disappear after the handshakes (the DSS option, without which no data is MPTCP's).
+#: mirrors: they disappear, and the sender of a SYN with MP_CAPABLE gets its own option back in the SYN-ACK.
 #: drops-syn: a SYN with MPTCP options is swallowed.
 #: refuses-joins: a SYN with MP_JOIN is answered by a reset.
 #: dark: 5 s after the first SYN that it sees, everything is swallowed, for good.
 #: black-hole: everything is swallowed.
 #: icmp-blocked: nobody learns that a packet was too large; with a smaller `mtu` also of those that come in.
 Middlebox = Literal[
-    "strips", "strips-later", "drops-syn", "refuses-joins", "dark", "black-hole", "icmp-blocked"
+    "strips", "strips-later", "mirrors", "drops-syn", "refuses-joins", "dark", "black-hole", "icmp-blocked"
 ]
 
 _SYN = "tcp flags & (syn | ack) == syn"
 _FORWARD: dict[str, tuple[str, ...]] = {
     "strips": ("tcp option mptcp exists reset tcp option mptcp",),
     "strips-later": ("tcp option mptcp subtype 2 reset tcp option mptcp",),
+    # The SYN-ACK's first option, the MSS, becomes MP_CAPABLE as Linux has it in a SYN: 30, 4, version, flags.
+    # nftables corrects the checksum for the option's value alone; the urgent pointer makes up for its kind.
+    "mirrors": (
+        f"{_SYN} tcp option mptcp exists ct mark set 1 reset tcp option mptcp",
+        "tcp flags & (syn | ack) == syn | ack ct mark 1 "
+        "tcp option maxseg size set 0x0101 @th,160,16 set 0x1e04 @th,144,16 set 0xe3ff",
+    ),
     "drops-syn": ("tcp flags & syn != 0 tcp option mptcp exists drop",),
     "refuses-joins": (f"{_SYN} tcp option mptcp subtype 1 reject with tcp reset",),
     # A set needs a key: the mark, which no packet has.

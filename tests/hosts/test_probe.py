@@ -9,6 +9,7 @@ import pytest
 
 from mptune.machines.ssh import VARIABLE
 from mptune.testbeds import host_doctor
+from mptune.testbeds import hosts as hosts_testbed
 from mptune.topology import load
 from tests.hosts.router import Middlebox
 from tests.hosts.trials import hosts, sent, trial
@@ -20,27 +21,40 @@ QUICK = ("--max-data", "2MB", "--max-time", "10s", "--family", "ipv4")
 
 def probe(world, out, *more, sender="alice"):
     """The command; its result as JSON."""
+    done = tried(world, out, *more, sender=sender)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def tried(world, out, *more, sender="alice", receiver="bob"):
+    """The command, whatever becomes of it."""
     command = [
         sys.executable,
         "-m",
         "mptune.cli",
         "probe",
         sender,
-        "bob",
+        receiver,
         "--out",
         str(out),
         "--json",
         *more,
     ]
-    done = subprocess.run(
+    return subprocess.run(
         command,
         env={**os.environ, VARIABLE: str(world.bin / "ssh")},
         capture_output=True,
         text=True,
         timeout=55,
+        check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+
+
+def use(world, monkeypatch):
+    """Let trials find the machines of a world."""
+    monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
+    # Both machines have this machine's processors, whoever else uses them.
+    monkeypatch.setattr(hosts_testbed, "_BUSY", 2.0)
 
 
 @pytest.mark.measures("how late the emulator is")
@@ -61,18 +75,19 @@ def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, tmp_pat
     assert not found["leaving"]
     assert not topology.missing
     assert found["bytes"] <= 4_000_000
-    monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
+    use(world, monkeypatch)
     assert host_doctor.ready(host_doctor.examine(topology))
     with hosts(world) as bed:
         assert set(sent(bed.run(trial(topology)))) == {path.label for path in topology.paths}
 
 
-#: What a router does, and what becomes of MPTCP behind it. That one sends options back is beyond nftables.
+#: What a router does, and what becomes of MPTCP behind it.
 KINDS: tuple[tuple[Middlebox | None, str], ...] = (
     (None, "full"),
     ("refuses-joins", "joins refused"),
     ("strips", "stripped on SYN"),
     ("strips-later", "stripped later"),
+    ("mirrors", "mirrored"),
     ("drops-syn", "blocked"),
     ("black-hole", "unreachable"),
 )
@@ -115,6 +130,50 @@ def test_what_is_odd_about_lines_is_found(make_world, tmp_path):
     assert [path["label"] for path in six["paths"]] == ["eth3-eth1"]
     (path,) = load(tmp_path / "six.toml").paths
     assert path.label == "eth3-eth1"
+
+
+def test_a_path_may_have_another_family_than_the_others(make_world, tmp_path, monkeypatch):
+    """IPv4 alone on one uplink, IPv6 alone on the other: both are measured, and trials use either."""
+    uplinks = Uplink(families=("ipv4",)), Uplink(families=("ipv6",))
+    world, out = make_world((Side(uplinks=uplinks), SERVER)), tmp_path / "found.toml"
+    with world.alice.unchanged(), world.bob.unchanged():
+        found = probe(world, out, "--max-data", "2MB", "--max-time", "10s")
+    assert [path["mptcp"]["kind"] for path in found["paths"]] == ["full", "full"]
+    assert all("not tried as a joined one" in path["mptcp"]["because"] for path in found["paths"])
+    assert any("one path has IPv4 and one IPv6" in note for note in found["notes"])
+    assert [path["source"] for path in found["paths"]] == [
+        world.uplink("alice", 0).ipv4,
+        world.uplink("alice", 1).ipv6,
+    ]
+    assert not found["leaving"]
+    topology = load(out)
+    assert not topology.missing
+    use(world, monkeypatch)
+    four, six = (path.label for path in topology.paths)
+    with hosts(world) as bed:
+        assert set(sent(bed.run(trial(topology, initial_path=four)))) == {four}
+        assert set(sent(bed.run(trial(topology, initial_path=six, family="ipv6")))) == {six}
+
+
+def test_where_no_path_is_possible_it_is_said_in_one_line_with_what_to_do(make_world, tmp_path):
+    out = tmp_path / "found.toml"
+    world = make_world((Side(uplinks=(Uplink(families=("ipv4",)),)), Side(uplinks=(Uplink(nat=True),))))
+    with world.alice.unchanged(), world.bob.unchanged():
+        behind = tried(world, out, "--max-data", "1MB", "--max-time", "5s", "--family", "ipv4", "--quiet")
+        around = tried(world, out, *QUICK, sender="bob", receiver="alice")
+    assert behind.returncode == 1 and len(behind.stderr.splitlines()) == 1
+    assert "nothing gets through to bob" in behind.stderr and "mptune probe bob alice" in behind.stderr
+    (path,) = json.loads(around.stdout)["paths"]
+    assert path["translated"] and path["mptcp"]["kind"] == "full"
+    assert out.exists() and load(out).sender.ssh == "bob"
+    apart = make_world(
+        (Side(uplinks=(Uplink(families=("ipv4",)),)), Side(uplinks=(Uplink(families=("ipv6",)),)))
+    )
+    with apart.alice.unchanged(), apart.bob.unchanged():
+        done = tried(apart, tmp_path / "none.toml", *QUICK[:4], "--quiet")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "alice has only IPv4, bob has only IPv6; both need" in done.stderr
+    assert not (tmp_path / "none.toml").exists()
 
 
 def test_packets_that_leave_by_the_wrong_interface_come_with_the_lines_that_correct_it(make_world, tmp_path):

@@ -120,12 +120,75 @@ def test_a_queue_that_never_overflowed_is_a_lower_bound():
     assert estimates.queue(through(MBIT, packets=2), MBIT) is None
 
 
+def test_a_queue_is_full_however_little_a_slow_burst_loses():
+    slow = through(30 * MBIT, packets=1000, interval_ns=8e9 * 1500 / (31.5 * MBIT), queue=60_000)
+    assert (1000 - len(slow.seq)) / 1000 < 0.03
+    found = estimates.queue(slow, 30 * MBIT)
+    assert found is not None and not found.at_least
+    assert found.bytes == pytest.approx(60_000, abs=1600)
+    # Random losses are not those of a queue.
+    few = estimates.queue(through(30 * MBIT, packets=1000, losses=(100, 500, 700, 900)), 30 * MBIT)
+    assert few is not None and few.at_least
+
+
 def test_of_several_bursts_those_count_that_overflowed():
     full = [Queue(bytes=size, at_least=False, delay_ns=size) for size in (100, 120, 110)]
     part = Queue(bytes=500, at_least=True, delay_ns=1)
     assert estimates.joined_queue([*full, part]) == full[2]
     assert estimates.joined_queue([part]) == part
     assert estimates.joined_queue([]) is None
+
+
+def through_two(
+    first_bps: float, first_queue: float, second_bps: float, second_queue: float, *, pace: float, packets: int
+) -> Train:
+    """A burst behind two links with queues, one after the other."""
+    first = through(first_bps, packets=packets, interval_ns=8e9 * 1500 / pace, queue=first_queue, delay_ns=0)
+    free, seq, sent, arrived = 0.0, [], [], []
+    for number, at_first, at in zip(first.seq, first.sent, first.arrived, strict=True):
+        if max(0.0, free - at * 100) * second_bps / 8e9 + 1500 <= second_queue:
+            free = max(free, at * 100) + 8e9 * 1500 / second_bps
+            seq.append(number)
+            sent.append(at_first)
+            arrived.append(round(free / 100))
+    return Train(bytes=1500, packets=packets, seq=tuple(seq), sent=tuple(sent), arrived=tuple(arrived))
+
+
+@pytest.mark.parametrize(("before", "behind"), [(108_000, 28_500), (15_000, 90_000)])
+def test_a_queue_behind_a_link_that_is_hardly_faster_is_what_a_slow_burst_fills(before, behind):
+    """44.4 Mbit/s before 40: a fast burst fills both queues, or overflows the first one alone."""
+    links = 44.4 * MBIT, before, 40 * MBIT, behind
+    fast, slow = (
+        estimates.queue(through_two(*links, pace=pace * MBIT, packets=packets), 40 * MBIT)
+        for pace, packets in ((60, 400), (42.6, 2400))
+    )
+    assert fast is not None and not fast.at_least and slow is not None
+    assert abs(fast.bytes / behind - 1) > 0.15
+    found = estimates.queue_behind(fast, slow, spared=False)
+    assert found is not None and not found.at_least
+    assert found.bytes == pytest.approx(behind, abs=3000)
+    # Without room for a slow one nothing is known; one that did not fill the queue gives a lower bound.
+    assert estimates.queue_behind(fast, None, spared=False) is None
+    short = estimates.queue(through_two(*links, pace=42.6 * MBIT, packets=100), 40 * MBIT)
+    assert short is not None and short.at_least and short.bytes <= behind
+    assert estimates.queue_behind(fast, short, spared=False) == short
+    assert estimates.queue_behind(fast, None, spared=True) == fast
+
+
+def test_the_link_that_limits_a_path_is_told_only_where_it_can_be():
+    assert estimates.limit(known(20), known(50), 20 * MBIT) == "near"
+    assert estimates.limit(known(50), known(20), 20 * MBIT) == "far"
+    assert estimates.limit(known(50), known(48), 48 * MBIT) == "far"
+    # Two links of one rate: either may be it. With one interface at each end they count as one.
+    assert estimates.limit(known(20), known(20.05), 20 * MBIT) is None
+    one = known(20, at_least=True)
+    assert estimates.limit(one, one, 20 * MBIT) == "near"
+    near = known(27.36, at_least=True)
+    # What is as fast as a link that is known is limited by it; what is a little slower may be by another one.
+    assert estimates.limit(known(27.9, at_least=True), known(27.91), 27.9 * MBIT) == "far"
+    assert estimates.limit(near, known(27.91), 27.36 * MBIT) is None
+    assert estimates.limit(known(27.91), known(27.36, at_least=True), 27.36 * MBIT) is None
+    assert estimates.limit(near, known(27.91, spread=0.05), 27.36 * MBIT) == "far"
 
 
 def test_losses_have_an_interval():
@@ -162,19 +225,30 @@ def test_the_largest_size_that_arrived():
     assert estimates.mtu([], [1500]) == (None, None)
 
 
-def known(mbit: float) -> Estimate:
-    return Estimate(value=mbit * MBIT, low=mbit * MBIT, high=mbit * MBIT, samples=4)
+def known(mbit: float, *, spread: float = 0.0, at_least: bool = False) -> Estimate:
+    value = mbit * MBIT
+    low, high = value * (1 - spread / 2), value * (1 + spread / 2)
+    return Estimate(value=value, low=low, high=high, samples=4, at_least=at_least)
 
 
 def rates(found: tuple[Estimate | None, ...]) -> list[tuple[float, bool] | None]:
     return [None if one is None else (one.value / MBIT, one.at_least) for one in found]
 
 
+def test_attempts_that_disagree_tell_nothing_of_links():
+    """Two paths of 4 Mbit/s by one link: together 3.9, 4.6 and 4.7, which may be that link or its ends."""
+    paths = {(0, 0): known(4), (0, 1): known(4)}
+    together = Estimate(value=4.6 * MBIT, low=3.9 * MBIT, high=4.7 * MBIT, samples=3)
+    found = estimates.link_rates(paths, {0: together}, {}, 1, 2)
+    assert rates(found.near) == [(4, True)]
+    assert rates(found.far) == [(4, True), (4, True)]
+
+
 def test_links_follow_from_paths_alone_and_together():
     """Senders of 50 and 20 Mbit/s, receivers of 100 and 10."""
     paths = {(0, 0): known(50), (0, 1): known(10), (1, 0): known(20), (1, 1): known(10)}
-    near = {0: 50 * MBIT, 1: 20 * MBIT}
-    far = {0: 70 * MBIT, 1: 10 * MBIT}
+    near = {0: known(50), 1: known(20)}
+    far = {0: known(70), 1: known(10)}
     found = estimates.link_rates(paths, near, far, 2, 2)
     assert rates(found.near) == [(50, False), (20, False)]
     assert rates(found.far) == [(70, True), (10, False)]
@@ -183,7 +257,7 @@ def test_links_follow_from_paths_alone_and_together():
 
 def test_what_is_slower_than_both_ends_is_limited_between():
     paths = {(0, 0): known(50), (0, 1): known(10)}
-    found = estimates.link_rates(paths, {0: 60 * MBIT}, {}, 1, 2)
+    found = estimates.link_rates(paths, {0: known(60)}, {}, 1, 2)
     assert rates(found.near) == [(60, True)]
     # Their only path comes from a faster link: they are its limit.
     assert rates(found.far) == [(50, False), (10, False)]
@@ -194,13 +268,13 @@ def test_what_is_slower_than_both_ends_is_limited_between():
 
 def test_a_path_much_slower_than_the_other_does_not_show_the_link_s_rate():
     paths = {(0, 0): known(4), (0, 1): known(110)}
-    found = estimates.link_rates(paths, {0: 111 * MBIT}, {}, 1, 2)
+    found = estimates.link_rates(paths, {0: known(111)}, {}, 1, 2)
     assert rates(found.near) == [(110, True)]
 
 
 def test_what_limits_its_only_path_is_known_if_the_other_end_is_faster():
     paths = {(0, 0): known(5), (1, 0): known(15)}
-    found = estimates.link_rates(paths, {}, {0: 20 * MBIT}, 2, 1)
+    found = estimates.link_rates(paths, {}, {0: known(20)}, 2, 1)
     assert rates(found.near) == [(5, False), (15, False)]
     assert rates(found.far) == [(20, True)]
 
@@ -222,3 +296,15 @@ def test_trains_together_fill_the_link_they_share():
     # As arrivals they hardly meet.
     assert estimates.joint_rate(trains, leaving=False) is None
     assert estimates.joint_rate([trains[0], through(MBIT, packets=3)], leaving=True) is None
+
+
+def test_trains_together_through_a_short_queue_have_the_link_s_rate():
+    """One train gets most of the room; once their ways are taken off, both have packets at the same times."""
+    turns = (*range(1, 16, 2), *range(16, 30)), tuple(range(2, 15, 2))
+    slot = 8e9 * 1500 / (4 * MBIT)
+    trains = []
+    for turn in turns:
+        arrived = tuple(round(k * slot / 100) for k in turn)
+        seq = tuple(range(len(turn)))
+        trains.append(Train(bytes=1500, packets=26, seq=seq, sent=tuple(range(len(turn))), arrived=arrived))
+    assert estimates.joint_rate(trains, leaving=True) == pytest.approx(4 * MBIT, rel=0.05)

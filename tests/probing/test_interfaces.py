@@ -3,7 +3,7 @@
 import pytest
 
 from mptune.errors import InputError
-from mptune.probing.interfaces import choose, leaving
+from mptune.probing.interfaces import choose, endpoints, leaving, nothing_in_common
 
 
 def interface(device, ip, *, via=None, routed=True, up=True, more=()):
@@ -52,6 +52,29 @@ def test_addresses_are_of_one_family_and_global():
     assert (nic.ip, nic.ipv4, nic.ipv6) == ("192.0.2.1", "192.0.2.1", "2001:db8::1")
     (six,) = choose(facts(ETH, WIFI), (), 6, "--x", "alice")
     assert six.ip == "2001:db8::1"
+
+
+SIX = interface("eth6", "2001:db8:6::1", via="fe80::6")
+
+
+def test_each_path_has_a_family_that_both_ends_have():
+    both, four, six = choose(facts(ETH, WIFI, SIX), (), None, "--x", "alice")
+    assert endpoints(four, both, None) == ("198.51.100.7", "192.0.2.1")
+    assert endpoints(six, both, None) == ("2001:db8:6::1", "2001:db8::1")
+    assert endpoints(both, both, None) == ("192.0.2.1", "192.0.2.1")
+    assert endpoints(both, both, 6) == ("2001:db8::1", "2001:db8::1")
+    assert endpoints(four, six, None) is None
+    said = nothing_in_common("alice", [four], "bob", [six])
+    assert "alice has only IPv4, bob has only IPv6" in said and "\n" not in said
+
+
+def test_lines_to_paste_are_of_the_family_that_leaves_elsewhere():
+    looked = facts(ETH, SIX, leaves=["eth0", "eth0"])
+    nics = choose(looked, (), None, "--x", "alice")
+    pairs = [("192.0.2.1", "203.0.113.1"), ("2001:db8:6::1", "2001:db8:9::1")]
+    (wrong,) = leaving(looked, nics, pairs, "alice")
+    assert (wrong.device, wrong.ip) == ("eth6", "2001:db8:6::1")
+    assert wrong.remedy[0].startswith("ip -6 route add default via fe80::6 dev eth6 table ")
 
 
 def test_labels_have_letters_and_digits_only_and_differ():

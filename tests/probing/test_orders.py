@@ -45,6 +45,12 @@ def test_trains_together_last_equally_long_and_do_not_meet_the_next():
     assert total(flows) <= 3_030_000
 
 
+def test_trains_together_on_slow_paths_have_enough_packets_if_there_is_room():
+    rates, sizes = {0: 4 * MBIT, 1: 4 * MBIT}, {0: 1500, 1: 1500}
+    assert min(flow.packets for flow in orders.together(rates, sizes, {0: 0, 1: 0}, 1e6, 0)) >= 60
+    assert total(orders.together(rates, sizes, {0: 0, 1: 0}, 300_000, 0)) <= 310_000
+
+
 def test_bursts_double_until_the_budget_ends():
     sent = 0
     sizes: list[int] = []
@@ -57,14 +63,37 @@ def test_bursts_double_until_the_budget_ends():
 
 
 def test_a_burst_through_another_link_does_not_fill_that_one_s_queue():
-    assert 10 * MBIT < orders.burst_pace(10 * MBIT, 20 * MBIT) < 20 * MBIT
-    assert orders.burst_pace(10 * MBIT, None) > 10 * MBIT
+    assert 10 * MBIT < orders.burst_pace(10 * MBIT, 20 * MBIT, at_least=False) < 20 * MBIT
+    assert orders.burst_pace(10 * MBIT, 10 * MBIT, at_least=True) > 10 * MBIT
+    assert not orders.spares(orders.burst_pace(10 * MBIT, 11 * MBIT, at_least=True), 11 * MBIT)
+    assert orders.spares(orders.burst_pace(10 * MBIT, 30 * MBIT, at_least=True), 30 * MBIT)
     flow = orders.burst(0, 1500, 10 * MBIT, 15 * MBIT, 0, 1e6)
     assert flow is not None
     assert 8e9 * 1500 / flow.interval_ns == pytest.approx(15 * MBIT)
     # Only a third of it stays in the queue.
     straight = orders.burst(0, 1500, 10 * MBIT, None, 0, 1e6)
     assert straight is not None and flow.packets > 2 * straight.packets
+
+
+@pytest.mark.parametrize(
+    ("before", "room", "pace"),
+    [(10, 2e6, 10.8), (10.2, 2e6, 10.8), (11, 2e6, 10.78), (40, 2e6, 13), (10, 3.5e5, 11.475)],
+)
+def test_a_slower_burst_is_as_slow_as_there_is_room_and_the_link_before_asks_for(before, room, pace):
+    flow = orders.slower_burst(0, 1500, 10 * MBIT, before * MBIT, 30_000, room)
+    assert flow is not None and flow.packets * 1500 <= room
+    assert 8e9 * 1500 / flow.interval_ns == pytest.approx(pace * MBIT, rel=0.003)
+    # More than the queue stays behind.
+    assert flow.packets * 1500 * (1 - 10 / pace) == pytest.approx(45_000, rel=0.05)
+
+
+def test_a_slower_burst_is_as_long_as_there_is_room():
+    for before, pace in ((10, 13), (11, 10.78)):
+        flow = orders.slower_burst(0, 1500, 10 * MBIT, before * MBIT, 30_000, 150_000)
+        assert flow is not None and flow.packets * 1500 <= 150_000
+        assert 8e9 * 1500 / flow.interval_ns == pytest.approx(pace * MBIT, rel=0.003)
+    assert orders.slower_burst(0, 1500, 10 * MBIT, 11 * MBIT, 30_000, 20_000) is None
+    assert orders.slower_burst(0, 1500, 10 * MBIT, 11 * MBIT, 30_000, -1) is None
 
 
 def test_echoes_leave_links_idle():

@@ -21,7 +21,7 @@ from mptune.probing.ends import ENDS, LEAST_BYTES, End, Ends, Flow, Path, Result
 from mptune.probing.estimates import Estimate, LinkRates, Loss, Queue, Train
 from mptune.probing.interfaces import Nic
 from mptune.probing.result import InterfaceFound, PathFound, Probed, SiteFound, Way
-from mptune.probing.verdicts import Tried, verdict
+from mptune.probing.verdicts import Tried, Verdict, verdict
 
 _S = 1_000_000_000
 _MS = 1_000_000
@@ -117,7 +117,9 @@ class _Course:
         self._trains: dict[End, dict[int, list[Train]]] = {end: {} for end in ENDS}
         #: Trains sent as fast as possible, which show queues.
         self._bursts: dict[End, dict[int, list[Train]]] = {end: {} for end in ENDS}
-        self._together: dict[End, tuple[dict[int, float], dict[int, float]]] = {end: ({}, {}) for end in ENDS}
+        self._together: dict[End, tuple[dict[int, Estimate], dict[int, Estimate]]] = {
+            end: ({}, {}) for end in ENDS
+        }
         self._plain: dict[int, int] = {}
         self._no_mptcp: str | None = None
         self._tried: dict[int, tuple[Tried, Tried]] = {}
@@ -148,13 +150,18 @@ class _Course:
             )
             for end in ENDS
         }
-        if len({6 if ":" in nic.ip else 4 for nics in self._nics.values() for nic in nics}) > 1:
-            raise TrialError("the machines have no address family in common; --family chooses one", "refused")
-        self._least = LEAST_BYTES[6 if ":" in self._nics["sender"][0].ip else 4]
-        self._addresses = {end: [nic.ip for nic in nics] for end, nics in self._nics.items()}
         self._paths = [
-            Path(i, j) for i in range(len(self._nics["sender"])) for j in range(len(self._nics["receiver"]))
+            Path(i, j, interfaces.endpoints(near, far, wish.family))
+            for i, near in enumerate(self._nics["sender"])
+            for j, far in enumerate(self._nics["receiver"])
         ]
+        self._possible = [number for number, path in enumerate(self._paths) if path.addresses is not None]
+        if not self._possible:
+            raise TrialError(self._nothing_in_common(), "refused")
+        self._pairs = [path.addresses for path in self._paths if path.addresses is not None]
+        self._addresses = {
+            end: list(dict.fromkeys(pair[number] for pair in self._pairs)) for number, end in enumerate(ENDS)
+        }
         self._found = [
             PathFound(
                 label=f"{self._nics['sender'][path.local].abbr}-{self._nics['receiver'][path.remote].abbr}",
@@ -170,13 +177,31 @@ class _Course:
         self._ends = Ends(talkers, self._addresses, port=self._wish.port, interrupted=self._interrupted)
         self._ends.join(self._paths)
 
+    def _nothing_in_common(self, path: Path | None = None) -> str:
+        """That two machines, or the interfaces of a path, have no family of addresses in common."""
+        near, far = (self._nics[end] for end in ENDS)
+        if path is None:
+            names = [self._machines[end].name for end in ENDS]
+            return interfaces.nothing_in_common(names[0], near, names[1], far)
+        one, other = near[path.local], far[path.remote]
+        return interfaces.nothing_in_common(one.device, [one], other.device, [other])
+
     def _check_leaving(self) -> list[interfaces.Leaving]:
         found = []
-        for end, other in zip(ENDS, reversed(ENDS), strict=True):
-            pairs = [(own, far) for own in self._addresses[end] for far in self._addresses[other]]
+        for number, end in enumerate(ENDS):
+            pairs = [(pair[number], pair[1 - number]) for pair in self._pairs]
             facts = self._machines[end].look(pairs=pairs)
             found += interfaces.leaving(facts, self._nics[end], pairs, self._machines[end].name)
         return found
+
+    def _family(self, path: int) -> int:
+        """The family of a path's addresses, 4 or 6."""
+        addresses = self._paths[path].addresses
+        return 6 if addresses is not None and ":" in addresses[0] else 4
+
+    def _least(self, path: int) -> int:
+        """The smallest packet of a path."""
+        return LEAST_BYTES[self._family(path)]
 
     def _ways(self, path: int) -> dict[End, Way]:
         return {"sender": self._found[path].up, "receiver": self._found[path].down}
@@ -184,9 +209,9 @@ class _Course:
     def _hello(self) -> None:
         """Which paths let datagrams through, roughly how far it is, and how large packets may be."""
         self._udp: list[int] = []
-        waiting = list(range(len(self._paths)))
+        waiting = self._possible
         for _ in range(2):
-            flows = [Flow(path, 5, self._least, 20 * _MS, 0, True, False) for path in waiting]
+            flows = [Flow(path, 5, self._least(path), 20 * _MS, 0, True, False) for path in waiting]
             sent, sources = self._ends.send("sender", flows, wait_ns=_LONGEST_RTT_NS, quiet_ns=100 * _MS)
             for one in sent:
                 if one.sent.answered:
@@ -201,10 +226,10 @@ class _Course:
             self._find_mtu(end)
 
     def _note_source(self, path: int, source: str | None) -> None:
-        found = self._found[path]
-        if source is not None:
+        found, addresses = self._found[path], self._paths[path].addresses
+        if source is not None and addresses is not None:
             found.source = host_of(source)
-            found.translated = found.source != self._addresses["sender"][found.local]
+            found.translated = found.source != addresses[0]
 
     def _note_rtt(self, path: int, results: Sequence[Result]) -> None:
         samples, least = [one.sent.rtt_ns for one in results], [one.sent.min_rtt_ns for one in results]
@@ -232,7 +257,7 @@ class _Course:
     def _find_mtu(self, end: End) -> None:
         """The largest packets that arrive whole, in one direction."""
         tried: dict[int, list[int]] = {path: [self._nic(end, path).mtu] for path in self._udp}
-        arrived: dict[int, set[int]] = {path: {self._least} for path in self._udp}
+        arrived: dict[int, set[int]] = {path: {self._least(path)} for path in self._udp}
         missing: dict[int, set[int]] = {path: set() for path in self._udp}
         for step in range(3):
             flows = []
@@ -250,7 +275,8 @@ class _Course:
                 largest, above = estimates.mtu(sorted(arrived[path]), sorted(missing[path]))
                 assert largest is not None
                 if above is not None and above > largest + 1:
-                    lower = orders.ladder(above, self._least) if step == 0 else orders.between(largest, above)
+                    least = self._least(path)
+                    lower = orders.ladder(above, least) if step == 0 else orders.between(largest, above)
                     tried[path] = lower
         for path in self._udp:
             way = self._ways(path)[end]
@@ -259,7 +285,7 @@ class _Course:
     # MPTCP as the first path of a connection, and plain TCP beside it.
 
     def _connect(self) -> None:
-        numbers = list(range(len(self._paths)))
+        numbers = self._possible
         tried = {}
         for mptcp in (False, True):
             opened = self._ends.connect(numbers, mptcp=mptcp, limit_ns=_CONNECT_NS)
@@ -286,9 +312,17 @@ class _Course:
         self._no_mptcp = self._unsupported()
         if not self._udp and not self._plain:
             reasons = {f"{self._found[path].label}: {tried[path, False].failed}" for path in numbers}
-            raise TrialError(
-                f"nothing gets through: UDP is lost, TCP {'; '.join(sorted(reasons))}", "unreachable"
-            )
+            raise TrialError(self._nothing_gets_through(sorted(reasons)), "unreachable")
+
+    def _nothing_gets_through(self, reasons: Sequence[str]) -> str:
+        """That no path reaches the receiver, and what to do."""
+        sender, receiver = (self._machines[end].name for end in ENDS)
+        return (
+            f"nothing gets through to {receiver} ({', '.join(self._addresses['receiver'])}): UDP is lost, "
+            f"TCP {'; '.join(reasons)}. Behind a NAT it cannot be reached: probe the other way round, "
+            f"mptune probe {receiver} {sender}, which measures both directions as well. "
+            "Behind a firewall: let --port in, UDP and TCP"
+        )
 
     def _note_tcp(self, path: int, pings_ns: Sequence[int], source: str | None) -> None:
         if not self._found[path].udp:
@@ -375,8 +409,8 @@ class _Course:
             found.setdefault(self._number(end, path, near=near), []).append(path)
         return [members for members in found.values() if len(members) > 1]
 
-    def _carry(self, end: End, rates: Mapping[int, float], budget: float, *, near: bool) -> float | None:
-        """Rate of several paths together, the median of a few attempts; None if none of them tells."""
+    def _carry(self, end: End, rates: Mapping[int, float], budget: float, *, near: bool) -> Estimate | None:
+        """Rate of several paths together, from a few attempts; None if none of them tells."""
         # Where they leave by one link they begin together; where they arrive by one they arrive together.
         farthest = max(self._rtt_ns(path) for path in rates)
         starts = {path: 0 if near else (farthest - self._rtt_ns(path)) // 2 for path in rates}
@@ -388,7 +422,10 @@ class _Course:
             estimates.joint_rate(trains[first : first + count], leaving=near)
             for first in range(0, len(trains), count)
         ]
-        return median(known) if (known := [rate for rate in found if rate is not None]) else None
+        known = [rate for rate in found if rate is not None]
+        if not known:
+            return None
+        return Estimate(value=median(known), low=min(known), high=max(known), samples=len(known))
 
     def _find_links(self, end: End) -> None:
         near = len(self._nics[end])
@@ -458,39 +495,45 @@ class _Course:
         left = (1 - _FOR_LOSSES) * self._wish.data_bytes - self._ends.bytes
         waiting = {(end, link): path for end in ENDS for link, path in self._limits(end).items()}
         share = left / max(1, len(waiting))
-        found: dict[tuple[End, tuple[str, int, int]], Queue] = {}
+        ends = dict(waiting)
         bursts = {(end, link): self._bursts_before(end, link) for end, link in waiting}
+        slower: dict[tuple[End, tuple[str, int, int]], list[Train]] = {}
         spent = dict.fromkeys(waiting, 0)
-        slower: set[tuple[End, tuple[str, int, int]]] = set()
         while waiting and self._left_s > _END_S + _TIME_FOR_LOSSES * self._wish.time_s:
             for key, path in list(waiting.items()):
-                end = key[0]
-                queue = self._queue(end, path, bursts[key], slower=key in slower)
-                if queue is not None:
-                    found[key] = queue
-                left = share - spent[key]
+                end, left = key[0], share - spent[key]
+                queue = self._queue(end, path, bursts[key])
+                spares = self._spares(end, path)
                 if queue is None or queue.at_least:
-                    flow = self._next_burst(end, path, bursts[key], left) if key not in slower else None
+                    # Half of it is for a slower burst, where one has to follow.
+                    room = left if spares else left - share / 2
+                    flow, kept = self._next_burst(end, path, bursts[key], room), bursts[key]
+                elif key in slower or spares:
+                    flow, kept = None, []
                 else:
-                    flow = self._slower_burst(end, path, queue, left) if key not in slower else None
-                    slower.add(key)
+                    kept = slower[key] = []
+                    flow = self._slower_burst(end, path, queue, left)
                 if flow is None:
                     del waiting[key]
                     continue
                 spent[key] += flow.packets * flow.bytes
-                bursts[key] += self._run_trains(end, [flow], burst=False)
-        for (end, link), queue in found.items():
-            for path in self._udp:
-                if self._limit(end, path) == link:
-                    self._ways(path)[end].queue = queue
+                kept += self._run_trains(end, [flow], burst=False)
+        for (end, link), path in ends.items():
+            queue = estimates.queue_behind(
+                self._queue(end, path, bursts[end, link]),
+                self._queue(end, path, slower.get((end, link), ())),
+                spared=self._spares(end, path),
+            )
+            for other in self._udp:
+                if queue is not None and self._limit(end, other) == link:
+                    self._ways(other)[end].queue = queue
 
-    def _queue(self, end: End, path: int, bursts: Sequence[Train], *, slower: bool) -> Queue | None:
+    def _queue(self, end: End, path: int, bursts: Sequence[Train]) -> Queue | None:
         """What bursts say of a queue."""
         rate = self._ways(path)[end].rate
         assert rate is not None
-        seen = [one for train in bursts if (one := estimates.queue(train, rate.value)) is not None]
-        # A smaller queue in front of it overflowed first, unless the slower burst did not get farther.
-        return max(seen, key=lambda one: one.bytes, default=None) if slower else estimates.joined_queue(seen)
+        seen = [estimates.queue(train, rate.value) for train in bursts]
+        return estimates.joined_queue([one for one in seen if one is not None])
 
     def _next_burst(self, end: End, path: int, bursts: Sequence[Train], left: float) -> Flow | None:
         """A larger burst for a queue that never overflowed."""
@@ -503,16 +546,23 @@ class _Course:
     def _slower_burst(self, end: End, path: int, queue: Queue, left: float) -> Flow | None:
         """A burst that spares the queue of a link before, where it is not known how much faster that is."""
         rate, near = self._ways(path)[end].rate, self._links[end].near[self._number(end, path, near=True)]
-        if rate is None or near is None or not near.at_least or self._pace(end, path, rate.value) is None:
-            return None
-        return orders.slower_burst(path, self._sizes[end][path], rate.value, queue.bytes, left)
+        assert rate is not None and near is not None
+        size = self._sizes[end][path]
+        return orders.slower_burst(path, size, rate.value, near.value, queue.bytes, left)
 
     def _pace(self, end: End, path: int, rate: float) -> float | None:
         """Pace of bursts into the queue of the link that limits a path; None if that is the first one."""
         limit, near = self._limit(end, path), self._links[end].near[self._number(end, path, near=True)]
         if limit is None or near is None or (limit[0] == "near" and not near.at_least):
             return None
-        return orders.burst_pace(rate, None if near.at_least else near.value)
+        return orders.burst_pace(rate, near.value, at_least=near.at_least)
+
+    def _spares(self, end: End, path: int) -> bool:
+        """Whether the bursts into that queue leave those before it empty."""
+        rate, near = self._ways(path)[end].rate, self._links[end].near[self._number(end, path, near=True)]
+        assert rate is not None and near is not None
+        pace = self._pace(end, path, rate.value)
+        return pace is None or not near.at_least or orders.spares(pace, near.value)
 
     def _bursts_before(self, end: End, link: tuple[str, int, int]) -> list[Train]:
         """Bursts that went straight into the queue of a link."""
@@ -532,10 +582,9 @@ class _Course:
             return "core", i, j
         if near is None or far is None:
             return None
-        alike = abs(near.value - far.value) <= estimates.SAME * max(near.value, far.value)
-        if alike and near.at_least != far.at_least:
-            return ("far", j, 0) if near.at_least else ("near", i, 0)
-        return ("near", i, 0) if alike or near.value < far.value else ("far", j, 0)
+        rate = self._ways(path)[end].rate
+        which = estimates.limit(near, far, near.value if rate is None else rate.value)
+        return None if which is None else (which, i if which == "near" else j, 0)
 
     def _limits(self, end: End) -> dict[tuple[str, int, int], int]:
         """A path for each link that limits one: that which begins with the fastest link."""
@@ -559,28 +608,42 @@ class _Course:
         reason = self._no_joins(whole)
         if reason is None:
             try:
-                for first in whole[:2]:
-                    # Of the others it is known what becomes of MPTCP there.
-                    if others := set(whole) - {first} - set(joined):
-                        joined |= joins.try_joins(
-                            self._machines, self._ends, self._paths, self._addresses, first, others
-                        )
+                # The first two of each family: of the others it is known what becomes of MPTCP there.
+                firsts = [path for members in self._by_family(whole) for path in members[:2]]
+                for first in firsts:
+                    alike = {path for path in whole if self._family(path) == self._family(first)}
+                    if others := alike - {first} - set(joined):
+                        joined |= joins.try_joins(self._machines, self._ends, self._paths, first, others)
             except TrialError as error:
                 reason = str(error)
         if reason is not None:
             self._notes.append(f"joins were not tried: {reason}")
+        elif len(self._by_family(whole)) > 1:
+            self._notes.append(
+                "joins were not tried between IPv4 and IPv6: a trial's connection has one family"
+            )
         for path, (mptcp, plain) in self._tried.items():
             self._found[path].mptcp = verdict(mptcp, plain, joined.get(path), self._no_mptcp)
+        for number, one in enumerate(self._paths):
+            if one.addresses is None:
+                because = self._nothing_in_common(one)
+                self._found[number].mptcp = Verdict(kind="unreachable", because=because)
+
+    def _by_family(self, paths: Sequence[int]) -> list[list[int]]:
+        found = ([path for path in paths if self._family(path) == family] for family in (4, 6))
+        return [members for members in found if members]
 
     def _no_joins(self, whole: Sequence[int]) -> str | None:
         if self._no_mptcp is not None:
             return self._no_mptcp
         if not whole:
             return "no connection stays MPTCP"
-        if len(self._paths) == 1:
+        if len(self._possible) == 1:
             return "there is only one path"
         if len(whole) == 1:
             return "connections stay MPTCP on one path alone"
+        if all(len(members) == 1 for members in self._by_family(whole)):
+            return "one path has IPv4 and one IPv6, and a trial's connection has one family"
         for end in ENDS:
             if not self._facts[end].get("net_admin"):
                 return f"{self._machines[end].name}: needs root (or sudo without a password)"
@@ -592,17 +655,17 @@ class _Course:
         """Echoes on all paths side by side, as long as there is time and data."""
         if not self._udp:
             return
-        size = self._least
+        sizes = {path: self._least(path) for path in self._udp}
         left = self._wish.data_bytes - self._ends.bytes
         shared = max(len(self._nics["sender"]), len(self._nics["receiver"]))
         seconds = max(2.0, self._left_s - _END_S - 3 * self._longest_ns / 1e9)
         flows = []
         for number, path in enumerate(self._udp):
             rates = [way.rate.value for way in self._ways(path).values() if way.rate is not None]
-            interval_ns = orders.echo_interval_ns(rates, shared, size)
-            most = min(_ENOUGH_ECHOES, seconds * 1e9 / interval_ns, left / (2 * size * len(self._udp)))
+            interval_ns = orders.echo_interval_ns(rates, shared, sizes[path])
+            most = min(_ENOUGH_ECHOES, seconds * 1e9 / interval_ns, left / (2 * sizes[path] * len(self._udp)))
             start_ns = number * interval_ns // len(self._udp)
-            flows.append(Flow(path, max(50, int(most)), size, interval_ns, start_ns, True, False))
+            flows.append(Flow(path, max(50, int(most)), sizes[path], interval_ns, start_ns, True, False))
         wait_ns = 2 * self._longest_ns + 500 * _MS
         results, _ = self._ends.send("sender", flows, wait_ns=wait_ns, quiet_ns=300 * _MS)
         for one in results:
@@ -642,7 +705,7 @@ class _Course:
         cores = [out.core.get((found.local, found.remote)), back.core.get((found.remote, found.local))]
         found.core_bps = min((core for core in cores if core is not None), default=None)
         if found.rtt is not None:
-            size = self._least if found.udp else 0
+            size = self._least(path) if found.udp else 0
             found.base_rtt_ns = estimates.propagation_ns(found.rtt.min_ns, size, [*links, *cores])
             waits = [way.queue.delay_ns for way in (found.up, found.down) if way.queue is not None]
             found.loaded_rtt_ns = found.rtt.min_ns + max(waits, default=0)

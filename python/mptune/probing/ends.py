@@ -121,10 +121,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Path(NamedTuple):
-    """The numbers of the interfaces of a path."""
+    """The numbers of the interfaces of a path, and its addresses; none without a family that both have."""
 
     local: int
     remote: int
+    addresses: tuple[str, str] | None
 
 
 class Ends:
@@ -133,7 +134,7 @@ class Ends:
     Parameters
     ----------
     talkers : the role `probe` at each end; the caller ends them.
-    addresses : of each end, in the order of its interfaces.
+    addresses : of each end, each once.
     port : at the receiver, 0 for any free one.
     interrupted : asked regularly; True ends the probe.
 
@@ -167,11 +168,19 @@ class Ends:
 
     def join(self, paths: Sequence[Path]) -> None:
         """Number the paths; the receiver learns where their other ends are when it hears from them."""
-        ports, remotes = self._ready["receiver"]["ports"], self._addresses["receiver"]
-        peers = [_joined(remotes[path.remote], ports[path.remote]) for path in paths]
-        ends = [{"local": path.local, "peer": peer} for path, peer in zip(paths, peers, strict=True)]
+        ports, (ours, theirs) = self._ready["receiver"]["ports"], (self._addresses[end] for end in ENDS)
+        ends: list[dict[str, object]] = []
+        learned: list[dict[str, object]] = []
+        for path in paths:
+            if path.addresses is None:  # its number is not used
+                ends.append({"local": 0, "peer": None})
+                learned.append({"local": 0, "peer": None})
+                continue
+            local, remote = path.addresses
+            there = theirs.index(remote)
+            ends.append({"local": ours.index(local), "peer": _joined(remote, ports[there])})
+            learned.append({"local": there, "peer": None})
         self._talkers["sender"].tell({"action": "paths", "paths": ends})
-        learned = [{"local": path.remote, "peer": None} for path in paths]
         self._talkers["receiver"].tell({"action": "paths", "paths": learned})
 
     @property

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import median
+from statistics import fmean, median
+from typing import Literal
 
 import msgspec
 
@@ -30,8 +31,9 @@ _OVERFLOW, _OVERFLOW_PACKETS = 0.03, 3
 _BENT = 1.5
 #: A TCP transfer slower than this part of the trains was slow by itself.
 _FAIR = 0.7
-#: Two rates that differ by no more than this may be the same link's.
-SAME = 0.08
+#: Two rates that differ by no more than this may be the same link's, and by more than this are not if their
+#: samples agree.
+SAME, _NOISE = 0.08, 0.01
 #: 97.5 % quantile of the normal distribution.
 _Z = 1.959964
 
@@ -224,7 +226,19 @@ def joint_rate(trains: Sequence[Train], *, leaving: bool) -> float | None:
         if begin <= at <= end
     ]
     bits = 8 * sum(size for _, size in inside) / len(inside)
-    return slope(bits, sorted(at for at, _ in inside))
+    return _mean_slope(bits, sorted(at for at, _ in inside))
+
+
+def _mean_slope(bits: float, arrived: Sequence[int]) -> float | None:
+    """Rate from the means of the two halves.
+
+    Packets of two trains may be at the same time; a median of spans is then that of one too many or too few.
+    """
+    half = len(arrived) // 2
+    if half < _LEAST_ARRIVALS / 2:
+        return None
+    span = fmean(arrived[-half:]) - fmean(arrived[:half])
+    return (len(arrived) - half) * bits / (span * UNIT_NS / 1e9) if span > 0 else None
 
 
 def queue(train: Train, rate_bps: float) -> Queue | None:
@@ -237,7 +251,8 @@ def queue(train: Train, rate_bps: float) -> Queue | None:
         return None
     base = train.arrived[0] - train.sent[0]
     waits = [at - sent - base for at, sent in zip(train.arrived, train.sent, strict=True)]
-    full = overflowed(train.packets, train.packets - len(train.seq))
+    # A burst that is hardly faster than the link loses little, but all of it once the queue is full.
+    full = overflowed(train.packets - _first_missing(train), train.packets - len(train.seq))
     highest = max(waits)
     if full:
         late = [wait for seq, wait in zip(train.seq, waits, strict=True) if seq > _first_missing(train)]
@@ -261,6 +276,48 @@ def joined_queue(found: Sequence[Queue]) -> Queue | None:
         delay = round(median(one.delay_ns for one in full))
         return Queue(bytes=size, at_least=False, delay_ns=delay)
     return max(found, key=lambda one: one.bytes, default=None)
+
+
+def queue_behind(fast: Queue | None, slow: Queue | None, *, spared: bool) -> Queue | None:
+    """Queue behind a link of which it is not known how much faster it is; None if bursts do not tell.
+
+    A fast burst may have filled the queue of the link before as well, so that the sum of both was seen, or
+    have overflowed it alone. A slower one spares it.
+
+    Parameters
+    ----------
+    fast, slow : what bursts of both kinds say.
+    spared : the fast ones were no faster than the link before is known to be.
+    """
+    if fast is None or fast.at_least or spared:
+        return fast
+    return slow
+
+
+def limit(near: Estimate, far: Estimate, path: float) -> Literal["near", "far"] | None:
+    """Which of its two links limits a path; None if that cannot be told.
+
+    Parameters
+    ----------
+    path : its own rate.
+    """
+    alike = abs(near.value - far.value) <= SAME * max(near.value, far.value)
+    if not (near.at_least or far.at_least) and _same(near, far):
+        return None
+    if not alike or near.at_least == far.at_least:
+        return "near" if near.value < far.value or _same(near, far) else "far"
+    known: tuple[Estimate, Literal["near", "far"]] = (far, "far") if near.at_least else (near, "near")
+    # A little slower than the link that is known: the other one, of which nothing else is known, may be why.
+    return known[1] if path >= (1 - _noise(near, far)) * known[0].value else None
+
+
+def _same(one: Estimate, other: Estimate) -> bool:
+    return abs(one.value - other.value) <= _noise(one, other) * max(one.value, other.value)
+
+
+def _noise(one: Estimate, other: Estimate) -> float:
+    """By how much two estimates of the same rate may differ, as a part of it."""
+    return min(SAME, max(_NOISE, one.spread, other.spread))
 
 
 def round_trip(samples: Sequence[Sequence[int]], least_ns: Sequence[int | None]) -> RoundTrip | None:
@@ -312,8 +369,8 @@ class LinkRates(msgspec.Struct, frozen=True, kw_only=True):
 
 def link_rates(
     paths: Mapping[tuple[int, int], Estimate],
-    near_together: Mapping[int, float],
-    far_together: Mapping[int, float],
+    near_together: Mapping[int, Estimate],
+    far_together: Mapping[int, Estimate],
     near: int,
     far: int,
 ) -> LinkRates:
@@ -345,7 +402,7 @@ def link_rates(
     return LinkRates(near=tuple(settled[0]), far=tuple(settled[1]), core=core)
 
 
-def _link(paths: Mapping[int, Estimate], together: float | None) -> Estimate | None:
+def _link(paths: Mapping[int, Estimate], together: Estimate | None) -> Estimate | None:
     """The link of an interface, from its paths alone and together."""
     if not paths:
         return None
@@ -353,17 +410,20 @@ def _link(paths: Mapping[int, Estimate], together: float | None) -> Estimate | N
     wanted = sum(one.value for one in paths.values())
     if len(paths) == 1 or together is None:
         return msgspec.structs.replace(fastest, at_least=True)
-    if together <= (1 + SAME) * fastest.value:
+    if together.value <= (1 + SAME) * fastest.value:
         # Together they are no faster than one of them: the link is the limit of both measurements, unless the
         # others are so slow that they make no difference.
         return msgspec.structs.replace(fastest, at_least=wanted <= (1 + SAME) * fastest.value)
-    scale = together / fastest.value
+    if together.low <= (1 + SAME) * fastest.value:
+        # The attempts disagree on whether they are.
+        return msgspec.structs.replace(fastest, at_least=True)
+    scale = together.value / fastest.value
     return msgspec.structs.replace(
         fastest,
-        value=together,
-        low=fastest.low * scale,
-        high=fastest.high * scale,
-        at_least=together >= (1 - SAME) * wanted,
+        value=together.value,
+        low=min(together.low, fastest.low * scale),
+        high=max(together.high, fastest.high * scale),
+        at_least=together.high >= (1 - SAME) * wanted,
     )
 
 

@@ -17,6 +17,8 @@ from mptune.errors import InputError, one_of
 #: `rp_filter` of a kernel that discards what it would not answer by the same interface.
 _STRICT = 1
 _FIRST_TABLE = 100
+#: Families of addresses, the preferred first.
+_FAMILIES = (4, 6)
 
 
 class Nic(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,9 +28,9 @@ class Nic(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     device : the kernel's name.
     abbr : its name in labels of paths.
-    ip : the address that packets have.
+    ip : its address, the IPv4 one if it has both and both may be used.
     ipv4, ipv6 : its addresses.
-    gateway : of its default route; None if it has none, or one without a gateway.
+    gateway : of its default route of that family; None if it has none, or one without a gateway.
     """
 
     device: str
@@ -39,6 +41,10 @@ class Nic(msgspec.Struct, frozen=True, kw_only=True):
     mtu: int
     gateway: str | None = None
     has_default_route: bool = False
+
+    def address(self, family: int) -> str | None:
+        """Its address of a family, 4 or 6."""
+        return self.ipv6 if family == 6 else self.ipv4
 
 
 class Leaving(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +74,7 @@ def choose(
 
     Parameters
     ----------
-    family : 4 or 6; None for the one that all of them have, rather 4.
+    family : 4 or 6: those that have an address of it; None for all.
     option : the user's option, for messages.
 
     Raises
@@ -84,12 +90,40 @@ def choose(
         usable = [by_name[name] for name in wanted]
     elif routed := [one for one in usable if one["default_routes"]]:
         usable = routed
-    if family is None:
-        family = 4 if all(_first(one, 4) for one in usable) else 6
-    found = [_nic(one, family) for one in usable if _first(one, family)]
+    wanted_families = _FAMILIES if family is None else (family,)
+    chosen = [(one, next((n for n in wanted_families if _first(one, n)), None)) for one in usable]
+    found = [_nic(one, number) for one, number in chosen if number is not None]
     if not found:
-        raise InputError(option, "", f"{host}: expected an interface with an IPv{family} address, found none")
+        kind = "an" if family is None else f"an IPv{family}"
+        raise InputError(option, "", f"{host}: expected an interface with {kind} address, found none")
     return _with_unique_names(found)
+
+
+def endpoints(near: Nic, far: Nic, family: int | None) -> tuple[str, str] | None:
+    """The addresses of a path, of a family that both ends have; None if there is none.
+
+    Parameters
+    ----------
+    family : 4 or 6; None for either.
+    """
+    for one in _FAMILIES if family is None else (family,):
+        own, other = near.address(one), far.address(one)
+        if own is not None and other is not None:
+            return own, other
+    return None
+
+
+def nothing_in_common(near: str, nears: Sequence[Nic], far: str, fars: Sequence[Nic]) -> str:
+    """That two ends have no family of addresses in common: a sentence."""
+    return (
+        f"no address family in common: {near} has {_families(nears)}, {far} has {_families(fars)}; "
+        "both need IPv4, or both need IPv6"
+    )
+
+
+def _families(nics: Sequence[Nic]) -> str:
+    found = [f"IPv{family}" for family in _FAMILIES if any(nic.address(family) for nic in nics)]
+    return f"only {found[0]}" if len(found) == 1 else " and ".join(found)
 
 
 def _nic(one: Mapping[str, Any], family: int) -> Nic:
@@ -149,23 +183,29 @@ def leaving(
     facts : with `leaves` for the pairs of own and remote address.
     """
     wrong: dict[str, str | None] = {}
-    device_of = {nic.ip: nic.device for nic in nics}
+    nic_of = {ip: nic for nic in nics for ip in (nic.ipv4, nic.ipv6) if ip is not None}
     for (source, _), found in zip(pairs, facts["leaves"], strict=True):
-        if found["device"] != device_of[source]:
+        if found["device"] != nic_of[source].device:
             wrong.setdefault(source, found["device"])
     used = {str(rule["table"]) for rule in facts.get("rules", ())}
     leave = []
-    for number, nic in enumerate(nics):
-        if nic.ip in wrong:
-            table = next(str(n) for n in range(_FIRST_TABLE + number, 1 << 16) if str(n) not in used)
+    for ip, nic in nic_of.items():
+        if ip in wrong:
+            first = _FIRST_TABLE + nics.index(nic)
+            table = next(str(n) for n in range(first, 1 << 16) if str(n) not in used)
             used.add(table)
-            remedy = _remedy(nic, table)
+            remedy = _remedy(_of_family(facts, nic, _ip(ip).version), table)
             if facts.get("rp_filter_all") == _STRICT or _strict(facts, nic.device):
                 remedy += (
                     "# rp_filter is 1: until then the kernel also discards what arrives there from elsewhere",
                 )
-            leave.append(Leaving(host=host, device=nic.device, ip=nic.ip, by=wrong[nic.ip], remedy=remedy))
+            leave.append(Leaving(host=host, device=nic.device, ip=ip, by=wrong[ip], remedy=remedy))
     return leave
+
+
+def _of_family(facts: Mapping[str, Any], nic: Nic, family: int) -> Nic:
+    """An interface with the address and the gateway of a family."""
+    return next(_nic(one, family) for one in facts["interfaces"] if one["device"] == nic.device)
 
 
 def _strict(facts: Mapping[str, Any], device: str) -> bool:

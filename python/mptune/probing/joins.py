@@ -47,7 +47,6 @@ def try_joins(
     machines: Mapping[End, Changing],
     ends: Ends,
     paths: Sequence[Path],
-    addresses: Mapping[End, Sequence[str]],
     first: int,
     others: Collection[int],
 ) -> dict[int, bool]:
@@ -62,10 +61,10 @@ def try_joins(
             label=str(number),
             local=path.local,
             remote=path.remote,
-            pairs=((addresses["sender"][path.local], addresses["receiver"][path.remote]),),
+            pairs=(path.addresses,),
         )
         for number, path in enumerate(paths)
-        if number == first or number in others
+        if path.addresses is not None and (number == first or number in others)
     }
     task = Assignment(pm="fullmesh", paths=tuple(kernel_paths.values()), transfer_bytes=SATURATED)
     with _managed(machines, task, ends.port) as manager:

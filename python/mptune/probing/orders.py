@@ -11,18 +11,24 @@ _MS = 1_000_000
 _ROUGH_PACKETS, _ROUGH_TRAINS, _ROUGH_GAP_NS = 12, 2, 120 * _MS
 #: A train is sent faster than its path forwards it by this factor, one of several at the same time by less.
 _FASTER, _FASTER_TOGETHER = 1.5, 1.3
-#: How often several are measured at the same time.
-_TIMES_TOGETHER = 3
+#: How often several are measured at the same time, and packets that are enough of each, however slow it is.
+_TIMES_TOGETHER, _PACKETS_TOGETHER = 3, 60
 #: Length of a train, if the data budget allows it, and its fewest packets.
 _TRAIN_S, _LEAST_PACKETS = 0.06, 20
+#: Longest trains of several paths at the same time.
+_LONGEST_TOGETHER_S = 0.3
 #: Pause after a train, for what its path still holds.
 _PAUSE_NS = 25 * _MS
 #: Longest queue that is filled, seconds: others wait behind it.
 _LONGEST_QUEUE_S = 1.5
 #: First burst, bytes, and how far it stays below the rate of a link before the queue.
 _FIRST_BURST, _BELOW = 30_000, 0.95
-#: A burst that spares the queues of links that are faster than this, and its longest time.
-_HARDLY_FASTER, _LONGEST_BURST_S = 1.12, 3.0
+#: A burst that spares the queues of links before: slowest and fastest pace, how much more than the queue is
+#: to stay behind, and its longest time.
+_HARDLY_FASTER, _SLOWER, _AND_MORE, _LONGEST_BURST_S = 1.08, 1.3, 1.5, 3.0
+#: A pace that is safe below a known rate, and the least above a path's that is worth a burst; packets that it
+#: is to leave waiting at the least.
+_HARDLY_BELOW, _LEAST_ABOVE, _LEAST_BACKLOG = 0.98, 0.04, 5
 #: Echoes take at most this part of a link, and come at most so often on a path.
 _ECHO_SHARE, _ECHOES_PER_S = 0.1, 1200
 #: Sizes at which tunnels and lines cut packets, from the largest.
@@ -98,7 +104,11 @@ def together(
     apart_ns : pause until the next time: the way of one path may be so much longer.
     """
     total = sum(rates.values()) * _FASTER_TOGETHER
-    seconds = min(_TRAIN_S, 8 * budget_bytes / total / _TIMES_TOGETHER)
+    enough = max(
+        8 * _PACKETS_TOGETHER * sizes[path] / (_FASTER_TOGETHER * rate) for path, rate in rates.items()
+    )
+    wanted = max(_TRAIN_S, min(enough, _LONGEST_TOGETHER_S))
+    seconds = min(wanted, 8 * budget_bytes / total / _TIMES_TOGETHER)
     flows, begin_ns = [], 0
     for _ in range(_TIMES_TOGETHER):
         last_ns = 0
@@ -135,22 +145,46 @@ def burst(
     return Flow(path, round(wanted / size) + 2, size, 0 if pace is None else round(8e9 * size / pace))
 
 
-def slower_burst(path: int, size: int, rate: float, queue_bytes: int, budget_bytes: float) -> Flow | None:
-    """A burst hardly faster than its path, for twice the queue that was found; None if there is no room."""
-    packets = round(2 * queue_bytes / (1 - 1 / _HARDLY_FASTER) / size)
-    if packets * size > budget_bytes or 8 * packets * size > rate * _LONGEST_BURST_S:
+def slower_burst(
+    path: int, size: int, rate: float, before: float, queue_bytes: int, budget_bytes: float
+) -> Flow | None:
+    """A burst hardly faster than its path, for the queue that was found; None if there is no room.
+
+    As slow as the room allows, unless it is known what the link before takes. With less room it is shorter,
+    and may not fill the queue; what was found may be far more than that.
+
+    Parameters
+    ----------
+    before : the link before the queue is at least so fast.
+    """
+    most = min(budget_bytes, rate * _LONGEST_BURST_S / 8)
+    wanted = _AND_MORE * queue_bytes
+    if most <= 0:
         return None
-    return Flow(path, packets, size, round(8e9 * size / (_HARDLY_FASTER * rate)))
+    safe = min(_HARDLY_BELOW * before, _SLOWER * rate)
+    affordable = rate / max(1 - wanted / most, 1 / _SLOWER)
+    pace = safe if safe >= (1 + _LEAST_ABOVE) * rate else max(affordable, _HARDLY_FASTER * rate)
+    takes = 1 - rate / pace
+    packets = min(round(wanted / takes / size), int(most / size))
+    if packets * takes < _LEAST_BACKLOG:
+        return None
+    return Flow(path, packets, size, round(8e9 * size / pace))
 
 
-def burst_pace(rate: float, before: float | None) -> float:
+def burst_pace(rate: float, before: float, *, at_least: bool) -> float:
     """Pace of a burst for a queue behind another link: that one's queue is not to fill.
 
     Parameters
     ----------
-    before : rate of the link before; None if only that it is not slower is known.
+    before : rate of the link before, or what it is at least.
     """
-    return _FASTER * rate if before is None else max(_BELOW * before, 1.02 * rate)
+    below = max(_BELOW * before, 1.02 * rate)
+    return max(_FASTER * rate, below) if at_least else below
+
+
+def spares(pace: float, before: float) -> bool:
+    """Whether a burst of this pace leaves the queue of a link empty that is at least so fast."""
+    return pace <= _HARDLY_BELOW * before
 
 
 def echo_interval_ns(rates: Sequence[float], paths_of_link: int, size: int) -> int:
