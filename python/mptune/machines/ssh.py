@@ -356,9 +356,11 @@ class SshMachine:
             if self._hurried is not None and now - max(self._hurried, self._heard) > _HURRY_S:
                 self.unheard = True
                 return
+            pause = _BEAT_S if self._hurried is None else _HURRY_S / 4
             if now >= beat:
                 self._beat()
-                beat = now + (_BEAT_S if self._hurried is None else _HURRY_S / 4)
+                beat = now + pause
+            beat = min(beat, now + pause)
             writing = [self._stdin] if self._unsent else []
             ready, writable, _ = select.select(
                 [self._stdout, self._wake_read], writing, [], max(0.0, beat - now)
