@@ -15,6 +15,11 @@ def digits(value: float, count: int = 4, sign: str = "") -> str:
     return f"{rounded:{sign}.{max(0, count - 1 - exponent)}f}"
 
 
+def number_of(count: int, unit: str) -> str:
+    """Return "1 path" or "2 paths"; `unit` is a singular."""
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+
+
 def pace(per_s: float, unit: str) -> str:
     """Return a rate: "3.2 trials/s", or where it is below one a second "31 s a trial"; `unit` is a plural."""
     if per_s >= 1:

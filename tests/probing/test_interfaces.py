@@ -3,7 +3,7 @@
 import pytest
 
 from mptune.errors import InputError
-from mptune.probing.interfaces import choose, endpoints, leaving, nothing_in_common
+from mptune.probing.interfaces import choose, endpoints, leaving, left_out, nothing_in_common
 
 
 def interface(device, ip, *, via=None, routed=True, up=True, more=()):
@@ -40,6 +40,14 @@ def test_those_with_a_default_route_take_part():
 
 def test_without_any_default_route_all_with_an_address_do():
     assert names(choose(facts(BRIDGE, DOWN), (), None, "--x", "alice")) == ["br0"]
+
+
+def test_those_without_a_default_route_are_named():
+    note = left_out(facts(ETH, BRIDGE, WIFI, DOWN), (), "--x", "alice")
+    assert note == "alice: without a default route, and left out unless --x names them: br0 (10.0.0.1)"
+    assert left_out(facts(ETH, BRIDGE), ("eth0",), "--x", "alice") == ""
+    assert left_out(facts(BRIDGE, DOWN), (), "--x", "alice") == ""
+    assert left_out(facts(ETH, WIFI), (), "--x", "alice") == ""
 
 
 def test_the_wanted_ones_in_their_order():

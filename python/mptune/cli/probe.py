@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mptune import units
+from mptune._text import number_of
 from mptune.cli._common import JsonOption, QuietOption, add, console, emit_json
 from mptune.errors import InputError
 from mptune.options import Option, Options, choice, count, size, texts, time
@@ -168,9 +169,8 @@ def _beside(out: Path) -> Iterator[Path]:
 
 
 def _show(out: Console, found: Probed) -> None:
-    out.print(
-        f"{len(found.paths)} paths in {found.seconds:.0f} s and {found.bytes / 1e6:.1f} MB\n", style="bold"
-    )
+    paths = number_of(len(found.paths), "path")
+    out.print(f"{paths} in {found.seconds:.0f} s and {found.bytes / 1e6:.1f} MB\n", style="bold")
     _show_sites(out, (found.sender, found.receiver))
     _show_paths(out, found.paths)
     for one in found.leaving:

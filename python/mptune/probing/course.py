@@ -150,6 +150,10 @@ class _Course:
             )
             for end in ENDS
         }
+        for end in ENDS:
+            option, host = f"--{end}-interfaces", self._machines[end].name
+            if note := interfaces.left_out(facts[end], wish.interfaces[end], option, host):
+                self._notes.append(note)
         self._paths = [
             Path(i, j, interfaces.endpoints(near, far, wish.family))
             for i, near in enumerate(self._nics["sender"])

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 
 from mptune import units
+from mptune._text import number_of
 from mptune.probing.estimates import Estimate, Loss, Queue
 from mptune.probing.result import InterfaceFound, PathFound, Probed, SiteFound
 
@@ -52,7 +53,7 @@ def _lines(found: Probed, name: str) -> Iterator[str]:
         yield f"# {one}. To correct it:"
         yield from (f"#   {line}" for line in one.remedy)
     yield f"name = {_quoted(name)}"
-    yield f'description = "{len(found.paths)} paths, measured on {found.when}"'
+    yield f'description = "{number_of(len(found.paths), "path")}, measured on {found.when}"'
     yield f"sender = {_quoted(sender)}"
     yield f"receiver = {_quoted(receiver)}"
     begins = [path for path in found.paths if path.mptcp is not None and path.mptcp.kind in _BEGINS]

@@ -99,6 +99,19 @@ def choose(
     return _with_unique_names(found)
 
 
+def left_out(facts: Mapping[str, Any], wanted: Sequence[str], option: str, host: str) -> str:
+    """The interfaces that `choose` passes over for want of a default route, in a sentence; empty if none.
+
+    Bridges and tunnels are among them, but so is a second uplink that nobody has given a route yet.
+    """
+    usable = [one for one in facts["interfaces"] if one["up"] and _addresses(one)]
+    rest = [one for one in usable if not one["default_routes"]]
+    if wanted or not rest or len(rest) == len(usable):
+        return ""
+    names = ", ".join(f"{one['device']} ({_addresses(one)[0]})" for one in rest)
+    return f"{host}: without a default route, and left out unless {option} names them: {names}"
+
+
 def endpoints(near: Nic, far: Nic, family: int | None) -> tuple[str, str] | None:
     """The addresses of a path, of a family that both ends have; None if there is none.
 
