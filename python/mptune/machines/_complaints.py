@@ -2,7 +2,7 @@
 
 import re
 
-#: What ssh writes -> what helps; the first that is found. {target} is what the topology names.
+#: What ssh writes -> what helps; the first match counts. {target} is the name in the topology.
 _REMEDIES = (
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
@@ -32,7 +32,7 @@ def complaint(target: str, stderr: str, otherwise: str) -> str:
     Parameters
     ----------
     stderr : all that it wrote.
-    otherwise : what is said if it wrote nothing.
+    otherwise : the reason if it wrote nothing.
     """
     lines = [line.strip() for line in stderr.split("\n") if line.strip()]
     for pattern, remedy in _REMEDIES:

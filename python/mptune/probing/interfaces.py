@@ -1,6 +1,6 @@
 """Which interfaces of a machine take part in a probe, and whether its packets leave by the right ones.
 
-From facts that a machine told (`Machine.look`); nothing is sent and nothing is changed.
+From the facts that a machine reported (`Machine.look`); nothing is sent or changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from mptune.errors import InputError, one_of
 
-#: `rp_filter` of a kernel that discards what it would not answer by the same interface.
+#: `rp_filter` of a kernel that drops packets which it would not answer by the same interface.
 _STRICT = 1
 _FIRST_TABLE = 100
 
@@ -25,8 +25,8 @@ class Nic(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     device : the kernel's name.
-    abbr : its name in labels of paths.
-    ip : the address that packets have.
+    abbr : its name in path labels.
+    ip : the source address of its packets.
     ipv4, ipv6 : its addresses.
     gateway : of its default route; None if it has none, or one without a gateway.
     """
@@ -42,12 +42,12 @@ class Nic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Leaving(msgspec.Struct, frozen=True, kw_only=True):
-    """Packets that leave by another interface than that of their address.
+    """Packets that leave by an interface other than that of their address.
 
     Attributes
     ----------
     by : the device they leave by; None if they cannot leave.
-    remedy : lines for a shell, ready to be pasted.
+    remedy : lines to paste into a shell.
     """
 
     host: str
@@ -64,16 +64,16 @@ class Leaving(msgspec.Struct, frozen=True, kw_only=True):
 def choose(
     facts: Mapping[str, Any], wanted: Sequence[str], family: int | None, option: str, host: str
 ) -> list[Nic]:
-    """The interfaces that take part: the wanted, else those with a default route, else all with an address.
+    """The interfaces taking part: those asked for, else those with a default route, else all with an address.
 
     Parameters
     ----------
-    family : 4 or 6; None for the one that all of them have, rather 4.
+    family : 4 or 6; None for the one that all of them have, preferably 4.
     option : the user's option, for messages.
 
     Raises
     ------
-    InputError : there is none, or not the wanted one.
+    InputError : there is none, or one that was asked for is missing.
     """
     usable = [one for one in facts["interfaces"] if one["up"] and _addresses(one)]
     by_name = {one["device"]: one for one in usable}
@@ -142,7 +142,7 @@ def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 def leaving(
     facts: Mapping[str, Any], nics: Sequence[Nic], pairs: Sequence[tuple[str, str]], host: str
 ) -> list[Leaving]:
-    """What leaves by another interface than it should, once for each address.
+    """What leaves by the wrong interface, once for each address.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def _strict(facts: Mapping[str, Any], device: str) -> bool:
 
 
 def _remedy(nic: Nic, table: str) -> tuple[str, ...]:
-    """Lines that give an address a routing table of its own."""
+    """The lines that give an address its own routing table."""
     six = "-6 " if ":" in nic.ip else ""
     rule = f"ip {six}rule add from {nic.ip} lookup {table}"
     if nic.gateway is not None:

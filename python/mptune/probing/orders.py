@@ -1,4 +1,4 @@
-"""What to send: trains, bursts and echoes for paths of which more or less is known. Pure functions."""
+"""What to send: trains, bursts and echoes, depending on what is known of the paths. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _ROUGH_PACKETS, _ROUGH_TRAINS, _ROUGH_GAP_NS = 12, 2, 120 * _MS
 _FASTER, _FASTER_TOGETHER = 1.5, 1.3
 #: How often several are measured at the same time.
 _TIMES_TOGETHER = 3
-#: Length of a train, if the data budget allows it, and its fewest packets.
+#: Length of a train, if the data budget allows it, and its smallest number of packets.
 _TRAIN_S, _LEAST_PACKETS = 0.06, 20
-#: Pause after a train, for what its path still holds.
+#: Pause after a train, until its path is empty again.
 _PAUSE_NS = 25 * _MS
-#: Longest queue that is filled, seconds: others wait behind it.
+#: Longest queue that is filled, seconds: the traffic of others waits in it.
 _LONGEST_QUEUE_S = 1.5
-#: First burst, bytes, and how far it stays below the rate of a link before the queue.
+#: First burst, bytes, and how far it stays below the rate of the link before the queue.
 _FIRST_BURST, _BELOW = 30_000, 0.95
 #: A burst that spares the queues of links that are faster than this, and its longest time.
 _HARDLY_FASTER, _LONGEST_BURST_S = 1.12, 3.0
-#: Echoes take at most this part of a link, and come at most so often on a path.
+#: Echoes take at most this share of a link, and are at most this frequent on a path.
 _ECHO_SHARE, _ECHOES_PER_S = 0.1, 1200
 #: Sizes at which tunnels and lines cut packets, from the largest.
 _LADDER = (1500, 1492, 1480, 1476, 1472, 1460, 1450, 1440, 1430, 1420, 1412, 1400, 1380, 1360, 1320, 1280)
@@ -34,7 +34,7 @@ def rough(paths: Sequence[int], sizes: Mapping[int, int], apart_ns: int) -> list
 
     Parameters
     ----------
-    apart_ns : pause between two paths: the way of one may be so much longer, and they share links.
+    apart_ns : pause between two paths, which share links: how much longer one may take than the other.
     """
     flows, start_ns = [], 0
     for path in paths:
@@ -62,7 +62,7 @@ def trains(
     rates : of each path as far as known, bit/s.
     count : of trains on each path.
     budget_bytes : for one path.
-    apart_ns : pause between two paths: the way of one may be so much longer, and they share links.
+    apart_ns : pause between two paths, which share links: how much longer one may take than the other.
     paced : a little faster than the path; otherwise as fast as possible.
     """
     flows, start_ns = [], 0
@@ -77,7 +77,7 @@ def trains(
 
 
 def train_packets(rate: float, size: int, budget_bytes: float, seconds: float = _TRAIN_S) -> int:
-    """Packets of a train: as long as it should be, within the budget."""
+    """Packets of a train of the intended length, within the budget."""
     wanted = rate * seconds / (8 * size)
     return max(_LEAST_PACKETS, round(min(wanted, budget_bytes / size)))
 
@@ -95,7 +95,7 @@ def together(
     ----------
     starts_ns : of each path after the first.
     budget_bytes : for all of them.
-    apart_ns : pause until the next time: the way of one path may be so much longer.
+    apart_ns : pause until the next time: how much longer one path may take than another.
     """
     total = sum(rates.values()) * _FASTER_TOGETHER
     seconds = min(_TRAIN_S, 8 * budget_bytes / total / _TIMES_TOGETHER)
@@ -107,7 +107,7 @@ def together(
             packets = max(_LEAST_PACKETS, round(seconds * 1e9 / interval_ns))
             flows.append(Flow(path, packets, sizes[path], interval_ns, begin_ns + starts_ns[path]))
             last_ns = max(last_ns, starts_ns[path] + packets * interval_ns)
-        # As long as a link needs for all of it that each of them alone could fill.
+        # As long as a link takes to carry all of it that each path alone could fill.
         begin_ns += round(_FASTER_TOGETHER * len(rates) * last_ns) + _PAUSE_NS + apart_ns
     return flows
 
@@ -115,17 +115,17 @@ def together(
 def burst(
     path: int, size: int, rate: float, pace: float | None, sent: int, budget_bytes: float
 ) -> Flow | None:
-    """The next burst for a queue that did not overflow yet; None if there is no room for one.
+    """The next burst for a queue that has not overflowed yet; None if there is no room for one.
 
     Twice as many packets as before: what a queue drops was sent for nothing.
 
     Parameters
     ----------
     rate : of the link behind the queue.
-    pace : of the packets, above `rate`; None for as fast as possible.
+    pace : at which packets are sent, above `rate`; None for as fast as possible.
     sent : bytes of the largest burst so far, 0 if there was none.
     """
-    # The queue takes what arrives faster than it leaves.
+    # The queue holds what arrives faster than it leaves.
     takes = 1.0 if pace is None else 1 - rate / pace
     sent = max(sent, round(_FIRST_BURST / takes / 2))
     most = min(budget_bytes, rate * _LONGEST_QUEUE_S / 8 / takes)
@@ -136,7 +136,7 @@ def burst(
 
 
 def slower_burst(path: int, size: int, rate: float, queue_bytes: int, budget_bytes: float) -> Flow | None:
-    """A burst hardly faster than its path, for twice the queue that was found; None if there is no room."""
+    """A burst hardly faster than its path, to fill twice the queue found so far; None if there is no room."""
     packets = round(2 * queue_bytes / (1 - 1 / _HARDLY_FASTER) / size)
     if packets * size > budget_bytes or 8 * packets * size > rate * _LONGEST_BURST_S:
         return None
@@ -144,17 +144,17 @@ def slower_burst(path: int, size: int, rate: float, queue_bytes: int, budget_byt
 
 
 def burst_pace(rate: float, before: float | None) -> float:
-    """Pace of a burst for a queue behind another link: that one's queue is not to fill.
+    """Pace of a burst for a queue behind another link whose own queue must not fill.
 
     Parameters
     ----------
-    before : rate of the link before; None if only that it is not slower is known.
+    before : rate of the link before; None if it is only known not to be slower.
     """
     return _FASTER * rate if before is None else max(_BELOW * before, 1.02 * rate)
 
 
 def echo_interval_ns(rates: Sequence[float], paths_of_link: int, size: int) -> int:
-    """Time between two echoes on a path: they are to see idle links.
+    """Time between two echoes on a path: they must find idle links.
 
     Parameters
     ----------
