@@ -1,14 +1,14 @@
 """Trials between the two machines as tests ask for them, and what can be seen of one that runs."""
 
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from mptune.testbeds import Observation, Trial
 from mptune.testbeds.hosts import HostsTestbed
 from tests.hosts.world import World
+from tests.plugins.program import running
 from tests.plugins.waiting import until
 
 SECOND = 1_000_000_000
@@ -48,20 +48,10 @@ def sent(observation: Observation) -> dict[str, int]:
     return {one.path: one.bytes for one in observation.subflows}
 
 
-@contextmanager
-def command(file, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A trial by `mptune run` in a process of its own, killed at the end of the block at the latest."""
-    line = [sys.executable, "-m", "mptune.cli", "run", str(file), "--testbed", "hosts", "--cc", "cubic"]
-    with subprocess.Popen(
-        [*line, "--pm", "fullmesh", "--duration", f"{FOREVER_S}s", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    ) as program:
-        try:
-            yield program
-        finally:
-            program.kill()
+def command(file, *arguments: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """A trial by `mptune run` that lasts longer than any test, killed at the end of the block."""
+    usual = ("--testbed", "hosts", "--cc", "cubic", "--pm", "fullmesh", "--duration", f"{FOREVER_S}s")
+    return running("run", file, *usual, *arguments)
 
 
 def carrying(world: World) -> None:

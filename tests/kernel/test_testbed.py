@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from mptune.testbeds import BIN_NS, ScriptedAction, Trial, create
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.stacks import STACKS
 from tests.plugins.needs import Thing, lack
+from tests.plugins.program import running
 
 pytestmark = pytest.mark.usefixtures("testbed")
 
@@ -423,28 +423,9 @@ def test_a_session_keeps_the_processors_awake_and_leaves_nothing_behind(testbed,
     assert marked(mark) == before
 
 
-@contextmanager
 def command(*arguments):
-    """The program in a process group of its own."""
-    with subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "mptune.cli",
-            *map(str, arguments),
-            "--testbed",
-            "namespaces",
-            "--duration",
-            "60s",
-        ],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    ) as program:
-        try:
-            yield program
-        finally:
-            program.kill()
+    """A command with trials that last longer than any test."""
+    return running(*arguments, "--testbed", "namespaces", "--duration", "60s")
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
