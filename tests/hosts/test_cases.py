@@ -16,11 +16,9 @@ from mptune.campaign.definition import Definition, SweepOptions
 from mptune.campaign.execution import start
 from mptune.errors import InputError
 from mptune.machines import MachineError
-from mptune.machines.ssh import VARIABLE
 from mptune.measuring.progress import Reporter
 from mptune.testbeds import host_doctor
 from mptune.testbeds import hosts as hosts_testbed
-from mptune.topology import load
 from tests.hosts import traffic
 from tests.hosts.trials import SECOND, carrying, hosts, listening, sent, trial
 from tests.hosts.world import PLAIN, SERVER, Side, Uplink
@@ -30,24 +28,6 @@ from tests.plugins.waiting import PATIENCE_S, until
 PLACES = ("/run", "/tmp", "/dev/shm", "/root")
 #: Payload of a link of 1 Mbit/s, with the headers of MPTCP and time stamps, bytes per second.
 PAYLOAD = 0.95e6 / 8
-
-
-@pytest.fixture
-def at(monkeypatch, tmp_path):
-    """The topology of a world whose ssh is used from now on, with words in it replaced."""
-
-    def use(world, **words):
-        # Both machines have this machine's processors, whoever else uses them.
-        monkeypatch.setattr(hosts_testbed, "_BUSY", 2.0)
-        monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
-        text = world.topology()
-        for word, other in words.items():
-            text = text.replace(f'ssh = "{word}"', f'ssh = "{other}"')
-        file = tmp_path / "world.toml"
-        file.write_text(text)
-        return load(file)
-
-    return use
 
 
 # In the middle

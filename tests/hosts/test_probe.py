@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 
@@ -13,6 +12,7 @@ from mptune.topology import load
 from tests.hosts.router import Middlebox
 from tests.hosts.trials import hosts, sent, trial
 from tests.hosts.world import PLAIN, SERVER, Side, Uplink
+from tests.plugins.program import command_line
 
 #: Enough for what is not a number.
 QUICK = ("--max-data", "2MB", "--max-time", "10s", "--family", "ipv4")
@@ -20,20 +20,8 @@ QUICK = ("--max-data", "2MB", "--max-time", "10s", "--family", "ipv4")
 
 def probe(world, out, *more, sender="alice"):
     """The command; its result as JSON."""
-    command = [
-        sys.executable,
-        "-m",
-        "mptune.cli",
-        "probe",
-        sender,
-        "bob",
-        "--out",
-        str(out),
-        "--json",
-        *more,
-    ]
     done = subprocess.run(
-        command,
+        command_line("probe", sender, "bob", "--out", out, "--json", *more),
         env={**os.environ, VARIABLE: str(world.bin / "ssh")},
         capture_output=True,
         text=True,
@@ -44,14 +32,14 @@ def probe(world, out, *more, sender="alice"):
 
 
 @pytest.mark.measures("how late the emulator is")
-def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, tmp_path, monkeypatch):
+def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, at, tmp_path):
     """And the file that is written is one to run trials with."""
     out = tmp_path / "found.toml"
     with world.alice.unchanged(), world.bob.unchanged():
         found = probe(world, out, "--max-data", "4MB", "--max-time", "20s", "--family", "ipv4")
     topology = load(out)
     assert (topology.sender.ssh, topology.receiver.ssh) == ("alice", "bob")
-    known = load_text(world.topology(), tmp_path)
+    known = at(world)
     assert len(topology.paths) == len(known.paths) == 2
     for path, real, shown in zip(topology.paths, known.paths, found["paths"], strict=True):
         assert path.rate_bps == pytest.approx(real.rate_bps, rel=0.1)
@@ -61,7 +49,6 @@ def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, tmp_pat
     assert not found["leaving"]
     assert not topology.missing
     assert found["bytes"] <= 4_000_000
-    monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
     assert host_doctor.ready(host_doctor.examine(topology))
     with hosts(world) as bed:
         assert set(sent(bed.run(trial(topology)))) == {path.label for path in topology.paths}
@@ -88,8 +75,7 @@ def test_what_becomes_of_mptcp_is_said_of_every_path(make_world, tmp_path):
     text = out.read_text()
     for number, (_, kind) in enumerate(KINDS, 1):
         assert f"# eth{number}-eth1: MPTCP {kind}: " in text
-    command = [sys.executable, "-m", "mptune.cli", "paths", str(out)]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(command_line("paths", out), capture_output=True, text=True, check=True).stdout
     assert all(f"eth{number}-eth1" in shown for number in range(1, len(KINDS) + 1))
 
 
@@ -145,10 +131,3 @@ def test_without_root_only_joins_are_not_tried(world, tmp_path):
     assert all("not tried" in path["mptcp"]["because"] for path in found["paths"])
     assert any("needs root" in note for note in found["notes"])
     assert load(tmp_path / "found.toml").sender.ssh == "greeted@alice"
-
-
-def load_text(text, folder):
-    """A topology from text."""
-    file = folder / "known.toml"
-    file.write_text(text)
-    return load(file)
