@@ -109,6 +109,8 @@ class Attachment:
             lines += [f"address add {self._prefix6}:1/64 dev lan nodad", "route add ::/0 dev wan"]
         if self.public != self.ipv4:
             lines.append(f"address add {self.public}/32 dev wan")
+        # Until its link-local address is known to be unique, a router asks for nobody's hardware address.
+        entered(self.netns, ["sysctl", "-q", "-w", "net.ipv6.conf.default.accept_dad=0"])
         batch(self.netns, lines)
         self.machine.cables.append((self.netns, "lan"))
         settings = ["net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.lan.rp_filter=0"]
