@@ -16,12 +16,15 @@ from tests.hosts.machine import STEP_S, Machine
 #: strips-later: they disappear after the handshakes (the DSS option, without which no data is MPTCP's).
 #: drops-syn: a SYN with MPTCP options is swallowed.
 #: refuses-joins: a SYN with MP_JOIN is answered by a reset.
-#: dark: 5 s after the first SYN that it sees, everything is swallowed, for good.
+#: dark: `DARK_AFTER_S` after the first SYN that it sees, everything is swallowed, for good.
 #: black-hole: everything is swallowed.
 #: icmp-blocked: nobody learns that a packet was too large; with a smaller `mtu` also of those that come in.
 Middlebox = Literal[
     "strips", "strips-later", "drops-syn", "refuses-joins", "dark", "black-hole", "icmp-blocked"
 ]
+
+#: How long a path lives that goes dark, whole seconds.
+DARK_AFTER_S = 2
 
 _SYN = "tcp flags & (syn | ack) == syn"
 _FORWARD: dict[str, tuple[str, ...]] = {
@@ -167,7 +170,8 @@ def _chain(table: str) -> list[str]:
 
 
 def _rules(table: str, name: Middlebox) -> list[str]:
-    sets = {"began": "flags dynamic; size 16;", "alive": "flags dynamic, timeout; timeout 5s; size 16;"}
+    alive = f"flags dynamic, timeout; timeout {DARK_AFTER_S}s; size 16;"
+    sets = {"began": "flags dynamic; size 16;", "alive": alive}
     lines = [
         f"add set inet {table} {one} {{ type mark; {options} }}"
         for one, options in sets.items()

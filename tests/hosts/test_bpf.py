@@ -9,7 +9,8 @@ import pytest
 
 from mptune.errors import InputError
 from mptune.testbeds.host_doctor import examine
-from tests.hosts.trials import SECOND, agent, carrying, command, hosts, sent, trial
+from tests.hosts.trials import agent, carrying, command, hosts, sent
+from tests.plugins.trials import trial
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.needs("bpf")
@@ -33,7 +34,7 @@ def test_trials_of_a_session_share_the_programs_that_they_need(world, topology):
     with hosts(world) as bed:
         used = []
         for cc in ("olia", "scalable", "olia"):
-            observation = bed.run(trial(topology, cc=cc, duration_ns=SECOND))
+            observation = bed.run(trial(topology, cc=cc))
             assert all(sent(observation).values()) and len(observation.subflows) == 2
             used.append(str(observation.metadata["cc_effective"]))
             assert used[-1].startswith(f"{cc}_")
@@ -45,7 +46,7 @@ def test_trials_of_a_session_share_the_programs_that_they_need(world, topology):
 @pytest.mark.parametrize("role", ["host", "congestion"])
 def test_a_program_goes_with_an_agent_that_is_killed(world, file, role):
     before = known()
-    with world.alice.unchanged(), world.bob.unchanged(), command(file, "--cc", "olia") as program:
+    with world.unchanged(), command(file, "--cc", "olia") as program:
         carrying(world)
         (name,) = known() - before
         assert name.startswith("olia_")
@@ -56,7 +57,7 @@ def test_a_program_goes_with_an_agent_that_is_killed(world, file, role):
 
 def test_a_program_goes_with_a_controller_that_is_killed(world, file):
     before = known()
-    with world.alice.unchanged(), world.bob.unchanged(), command(file, "--cc", "scalable") as program:
+    with world.unchanged(), command(file, "--cc", "scalable") as program:
         carrying(world)
         assert known() != before
         program.kill()

@@ -10,12 +10,15 @@ from mptune.machines.ssh import VARIABLE
 from mptune.testbeds import host_doctor
 from mptune.topology import load
 from tests.hosts.router import Middlebox
-from tests.hosts.trials import hosts, sent, trial
+from tests.hosts.trials import hosts, sent
 from tests.hosts.world import PLAIN, SERVER, Side, Uplink
 from tests.plugins.program import command_line
+from tests.plugins.trials import trial
 
+#: Enough for rates and sizes; it leaves no time for losses and queues.
+BRIEF = ("--max-data", "4MB", "--max-time", "1s")
 #: Enough for what is not a number.
-QUICK = ("--max-data", "2MB", "--max-time", "10s", "--family", "ipv4")
+QUICK = ("--max-data", "2MB", "--max-time", "1s", "--family", "ipv4")
 
 
 def probe(world, out, *more, sender="alice"):
@@ -35,8 +38,8 @@ def probe(world, out, *more, sender="alice"):
 def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, at, tmp_path):
     """And the file that is written is one to run trials with."""
     out = tmp_path / "found.toml"
-    with world.alice.unchanged(), world.bob.unchanged():
-        found = probe(world, out, "--max-data", "4MB", "--max-time", "20s", "--family", "ipv4")
+    with world.unchanged():
+        found = probe(world, out, *BRIEF, "--family", "ipv4")
     topology = load(out)
     assert (topology.sender.ssh, topology.receiver.ssh) == ("alice", "bob")
     known = at(world)
@@ -68,7 +71,7 @@ KINDS: tuple[tuple[Middlebox | None, str], ...] = (
 def test_what_becomes_of_mptcp_is_said_of_every_path(make_world, tmp_path):
     uplinks = tuple(Uplink(middlebox=kind) for kind, _ in KINDS)
     world, out = make_world((Side(uplinks=uplinks), SERVER)), tmp_path / "found.toml"
-    with world.alice.unchanged(), world.bob.unchanged():
+    with world.unchanged():
         found = probe(world, out, *QUICK)
     assert [path["mptcp"]["kind"] for path in found["paths"]] == [kind for _, kind in KINDS]
     assert len(load(out).paths) == len(KINDS)
@@ -88,9 +91,9 @@ def test_what_is_odd_about_lines_is_found(make_world, tmp_path):
         Uplink(up_mbps=4, down_mbps=16),
     )
     world, out = make_world((Side(uplinks=uplinks), SERVER)), tmp_path / "found.toml"
-    with world.alice.unchanged(), world.bob.unchanged():
-        found = probe(world, out, "--max-data", "4MB", "--max-time", "15s")
-        six = probe(world, tmp_path / "six.toml", "--max-data", "1MB", "--max-time", "5s", "--family", "ipv6")
+    with world.unchanged():
+        found = probe(world, out, *BRIEF)
+        six = probe(world, tmp_path / "six.toml", *QUICK[:4], "--family", "ipv6")
     nat, small, unequal = found["paths"]
     assert nat["translated"] and nat["source"] == world.uplink("alice", 0).public
     assert (small["up"]["mtu"], small["up"]["mtu_next"]) == (1400, 1401)
@@ -108,7 +111,7 @@ def test_packets_that_leave_by_the_wrong_interface_come_with_the_lines_that_corr
     world = make_world((Side(uplinks=PLAIN.uplinks, routing="main"), SERVER))
     world.alice.sh("ip route add default via 10.1.2.1 dev eth2 metric 200")
     out = tmp_path / "found.toml"
-    with world.alice.unchanged(), world.bob.unchanged():
+    with world.unchanged():
         (wrong,) = probe(world, out, *QUICK)["leaving"]
     second = world.uplink("alice", 1)
     assert (wrong["device"], wrong["ip"], wrong["by"]) == ("eth2", second.ipv4, "eth1")
@@ -125,7 +128,7 @@ def test_packets_that_leave_by_the_wrong_interface_come_with_the_lines_that_corr
 
 
 def test_without_root_only_joins_are_not_tried(world, tmp_path):
-    with world.alice.unchanged(), world.bob.unchanged():
+    with world.unchanged():
         found = probe(world, tmp_path / "found.toml", *QUICK, sender="greeted@alice")
     assert [path["mptcp"]["kind"] for path in found["paths"]] == ["full", "full"]
     assert all("not tried" in path["mptcp"]["because"] for path in found["paths"])

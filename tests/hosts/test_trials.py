@@ -11,11 +11,13 @@ import pytest
 
 from mptune.errors import InputError, TrialError
 from mptune.machines import MachineError
+from mptune.machines.ssh import VARIABLE
 from mptune.testbeds import ScriptedAction
 from mptune.testbeds.hosts import HostsTestbed
 from tests.hosts import traffic
-from tests.hosts.trials import FOREVER_S, SECOND, agent, carrying, command, hosts, listening, sent, trial
+from tests.hosts.trials import FOREVER_S, agent, carrying, command, hosts, listening, sent
 from tests.hosts.world import Side, Uplink, World
+from tests.plugins.trials import SECOND, trial
 from tests.plugins.waiting import until
 
 
@@ -27,7 +29,7 @@ def test_a_trial_fills_both_paths(world, topology, family, reverse):
     if reverse:
         topology = topology.reversed()
     with hosts(world) as bed:
-        observation = bed.run(trial(topology, family=family))
+        observation = bed.run(trial(topology, family=family, duration_ns=2 * SECOND))
     wide, narrow = [path.label for path in topology.paths]
     found = sent(observation)
     assert found[wide] > found[narrow] > 0
@@ -41,7 +43,7 @@ def test_a_trial_fills_both_paths(world, topology, family, reverse):
 @pytest.mark.measures("slow start overflows the queue; a retransmission that is lost again costs a timeout")
 def test_plain_tcp_has_one_path_and_changes_nothing(world, topology):
     with hosts(world) as bed:
-        observation = bed.run(trial(topology, protocol="tcp", pm="default"))
+        observation = bed.run(trial(topology, protocol="tcp", pm="default", duration_ns=2 * SECOND))
     assert list(sent(observation)) == ["A-X"]
     assert 0.7 * 19.3e6 < observation.throughput_bps < 19.4e6
     assert observation.metadata["fallback"] is False
@@ -80,7 +82,7 @@ def test_connections_of_others_are_left_alone(world, topology):
 
         thread = threading.Thread(target=meanwhile)
         thread.start()
-        observation = bed.run(trial(topology, duration_ns=3 * SECOND))
+        observation = bed.run(trial(topology, duration_ns=2 * SECOND))
         thread.join()
         assert observation.failed is None and during == [True]
         traffic.exchange(before)
@@ -97,7 +99,7 @@ def _accepted() -> bool:
 
 
 def test_while_data_flow_new_connections_have_their_path_manager_again(world, file):
-    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+    with world.unchanged(), command(file) as program:
         carrying(world)
         for machine in world.machines.values():
             assert machine.sysctl("net.mptcp.path_manager") == "kernel"
@@ -176,13 +178,13 @@ def mute(world: World, name: str) -> Iterator[None]:
 
 
 def test_nothing_is_left_of_a_controller_that_was_killed(world, file):
-    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+    with world.unchanged(), command(file) as program:
         carrying(world)
         program.kill()
 
 
 def test_ctrl_c_ends_a_trial_at_once(world, file):
-    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+    with world.unchanged(), command(file) as program:
         carrying(world)
         program.send_signal(signal.SIGINT)
         _, complaint = program.communicate(timeout=20)
@@ -191,7 +193,7 @@ def test_ctrl_c_ends_a_trial_at_once(world, file):
 
 @pytest.mark.parametrize("name", ["alice", "bob"])
 def test_an_agent_that_is_killed_is_named(world, file, name):
-    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+    with world.unchanged(), command(file) as program:
         carrying(world)
         world.machines[name].run("kill", "-KILL", str(agent(world, name, "host")))
         _, complaint = program.communicate(timeout=30)
@@ -200,7 +202,7 @@ def test_an_agent_that_is_killed_is_named(world, file, name):
 
 
 def test_a_role_that_is_killed_is_named(world, file):
-    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+    with world.unchanged(), command(file) as program:
         carrying(world)
         world.bob.run("kill", "-KILL", str(agent(world, "bob", "receiver")))
         _, complaint = program.communicate(timeout=30)
@@ -208,7 +210,7 @@ def test_a_role_that_is_killed_is_named(world, file):
 
 
 def test_an_sshd_that_is_killed_leaves_a_machine_as_it_was(world, file):
-    with world.alice.unchanged(), world.bob.unchanged():
+    with world.unchanged():
         with command(file) as program:
             carrying(world)
             world.alice.kill_sshd()
@@ -219,7 +221,7 @@ def test_an_sshd_that_is_killed_leaves_a_machine_as_it_was(world, file):
 
 def test_a_connection_that_is_cut_leaves_a_machine_as_it_was(world, file):
     """Neither end hears of it: ssh here gives up after 6 s, the agent there after 8 s."""
-    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+    with world.unchanged(), command(file) as program:
         carrying(world)
         with mute(world, "alice"):
             _, complaint = program.communicate(timeout=30)
@@ -239,10 +241,14 @@ def test_after_a_lost_host_the_next_trial_begins_a_new_session(world, topology):
         assert bed.run(asked).failed is None
 
 
-def test_a_machine_whose_plug_is_pulled_fails_its_trial_and_those_after_it_by_name(make_world, at, tmp_path):
-    """Not with the world of the others: it has lost a machine."""
+def test_a_machine_whose_plug_is_pulled_fails_its_trial_and_those_after_it_by_name(
+    make_world, at, monkeypatch, tmp_path
+):
+    """Not with the world of the others: it has lost a machine. Its ssh gives up sooner than by default."""
+    soon = "-o ServerAliveInterval=1 -o ServerAliveCountMax=2 -o ConnectTimeout=1"
     with World(tmp_path) as gone:
         topology = at(gone)
+        monkeypatch.setenv(VARIABLE, f"{gone.bin / 'ssh'} {soon}")
         bed = HostsTestbed()
 
         def pull() -> None:
