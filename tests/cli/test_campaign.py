@@ -7,7 +7,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +22,7 @@ from mptune.errors import MptuneError
 from mptune.store import open_store
 from mptune.store.directory import STORE
 from tests.plugins.needs import Thing, lack
+from tests.plugins.program import command_line
 from tests.plugins.waiting import until
 
 #: 2 x 2 x 3 sweep trials of 3 s in 4 runs, 2 x 2 x 2 for the impact factors, 2 x 3 to confirm.
@@ -70,8 +70,8 @@ def mptune(*arguments: object) -> Any:
 
 
 def started(*arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "mptune.cli", *(str(one) for one in arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command_line(*arguments), stdout=pipe, stderr=pipe, text=True)
 
 
 def finished(out: Path) -> frozenset[bytes]:

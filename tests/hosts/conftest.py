@@ -3,11 +3,15 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from mptune.errors import TrialError
 from mptune.linux.awake import Awake
+from mptune.machines.ssh import VARIABLE
+from mptune.testbeds import hosts as hosts_testbed
+from mptune.topology import Topology, load
 from tests.hosts.world import Side, World
 from tests.plugins import needs
 from tests.plugins.needs import Thing, lack
@@ -47,3 +51,33 @@ def make_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
 def world(make_world: Callable[..., World]) -> World:
     """Two plain machines: alice has two uplinks, bob has one."""
     return make_world()
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Topology]:
+    """The topology of a world that this process reaches from now on; names of ssh in it may be replaced."""
+
+    def use(world: World, **names: str) -> Topology:
+        # Both machines have this machine's processors, whoever else uses them.
+        monkeypatch.setattr(hosts_testbed, "_BUSY", 2.0)
+        monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
+        text = world.topology()
+        for name, other in names.items():
+            text = text.replace(f'ssh = "{name}"', f'ssh = "{other}"')
+        file = tmp_path / "world.toml"
+        file.write_text(text)
+        return load(file)
+
+    return use
+
+
+@pytest.fixture
+def topology(world: World, at: Callable[..., Topology]) -> Topology:
+    """The two plain machines as a topology, which this process reaches."""
+    return at(world)
+
+
+@pytest.fixture
+def file(topology: Topology, tmp_path: Path) -> Path:
+    """The file of `topology`."""
+    return tmp_path / topology.file

@@ -17,12 +17,15 @@ from tests.hosts.machine import STEP_S, Machine
 #: mirrors: they disappear, and the sender of a SYN with MP_CAPABLE gets its own option back in the SYN-ACK.
 #: drops-syn: a SYN with MPTCP options is swallowed.
 #: refuses-joins: a SYN with MP_JOIN is answered by a reset.
-#: dark: 5 s after the first SYN that it sees, everything is swallowed, for good.
+#: dark: `DARK_AFTER_S` after the first SYN that it sees, everything is swallowed, for good.
 #: black-hole: everything is swallowed.
 #: icmp-blocked: nobody learns that a packet was too large; with a smaller `mtu` also of those that come in.
 Middlebox = Literal[
     "strips", "strips-later", "mirrors", "drops-syn", "refuses-joins", "dark", "black-hole", "icmp-blocked"
 ]
+
+#: How long a path lives that goes dark, whole seconds.
+DARK_AFTER_S = 2
 
 _SYN = "tcp flags & (syn | ack) == syn"
 _FORWARD: dict[str, tuple[str, ...]] = {
@@ -117,6 +120,8 @@ class Attachment:
             lines += [f"address add {self._prefix6}:1/64 dev lan nodad", "route add ::/0 dev wan"]
         if self.public != self.ipv4:
             lines.append(f"address add {self.public}/32 dev wan")
+        # Until its link-local address is known to be unique, a router asks for nobody's hardware address.
+        entered(self.netns, ["sysctl", "-q", "-w", "net.ipv6.conf.default.accept_dad=0"])
         batch(self.netns, lines)
         self.machine.cables.append((self.netns, "lan"))
         settings = ["net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.lan.rp_filter=0"]
@@ -173,7 +178,8 @@ def _chain(table: str) -> list[str]:
 
 
 def _rules(table: str, name: Middlebox) -> list[str]:
-    sets = {"began": "flags dynamic; size 16;", "alive": "flags dynamic, timeout; timeout 5s; size 16;"}
+    alive = f"flags dynamic, timeout; timeout {DARK_AFTER_S}s; size 16;"
+    sets = {"began": "flags dynamic; size 16;", "alive": alive}
     lines = [
         f"add set inet {table} {one} {{ type mark; {options} }}"
         for one, options in sets.items()

@@ -8,31 +8,14 @@ from pathlib import Path
 import pytest
 
 from mptune.errors import InputError
-from mptune.machines.ssh import VARIABLE
-from mptune.testbeds import hosts as hosts_testbed
 from mptune.testbeds.host_doctor import examine
-from mptune.topology import load
-from tests.hosts.trials import SECOND, agent, carrying, command, hosts, sent, trial
+from tests.hosts.trials import agent, carrying, command, hosts, sent
+from tests.plugins.trials import trial
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.needs("bpf")
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-
-
-@pytest.fixture(autouse=True)
-def _ssh(world, monkeypatch):
-    # Both machines have this machine's processors, whoever else uses them.
-    monkeypatch.setattr(hosts_testbed, "_BUSY", 2.0)
-    monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
-
-
-@pytest.fixture
-def file(world, tmp_path):
-    """The topology file of the two machines."""
-    path = tmp_path / "world.toml"
-    path.write_text(world.topology())
-    return path
 
 
 @pytest.fixture(autouse=True)
@@ -46,12 +29,12 @@ def known() -> set[str]:
     return set(AVAILABLE.read_text().split())
 
 
-def test_trials_of_a_session_share_the_programs_that_they_need(world, file):
-    topology, before = load(file), known()
+def test_trials_of_a_session_share_the_programs_that_they_need(world, topology):
+    before = known()
     with hosts(world) as bed:
         used = []
         for cc in ("olia", "scalable", "olia"):
-            observation = bed.run(trial(topology, cc=cc, duration_ns=SECOND))
+            observation = bed.run(trial(topology, cc=cc))
             assert all(sent(observation).values()) and len(observation.subflows) == 2
             used.append(str(observation.metadata["cc_effective"]))
             assert used[-1].startswith(f"{cc}_")
@@ -63,7 +46,7 @@ def test_trials_of_a_session_share_the_programs_that_they_need(world, file):
 @pytest.mark.parametrize("role", ["host", "congestion"])
 def test_a_program_goes_with_an_agent_that_is_killed(world, file, role):
     before = known()
-    with world.alice.unchanged(), world.bob.unchanged(), command(file, "--cc", "olia") as program:
+    with world.unchanged(), command(file, "--cc", "olia") as program:
         carrying(world)
         (name,) = known() - before
         assert name.startswith("olia_")
@@ -74,22 +57,21 @@ def test_a_program_goes_with_an_agent_that_is_killed(world, file, role):
 
 def test_a_program_goes_with_a_controller_that_is_killed(world, file):
     before = known()
-    with world.alice.unchanged(), world.bob.unchanged(), command(file, "--cc", "scalable") as program:
+    with world.unchanged(), command(file, "--cc", "scalable") as program:
         carrying(world)
         assert known() != before
         program.kill()
         until(lambda: known() == before, "the end of the program")
 
 
-def test_a_user_without_root_is_refused_before_anything_runs(world, file, tmp_path):
-    plain = tmp_path / "plain.toml"
-    plain.write_text(file.read_text().replace('ssh = "alice"', 'ssh = "plain@alice"'))
+def test_a_user_without_root_is_refused_before_anything_runs(world, at):
+    topology = at(world, alice="plain@alice")
     with hosts(world) as bed, pytest.raises(InputError, match=r"--cc: .* found olia: .* needs root"):
-        bed.run(trial(load(plain), cc="olia", protocol="tcp", pm="default", buffer_bytes=2**16))
+        bed.run(trial(topology, cc="olia", protocol="tcp", pm="default", buffer_bytes=2**16))
 
 
-def test_the_doctor_says_where_each_comes_from(world, file):
-    for host in examine(load(file)):
+def test_the_doctor_says_where_each_comes_from(topology):
+    for host in examine(topology):
         found = {finding.name: finding.found for finding in host.findings}
         assert found["congestion control cubic"] == "in the kernel"
         assert found["congestion control olia"] == "as a BPF program"

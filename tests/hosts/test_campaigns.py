@@ -12,7 +12,8 @@ from mptune.machines.ssh import VARIABLE
 from mptune.testbeds import ScriptedAction
 from mptune.testbeds import hosts as hosts_testbed
 from mptune.topology import load
-from tests.hosts.trials import SECOND, agent, carrying, command, hosts, trial
+from tests.hosts.trials import agent, carrying, command, hosts
+from tests.plugins.trials import SECOND, trial
 
 CAMPAIGN = """
 topology = "world.toml"

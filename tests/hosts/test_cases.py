@@ -16,38 +16,20 @@ from mptune.campaign.definition import Definition, SweepOptions
 from mptune.campaign.execution import start
 from mptune.errors import InputError
 from mptune.machines import MachineError
-from mptune.machines.ssh import VARIABLE
 from mptune.measuring.progress import Reporter
 from mptune.testbeds import host_doctor
 from mptune.testbeds import hosts as hosts_testbed
-from mptune.topology import load
 from tests.hosts import traffic
-from tests.hosts.trials import SECOND, carrying, hosts, listening, sent, trial
+from tests.hosts.router import DARK_AFTER_S
+from tests.hosts.trials import carrying, hosts, listening, sent
 from tests.hosts.world import PLAIN, SERVER, Side, Uplink
+from tests.plugins.trials import SECOND, trial
 from tests.plugins.waiting import PATIENCE_S, until
 
 #: Where a machine lets programs run.
 PLACES = ("/run", "/tmp", "/dev/shm", "/root")
 #: Payload of a link of 1 Mbit/s, with the headers of MPTCP and time stamps, bytes per second.
 PAYLOAD = 0.95e6 / 8
-
-
-@pytest.fixture
-def at(monkeypatch, tmp_path):
-    """The topology of a world whose ssh is used from now on, with words in it replaced."""
-
-    def use(world, **words):
-        # Both machines have this machine's processors, whoever else uses them.
-        monkeypatch.setattr(hosts_testbed, "_BUSY", 2.0)
-        monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
-        text = world.topology()
-        for word, other in words.items():
-            text = text.replace(f'ssh = "{word}"', f'ssh = "{other}"')
-        file = tmp_path / "world.toml"
-        file.write_text(text)
-        return load(file)
-
-    return use
 
 
 # In the middle
@@ -70,7 +52,7 @@ def test_a_middlebox_on_the_second_path_costs_that_path_alone(world, at, kind):
     with world.uplink("alice", 1).middlebox(kind), hosts(world) as bed:
         observation = bed.run(trial(topology))
     found = sent(observation)
-    assert found["A-X"] > PAYLOAD * 20 and not found.get("B-X")
+    assert found["A-X"] > PAYLOAD * 20 / 2 and not found.get("B-X")
 
 
 def test_where_nothing_gets_through_it_is_unreachable(world, at):
@@ -83,10 +65,10 @@ def test_where_nothing_gets_through_it_is_unreachable(world, at):
 def test_a_connection_goes_on_where_its_first_path_goes_dark(world, at):
     topology = at(world)
     with world.uplink("alice", 0).middlebox("dark"), hosts(world) as bed:
-        observation = bed.run(trial(topology, duration_ns=9 * SECOND))
+        observation = bed.run(trial(topology, duration_ns=(DARK_AFTER_S + 4) * SECOND))
     first, second = observation.subflows
     assert observation.failed is None and (first.path, second.path) == ("A-X", "B-X")
-    assert sum(first.bins[-20:]) == 0 < sum(first.bins[:45])
+    assert sum(first.bins[-20:]) == 0 < sum(first.bins[: 10 * DARK_AFTER_S - 5])
     assert sum(observation.bins[-20:]) > 2 * PAYLOAD * 10 / 2
 
 
@@ -118,7 +100,7 @@ def test_a_path_whose_large_packets_vanish_carries_nothing_alone_or_beside_anoth
     with hosts(world) as bed:
         together = bed.run(trial(topology))
         alone = bed.run(trial(topology, protocol="tcp", pm="default", initial_path="B-X"))
-    assert sent(together)["A-X"] > PAYLOAD * 10
+    assert sent(together)["A-X"] > PAYLOAD * 20 / 4
     assert not sent(together).get("B-X")
     assert alone.failed is not None and alone.failed.kind == "unreachable"
 
@@ -177,15 +159,13 @@ def test_a_clock_that_is_an_hour_off_does_not_matter(make_world, at):
     with hosts(world) as bed:
         observation = bed.run(trial(topology))
     assert all(sent(observation)[path] for path in ("A-X", "B-X"))
-    assert len(observation.bins) == 20
+    assert len(observation.bins) == 10
 
 
 def test_a_shell_that_greets_does_not_matter(world, at):
     topology = at(world, alice="greeted@alice", bob="greeted@bob")
     with hosts(world) as bed:
-        observation = bed.run(
-            trial(topology, protocol="tcp", pm="default", cc="reno", buffer_bytes=2**16, duration_ns=SECOND)
-        )
+        observation = bed.run(trial(topology, protocol="tcp", pm="default", cc="reno", buffer_bytes=2**16))
     assert list(sent(observation)) == ["A-X"]
 
 
@@ -244,8 +224,8 @@ def test_strangers_of_every_kind_neither_end_nor_delay_a_trial(world, at, monkey
 
     with hosts(world) as bed, ExitStack() as crowd:
         assert bed.run(trial(topology, transfer_bytes=10_000)).failed is None
-        ended = []
-        thread = threading.Thread(target=lambda: ended.append(bed.run(trial(topology))))
+        ended, asked = [], trial(topology, duration_ns=2 * SECOND)
+        thread = threading.Thread(target=lambda: ended.append(bed.run(asked)))
         world.cut(0, 0)  # the trial's connection begins as soon as its path is back
         thread.start()
         try:
@@ -289,7 +269,7 @@ def test_a_campaign_waits_for_a_host_that_is_away(world, at, monkeypatch, tmp_pa
         for_ns=60 * SECOND,
     )
     asked = Definition(name="away", topology=topology, testbed="hosts", options=options)
-    with world.alice.unchanged(), world.bob.unchanged():
+    with world.unchanged():
         thread = threading.Thread(target=away)
         thread.start()
         start(asked, tmp_path / "out", reporter=Telling(quiet=True), wait=lambda _: world.alice.kill_sshd())

@@ -3,20 +3,22 @@
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 
 from mptune.machines.ssh import VARIABLE
 from mptune.testbeds import host_doctor
-from mptune.testbeds import hosts as hosts_testbed
 from mptune.topology import load
 from tests.hosts.router import Middlebox
-from tests.hosts.trials import hosts, sent, trial
+from tests.hosts.trials import hosts, sent
 from tests.hosts.world import PLAIN, SERVER, Side, Uplink
+from tests.plugins.program import command_line
+from tests.plugins.trials import trial
 
+#: Enough for rates and sizes; it leaves no time for losses and queues.
+BRIEF = ("--max-data", "4MB", "--max-time", "1s")
 #: Enough for what is not a number.
-QUICK = ("--max-data", "2MB", "--max-time", "10s", "--family", "ipv4")
+QUICK = ("--max-data", "2MB", "--max-time", "1s", "--family", "ipv4")
 
 
 def probe(world, out, *more, sender="alice"):
@@ -28,20 +30,8 @@ def probe(world, out, *more, sender="alice"):
 
 def tried(world, out, *more, sender="alice", receiver="bob"):
     """The command, whatever becomes of it."""
-    command = [
-        sys.executable,
-        "-m",
-        "mptune.cli",
-        "probe",
-        sender,
-        receiver,
-        "--out",
-        str(out),
-        "--json",
-        *more,
-    ]
     return subprocess.run(
-        command,
+        command_line("probe", sender, receiver, "--out", out, "--json", *more),
         env={**os.environ, VARIABLE: str(world.bin / "ssh")},
         capture_output=True,
         text=True,
@@ -50,22 +40,15 @@ def tried(world, out, *more, sender="alice", receiver="bob"):
     )
 
 
-def use(world, monkeypatch):
-    """Let trials find the machines of a world."""
-    monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
-    # Both machines have this machine's processors, whoever else uses them.
-    monkeypatch.setattr(hosts_testbed, "_BUSY", 2.0)
-
-
 @pytest.mark.measures("how late the emulator is")
-def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, tmp_path, monkeypatch):
+def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, at, tmp_path):
     """And the file that is written is one to run trials with."""
     out = tmp_path / "found.toml"
-    with world.alice.unchanged(), world.bob.unchanged():
-        found = probe(world, out, "--max-data", "4MB", "--max-time", "20s", "--family", "ipv4")
+    with world.unchanged():
+        found = probe(world, out, *BRIEF, "--family", "ipv4")
     topology = load(out)
     assert (topology.sender.ssh, topology.receiver.ssh) == ("alice", "bob")
-    known = load_text(world.topology(), tmp_path)
+    known = at(world)
     assert len(topology.paths) == len(known.paths) == 2
     for path, real, shown in zip(topology.paths, known.paths, found["paths"], strict=True):
         assert path.rate_bps == pytest.approx(real.rate_bps, rel=0.1)
@@ -75,7 +58,6 @@ def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, tmp_pat
     assert not found["leaving"]
     assert not topology.missing
     assert found["bytes"] <= 4_000_000
-    use(world, monkeypatch)
     assert host_doctor.ready(host_doctor.examine(topology))
     with hosts(world) as bed:
         assert set(sent(bed.run(trial(topology)))) == {path.label for path in topology.paths}
@@ -96,15 +78,14 @@ KINDS: tuple[tuple[Middlebox | None, str], ...] = (
 def test_what_becomes_of_mptcp_is_said_of_every_path(make_world, tmp_path):
     uplinks = tuple(Uplink(middlebox=kind) for kind, _ in KINDS)
     world, out = make_world((Side(uplinks=uplinks), SERVER)), tmp_path / "found.toml"
-    with world.alice.unchanged(), world.bob.unchanged():
+    with world.unchanged():
         found = probe(world, out, *QUICK)
     assert [path["mptcp"]["kind"] for path in found["paths"]] == [kind for _, kind in KINDS]
     assert len(load(out).paths) == len(KINDS)
     text = out.read_text()
     for number, (_, kind) in enumerate(KINDS, 1):
         assert f"# eth{number}-eth1: MPTCP {kind}: " in text
-    command = [sys.executable, "-m", "mptune.cli", "paths", str(out)]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(command_line("paths", out), capture_output=True, text=True, check=True).stdout
     assert all(f"eth{number}-eth1" in shown for number in range(1, len(KINDS) + 1))
 
 
@@ -117,9 +98,9 @@ def test_what_is_odd_about_lines_is_found(make_world, tmp_path):
         Uplink(up_mbps=4, down_mbps=16),
     )
     world, out = make_world((Side(uplinks=uplinks), SERVER)), tmp_path / "found.toml"
-    with world.alice.unchanged(), world.bob.unchanged():
-        found = probe(world, out, "--max-data", "4MB", "--max-time", "15s")
-        six = probe(world, tmp_path / "six.toml", "--max-data", "1MB", "--max-time", "5s", "--family", "ipv6")
+    with world.unchanged():
+        found = probe(world, out, *BRIEF)
+        six = probe(world, tmp_path / "six.toml", *QUICK[:4], "--family", "ipv6")
     nat, small, unequal = found["paths"]
     assert nat["translated"] and nat["source"] == world.uplink("alice", 0).public
     assert (small["up"]["mtu"], small["up"]["mtu_next"]) == (1400, 1401)
@@ -132,7 +113,7 @@ def test_what_is_odd_about_lines_is_found(make_world, tmp_path):
     assert path.label == "eth3-eth1"
 
 
-def test_a_path_may_have_another_family_than_the_others(make_world, tmp_path, monkeypatch):
+def test_a_path_may_have_another_family_than_the_others(make_world, at, tmp_path):
     """IPv4 alone on one uplink, IPv6 alone on the other: both are measured, and trials use either."""
     uplinks = Uplink(families=("ipv4",)), Uplink(families=("ipv6",))
     world, out = make_world((Side(uplinks=uplinks), SERVER)), tmp_path / "found.toml"
@@ -148,7 +129,7 @@ def test_a_path_may_have_another_family_than_the_others(make_world, tmp_path, mo
     assert not found["leaving"]
     topology = load(out)
     assert not topology.missing
-    use(world, monkeypatch)
+    at(world)
     four, six = (path.label for path in topology.paths)
     with hosts(world) as bed:
         assert set(sent(bed.run(trial(topology, initial_path=four)))) == {four}
@@ -181,7 +162,7 @@ def test_packets_that_leave_by_the_wrong_interface_come_with_the_lines_that_corr
     world = make_world((Side(uplinks=PLAIN.uplinks, routing="main"), SERVER))
     world.alice.sh("ip route add default via 10.1.2.1 dev eth2 metric 200")
     out = tmp_path / "found.toml"
-    with world.alice.unchanged(), world.bob.unchanged():
+    with world.unchanged():
         (wrong,) = probe(world, out, *QUICK)["leaving"]
     second = world.uplink("alice", 1)
     assert (wrong["device"], wrong["ip"], wrong["by"]) == ("eth2", second.ipv4, "eth1")
@@ -198,16 +179,9 @@ def test_packets_that_leave_by_the_wrong_interface_come_with_the_lines_that_corr
 
 
 def test_without_root_only_joins_are_not_tried(world, tmp_path):
-    with world.alice.unchanged(), world.bob.unchanged():
+    with world.unchanged():
         found = probe(world, tmp_path / "found.toml", *QUICK, sender="greeted@alice")
     assert [path["mptcp"]["kind"] for path in found["paths"]] == ["full", "full"]
     assert all("not tried" in path["mptcp"]["because"] for path in found["paths"])
     assert any("needs root" in note for note in found["notes"])
     assert load(tmp_path / "found.toml").sender.ssh == "greeted@alice"
-
-
-def load_text(text, folder):
-    """A topology from text."""
-    file = folder / "known.toml"
-    file.write_text(text)
-    return load(file)

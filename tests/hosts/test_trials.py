@@ -13,38 +13,23 @@ from mptune.errors import InputError, TrialError
 from mptune.machines import MachineError
 from mptune.machines.ssh import VARIABLE
 from mptune.testbeds import ScriptedAction
-from mptune.testbeds import hosts as hosts_testbed
 from mptune.testbeds.hosts import HostsTestbed
-from mptune.topology import load
 from tests.hosts import traffic
-from tests.hosts.trials import FOREVER_S, SECOND, agent, carrying, command, hosts, listening, sent, trial
+from tests.hosts.trials import FOREVER_S, agent, carrying, command, hosts, listening, sent
 from tests.hosts.world import Side, Uplink, World
+from tests.plugins.trials import SECOND, trial
 from tests.plugins.waiting import until
-
-
-@pytest.fixture(autouse=True)
-def _ssh(world, monkeypatch):
-    # Both machines have this machine's processors, whoever else uses them.
-    monkeypatch.setattr(hosts_testbed, "_BUSY", 2.0)
-    monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
-
-
-@pytest.fixture
-def file(world, tmp_path):
-    """The topology file of the two machines."""
-    path = tmp_path / "world.toml"
-    path.write_text(world.topology())
-    return path
 
 
 @pytest.mark.measures("slow start overflows the queues; a retransmission that is lost again costs a timeout")
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
 @pytest.mark.parametrize("reverse", [False, True], ids=["there", "back"])
-def test_a_trial_fills_both_paths(world, file, family, reverse):
+def test_a_trial_fills_both_paths(world, topology, family, reverse):
     """20 and 10 Mbit/s, of which headers take 5 %."""
-    topology = load(file).reversed() if reverse else load(file)
+    if reverse:
+        topology = topology.reversed()
     with hosts(world) as bed:
-        observation = bed.run(trial(topology, family=family))
+        observation = bed.run(trial(topology, family=family, duration_ns=2 * SECOND))
     wide, narrow = [path.label for path in topology.paths]
     found = sent(observation)
     assert found[wide] > found[narrow] > 0
@@ -56,30 +41,29 @@ def test_a_trial_fills_both_paths(world, file, family, reverse):
 
 
 @pytest.mark.measures("slow start overflows the queue; a retransmission that is lost again costs a timeout")
-def test_plain_tcp_has_one_path_and_changes_nothing(world, file):
+def test_plain_tcp_has_one_path_and_changes_nothing(world, topology):
     with hosts(world) as bed:
-        observation = bed.run(trial(load(file), protocol="tcp", pm="default"))
+        observation = bed.run(trial(topology, protocol="tcp", pm="default", duration_ns=2 * SECOND))
     assert list(sent(observation)) == ["A-X"]
     assert 0.7 * 19.3e6 < observation.throughput_bps < 19.4e6
     assert observation.metadata["fallback"] is False
 
 
-def test_a_transfer_arrives_whole_and_a_path_can_be_withdrawn(world, file):
+def test_a_transfer_arrives_whole_and_a_path_can_be_withdrawn(world, topology):
     script = (ScriptedAction(at_ns=SECOND // 2, path="B-X", action="remove"),)
     with hosts(world) as bed:
-        topology = load(file)
         observation = bed.run(trial(topology, transfer_bytes=3_000_001, script=script))
     assert observation.failed is None and observation.in_order_bytes == 3_000_001
 
 
-def test_buffers_that_grow_are_limited_for_the_trial_alone(world, file):
+def test_buffers_that_grow_are_limited_for_the_trial_alone(world, topology):
     with hosts(world) as bed:
-        observation = bed.run(trial(load(file), buffer_mode="auto", buffer_bytes=2**19))
+        observation = bed.run(trial(topology, buffer_mode="auto", buffer_bytes=2**19))
     assert observation.failed is None
     assert int(observation.metadata["effective_receiver_rcvbuf"]) <= 2**19
 
 
-def test_connections_of_others_are_left_alone(world, file):
+def test_connections_of_others_are_left_alone(world, topology):
     """One from before the trial lives through it, one in it and one after it are made as ever.
 
     The kernel's own path manager joins them on alice's second uplink, and must not lose that.
@@ -98,7 +82,7 @@ def test_connections_of_others_are_left_alone(world, file):
 
         thread = threading.Thread(target=meanwhile)
         thread.start()
-        observation = bed.run(trial(load(file), duration_ns=3 * SECOND))
+        observation = bed.run(trial(topology, duration_ns=2 * SECOND))
         thread.join()
         assert observation.failed is None and during == [True]
         traffic.exchange(before)
@@ -115,7 +99,7 @@ def _accepted() -> bool:
 
 
 def test_while_data_flow_new_connections_have_their_path_manager_again(world, file):
-    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+    with world.unchanged(), command(file) as program:
         carrying(world)
         for machine in world.machines.values():
             assert machine.sysctl("net.mptcp.path_manager") == "kernel"
@@ -123,7 +107,7 @@ def test_while_data_flow_new_connections_have_their_path_manager_again(world, fi
         program.communicate(timeout=20)
 
 
-def test_strangers_at_the_port_neither_end_nor_delay_a_trial(world, file):
+def test_strangers_at_the_port_neither_end_nor_delay_a_trial(world, topology):
     strangers = []
 
     def meanwhile() -> None:
@@ -136,15 +120,13 @@ def test_strangers_at_the_port_neither_end_nor_delay_a_trial(world, file):
     with hosts(world) as bed:
         thread = threading.Thread(target=meanwhile)
         thread.start()
-        observation = bed.run(trial(load(file)))
+        observation = bed.run(trial(topology))
         thread.join()
     assert strangers and observation.failed is None
 
 
-def test_what_a_user_may_not_do_is_refused_before_anything_runs(world, file, tmp_path):
-    plain = tmp_path / "plain.toml"
-    plain.write_text(file.read_text().replace('ssh = "alice"', 'ssh = "plain@alice"'))
-    topology = load(plain)
+def test_what_a_user_may_not_do_is_refused_before_anything_runs(world, at):
+    topology = at(world, alice="plain@alice")
     with hosts(world) as bed:
         with pytest.raises(InputError, match=r"--pm: expected default, .* CAP_NET_ADMIN on alice"):
             bed.run(trial(topology))
@@ -153,16 +135,15 @@ def test_what_a_user_may_not_do_is_refused_before_anything_runs(world, file, tmp
         assert sent(bed.run(trial(topology, **small)))["A-X"] > 0
 
 
-def test_sudo_without_a_password_is_enough(world, file, tmp_path):
-    able = tmp_path / "sudoer.toml"
-    able.write_text(file.read_text().replace('ssh = "alice"', 'ssh = "sudoer@alice"'))
+def test_sudo_without_a_password_is_enough(world, at):
+    topology = at(world, alice="sudoer@alice")
     with hosts(world) as bed:
-        assert set(sent(bed.run(trial(load(able), transfer_bytes=100_000)))) == {"A-X", "B-X"}
+        assert set(sent(bed.run(trial(topology, transfer_bytes=100_000)))) == {"A-X", "B-X"}
 
 
-def test_a_second_session_is_refused_while_the_first_goes_on(world, file):
+def test_a_second_session_is_refused_while_the_first_goes_on(world, topology):
     with hosts(world) as bed:
-        asked = trial(load(file), transfer_bytes=10_000)
+        asked = trial(topology, transfer_bytes=10_000)
         assert bed.run(asked).failed is None
         second = HostsTestbed()
         with pytest.raises(MachineError, match=r"^alice: .*\d+"):
@@ -197,13 +178,13 @@ def mute(world: World, name: str) -> Iterator[None]:
 
 
 def test_nothing_is_left_of_a_controller_that_was_killed(world, file):
-    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+    with world.unchanged(), command(file) as program:
         carrying(world)
         program.kill()
 
 
 def test_ctrl_c_ends_a_trial_at_once(world, file):
-    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+    with world.unchanged(), command(file) as program:
         carrying(world)
         program.send_signal(signal.SIGINT)
         _, complaint = program.communicate(timeout=20)
@@ -212,7 +193,7 @@ def test_ctrl_c_ends_a_trial_at_once(world, file):
 
 @pytest.mark.parametrize("name", ["alice", "bob"])
 def test_an_agent_that_is_killed_is_named(world, file, name):
-    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+    with world.unchanged(), command(file) as program:
         carrying(world)
         world.machines[name].run("kill", "-KILL", str(agent(world, name, "host")))
         _, complaint = program.communicate(timeout=30)
@@ -221,7 +202,7 @@ def test_an_agent_that_is_killed_is_named(world, file, name):
 
 
 def test_a_role_that_is_killed_is_named(world, file):
-    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+    with world.unchanged(), command(file) as program:
         carrying(world)
         world.bob.run("kill", "-KILL", str(agent(world, "bob", "receiver")))
         _, complaint = program.communicate(timeout=30)
@@ -229,7 +210,7 @@ def test_a_role_that_is_killed_is_named(world, file):
 
 
 def test_an_sshd_that_is_killed_leaves_a_machine_as_it_was(world, file):
-    with world.alice.unchanged(), world.bob.unchanged():
+    with world.unchanged():
         with command(file) as program:
             carrying(world)
             world.alice.kill_sshd()
@@ -240,7 +221,7 @@ def test_an_sshd_that_is_killed_leaves_a_machine_as_it_was(world, file):
 
 def test_a_connection_that_is_cut_leaves_a_machine_as_it_was(world, file):
     """Neither end hears of it: ssh here gives up after 6 s, the agent there after 8 s."""
-    with world.alice.unchanged(), world.bob.unchanged(), command(file) as program:
+    with world.unchanged(), command(file) as program:
         carrying(world)
         with mute(world, "alice"):
             _, complaint = program.communicate(timeout=30)
@@ -251,9 +232,9 @@ def test_a_connection_that_is_cut_leaves_a_machine_as_it_was(world, file):
             )
 
 
-def test_after_a_lost_host_the_next_trial_begins_a_new_session(world, file):
+def test_after_a_lost_host_the_next_trial_begins_a_new_session(world, topology):
     with hosts(world) as bed:
-        asked = trial(load(file), transfer_bytes=10_000)
+        asked = trial(topology, transfer_bytes=10_000)
         assert bed.run(asked).failed is None
         world.bob.run("kill", "-KILL", str(agent(world, "bob", "host")))
         until(lambda: any(one.killed for one in bed._machines.values()), "the news")
@@ -261,14 +242,13 @@ def test_after_a_lost_host_the_next_trial_begins_a_new_session(world, file):
 
 
 def test_a_machine_whose_plug_is_pulled_fails_its_trial_and_those_after_it_by_name(
-    make_world, monkeypatch, tmp_path
+    make_world, at, monkeypatch, tmp_path
 ):
-    """Not with the world of the others: it has lost a machine."""
+    """Not with the world of the others: it has lost a machine. Its ssh gives up sooner than by default."""
+    soon = "-o ServerAliveInterval=1 -o ServerAliveCountMax=2 -o ConnectTimeout=1"
     with World(tmp_path) as gone:
-        monkeypatch.setenv(VARIABLE, str(gone.bin / "ssh"))
-        file = tmp_path / "gone.toml"
-        file.write_text(gone.topology())
-        topology = load(file)
+        topology = at(gone)
+        monkeypatch.setenv(VARIABLE, f"{gone.bin / 'ssh'} {soon}")
         bed = HostsTestbed()
 
         def pull() -> None:
@@ -299,24 +279,21 @@ def test_a_machine_whose_plug_is_pulled_fails_its_trial_and_those_after_it_by_na
         ("alice-closed", "is an SSH server running there"),
     ],
 )
-def test_what_keeps_ssh_out_is_said(world, file, tmp_path, alias, words):
-    wrong = tmp_path / "wrong.toml"
-    wrong.write_text(file.read_text().replace('ssh = "alice"', f'ssh = "{alias}"'))
+def test_what_keeps_ssh_out_is_said(world, at, alias, words):
+    topology = at(world, alice=alias)
     with pytest.raises(MachineError, match=words):
-        HostsTestbed().run(trial(load(wrong)))
+        HostsTestbed().run(trial(topology))
 
 
-def test_behind_nat_subflows_keep_their_paths(make_world, monkeypatch, tmp_path):
+def test_behind_nat_subflows_keep_their_paths(make_world, at):
     behind = make_world(
         [Side(uplinks=(Uplink(nat=True), Uplink())), Side(uplinks=(Uplink(up_mbps=100, down_mbps=100),))]
     )
-    monkeypatch.setenv(VARIABLE, str(behind.bin / "ssh"))
-    file = tmp_path / "nat.toml"
-    file.write_text(behind.topology())
+    topology = at(behind)
     with hosts(behind) as bed:
-        observation = bed.run(trial(load(file)))
+        observation = bed.run(trial(topology))
     found = sent(observation)
-    assert all(found.values()) and set(found) == {path.label for path in load(file).paths}
+    assert all(found.values()) and set(found) == {path.label for path in topology.paths}
     seen = behind.uplink("alice", 0).public
     assert observation.metadata["nat A-X"] == f"{behind.uplink('alice', 0).ipv4} is seen as {seen}"
     assert "nat B-X" not in observation.metadata

@@ -18,6 +18,7 @@ from mptune.linux import agent
 from mptune.linux.sandbox.netlink import inside
 from tests.hosts import snapshots
 from tests.hosts.machine import BANNER, GREETED, PLAIN, SUDOER
+from tests.hosts.router import DARK_AFTER_S
 from tests.hosts.traffic import connected, exchange, exchange_until_silence, joining, mptcp, rate_mbps
 from tests.hosts.world import SERVER, Side, Uplink, World
 from tests.plugins.needs import ROOT
@@ -134,7 +135,7 @@ def test_a_path_has_its_rate_and_its_round_trip_time(world, local, family):
     here, there = (world.uplink(name, index).uplink for name, index in (("alice", local), ("bob", 0)))
     with connected(world, local, family=family, mptcp=False) as ends:
         trip = exchange(ends, 20)
-        rate = rate_mbps(*ends, 3_000_000)
+        rate = rate_mbps(*ends, 2_000_000)
     assert 1 <= trip / (2e-3 * (here.delay_ms + there.delay_ms)) < 1.2
     assert rate == pytest.approx(here.up_mbps * PAYLOAD, rel=0.1)
 
@@ -146,8 +147,8 @@ def test_rates_may_be_asymmetric_and_bob_may_have_several_uplinks(make_world):
     for local, remote, up, down in ((0, 0, 4, 16), (0, 1, 2, 8), (1, 0, 10, 5), (1, 1, 2, 5)):
         with connected(world, local, remote, mptcp=False) as ends:
             client, server = ends
-            assert rate_mbps(client, server, up * 75_000) == pytest.approx(up * PAYLOAD, rel=0.1)
-            assert rate_mbps(server, client, down * 75_000) == pytest.approx(down * PAYLOAD, rel=0.1)
+            assert rate_mbps(client, server, up * 50_000) == pytest.approx(up * PAYLOAD, rel=0.1)
+            assert rate_mbps(server, client, down * 50_000) == pytest.approx(down * PAYLOAD, rel=0.1)
     with connected(world, 1, 1, reverse=True) as ends:
         assert ends.server.getpeername()[0] == world.uplink("bob", 1).ipv4
 
@@ -230,12 +231,12 @@ def test_a_middlebox_on_the_second_path_prevents_the_join_and_nothing_else(world
         until(lambda: [tuple(mptcp(end)) for end in ends] == [(True, 1)] * 2, "the end of the subflow")
 
 
-def test_a_path_goes_dark_five_seconds_after_its_first_syn(world):
+def test_a_path_goes_dark_some_seconds_after_its_first_syn(world):
     with world.uplink("alice", 1).middlebox("dark"):
         begin = time.perf_counter()
-        with connected(world, 1, mptcp=False, within_s=2.0) as ends:
+        with connected(world, 1, mptcp=False, within_s=BRIEFLY_S) as ends:
             answered = exchange_until_silence(ends)
-        assert 4.5 < answered - begin < 6
+        assert DARK_AFTER_S - 0.5 < answered - begin < DARK_AFTER_S + 1
         with pytest.raises(TimeoutError), connected(world, 1, mptcp=False, within_s=BRIEFLY_S):
             pass
         with connected(world, 0, mptcp=False) as ends:
@@ -339,7 +340,7 @@ def test_a_disk_may_take_nothing_more(world, trouble, reason):
 
 
 def test_a_session_that_leaves_nothing_behind_changes_nothing(world):
-    with world.alice.unchanged(), world.bob.unchanged():
+    with world.unchanged():
         script = "sysctl -qw net.ipv4.tcp_sack=0; touch /run/x; sysctl -qw net.ipv4.tcp_sack=1; rm /run/x"
         world.ssh("alice", script)
         world.ssh("sudoer@alice", "sudo -n true")

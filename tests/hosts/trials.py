@@ -1,17 +1,15 @@
-"""Trials between the two machines as tests ask for them, and what can be seen of one that runs."""
+"""The testbed of the two machines, and what can be seen of a trial that runs."""
 
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
 
-from mptune.testbeds import Observation, Trial
+from mptune.testbeds import Observation
 from mptune.testbeds.hosts import HostsTestbed
 from tests.hosts.world import World
+from tests.plugins.program import running
 from tests.plugins.waiting import until
 
-SECOND = 1_000_000_000
 #: Longer than any test.
 FOREVER_S = 50
 
@@ -19,27 +17,12 @@ FOREVER_S = 50
 @contextmanager
 def hosts(world: World) -> Iterator[HostsTestbed]:
     """The testbed; afterwards both machines are as they were before."""
-    with world.alice.unchanged(), world.bob.unchanged():
+    with world.unchanged():
         made = HostsTestbed()
         try:
             yield made
         finally:
             made.close()
-
-
-def trial(topology, **changes) -> Trial:
-    """A saturated sender for two seconds, unless something else is asked for."""
-    settings: dict[str, Any] = {
-        "pm": "fullmesh",
-        "cc": "cubic",
-        "buffer_bytes": 2**20,
-        "seed": 1,
-        "duration_ns": 2 * SECOND,
-    }
-    settings |= changes
-    if "transfer_bytes" in changes:
-        del settings["duration_ns"]
-    return Trial(topology=topology, **settings)
 
 
 def sent(observation: Observation) -> dict[str, int]:
@@ -48,20 +31,10 @@ def sent(observation: Observation) -> dict[str, int]:
     return {one.path: one.bytes for one in observation.subflows}
 
 
-@contextmanager
-def command(file, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A trial by `mptune run` in a process of its own, killed at the end of the block at the latest."""
-    line = [sys.executable, "-m", "mptune.cli", "run", str(file), "--testbed", "hosts", "--cc", "cubic"]
-    with subprocess.Popen(
-        [*line, "--pm", "fullmesh", "--duration", f"{FOREVER_S}s", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    ) as program:
-        try:
-            yield program
-        finally:
-            program.kill()
+def command(file, *arguments: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """A trial by `mptune run` that lasts longer than any test, killed at the end of the block."""
+    usual = ("--testbed", "hosts", "--cc", "cubic", "--pm", "fullmesh", "--duration", f"{FOREVER_S}s")
+    return running("run", file, *usual, *arguments)
 
 
 def carrying(world: World) -> None:

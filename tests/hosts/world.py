@@ -10,7 +10,7 @@ How to use it, in a test (fixture `world`: both plain, alice with two uplinks an
         world.uplink("alice", 1).ipv4                         # its second uplink's address
         with world.uplink("alice", 1).middlebox("strips"): ...
         world.cut(1, 0); world.restore(1, 0)                  # alice's uplink 1 to bob's uplink 0
-        with world.alice.unchanged(): ...                     # fails with a difference if something is left
+        with world.unchanged(): ...                           # fails with a difference if something is left
         world.bob.kill()                                      # pulls the plug
 
 A program that starts `ssh` itself finds these machines with `PATH` as in `world.environment()`: a script of
@@ -43,8 +43,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -53,6 +54,7 @@ from typing import Literal, Self
 from mptune.linux.sandbox import leftovers, processes, syscalls
 from mptune.linux.sandbox.netlink import inside
 from mptune.linux.sandbox.processes import Child
+from tests.hosts import snapshots
 from tests.hosts.machine import STEP_S, Keys, Machine
 from tests.hosts.router import Attachment, Uplink, batch
 from tests.plugins.needs import compiler
@@ -331,6 +333,21 @@ class World:
             timeout=STEP_S,
             check=False,
         )
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """What happens in the block leaves nothing behind on either machine.
+
+        Raises
+        ------
+        AssertionError : it does; the message is a readable difference.
+        """
+        machines = list(self.machines.values())
+        with ThreadPoolExecutor() as side_by_side:
+            before = list(side_by_side.map(snapshots.take, machines))
+        yield
+        with ThreadPoolExecutor() as side_by_side:
+            list(side_by_side.map(snapshots.settle, machines, before))
 
     def cut(self, local: int, remote: int) -> None:
         """Swallow everything between two uplinks, alice's and bob's."""

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from mptune.linux.sandbox import leftovers
+from tests.plugins.program import command_line
 
 
 def sleeper(run: str, *, stubborn: bool = False) -> "subprocess.Popen[bytes]":
@@ -36,9 +37,7 @@ def orphans():
 def test_orphans_are_ended_and_living_campaigns_are_not(orphans, until):
     ours = sleeper(leftovers.new_run())
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "mptune.cli", "clean"], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run(command_line("clean"), capture_output=True, text=True, check=True)
         assert all(f"ended process {process.pid}: " in done.stdout for process in orphans)
         until(lambda: all(process.poll() is not None for process in orphans), "the end of the orphans")
         assert ours.poll() is None

@@ -13,6 +13,7 @@ from mptune.linux import addresses
 from mptune.linux.sandbox import leftovers
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.linux.sandbox.netlink import inside
+from tests.plugins.program import command_line
 
 pytestmark = pytest.mark.usefixtures("testbed")
 
@@ -141,9 +142,7 @@ def test_without_root_in_a_user_namespace(two_file):
         [*drop, sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=STEP_S
     )
     assert user.stdout.startswith("/proc/")
-    command = ["run", str(two_file), "--testbed", "namespaces", "--transfer", "100kB"]
-    done = subprocess.run(
-        [*drop, sys.executable, "-m", "mptune.cli", *command], capture_output=True, text=True, timeout=40
-    )
+    command = command_line("run", two_file, "--testbed", "namespaces", "--transfer", "100kB")
+    done = subprocess.run([*drop, *command], capture_output=True, text=True, timeout=40)
     assert done.returncode == 0 or "overloaded" in done.stderr, done.stderr
     assert "97.66 KiB in" in done.stdout or "100 kB in" in done.stdout

@@ -7,9 +7,8 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -19,37 +18,25 @@ from mptune.linux import awake, bpf, doctor
 from mptune.linux.sandbox import leftovers
 from mptune.linux.sandbox.netlink import inside
 from mptune.measuring.running import run_trials
-from mptune.testbeds import BIN_NS, ScriptedAction, Trial, create
+from mptune.testbeds import BIN_NS, ScriptedAction, create
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.stacks import STACKS
+from tests.plugins import trials
 from tests.plugins.needs import Thing, lack
+from tests.plugins.program import running
+from tests.plugins.trials import SECOND
 
 pytestmark = pytest.mark.usefixtures("testbed")
 
 #: A trial on an overloaded machine is run this often.
 ATTEMPTS = 3
 MS = 1_000_000
-SECOND = 1_000_000_000
 
 
 @pytest.fixture
 def trial(two):
-    """A trial of a fraction of a second, with changes."""
-
-    def make(**changes):
-        settings: dict[str, Any] = {
-            "pm": "fullmesh",
-            "cc": "cubic",
-            "buffer_bytes": 2**20,
-            "seed": 1,
-            "duration_ns": SECOND,
-        }
-        settings |= changes
-        if "transfer_bytes" in changes:
-            del settings["duration_ns"]
-        return Trial(topology=two, **settings)
-
-    return make
+    """A trial of a second, with changes."""
+    return partial(trials.trial, two)
 
 
 @pytest.fixture
@@ -423,28 +410,9 @@ def test_a_session_keeps_the_processors_awake_and_leaves_nothing_behind(testbed,
     assert marked(mark) == before
 
 
-@contextmanager
 def command(*arguments):
-    """The program in a process group of its own."""
-    with subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "mptune.cli",
-            *map(str, arguments),
-            "--testbed",
-            "namespaces",
-            "--duration",
-            "60s",
-        ],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    ) as program:
-        try:
-            yield program
-        finally:
-            program.kill()
+    """A command with trials that last longer than any test."""
+    return running(*arguments, "--testbed", "namespaces", "--duration", "60s")
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])

@@ -56,6 +56,16 @@ MISSING = (
     "core.segments.C-X.rtt",
 )
 
+#: What both say about themselves, besides their interfaces.
+FACTS = {
+    "rmem_max": 212992,
+    "wmem_max": 212992,
+    "mptcp": None,
+    "path_manager": None,
+    "kernel": "6.18",
+    "machine": "x86_64",
+}
+
 
 def write(folder: Path) -> Path:
     """The file."""

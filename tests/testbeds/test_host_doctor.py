@@ -30,12 +30,7 @@ LAPTOP = {
     "sysctls": {"net.mptcp.enabled": "1", "net.ipv4.tcp_rmem": "4096 131072 6291456"},
     "congestion_controls": {"available": names("congestion_controls"), "allowed": ["reno"]},
     "bpf": None,
-    "rmem_max": 212992,
-    "wmem_max": 212992,
-    "mptcp": None,
-    "path_manager": None,
-    "kernel": "6.18",
-    "machine": "x86_64",
+    **two_hosts.FACTS,
     "processors": 4,
     "load": 0.5,
 }

@@ -34,12 +34,7 @@ LOOKED = {
     "sysctls": {"net.mptcp.enabled": "1", "net.mptcp.path_manager": "kernel", "net.mptcp.pm_type": "0"},
     "congestion_controls": {"available": ["reno", "cubic", "mptune_olia"], "allowed": ["reno"]},
     "bpf": "no libbpf.so.1: install libbpf1",
-    "rmem_max": 212992,
-    "wmem_max": 212992,
-    "mptcp": None,
-    "path_manager": None,
-    "kernel": "6.18",
-    "machine": "x86_64",
+    **two_hosts.FACTS,
     "offloads": {},
 }
 

@@ -1,10 +1,10 @@
 //! The command line: a role, and where it runs.
 //!
-//! `mptune-agent [--userns PATH] [--netns PATH] ROLE [--greet] [--unlink]`. Without a path the process stays where it
-//! is, as on a real host; namespaces of this machine are entered before the role begins,
-//! because only a single-threaded process can enter a user namespace. A program that was sent to a host
-//! for one session removes its own file first (`--unlink`). Every role that has something to say
-//! before it was asked says it; `--greet` is what a controller writes to show that it waits for that.
+//! `mptune-agent [--userns PATH] [--netns PATH] ROLE [--greet] [--unlink]`. Without a path the process stays
+//! where it is, as on a real host; namespaces of this machine are entered before the role begins, because
+//! only a single-threaded process can enter a user namespace. A program that was sent to a host for one
+//! session removes its own file first (`--unlink`). `--greet` changes nothing: the role `host` greets in any
+//! case; a controller shows with it that it waits for the greeting.
 
 use crate::sys;
 use std::path::{Path, PathBuf};

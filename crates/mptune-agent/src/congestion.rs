@@ -1,16 +1,16 @@
 //! A congestion control that the kernel lacks, as a BPF program: the role `congestion`.
 //!
-//! It is told one, registers it for every program of this machine, and keeps it until its own end, whatever
-//! that is: the kernel closes the descriptors of a process that is killed, and removes what nobody holds.
+//! It receives one, registers it for every program on this machine and keeps it registered until it ends,
+//! even by being killed: the kernel then closes its descriptors and removes the program.
 //!
 //! ```text
-//! in   {"name": "olia_k3j9x2", "object": "..."}    as the kernel will know it; base64
+//! in   {"name": "olia_k3j9x2", "object": "..."}    its name in the kernel; base64
 //! out  {"event": "registered"}
 //! out  {"event": "error", "reason": "..."} instead, and status 1
 //! ```
 //!
-//! Not here: which one, and its name, which no other program of the machine may use (the controller makes
-//! it), and what libbpf is called with (`libbpf`).
+//! Not here: which one, under which name (the controller chooses one that nothing else on the machine uses),
+//! and the calls into libbpf (`libbpf`).
 
 use crate::control::{Control, Input};
 use crate::libbpf::Libbpf;
@@ -29,7 +29,7 @@ const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 const NAME_BYTES: usize = 15;
 /// What registering takes: CAP_NET_ADMIN, CAP_PERFMON and CAP_BPF (include/uapi/linux/capability.h).
 const CAPABILITIES: u64 = 1 << 12 | 1 << 38 | 1 << 39;
-/// The whole of a user namespace that is everybody's (user_namespaces(7)).
+/// The map of the initial user namespace: all users (user_namespaces(7)).
 const ALL_USERS: [&str; 3] = ["0", "0", "4294967295"];
 
 #[derive(Deserialize)]
@@ -79,13 +79,13 @@ fn register(program: &Program) -> Result<std::os::fd::OwnedFd, String> {
     if known(name) { Ok(held) } else { Err(format!("{name} is no congestion control")) }
 }
 
-/// Whether the kernel has one of this name now.
+/// Whether the kernel currently has one of this name.
 fn known(name: &str) -> bool {
     let text = fs::read_to_string(AVAILABLE).unwrap_or_default();
     text.split_whitespace().any(|known| known == name)
 }
 
-/// Why this process cannot register any, and what would help; none if nothing is known to be in the way.
+/// Why this process cannot register any, and what would help; none if there is no known obstacle.
 pub fn obstacle() -> Option<String> {
     if !Path::new(TYPES).exists() {
         return Some(format!("no {TYPES}: needs a kernel with CONFIG_DEBUG_INFO_BTF"));
@@ -96,13 +96,13 @@ pub fn obstacle() -> Option<String> {
     Libbpf::open().err()
 }
 
-/// Whether this process may: root, and not just root of a user namespace.
+/// Whether this process has the rights: root, and not just root of a user namespace.
 fn privileged() -> bool {
     let users = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     users.split_whitespace().eq(ALL_USERS) && role::capabilities() & CAPABILITIES == CAPABILITIES
 }
 
-/// What base64 with padding stands for (RFC 4648, section 4); none if it is something else.
+/// Decodes base64 with padding (RFC 4648, section 4); none if the text is anything else.
 fn decoded(text: &str) -> Option<Vec<u8>> {
     let text = text.as_bytes();
     let plain = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);

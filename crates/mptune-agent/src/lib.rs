@@ -1,10 +1,10 @@
 //! What runs on a measured or managed machine, one module per role.
 //!
 //! Every role exchanges lines of JSON on standard input and output, ends with its standard input
-//! and writes no files, except for the journal of the role `host`. What the roles share is here: the command line (`arguments`), the lines and
-//! signals (`control`), how a role begins and ends and what it may do (`role`), addresses in the
-//! kernel's layout (`address`), and the only files with unsafe code: system calls (`sys`) and the
-//! machine's own libbpf (`libbpf`).
+//! and writes no files, except for the journal of the role `host`. What the roles share is here: the
+//! command line (`arguments`), the lines and signals (`control`), how a role begins and ends and what it
+//! may do (`role`), addresses in the kernel's layout (`address`), and the only files with unsafe code:
+//! system calls (`sys`) and the machine's own libbpf (`libbpf`).
 
 #![cfg(target_os = "linux")]
 

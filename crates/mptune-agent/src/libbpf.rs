@@ -1,8 +1,8 @@
 //! The few functions of libbpf that register a congestion control, behind safe signatures.
 //!
 //! Beside `sys` the only file of the crate with `unsafe`. The library is the host's own, found when it is
-//! needed (dlopen(3)): nothing else needs it, neither to build the agent nor to run it. Not a BPF library,
-//! and no policy: it registers what it is given, through a link that lives as long as its descriptor.
+//! needed (dlopen(3)): the agent builds and otherwise runs without it. Not a BPF library, and no policy: it
+//! registers what it is given, through a link that lives as long as its descriptor.
 
 #![allow(unsafe_code)]
 
@@ -13,9 +13,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 
-/// The library, with its only ABI since 2022.
+/// The library; its ABI has been stable since 2022.
 const LIBRARY: &str = "libbpf.so.1";
-/// Instead of it, for tests.
+/// Another file instead, for tests.
 const VARIABLE: &str = "MPTUNE_LIBBPF";
 /// `BPF_MAP_TYPE_STRUCT_OPS` and `BPF_STRUCT_OPS` (include/uapi/linux/bpf.h).
 const MAP_TYPE_STRUCT_OPS: c_int = 26;
@@ -26,10 +26,10 @@ const F_LINK: u32 = 1 << 13;
 const KEPT_LEVEL: c_int = 0;
 /// Longest message that is kept whole: enough for the verifier's log of a refused program.
 const LONGEST: usize = 1 << 22;
-/// Characters of a reason that are told.
+/// Longest reason reported, characters.
 const TOLD_CHARACTERS: usize = 400;
 
-/// What libbpf said since the last call; it has one print function for the whole process.
+/// What libbpf has printed since the last call; it has one print function for the whole process.
 static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Opaque structures of libbpf.
@@ -51,7 +51,7 @@ unsafe extern "C" {
 
 /// libbpf, loaded.
 pub struct Libbpf {
-    /// Never closed: libbpf keeps a pointer to `keep`, and messages may come as long as it is there.
+    /// Never closed: libbpf holds a pointer to `keep` and may call it as long as it is loaded.
     handle: NonNull<c_void>,
 }
 
@@ -72,8 +72,8 @@ impl Libbpf {
         NonNull::new(handle).map(|handle| Self { handle }).ok_or_else(missing)
     }
 
-    /// Loads an object and registers the congestion control `name` that it has; it stays registered until
-    /// the descriptor is closed, however that happens, and no process that is started inherits it.
+    /// Loads an object and registers its congestion control `name`, which stays registered until the
+    /// descriptor is closed, however that happens; child processes do not inherit it.
     ///
     /// # Errors
     /// One line: what is wrong with the object, or why the kernel refuses it, in libbpf's words.
@@ -103,7 +103,7 @@ impl Libbpf {
 /// Declares the functions, and looks up all of them together.
 macro_rules! functions {
     ($(fn $name:ident($($argument:ty),*) $(-> $returned:ty)?;)*) => {
-        /// The functions of libbpf that are used, and no others.
+        /// The functions of libbpf that are used.
         #[allow(non_snake_case)] // the library's own names
         struct Functions {
             $($name: unsafe extern "C" fn($($argument),*) $(-> $returned)?,)*
@@ -150,7 +150,7 @@ fn symbol(library: &Libbpf, name: &'static str) -> Result<*mut c_void, String> {
     if found.is_null() { Err(format!("{LIBRARY} has no {plain}")) } else { Ok(found) }
 }
 
-/// An object that is closed when it goes out of scope; what holds a descriptor of a link stays.
+/// An object, closed when it goes out of scope; what a link's descriptor holds stays registered.
 struct Opened<'a> {
     functions: &'a Functions,
     object: NonNull<Object>,
@@ -186,9 +186,9 @@ impl Opened<'_> {
         }
     }
 
-    /// Registers a map that is loaded.
+    /// Registers a loaded map.
     ///
-    /// libbpf before 1.2 does not know links of struct_ops: it fills the map and gives the map as its link.
+    /// libbpf before 1.2 has no links of struct_ops: it fills the map and returns the map as its link.
     fn link(&self, map: *mut Map) -> Result<OwnedFd, String> {
         let functions = self.functions;
         // SAFETY: the map is one of the object, which is open and loaded; the link is not used after it was

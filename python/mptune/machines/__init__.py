@@ -1,4 +1,4 @@
-"""Machines: where roles of the agent can be started and settings made. Today those reached by SSH.
+"""Machines: where the agent's roles run and settings are made. For now, those reached by SSH.
 
 `Machine` is what they have in common. Namespaces of this machine are `mptune.linux.namespace_venue`'s.
 """

@@ -1,4 +1,4 @@
-"""What a machine is to a testbed: a place for roles of the agent, with settings and facts.
+"""What a machine is to a testbed: a place that runs roles of the agent and has settings and facts.
 
 How it is reached is in the file of its kind.
 """
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from mptune.errors import MptuneError
 from mptune.linux.talker import Message, Talker
 
-#: The facts of a machine, as its agent tells them (role `host`, action "look").
+#: The facts of a machine, as its agent reports them (role `host`, action "look").
 Looked = dict[str, Any]
 
 
@@ -50,16 +50,16 @@ class Machine(Protocol):
         ...
 
     def restore(self, names: Sequence[str] | None = None) -> dict[str, str]:
-        """Put sysctls back, or all that were set; return those that somebody else changed, and why.
+        """Put these sysctls back, or all that were set; return those left as they are, with the reason.
 
         Raises
         ------
-        TrialError : the machine is gone. It puts them back itself.
+        TrialError : the machine is gone, and puts them back by itself.
         """
         ...
 
     def look(self, names: Sequence[str] = (), pairs: Sequence[tuple[str, str]] = ()) -> Looked:
-        """Facts: of sysctls by name too, and the device by which packets of a pair of addresses leave.
+        """The facts, with these sysctls and the device by which packets of each pair of addresses leave.
 
         Raises
         ------
@@ -68,7 +68,7 @@ class Machine(Protocol):
         ...
 
     def ask(self, action: str, **arguments: object) -> int:
-        """Send a request of these whose answer is collected later; return its number."""
+        """Send one of these requests, to collect its answer later; return its number."""
         ...
 
     def collect(self, number: int) -> Message:
@@ -86,7 +86,7 @@ class Machine(Protocol):
         ...
 
     def death(self) -> str:
-        """How it went, in a sentence."""
+        """How it was lost, in a sentence."""
         ...
 
     def hurry(self) -> None:
@@ -94,5 +94,5 @@ class Machine(Protocol):
         ...
 
     def close(self) -> None:
-        """Let it restore everything and forget this program."""
+        """Let it restore everything, and end the session."""
         ...

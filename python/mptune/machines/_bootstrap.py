@@ -1,10 +1,10 @@
-"""The command that a host runs when it is logged in to: it gets the agent, and becomes it.
+"""The command that a host runs at login: it obtains the agent and becomes it.
 
-One line for any login shell, which hands it to a POSIX shell. That finds an installed agent of the same
-content, or a private directory that accepts the agent and can execute it, reads the agent from its standard
-input and replaces itself by it. What it says begins with `MARK`, on lines of their own: before that a login
-shell may say anything. Nothing is installed: the agent removes its own file as soon as it runs, and a
-directory that a session left when it was killed in between is removed by the next one.
+One line for any login shell, which hands it to a POSIX shell. That shell finds an identical agent that is
+installed, or else a private directory where the agent fits and may be executed, reads the agent from its
+standard input, and becomes it. What it prints begins with `MARK`, on lines of their own: a login shell may
+print anything before. Nothing is installed: the agent removes its own file as soon as it runs, and the next
+session removes the directory of one that was killed in between.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ exec $as "$t/agent" host --greet --unlink
 
 
 class Delivery(NamedTuple):
-    """The agent as it is sent, and the machines it runs on."""
+    """The agent as it is sent, and the kind of machine that runs it."""
 
     content: bytes
     machine: str
@@ -62,7 +62,7 @@ class Delivery(NamedTuple):
         return cls(program.read_bytes(), platform.machine())
 
     def command(self) -> str:
-        """What the login shell is to run."""
+        """The command for the login shell."""
         facts = {
             "HASH": hashlib.sha256(self.content).hexdigest(),
             "SIZE": str(len(self.content)),
@@ -75,7 +75,7 @@ class Delivery(NamedTuple):
 
 
 def said(line: bytes) -> tuple[str, str] | None:
-    """A word of the bootstrap and what follows it; None for a line that is somebody else's."""
+    """A word of the bootstrap and what follows it; None for any other line."""
     mark, _, rest = line.decode(errors="replace").strip().partition(" ")
     if mark != MARK:
         return None
@@ -88,7 +88,7 @@ def refusal(word: str, more: str, delivery: Delivery) -> str:
     return {
         "system": f"it runs {more}: hosts need Linux",
         "machine": f"its processor is {more}, and the agent here is for {delivery.machine}: "
-        "install the mptune-agent of this version for it, on its PATH",
+        "install the mptune-agent of this version there, on the PATH",
         "nowhere": f"there is no place to run the agent from: {more.rstrip(';')}. "
         f"It needs {len(delivery.content) // 2**20 + 1} MiB where programs may be executed; "
         "or install mptune-agent there, on the PATH",

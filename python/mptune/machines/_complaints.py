@@ -11,7 +11,7 @@ class Complaint(NamedTuple):
     away: bool = False
 
 
-#: What ssh writes -> what helps; the first that is found. {target} is what the topology names.
+#: What ssh writes -> what helps; the first match counts. {target} is the name in the topology.
 _REMEDIES = (
     ("Temporary failure in name resolution", Complaint("unreachable: {said}", away=True)),
     (
@@ -57,7 +57,7 @@ def complaint(target: str, stderr: str, otherwise: str) -> Complaint:
     Parameters
     ----------
     stderr : all that it wrote.
-    otherwise : what is said if it wrote nothing.
+    otherwise : the reason if it wrote nothing.
     """
     lines = [line.strip() for line in stderr.split("\n") if line.strip()]
     for pattern, remedy in _REMEDIES:

@@ -17,7 +17,7 @@ Send = Callable[[Mapping[str, Any]], None]
 
 
 class RemoteRole(Talker):
-    """A role; its pipe carries no data, only the news that there is some, for select(2).
+    """A role. Its pipe carries no data: it only wakes select(2) when there are messages.
 
     Parameters
     ----------
@@ -35,19 +35,19 @@ class RemoteRole(Talker):
         self._how, self._killed, self._closed = "", False, False
 
     def heard(self, message: Message) -> None:
-        """It said something; for the session's thread."""
+        """A message arrived; for the session's thread."""
         self._arrived.append(message)
-        with suppress(OSError):  # full of news already, or ended by the trial
+        with suppress(OSError):  # full already, or closed by the trial
             os.write(self._write, b"\n")
 
     def finished(self, how: str, *, killed: bool) -> None:
-        """It has ended, `how` in a sentence, once, after its last message; for the session's thread."""
+        """It has ended, `how` in a sentence; called once, after its last message, by the session's thread."""
         self._how, self._killed = how, killed
         self._over.set()
         os.close(self._write)
 
     def fileno(self) -> int:
-        """The pipe's end to read; at its end it is readable for ever."""
+        """The pipe's end to read; once the role has ended it stays readable."""
         return self._read
 
     @property
@@ -67,11 +67,11 @@ class RemoteRole(Talker):
         self._closed = True
 
     def end(self, grace_s: float = GRACE_S) -> None:
-        """End its input, and kill it if that does not end it."""
+        """End its input, and kill it if it goes on."""
         self.close()
         if not self._over.wait(grace_s):
             self._send({"action": "kill", "id": self._number})
-            # Should the host be silent about that too, the session ends with it, and that is said.
+            # If the host is silent about that too, the session ends, and its end is reported.
             self._over.wait(grace_s)
         self._receive()
         self._ended = True
@@ -85,7 +85,7 @@ class RemoteRole(Talker):
         return self._how or f"{self.name} closed its output"
 
     def _receive(self) -> None:
-        over = self._over.is_set()  # before the messages are taken: the last one comes before the end
+        over = self._over.is_set()  # read first: the last message comes before the end
         with suppress(OSError):
             while self._read >= 0 and os.read(self._read, 4096):
                 pass

@@ -1,6 +1,6 @@
-"""A network namespace of this machine as a machine: for trying out what otherwise runs between hosts.
+"""A network namespace of this machine as a machine, to try out what otherwise runs between hosts.
 
-Its settings are those of the namespaces of trials; nobody changes them through it.
+Its settings are those of the namespaces of trials, and it cannot change them.
 """
 
 import os
@@ -31,15 +31,15 @@ class NamespaceMachine:
         return child
 
     def set(self, settings: Mapping[str, str]) -> dict[str, str]:
-        """Nothing: the namespaces begin with the settings of a trial, which are the ones ever asked for."""
+        """Do nothing: the namespaces begin with the settings of a trial, and no others are asked for."""
         return dict(settings)
 
     def restore(self, names: Sequence[str] | None = None) -> dict[str, str]:
-        """Nothing was changed."""
+        """Do nothing: nothing was changed."""
         return {}
 
     def look(self, names: Sequence[str] = (), pairs: Sequence[tuple[str, str]] = ()) -> Looked:
-        """Facts, as the agent's role `host` tells them."""
+        """Facts, as the agent's role `host` reports them."""
         with self.start("host") as host:
             asked = {"names": list(names), "pairs": [list(pair) for pair in pairs]}
             host.tell({"action": "look", "id": 1, **asked})

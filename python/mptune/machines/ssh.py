@@ -1,9 +1,8 @@
 """A machine reached by the system's ssh: one process here, one connection, one channel, for a whole session.
 
-At its other end is the agent in its role `host`, which is delivered over the connection if it is not
-installed there (`mptune.machines._bootstrap`). It starts the other roles and speaks for them, in lines of
-JSON. It listens nowhere, restores what was set and ends when the connection does, and within seconds when it
-hears nothing more.
+At its other end is the agent in its role `host`, sent over the connection if it is not installed there
+(`mptune.machines._bootstrap`). It starts the other roles and relays their lines of JSON. It listens on no
+port. When the connection ends, or a few seconds after it falls silent, it restores what was set and exits.
 
 A thread moves the lines and sends the heartbeat, so that nothing here waits for the network.
 """
@@ -33,7 +32,7 @@ from mptune.machines._bootstrap import Delivery
 from mptune.machines._complaints import Complaint, complaint
 from mptune.machines._role import RemoteRole
 
-#: Environment variable with another command than `ssh`, with options if need be: "ssh -F file".
+#: Environment variable with a command to use instead of `ssh`, perhaps with options: "ssh -F file".
 VARIABLE = "MPTUNE_SSH"
 
 _PROTOCOL = 1
@@ -47,13 +46,13 @@ _OPTIONS = {
     "RemoteCommand": "none",
 }
 
-#: Seconds without any progress while the session begins: logging in can take a while.
+#: Seconds without progress while the session begins: logging in can take a while.
 _SILENCE_S = 60.0
 #: Seconds for the answer to a request.
 _ANSWER_S = 20.0
 #: Seconds between two heartbeats: the host gives up after 8 s without one.
 _BEAT_S = 1.0
-#: Seconds the host has to restore and to end.
+#: Seconds that the host has to restore everything and exit.
 _FAREWELL_S = 5.0
 #: Seconds without a word after which a host that is asked to hurry is given up.
 _HURRY_S = 1.2
@@ -82,8 +81,8 @@ class SshMachine:
 
     Attributes
     ----------
-    hello : what the agent said of itself and its machine.
-    delivered : the agent was not installed there.
+    hello : what the agent reported about itself and its machine.
+    delivered : the agent was not installed there and had to be sent.
     unheard : the session ended without the host's farewell.
 
     Raises
@@ -110,7 +109,7 @@ class SshMachine:
         os.set_blocking(self._stdin, False)
         os.set_blocking(self._stdout, False)
         self._read = b""
-        #: What is still to be written; the thread and all others share it, and all below.
+        #: Shared by all threads, as is everything below: what is still to be written.
         self._lock = threading.Lock()
         self._unsent = bytearray()
         self._numbers = itertools.count(1)
@@ -146,9 +145,9 @@ class SshMachine:
     # The beginning, in the caller's thread.
 
     def _begin(self) -> Message:
-        """Deliver the agent if need be, and hear its greeting."""
+        """Deliver the agent if need be, and read its greeting."""
         while (word := _bootstrap.said(self._line())) is None:
-            pass  # what a login shell says
+            pass  # what a login shell prints
         if word[0] == "need":
             self.delivered = True
             self._deliver()
@@ -193,7 +192,7 @@ class SshMachine:
         return False
 
     def _greeting(self, line: bytes) -> Message | None:
-        """The agent's greeting; None for a line that is somebody else's."""
+        """The agent's greeting; None for any other line."""
         if (word := _bootstrap.said(line)) is not None:
             raise self._failed(_bootstrap.refusal(*word, self._delivery))
         try:
@@ -217,7 +216,7 @@ class SshMachine:
         return self.name if self.name == self.target else f"{self.name} ({self.target})"
 
     def _complaint(self) -> Complaint:
-        """What ssh, or the agent, said before the end."""
+        """What ssh, or the agent, wrote before it ended."""
         status = self._status()
         return complaint(self.target, self._errors(), f"ssh {manner(status)}")
 
@@ -251,7 +250,7 @@ class SshMachine:
         return self.collect(self.ask("set", settings=settings))["before"]  # type: ignore[no-any-return]
 
     def restore(self, names: Sequence[str] | None = None) -> dict[str, str]:
-        """Put sysctls back, or all that were set; return those that somebody else changed, and why."""
+        """Put these sysctls back, or all that were set; return those left as they are, with the reason."""
         kept: dict[str, str] = self.collect(self.ask("restore", names=names))["kept"]
         return kept
 
@@ -260,7 +259,7 @@ class SshMachine:
         return self.collect(self.ask("look", names=list(names), pairs=[list(pair) for pair in pairs]))
 
     def ask(self, action: str, **arguments: object) -> int:
-        """Send a request whose answer is collected later; return its number."""
+        """Send a request, to collect its answer later; return its number."""
         number = next(self._numbers)
         with self._lock:
             self._requests[number] = queue.SimpleQueue()
@@ -311,7 +310,7 @@ class SshMachine:
         self._abandon()
 
     def _abandon(self) -> None:
-        """End ssh. The host notices that its input ended, or that the heartbeat did."""
+        """End ssh. The host notices that its input has ended, or misses the heartbeat."""
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
@@ -342,14 +341,14 @@ class SshMachine:
         """Move lines until the session ends."""
         try:
             self._move()
-        except Exception as error:  # whatever it is, nobody may wait for a session that is not served
+        except Exception as error:  # whatever it is: nobody must wait for a session that nothing serves
             self._die(f"{self.name}: {type(error).__name__}: {error}")
         else:
             self._die(self._ending())
 
     def _move(self) -> None:
         beat = 0.0
-        for line in self._complete():  # what came with the greeting
+        for line in self._complete():  # those that came with the greeting
             self._hear(line)
         while True:
             now = time.monotonic()
@@ -396,7 +395,7 @@ class SshMachine:
             except BlockingIOError:
                 pass
             except BrokenPipeError:
-                # What it still had to say is read first.
+                # Its last lines are still read.
                 self._unsent.clear()
 
     def _hear(self, line: bytes) -> None:

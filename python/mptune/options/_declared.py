@@ -116,14 +116,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         ------
         InputError : naming the option where it was written.
         """
-        known = {one.fields: one for one in declared(type(self))}
-        for fields, one in known.items():
-            value = value_of(self, fields)
+        for one in declared(type(self)):
+            value = value_of(self, one.fields)
             if value is not None:
                 _check(one, value, place)
         for prefix, part in _parts(self):
             for name, expected in part.conflicts():
-                raise InputError(*place(known[*prefix, *name.split(".")]), expected)
+                raise error_about(type(self), (*prefix, *name.split(".")), expected, place)
 
 
 def _check(one: Declared, value: Any, place: Place) -> None:
@@ -153,6 +152,14 @@ def _parts(options: Options, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tup
 def declared(kind: type[Options]) -> tuple[Declared, ...]:
     """Every option of a struct, in the order of its fields."""
     return tuple(_declared(kind, (), None))
+
+
+def error_about(
+    kind: type[Options], fields: tuple[str, ...], expected: str, place: Place = by_flag
+) -> InputError:
+    """The error about an option of a struct, naming it where it was written."""
+    (one,) = (one for one in declared(kind) if one.fields == fields)
+    return InputError(*place(one), expected)
 
 
 def _declared(kind: type[Options], prefix: tuple[str, ...], given: Options | None) -> Iterator[Declared]:

@@ -9,8 +9,7 @@ from typing import Annotated
 import msgspec
 
 from mptune import testbeds
-from mptune.errors import InputError
-from mptune.options._declared import Option, Options, Place, by_flag, declared
+from mptune.options._declared import Option, Options, Place, by_flag, error_about
 from mptune.options._kinds import TOGGLE, choice, count
 from mptune.options.trials import scheduler_names
 from mptune.testbeds.stacks import DEFAULT_STACK, MEMBERS, STACKS, Stack, of_tcp, refusal
@@ -99,5 +98,4 @@ class StackOptions(Options, frozen=True, kw_only=True):
             return
         if refused := refusal(msgspec.structs.asdict(self.chosen()), only, testbed):
             name, expected = refused
-            (one,) = (one for one in declared(StackOptions) if one.fields == (name,))
-            raise InputError(*place(one), expected)
+            raise error_about(StackOptions, (name,), expected, place)

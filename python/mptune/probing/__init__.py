@@ -1,5 +1,5 @@
-"""Probing: what the paths between two machines are like, found out within a minute and a few megabytes.
+"""Probing: measure what the paths between two machines are like, in a minute and with a few megabytes.
 
 Interfaces and routes, round trips, rates, losses, queues, packet sizes, address translation, and what becomes
-of MPTCP. `course` is what happens, `estimates` what follows from samples, `file` the topology that it makes.
+of MPTCP. `course` runs the stages, `estimates` turns samples into numbers, `file` writes the topology.
 """

@@ -1,8 +1,8 @@
 """The course of a probe: two machines, their interfaces, and every path between them, within limits.
 
-What is sent is in `orders`, what follows from it in `estimates` and `verdicts`; here is what comes after
-what. Paths are measured one after the other, because they share links; only losses and round-trip times,
-which take time and hardly any data, are measured on all of them side by side.
+`orders` has what is sent, `estimates` and `verdicts` what follows from it; here is the sequence. Paths are
+measured one after the other, because they share links; only losses and round-trip times, which take time and
+hardly any data, are measured on all of them side by side.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _MS = 1_000_000
 _LONGEST_RTT_NS = 1_500 * _MS
 #: Patience with connections, ns: before the kernel gives up MPTCP on a path for all connections.
 _CONNECT_NS, _DATA_NS, _TRANSFER_NS = 2_500 * _MS, 4 * _S, 8 * _S
-#: Parts of the data budget.
+#: Shares of the data budget.
 _FOR_RATES, _FOR_TOGETHER, _FOR_TCP, _FOR_LOSSES = 0.3, 0.1, 0.1, 0.3
-#: Trains disagree by more than this: more of them decide, and in the end a TCP transfer of some seconds.
+#: If trains disagree by more than this, more of them decide, and in the end a TCP transfer of some seconds.
 _AGREE, _DISAGREE = 0.06, 0.2
 _TRANSFER_S = 1.5
-#: Echoes that are enough on a path: a loss of 0.1 % is known within a factor of 2.
+#: Enough echoes for a path: a loss of 0.1 % is known within a factor of 2.
 _ENOUGH_ECHOES = 30_000
-#: Part of the time kept for the losses, and seconds for the end.
+#: Share of the time kept for the losses, and seconds for the end.
 _TIME_FOR_LOSSES, _END_S = 0.3, 6.0
-#: What the heads of TCP leave of a packet.
+#: Share of a packet that the headers of TCP leave.
 _PAYLOAD = 1448 / 1500
 
 _STAGES = ("machines", "paths", "MPTCP", "rates", "shared links", "TCP", "queues", "joins", "losses")
@@ -47,7 +47,7 @@ Advance = Callable[..., None]
 
 
 class Machine(joins.Changing, Protocol):
-    """What is needed of a machine (`mptune.machines.Machine` and others)."""
+    """What a probe needs of a machine (`mptune.machines.Machine` and others)."""
 
     name: str
 
@@ -86,8 +86,8 @@ def probe(
 
     Parameters
     ----------
-    advance : told the stage that is done, how many there are, and which comes now.
-    interrupted : asked regularly; True ends the probe.
+    advance : called with the number of stages done, how many there are, and the one that begins.
+    interrupted : called regularly; True ends the probe.
 
     Raises
     ------
@@ -211,7 +211,7 @@ class _Course:
         return {"sender": self._found[path].up, "receiver": self._found[path].down}
 
     def _hello(self) -> None:
-        """Which paths let datagrams through, roughly how far it is, and how large packets may be."""
+        """Which paths let datagrams through, their rough round-trip times, and how large packets may be."""
         self._udp: list[int] = []
         waiting = self._possible
         for _ in range(2):
@@ -245,12 +245,12 @@ class _Course:
 
     @property
     def _longest_ns(self) -> int:
-        """Round trip of the farthest path."""
+        """Round-trip time of the longest path."""
         return max((self._rtt_ns(path) for path in self._udp), default=0)
 
     @property
     def _apart_ns(self) -> int:
-        """By how much the way of one path may be longer than that of another."""
+        """How much longer one path may take than another."""
         times = [self._rtt_ns(path) for path in self._udp]
         return max(times) - min(times) if times else 0
 
@@ -359,7 +359,7 @@ class _Course:
                     )
                     self._run_trains(end, again, burst=False)
                 if found is not None and found.at_least:
-                    # It kept up with the trains: the first estimate was too low.
+                    # The path kept up with the trains: the first estimate was too low.
                     flows = orders.trains(
                         {path: 4 * found.value}, self._sizes[end], 2, 0.4 * budget, 0, paced=False
                     )
@@ -383,7 +383,7 @@ class _Course:
         return [one.train for one in results]
 
     def _shared(self) -> None:
-        """What paths of one interface carry together, which tells its link from those behind it."""
+        """What paths of one interface carry together, which tells its link apart from those behind it."""
         groups = [
             (end, near, members)
             for end in ENDS
@@ -414,8 +414,8 @@ class _Course:
         return [members for members in found.values() if len(members) > 1]
 
     def _carry(self, end: End, rates: Mapping[int, float], budget: float, *, near: bool) -> Estimate | None:
-        """Rate of several paths together, from a few attempts; None if none of them tells."""
-        # Where they leave by one link they begin together; where they arrive by one they arrive together.
+        """Rate of several paths together, from a few attempts; None if no attempt shows it."""
+        # If they leave by one link they begin together; if they arrive by one they arrive together.
         farthest = max(self._rtt_ns(path) for path in rates)
         starts = {path: 0 if near else (farthest - self._rtt_ns(path)) // 2 for path in rates}
         flows = orders.together(rates, self._sizes[end], starts, budget, self._apart_ns)
@@ -548,7 +548,7 @@ class _Course:
         return orders.burst(path, self._sizes[end][path], rate.value, pace, sent, left)
 
     def _slower_burst(self, end: End, path: int, queue: Queue, left: float) -> Flow | None:
-        """A burst that spares the queue of a link before, where it is not known how much faster that is."""
+        """A burst that spares the queue of the link before, when it is unknown how much faster that is."""
         rate, near = self._ways(path)[end].rate, self._links[end].near[self._number(end, path, near=True)]
         assert rate is not None and near is not None
         size = self._sizes[end][path]
@@ -578,7 +578,7 @@ class _Course:
         return [train for path in paths for train in self._bursts[end].get(path, [])]
 
     def _limit(self, end: End, path: int) -> tuple[str, int, int] | None:
-        """The link that limits a path: where it is sent, where it arrives, or between."""
+        """The link that limits a path: at the sending end, at the arriving end, or between them."""
         i, j = self._number(end, path, near=True), self._number(end, path, near=False)
         links = self._links[end]
         near, far = links.near[i], links.far[j]
@@ -591,7 +591,7 @@ class _Course:
         return None if which is None else (which, i if which == "near" else j, 0)
 
     def _limits(self, end: End) -> dict[tuple[str, int, int], int]:
-        """A path for each link that limits one: that which begins with the fastest link."""
+        """For each link that limits paths, the one of them whose first link is the fastest."""
         found: dict[tuple[str, int, int], int] = {}
         for path in sorted(self._udp, key=lambda path: -self._first_rate(end, path)):
             link = self._limit(end, path) if self._ways(path)[end].rate is not None else None
@@ -606,7 +606,7 @@ class _Course:
     # MPTCP as joined subflows, losses and round trips.
 
     def _joins(self) -> None:
-        """Each path as a joined one, if there are several and both machines let us."""
+        """Try to join on each path, if there are several and both machines allow it."""
         whole = [path for path, (mptcp, _) in self._tried.items() if mptcp.near and mptcp.far]
         joined: dict[int, bool] = {}
         reason = self._no_joins(whole)
@@ -700,7 +700,7 @@ class _Course:
         )
 
     def _conclude(self, path: int, found: PathFound) -> None:
-        """What follows for a path from what was found of its links."""
+        """What the findings about its links mean for a path."""
         out, back = self._links["sender"], self._links["receiver"]
         links = [
             *(one.value for one in (out.near[found.local], out.far[found.remote]) if one is not None),

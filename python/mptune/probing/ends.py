@@ -1,6 +1,6 @@
-"""Both ends of a probe: the agent's role `probe` on two machines, told what to do, and what they report.
+"""Both ends of a probe: orders for the agent's role `probe` on two machines, and what it reports.
 
-It passes orders and samples; what to send, and what follows from the samples, is others' business.
+It passes on orders and samples; what to send, and what follows from the samples, is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from mptune.probing.estimates import Train
 End = Literal["sender", "receiver"]
 ENDS: tuple[End, End] = ("sender", "receiver")
 
-#: Seconds an end has to begin, or to answer beyond the time that an order takes.
+#: Seconds an end may take to begin, or to answer in addition to the time that an order takes.
 STEP_S = 20.0
-#: Longest wait without asking whether to go on, seconds.
+#: Longest wait without checking for an interruption, seconds.
 _TICK_S = 0.2
-#: Least size of a packet, with the heads of IPv4 or IPv6.
+#: Smallest packet, with the headers of IPv4 or IPv6.
 LEAST_BYTES = {4: 60, 6: 80}
 
 
@@ -42,7 +42,7 @@ class Flow(NamedTuple):
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """What a flow came to where it was sent (the agent's `Sent`)."""
+    """What became of a flow, as its sender sees it (the agent's `Sent`)."""
 
     sent: int
     refused: int
@@ -136,11 +136,11 @@ class Ends:
     talkers : the role `probe` at each end; the caller ends them.
     addresses : of each end, each once.
     port : at the receiver, 0 for any free one.
-    interrupted : asked regularly; True ends the probe.
+    interrupted : called regularly; True ends the probe.
 
     Attributes
     ----------
-    bytes : sent so far by both ends, heads included.
+    bytes : sent so far by both ends, headers included.
     plain_because : why the receiver cannot do MPTCP; None if it can.
     """
 
@@ -196,7 +196,7 @@ class Ends:
         Parameters
         ----------
         wait_ns : how long answers may take.
-        quiet_ns : packets that have not come for so long do not come any more.
+        quiet_ns : after a silence of this length, what is missing is lost.
 
         Returns
         -------
@@ -222,7 +222,7 @@ class Ends:
             for flow, one, two in zip(flows, sent["flows"], collected["flows"], strict=True)
         ]
         self.bytes += sum(one.flow.bytes * one.sent.sent for one in results)
-        # An answer is the head of a packet alone.
+        # An answer is a header without padding.
         self.bytes += sum(60 * one.arrived.received for one in results if one.flow.answer)
         return results, collected["sources"]
 
@@ -250,7 +250,7 @@ class Ends:
         return [self._asked(number, one) for number, one in zip(connections, asked, strict=True)]
 
     def _asked(self, number: int, said: Message) -> Asked:
-        # The receiver speaks before the sender hears of it; over two machines it may still come later.
+        # The receiver reports before the sender knows; from another machine that may still arrive later.
         served = None
         if said["failed"] is None:
             served = self._expect("receiver", "served", number, STEP_S)
@@ -268,7 +268,7 @@ class Ends:
             self._talkers["sender"].tell({"action": "end", "id": number})
 
     def pause(self, seconds: float) -> None:
-        """Let a time pass.
+        """Let some time pass.
 
         Raises
         ------
@@ -280,7 +280,7 @@ class Ends:
             self._listen(min(left, _TICK_S))
 
     def _expect(self, end: End, event: str, number: int | None, within_s: float) -> Message:
-        """A message of an end, whatever else it says before.
+        """The next message of this kind from an end, whatever else comes before it.
 
         Raises
         ------

@@ -1,9 +1,9 @@
 """From raw samples to numbers: rates from trains, losses from counts, queues from bursts, round trips.
 
 Pure functions of what the agents reported. A train is packets sent faster than the path forwards them; its
-narrowest link spaces them out, and the spacing at the receiver is the link's rate (Dovrolis, Ramanathan and
-Moore, "What do packet dispersion techniques measure?", INFOCOM 2001). Times of two clocks never meet: of
-sending and of arriving only spans are used.
+narrowest link spaces them out, and the spacing at the receiver shows its rate (Dovrolis, Ramanathan and
+Moore, "What do packet dispersion techniques measure?", INFOCOM 2001). Times of two clocks are never
+compared: only spans on the same clock are used.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ UNIT_NS = 100
 _LEAST_ARRIVALS = 6
 #: A train that arrives almost as fast as it was sent was not slowed down by the path.
 _UNHINDERED = 0.93
-#: Of trains shorter than this part of the longest the estimates are not used: the same jitter weighs more.
+#: Trains shorter than this share of the longest are not used: the same jitter weighs more.
 _LONG_ENOUGH = 0.45
-#: A burst that lost this part of its packets overfilled a queue; random losses are fewer.
+#: A burst that lost this share of its packets overfilled a queue; random losses are fewer.
 _OVERFLOW, _OVERFLOW_PACKETS = 0.03, 3
 #: A train that begins faster than it ends by this factor ran into a token bucket.
 _BENT = 1.5
-#: A TCP transfer slower than this part of the trains was slow by itself.
+#: A TCP transfer slower than this share of the trains' rate was slow by itself.
 _FAIR = 0.7
 #: Two rates that differ by no more than this may be the same link's, and by more than this are not if their
 #: samples agree.
@@ -43,11 +43,11 @@ class Train(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    bytes : size of each, with the heads of IP and UDP.
+    bytes : size of each, with the headers of IP and UDP.
     packets : how many were sent.
     seq : numbers of those that arrived, in order of arrival.
-    sent : when each of them was sent since the first of the flow, in `UNIT_NS`.
-    arrived : when each arrived since some moment, by the receiver's clock, in `UNIT_NS`.
+    sent : when each of them was sent, since the first of the flow, in `UNIT_NS`.
+    arrived : when each arrived, from an arbitrary origin, by the receiver's clock, in `UNIT_NS`.
     """
 
     bytes: int
@@ -67,8 +67,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    value, low, high : the estimate, and the smallest and the largest of what it is the median of.
-    samples : of how many.
+    value, low, high : the estimate, a median, and the smallest and the largest of its values.
+    samples : how many values.
     at_least : the real value may be larger: something else was the limit.
     """
 
@@ -80,19 +80,19 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spread(self) -> float:
-        """From the lowest to the highest, as a part of the value."""
+        """From the lowest to the highest, as a share of the value."""
         return (self.high - self.low) / self.value if self.value else 0.0
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """Packets lost of those sent, as a part with its 95 % interval."""
+    """Packets lost of those sent, as a share with its 95 % interval."""
 
     sent: int
     lost: int
 
     @property
     def share(self) -> float:
-        """The part that was lost."""
+        """The share that was lost."""
         return self.lost / self.sent if self.sent else 0.0
 
     @property
@@ -107,7 +107,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue in front of a link: its bytes, or at least so many if it never overflowed."""
+    """A queue in front of a link: its bytes, or a lower bound if it never overflowed."""
 
     bytes: int
     at_least: bool
@@ -124,7 +124,7 @@ class RoundTrip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def slope(bits: float, arrived: Sequence[int]) -> float | None:
-    """Rate at which packets of equal size arrived, bit/s; None if that cannot be told.
+    """Rate at which packets of equal size arrived, bit/s; None if they do not show it.
 
     The median over pairs half a train apart: a receiver that was kept waiting in between does not matter.
     """
@@ -138,7 +138,7 @@ def slope(bits: float, arrived: Sequence[int]) -> float | None:
 
 
 def train_rate(train: Train) -> float | None:
-    """Rate of the narrowest link, bit/s; None if the train does not tell."""
+    """Rate of the narrowest link, bit/s; None if the train does not show it."""
     return slope(8 * train.bytes, train.arrived)
 
 
@@ -152,14 +152,14 @@ def hindered(train: Train) -> bool:
 
 
 def overflowed(packets: int, lost: int) -> bool:
-    """Whether so many losses are those of a queue that was full."""
+    """Whether there are too many losses for anything but a full queue."""
     return lost >= max(_OVERFLOW_PACKETS, _OVERFLOW * packets)
 
 
 def rate(trains: Sequence[Train]) -> Estimate | None:
-    """Rate of a path in one direction from several trains; None if none of them tells.
+    """Rate of a path in one direction from several trains; None if none of them shows it.
 
-    The longest count: jitter of the same size is a smaller part of them.
+    Only the longest count: the same jitter is a smaller share of them.
     """
     rates = _rates(trains)
     if not rates:
@@ -179,7 +179,7 @@ def _rates(trains: Sequence[Train]) -> list[float]:
 
 
 def disagree(trains: Sequence[Train]) -> float:
-    """How far the middle half of the estimates of long trains is apart, as a part of their median."""
+    """Spread of the middle half of the estimates of long trains, as a share of their median."""
     found = sorted(_rates(trains))
     return (quantile(found, 0.75) - quantile(found, 0.25)) / median(found) if len(found) > 1 else 0.0
 
@@ -200,7 +200,7 @@ def sustained(trains: Sequence[Train]) -> float | None:
 
 
 def decided(trains: float, transfer: float | None) -> float:
-    """The rate when trains are in doubt: that of a TCP transfer, unless it was too slow by itself."""
+    """The rate when the trains are doubtful: that of a TCP transfer, unless it was too slow by itself."""
     return transfer if transfer is not None and transfer > _FAIR * trains else trains
 
 
@@ -259,7 +259,7 @@ def queue(train: Train, rate_bps: float) -> Queue | None:
         if len(late) >= 5:
             highest = round(quantile(sorted(late), 0.9))
     delay_ns = max(0, highest) * UNIT_NS
-    # The last packet that found room had to fit beside what it waited for.
+    # The last packet with room in the queue had to fit beside those before it.
     return Queue(bytes=round(delay_ns * rate_bps / 8e9) + train.bytes, at_least=not full, delay_ns=delay_ns)
 
 
@@ -321,7 +321,7 @@ def _noise(one: Estimate, other: Estimate) -> float:
 
 
 def round_trip(samples: Sequence[Sequence[int]], least_ns: Sequence[int | None]) -> RoundTrip | None:
-    """Round-trip times from those reported of several flows, and the least of each flow."""
+    """Round-trip times from what several flows reported, and the smallest of each flow."""
     times = sorted(time for flow in samples for time in flow)
     lowest = [least for least in least_ns if least is not None]
     if not times or not lowest:
@@ -335,7 +335,7 @@ def round_trip(samples: Sequence[Sequence[int]], least_ns: Sequence[int | None])
 
 
 def propagation_ns(min_ns: int, packet_bytes: int, rates_bps: Sequence[float | None]) -> int:
-    """A round-trip time without the time that the packet itself took on each link."""
+    """A round-trip time without the transmission time of the packet on each link."""
     on_links = sum(8e9 * packet_bytes / rate for rate in rates_bps if rate)
     return max(0, round(min_ns - on_links))
 

@@ -1,7 +1,7 @@
 """What a probe found, as a topology file: text for people and for `mptune.topology`.
 
-Every value says how it was measured, or why it is assumed. What a file has no key for stands beside it in a
-comment: losses of the other direction, sizes of packets, address translation, what becomes of MPTCP.
+Every value says how it was measured, or why it is assumed. Findings without a key become comments: losses of
+the other direction, packet sizes, address translation, what becomes of MPTCP.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mptune._text import number_of
 from mptune.probing.estimates import Estimate, Loss, Queue
 from mptune.probing.result import InterfaceFound, PathFound, Probed, SiteFound
 
-#: Significant digits: no measurement knows more.
+#: Significant digits: no measurement is more precise.
 _DIGITS = 4
 #: Kinds of paths on which connections may begin.
 _BEGINS = ("full", "joins refused")
@@ -78,7 +78,7 @@ def _site(key: str, site: SiteFound, when: str) -> Iterator[str]:
 
 
 def _interface(key: str, one: InterfaceFound, when: str, *, known: bool) -> Iterator[str]:
-    """An interface; if it is not `known` how to reach its site, rates must not be missing."""
+    """An interface; unless it is `known` how to reach its site, rates must not be missing."""
     nic = one.nic
     yield ""
     yield f"[[sites.{key}.interfaces]]"

@@ -1,6 +1,6 @@
 """Which interfaces of a machine take part in a probe, and whether its packets leave by the right ones.
 
-From facts that a machine told (`Machine.look`); nothing is sent and nothing is changed.
+From the facts that a machine reported (`Machine.look`); nothing is sent or changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from mptune.errors import InputError, one_of
 
-#: `rp_filter` of a kernel that discards what it would not answer by the same interface.
+#: `rp_filter` of a kernel that drops packets which it would not answer by the same interface.
 _STRICT = 1
 _FIRST_TABLE = 100
 #: Families of addresses, the preferred first.
@@ -27,7 +27,7 @@ class Nic(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     device : the kernel's name.
-    abbr : its name in labels of paths.
+    abbr : its name in path labels.
     ip : its address, the IPv4 one if it has both and both may be used.
     ipv4, ipv6 : its addresses.
     gateway : of its default route of that family; None if it has none, or one without a gateway.
@@ -48,12 +48,12 @@ class Nic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Leaving(msgspec.Struct, frozen=True, kw_only=True):
-    """Packets that leave by another interface than that of their address.
+    """Packets that leave by an interface other than that of their address.
 
     Attributes
     ----------
     by : the device they leave by; None if they cannot leave.
-    remedy : lines for a shell, ready to be pasted.
+    remedy : lines to paste into a shell.
     """
 
     host: str
@@ -70,7 +70,7 @@ class Leaving(msgspec.Struct, frozen=True, kw_only=True):
 def choose(
     facts: Mapping[str, Any], wanted: Sequence[str], family: int | None, option: str, host: str
 ) -> list[Nic]:
-    """The interfaces that take part: the wanted, else those with a default route, else all with an address.
+    """The interfaces taking part: those asked for, else those with a default route, else all with an address.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def choose(
 
     Raises
     ------
-    InputError : there is none, or not the wanted one.
+    InputError : there is none, or one that was asked for is missing.
     """
     usable = [one for one in facts["interfaces"] if one["up"] and _addresses(one)]
     by_name = {one["device"]: one for one in usable}
@@ -189,7 +189,7 @@ def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 def leaving(
     facts: Mapping[str, Any], nics: Sequence[Nic], pairs: Sequence[tuple[str, str]], host: str
 ) -> list[Leaving]:
-    """What leaves by another interface than it should, once for each address.
+    """What leaves by the wrong interface, once for each address.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def _strict(facts: Mapping[str, Any], device: str) -> bool:
 
 
 def _remedy(nic: Nic, table: str) -> tuple[str, ...]:
-    """Lines that give an address a routing table of its own."""
+    """The lines that give an address its own routing table."""
     six = "-6 " if ":" in nic.ip else ""
     rule = f"ip {six}rule add from {nic.ip} lookup {table}"
     if nic.gateway is not None:

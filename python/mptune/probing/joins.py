@@ -1,7 +1,7 @@
 """Whether subflows join on a path and carry data: a connection of several paths, used one at a time.
 
 The path manager of both machines is the agent's role `paths`, which opens a subflow on every path and puts
-all but one on standby; what then moves, moves on that one.
+all but one on standby: data that passes has used that one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mptune.probing.ends import ENDS, STEP_S, Asked, End, Ends, Path, host_of
 
 #: Bytes in each direction on each path at a time, and those that prove a subflow.
 _BYTES, _PROOF = 20_000, 1_000
-#: Pauses before data, seconds: the other end learns of a standby a while later, and then data moves.
+#: Pauses before data, seconds: the other end learns of a standby only a while later.
 _PAUSES_S = (0.1, 0.3, 0.6)
 #: How long a subflow may take to join, and data to pass, seconds.
 _JOIN_S, _DATA_NS = 4.0, 6_000_000_000
@@ -28,7 +28,7 @@ _USERSPACE = ({"net.mptcp.path_manager": "userspace"}, {"net.mptcp.pm_type": "1"
 
 
 class Changing(Protocol):
-    """What is needed of a machine."""
+    """What trying joins needs of a machine."""
 
     def start(self, role: str, name: str | None = None) -> Talker:
         """Start the agent in a role."""
@@ -92,7 +92,7 @@ def _managed(machines: Mapping[End, Changing], task: Assignment, port: int) -> I
 
 
 def _choose(machine: Changing, stack: ExitStack) -> None:
-    """Let new connections of a machine have the path manager in user space, until the end of the block."""
+    """Inside the block, new connections of a machine get the userspace path manager."""
     for settings in _USERSPACE:  # its name since Linux 6.15, and the one before
         try:
             machine.set(settings)
@@ -122,7 +122,7 @@ def _use(
 
 
 def _moves(ends: Ends, connection: int, local: str, remote: str) -> bool | None:
-    """Whether data moves between two addresses, both ways; None if the connection is of no use any more."""
+    """Whether data passes between two addresses, both ways; None if the connection has become useless."""
     before = _ask(ends, connection, [{"ping": 1}])
     for pause in _PAUSES_S:
         if before is None:
@@ -137,7 +137,7 @@ def _moves(ends: Ends, connection: int, local: str, remote: str) -> bool | None:
 
 
 def _wait_for_joins(ends: Ends, connection: int, wanted: int) -> None:
-    """Until there is a subflow on every path, or for a while."""
+    """Wait until there is a subflow on every path, but not forever."""
     for _ in range(round(_JOIN_S / _LOOK_S)):
         asked = _ask(ends, connection, [{"ping": 1}])
         if asked is None or len(asked.view.subflows) >= wanted:
@@ -159,7 +159,7 @@ def _carried(before: Asked, after: Asked, local: str, remote: str) -> bool:
         ]
         ports = {one.local.rpartition(":")[2] for one in near}
         served = asked.served.subflows if asked.served is not None else []
-        # Behind an address translation the receiver sees another address, most often with the same port.
+        # Behind an address translation the receiver sees another address, usually with the same port.
         far = [
             one
             for one in served

@@ -1,4 +1,4 @@
-"""What to send: trains, bursts and echoes for paths of which more or less is known. Pure functions."""
+"""What to send: trains, bursts and echoes, depending on what is known of the paths. Pure functions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _TRAIN_S, _LEAST_PACKETS = 0.06, 20
 _LONGEST_TOGETHER_S = 0.3
 #: Pause after a train, for what its path still holds.
 _PAUSE_NS = 25 * _MS
-#: Longest queue that is filled, seconds: others wait behind it.
+#: Longest queue that is filled, seconds: the traffic of others waits in it.
 _LONGEST_QUEUE_S = 1.5
-#: First burst, bytes, and how far it stays below the rate of a link before the queue.
+#: First burst, bytes, and how far it stays below the rate of the link before the queue.
 _FIRST_BURST, _BELOW = 30_000, 0.95
 #: A burst that spares the queues of links before: slowest and fastest pace, how much more than the queue is
 #: to stay behind, and its longest time.
@@ -40,7 +40,7 @@ def rough(paths: Sequence[int], sizes: Mapping[int, int], apart_ns: int) -> list
 
     Parameters
     ----------
-    apart_ns : pause between two paths: the way of one may be so much longer, and they share links.
+    apart_ns : pause between two paths, which share links: how much longer one may take than the other.
     """
     flows, start_ns = [], 0
     for path in paths:
@@ -68,7 +68,7 @@ def trains(
     rates : of each path as far as known, bit/s.
     count : of trains on each path.
     budget_bytes : for one path.
-    apart_ns : pause between two paths: the way of one may be so much longer, and they share links.
+    apart_ns : pause between two paths, which share links: how much longer one may take than the other.
     paced : a little faster than the path; otherwise as fast as possible.
     """
     flows, start_ns = [], 0
@@ -83,7 +83,7 @@ def trains(
 
 
 def train_packets(rate: float, size: int, budget_bytes: float, seconds: float = _TRAIN_S) -> int:
-    """Packets of a train: as long as it should be, within the budget."""
+    """Packets of a train of the intended length, within the budget."""
     wanted = rate * seconds / (8 * size)
     return max(_LEAST_PACKETS, round(min(wanted, budget_bytes / size)))
 
@@ -101,7 +101,7 @@ def together(
     ----------
     starts_ns : of each path after the first.
     budget_bytes : for all of them.
-    apart_ns : pause until the next time: the way of one path may be so much longer.
+    apart_ns : pause until the next time: how much longer one path may take than another.
     """
     total = sum(rates.values()) * _FASTER_TOGETHER
     enough = max(
@@ -117,7 +117,7 @@ def together(
             packets = max(_LEAST_PACKETS, round(seconds * 1e9 / interval_ns))
             flows.append(Flow(path, packets, sizes[path], interval_ns, begin_ns + starts_ns[path]))
             last_ns = max(last_ns, starts_ns[path] + packets * interval_ns)
-        # As long as a link needs for all of it that each of them alone could fill.
+        # As long as a link takes to carry all of it that each path alone could fill.
         begin_ns += round(_FASTER_TOGETHER * len(rates) * last_ns) + _PAUSE_NS + apart_ns
     return flows
 
@@ -125,17 +125,17 @@ def together(
 def burst(
     path: int, size: int, rate: float, pace: float | None, sent: int, budget_bytes: float
 ) -> Flow | None:
-    """The next burst for a queue that did not overflow yet; None if there is no room for one.
+    """The next burst for a queue that has not overflowed yet; None if there is no room for one.
 
     Twice as many packets as before: what a queue drops was sent for nothing.
 
     Parameters
     ----------
     rate : of the link behind the queue.
-    pace : of the packets, above `rate`; None for as fast as possible.
+    pace : at which packets are sent, above `rate`; None for as fast as possible.
     sent : bytes of the largest burst so far, 0 if there was none.
     """
-    # The queue takes what arrives faster than it leaves.
+    # The queue holds what arrives faster than it leaves.
     takes = 1.0 if pace is None else 1 - rate / pace
     sent = max(sent, round(_FIRST_BURST / takes / 2))
     most = min(budget_bytes, rate * _LONGEST_QUEUE_S / 8 / takes)
@@ -188,7 +188,7 @@ def spares(pace: float, before: float) -> bool:
 
 
 def echo_interval_ns(rates: Sequence[float], paths_of_link: int, size: int) -> int:
-    """Time between two echoes on a path: they are to see idle links.
+    """Time between two echoes on a path: they must find idle links.
 
     Parameters
     ----------

@@ -34,9 +34,9 @@ class PathFound(msgspec.Struct, kw_only=True):
     Attributes
     ----------
     local, remote : numbers of its interfaces.
-    udp : datagrams come through both ways.
-    rtt : of small packets, idle; `base_rtt_ns` is the least without the time that packets take on the links.
-    loaded_rtt_ns : the least, and the delay of the queues as far as they were filled.
+    udp : datagrams pass both ways.
+    rtt : of small packets, idle; `base_rtt_ns` is the smallest, without transmission times on the links.
+    loaded_rtt_ns : the smallest, and the delay of the queues as far as they were filled.
     source : the address that the receiver saw.
     up : from sender to receiver; `down` from receiver to sender.
     """
@@ -81,7 +81,7 @@ class Probed(msgspec.Struct, kw_only=True):
     Attributes
     ----------
     when : the date of the controller's clock.
-    notes : what the user should know, one sentence each.
+    notes : for the user, one sentence each.
     """
 
     when: str

@@ -1,8 +1,8 @@
 """What becomes of MPTCP on a path, from what both ends saw of connections on it.
 
 A connection is MPTCP only if data went both ways and neither end then says that it became plain TCP; a
-handshake alone proves nothing. A plain connection between the same addresses tells what blocks MPTCP from
-what blocks everything.
+handshake alone proves nothing. A plain connection between the same addresses shows whether only MPTCP is
+blocked, or everything.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The kind, and what it rests on in a sentence."""
+    """The kind, and the evidence for it in a sentence."""
 
     kind: Kind
     because: str
@@ -89,7 +89,7 @@ def verdict(mptcp: Tried, plain: Tried, joined: bool | None, unsupported: str | 
 
 
 def _end(tried: Tried) -> str:
-    """How a connection ended; with the first data those do whose packets are too large for the path."""
+    """How a connection ended; one whose packets are too large for the path ends with its first data."""
     return f"{tried.failed} with the first data" if tried.connected else str(tried.failed)
 
 

@@ -181,14 +181,19 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.expected_bps is not None:
             return self.expected_bps
-        return self.in_order_bytes * 8e9 / self.duration_ns if self.duration_ns else 0.0
+        return bits_per_second(self.in_order_bytes, self.duration_ns) if self.duration_ns else 0.0
+
+
+def bits_per_second(size_bytes: int, duration_ns: int) -> float:
+    """Throughput of this many bytes in a time that is not 0."""
+    return size_bytes * 8e9 / duration_ns
 
 
 def expected_bps(trial: Trial, expected_bytes: int | None) -> float | None:
     """Throughput over the whole duration of a trial that ended early; None if it did not."""
     if expected_bytes is None or trial.duration_ns is None:
         return None
-    return expected_bytes * 8e9 / trial.duration_ns
+    return bits_per_second(expected_bytes, trial.duration_ns)
 
 
 class Testbed(Protocol):

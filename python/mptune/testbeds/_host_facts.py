@@ -1,7 +1,7 @@
-"""What a host said of itself ("look" of the agent's role `host`), and what follows for a trial there.
+"""What a host reported about itself ("look" of the agent's role `host`), and what that means for a trial.
 
-Everything that a host lacks is an `InputError` that names the topology's key: it is found out before the
-first trial, and another trial would not change it.
+Everything that a host lacks is an `InputError` that names the topology's key: it is found before the first
+trial, and another trial would not change it.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from mptune.linux.sandbox import sysctls
 from mptune.testbeds._base import FAMILIES, PLAIN_TCP, Trial
 from mptune.topology import Interface, Site, Topology
 
-#: Sysctls that a trial asks for.
+#: Sysctls whose values a trial needs to know.
 ASKED = tuple(
     dict.fromkeys([*sysctls.TELLING, "net.mptcp.enabled", "net.mptcp.path_manager", "net.mptcp.pm_type"])
 )
-#: What chooses the path manager of new connections: its name since Linux 6.15, and that before.
+#: The setting that chooses the path manager of new connections: its name since Linux 6.15, and before.
 _PATH_MANAGER = (("net.mptcp.path_manager", "userspace"), ("net.mptcp.pm_type", "1"))
-#: After a SYN with MPTCP that was lost and one without that was not, Linux (since 6.12) gives up MPTCP for so
-#: many seconds, on all paths and for every program.
+#: After a lost SYN with MPTCP and an answered one without it, Linux (since 6.12) gives up MPTCP for this many
+#: seconds, on all paths and for every program.
 _GIVES_UP = "net.mptcp.blackhole_timeout"
 
 
@@ -31,8 +31,8 @@ class HostFacts:
 
     Parameters
     ----------
-    looked : what its agent answered.
-    privileged : it has CAP_NET_ADMIN there.
+    looked : the answer of its agent.
+    privileged : the agent has CAP_NET_ADMIN.
 
     Attributes
     ----------
@@ -52,13 +52,13 @@ class HostFacts:
 
     @property
     def sysctls(self) -> Mapping[str, str]:
-        """By name, those that it has."""
+        """The sysctls that it has, by name."""
         found: Mapping[str, str | None] = self.looked["sysctls"]
         return {name: " ".join(value.split()) for name, value in found.items() if value is not None}
 
     @property
     def userspace(self) -> dict[str, str]:
-        """The setting that gives new connections to path managers like ours; empty if there is none."""
+        """The setting that lets userspace path managers have new connections; empty if there is none."""
         for name, value in _PATH_MANAGER:
             if name in self.sysctls:
                 return {name: value}
@@ -66,7 +66,7 @@ class HostFacts:
 
     @property
     def while_connecting(self) -> dict[str, str]:
-        """What is set until both ends have the connection: the path manager, and no giving up of MPTCP."""
+        """What is set until both ends have the connection: the path manager, and never to give up MPTCP."""
         gives_up = self.side == "local" and self.sysctls.get(_GIVES_UP, "0") != "0"
         return {**self.userspace, **({_GIVES_UP: "0"} if gives_up else {})}
 
@@ -122,7 +122,7 @@ class HostFacts:
 
         Raises
         ------
-        InputError : it cannot be had there, or this user may not use it.
+        InputError : the host cannot provide it, or this user may not use it.
         """
         if cc in self.usable:
             return cc
@@ -134,7 +134,7 @@ class HostFacts:
         raise self.refuse_cc(cc, reason)
 
     def no_program(self, cc: str) -> str | None:
-        """Why a congestion control cannot be registered there as a BPF program; None if that may be tried."""
+        """Why a congestion control cannot be registered there as a BPF program; None if it probably can."""
         if cc in self.looked["congestion_controls"]["available"]:
             return "only root may use it"
         if (reason := bpf.lacking(cc)) is None and self.looked["bpf"] is not None:
@@ -144,14 +144,14 @@ class HostFacts:
         return f"its kernel lacks it, and {reason}; or modprobe tcp_{cc} there, if it has that module"
 
     def refuse_cc(self, cc: str, reason: str) -> InputError:
-        """The error about a congestion control that it cannot be given."""
+        """The error about a congestion control that it cannot provide."""
         can = f"expected one that {self.name} can run ({', '.join(self.usable)})"
         return InputError("--cc", "", f"{can}, found {cc}: {reason}")
 
     # Its interfaces.
 
     def named(self) -> tuple[NamedInterface, ...]:
-        """The interfaces of its site, with the devices and addresses that they have here.
+        """The interfaces of its site, with their devices and addresses on this host.
 
         Raises
         ------
@@ -219,12 +219,12 @@ class HostFacts:
 
 
 def managed(trial: Trial, privileged: bool) -> bool:
-    """Whether a path manager of ours steers it: not plain TCP, nor the default where it may not be chosen."""
+    """Whether one of our path managers steers it: not plain TCP, nor the default without privileges."""
     return trial.protocol != PLAIN_TCP and (privileged or trial.pm != "default")
 
 
 def _addresses(device: Mapping[str, Any], family: str) -> list[str]:
-    """Addresses that others can reach, first those that were given first."""
+    """Addresses that others can reach, in the order in which they were assigned."""
     version = 6 if family == "ipv6" else 4
     found = [ip_address(one["ip"].partition("%")[0]) for one in device["addresses"]]
     return [str(one) for one in found if one.version == version and not one.is_link_local]

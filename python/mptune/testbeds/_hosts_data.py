@@ -1,6 +1,6 @@
-"""How much trials between hosts send, and where that must stay below a limit (`max_data` of an interface).
+"""How much trials between hosts send, and the limits on that (`max_data` of an interface).
 
-It counts what this program sent, payload and what goes with it; it knows nothing of what others did.
+It counts what this program sent, payload and headers, and knows nothing of other programs.
 """
 
 import math
@@ -14,7 +14,7 @@ from mptune.topology import Interface, Site, Topology
 #: Bytes on the wire per byte of payload: a packet of 1500 has 1428 bytes with all options of MPTCP, 1408 over
 #: IPv6 (RFC 8684 section 3.3).
 _WIRE = 1500 / 1408
-#: A limit must hold although losses are sent again and a transfer's buffers are full when it ends.
+#: A limit must hold even with retransmissions, and with full buffers at the end of a transfer.
 _RESERVE = 1.1
 
 _PACKET = 1500
@@ -36,12 +36,12 @@ class Meter:
         self.sent: Sent = MappingProxyType(self._sent)
 
     def check(self, trial: Trial) -> None:
-        """Refuse a trial that may send more over an interface than it may in all.
+        """Refuse a trial that may exceed the limit of an interface.
 
         Raises
         ------
         InputError : naming the interface, or its rate if that is not known.
-        LimitReached : together with earlier trials.
+        LimitReached : it would, together with earlier trials.
         """
         for site, interface, way in _limited(trial.topology):
             key = f"sites.{site.abbr}.interfaces.{interface.abbr}"
@@ -101,7 +101,7 @@ def notice(
 
     Parameters
     ----------
-    lasting_ns : how long it is sent in all; None if that is not known.
+    lasting_ns : total sending time; None if that is not known.
     transfer_bytes : payload in all, where transfers are sent.
     sent : what was sent before.
     """

@@ -1,8 +1,8 @@
 """Congestion controls that a host's kernel lacks, registered there as BPF programs.
 
 A role of the agent holds each of them, from the first trial that needs it to the end of the session; all
-trials of the session share it. However the session ends, the role ends with it, and with the role the kernel
-removes the program. Its name there is random: the kernel's names are everybody's.
+trials of the session share it. However the session ends, the role ends with it, and the kernel then removes
+the program. Its name in the kernel is random, because all programs on the host share the names.
 """
 
 import base64
@@ -16,11 +16,11 @@ _STEP_S = 30.0
 
 
 class Programs:
-    """What one session with a host has registered there.
+    """The programs that one session has registered on its host.
 
     Parameters
     ----------
-    start : starts a role of the agent, with a name for messages.
+    start : starts a role of the agent, given a name for messages.
     """
 
     def __init__(self, start: Callable[[str, str], Talker]) -> None:
@@ -29,7 +29,7 @@ class Programs:
         self._held: dict[str, tuple[str, Talker]] = {}
 
     def name(self, cc: str) -> str:
-        """The kernel's name of a congestion control, registered now unless it is already.
+        """The kernel's name of a congestion control, which is registered now unless it already is.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Two hosts as the venue of a trial: what is changed there for it, and put back.
+"""Two hosts as the venue of a trial: which of their settings it changes, and when it puts them back.
 
 The path manager of an MPTCP connection is fixed when it is created, so it is chosen just before the trial's
 connection is requested and put back as soon as both ends have it. Connections of others that are created in
@@ -46,7 +46,7 @@ class HostsVenue:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Put everything back; a host that is gone does it by itself."""
+        """Put everything back; a host that is gone does so by itself."""
         if not self._changed:
             return
         asked = [(machine, machine.ask("restore", names=None)) for machine in self._machines.values()]
@@ -69,7 +69,7 @@ class HostsVenue:
 
     @property
     def companions(self) -> Sequence[Talker]:
-        """None: the roles end with their host."""
+        """None: the roles end with their session."""
         return ()
 
     def prepare(self) -> None:
@@ -78,10 +78,10 @@ class HostsVenue:
         self.confirm()
 
     def lay_out(self) -> None:
-        """Nothing: the network is there."""
+        """Nothing: the network exists already."""
 
     def open(self) -> None:
-        """Choose the path manager of new connections; the answers are waited for in `confirm`."""
+        """Choose the path manager of new connections; `confirm` waits for the answers."""
         self._set(self._momentary)
 
     def confirm(self) -> None:
@@ -128,7 +128,7 @@ class HostsVenue:
 
     @property
     def waited_ns(self) -> None:
-        """Nobody knows."""
+        """Unknown on a real network."""
         return
 
     def _set(self, wanted: Mapping[Side, Settings]) -> None:

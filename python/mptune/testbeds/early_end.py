@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from mptune import _core
-from mptune.testbeds._base import BIN_NS
+from mptune.testbeds._base import BIN_NS, bits_per_second
 
 
 class EarlyEnd(NamedTuple):
@@ -31,4 +31,4 @@ def replayed(bins: Iterable[int], duration_ns: int) -> EarlyEnd | None:
     duration_ns : what was asked for.
     """
     ended = _core.early_end([int(one) for one in bins], duration_ns, BIN_NS)
-    return None if ended is None else EarlyEnd(ended[0], ended[1] * 8e9 / duration_ns)
+    return None if ended is None else EarlyEnd(ended[0], bits_per_second(ended[1], duration_ns))

@@ -1,7 +1,7 @@
 """What two hosts can do for trials, and how to fix the rest: `mptune doctor --hosts`.
 
-It looks over ssh and changes nothing: what is wrong with addresses and routes is said with the lines to
-paste. Items that a trial with a path manager needs are *required*.
+It looks over ssh and changes nothing; for wrong addresses and routes it gives the lines to paste. Items that
+a trial with a path manager needs are *required*.
 """
 
 import ipaddress
@@ -23,7 +23,7 @@ from mptune.topology import Site, Topology
 
 #: Largest buffer of the papers' sweeps (MPCOA, section 5.3: 0.5 to 30 MiB), bytes.
 _LARGEST_BUFFER = 30 * 2**20
-#: First of the routing tables that are proposed.
+#: Number of the first routing table proposed.
 _FIRST_TABLE = 100
 _STRICT = 1
 
@@ -94,7 +94,7 @@ def _facts(topology: Topology, side: Side, machine: SshMachine, looked: Mapping[
 
 
 def _named(facts: HostFacts, found: list[Finding]) -> Iterator[NamedInterface]:
-    """The interfaces that are there; a finding about every other one."""
+    """The interfaces that exist; adds a finding for each of the others."""
     for index, interface in enumerate(facts.site.interfaces):
         try:
             yield facts.named_interface(index)
@@ -158,7 +158,7 @@ def _enabled(facts: HostFacts) -> Finding:
 
 
 def _congestion_controls(facts: HostFacts) -> Iterator[Finding]:
-    """Where it gets each of them, as a sender."""
+    """Where each of them comes from, for a sender."""
     for cc in _core.congestion_controls():
         name = f"congestion control {cc}"
         try:
@@ -187,7 +187,7 @@ def _buffers(facts: HostFacts) -> Finding:
 
 
 def _reverse_path(facts: HostFacts) -> Finding:
-    """A strict filter drops what arrives on another device than the one that answers would leave by."""
+    """A strict filter drops packets from a device other than the one by which answers would leave."""
     every = int(facts.looked["rp_filter_all"] or 0)
     own = {one["device"]: max(every, int(one["rp_filter"] or 0)) for one in facts.looked["interfaces"]}
     used = [one.device for one in facts.site.interfaces if one.device is not None] or list(own)
@@ -216,7 +216,7 @@ def _processors(looked: Mapping[str, Any]) -> Finding:
 def _pairs(
     own: Sequence[NamedInterface], others: Sequence[NamedInterface]
 ) -> Iterator[tuple[NamedInterface, str, str]]:
-    """Every own address with every one it would send to."""
+    """Every own address with each address it would send to."""
     for one in own:
         for other in others:
             for family in FAMILIES:
@@ -231,7 +231,7 @@ def _of_interfaces(
     pairs: Sequence[tuple[NamedInterface, str, str]],
     leaves: Sequence[Mapping[str, Any]],
 ) -> Iterator[Finding]:
-    """Each interface, with the rules that let packets of its addresses leave by it."""
+    """Each interface, with rules that make packets from its addresses leave by it."""
     by_device = {one["device"]: one for one in facts.looked["interfaces"]}
     for one in named:
         label = facts.site.interfaces[one.index].abbr
@@ -265,7 +265,7 @@ def _of_interfaces(
 
 
 def _rule(source: str, interface: NamedInterface, device: Mapping[str, Any]) -> list[str]:
-    """The lines that let packets from an address leave by its own device."""
+    """The lines that make packets from an address leave by its own device."""
     version = ipaddress.ip_address(source).version
     ip = "ip -6" if version == 6 else "ip"
     table = _FIRST_TABLE + interface.index

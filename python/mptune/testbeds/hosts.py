@@ -1,8 +1,8 @@
 """The hosts testbed: trials between two real machines, which ssh reaches.
 
-The course of a trial is that of the namespaces testbed (`mptune.linux.kernel_trial`), with a real network:
-the same roles of the agent on each host, the same path managers, the same answer. `mptune.machines` reaches
-the hosts, `_host_facts` says what they can do, and `_hosts_venue` what is changed there.
+A trial runs as in the namespaces testbed (`mptune.linux.kernel_trial`), but over a real network: the same
+roles of the agent on each host, the same path managers, the same kind of result. `mptune.machines` reaches
+the hosts, `_host_facts` knows what they can do, and `_hosts_venue` changes their settings.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class HostsTestbed:
     name = "hosts"
     only_stack: str | None = "linux"
     parallel: int | None = 1
-    #: Seconds of a trial beside its duration: some exchanges with the hosts, handshake, last data.
+    #: Seconds that a trial takes beyond its duration: exchanges with the hosts, handshake, last data.
     set_up_s = 2.0
 
     def __init__(self) -> None:
@@ -57,13 +57,13 @@ class HostsTestbed:
         self._programs: dict[str, Programs] = {}
         self._known: set[str] = set()
         self._data = _hosts_data.Meter()
-        #: One trial of each kind that was checked, to be held against the hosts before any is run.
+        #: One trial of each kind that was checked, to compare with the hosts before any is run.
         self._checked: dict[object, Trial] = {}
         self._turn = threading.Lock()
         self._interrupted = threading.Event()
-        #: What the user is told of hosts that did not take leave.
+        #: What to say about hosts that did not take leave.
         self._unheard: list[str] = []
-        #: How long a host that is away is waited for, and who is told.
+        #: How long to wait for a host that is away, and how to say so.
         self._patience_s = 0.0
         self._say: Callable[[str], None] = lambda sentence: None
         self._closing = weakref.finalize(self, _close, self._machines, self._programs)
@@ -100,7 +100,7 @@ class HostsTestbed:
         self._data.recall(trial, observation)
 
     def close(self) -> None:
-        """End the sessions with the hosts, which put back what is left to put back."""
+        """End the sessions with the hosts, which put back whatever is still changed."""
         _close(self._machines, self._programs)
 
     def interrupt(self) -> None:
@@ -110,12 +110,12 @@ class HostsTestbed:
             machine.hurry()
 
     def be_patient(self, patience_s: float, say: Callable[[str], None]) -> None:
-        """From now on wait for a host that is away, and repeat the trial that it left.
+        """From now on wait for a host that is away, and repeat the trial during which it was lost.
 
         Parameters
         ----------
         patience_s : the longest wait; after it, trials fail.
-        say : told when a host is away, and when it is back.
+        say : called with a sentence when a host is away, and when it is back.
         """
         self._patience_s, self._say = patience_s, say
 
@@ -152,7 +152,7 @@ class HostsTestbed:
             raise InputError(topology.file, "background", expected)
 
     def check(self, trial: Trial) -> None:
-        """Refuse what no two hosts can do, without a connection.
+        """Refuse what no hosts can do, without connecting.
 
         Raises
         ------
@@ -171,11 +171,11 @@ class HostsTestbed:
             self._checked[kind] = trial
 
     def run(self, trial: Trial) -> Observation:
-        """Run one trial; an overloaded one is repeated once, with patience also one whose host was lost.
+        """Run one trial; repeat it once if it was overloaded, or (with patience) if a host was lost.
 
         Raises
         ------
-        InputError : the hosts cannot run such a trial, or an interface may not send that much any more.
+        InputError : the hosts cannot run such a trial, or it exceeds what an interface may still send.
         MptuneError : a host cannot be reached or used at all.
         TrialError : a host that was used before cannot be reached now.
         KeyboardInterrupt : Ctrl-C, or `interrupt` from another thread; its notes say which host could not be
@@ -188,7 +188,7 @@ class HostsTestbed:
             observation = self._measure(trial)
             if observation.failed is not None and self._patience_s and self._lost():
                 observation = self._repeat(trial, observation)
-            # A trial that failed in another way is not tried again: its host may be gone.
+            # After any other failure it is not repeated: a host may be gone.
             if observation.failed is not None and observation.failed.kind == "overloaded":
                 observation = self._repeat(trial, observation)
         return observation
@@ -250,7 +250,7 @@ class HostsTestbed:
         return observation
 
     def _facts(self, topology: Topology) -> dict[Side, HostFacts]:
-        """What both hosts say of themselves now.
+        """What both hosts report about themselves now.
 
         Raises
         ------
@@ -282,7 +282,7 @@ class HostsTestbed:
         }
 
     def _machine(self, site: Site) -> SshMachine:
-        """The session with a site's host, a new one if the last one is over."""
+        """The session with a site's host; a new one if the last is over."""
         from mptune.machines import MachineError
         from mptune.machines.ssh import connect
         from mptune.testbeds._hosts_programs import Programs
@@ -304,11 +304,11 @@ class HostsTestbed:
         return self._machines[target]
 
     def _kernel_cc(self, cc: str, sender: HostFacts) -> str:
-        """The name of a congestion control in the sender's kernel, which gets a program if it lacks it.
+        """The name of a congestion control in the sender's kernel; one that it lacks is registered first.
 
         Raises
         ------
-        InputError : it cannot be had there.
+        InputError : the host cannot provide it.
         TrialError : the host is gone.
         """
         found = sender.kernel_cc(cc)
@@ -326,7 +326,7 @@ class HostsTestbed:
         return target in self._known or (self._patience_s > 0 and error.away)
 
     def _lost(self) -> bool:
-        """Whether a host does not answer any more."""
+        """Whether a host has stopped answering."""
         try:
             for machine in self._machines.values():
                 machine.look()
@@ -406,7 +406,7 @@ def _lasting(trial: Trial, facts: HostFacts) -> dict[str, str]:
 
 
 def _about(facts: Mapping[Side, HostFacts], named: Mapping[Side, tuple[NamedInterface, ...]]) -> About:
-    """What could explain a result: of both ends."""
+    """What could explain a result, from both ends."""
     about: About = {"kernel": str(facts["local"].looked.get("kernel", "")), "scheduler": "default"}
     for side, one in facts.items():
         end = "sender" if side == "local" else "receiver"

@@ -1,8 +1,8 @@
-//! What a session has changed on this host, and what was there before: written before anything changes,
-//! and gone when everything is as before.
+//! What a session has changed on this host, and the values before: written before the first change, removed
+//! when everything is put back.
 //!
 //! Whoever finds a journal can put everything back: the session itself, its guardian, or a later session.
-//! A value that is no longer the session's belongs to somebody else by now and is left alone.
+//! A value that is no longer the session's was changed by somebody else and is left alone.
 
 use super::places::{self, Namespace};
 use super::settings::{self, Values};
@@ -36,7 +36,7 @@ struct Content {
 pub struct Journal {
     file: PathBuf,
     root: PathBuf,
-    /// Named in the steps that tests wait for.
+    /// Who it is in the steps that tests wait for.
     who: &'static str,
     content: Content,
 }
@@ -44,7 +44,7 @@ pub struct Journal {
 /// What was put back.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Restored {
-    /// The settings that are as before again.
+    /// Settings that have their old values again.
     pub names: Vec<String>,
     /// The others, with the reason.
     pub kept: Values,
@@ -54,9 +54,9 @@ pub struct Restored {
 enum Fate {
     /// It is as before.
     Restored,
-    /// It is somebody else's business now: the reason.
+    /// It is given up, because it is somebody else's now: the reason.
     Given(String),
-    /// It should be as before and is not: the reason.
+    /// It could not be put back: the reason.
     Stuck(String),
 }
 
@@ -64,7 +64,7 @@ impl Journal {
     /// A journal of this process in a directory; nothing is written yet.
     ///
     /// # Errors
-    /// /proc does not tell what is needed.
+    /// /proc lacks what is needed.
     pub fn new(directory: &Path) -> io::Result<Self> {
         let (boot, pid) = (places::boot()?, std::process::id());
         let began = places::began(pid).ok_or(io::ErrorKind::NotFound)?;
@@ -88,12 +88,12 @@ impl Journal {
         &self.file
     }
 
-    /// There is nothing to put back.
+    /// Nothing is left to put back.
     pub fn is_empty(&self) -> bool {
         self.content.changes.is_empty()
     }
 
-    /// Sets values and returns those before, with single blanks. After an error nothing of it is changed.
+    /// Sets values and returns the old ones, with single blanks. After an error nothing is changed.
     ///
     /// # Errors
     /// One line with the name and what is wrong.
@@ -147,7 +147,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes a value and sees whether the kernel took it as it is.
+    /// Writes a value and checks that the kernel took it unchanged.
     fn write(&self, name: &str, value: &str) -> Result<(), String> {
         self.write_raw(name, value)
             .map_err(|error| format!("{name}: {}", settings::words(&error)))?;
@@ -166,7 +166,7 @@ impl Journal {
         settings::write(&file, value)
     }
 
-    /// Puts back these settings, or all, the last change first.
+    /// Puts these settings back, or all, the last change first.
     ///
     /// # Errors
     /// The journal cannot be written; the settings are as before.
@@ -225,8 +225,8 @@ impl Journal {
         }
     }
 
-    /// Brings the file to what is in memory, whatever happens to the machine; removes it if there is
-    /// nothing to put back.
+    /// Saves the journal so that it survives a crash of the machine; removes the file if there is nothing to
+    /// put back.
     fn save(&self) -> io::Result<()> {
         if self.is_empty() {
             return forget(&self.file);
@@ -240,12 +240,12 @@ impl Journal {
         self.file.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
     }
 
-    /// Whether it can say anything about the present settings of this namespace.
+    /// Whether it applies to this namespace as it is now.
     fn concerns(&self, boot: &str, namespace: Namespace) -> bool {
         self.content.boot == boot && self.content.namespace == namespace
     }
 
-    /// Whether its session is still there.
+    /// Whether its session is still alive.
     fn is_alive(&self) -> bool {
         places::began(self.content.pid) == Some(self.content.began)
     }
@@ -299,7 +299,7 @@ fn note(changes: &mut Vec<Change>, name: &str, present: &str, value: &str) {
     });
 }
 
-/// Puts back what sessions that are dead have left behind in this namespace.
+/// Puts back what dead sessions have left changed in this namespace.
 ///
 /// # Errors
 /// One line: the directory or a journal cannot be read.

@@ -1,4 +1,4 @@
-//! What a host is like, as far as a measurement between hosts depends on it. Nothing is changed.
+//! The facts of a host that matter to measurements between hosts. Nothing is changed.
 
 use super::routes::{Address, DefaultRoute, Link, Routes, Rule};
 use super::settings::{self, Values};
@@ -28,19 +28,19 @@ pub struct Facts {
     machine: &'static str,
     /// Why there is no MPTCP; none if there is.
     mptcp: Option<String>,
-    /// Why no program can manage paths here; none if one can.
+    /// Why no program can manage paths here; none if programs can.
     path_manager: Option<String>,
     net_admin: bool,
-    /// It got its rights from sudo.
+    /// It runs under sudo.
     sudo: bool,
     congestion_controls: CongestionControls,
-    /// Why no congestion control can be registered as a BPF program; none if that may be tried.
+    /// Why no congestion control can be registered as a BPF program; none if there is no known obstacle.
     bpf: Option<String>,
     sysctls: Values,
     rmem_max: Option<u64>,
     wmem_max: Option<u64>,
     processors: usize,
-    /// Processes that want a processor, the average of a minute.
+    /// Load average of the last minute.
     load: Option<f64>,
     /// By device.
     offloads: BTreeMap<String, Vec<&'static str>>,
@@ -60,22 +60,22 @@ struct Interface {
 #[derive(Debug, Serialize)]
 struct CongestionControls {
     available: Vec<String>,
-    /// To processes without CAP_NET_ADMIN.
+    /// Those for processes without CAP_NET_ADMIN.
     allowed: Vec<String>,
 }
 
-/// By which device packets leave.
+/// The device by which packets leave.
 #[derive(Debug, Serialize)]
 struct Leaves {
     from: IpAddr,
     to: IpAddr,
-    /// None if they do not.
+    /// None if they cannot leave.
     device: Option<String>,
-    /// Why they do not.
+    /// Why they cannot.
     reason: Option<String>,
 }
 
-/// Looks at the host; also reads the settings `names`, and asks for the routes of `pairs`.
+/// Looks at the host, reads the settings `names`, and looks up the routes of `pairs`.
 ///
 /// # Errors
 /// One line: the kernel does not answer.

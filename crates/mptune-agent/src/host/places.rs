@@ -1,5 +1,4 @@
-//! Where things are on this host: the kernel's settings, and the directory for what a session must not
-//! forget.
+//! Where things are on this host: the kernel's settings, and the directory for what must outlive a session.
 //!
 //! The environment variables are for tests, which need neither root nor this machine's settings.
 
@@ -21,8 +20,8 @@ const SILENCE_MS: &str = "MPTUNE_SILENCE_MS";
 /// A step (see [`reached`]) at which the process stops.
 const STOP_AT: &str = "MPTUNE_STOP_AT";
 
-/// A controller from which nothing is heard for this long is gone: it speaks every 2 s, and ssh gives up a
-/// connection after 6 s without an answer.
+/// A controller that is silent for this long is gone: it sends a line at least every 2 s, and ssh gives up
+/// a connection after 6 s without an answer.
 const SILENCE: Duration = Duration::from_secs(8);
 /// How often the directory for journals is made again.
 const CREATIONS: u32 = 10;
@@ -32,9 +31,9 @@ const SO_NETNS_COOKIE: i32 = 71;
 /// A network namespace of this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
-    /// Its inode, which a later one may get again.
+    /// Its inode, which a later namespace may get.
     pub inode: u64,
-    /// Its cookie, which none gets again before the next start of the machine; none on old kernels.
+    /// Its cookie, unique until the machine restarts; none on old kernels.
     pub cookie: Option<u64>,
 }
 
@@ -43,13 +42,13 @@ pub fn sysctl_root() -> PathBuf {
     std::env::var_os(SYSCTL_ROOT).map_or_else(|| "/proc/sys".into(), PathBuf::from)
 }
 
-/// How long a controller may say nothing.
+/// How long a controller may be silent.
 pub fn silence() -> Duration {
     let given = std::env::var(SILENCE_MS).ok().and_then(|text| text.parse().ok());
     given.map_or(SILENCE, Duration::from_millis)
 }
 
-/// A step where being killed matters: a test can make the process wait there.
+/// A step at which being killed matters; a test can stop the process there.
 pub fn reached(who: &str, step: &str) {
     if std::env::var(STOP_AT).is_ok_and(|wanted| wanted == format!("{who} {step}")) {
         sys::stop_here();
@@ -137,13 +136,13 @@ pub fn namespace() -> io::Result<Namespace> {
     Ok(Namespace { inode, cookie })
 }
 
-/// A number that this start of the machine has and no other.
+/// A number that identifies this boot of the machine.
 pub fn boot() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
 /// When a process began, in ticks since the machine started (proc_pid_stat(5), field 22); none if there is
-/// no such process, or if it has ended and is only not forgotten yet.
+/// no such process, or only a zombie.
 pub fn began(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in brackets, may contain anything.

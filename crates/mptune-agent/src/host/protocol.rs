@@ -9,15 +9,15 @@ use std::net::IpAddr;
 /// Number of this protocol.
 pub const PROTOCOL: u32 = 1;
 
-/// What a controller orders.
+/// An order of the controller.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "lowercase")]
 pub enum Order {
-    /// It is still there.
+    /// A sign of life.
     Beat,
     /// Start a role.
     Start {
-        /// The number it will have.
+        /// Its number from now on.
         id: u64,
         /// Its name.
         role: String,
@@ -54,14 +54,14 @@ pub enum Order {
         #[serde(default)]
         names: Option<Vec<String>>,
     },
-    /// Say what the host is like; nothing is changed.
+    /// Report the facts of the host; nothing is changed.
     Look {
         /// Number of the question.
         id: u64,
         /// Settings to read.
         #[serde(default)]
         names: Vec<String>,
-        /// Pairs of an own and another address: by which device does one reach the other?
+        /// Pairs of an address of the host and another: by which device do packets leave?
         #[serde(default)]
         pairs: Vec<(IpAddr, IpAddr)>,
     },
@@ -69,11 +69,11 @@ pub enum Order {
     Stop,
 }
 
-/// What the host says.
+/// A line of the host.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum Message<'a> {
-    /// It is there, and this is what it is.
+    /// The greeting.
     Hello(&'a Hello),
     /// How a role ended.
     Ended(&'a Ended),
@@ -91,7 +91,7 @@ pub enum Message<'a> {
         /// Why.
         reason: &'a str,
     },
-    /// What the host is like.
+    /// The facts of the host.
     Looked {
         /// Number of the question.
         id: u64,
@@ -99,11 +99,11 @@ pub enum Message<'a> {
         #[serde(flatten)]
         facts: &'a Facts,
     },
-    /// Settings are as before.
+    /// Settings are put back.
     Restored {
         /// Number of the question.
         id: u64,
-        /// Those that are not, with the reason.
+        /// Those that were left as they are, with the reason.
         kept: &'a Values,
     },
 }
@@ -127,9 +127,9 @@ pub struct Hello {
     pub pid: u32,
     /// The host's own name.
     pub hostname: String,
-    /// Settings that an earlier session had left changed and that are as before now.
+    /// Settings that an earlier session had left changed and that were put back now.
     pub recovered: Vec<String>,
-    /// Those that an earlier session had changed and that are left as they are, with the reason.
+    /// Those of them that were left as they are, with the reason.
     pub kept: Values,
 }
 

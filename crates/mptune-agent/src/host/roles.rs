@@ -1,6 +1,6 @@
 //! The roles that a session runs on its host: children with pipes, whose lines pass through.
 //!
-//! Nothing waits for a child: it gets what its pipe takes, and what it says is taken when it is there.
+//! Nothing waits for a child: it is sent what its pipe has room for, and its output is read as it comes.
 
 use super::guardian::SELF;
 use super::protocol::Ended;
@@ -13,11 +13,11 @@ use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitSta
 
 /// Longest write that a pipe with reported room accepts at once (`PIPE_BUF`).
 const PIPE_BYTES: usize = 4096;
-/// What is read at once.
+/// Bytes read at a time.
 const CHUNK: usize = 1 << 16;
 /// Longest line of a role: bins of a long trial are a few megabytes.
 const LINE_BYTES: usize = 1 << 26;
-/// Bytes of standard error that are kept, and characters of them that are told.
+/// Bytes of standard error that are kept, and characters of them that are reported.
 const KEPT_BYTES: usize = 4096;
 const TOLD_CHARACTERS: usize = 200;
 
@@ -80,7 +80,7 @@ impl Roles {
         });
     }
 
-    /// Ends a role's input, after what it was told before.
+    /// Ends a role's input once everything queued for it is written.
     pub fn close(&mut self, id: u64) {
         self.with(id, |one| one.closing = true);
     }
@@ -100,22 +100,22 @@ impl Roles {
         self.running.iter_mut().for_each(Running::kill);
     }
 
-    /// None is left.
+    /// No role is left.
     pub fn is_empty(&self) -> bool {
         self.running.is_empty()
     }
 
-    /// One has closed its output and its process has not ended yet.
+    /// A role has closed its output, but its process has not ended yet.
     pub fn is_ending(&self) -> bool {
         self.running.iter().any(Running::is_silent)
     }
 
-    /// What to wait for, in the order that `serve` expects; `hears` false leaves out what they say.
+    /// What to wait for, in the order that `serve` expects; without their output if `hears` is false.
     pub fn watches(&self, hears: bool) -> Vec<Watch<'_>> {
         self.running.iter().flat_map(|one| one.watches(hears)).collect()
     }
 
-    /// Moves what can be moved.
+    /// Passes on what has arrived and writes what there is room for.
     pub fn serve(&mut self, hears: bool, ready: &[bool]) -> Vec<News> {
         let mut ready = ready.iter().copied();
         let mut news = Vec::new();
@@ -180,7 +180,7 @@ impl Running {
         }
     }
 
-    /// Takes what it says; false at its end.
+    /// Reads its output; false at the end.
     fn hear(&mut self, news: &mut Vec<News>) -> bool {
         let Some(output) = self.output.as_mut() else { return false };
         let before = self.partial.len();
@@ -201,7 +201,7 @@ impl Running {
         there && self.partial.len() <= LINE_BYTES
     }
 
-    /// Keeps the last of its errors; false at their end.
+    /// Keeps the last of its standard error; false at the end.
     fn keep(&mut self) -> bool {
         let Some(errors) = self.errors.as_mut() else { return false };
         let there = take(errors, &mut self.told);
@@ -209,7 +209,7 @@ impl Running {
         there
     }
 
-    /// Writes what its pipe takes without waiting; false when its input should end.
+    /// Writes what its pipe has room for, without waiting; false when its input should end.
     fn write(&mut self) -> bool {
         let Some(input) = self.input.as_mut() else { return false };
         let now = self.outgoing.len().min(PIPE_BYTES);
@@ -225,7 +225,7 @@ impl Running {
         self.output.is_none() && self.errors.is_none()
     }
 
-    /// How it ended; none while it has not.
+    /// How it ended; none while it runs.
     fn ended(&mut self) -> Option<Ended> {
         if !self.is_silent() {
             return None;
@@ -250,7 +250,7 @@ fn take(from: &mut impl Read, to: &mut Vec<u8>) -> bool {
     }
 }
 
-/// A line as it is if it is JSON, otherwise as a text in JSON.
+/// The line itself if it is JSON, otherwise a JSON string of it.
 fn json(line: &str) -> String {
     match serde_json::from_str::<IgnoredAny>(line) {
         Ok(_) => line.to_owned(),

@@ -1,4 +1,4 @@
-//! Devices, addresses, routes and rules of this network namespace, over rtnetlink(7). It only asks.
+//! Devices, addresses, routes and rules of this network namespace, over rtnetlink(7); read-only.
 
 use crate::paths::netlink::error::Error;
 use crate::paths::netlink::socket::{Netlink, Received};
@@ -20,7 +20,7 @@ use std::net::IpAddr;
 pub struct Link {
     /// Its name.
     pub device: String,
-    /// It is switched on.
+    /// It is up.
     pub up: bool,
     /// Largest packet, bytes.
     pub mtu: u32,
@@ -35,33 +35,33 @@ pub struct Address {
     pub prefix: u8,
 }
 
-/// A way to everywhere.
+/// A default route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DefaultRoute {
     /// `ipv4` or `ipv6`.
     pub family: &'static str,
     /// Number of its table; 254 is the main one.
     pub table: u32,
-    /// The next router; none if the device leads everywhere by itself.
+    /// The next router; none if the route has only a device.
     pub via: Option<IpAddr>,
-    /// The smallest of a table counts.
+    /// In each table the smallest wins.
     pub metric: u32,
 }
 
-/// Which table is asked for whom.
+/// A routing rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rule {
     /// `ipv4` or `ipv6`.
     pub family: &'static str,
-    /// Rules are asked in this order.
+    /// Rules apply in this order.
     pub priority: u32,
-    /// The sources that it is for, `10.0.0.0/24`; none for all.
+    /// The sources it applies to, such as `10.0.0.0/24`; none for all.
     pub from: Option<String>,
     /// Number of the table.
     pub table: u32,
 }
 
-/// Asks one network namespace.
+/// Queries one network namespace.
 pub struct Routes {
     netlink: Netlink,
 }
@@ -70,7 +70,7 @@ const FAMILIES: [(AddressFamily, &str); 2] =
     [(AddressFamily::Inet, "ipv4"), (AddressFamily::Inet6, "ipv6")];
 
 impl Routes {
-    /// Of the current namespace.
+    /// For the current namespace.
     pub fn open() -> Result<Self, Error> {
         Ok(Self { netlink: Netlink::open(NETLINK_ROUTE)? })
     }
@@ -119,7 +119,7 @@ impl Routes {
         Ok(found)
     }
 
-    /// All rules, in the order in which they are asked.
+    /// All rules, in the order in which they apply.
     pub fn rules(&mut self) -> Result<Vec<Rule>, Error> {
         let mut found = Vec::new();
         for (family, name) in FAMILIES {
@@ -137,7 +137,7 @@ impl Routes {
         Ok(found)
     }
 
-    /// The number of the device by which packets from an own address to another one leave.
+    /// The number of the device by which packets from an address of this host to another leave.
     pub fn leaves_by(&mut self, from: IpAddr, to: IpAddr) -> Result<Option<u32>, Error> {
         let mut question = RouteMessage::default();
         let (family, length) =
@@ -174,8 +174,7 @@ impl Routes {
     }
 }
 
-/// One object; none if it has a part that the codec does not understand, which is no reason to say nothing
-/// about all others.
+/// One object; none if it has a part that the codec does not understand: the others are still reported.
 fn read(answer: &Received<'_>) -> Option<RouteNetlinkMessage> {
     let bytes = answer.clone().into_inner();
     match NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes).ok()?.payload {
@@ -197,7 +196,7 @@ fn read_link(link: &LinkMessage) -> Link {
     found
 }
 
-/// The local one: on a point-to-point device the other is the peer's.
+/// The local address: on a point-to-point device the other one is the peer's.
 fn own_address(message: &AddressMessage) -> Option<IpAddr> {
     let local = message.attributes.iter().find_map(|attribute| match attribute {
         AddressAttribute::Local(ip) => Some(*ip),

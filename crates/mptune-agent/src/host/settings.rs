@@ -1,6 +1,6 @@
 //! The files behind the kernel's settings of its network.
 //!
-//! Reading and writing only; what was there before is the journal's business.
+//! Reading and writing only; the journal keeps the old values.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};

@@ -66,7 +66,7 @@ pub struct Seen {
     pub ending: Ending,
     /// Processor time it used, nanoseconds.
     pub cpu_ns: u64,
-    /// Share of all processors of its host that were busy, with whatever; none if the host does not tell.
+    /// Share of all processors of its host that were busy; none if the host does not report it.
     pub busy_share: Option<f64>,
 }
 

@@ -10,7 +10,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Reads it; none if the host does not tell.
+    /// Reads it; none if the host does not report it.
     pub fn now() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }

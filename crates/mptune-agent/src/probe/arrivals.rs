@@ -4,7 +4,7 @@ use super::packet::{Head, STAMP_NS};
 use super::protocol::Arrived;
 use std::collections::BTreeMap;
 
-/// Flows of an order, and packets of a flow; whoever sends more does not keep to the rules.
+/// Limits of the flows of an order and the packets of a flow; whoever sends more breaks the rules.
 const MAX_FLOWS: usize = 4096;
 const MAX_PACKETS: u32 = 1 << 20;
 /// Orders that are remembered, the newest.
@@ -25,7 +25,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// Notes a packet; false if it was here before.
+    /// Notes a packet; false if it is a duplicate.
     fn mark(&mut self, seq: u32) -> bool {
         let (word, bit) = (seq as usize / 64, 1_u64 << (seq % 64));
         if self.seen.len() <= word {
@@ -85,7 +85,7 @@ impl Arrivals {
         self.orders.get(&id).map(|order| order.last_ns)
     }
 
-    /// The flows of an order, which is forgotten.
+    /// Takes the flows of an order, which is then forgotten.
     pub fn take(&mut self, id: u32, count: usize) -> Vec<Arrived> {
         let flows = self.orders.remove(&id).unwrap_or_default().flows;
         let mut reports: Vec<_> = flows.into_iter().map(|flow| flow.report).collect();

@@ -1,4 +1,4 @@
-//! Connections to the other end, each with a thread of its own: they wait much and do little.
+//! Connections to the other end, each with a thread of its own, which mostly waits.
 
 use super::packet::Token;
 use super::protocol::{Message, Step, View};
@@ -27,7 +27,7 @@ pub struct Target {
     pub mptcp: bool,
     /// How long connecting may take.
     pub limit_ns: u64,
-    /// What the listener wants to hear first.
+    /// What the listener expects first.
     pub token: Token,
 }
 
@@ -63,7 +63,7 @@ fn run(target: &Target, voice: &Voice, asked: &Receiver<Ask>) {
     socket::abort(connection);
 }
 
-/// The connection, greeted.
+/// The connection, after the greeting.
 fn connect(target: &Target, end_ns: u64) -> io::Result<TcpStream> {
     let fd = socket::open(target.local, target.mptcp)?;
     sys::bind(fd.as_fd(), &address::encode(SocketAddr::new(target.local, 0)))?;

@@ -1,11 +1,11 @@
 //! Datagrams and short connections between two hosts, for finding out what their paths are like: the role
 //! `probe`, at both ends.
 //!
-//! It does what it is told and reports what it saw; what follows from that is the controller's business.
-//! Times are of one host's clock: a round trip is measured by the end that sent the packet, less the time
-//! that the other end reports to have needed; of arrivals only their spacing is told. It uses no addresses
-//! but those it was given, sends to no others than the paths' (or those that sent it packets with the token), and
-//! answers nothing without the 128-bit token.
+//! It carries out orders and reports what it saw; conclusions are the controller's business. Clocks are never
+//! compared: the end that sent a packet measures its round trip and subtracts the time that the other end
+//! says it needed, and of arrivals only the spacing is reported. It uses only the addresses it was given,
+//! sends only to those of the paths (or to senders of packets with the token), and answers nothing without
+//! the 128-bit token.
 //!
 //! ```text
 //! in   {"token": "<32 digits>", "addresses": ["10.65.0.1", ...], "port": 0, "listens": true}
@@ -76,7 +76,7 @@ fn run(control: &mut Control) -> Result<(), String> {
     prober.run(control)
 }
 
-/// An order of the other end whose arrivals were asked for.
+/// An order of the other end whose arrivals are to be reported.
 struct Collect {
     id: u32,
     packets: Vec<u32>,

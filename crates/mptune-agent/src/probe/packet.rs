@@ -1,13 +1,13 @@
-//! The head of a probing datagram: whose it is, which packet of which flow, when it was sent.
+//! The header of a probing datagram: whose it is, which packet of which flow, when it was sent.
 //!
 //! ```text
 //! token 16 | kind 1 | path 1 | flow 2 | id 4 | seq 4 | stamp 4      network order, 32 bytes
 //! ```
 //!
-//! What follows is padding that does not compress. A reply is a head alone, so it is never longer than
-//! what it answers: nobody can use the responder to send others more than he sends himself.
+//! What follows is padding that does not compress. A reply is a header alone, never longer than what it
+//! answers: nobody can use the responder to amplify traffic.
 
-/// Bytes of a head.
+/// Bytes of a header.
 pub const HEAD: usize = 32;
 /// Largest packet: jumbo frames and a little more, bytes.
 pub const LARGEST: usize = 9216;
@@ -23,14 +23,14 @@ const REPLY: u8 = 1;
 const ANSWER: u8 = 2;
 const TIMED: u8 = 4;
 
-/// A head.
+/// A header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// It answers a packet; its stamp is how long the answer took.
     pub reply: bool,
-    /// An answer is wanted.
+    /// It is to be answered.
     pub answer: bool,
-    /// The time of its arrival is wanted.
+    /// The time of its arrival is to be recorded.
     pub timed: bool,
     /// Number of the path.
     pub path: u8,
@@ -62,7 +62,7 @@ impl Head {
         packet[28..32].copy_from_slice(&self.stamp.to_be_bytes());
     }
 
-    /// Reads it; none without the token, compared without telling how much of it was right.
+    /// Reads it; none without the token, compared in constant time.
     pub fn read(token: &Token, packet: &[u8]) -> Option<Self> {
         let head = packet.get(..HEAD)?;
         let wrong = head[..16].iter().zip(token).fold(0, |wrong, (a, b)| wrong | (a ^ b));

@@ -38,7 +38,7 @@ pub struct FlowSpec {
     pub path: usize,
     /// How many.
     pub packets: u32,
-    /// Size of each, with the heads of IP and UDP.
+    /// Size of each, with the headers of IP and UDP.
     pub bytes: usize,
     /// Time from one to the next; 0 for as fast as possible.
     #[serde(default)]
@@ -46,10 +46,10 @@ pub struct FlowSpec {
     /// When the first is sent, since the order.
     #[serde(default)]
     pub start_ns: u64,
-    /// Each wants an answer.
+    /// Each is to be answered.
     #[serde(default)]
     pub answer: bool,
-    /// The arrival of each is of interest, not only their number.
+    /// Arrival times are recorded, not only their number.
     #[serde(default)]
     pub timed: bool,
 }
@@ -58,11 +58,11 @@ pub struct FlowSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
-    /// So many requests of a few bytes, one after the other, each answered.
+    /// This many requests of a few bytes, one after the other, each answered.
     Ping(u32),
-    /// So many bytes to the server.
+    /// This many bytes to the server.
     Upload(u64),
-    /// So many bytes from the server.
+    /// This many bytes from the server.
     Download(u64),
 }
 
@@ -85,13 +85,13 @@ pub enum Action {
         #[serde(default)]
         wait_ns: u64,
     },
-    /// Tell what arrived of an order, once it is complete or nothing came for a while.
+    /// Report what arrived of an order, once it is complete or nothing has come for a while.
     Collect {
         /// Number of the order.
         id: u32,
         /// Packets of each flow.
         packets: Vec<u32>,
-        /// As long as that.
+        /// That while.
         quiet_ns: u64,
     },
     /// Open a TCP connection to the other end's listener.
@@ -123,7 +123,7 @@ pub enum Action {
     },
 }
 
-/// What a sent flow came to.
+/// What became of a flow that was sent.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub struct Sent {
     /// Packets that left.
@@ -136,7 +136,7 @@ pub struct Sent {
     pub span_ns: u64,
     /// Answers.
     pub answered: u32,
-    /// Smallest round-trip time; the other end's own time is not in it.
+    /// Smallest round-trip time, without the time that the other end took.
     pub min_rtt_ns: Option<u64>,
     /// Round-trip times in order of arrival; of many every n-th.
     pub rtt_ns: Vec<u64>,
@@ -147,7 +147,7 @@ pub struct Sent {
 pub struct Arrived {
     /// Different packets.
     pub received: u32,
-    /// Packets that came again.
+    /// Duplicates.
     pub duplicates: u32,
     /// Numbers of timed packets, in order of arrival.
     pub seq: Vec<u32>,
@@ -220,8 +220,8 @@ pub enum Message {
         failed: Option<String>,
         /// How long it took.
         took_ns: u64,
-        /// What the peer's SYN-ACK had for Multipath TCP: "mptcp", "mirrored" (our own option came back) or
-        /// "plain"; none where this process may not look.
+        /// What the peer's SYN-ACK said about Multipath TCP: "mptcp", "mirrored" (our own option came back)
+        /// or "plain"; none if this process may not look.
         syn_ack: Option<&'static str>,
         /// How it is seen from here.
         view: View,

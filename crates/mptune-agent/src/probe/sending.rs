@@ -5,7 +5,7 @@ use super::protocol::{FlowSpec, PathEnd, Sent};
 use super::udp::{Endpoint, Outcome};
 use std::mem;
 
-/// Packets of a flow in a row before others get their turn.
+/// Packets of a flow in a row before other flows get their turn.
 const TURN: u32 = 64;
 /// Round-trip times of a flow that are reported.
 const MAX_RTTS: usize = 1000;
@@ -143,7 +143,7 @@ impl Sending {
         self.deadline_ns().is_some_and(|end| now_ns >= end || self.flows.iter().all(answered))
     }
 
-    /// What it came to.
+    /// What became of it.
     pub fn report(self) -> Vec<Sent> {
         self.flows.into_iter().map(Flow::report).collect()
     }

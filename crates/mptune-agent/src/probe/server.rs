@@ -17,7 +17,7 @@ use std::time::Duration;
 const BACKLOG: i32 = 64;
 /// Connections at a time, strangers included.
 const MOST: usize = 64;
-/// How long the greeting may take, and an order after another.
+/// How long the greeting may take, and the pause until the next order.
 const GREETING_NS: u64 = 5_000_000_000;
 const PATIENCE_NS: u64 = 120_000_000_000;
 
@@ -25,7 +25,7 @@ const PATIENCE_NS: u64 = 120_000_000_000;
 pub struct Server {
     listeners: Vec<TcpListener>,
     token: Token,
-    /// As many as there are connections, and one.
+    /// Counts the connections: one reference for each, and this one.
     alive: Arc<()>,
     /// Their port.
     pub port: u16,
@@ -56,12 +56,12 @@ impl Server {
         Ok(Self { listeners, token, alive: Arc::new(()), port, plain_because })
     }
 
-    /// Something to wait for.
+    /// What to wait for.
     pub fn watches(&self) -> impl Iterator<Item = Watch<'_>> {
         self.listeners.iter().map(Watch::readable)
     }
 
-    /// Serves who has come, each with a thread of its own.
+    /// Serves new connections, each with a thread of its own.
     pub fn accept(&self, voice: &Voice) {
         for listener in &self.listeners {
             while let Ok((stream, from)) = listener.accept() {
@@ -154,7 +154,7 @@ mod tests {
     use crate::probe::protocol::Step;
     use crate::probe::voice::Ear;
 
-    /// Messages until there are so many.
+    /// Messages until there are this many.
     fn heard(server: &Server, ear: &Ear, count: usize) -> Vec<Message> {
         let mut messages = Vec::new();
         while messages.len() < count {

@@ -1,32 +1,32 @@
-//! What a SYN-ACK says about Multipath TCP, which the kernel does not tell: a raw socket shows it.
+//! What a SYN-ACK says about Multipath TCP: the kernel does not report it, so a raw socket reads it.
 //!
-//! RFC 8684, section 3.1: the SYN has MP_CAPABLE of 4 bytes, the SYN-ACK one of 12 with the key. A middlebox
-//! that copies options it does not know sends back the 4 bytes.
+//! RFC 8684, section 3.1: the SYN has an MP_CAPABLE of 4 bytes, the SYN-ACK one of 12 with the key. A
+//! middlebox that copies unknown options sends the 4 bytes back.
 
 use crate::address;
 use crate::sys;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Room for the heads of a segment.
+/// Room for the headers of a segment.
 const ROOM: usize = 256;
-/// Segments to look at: others may come from the same peer.
+/// Segments to look at: the same peer may send others.
 const MOST: usize = 1000;
 const SYN_ACK: u8 = 0x12;
 const END: u8 = 0;
 const PADDING: u8 = 1;
-/// The option, and the length of MP_CAPABLE as a client sends it.
+/// The option, and the length of MP_CAPABLE in a SYN.
 const MPTCP: u8 = 30;
 const SYN_LENGTH: u8 = 4;
 
-/// Sees what a host sends to an address by TCP.
+/// Sees the TCP segments that a host sends to an address.
 pub struct Sniffer {
     socket: OwnedFd,
     v4: bool,
 }
 
 impl Sniffer {
-    /// Begins to look; none without the privilege.
+    /// Starts listening; none without the privilege.
     pub fn open(local: IpAddr, peer: IpAddr) -> Option<Self> {
         let socket = sys::socket(address::family(local), libc::SOCK_RAW, libc::IPPROTO_TCP).ok()?;
         let any_port = |ip| address::encode(SocketAddr::new(ip, 0));

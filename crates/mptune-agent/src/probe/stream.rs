@@ -1,12 +1,12 @@
-//! A TCP connection of a probe: what both ends say on it, and how an end sees it.
+//! A TCP connection of a probe: what both ends send on it, and how each end sees it.
 //!
 //! The client begins with the token and the number of the connection, then sends orders, each answered by
 //! its letter:
 //!
 //! ```text
 //! P and 8 bytes        answered at once, with the same bytes
-//! U and a number       so many bytes follow; answered when the last has arrived
-//! D and a number       answered by so many bytes
+//! U and a number       that many bytes follow; answered when the last has arrived
+//! D and a number       answered by that many bytes
 //! I and 8 bytes        the server reports how it sees the connection
 //! ```
 
@@ -25,7 +25,7 @@ pub const ORDER: usize = 9;
 /// Bytes read or written at a time.
 const PIECE: usize = 64 * 1024;
 
-/// The error of a peer that does not keep to the rules.
+/// The error for a peer that breaks the rules.
 pub fn unexpected() -> io::Error {
     io::Error::new(ErrorKind::InvalidData, "unexpected bytes")
 }
@@ -43,7 +43,7 @@ pub fn parse(order: [u8; ORDER]) -> (u8, u64) {
     (order[0], u64::from_be_bytes(number))
 }
 
-/// Sends so many bytes that do not compress.
+/// Sends this many bytes that do not compress.
 pub fn send(stream: &mut TcpStream, mut bytes: u64) -> io::Result<()> {
     let piece = padding(PIECE);
     while bytes > 0 {
@@ -54,7 +54,7 @@ pub fn send(stream: &mut TcpStream, mut bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives so many bytes; returns how many arrived in each millisecond since the first.
+/// Receives this many bytes; returns how many arrived in each millisecond since the first.
 pub fn receive(stream: &mut TcpStream, mut bytes: u64) -> io::Result<Vec<(u64, u64)>> {
     let mut piece = vec![0; PIECE];
     let mut arrived: Vec<(u64, u64)> = Vec::new();

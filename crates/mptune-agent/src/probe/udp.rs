@@ -7,16 +7,16 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Room for what arrives while others have the processor, and for a burst on its way out, bytes.
+/// Room for what arrives while this process waits for the processor, and for a burst to be sent, bytes.
 const BUFFER: i32 = 8 << 20;
 
-/// No packet waits that long to be read.
+/// No packet waits this long to be read.
 const IMPOSSIBLE_NS: u64 = 10_000_000_000;
 
 /// A bound socket.
 pub struct Endpoint {
     socket: UdpSocket,
-    /// Bytes of the heads of IP and UDP.
+    /// Bytes of the headers of IP and UDP.
     heads: usize,
 }
 
@@ -24,9 +24,9 @@ pub struct Endpoint {
 pub enum Outcome {
     /// It left.
     Sent,
-    /// There is no room now.
+    /// There is no room at the moment.
     Full,
-    /// The kernel will not send it.
+    /// The kernel refuses to send it.
     Refused(String),
 }
 
@@ -41,7 +41,7 @@ pub struct Packet {
 }
 
 impl Endpoint {
-    /// Opens it; packets are never fragmented, and their arrival is dated by the kernel.
+    /// Opens it; packets are never fragmented, and the kernel stamps their arrival.
     pub fn open(ip: IpAddr, port: u16) -> io::Result<Self> {
         let socket = UdpSocket::bind(SocketAddr::new(ip, port))?;
         socket.set_nonblocking(true)?;

@@ -1,4 +1,4 @@
-//! How threads speak: their messages are passed on by the thread that has the standard output.
+//! Messages of threads, passed on by the thread that owns the standard output.
 
 use super::protocol::Message;
 use std::io::{self, Read, Write};
@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// A thread's end.
+/// The end of a thread.
 #[derive(Clone)]
 pub struct Voice {
     messages: Sender<Message>,
@@ -15,14 +15,14 @@ pub struct Voice {
 }
 
 impl Voice {
-    /// Says something; nobody minds if the other end is gone.
+    /// Sends a message; ignored if the other end is gone.
     pub fn tell(&self, message: Message) {
         let _ = self.messages.send(message);
         let _ = (&*self.bell).write(&[0]);
     }
 }
 
-/// The end that hears them.
+/// The end that receives the messages.
 pub struct Ear {
     messages: Receiver<Message>,
     bell: UnixStream,
@@ -30,7 +30,7 @@ pub struct Ear {
 }
 
 impl Ear {
-    /// Nobody speaks yet.
+    /// Opens it.
     pub fn new() -> io::Result<Self> {
         let (bell, far) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
@@ -39,7 +39,7 @@ impl Ear {
         Ok(Self { messages, bell, voice: Voice { messages: sender, bell: Arc::new(far) } })
     }
 
-    /// An end for a thread.
+    /// An end for another thread.
     pub fn voice(&self) -> Voice {
         self.voice.clone()
     }
@@ -49,7 +49,7 @@ impl Ear {
         self.bell.as_fd()
     }
 
-    /// The messages so far.
+    /// The messages that have arrived.
     pub fn take(&self) -> Vec<Message> {
         while matches!((&self.bell).read(&mut [0; 64]), Ok(length) if length > 0) {}
         self.messages.try_iter().collect()

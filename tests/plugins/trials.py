@@ -1,0 +1,23 @@
+"""Trials as tests on a real kernel ask for them."""
+
+from typing import Any
+
+from mptune.testbeds import Trial
+from mptune.topology import Topology
+
+SECOND = 1_000_000_000
+
+
+def trial(topology: Topology, **changes: Any) -> Trial:
+    """A saturated sender for a second, unless something else is asked for."""
+    settings: dict[str, Any] = {
+        "pm": "fullmesh",
+        "cc": "cubic",
+        "buffer_bytes": 2**20,
+        "seed": 1,
+        "duration_ns": SECOND,
+    }
+    settings |= changes
+    if "transfer_bytes" in changes:
+        del settings["duration_ns"]
+    return Trial(topology=topology, **settings)
