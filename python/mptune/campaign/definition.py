@@ -16,12 +16,11 @@ from mptune import testbeds
 from mptune.campaign.job import Job, configuration
 from mptune.campaign.optimise_options import OptimiseOptions, withdrawals
 from mptune.campaign.papers import BUFFERS, CCS, PMS
-from mptune.errors import InputError
 from mptune.impact import ImpactOptions, SubflowSets
 from mptune.measuring.planning import Configuration
 from mptune.measuring.progress import Reporter
 from mptune.measuring.runner import TrialRunner
-from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, declared, in_file
+from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, error_about, in_file
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition
 from mptune.options.scripts import Script, wrong_times
@@ -291,11 +290,9 @@ def _check_interval(definition: Definition, place: Place) -> None:
         if isinstance(options, OptimiseOptions) and options.budget_ns is not None:
             least = options.budget_ns
     if options.every_ns < least:
-        (one,) = (one for one in declared(type(options)) if one.fields == ("every_ns",))
         needed, found = format_time(least), format_time(options.every_ns)
-        raise InputError(
-            *place(one), f"expected at least {needed}, which the trials of a round take, found {found}"
-        )
+        expected = f"expected at least {needed}, which the trials of a round take, found {found}"
+        raise error_about(type(options), ("every_ns",), expected, place)
 
 
 class _Head(Options, frozen=True, kw_only=True):

@@ -51,7 +51,6 @@ from mptune.decision.robustness import (
 from mptune.decision.selection import Optimum, whole_buffer
 from mptune.decision.sweep import SweepPoint, named, stalls, sweep_samples
 from mptune.decision.tradeoff import FrontPoint
-from mptune.errors import InputError
 from mptune.impact import (
     Impact,
     ImpactOptions,
@@ -65,7 +64,7 @@ from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
 from mptune.measuring.running import Advance
-from mptune.options import Place, by_flag, declared
+from mptune.options import Place, by_flag, error_about
 from mptune.options.trials import (
     USUAL_PMS,
 )
@@ -228,14 +227,13 @@ class Job(NamedTuple):
         candidates = len(self.asked())
         least_s += candidates * trial_s + self.reserved_s
         if options.budget_s < least_s:
-            (one,) = (one for one in declared(type(options)) if one.fields == ("budget_ns",))
             least, found = format_time(math.ceil(least_s) * 10**9), format_time(options.budget_ns or 0)
             each = f"for a trial of {format_time(options.duration_ns)} of each of {candidates} candidates"
-            raise InputError(
-                *place(one),
+            expected = (
                 f"expected at least {least}, {each} and to confirm the answer, found {found}; shorter trials "
-                "or fewer candidates take less",
+                "or fewer candidates take less"
             )
+            raise error_about(type(options), ("budget_ns",), expected, place)
 
     @property
     def impact_options(self) -> ImpactOptions:

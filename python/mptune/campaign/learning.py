@@ -166,7 +166,6 @@ class _Sweep:
         self._buffers = geometric(options.buffers) if options.extend else tuple(sorted(options.buffers))
         self._known: list[_Measured] = []
         self._spent_s = 0.0
-        self._records: list[Record] = []
         self._prior = None
         if job.has_prior:
             self._prior = Prior(
@@ -194,13 +193,13 @@ class _Sweep:
                 break
             if not (self._widened(verdict) or self._joined(verdict)):
                 break
-        if progress is not None and self._records:
-            progress(len(self._records), len(self._records), self._said())
+        if progress is not None and self._known:
+            progress(len(self._known), len(self._known), self._said())
 
     def learned(self) -> Learned:
         """The decision on what was measured."""
         return Learned(
-            records=tuple(self._records),
+            records=self._records,
             decision=self._decision(),
             reached=Reached(
                 strategy=self._job.options.chosen_strategy,
@@ -217,9 +216,7 @@ class _Sweep:
     def _strategy(self) -> Strategy:
         """A strategy for the question as it is now, which knows what was measured."""
         job, options = self._job, self._job.options
-        for_it_s = None
-        if options.budget_s is not None:
-            for_it_s = max(0.0, options.budget_s - self._before_s - job.reserved_s)
+        budget_s = self._budget_s
         question = Question(
             arms=tuple(Arm(one, self._active(one)) for one in self._arms),
             buffers=self._buffers,
@@ -228,7 +225,7 @@ class _Sweep:
             certainty=options.certainty,
             batch=1 if job.is_real else _BATCH,
             trial_s=job.trial_s(options.duration_ns),
-            budget_s=for_it_s,
+            budget_s=None if budget_s is None else max(0.0, budget_s),
             seed=options.seed,
             prior=self.predict(),
         )
@@ -262,19 +259,29 @@ class _Sweep:
             )
             for one, (combination, size) in zip(asked, places, strict=True)
         ]
-        given = job.runner.measure(planned, before=len(self._records))
+        given = job.runner.measure(planned, before=len(self._known))
         told = []
         for one, (combination, size), record in zip(asked, places, given, strict=True):
-            self._records.append(record)
             self._spent_s += job.seconds(record)
             self._known.append(_Measured(combination, size, one.run, record, self._spent_s))
             told.append(self._known[-1].told(one, job, timed=self._job.is_real))
         return told
 
+    @property
+    def _records(self) -> tuple[Record, ...]:
+        """The trials so far, in their order."""
+        return tuple(one.record for one in self._known)
+
+    @property
+    def _budget_s(self) -> float | None:
+        """Seconds of the budget that the sweep has in all."""
+        budget_s = self._job.options.budget_s
+        return None if budget_s is None else budget_s - self._before_s - self._job.reserved_s
+
     def _left_s(self) -> float | None:
         """Seconds of the budget that are left for the sweep."""
-        budget_s = self._job.options.budget_s
-        return None if budget_s is None else budget_s - self._before_s - self._job.reserved_s - self._spent_s
+        budget_s = self._budget_s
+        return None if budget_s is None else budget_s - self._spent_s
 
     # ---- what competes -----------------------------------------------------------------------------
 
@@ -328,7 +335,7 @@ class _Sweep:
 
     def _note(self, strategy: Strategy, progress: Advance | None) -> None:
         """Keep what is believed now, and show it."""
-        verdict, done = strategy.verdict(), len(self._records)
+        verdict, done = strategy.verdict(), len(self._known)
         if verdict is not None:
             low, high = (self._buffers[size] for size in verdict.sizes)
             self.steps.append(
