@@ -1,16 +1,20 @@
 """Commands of many trials between two machines: how long they wait for one that is away, what they say."""
 
+import json
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
+from typer.testing import CliRunner
 
+from mptune.cli import app
 from mptune.machines.ssh import VARIABLE
 from mptune.testbeds import ScriptedAction
 from mptune.testbeds import hosts as hosts_testbed
+from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
 from tests.hosts.trials import agent, carrying, command, hosts
 from tests.plugins.trials import SECOND, trial
@@ -38,6 +42,21 @@ def _folder(world, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "world.toml").write_text(world.topology())
     (tmp_path / "campaign.toml").write_text(CAMPAIGN)
+
+
+@pytest.fixture
+def beds(monkeypatch) -> Iterator[ExitStack]:
+    """Ends the sessions of every testbed that is made; none of them minds busy processors."""
+    begin = HostsTestbed.__init__
+    with ExitStack() as stack:
+
+        def init(bed: HostsTestbed) -> None:
+            begin(bed)
+            stack.callback(bed.close)
+
+        monkeypatch.setattr(HostsTestbed, "__init__", init)
+        monkeypatch.setattr(hosts_testbed, "_BUSY", 2.0)
+        yield stack
 
 
 @contextmanager
@@ -78,6 +97,22 @@ def test_a_campaign_of_days_waits_for_a_host_that_is_away_when_it_begins_and_whe
     finally:
         if world.bob.sshd_pid() is None:
             world.bob.start_sshd()
+
+
+def test_the_main_job_ends_with_an_answer_that_it_confirmed_and_within_its_budget(world, beds, tmp_path):
+    """Not which answer: trials of 1 s are too short for that. Both paths together have 28.6 Mbit/s."""
+    asked = ("--pm", "fullmesh,default", "--cc", "cubic", "--buffers", "256KiB,512KiB,1MiB")
+    limits = ("--duration", "1s", "--budget", "21s")
+    line = ("optimise", "world.toml", "--testbed", "hosts", *asked, *limits, "--out", "run", "--json")
+    with world.alice.unchanged(), world.bob.unchanged():
+        shown = CliRunner().invoke(app, line)
+        beds.close()
+    assert shown.exit_code == 0, shown.stderr
+    assert ", 78.8 MB in all." in shown.stderr
+    result = json.loads(shown.stdout)
+    assert 0 < result["confirmed"]["mean"] < 28.6 and set(result["subflows"]) <= {"A-X", "B-X"}
+    assert result["reached"]["spent_s"] <= result["reached"]["budget_s"] == 21
+    assert (tmp_path / "run" / "report.html").is_file()
 
 
 def test_times_are_those_of_the_trial_whatever_the_clock_of_the_host(world, tmp_path, monkeypatch):
