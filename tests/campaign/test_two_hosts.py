@@ -72,6 +72,23 @@ def test_the_simulator_predicts_only_what_it_knows(hosts: Topology, network: Top
     assert not job(hosts)._replace(options=real_time).wants_prior
 
 
+def test_buffers_of_impact_factors_are_emptied_long_before_a_window_ends(
+    hosts: Topology, network: Topology, real: Any
+) -> None:
+    """Otherwise a subflow that was withdrawn goes on with what is queued, and seems to matter little."""
+
+    def impact(topology: Topology) -> ImpactOptions:
+        options = msgspec.structs.replace(OPTIONS, budget_ns=60 * SECOND)
+        return Job(topology, TrialRunner(real), options, Reporter(quiet=True)).impact_options
+
+    rate_bps = sum(one.up_bps for one in network.sender.interfaces)
+    rate_bps = min(rate_bps, sum(one.down_bps for one in network.receiver.interfaces))
+    found = impact(network)
+    assert 4 * found.buffer_bytes * 8 / rate_bps <= found.length_ns / 1e9
+    assert found.buffer_bytes >= theory.traditional(network)["eq1"]
+    assert impact(hosts).buffer_bytes == OPTIONS.impact.buffer_bytes
+
+
 def test_what_is_left_out_is_told_as_it_is(hosts: Topology, network: Topology) -> None:
     assert left_out(network, prediction=True) == []
     one = msgspec.structs.replace(hosts, missing=two_hosts.MISSING[:1])

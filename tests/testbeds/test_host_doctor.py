@@ -47,7 +47,7 @@ class Machine:
         self.closed = False
 
     def look(self, names, pairs=()):
-        own = {one["addresses"][0]["ip"]: one["device"] for one in self._looked["interfaces"]}
+        own = {has["ip"]: one["device"] for one in self._looked["interfaces"] for has in one["addresses"]}
         leaves = [
             {"from": source, "to": to, "device": self._leaves.get(source, own[source]), "reason": None}
             for source, to in pairs
@@ -116,6 +116,18 @@ def test_packets_that_leave_by_another_device_need_a_rule(hosts, file):
         "ip route add default via 10.1.0.1 dev eth1 table 101\n"
         "ip rule add from 10.1.0.2 table 101 priority 101"
     )
+
+
+def test_addresses_that_trials_do_not_use_by_themselves_keep_none_from_running(hosts, file):
+    eth1 = next(one for one in hosts["me@laptop.example"]["looked"]["interfaces"] if one["device"] == "eth1")
+    eth1["addresses"].append({"ip": "2001:db8::2", "prefix": 64})
+    hosts["server"]["looked"]["interfaces"][0]["addresses"].append({"ip": "2001:db8:1::1", "prefix": 64})
+    hosts["me@laptop.example"]["leaves"] = {"2001:db8::2": "eth0"}
+    laptop, server = examine(load(file))
+    cable = by_name(laptop)["interface B"]
+    assert ready([laptop, server])
+    assert cable.state == "limited" and "2001:db8::2 leaves by eth0" in cable.found
+    assert (cable.remedy or "").startswith("for trials with --family ipv6:\nip -6 route add default ")
 
 
 def test_a_gateway_that_nobody_knows_is_left_to_the_reader(hosts, file):

@@ -8,6 +8,7 @@ some of them for other questions. What is measured is said by `mptune.campaign.c
 import bisect
 import itertools
 import math
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
@@ -71,11 +72,16 @@ from mptune.options.trials import (
 from mptune.response import Combination
 from mptune.statistics import summarise
 from mptune.testbeds import BIN_NS, only_stack
+from mptune.theory import traditional
 from mptune.topology import Topology, perturbed
 from mptune.units import MIB, format_time
 
 #: Windows of impact factors are not made shorter than this to fit a budget, nanoseconds.
 _SHORTEST_WINDOW_NS = 1_000_000_000
+
+#: Buffers of impact factors hold no more than the network carries in this share of a window: what is queued
+#: on a subflow when it is withdrawn is still sent.
+_QUEUED_SHARE = 0.25
 
 #: How often the sweep is extended beyond its smallest or largest buffer.
 EXTENSIONS = 3
@@ -245,7 +251,9 @@ class Job(NamedTuple):
         runs = max(1, min(impact.most_runs, int(IMPACT_SHARE * budget_s / run_s)))
         part = min(1.0, IMPACT_SHARE * budget_s / run_s)
         window_ns = max(_SHORTEST_WINDOW_NS, int(part * impact.length_ns / BIN_NS) * BIN_NS)
-        return msgspec.structs.replace(impact, runs=runs, window_ns=min(window_ns, impact.length_ns))
+        window_ns = min(window_ns, impact.length_ns)
+        buffer_bytes = min(impact.buffer_bytes, _drained(self.topology, _QUEUED_SHARE * window_ns))
+        return msgspec.structs.replace(impact, runs=runs, window_ns=window_ns, buffer_bytes=buffer_bytes)
 
     # ---- steps -------------------------------------------------------------------------------------
 
@@ -686,3 +694,13 @@ def failures(records: Sequence[Record], name: str) -> list[str]:
         f"{len(failed)} of {len(records)} {name} trials failed and are left out (first: "
         f"{first.manager}/{first.cc} with {first.buffer_bytes / MIB:.4g} MiB: {first.failed})."
     ]
+
+
+def _drained(topology: Topology, time_ns: float) -> int:
+    """The largest buffer that a network empties in this time, but no less than it needs (Eq. 1), bytes."""
+    if topology.missing:
+        return sys.maxsize
+    senders = {path.local.abbr: path.local.up_bps for path in topology.paths}
+    receivers = {path.remote.abbr: path.remote.down_bps for path in topology.paths}
+    rate_bps = min(sum(senders.values()), sum(receivers.values()))
+    return max(int(rate_bps * time_ns / 8e9), traditional(topology)["eq1"])

@@ -1,4 +1,4 @@
-//! How busy the processors of this host are (/proc/stat, proc_stat(5)).
+//! How busy the processors of this host are with what does not give way (/proc/stat, proc_stat(5)).
 
 use std::fs;
 
@@ -20,7 +20,8 @@ impl Load {
         let fields = stat.lines().next()?.split_whitespace().skip(1).take(8);
         let times: Vec<u64> = fields.map(str::parse).collect::<Result<_, _>>().ok()?;
         let total: u64 = times.iter().sum();
-        let idle = times.get(3)? + times.get(4)?;
+        // Programs of low priority (nice, the second) give way to others.
+        let idle = times.get(1)? + times.get(3)? + times.get(4)?;
         Some(Self { busy: total - idle, total })
     }
 
@@ -36,11 +37,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_is_idle_and_guests_count_once() {
+    fn waiting_and_low_priorities_are_idle_and_guests_count_once() {
         let before = Load::parse("cpu  10 0 10 70 10 0 0 0 0 0\ncpu0 1 2 3 4").unwrap();
         let after = Load::parse("cpu  20 5 25 100 20 5 5 20 15 5\n").unwrap();
         assert_eq!(before, Load { busy: 20, total: 100 });
-        assert_eq!(before.share_until(&after), Some(0.6));
+        assert_eq!(before.share_until(&after), Some(0.55));
         assert_eq!(before.share_until(&before), None);
     }
 
