@@ -300,6 +300,11 @@ def test_the_end_of_the_data_is_no_byte():
     assert (one.acked_bytes, one.subflows[0].acked_bytes) == (10, 10)
 
 
+def test_a_connection_that_the_peer_reset_has_its_counters_and_no_subflows():
+    (one,) = gathered([line("open", role="client", remote="b:2"), state(2, acked_bytes=5)]).connections
+    assert (one.kind, one.acked_bytes, one.subflows) == ("mptcp", 5, [])
+
+
 def test_plain_tcp_is_one_subflow():
     tcp = {"state": 1, "rtt_ns": 5, "sent_bytes": 100, "retransmitted_bytes": 20, "received_bytes": 7}
     lines = [line("state", kind="fallback", local="a:1", remote="b:2", cc="cubic", tcp=tcp)]

@@ -16,7 +16,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mptune.linux.addresses import Side
+from mptune.errors import MptuneError
+from mptune.linux.addresses import SIDES, Side
 from mptune.linux.sandbox.namespaces import Sites
 from tests.plugins.needs import ADMINISTRATION, Thing, lack
 from tests.plugins.waiting import PATIENCE_S, until
@@ -73,18 +74,20 @@ class Hosts:
     def __init__(self, stack: ExitStack) -> None:
         for name in ("ip", "tc", "nsenter"):
             program(name)
-        self.sites = stack.enter_context(Sites())
+        try:
+            self.sites = stack.enter_context(Sites())
+        except (MptuneError, OSError) as error:
+            lack(TESTED, Thing(str(error), "elsewhere"))
         if self.sites.user is not None:
             lack(TESTED, Thing("root", "root"))
-        self._stack = stack
-        holder = self.sites.remote.split("/")[2]
         with self.named(self.sites.remote) as remote:
             for number in (1, 2):
-                self.ip("local", _LINKS.format(n=number, remote=remote), holder)
-                self.ip("remote", _ENDS.format(n=number), holder)
+                self.ip("local", _LINKS.format(n=number, remote=remote))
+                self.ip("remote", _ENDS.format(n=number))
                 self.call("local", "tc", "qdisc", "add", "dev", f"a{number}", "root", "tbf", *self._rate())
                 self.call("remote", "tc", "qdisc", "add", "dev", f"b{number}", "root", "tbf", *self._rate())
-        for side in ("local", "remote"):
+        for side in SIDES:
+            self.sysctl(side, "net.mptcp.path_manager", "kernel")
             self.call(side, "ip", "mptcp", "limits", "set", "subflows", "4", "add_addr_accepted", "4")
         self.call("remote", "ip", "mptcp", "endpoint", "add", SECOND, "dev", "b2", "signal")
 
@@ -107,7 +110,7 @@ class Hosts:
         """A command line that runs on a host."""
         return ["nsenter", f"--net={self.sites.of(side)}", "--", *command]
 
-    def ip(self, side: Side, lines: str, holder: str) -> None:
+    def ip(self, side: Side, lines: str) -> None:
         """Several commands of `ip`."""
         self.call(side, "ip", "-batch", "-", text=lines)
 
@@ -154,7 +157,6 @@ class Hosts:
         port: int,
         options: Sequence[str] | None = ("--json",),
         ending: signal.Signals = signal.SIGTERM,
-        environment: Mapping[str, str] | None = None,
     ) -> Iterator[list[dict[str, Any]]]:
         """Run a server; after the block the list has what its connections did. No options: a plain one."""
         full = self.inside("remote", *command)
@@ -166,7 +168,7 @@ class Hosts:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **(environment or {})},
+            start_new_session=True,
         )
         try:
             until(lambda: self.listens(port) or process.poll() is not None, f"a server at port {port}")
@@ -178,7 +180,7 @@ class Hosts:
                 found.append(document(errors))
         finally:
             with suppress(ProcessLookupError):
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)  # its children, too
             process.communicate()
 
     def listens(self, port: int) -> bool:

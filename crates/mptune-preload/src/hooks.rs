@@ -18,6 +18,22 @@ const BITS: usize = 64;
 /// beginning, which nearly always is enough.
 const REMEMBERED: usize = 65_536;
 
+/// Options that MPTCP refuses (Linux 6.18) and TCP does not, without which a program works all the
+/// same: level, name, and its name in words. Others that it refuses must be seen to fail, because
+/// programs then do the work themselves (TLS in the kernel, sending without copies) or rely on them.
+const FORGIVEN: [(c_int, c_int, &str); 10] = [
+    (libc::IPPROTO_TCP, libc::TCP_SYNCNT, "TCP_SYNCNT"),
+    (libc::IPPROTO_TCP, libc::TCP_LINGER2, "TCP_LINGER2"),
+    (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, "TCP_WINDOW_CLAMP"),
+    (libc::IPPROTO_TCP, libc::TCP_QUICKACK, "TCP_QUICKACK"),
+    (libc::IPPROTO_TCP, libc::TCP_THIN_LINEAR_TIMEOUTS, "TCP_THIN_LINEAR_TIMEOUTS"),
+    (libc::IPPROTO_TCP, libc::TCP_THIN_DUPACK, "TCP_THIN_DUPACK"),
+    (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT"),
+    (libc::SOL_SOCKET, libc::SO_OOBINLINE, "SO_OOBINLINE"),
+    (libc::SOL_SOCKET, libc::SO_REUSEADDR, "SO_REUSEADDR"),
+    (libc::SOL_SOCKET, libc::SO_REUSEPORT, "SO_REUSEPORT"),
+];
+
 /// What a process remembers of its sockets.
 pub struct Memory {
     /// A bit per descriptor: it was given its settings here. Only `socket()` writes it, so one that
@@ -134,6 +150,28 @@ impl<S: System> Hooks<'_, S> {
         if protocol == IPPROTO_MPTCP && unaware { libc::IPPROTO_TCP } else { protocol }
     }
 
+    /// Whether the program is told that an option was set which MPTCP refused with `error`.
+    ///
+    /// Only where it asked for TCP and got MPTCP, and only for what tunes a connection.
+    pub fn forgives(&self, fd: c_int, level: c_int, name: c_int, error: c_int) -> bool {
+        let known = FORGIVEN.iter().find(|one| (one.0, one.1) == (level, name));
+        let Some((_, _, text)) = known else { return false };
+        // Once connected, MPTCP takes no choice of addresses any more, where TCP takes and ignores it.
+        let late = error == libc::EINVAL && text.starts_with("SO_REUSE");
+        if !late && ![libc::ENOPROTOOPT, libc::EOPNOTSUPP].contains(&error) {
+            return false;
+        }
+        let mut protocol = [0; 4];
+        let asked =
+            self.system.option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, &mut protocol).is_ok();
+        let protocol = c_int::from_ne_bytes(protocol);
+        if !asked || self.protocol_shown(protocol) == protocol {
+            return false;
+        }
+        self.refused(Refused::Option(text), error);
+        true
+    }
+
     /// A connection to `remote` is begun.
     pub fn connecting(&self, fd: c_int, remote: Option<SocketAddr>) {
         if let (Some(report), Some(_)) = (self.reporter(), remote) {
@@ -148,7 +186,7 @@ impl<S: System> Hooks<'_, S> {
         }
     }
 
-    /// A descriptor is about to be closed, or its connection to be shut down.
+    /// A descriptor is about to be closed, its connection to be shut down or to be asked about.
     pub fn closing(&self, fd: c_int) {
         if let Some(report) = self.reporter() {
             report.state(fd);
@@ -281,6 +319,26 @@ mod tests {
         assert_eq!(hooks.protocol_shown(libc::IPPROTO_UDP), libc::IPPROTO_UDP);
         hooks.socket(libc::AF_INET, libc::SOCK_STREAM, IPPROTO_MPTCP);
         assert_eq!(hooks.protocol_shown(IPPROTO_MPTCP), IPPROTO_MPTCP);
+    }
+
+    #[test]
+    fn options_that_tune_tcp_are_forgiven_to_a_program_that_asked_for_tcp() {
+        let fake = Fake { connected: true, ..Fake::default() };
+        let (settings, memory) = (settings(true), Memory::new());
+        let hooks = Hooks { system: &fake, settings: &settings, memory: &memory };
+        let refused = libc::ENOPROTOOPT;
+        assert!(hooks.forgives(3, TCP, libc::TCP_USER_TIMEOUT, refused));
+        assert!(hooks.forgives(3, libc::SOL_SOCKET, libc::SO_OOBINLINE, libc::EOPNOTSUPP));
+        assert!(fake.lines.take()[0].contains(r#""what":"TCP_USER_TIMEOUT","errno":92}"#));
+        assert!(!hooks.forgives(3, TCP, libc::TCP_USER_TIMEOUT, libc::EINVAL), "a bad value");
+        assert!(hooks.forgives(3, libc::SOL_SOCKET, libc::SO_REUSEADDR, libc::EINVAL), "connected");
+        assert!(!hooks.forgives(3, TCP, libc::TCP_ULP, refused), "TLS in the kernel");
+        assert!(!hooks.forgives(3, libc::SOL_SOCKET, libc::SO_ZEROCOPY, libc::EOPNOTSUPP));
+        hooks.socket(libc::AF_INET, libc::SOCK_STREAM, IPPROTO_MPTCP);
+        assert!(!hooks.forgives(3, TCP, libc::TCP_USER_TIMEOUT, refused), "it knows what it has");
+        let unconnected = Fake::default();
+        let hooks = Hooks { system: &unconnected, settings: &settings, memory: &Memory::new() };
+        assert!(!hooks.forgives(3, TCP, libc::TCP_USER_TIMEOUT, refused), "no socket of MPTCP");
     }
 
     #[test]

@@ -311,6 +311,10 @@ unsafe extern "C-unwind" fn getsockopt(
 ) -> c_int {
     let next = next!(getsockopt: fn(c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int);
     let Some(next) = next else { return missing() };
+    if level == libc::IPPROTO_TCP && name == libc::TCP_INFO {
+        // A program that wants to know how its connection does may not be able to tell later.
+        aside(|hooks| hooks.closing(fd));
+    }
     // SAFETY: the program's own arguments.
     let result = unsafe { next(fd, level, name, value, length) };
     if result == 0 && level == libc::SOL_SOCKET && name == libc::SO_PROTOCOL {
@@ -319,6 +323,29 @@ unsafe extern "C-unwind" fn getsockopt(
             if *length as usize == size_of::<c_int>() {
                 let value = value.cast::<c_int>();
                 value.write_unaligned(hooks.protocol_shown(value.read_unaligned()));
+            }
+        });
+    }
+    result
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    length: socklen_t,
+) -> c_int {
+    let next = next!(setsockopt: fn(c_int, c_int, c_int, *const c_void, socklen_t) -> c_int);
+    let Some(next) = next else { return missing() };
+    // SAFETY: the program's own arguments.
+    let mut result = unsafe { next(fd, level, name, value, length) };
+    if result < 0 {
+        let error = Kernel.error();
+        aside(|hooks| {
+            if hooks.forgives(fd, level, name, error) {
+                result = 0;
             }
         });
     }

@@ -3,7 +3,7 @@
 //! | event | when | fields |
 //! |---|---|---|
 //! | `open` | a connection is begun or accepted | `role`, `remote` |
-//! | `state` | before it is closed or shut down, and when the process ends | `kind`, addresses, counters, `subflows` |
+//! | `state` | before it is closed, shut down or asked for `TCP_INFO`, and when the process ends | `kind`, addresses, counters, `subflows` |
 //! | `refused` | something could not be had | `what`, `errno` |
 //!
 //! All have `pid`, `command` and `at_ns`, the first two `cookie`: the kernel's number of the socket,
@@ -30,6 +30,8 @@ pub enum Refused {
     Congestion,
     /// The buffers.
     Buffer,
+    /// An option that the program set itself, by its name.
+    Option(&'static str),
 }
 
 /// Which end began a connection.
@@ -56,6 +58,7 @@ impl<S: System> Reporter<'_, S> {
             Refused::Mptcp => "mptcp",
             Refused::Congestion => "congestion control",
             Refused::Buffer => "buffer",
+            Refused::Option(name) => name,
         };
         self.write("refused", |line| write!(line, r#","what":"{what}","errno":{error}}}"#));
     }

@@ -88,8 +88,9 @@ class Connection(msgspec.Struct, kw_only=True):
 
     @property
     def was_established(self) -> bool:
-        """Whether the peer ever answered: a handshake gives an RTT."""
-        return any(one.rtt_ns is not None or one.received_bytes for one in self.subflows)
+        """Whether the peer ever answered: a handshake gives an RTT, and what is gone has its counters."""
+        known = any(one.rtt_ns is not None for one in self.subflows)
+        return known or bool(self.acked_bytes) or bool(self.received_bytes)
 
 
 class Refusals(msgspec.Struct, kw_only=True):

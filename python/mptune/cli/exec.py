@@ -148,9 +148,8 @@ def _document(planned: Plan, code: int, found: Statistics) -> dict[str, Any]:
 def _print(out: Console, found: Statistics) -> None:
     from mptune.cli._tables import table
 
-    shown = table(
-        "connection", "", "subflow", "| sent", "| received", "| repeated", "| RTT", "| lowest", "CC"
-    )
+    numbers = ("| sent", "| received", "| repeated", "| RTT", "| lowest RTT")
+    shown = table("connection", "kind", "subflow", *numbers, "CC")
     for one in found.connections[:_SHOWN]:
         flows: list[Subflow | None] = [*one.subflows] or [None]
         for number, flow in enumerate(flows):
