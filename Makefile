@@ -36,11 +36,12 @@ setup: $(filter-out uv,$(UV)) bpf agent  ## install the locked dependencies and 
 bpf:  ## build congestion controls that kernels lack, as BPF objects; needs clang and libbpf's headers
 	@$(MAKE) --silent -C bpf
 
-# A file in the package: the same program runs on machines without Python.
+# Files in the package: the same agent runs on machines without Python, and programs of any kind load the library.
 .PHONY: agent
-agent:  ## build mptune-agent, which runs on the measured machines, into the package
-	@cargo build --release --locked --quiet -p mptune-agent
-	@install -C -D -m 755 "$${CARGO_TARGET_DIR:-target}/release/mptune-agent" python/mptune/_bin/mptune-agent
+agent:  ## build mptune-agent, which runs on the measured machines, and the library of mptune exec into the package
+	@cargo build --release --locked --quiet -p mptune-agent -p mptune-preload
+	@for file in mptune-agent libmptune_preload.so; do \
+	  install -C -D -m 755 "$${CARGO_TARGET_DIR:-target}/release/$$file" "python/mptune/_bin/$$file"; done
 
 # BPF objects work on every kernel, so installing the wheel needs no clang.
 .PHONY: wheel
@@ -49,7 +50,7 @@ wheel: setup  ## build a wheel in dist/ with the agent and the BPF programs; nee
 	@rm -rf dist
 	$(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out dist
 	@inside=$$($(BIN)/python -m zipfile --list dist/*.whl); \
-	for file in _bin/mptune-agent $(patsubst %.c,bpf_objects/%.o,$(notdir $(wildcard bpf/congestion/*.bpf.c))); do \
+	for file in _bin/mptune-agent _bin/libmptune_preload.so $(patsubst %.c,bpf_objects/%.o,$(notdir $(wildcard bpf/congestion/*.bpf.c))); do \
 	  grep -q "^mptune/$$file " <<<"$$inside" || \
 	    { echo "$$file is not in the wheel"; exit 1; }; \
 	done; echo "dist: $$(cd dist && ls *.whl), with $(words $(wildcard bpf/congestion/*.bpf.c)) BPF programs"

@@ -11,6 +11,7 @@ from mptune.cli import (
     clean,
     compare,
     doctor,
+    exec,
     fit,
     impact,
     optimise,
@@ -38,6 +39,7 @@ _COMMANDS = (
     reproduce,
     compare,
     cc,
+    exec,
     doctor,
     clean,
 )

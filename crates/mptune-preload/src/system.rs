@@ -1,0 +1,82 @@
+//! What the rest of the library asks of the operating system, so that tests can answer instead.
+
+use std::ffi::{CStr, c_int};
+
+/// An error number of the C library.
+pub type Errno = c_int;
+
+/// Protocol number of Multipath TCP.
+pub const IPPROTO_MPTCP: c_int = 262;
+/// Level of its socket options.
+pub const SOL_MPTCP: c_int = 284;
+
+/// Subflows of a connection that are reported; the kernel's path manager has at most 9.
+pub const MAX_SUBFLOWS: usize = 16;
+/// Fixed part of `struct mptcp_full_info`, bytes.
+pub const FULL_INFO_HEADER: usize = 40;
+/// Room for `struct mptcp_info`, 96 bytes in Linux 6.18.
+pub const MPTCP_INFO_ROOM: usize = 128;
+/// Room for one `struct mptcp_subflow_info`: a number, padding, two addresses of 128 bytes.
+pub const SUBFLOW_INFO_ROOM: usize = 264;
+/// Room for one `struct tcp_info`; what is read of it ends at byte 242.
+pub const TCP_INFO_ROOM: usize = 248;
+
+/// What `MPTCP_FULL_INFO` fills in.
+pub struct FullInfo {
+    /// `struct mptcp_full_info`, which says how many elements the arrays have, and how far apart.
+    pub header: [u8; FULL_INFO_HEADER + MPTCP_INFO_ROOM],
+    /// Bytes of it that the kernel wrote.
+    pub header_length: usize,
+    /// Array of `struct mptcp_subflow_info`.
+    pub subflows: [u8; MAX_SUBFLOWS * SUBFLOW_INFO_ROOM],
+    /// Array of `struct tcp_info`.
+    pub tcp: [u8; MAX_SUBFLOWS * TCP_INFO_ROOM],
+}
+
+impl FullInfo {
+    /// Nothing known yet.
+    pub const fn new() -> Self {
+        Self {
+            header: [0; FULL_INFO_HEADER + MPTCP_INFO_ROOM],
+            header_length: 0,
+            subflows: [0; MAX_SUBFLOWS * SUBFLOW_INFO_ROOM],
+            tcp: [0; MAX_SUBFLOWS * TCP_INFO_ROOM],
+        }
+    }
+}
+
+/// Which end of a connection's addresses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// This program's.
+    Local,
+    /// The peer's.
+    Remote,
+}
+
+/// Calls to the kernel. None of them blocks, and none changes the program's `errno`, but `socket`.
+pub trait System {
+    /// The program's own `socket()`: a descriptor, or -1 with `errno` set.
+    fn socket(&self, domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    /// Sets a socket option.
+    fn set_option(&self, fd: c_int, level: c_int, name: c_int, value: &[u8]) -> Result<(), Errno>;
+    /// Reads a socket option into `room`; bytes that were written.
+    fn option(&self, fd: c_int, level: c_int, name: c_int, room: &mut [u8])
+    -> Result<usize, Errno>;
+    /// `MPTCP_FULL_INFO`, with the sizes of the arrays filled in.
+    fn full_info(&self, fd: c_int, info: &mut FullInfo) -> Result<(), Errno>;
+    /// A socket address of an end; bytes that were written.
+    fn address(&self, fd: c_int, end: End, room: &mut [u8; 128]) -> Option<usize>;
+    /// `errno` of the call of `socket` that failed.
+    fn error(&self) -> Errno;
+    /// Adds a line to a file, whole or not at all.
+    fn append(&self, file: &CStr, line: &[u8]);
+    /// This process.
+    fn pid(&self) -> u32;
+    /// Name of the program.
+    fn program(&self) -> &[u8];
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    fn now_ns(&self) -> u64;
+    /// Descriptors that may be open are below this number.
+    fn descriptors(&self) -> c_int;
+}

@@ -1,0 +1,211 @@
+"""What the connections of a program did, from the lines that the preloaded library has written.
+
+The library describes a connection as often as a process closes or shuts it down, or ends; here that becomes
+one record per connection. Shapes of the lines: `crates/mptune-preload/src/report.rs`. It prints nothing.
+"""
+
+import errno
+import json
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+#: The kernel's numbers of TCP states (include/net/tcp_states.h).
+_STATES = (
+    *("unknown", "established", "syn-sent", "syn-received", "fin-wait-1", "fin-wait-2", "time-wait"),
+    *("closed", "close-wait", "last-ack", "listen", "closing", "syn-received"),
+)
+
+#: What a socket was at the end: MPTCP, MPTCP that became TCP, TCP from the beginning; None if nobody saw.
+Kind = Literal["mptcp", "fallback", "tcp"]
+
+
+class Subflow(msgspec.Struct, kw_only=True):
+    """A subflow of a connection, or the one of plain TCP; what the kernel does not say is None."""
+
+    id: int | None = None
+    local: str | None = None
+    remote: str | None = None
+    state: str = "unknown"
+    rtt_ns: int | None = None
+    min_rtt_ns: int | None = None
+    cwnd: int | None = None
+    sent_bytes: int | None = None
+    acked_bytes: int | None = None
+    received_bytes: int | None = None
+    retransmitted_bytes: int | None = None
+    retransmitted_segments: int | None = None
+    timeouts: int | None = None
+    busy_ns: int | None = None
+    rwnd_limited_ns: int | None = None
+    sndbuf_limited_ns: int | None = None
+
+    def update(self, found: dict[str, Any]) -> None:
+        """Take newer figures; what a closing socket no longer knows stays."""
+        for name, value in found.items():
+            if name != "state" and name in self.__struct_fields__ and value is not None:
+                setattr(self, name, value)
+        if self.acked_bytes is not None and self.sent_bytes is not None:
+            self.acked_bytes = min(self.acked_bytes, self.sent_bytes)  # FIN counts as a byte
+        state = found.get("state")
+        if isinstance(state, int):
+            self.state = _STATES[state] if state < len(_STATES) else "unknown"
+
+
+class Connection(msgspec.Struct, kw_only=True):
+    """A connection of the program or its children.
+
+    Attributes
+    ----------
+    role : who began it; None if that was not seen.
+    kind : as `Kind`; None if no process lived to describe it.
+    fallback : whether it was to be MPTCP, and became TCP.
+    opened_ns, last_ns : CLOCK_MONOTONIC, first and last time that it was seen.
+    """
+
+    local: str | None = None
+    remote: str | None = None
+    role: str | None = None
+    pid: int | None = None
+    command: str | None = None
+    kind: Kind | None = None
+    fallback: bool | None = None
+    cc: str | None = None
+    opened_ns: int = 0
+    last_ns: int = 0
+    sent_bytes: int | None = None
+    acked_bytes: int | None = None
+    received_bytes: int | None = None
+    reinjected_bytes: int | None = None
+    subflows: list[Subflow] = []
+
+    @property
+    def was_established(self) -> bool:
+        """Whether the peer ever answered: a handshake gives an RTT, and what is gone has its counters."""
+        known = any(one.rtt_ns is not None for one in self.subflows)
+        return known or bool(self.acked_bytes) or bool(self.received_bytes)
+
+
+class Refusals(msgspec.Struct, kw_only=True):
+    """How often something could not be had, and why."""
+
+    what: str
+    error: str
+    reason: str
+    count: int
+
+
+class Statistics(msgspec.Struct, kw_only=True):
+    """What a program and its children did.
+
+    Attributes
+    ----------
+    connections : those that were established, and those whose end nobody saw (`kind` is None).
+    failed : connections that nobody answered.
+    refused : what the program did not get.
+    """
+
+    connections: list[Connection] = []
+    failed: int = 0
+    refused: list[Refusals] = []
+
+
+@contextmanager
+def collected() -> Iterator[Path]:
+    """Give a file that processes of any user may add to if they know its name, inside the block."""
+    folder = Path(tempfile.mkdtemp(prefix="mptune-exec-"))
+    try:
+        file = folder / secrets.token_hex(16)
+        file.touch()
+        file.chmod(0o622)  # a server's children may run as other users
+        folder.chmod(0o711)
+        yield file
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def read(file: Path) -> Statistics:
+    """What the lines of a file say."""
+    with file.open("rb") as lines:
+        return gathered(lines)
+
+
+def gathered(lines: Iterable[bytes]) -> Statistics:
+    """What lines say; those that are damaged (a full disk) are left out."""
+    connections: dict[int, Connection] = {}
+    refused: dict[tuple[str, int], int] = {}
+    for line in lines:
+        try:
+            one = json.loads(line)
+            if one["event"] == "refused":
+                key = str(one["what"]), int(one["errno"])
+                refused[key] = refused.get(key, 0) + 1
+            else:
+                _add(connections.setdefault(int(one["cookie"]), Connection()), one)
+        except (ValueError, KeyError, TypeError):
+            continue
+    seen = [one for one in connections.values() if one.was_established or (one.kind is None and one.role)]
+    return Statistics(
+        connections=sorted(seen, key=lambda one: one.opened_ns),
+        failed=sum(1 for one in connections.values() if one.role and one not in seen),
+        refused=[_refusals(what, number, count) for (what, number), count in refused.items()],
+    )
+
+
+def _refusals(what: str, number: int, count: int) -> Refusals:
+    name = errno.errorcode.get(number, str(number))
+    return Refusals(what=what, error=name, reason=os.strerror(number), count=count)
+
+
+def _add(connection: Connection, line: dict[str, Any]) -> None:
+    """Add a line to what is known of its connection."""
+    at = line["at_ns"]
+    if connection.pid is None or line["event"] == "open":
+        connection.pid, connection.command = line["pid"], line["command"]
+        connection.opened_ns = connection.opened_ns or at
+    connection.last_ns = max(connection.last_ns, at)
+    for name in ("role", "local", "remote", "cc", "sent_bytes", "acked_bytes", "received_bytes"):
+        if line.get(name) is not None:
+            setattr(connection, name, line[name])
+    if line["event"] != "state":
+        return
+    connection.kind = line["kind"]
+    connection.fallback = line["kind"] == "fallback"
+    connection.reinjected_bytes = line.get("reinjected_bytes", connection.reinjected_bytes)
+    if "tcp" in line:
+        _add_tcp(connection, line["tcp"])
+    else:
+        _limit_acked(connection)
+    for found in line.get("subflows", ()):
+        named = {name: found[name] for name in ("id", "local", "remote")}
+        _subflow(connection, found["id"]).update({**named, **found["tcp"]})
+
+
+def _add_tcp(connection: Connection, found: dict[str, Any]) -> None:
+    """Plain TCP is a connection of one subflow with the same addresses."""
+    flow = _subflow(connection, None)
+    flow.update({**found, "local": connection.local, "remote": connection.remote})
+    again = flow.retransmitted_bytes or 0
+    connection.sent_bytes = None if flow.sent_bytes is None else flow.sent_bytes - again
+    connection.acked_bytes, connection.received_bytes = flow.acked_bytes, flow.received_bytes
+
+
+def _limit_acked(connection: Connection) -> None:
+    """The end of the data counts as a byte."""
+    if connection.acked_bytes is not None and connection.sent_bytes is not None:
+        connection.acked_bytes = min(connection.acked_bytes, connection.sent_bytes)
+
+
+def _subflow(connection: Connection, number: int | None) -> Subflow:
+    for one in connection.subflows:
+        if one.id == number:
+            return one
+    connection.subflows = [*connection.subflows, Subflow(id=number)]
+    return connection.subflows[-1]

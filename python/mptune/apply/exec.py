@@ -1,0 +1,277 @@
+"""One program under the optimum: what it gets, whether it can have that, and its start.
+
+A preloaded library (crate mptune-preload) makes the program's TCP sockets MPTCP sockets, with a congestion
+control and buffers; children inherit it, and nothing else on the machine changes. The environment variables
+are described in `crates/mptune-preload/src/settings.rs`. What concerns the machine and not a program (path
+manager, subflows, sysctls) is the business of `mptune apply`. It prints nothing.
+"""
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+import mptune
+from mptune.apply import _exec_process, _exec_statistics
+from mptune.apply._exec_program import Program, find
+from mptune.apply._exec_statistics import Connection, Statistics, Subflow
+from mptune.errors import InputError, MptuneError
+from mptune.units import format_size
+
+__all__ = [
+    "Connection",
+    "Plan",
+    "Statistics",
+    "Subflow",
+    "Wanted",
+    "find",
+    "from_run",
+    "plan",
+    "start",
+    "watch",
+]
+
+#: `make setup` puts it there, also before a wheel is built.
+LIBRARY = Path(mptune.__file__).parent / "_bin" / "libmptune_preload.so"
+
+_PREFIX = "MPTUNE_EXEC_"
+#: What Go programs look at themselves.
+_GO = "multipathtcp"
+#: Larger buffers than this SO_SNDBUF does not take.
+_LARGEST = 2**30
+#: Room for the name of a congestion control, TCP_CA_NAME_MAX.
+_CC_ROOM = 16
+_CC_SYSCTL = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a program is to get.
+
+    Attributes
+    ----------
+    protocol : "tcp" leaves sockets as they are, for answers that are plain TCP.
+    cc : name in mptune or in the kernel; None leaves it to the system.
+    buffer_bytes : SO_SNDBUF and SO_RCVBUF; None leaves them to autotuning.
+    notes : what else there is to say about it.
+    """
+
+    protocol: Literal["mptcp", "tcp"] = "mptcp"
+    cc: str | None = None
+    buffer_bytes: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """A program that can be started as it is wanted.
+
+    Attributes
+    ----------
+    kernel_cc : the kernel's name of the congestion control.
+    warnings : what is not quite as asked for.
+    environment : variables that differ from those of this program.
+    """
+
+    program: Program
+    command: tuple[str, ...]
+    wanted: Wanted
+    kernel_cc: str | None
+    warnings: tuple[str, ...]
+    environment: dict[str, str]
+
+    @property
+    def summary(self) -> str:
+        """What is used, in one line."""
+        wanted = self.wanted
+        parts = ["MPTCP" if wanted.protocol == "mptcp" else "plain TCP"]
+        other = f" (the kernel's {self.kernel_cc})" if self.kernel_cc != wanted.cc else ""
+        parts.append("the system's congestion control" if wanted.cc is None else f"{wanted.cc}{other}")
+        size = wanted.buffer_bytes
+        parts.append("autotuned buffers" if size is None else f"buffers of {format_size(size)}")
+        return "; ".join([", ".join(parts), *wanted.notes])
+
+
+def from_run(directory: Path) -> Wanted:
+    """What the answer of a run means for a program.
+
+    Raises
+    ------
+    InputError : it has no answer.
+    """
+    from mptune.apply._exec_run import read_answer
+
+    answer = read_answer(directory)
+    notes = [f"from {directory}"]
+    if not answer.is_fixed:
+        size = format_size(answer.obs_bytes)
+        notes.append(
+            f"its {size} is a limit of autotuning, not of a program: sysctls net.ipv4.tcp_rmem and tcp_wmem"
+        )
+    if answer.stack is not None and answer.stack.startswith("v0.9x"):
+        notes.append("measured with the v0.9x stack, which this kernel does not have")
+    return Wanted(
+        protocol="tcp" if answer.is_tcp else "mptcp",
+        cc=answer.occ,
+        buffer_bytes=answer.obs_bytes if answer.is_fixed else None,
+        notes=tuple(notes),
+    )
+
+
+def plan(command: Sequence[str], wanted: Wanted, *, statistics: bool = False) -> Plan:
+    """Check that a program can be started as wanted, and how.
+
+    Raises
+    ------
+    InputError : there is no such program, it cannot be told what is wanted, or the kernel would refuse it.
+    MptuneError : the library is missing.
+    """
+    program = find(command[0])
+    _check_program(program, wanted, statistics=statistics)
+    kernel_cc = None if wanted.cc is None else _usable(wanted.cc)
+    return Plan(
+        program=program,
+        command=tuple(command),
+        wanted=wanted,
+        kernel_cc=kernel_cc,
+        warnings=_capped(wanted.buffer_bytes),
+        environment=_environment(os.environ, wanted, kernel_cc),
+    )
+
+
+def start(planned: Plan) -> None:
+    """Replace this program by the planned one; returns only by an exception.
+
+    Raises
+    ------
+    InputError : the kernel cannot start it.
+    """
+    _exec_process.become(planned.program.path, planned.command, os.environ | planned.environment)
+
+
+def watch(planned: Plan) -> tuple[int, Statistics]:
+    """Run the planned program to its end: its exit code, and what its connections did.
+
+    Raises
+    ------
+    InputError : the kernel cannot start it.
+    """
+    with _exec_statistics.collected() as file:
+        environment = os.environ | planned.environment | {f"{_PREFIX}STATS": str(file)}
+        code = _exec_process.run(planned.program.path, planned.command, environment)
+        return code, _exec_statistics.read(file)
+
+
+def _check_program(program: Program, wanted: Wanted, *, statistics: bool) -> None:
+    """Refuse a program that would not get what is wanted, and say what to do."""
+    if program.obstacle is None:
+        return
+    asked = {
+        "--cc": wanted.cc is not None,
+        "--buffer": wanted.buffer_bytes is not None,
+        "--stats": statistics,
+    }
+    instead = "; ".join(_INSTEAD[name] for name, given in asked.items() if given)
+    if program.obstacle != "go":
+        advice = "; ".join(filter(None, (_ADVICE[program.obstacle], instead)))
+    elif wanted.protocol == "mptcp" and not program.go_has_mptcp:
+        built = program.go_version or "a Go before 1.18"
+        advice = f"it was built by {built}, and MPTCP takes Go 1.21: build it anew"
+    elif instead:
+        names = " or ".join(name for name, given in asked.items() if given)
+        advice = f"it can have MPTCP, but not {names}; {instead}"
+    else:
+        return
+    raise InputError("COMMAND", "", f"{program.detail}, so nothing can be preloaded: {advice}")
+
+
+#: What there is for a whole machine, or a network namespace.
+_INSTEAD = {
+    "--cc": "sysctl net.ipv4.tcp_congestion_control chooses the congestion control of all programs",
+    "--buffer": "sysctls net.ipv4.tcp_wmem and tcp_rmem limit the buffers of all programs",
+    "--stats": "`ss -Mti` shows connections while they last",
+}
+_ADVICE = {
+    "static": "use a build with shared libraries, or one that makes MPTCP sockets itself",
+    "musl": "use a build for glibc, or one that makes MPTCP sockets itself",
+    "architecture": "use a build for this machine's own architecture",
+    "privileges": "start it as the user whose rights it takes (sudo mptune exec ...), or a copy without them",
+}
+
+
+def _usable(cc: str) -> str:
+    """The kernel's name of a congestion control that this user may choose.
+
+    Raises
+    ------
+    InputError : there is none; with what to do.
+    """
+    from mptune.linux import bpf
+
+    names = [cc] if cc.startswith(bpf.PREFIX) else [cc, bpf.PREFIX + cc]
+    refused = None
+    for name in names:
+        try:
+            with socket.socket() as trial:
+                trial.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+            return name
+        except PermissionError:
+            refused = name
+        except OSError:
+            continue
+    if refused is not None:
+        every = " ".join([*bpf.allowed(), refused])
+        remedy = f'sudo sysctl -w net.ipv4.tcp_allowed_congestion_control="{every}"'
+        raise InputError("--cc", "", f"this user may not choose {refused}; {remedy} allows it")
+    if cc in bpf.programs():
+        raise InputError(
+            "--cc", "", f"{cc} is not loaded here; sudo mptune cc load {cc} loads its BPF program"
+        )
+    known = " ".join(_available())
+    raise InputError("--cc", "", f"expected a congestion control of this kernel ({known}), found {cc!r}")
+
+
+def _available() -> list[str]:
+    file = _CC_SYSCTL.with_name("tcp_available_congestion_control")
+    return file.read_text().split() if file.exists() else []
+
+
+def _capped(wanted: int | None) -> tuple[str, ...]:
+    """What the kernel makes of the buffers, if it is less."""
+    if wanted is None:
+        return ()
+    found = []
+    with socket.socket() as trial:
+        for option, limit in ((socket.SO_SNDBUF, "wmem_max"), (socket.SO_RCVBUF, "rmem_max")):
+            trial.setsockopt(socket.SOL_SOCKET, option, min(wanted, _LARGEST))
+            given = trial.getsockopt(socket.SOL_SOCKET, option) // 2  # the kernel doubles it
+            if given < wanted:
+                side = "send" if option == socket.SO_SNDBUF else "receive"
+                found.append(
+                    f"the {side} buffer is {format_size(given)}, the kernel's limit; "
+                    f"sudo sysctl -w net.core.{limit}={wanted} raises it"
+                )
+    return tuple(found)
+
+
+def _environment(own: Mapping[str, str], wanted: Wanted, kernel_cc: str | None) -> dict[str, str]:
+    """Variables for the library, for the loader that preloads it, and for children written in Go."""
+    if not LIBRARY.is_file():
+        raise MptuneError(f"{LIBRARY} is missing: run `make setup` in the source directory")
+    library = str(LIBRARY)
+    if any(letter in ": \t\n" for letter in library):
+        raise MptuneError(f"{library} has a blank or colon in it, which LD_PRELOAD cannot take: move mptune")
+    others = [one for one in own.get("LD_PRELOAD", "").replace(":", " ").split() if one != library]
+    size = wanted.buffer_bytes
+    found = {
+        "LD_PRELOAD": ":".join([library, *others]),
+        f"{_PREFIX}PROTOCOL": wanted.protocol,
+        f"{_PREFIX}CC": kernel_cc or "",
+        f"{_PREFIX}BUFFER": "" if size is None else str(min(size, _LARGEST)),
+        f"{_PREFIX}STATS": "",
+    }
+    go = own.get("GODEBUG", "")
+    if wanted.protocol == "mptcp" and f"{_GO}=" not in go:
+        found["GODEBUG"] = f"{go},{_GO}=1".lstrip(",")
+    return found

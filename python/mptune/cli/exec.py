@@ -1,0 +1,206 @@
+"""`mptune exec`: one program under the optimum, nothing else touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mptune import units
+from mptune.cli._common import JsonOption, examples
+from mptune.cli._flags import with_flags
+from mptune.errors import InputError
+from mptune.options import TEXT, Option
+from mptune.options.buffers import BUFFER
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mptune.apply.exec import Connection, Plan, Statistics, Subflow, Wanted
+
+#: Connections in the table; the JSON has all.
+_SHOWN = 40
+
+_NS_PER_MS = 1_000_000
+
+Cc = Annotated[
+    str | None,
+    Option(
+        TEXT,
+        "Congestion control, by its name in mptune or in the kernel.",
+        flag="--cc",
+        unset="that of --run, or the system's",
+    ),
+]
+Buffer = Annotated[
+    int | None,
+    Option(
+        BUFFER,
+        "Send and receive buffer; a bare number is MiB.",
+        flag="--buffer",
+        unset="that of --run, or autotuning",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "exec",
+        # What follows the program is the program's.
+        context_settings={"allow_interspersed_args": False},
+        epilog=examples(
+            "mptune exec -- curl -O https://example.org/file           # MPTCP, all else as usual",
+            "mptune exec --run runs/demo -- rsync -a data host:        # as the run's answer says",
+            "mptune exec --cc olia --buffer 4MiB -- python3 client.py  # after: sudo mptune cc load olia",
+            "mptune exec --stats -- wget https://example.org/file      # what each subflow carried",
+            "mptune exec --json -- iperf3 -c server 2>figures.json     # the same as JSON",
+        ),
+    )(with_flags(exec_))
+
+
+def exec_(
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND...", help="A program with its arguments.")
+    ],
+    run: Annotated[str | None, typer.Option(metavar="RUN", help="Run directory whose answer to use.")] = None,
+    cc: Cc = None,
+    buffer: Buffer = None,
+    stats: Annotated[
+        bool, typer.Option("--stats", help="At the end say on stderr what each connection did, by subflow.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say on stderr what is used.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run one program with MPTCP, a congestion control and buffers; nothing else is touched.
+
+    TCP sockets of the program and its children become MPTCP sockets, or stay TCP where that is refused; all
+    others stay as they are. It needs no root. Programs in which that cannot be done (linked statically,
+    setuid) are refused with what to do instead; those in Go get GODEBUG=multipathtcp=1.
+
+    The exit code is the program's, 128 and the number of the signal that ended it, or 2 if it was not
+    started. --json prints the statistics as JSON, also on stderr: stdout is the program's.
+    """
+    from mptune.apply import exec as programs
+
+    wanted = _wanted(run, cc, buffer)
+    watched = stats or as_json
+    planned = programs.plan(command, wanted, statistics=watched)
+    for warning in planned.warnings:
+        typer.echo(f"mptune: {warning}", err=True)
+    if (verbose or watched) and not as_json:
+        typer.echo(f"mptune: {planned.summary}", err=True)
+    if not watched:
+        programs.start(planned)
+    code, found = programs.watch(planned)
+    _show(planned, code, found, as_json=as_json)
+    raise typer.Exit(code)
+
+
+def _wanted(run: str | None, cc: str | None, buffer: int | None) -> Wanted:
+    """What a run says, and above it what the command line says."""
+    import msgspec
+
+    from mptune.apply.exec import Wanted, from_run
+
+    if cc == "":
+        raise InputError("--cc", "", "expected the name of a congestion control, found ''")
+    wanted = Wanted() if run is None else from_run(Path(run))
+    if cc is not None:
+        wanted = msgspec.structs.replace(wanted, cc=cc)
+    if buffer is not None:
+        wanted = msgspec.structs.replace(wanted, buffer_bytes=buffer)
+    return wanted
+
+
+def _show(planned: Plan, code: int, found: Statistics, *, as_json: bool) -> None:
+    import msgspec
+
+    if as_json:
+        text = msgspec.json.format(msgspec.json.encode(_document(planned, code, found)), indent=2)
+        typer.echo(text.decode(), err=True)
+        return
+    from rich.console import Console
+
+    terminal = Console(highlight=False, stderr=True)
+    out = terminal if terminal.is_terminal else Console(highlight=False, stderr=True, width=1000)
+    _print(out, found)
+
+
+def _document(planned: Plan, code: int, found: Statistics) -> dict[str, Any]:
+    """`--json`: sizes in bytes, times in nanoseconds; what nobody knows is null."""
+    return {
+        "command": planned.command,
+        "exit_code": code,
+        "protocol": planned.wanted.protocol,
+        "cc": planned.wanted.cc,
+        "kernel_cc": planned.kernel_cc,
+        "buffer_bytes": planned.wanted.buffer_bytes,
+        "notes": planned.wanted.notes,
+        "warnings": planned.warnings,
+        "connections": found.connections,
+        "failed": found.failed,
+        "refused": found.refused,
+    }
+
+
+def _print(out: Console, found: Statistics) -> None:
+    from mptune.cli._tables import table
+
+    numbers = ("| sent", "| received", "| repeated", "| RTT", "| lowest RTT")
+    shown = table("connection", "kind", "subflow", *numbers, "CC")
+    for one in found.connections[:_SHOWN]:
+        flows: list[Subflow | None] = [*one.subflows] or [None]
+        for number, flow in enumerate(flows):
+            name, kind, cc = (_name(one), _kind(one), one.cc or "-") if number == 0 else ("", "", "")
+            shown.add_row(name, kind, *_cells(flow), cc)
+    if found.connections:
+        out.print(shown)
+    for line in _remarks(found):
+        out.print(line, markup=False)
+
+
+def _name(one: Connection) -> str:
+    arrow = {"client": "->", "server": "<-"}.get(one.role or "", "--")
+    return f"{one.command} ({one.pid}) {arrow} {one.remote or 'unknown'}"
+
+
+def _kind(one: Connection) -> str:
+    if one.kind is None:
+        return "not seen to end"
+    return {"mptcp": "MPTCP", "fallback": "fell back to TCP", "tcp": "TCP"}[one.kind]
+
+
+def _cells(flow: Subflow | None) -> list[str]:
+    if flow is None:
+        return ["-"] * 6
+    sizes = (flow.sent_bytes, flow.received_bytes, flow.retransmitted_bytes)
+    times = (flow.rtt_ns, flow.min_rtt_ns)
+    return [
+        f"{flow.local} - {flow.remote}",
+        *("-" if size is None else units.format_size(size, 3) for size in sizes),
+        *("-" if time is None else f"{time / _NS_PER_MS:.2f} ms" for time in times),
+    ]
+
+
+def _remarks(found: Statistics) -> list[str]:
+    """One line on all connections, and what is not in the table."""
+    several = sum(1 for one in found.connections if one.kind == "mptcp" and len(one.subflows) > 1)
+    counts = {
+        f"MPTCP ({several} with several subflows)": sum(one.kind == "mptcp" for one in found.connections),
+        "fell back to TCP": sum(one.kind == "fallback" for one in found.connections),
+        "TCP": sum(one.kind == "tcp" for one in found.connections),
+        "not seen to end (the process was killed, or closed it in another way)": sum(
+            one.kind is None for one in found.connections
+        ),
+        "not answered": found.failed,
+    }
+    listed = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    lines = [f"mptune: connections: {listed or 'none'}"]
+    if len(found.connections) > _SHOWN:
+        lines.append(f"mptune: the first {_SHOWN} are shown, --json has all")
+    lines += [
+        f"mptune: {one.what} refused {one.count} times: {one.error} ({one.reason})" for one in found.refused
+    ]
+    return lines
