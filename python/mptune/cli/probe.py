@@ -203,11 +203,11 @@ def _show_paths(out: Console, paths: list[PathFound]) -> None:
         times = (
             "-"
             if rtt is None
-            else "/".join(f"{ns / 1e6:.4g}" for ns in (rtt.min_ns, rtt.median_ns, rtt.p95_ns))
+            else "/".join(f"{ns / 1e6:.4g}" for ns in (rtt.min_ns, rtt.median_ns, rtt.p95_ns)) + " ms"
         )
         shown.add_row(
             path.label,
-            f"{times} ms",
+            times,
             _way(path.up),
             _way(path.down),
             f"{_loss(path.up)} / {_loss(path.down)}",
