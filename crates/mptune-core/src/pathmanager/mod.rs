@@ -26,13 +26,13 @@ pub use driver::{
     Assignment, Driver, LOST_AFTER_TIMEOUTS, Order, Report, Role, Stack, State, Subflow,
 };
 pub use manager::{
-    Command, Event, MAX_SUBFLOWS, PathEnds, PathId, PathManager, SubflowId, SubflowView,
-    TransferSize, View,
+    Command, ConnectionStatistics, Event, MAX_SUBFLOWS, PathEnds, PathId, PathManager, SubflowId,
+    SubflowStatistics, SubflowView, TransferSize, View,
 };
 pub use options::{DescribedOption, OptionMap};
 
 use crate::error::SpecError;
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 
 /// Writes the [`Policy`] enum, the list of names and the dispatch from one list.
 macro_rules! path_managers {
@@ -90,6 +90,11 @@ macro_rules! path_managers {
             /// [`PathManager::thresholds`].
             pub fn thresholds(&self) -> Vec<Bytes> {
                 match self { $(Self::$variant(policy) => policy.thresholds()),+ }
+            }
+
+            /// [`PathManager::sampling`].
+            pub fn sampling(&self) -> Option<Nanos> {
+                match self { $(Self::$variant(policy) => policy.sampling()),+ }
             }
 
             /// [`PathManager::on_event`].
