@@ -14,6 +14,7 @@ mod declaration;
 pub mod default;
 mod driver;
 pub mod fullmesh;
+pub mod guard;
 mod manager;
 pub mod ndiffports;
 mod options;
@@ -111,4 +112,5 @@ path_managers! {
     "ndiffports" => Ndiffports(ndiffports::Ndiffports),
     "binder" => Binder(binder::Binder),
     "pcdc" => Pcdc(pcdc::Pcdc),
+    "guard" => Guard(guard::Guard),
 }

@@ -4,7 +4,7 @@
 
 use super::{Command, Event, PathEnds, PathId, PathManager, SubflowId, SubflowView};
 use super::{ConnectionStatistics, SubflowStatistics, TransferSize, View};
-use crate::units::{Bytes, MILLISECOND};
+use crate::units::{Bytes, MILLISECOND, Nanos};
 
 /// The command for another subflow that carries data.
 pub fn connect(path: PathId) -> Command {
@@ -82,6 +82,11 @@ impl<P: PathManager> World<P> {
     pub fn restore(&mut self, subflow: SubflowId) -> Vec<Command> {
         self.subflows[subflow].alive = true;
         self.tell(Event::SubflowRestored(subflow))
+    }
+
+    /// Time has passed, and the statistics may have changed.
+    pub fn sample(&mut self, now: Nanos) -> Vec<Command> {
+        self.tell(Event::Sample(now))
     }
 
     pub fn send(&mut self, bytes: Bytes) -> Vec<Command> {
