@@ -36,6 +36,12 @@ class _Background(msgspec.Struct):
     retransmitted: int
 
 
+class _Change(msgspec.Struct):
+    at_ns: int
+    path: int
+    backup: bool
+
+
 class _Outcome(msgspec.Struct):
     duration_ns: int
     in_order_bytes: int
@@ -55,8 +61,11 @@ class _Outcome(msgspec.Struct):
     events: int
     subflows: list[_Subflow]
     background: list[_Background]
+    changes: list[_Change] = []
 
 
+#: What a change of role is called, as on the kernel.
+_ROLES = {True: "standby", False: "active"}
 #: Counters of a subflow that only the core has.
 _COUNTERS = ("sent", "recoveries", "undone", "ecn_reductions", "reinjected", "refused")
 
@@ -193,6 +202,11 @@ def _observation(trial: Trial, outcome: _Outcome) -> Observation:
 def _metadata(trial: Trial, outcome: _Outcome) -> dict[str, bool | int | float | str]:
     """The core's counters, and the times that not every trial has."""
     times = {"stalled_ns": outcome.stalled_ns, "takeover_ms": take_over_ms(trial, outcome.bins)}
+    labels = [path.label for path in trial.topology.paths]
+    changes = [
+        f"{change.at_ns / 1e6:.0f} ms: {labels[change.path]} {_ROLES[change.backup]}"
+        for change in outcome.changes
+    ]
     return {
         "reinjected_segments": outcome.reinjected,
         "reinjected_bytes": outcome.reinjected_bytes,
@@ -203,4 +217,5 @@ def _metadata(trial: Trial, outcome: _Outcome) -> dict[str, bool | int | float |
         "largest_reordering_bytes": outcome.largest_reordering_bytes,
         "events": outcome.events,
         **{name: value for name, value in times.items() if value is not None},
+        **({"path_manager_changes": ", ".join(changes)} if changes else {}),
     }

@@ -7,7 +7,7 @@ such files, in `docs/reference/topology.md`; the values a file may leave out in 
 `_effect_defaults`.
 """
 
-from mptune.topology._effects import Background, Effects, TcpBackground, UdpBackground
+from mptune.topology._effects import Background, Effects, Schedule, Step, TcpBackground, UdpBackground
 from mptune.topology._known import Known
 from mptune.topology._load import load
 from mptune.topology._model import Topology
@@ -28,7 +28,9 @@ __all__ = [
     "Link",
     "Path",
     "Provenance",
+    "Schedule",
     "Site",
+    "Step",
     "TcpBackground",
     "Topology",
     "UdpBackground",

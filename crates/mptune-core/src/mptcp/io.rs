@@ -19,6 +19,8 @@ pub enum Timer {
     Data,
     /// The application's, when it waits for room to write.
     Application,
+    /// The path manager's, if it wants samples.
+    Sample,
 }
 
 /// Everything in the simulation that a connection may touch.

@@ -16,7 +16,7 @@ mod sender;
 mod series;
 mod subflow;
 
-pub use connection::{Connection, Stall};
+pub use connection::{Connection, RoleChange, Stall};
 pub use io::{Io, Timer};
 pub use options::{ConnectionOptions, Family, Protocol, ScriptedAction, ScriptedEvent, Workload};
 pub use packet::{Kind, Packet};

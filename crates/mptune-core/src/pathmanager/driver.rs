@@ -3,8 +3,8 @@
 //! One state machine for everything that has connections: the simulation (`mptcp`), a program that manages
 //! the kernel's connections, a daemon with a thousand of them. It numbers the subflows, tracks which are
 //! alive, asks the policy what it wants, and assigns each subflow a role. It opens no socket, sends
-//! nothing and reads no clock; none of its decisions depend on time, so callers that record when something
-//! happened add the time themselves. Whatever carries out the orders is called the *stack* here.
+//! nothing and reads no clock. Time comes with the samples that some policies want; callers that record when
+//! something happened add the time themselves. Whatever carries out the orders is called the *stack* here.
 //!
 //! **Rules**
 //! - A subflow is *lost* after [`LOST_AFTER_TIMEOUTS`] consecutive timeouts, or when it is closed. It is
@@ -23,7 +23,7 @@
 //! - An order that the stack refuses is repeated after the next report.
 
 use super::{Command, Event, OptionMap, PathEnds, PathId, Policy, SubflowId, SubflowView};
-use super::{MAX_SUBFLOWS, TransferSize, View};
+use super::{ConnectionStatistics, MAX_SUBFLOWS, SubflowStatistics, TransferSize, View};
 use crate::error::SpecError;
 use crate::units::{Bytes, Nanos};
 use std::sync::Arc;
@@ -79,6 +79,11 @@ impl Assignment {
     /// Numbers of sent bytes at which the policy may want a notification.
     pub fn thresholds(&self) -> Vec<Bytes> {
         self.policy.thresholds()
+    }
+
+    /// How often the policy wants [`Report::Sample`].
+    pub fn sampling(&self) -> Option<Nanos> {
+        self.policy.sampling()
     }
 }
 
@@ -172,6 +177,14 @@ pub enum Report {
     /// The stack refused the [`Order::SetRole`] for this subflow. It is ordered again after another
     /// report, not at once. (Linux refuses until it has the subflow in its list.)
     RoleRefused(SubflowId),
+    /// Time has passed: what the connection has done until now. The subflows' part comes before, by
+    /// [`Driver::set_statistics`]. Due as often as [`Driver::sampling`] says, if it does.
+    Sample {
+        /// Now, since any fixed moment.
+        now: Nanos,
+        /// What it has done.
+        statistics: ConnectionStatistics,
+    },
 }
 
 /// What to do, in this order.
@@ -224,14 +237,22 @@ pub struct Subflow {
     /// What the policy wants.
     backup: bool,
     min_rtt: Nanos,
+    statistics: SubflowStatistics,
     /// The role it has in the stack, none if unknown.
     role: Option<Role>,
 }
 
 impl Subflow {
     fn new(path: PathId, backup: bool) -> Self {
-        let state = State::Joining;
-        Self { path, state, lost: false, backup, min_rtt: 0, role: Some(Role::Active) }
+        Self {
+            path,
+            state: State::Joining,
+            lost: false,
+            backup,
+            min_rtt: 0,
+            statistics: SubflowStatistics::default(),
+            role: Some(Role::Active),
+        }
     }
 
     /// The path it runs on.
@@ -265,6 +286,7 @@ pub struct Driver {
     /// For each path, whether it is withdrawn.
     withdrawn: Vec<bool>,
     notify_at: Option<Bytes>,
+    statistics: ConnectionStatistics,
 }
 
 impl Driver {
@@ -277,6 +299,7 @@ impl Driver {
             established: false,
             subflows: vec![Subflow::new(initial, false)],
             notify_at: None,
+            statistics: ConnectionStatistics::default(),
         }
     }
 
@@ -299,6 +322,16 @@ impl Driver {
     /// Smallest RTT seen on a subflow; takes effect at the next report.
     pub fn set_min_rtt(&mut self, subflow: SubflowId, min_rtt: Nanos) {
         self.subflows[subflow].min_rtt = min_rtt;
+    }
+
+    /// What a subflow has done so far; takes effect at the next report.
+    pub fn set_statistics(&mut self, subflow: SubflowId, statistics: SubflowStatistics) {
+        self.subflows[subflow].statistics = statistics;
+    }
+
+    /// How often the policy wants [`Report::Sample`]; none spares the connection the work.
+    pub fn sampling(&self) -> Option<Nanos> {
+        self.assignment.sampling()
     }
 
     /// Something happened: appends what to do to `orders`.
@@ -324,6 +357,10 @@ impl Driver {
             Report::RoleRefused(id) => {
                 self.subflows[id].role = None;
                 return;
+            }
+            Report::Sample { now, statistics } => {
+                self.statistics = statistics;
+                self.tell(Event::Sample(now), orders);
             }
         }
         self.order_roles(orders);
@@ -427,6 +464,7 @@ impl Driver {
             alive: one.is_alive(),
             backup: one.backup,
             min_rtt: one.min_rtt,
+            statistics: one.statistics,
         });
         let subflows: Vec<_> = subflows.collect();
         let assignment = &mut self.assignment;
@@ -435,6 +473,7 @@ impl Driver {
             lsrr_honoured: assignment.lsrr_honoured,
             subflows: &subflows,
             size: assignment.size,
+            statistics: self.statistics,
         };
         let mut commands = Vec::new();
         assignment.policy.on_event(event, view, &mut commands);

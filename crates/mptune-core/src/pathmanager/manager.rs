@@ -46,6 +46,35 @@ pub struct View<'a> {
     pub subflows: &'a [SubflowView],
     /// How much there will be to send.
     pub size: TransferSize,
+    /// What the connection has done, as of the latest sample; zeros before the first.
+    pub statistics: ConnectionStatistics,
+}
+
+/// What a connection has done so far, as its data sender knows it. Everything only grows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ConnectionStatistics {
+    /// Payload bytes handed to subflows.
+    pub sent: Bytes,
+    /// Payload bytes acknowledged in order (DATA_ACK, RFC 8684 section 3.3.2).
+    pub acked: Bytes,
+    /// How long the shared buffers kept a subflow with room from sending.
+    pub limited: Nanos,
+}
+
+/// What a subflow has done so far, and how it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubflowStatistics {
+    /// Payload bytes that the other end has, out of order or not (Linux `tcpi_delivered`).
+    pub delivered: Bytes,
+    /// Payload bytes sent again.
+    pub retransmitted: Bytes,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Smoothed RTT, 0 before the first sample.
+    pub srtt: Nanos,
+    /// Congestion window, bytes.
+    pub window: Bytes,
 }
 
 /// A subflow as a policy sees it.
@@ -61,6 +90,9 @@ pub struct SubflowView {
     /// Smallest RTT seen, 0 before the first sample: the path's own, without the queue that the
     /// connection's data builds.
     pub min_rtt: Nanos,
+    /// As of the latest sample; zeros before the first.
+    #[serde(default)]
+    pub statistics: SubflowStatistics,
 }
 
 /// What happened. Facts in the past tense.
@@ -79,6 +111,9 @@ pub enum Event {
     SubflowRestored(SubflowId),
     /// The sender has sent this many payload bytes; answers [`Command::NotifyAtBytes`].
     BytesSent(Bytes),
+    /// It is this time, and the statistics in the view are new ([`PathManager::sampling`]). Times are since
+    /// any fixed moment.
+    Sample(Nanos),
 }
 
 /// What a policy wants done.
@@ -125,6 +160,11 @@ pub trait PathManager: Sized {
     /// Numbers of sent bytes for which it may give [`Command::NotifyAtBytes`].
     fn thresholds(&self) -> Vec<Bytes> {
         Vec::new()
+    }
+
+    /// How often it wants [`Event::Sample`]; none spares the connection the work.
+    fn sampling(&self) -> Option<Nanos> {
+        None
     }
 
     /// An event happened; commands are appended to `commands` and carried out in order.

@@ -14,6 +14,7 @@ mod declaration;
 pub mod default;
 mod driver;
 pub mod fullmesh;
+pub mod guard;
 mod manager;
 pub mod ndiffports;
 mod options;
@@ -26,13 +27,13 @@ pub use driver::{
     Assignment, Driver, LOST_AFTER_TIMEOUTS, Order, Report, Role, Stack, State, Subflow,
 };
 pub use manager::{
-    Command, Event, MAX_SUBFLOWS, PathEnds, PathId, PathManager, SubflowId, SubflowView,
-    TransferSize, View,
+    Command, ConnectionStatistics, Event, MAX_SUBFLOWS, PathEnds, PathId, PathManager, SubflowId,
+    SubflowStatistics, SubflowView, TransferSize, View,
 };
 pub use options::{DescribedOption, OptionMap};
 
 use crate::error::SpecError;
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 
 /// Writes the [`Policy`] enum, the list of names and the dispatch from one list.
 macro_rules! path_managers {
@@ -92,6 +93,11 @@ macro_rules! path_managers {
                 match self { $(Self::$variant(policy) => policy.thresholds()),+ }
             }
 
+            /// [`PathManager::sampling`].
+            pub fn sampling(&self) -> Option<Nanos> {
+                match self { $(Self::$variant(policy) => policy.sampling()),+ }
+            }
+
             /// [`PathManager::on_event`].
             pub fn on_event(&mut self, event: Event, view: View<'_>, commands: &mut Vec<Command>) {
                 match self { $(Self::$variant(policy) => policy.on_event(event, view, commands)),+ }
@@ -106,4 +112,5 @@ path_managers! {
     "ndiffports" => Ndiffports(ndiffports::Ndiffports),
     "binder" => Binder(binder::Binder),
     "pcdc" => Pcdc(pcdc::Pcdc),
+    "guard" => Guard(guard::Guard),
 }

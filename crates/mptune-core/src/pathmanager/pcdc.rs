@@ -263,6 +263,7 @@ impl PathManager for Pcdc {
             Event::SubflowLost(id) if !self.lost.contains(&id) => self.lost.push(id),
             Event::SubflowLost(_) => {}
             Event::BytesSent(sent) => self.classify_sent(sent, commands),
+            Event::Sample(_) => {}
         }
         self.apply(view.subflows, commands);
     }

@@ -3,8 +3,8 @@
 //! Not a network: subflows are established, lost and restored when the test says so.
 
 use super::{Command, Event, PathEnds, PathId, PathManager, SubflowId, SubflowView};
-use super::{TransferSize, View};
-use crate::units::{Bytes, MILLISECOND};
+use super::{ConnectionStatistics, SubflowStatistics, TransferSize, View};
+use crate::units::{Bytes, MILLISECOND, Nanos};
 
 /// The command for another subflow that carries data.
 pub fn connect(path: PathId) -> Command {
@@ -26,6 +26,12 @@ pub fn silence(subflow: SubflowId) -> Command {
     Command::SetBackup { subflow, backup: true }
 }
 
+/// A subflow that is being opened.
+fn opening(path: PathId, backup: bool) -> SubflowView {
+    let statistics = SubflowStatistics::default();
+    SubflowView { path, alive: false, backup, min_rtt: 0, statistics }
+}
+
 /// A connection whose policy is under test. Path `n` of M remote interfaces joins local interface
 /// `n / M` and remote interface `n % M`, as in a topology.
 pub struct World<P> {
@@ -34,6 +40,7 @@ pub struct World<P> {
     pub lsrr_honoured: bool,
     pub size: TransferSize,
     pub subflows: Vec<SubflowView>,
+    pub statistics: ConnectionStatistics,
 }
 
 impl<P: PathManager> World<P> {
@@ -45,6 +52,7 @@ impl<P: PathManager> World<P> {
             lsrr_honoured: false,
             size: TransferSize::Unknown,
             subflows: Vec::new(),
+            statistics: ConnectionStatistics::default(),
         }
     }
 
@@ -56,7 +64,7 @@ impl<P: PathManager> World<P> {
     /// The connection is established on `path`, with an RTT of 50 ms.
     pub fn start(&mut self, path: PathId) -> Vec<Command> {
         let min_rtt = 50 * MILLISECOND;
-        self.subflows.push(SubflowView { path, alive: true, backup: false, min_rtt });
+        self.subflows.push(SubflowView { alive: true, min_rtt, ..opening(path, false) });
         self.tell(Event::Established)
     }
 
@@ -76,6 +84,11 @@ impl<P: PathManager> World<P> {
         self.tell(Event::SubflowRestored(subflow))
     }
 
+    /// Time has passed, and the statistics may have changed.
+    pub fn sample(&mut self, now: Nanos) -> Vec<Command> {
+        self.tell(Event::Sample(now))
+    }
+
     pub fn send(&mut self, bytes: Bytes) -> Vec<Command> {
         self.tell(Event::BytesSent(bytes))
     }
@@ -93,13 +106,14 @@ impl<P: PathManager> World<P> {
             lsrr_honoured: self.lsrr_honoured,
             subflows: &self.subflows,
             size: self.size,
+            statistics: self.statistics,
         };
         let mut commands = Vec::new();
         self.policy.on_event(event, view, &mut commands);
         for command in &commands {
             match *command {
                 Command::Connect { path, backup } => {
-                    self.subflows.push(SubflowView { path, alive: false, backup, min_rtt: 0 });
+                    self.subflows.push(opening(path, backup));
                 }
                 Command::SetBackup { subflow, backup } => {
                     assert_ne!(

@@ -1,7 +1,7 @@
 //! The outcome of a trial.
 
 use super::spec::TrialSpec;
-use crate::mptcp::{Connection, Stall, Subflow};
+use crate::mptcp::{Connection, RoleChange, Stall, Subflow};
 use crate::pathmanager::PathId;
 use crate::simulation::Simulation;
 use crate::units::{Bytes, Nanos};
@@ -56,6 +56,9 @@ pub struct Outcome {
     pub beyond_window: u64,
     /// Most bytes held in the receive buffer while earlier ones were missing.
     pub largest_reordering_bytes: Bytes,
+    /// Roles that changed after the subflows were opened, of a path manager that acts on samples.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<RoleChange>,
     /// Events the simulator handled.
     pub events: u64,
     /// Every subflow, in order of creation.
@@ -144,6 +147,7 @@ impl TrialSpec {
             zero_windows: connection.zero_windows(),
             beyond_window: connection.beyond_window(),
             largest_reordering_bytes: connection.largest_waiting(),
+            changes: connection.changes().to_vec(),
             events: simulation.events(),
             subflows: connection.subflows.iter().map(|s| SubflowOutcome::new(s, end)).collect(),
             background: self.background(simulation, number + 1, end),

@@ -115,6 +115,16 @@ impl SendBuffer {
         self.next
     }
 
+    /// Payload bytes handed to subflows.
+    pub fn sent_bytes(&self) -> Bytes {
+        self.memory.as_ref().map_or_else(|| self.payload(0, self.next), |memory| memory.sent())
+    }
+
+    /// Payload bytes that are DATA_ACKed.
+    pub fn acked_bytes(&self) -> Bytes {
+        self.memory.as_ref().map_or_else(|| self.payload(0, self.una), |memory| memory.acked())
+    }
+
     /// One past the last segment of the transfer, [`Seq::MAX`] while unknown.
     #[inline]
     pub fn end(&self) -> Seq {

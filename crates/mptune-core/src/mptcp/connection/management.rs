@@ -1,10 +1,11 @@
 //! Roles of subflows: the script's actions, the orders of the path manager's driver, who may carry data.
 
 use super::Connection;
+use super::change::RoleChange;
 use crate::mptcp::io::Io;
 use crate::mptcp::options::{ScriptedAction, ScriptedEvent};
 use crate::mptcp::subflow::{Phase, Subflow};
-use crate::pathmanager::{Order, Report, Role};
+use crate::pathmanager::{Order, Report, Role, SubflowId};
 use crate::units::{NEVER, Nanos};
 
 impl Connection {
@@ -53,6 +54,15 @@ impl Connection {
         self.sender.use_only(now, &mut self.subflows, usable);
     }
 
+    fn change_role(&mut self, now: Nanos, id: SubflowId, role: Role) {
+        let subflow = &mut self.subflows[id];
+        subflow.role = role;
+        // Of other path managers they follow from the script and from the outages.
+        if self.sampling.is_some() {
+            self.changes.push(RoleChange { at: now, path: subflow.path, backup: role.backup() });
+        }
+    }
+
     /// Reports to the path manager's driver and carries out its orders.
     pub(super) fn report(&mut self, io: &mut Io<'_>, report: Report) {
         for (id, subflow) in self.subflows.iter().enumerate() {
@@ -66,7 +76,7 @@ impl Connection {
         for order in orders {
             match order {
                 Order::Connect { subflow, path, role } => self.connect(io, subflow, path, role),
-                Order::SetRole { subflow, role } => self.subflows[subflow].role = role,
+                Order::SetRole { subflow, role } => self.change_role(io.now, subflow, role),
                 Order::Close { subflow } => self.close(io, subflow),
                 Order::NotifyAtBytes(bytes) => self.sender.notify_at(bytes),
                 Order::NoteLost { .. } | Order::NoteRestored { .. } => {}

@@ -9,11 +9,14 @@
 //! option informs the peer about its own direction; the application reads in-order data at once.
 
 mod addresses;
+mod change;
 mod handshake;
 mod management;
+mod sampling;
 mod sending;
 mod stall;
 
+pub use change::RoleChange;
 pub use stall::Stall;
 
 use super::io::{Io, Timer};
@@ -51,6 +54,10 @@ pub struct Connection {
     is_tcp: bool,
     /// Bytes of a packet of a handshake.
     syn_size: u32,
+    /// Roles that changed after the subflows were opened, if the path manager wants samples.
+    changes: Vec<RoleChange>,
+    /// The timer of the path manager's samples, if it wants any.
+    sampling: Option<Source>,
 }
 
 impl Connection {
@@ -64,6 +71,8 @@ impl Connection {
         let (paths, size) = (io.paths, options.size);
         let assignment =
             Assignment::with_policy(options.path_manager, paths, size, io.lsrr_honoured);
+        let driver = Driver::new(assignment, Stack::SIMULATED, options.initial_path);
+        let sampling = driver.sampling().map(|_| io.add_timer(number, Timer::Sample));
         let mut script = options.script;
         script.sort_by_key(|action| action.at);
         Self {
@@ -72,7 +81,7 @@ impl Connection {
             sender,
             receiver,
             controller: options.controller,
-            driver: Driver::new(assignment, Stack::SIMULATED, options.initial_path),
+            driver,
             start: options.start,
             bin: options.bin,
             initial_path: options.initial_path,
@@ -81,6 +90,8 @@ impl Connection {
             fully_established: false,
             is_tcp,
             syn_size,
+            changes: Vec::new(),
+            sampling,
         }
     }
 
@@ -132,6 +143,11 @@ impl Connection {
         self.receiver.buffer().beyond_window()
     }
 
+    /// Roles that changed after the subflows were opened, in order of time, if the path manager wants samples.
+    pub fn changes(&self) -> &[RoleChange] {
+        &self.changes
+    }
+
     /// How long the shared buffers kept a subflow with room from sending, until `now`.
     pub fn window_limited(&self, now: Nanos) -> Nanos {
         self.sender.window_limited(now)
@@ -177,6 +193,7 @@ impl Connection {
             Timer::Script => self.follow_script(io),
             Timer::Data => self.on_data_timer(io),
             Timer::Application => self.on_application(io),
+            Timer::Sample => self.sample(io),
         }
     }
 }

@@ -26,6 +26,7 @@ impl Connection {
         if !self.fully_established {
             self.fully_established = true;
             self.report(io, Report::Established);
+            self.sample_later(io);
         }
         self.send_from(io, id);
         if self.sender.expand(io, &self.subflows, id, false) {

@@ -271,3 +271,51 @@ fn the_policy_of_one_connection_knows_nothing_of_anothers() {
     first.tell(Report::BytesSent(2048 * KIB));
     assert_eq!((first.with(Role::Active).len(), second.with(Role::Active).len()), (4, 1));
 }
+
+#[test]
+fn samples_are_for_policies_that_ask_for_them() {
+    let sample = Report::Sample {
+        now: 7,
+        statistics: ConnectionStatistics { sent: 9, acked: 5, limited: 1 },
+    };
+    let mut world = World::established(fullmesh(), Stack::SIMULATED);
+    assert_eq!(world.driver.sampling(), None);
+    world.tell(sample);
+    assert_eq!(world.with(Role::Active), [0, 1, 2, 3]);
+    let guarded = assignment("guard", json!({}), TransferSize::Unlimited);
+    assert!(guarded.sampling().is_some());
+    // Before the connection is established the policy gets none.
+    let mut world = World::new(guarded, Stack::SIMULATED);
+    world.tell(sample);
+    assert_eq!(world.orders, []);
+}
+
+/// Two subflows of which the second holds up the first: what a policy that asks for samples orders.
+#[test]
+fn what_a_policy_concludes_from_samples_is_ordered() {
+    for stack in [Stack::SIMULATED, Stack::LINUX] {
+        let mut world =
+            World::established(assignment("guard", json!({}), TransferSize::Unlimited), stack);
+        let mut statistics = ConnectionStatistics::default();
+        for number in 1..60 {
+            let harmed = world.with(Role::Active).len() > 1;
+            statistics.acked += if harmed { 100_000 } else { 1_000_000 };
+            statistics.sent = statistics.acked + 500_000;
+            statistics.limited += if harmed { 90_000_000 } else { 0 };
+            for id in 0..4 {
+                let srtt = if id == 0 { 10_000_000 } else { 300_000_000 };
+                let subflow = SubflowStatistics {
+                    srtt,
+                    window: if id == 0 { 200_000 } else { 100_000 },
+                    delivered: number * 20_000,
+                    ..SubflowStatistics::default()
+                };
+                world.driver.set_min_rtt(id, srtt);
+                world.driver.set_statistics(id, subflow);
+            }
+            world.tell(Report::Sample { now: number * 100_000_000, statistics });
+        }
+        assert_eq!(world.with(Role::Active), [0]);
+        assert_eq!(world.with(Role::Standby), [1, 2, 3]);
+    }
+}

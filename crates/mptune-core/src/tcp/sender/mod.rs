@@ -285,6 +285,11 @@ impl Sender {
         self.last_sent_at
     }
 
+    /// Segments that the other end has, in order or not.
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
     /// Segments retransmitted so far.
     pub fn retransmitted(&self) -> u64 {
         self.retransmitted_total

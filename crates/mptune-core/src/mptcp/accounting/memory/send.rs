@@ -174,6 +174,11 @@ impl SendMemory {
         self.next
     }
 
+    /// Payload bytes that are DATA_ACKed.
+    pub fn acked(&self) -> Bytes {
+        self.una
+    }
+
     /// Everything was handed to subflows.
     pub fn is_finished(&self) -> bool {
         self.next == self.total

@@ -1,0 +1,280 @@
+"""Random dynamics: a network that changes while a connection uses it; a seed gives the same on every machine.
+
+Not a benchmark. Two to four paths, each with a bottleneck of its own, and what happens to them: rates, delays
+and losses that step or drift, paths that die and return, other traffic that comes and goes.
+"""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import NamedTuple
+
+from _random_networks import LEAST_QUEUE, WIDE_BPS, WIDE_QUEUE, _Draw
+from mptune.testbeds import ScriptedAction
+from mptune.topology import (
+    Background,
+    CoreSegment,
+    Effects,
+    Interface,
+    Path,
+    Schedule,
+    Site,
+    Step,
+    TcpBackground,
+    Topology,
+    UdpBackground,
+)
+
+#: Numbers of local and remote interfaces; the first ones are drawn more often.
+SHAPES = (*3 * ((2, 1),), *2 * ((3, 1),), (1, 2), (1, 3), (4, 1), (2, 2))
+#: bit/s of a bottleneck, ns of a path's RTT, ppb of a lossy path (0.01 % to 1 %; half of the paths lose
+#: none): log-uniform, as everything here.
+RATE_BPS = (3_000_000, 150_000_000)
+RTT_NS = (6_000_000, 200_000_000)
+LOSS_PPB = (100_000, 10_000_000)
+#: Queue of a bottleneck in products of its rate and RTT, and buffer in products of the sum of all rates and
+#: the largest RTT (RFC 6182 section 5.3).
+QUEUE_BDPS = (Decimal("0.5"), Decimal(4))
+BUFFER_BDPS = (Decimal("0.1"), Decimal(4))
+LEAST_BUFFER = 64 * 1024
+#: Congestion controls; the first one is drawn more often.
+CCS = (*3 * ("cubic",), "reno", "olia")
+#: s of a dynamic, and when events may happen: not before the first, not later than that before the end.
+DURATION_S = (60, 120)
+QUIET_S = (5, 10)
+MOST_EVENTS = 3
+#: What an event multiplies a rate and an RTT by, or the inverse; limits of the result.
+RATE_FACTOR = (Decimal(2), Decimal(10))
+RTT_FACTOR = (Decimal(2), Decimal(8))
+RATE_LIMITS = (1_000_000, 200_000_000)
+RTT_LIMITS = (4_000_000, 600_000_000)
+#: ppb to which an event raises the loss; s of an outage and of a ramp; steps of a ramp.
+NEW_LOSS_PPB = (1_000_000, 30_000_000)
+OUTAGE_S = (2, 20)
+RAMP_S = (3, 20)
+RAMP_STEPS = 10
+
+_SECOND = 10**9
+_BIT_NS_PER_BYTE = 8 * 10**9
+
+
+class Event(NamedTuple):
+    """What happens: when (ns), to which path, and in words."""
+
+    at_ns: int
+    path: int
+    words: str
+
+
+class Dynamic(NamedTuple):
+    """A changing network, and the connection that uses it."""
+
+    topology: Topology
+    script: tuple[ScriptedAction, ...]
+    cc: str
+    buffer_bytes: int
+    duration_ns: int
+    seed: int
+    events: tuple[Event, ...]
+    description: str
+
+
+class _Wire:
+    """A path as it is drawn, and what happens to it."""
+
+    def __init__(self, draw: _Draw) -> None:
+        self.rate_bps = int(draw.between(*RATE_BPS))
+        self.rtt_ns = int(draw.between(*RTT_NS))
+        self.loss_ppb = int(draw.between(*LOSS_PPB)) if draw.below(2) else 0
+        product = Decimal(self.rate_bps) * self.rtt_ns / _BIT_NS_PER_BYTE
+        self.queue_bytes = max(int(draw.between(*QUEUE_BDPS) * product), LEAST_QUEUE)
+        self.now_bps, self.now_ns = self.rate_bps, self.rtt_ns
+        self.steps: dict[int, dict[str, int]] = {}
+
+    def core(self) -> CoreSegment:
+        """The data direction changes; ACKs go back as they always do."""
+        steps = tuple(Step(at_ns=at_ns, **values) for at_ns, values in sorted(self.steps.items()))
+        effects = Effects(schedule=Schedule(steps=steps)) if steps else Effects()
+        return CoreSegment(
+            forward_ns=self.rtt_ns // 2,
+            reverse_ns=self.back_ns,
+            jitter_ns=0,
+            loss_ppb=self.loss_ppb,
+            rate_bps=self.rate_bps,
+            queue_bytes=self.queue_bytes,
+            forward_effects=effects,
+        )
+
+    @property
+    def back_ns(self) -> int:
+        return self.rtt_ns - self.rtt_ns // 2
+
+    def step(self, at_ns: int, **values: int) -> None:
+        """From a time on it is different."""
+        self.steps.setdefault(at_ns, {}).update(values)
+
+
+class _Story:
+    """The events of a dynamic, as they are drawn."""
+
+    def __init__(self, draw: _Draw, labels: list[str], wires: list[_Wire], duration_ns: int) -> None:
+        self._draw, self._labels, self._wires, self._duration_ns = draw, labels, wires, duration_ns
+        self.script: list[ScriptedAction] = []
+        self.background: list[Background] = []
+        self.events: list[Event] = []
+        kinds = (self._rate, self._rtt, self._loss, self._ramp, self._outage, self._traffic)
+        last_ns = duration_ns - QUIET_S[1] * _SECOND
+        span_ns = last_ns - QUIET_S[0] * _SECOND
+        times = sorted(QUIET_S[0] * _SECOND + draw.below(span_ns) for _ in range(draw.below(MOST_EVENTS + 1)))
+        for at_ns in times:
+            self._happen(kinds[draw.below(len(kinds))], at_ns)
+
+    def _happen(self, kind: Callable[[int, int], str], at_ns: int) -> None:
+        path = self._draw.below(len(self._wires))
+        self.events.append(Event(at_ns, path, f"{self._labels[path]} {kind(at_ns, path)}"))
+
+    def _span(self, limits: tuple[int, int]) -> int:
+        return int(self._draw.between(*limits) * _SECOND)
+
+    def _factor(self, limits: tuple[Decimal, Decimal]) -> Decimal:
+        factor = self._draw.between(*limits)
+        return 1 / factor if self._draw.below(2) else factor
+
+    def _new_rate(self, wire: _Wire) -> int:
+        rate = int(wire.now_bps * self._factor(RATE_FACTOR))
+        return min(max(rate, RATE_LIMITS[0]), RATE_LIMITS[1])
+
+    def _new_rtt(self, wire: _Wire) -> int:
+        rtt = int(wire.now_ns * self._factor(RTT_FACTOR))
+        return min(max(rtt, RTT_LIMITS[0], wire.back_ns + 100_000), RTT_LIMITS[1])
+
+    def _rate(self, at_ns: int, path: int) -> str:
+        wire = self._wires[path]
+        wire.now_bps = self._new_rate(wire)
+        wire.step(at_ns, rate_bps=wire.now_bps)
+        return f"rate {wire.now_bps / 1e6:.1f} Mbit/s"
+
+    def _rtt(self, at_ns: int, path: int) -> str:
+        wire = self._wires[path]
+        wire.now_ns = self._new_rtt(wire)
+        wire.step(at_ns, delay_ns=wire.now_ns - wire.back_ns)
+        return f"RTT {wire.now_ns / 1e6:.0f} ms"
+
+    def _loss(self, at_ns: int, path: int) -> str:
+        loss_ppb = int(self._draw.between(*NEW_LOSS_PPB))
+        self._wires[path].step(at_ns, loss_ppb=loss_ppb)
+        return f"loss {loss_ppb / 1e7:.2f} %"
+
+    def _ramp(self, at_ns: int, path: int) -> str:
+        wire, span_ns = self._wires[path], self._span(RAMP_S)
+        of_rate = self._draw.below(2) == 0
+        first, last = (wire.now_bps, self._new_rate(wire)) if of_rate else (wire.now_ns, self._new_rtt(wire))
+        for number in range(1, RAMP_STEPS + 1):
+            value, at = first + (last - first) * number // RAMP_STEPS, at_ns + span_ns * number // RAMP_STEPS
+            if of_rate:
+                wire.step(at, rate_bps=value)
+            else:
+                wire.step(at, delay_ns=max(value - wire.back_ns, 0))
+        if of_rate:
+            wire.now_bps = last
+            return f"rate drifts to {last / 1e6:.1f} Mbit/s"
+        wire.now_ns = last
+        return f"RTT drifts to {last / 1e6:.0f} ms"
+
+    def _outage(self, at_ns: int, path: int) -> str:
+        span_ns = self._span(OUTAGE_S)
+        label = self._labels[path]
+        self.script += [
+            ScriptedAction(at_ns=at_ns, path=label, action="down"),
+            ScriptedAction(at_ns=at_ns + span_ns, path=label, action="up"),
+        ]
+        return f"dies for {span_ns / _SECOND:.1f} s"
+
+    def _traffic(self, at_ns: int, path: int) -> str:
+        stop_ns = at_ns + self._span((5, 60))
+        label = self._labels[path]
+        if self._draw.below(2):
+            cc = CCS[self._draw.below(len(CCS) - 1)]
+            self.background.append(TcpBackground(path=label, cc=cc, start_ns=at_ns, stop_ns=stop_ns))
+            return f"shared with a {cc} connection for {(stop_ns - at_ns) / _SECOND:.0f} s"
+        rate = max(
+            int(self._wires[path].now_bps * self._draw.between(Decimal("0.2"), Decimal("0.9"))), 100_000
+        )
+        flow = UdpBackground(
+            link=f"{label} forward", rate_bps=rate, packet_bytes=1500, start_ns=at_ns, stop_ns=stop_ns
+        )
+        self.background.append(flow)
+        return f"shared with {rate / 1e6:.1f} Mbit/s of UDP for {(stop_ns - at_ns) / _SECOND:.0f} s"
+
+
+def random_dynamic(seed: int) -> Dynamic:
+    """A connection on two to four paths with up to three events."""
+    draw = _Draw(seed)
+    locals_, remotes = SHAPES[draw.below(len(SHAPES))]
+    sender, receiver = _site("S", "ABCD"[:locals_]), _site("R", "XYZW"[:remotes])
+    ends = [(local, remote) for local in range(locals_) for remote in range(remotes)]
+    labels = [f"{sender.interfaces[local].abbr}-{receiver.interfaces[remote].abbr}" for local, remote in ends]
+    wires = [_Wire(draw) for _ in ends]
+    duration_ns = (DURATION_S[0] + draw.below(DURATION_S[1] - DURATION_S[0] + 1)) * _SECOND
+    cc = CCS[draw.below(len(CCS))]
+    products = draw.between(*BUFFER_BDPS)
+    whole = Decimal(sum(one.rate_bps for one in wires)) * max(one.rtt_ns for one in wires) / _BIT_NS_PER_BYTE
+    buffer_bytes = max(int(products * whole), LEAST_BUFFER)
+    story = _Story(draw, labels, wires, duration_ns)
+    paths = tuple(
+        Path(
+            label=label,
+            local_index=local,
+            remote_index=remote,
+            local=sender.interfaces[local],
+            remote=receiver.interfaces[remote],
+            core=wire.core(),
+        )
+        for label, (local, remote), wire in zip(labels, ends, wires, strict=True)
+    )
+    lines = [
+        f"{label} {wire.rate_bps / 1e6:.1f} Mbit/s {wire.rtt_ns / 1e6:.0f} ms {wire.loss_ppb / 1e7:.2f} % "
+        f"queue {wire.queue_bytes // 1000} kB"
+        for label, wire in zip(labels, wires, strict=True)
+    ]
+    events = [f"{event.at_ns / _SECOND:.1f} s: {event.words}" for event in story.events]
+    topology = Topology(
+        name=f"dynamic-{seed}",
+        description=f"{locals_} x {remotes} interfaces, a bottleneck for each path",
+        sender=sender,
+        receiver=receiver,
+        paths=paths,
+        initial_path=labels[0],
+        lsrr_honoured=False,
+        provenance={},
+        file="",
+        background=tuple(story.background),
+    )
+    about = f"{cc}, {buffer_bytes // 1024} KiB ({products:.2f} products)"
+    return Dynamic(
+        topology=topology,
+        script=tuple(story.script),
+        cc=cc,
+        buffer_bytes=buffer_bytes,
+        duration_ns=duration_ns,
+        seed=seed,
+        events=tuple(story.events),
+        description="; ".join([*lines, about, *events]),
+    )
+
+
+def _site(abbr: str, letters: str) -> Site:
+    """A site whose access links limit nothing."""
+    interfaces = [
+        Interface(
+            isp=f"ISP {letter}",
+            abbr=letter,
+            up_bps=WIDE_BPS,
+            down_bps=WIDE_BPS,
+            delay_ns=0,
+            queue_up_bytes=WIDE_QUEUE,
+            queue_down_bytes=WIDE_QUEUE,
+            loss_ppb=0,
+        )
+        for letter in letters
+    ]
+    return Site(abbr=abbr, name=f"site {abbr}", location="drawn at random", interfaces=tuple(interfaces))

@@ -1,0 +1,47 @@
+//! Statistics for path managers that want them: what the two ends of a real connection could know as well.
+
+use super::Connection;
+use crate::mptcp::io::Io;
+use crate::pathmanager::{ConnectionStatistics, Report, SubflowId, SubflowStatistics};
+use crate::units::Bytes;
+
+impl Connection {
+    /// A sample is due.
+    pub(super) fn sample(&mut self, io: &mut Io<'_>) {
+        for id in 0..self.subflows.len() {
+            self.driver.set_statistics(id, self.statistics(id));
+        }
+        let buffer = self.sender.buffer();
+        let statistics = ConnectionStatistics {
+            sent: buffer.sent_bytes(),
+            acked: buffer.acked_bytes(),
+            limited: self.sender.window_limited(io.now),
+        };
+        let before = self.changes.len();
+        self.report(io, Report::Sample { now: io.now, statistics });
+        if self.changes.len() > before {
+            self.pump(io);
+        }
+        self.sample_later(io);
+    }
+
+    /// The next sample, if the path manager wants any.
+    pub(super) fn sample_later(&mut self, io: &mut Io<'_>) {
+        if let (Some(timer), Some(interval)) = (self.sampling, self.driver.sampling()) {
+            io.queue.set(timer, io.now + interval);
+        }
+    }
+
+    fn statistics(&self, id: SubflowId) -> SubflowStatistics {
+        let (subflow, full) = (&self.subflows[id], Bytes::from(self.sender.buffer().full()));
+        let totals = subflow.totals();
+        SubflowStatistics {
+            delivered: subflow.sender.delivered() * full,
+            retransmitted: totals.retransmitted * full,
+            timeouts: totals.timeouts,
+            srtt: subflow.sender.rtt.srtt,
+            // Saturates; the window is never NaN.
+            window: subflow.sender.window.cwnd as Bytes * full,
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Guard on a toy connection whose throughput is whatever the test says for each set of active subflows; and
+//! on samples that make no sense.
+
+use super::super::testing::{World, activate, connect, silence};
+use super::*;
+use proptest::prelude::*;
+
+const MBPS: f64 = 1e6 / 8.0;
+
+/// What a set gives: Mbit/s in order, and the share of the time that the buffers hold it up.
+type Gives = fn(&[SubflowId]) -> (f64, f64);
+
+/// A path alone: Mbit/s and ms.
+type Line = (f64, u64);
+
+/// Two paths, and what happens in a connection over them.
+struct Toy {
+    world: World<Guard>,
+    now: Nanos,
+    lines: Vec<Line>,
+    gives: Gives,
+    /// When something was ordered, and what.
+    orders: Vec<(Nanos, Vec<Command>)>,
+}
+
+impl Toy {
+    fn new(lines: &[Line], gives: Gives) -> Self {
+        let mut world = World::<Guard>::new(lines.len(), 1, Options::default());
+        world.start(0);
+        for (id, &(_, rtt_ms)) in lines.iter().enumerate().skip(1) {
+            world.establish(id, rtt_ms);
+        }
+        world.subflows[0].min_rtt = lines[0].1 * MILLISECOND;
+        Self { world, now: 0, lines: lines.to_vec(), gives, orders: Vec::new() }
+    }
+
+    /// Lets time pass, a sample at a time. Each active subflow delivers its share of the throughput.
+    fn run(&mut self, seconds: u64) {
+        for _ in 0..seconds * 10 {
+            self.now += INTERVAL;
+            let active = self.world.active();
+            let (mbps, held_up) = (self.gives)(&active);
+            let whole: f64 = active.iter().map(|&id| self.lines[id].0).sum();
+            for id in active {
+                let (line, rtt_ms) = self.lines[id];
+                let one = &mut self.world.subflows[id].statistics;
+                one.srtt = rtt_ms * MILLISECOND;
+                one.window = (line * MBPS * seconds_of(rtt_ms)) as Bytes;
+                one.delivered += (mbps * MBPS * line / whole / 10.0) as Bytes;
+            }
+            let all = &mut self.world.statistics;
+            all.acked += (mbps * MBPS / 10.0) as Bytes;
+            all.sent = all.acked + 200_000;
+            all.limited += (held_up * INTERVAL as f64) as Nanos;
+            let ordered = self.world.sample(self.now);
+            if !ordered.is_empty() {
+                self.orders.push((self.now, ordered));
+            }
+        }
+    }
+
+    fn lose(&mut self, id: SubflowId) -> Vec<Command> {
+        self.world.lose(id)
+    }
+}
+
+fn seconds_of(ms: u64) -> f64 {
+    ms as f64 / 1e3
+}
+
+/// The second path holds the first one up.
+fn harmful(active: &[SubflowId]) -> (f64, f64) {
+    match active {
+        [0] => (80.0, 0.2),
+        [1] => (4.0, 0.0),
+        _ => (20.0, 0.9),
+    }
+}
+
+/// Nothing is harmful, although the buffers are always full.
+fn full(active: &[SubflowId]) -> (f64, f64) {
+    (40.0 * active.len() as f64, 0.9)
+}
+
+#[test]
+fn every_path_gets_a_subflow_that_carries_data() {
+    let mut world = World::<Guard>::new(2, 2, Options::default());
+    assert_eq!(world.start(2), [0, 1, 3].map(connect));
+}
+
+#[test]
+fn a_subflow_that_holds_the_others_up_goes_on_standby_within_seconds() {
+    let mut toy = Toy::new(&[(80.0, 10), (5.0, 200)], harmful);
+    toy.run(5);
+    assert_eq!(toy.world.active(), [0]);
+    assert!(toy.orders[0].0 <= 3 * SECOND);
+    toy.run(60);
+    assert_eq!(toy.orders.len(), 1, "nothing promises more: {:?}", toy.orders);
+}
+
+#[test]
+fn where_the_buffers_do_not_matter_nobody_is_suspected() {
+    let mut toy = Toy::new(&[(80.0, 10), (5.0, 200)], |_| (20.0, 0.4));
+    toy.run(600);
+    assert_eq!(toy.orders, []);
+}
+
+#[test]
+fn what_is_not_better_is_taken_back_and_tried_less_and_less_often() {
+    let mut toy = Toy::new(&[(200.0, 10), (80.0, 100)], full);
+    toy.run(600);
+    assert_eq!(toy.world.active(), [0, 1]);
+    let trials: Vec<Nanos> = toy.orders.iter().step_by(2).map(|one| one.0).collect();
+    assert!((3..8).contains(&trials.len()), "{trials:?}");
+    let waits: Vec<Nanos> = trials.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(waits.is_sorted(), "{waits:?}");
+    for pair in toy.orders.chunks(2) {
+        assert!(matches!(pair, [(from, _), (to, _)] if to - from < 8 * SECOND), "{pair:?}");
+    }
+}
+
+#[test]
+fn a_subflow_that_has_recovered_is_used_again() {
+    let mut toy = Toy::new(&[(80.0, 10), (5.0, 200)], harmful);
+    toy.run(10);
+    assert_eq!(toy.world.active(), [0]);
+    toy.lines[1] = (80.0, 10);
+    toy.gives = |active| (80.0 * active.len() as f64, 0.0);
+    toy.run(180);
+    assert_eq!(toy.world.active(), [0, 1]);
+}
+
+#[test]
+fn one_that_stays_harmful_is_tried_again_at_growing_intervals() {
+    let mut toy = Toy::new(&[(80.0, 10), (5.0, 200)], harmful);
+    toy.run(3600);
+    let added = |one: &&(Nanos, Vec<Command>)| one.1.contains(&activate(1));
+    let tried: Vec<Nanos> = toy.orders.iter().filter(added).map(|one| one.0).collect();
+    assert!((3..10).contains(&tried.len()), "{tried:?}");
+    for order in toy.orders.iter().filter(added) {
+        let back = toy.orders.iter().find(|one| one.0 > order.0).expect("taken back");
+        assert!(back.0 - order.0 < 2 * SECOND && back.1 == [silence(1)]);
+    }
+    let waits: Vec<Nanos> = tried.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(waits.is_sorted() && waits[0] >= BLIND, "{waits:?}");
+}
+
+#[test]
+fn standby_takes_over_when_the_last_active_one_is_lost() {
+    let mut toy = Toy::new(&[(80.0, 10), (5.0, 200)], harmful);
+    toy.run(10);
+    assert_eq!(toy.lose(0), [activate(1)]);
+    assert_eq!(toy.world.active(), [1]);
+    assert_eq!(toy.world.restore(0), []);
+}
+
+#[test]
+fn of_several_on_standby_the_most_promising_takes_over() {
+    fn first_alone(active: &[SubflowId]) -> (f64, f64) {
+        if active == [0] { (80.0, 0.2) } else { (10.0, 0.9) }
+    }
+    let mut toy = Toy::new(&[(80.0, 10), (5.0, 200), (20.0, 100)], first_alone);
+    toy.run(10);
+    assert_eq!(toy.world.active(), [0]);
+    assert_eq!(toy.lose(0), [activate(2)]);
+}
+
+#[test]
+fn when_the_active_ones_fail_the_others_are_tried_at_once() {
+    let mut toy = Toy::new(&[(80.0, 10), (5.0, 200)], harmful);
+    toy.run(20);
+    toy.gives = |active| if active == [0] { (1.0, 0.0) } else { (5.0, 0.1) };
+    toy.run(10);
+    assert_eq!(toy.world.active(), [0, 1]);
+}
+
+#[test]
+fn of_many_subflows_each_alone_and_all_but_one_are_considered() {
+    assert_eq!(parts(0b101), [0b100, 0b001]);
+    assert!(parts(0b1).is_empty());
+    assert_eq!(parts(0b11_1111).len(), 62);
+    assert_eq!(parts(Set::MAX).len(), 128);
+    assert!(parts(Set::MAX).iter().all(|&part| part != 0 && part != Set::MAX));
+}
+
+#[test]
+fn options_out_of_range_are_refused_by_name() {
+    let defaults = Options::default;
+    for (options, key) in [
+        (Options { held_up_share: 101, ..defaults() }, "held_up_share"),
+        (Options { promised_gain: 0, ..defaults() }, "promised_gain"),
+        (Options { first_retry: 601, ..defaults() }, "first_retry"),
+    ] {
+        assert_eq!(Guard::new(options).expect_err("refused").key, key);
+    }
+}
+
+/// What an observer may report, sense or nonsense.
+#[derive(Debug, Clone)]
+enum Step {
+    Sample { after_ms: u64, acked: u64, held_up_ms: u64, subflows: Vec<(u64, u64, u64)> },
+    Lose(usize),
+    Restore(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let subflow = (0..5_000_000u64, 0..2_000u64, 0..10_000_000u64);
+    let sample = (1..400u64, 0..5_000_000u64, 0..400u64, prop::collection::vec(subflow, 4))
+        .prop_map(|(after_ms, acked, held_up_ms, subflows)| Step::Sample {
+            after_ms,
+            acked,
+            held_up_ms,
+            subflows,
+        });
+    prop_oneof![
+        40 => sample,
+        1 => (0..4usize).prop_map(Step::Lose),
+        1 => (0..4usize).prop_map(Step::Restore),
+    ]
+}
+
+/// Everything that is ordered at samples, with its time.
+fn follow(steps: &[Step]) -> Result<Vec<(Nanos, Vec<Command>)>, TestCaseError> {
+    let mut world = World::<Guard>::new(4, 1, Options::default());
+    world.start(0);
+    for id in 1..4 {
+        world.establish(id, 20);
+    }
+    let (mut now, mut orders) = (0, Vec::new());
+    for step in steps {
+        match step {
+            Step::Sample { after_ms, acked, held_up_ms, subflows } => {
+                now += after_ms * MILLISECOND;
+                world.statistics.acked += acked;
+                world.statistics.sent = world.statistics.sent.max(world.statistics.acked) + 1000;
+                world.statistics.limited += held_up_ms * MILLISECOND;
+                for (one, &(delivered, rtt_ms, window)) in world.subflows.iter_mut().zip(subflows) {
+                    one.statistics.delivered += delivered;
+                    (one.statistics.srtt, one.statistics.window) = (rtt_ms * MILLISECOND, window);
+                }
+                orders.push((now, world.sample(now)));
+            }
+            Step::Lose(id) if world.subflows[*id].alive => drop(world.lose(*id)),
+            Step::Restore(id) if !world.subflows[*id].alive => drop(world.restore(*id)),
+            _ => {}
+        }
+        let alive = world.subflows.iter().any(|one| one.alive);
+        prop_assert_eq!(alive, !world.active().is_empty());
+    }
+    orders.retain(|(_, commands)| !commands.is_empty());
+    Ok(orders)
+}
+
+proptest! {
+    /// Data can always flow, no minute has more changes than allowed, and the same samples lead to the same
+    /// orders. The world refuses commands that change nothing.
+    #[test]
+    fn whatever_the_samples_are_it_keeps_a_subflow_active_and_does_not_flap(
+        steps in prop::collection::vec(step(), 0..900),
+    ) {
+        let orders = follow(&steps)?;
+        for (at, _) in &orders {
+            let minute = orders.iter().filter(|(other, _)| other >= at && *other < at + MINUTE);
+            // A trial that began last may end.
+            prop_assert!(minute.count() <= MOST_CHANGES + 1);
+        }
+        prop_assert_eq!(orders, follow(&steps)?);
+    }
+}
