@@ -294,7 +294,8 @@ def facts(outcomes: Sequence[Outcome]) -> list[str]:
         f"Changes a minute: median {statistics.median(per_minute):.2f}, "
         f"90 % {quantile(per_minute, 0.9):.1f}, "
         f"most {max(per_minute):.1f}; none in {unchanged} of {len(outcomes)} dynamics.",
-        f"Stalled for good: guard in {stalls[0]} of {len(outcomes)}, fullmesh with one of two seeds in {stalls[1]}.",
+        f"Stalled for good: guard in {stalls[0]} of {len(outcomes)}, "
+        f"fullmesh with one of two seeds in {stalls[1]}.",
     ]
     if demotions:
         soon = sum(time <= DEMOTED_S for time in times)
