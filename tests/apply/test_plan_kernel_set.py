@@ -1,11 +1,12 @@
 """What the kernel's own path manager opens for given endpoints, and the endpoints nearest to a set."""
 
 import itertools
+from typing import get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mptune.apply._kernel_set import MOST, Endpoints, nearest, used
+from mptune.apply._kernel_set import MOST, Endpoints, Use, nearest, used
 
 FIRST = (0, 0)
 
@@ -31,7 +32,7 @@ def test_a_backup_endpoint_makes_all_its_subflows_standby_the_first_one_too():
 
 
 def test_no_more_than_eight_subflows_beside_the_first():
-    found = used(Endpoints(FIRST, ("fullmesh",) * 4, (1, 2, 3)))
+    found = used(Endpoints(FIRST, ("fullmesh", "fullmesh", "fullmesh", "fullmesh"), (1, 2, 3)))
     assert len(found.active) == 1 + MOST
     assert len(found.left_out) == 16 - 1 - MOST
     assert all(pair[1] == 0 for pair in found.active[:4])
@@ -77,7 +78,7 @@ def test_the_nearest_set_is_no_worse_than_any_other_choice(data):
     initial = data.draw(st.sampled_from(pairs))
     found = len(set(used(nearest(size, initial, wanted)).active) ^ wanted)
     others = [remote for remote in range(size[1]) if remote != initial[1]]
-    for uses in itertools.product(("none", "subflow", "backup", "fullmesh"), repeat=size[0]):
+    for uses in itertools.product(get_args(Use), repeat=size[0]):
         for announced in ((), tuple(others)):
             if uses[initial[0]] == "backup" and announced and "fullmesh" not in uses:
                 continue

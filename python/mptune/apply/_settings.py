@@ -28,12 +28,18 @@ _FLAGS = {"subflow": ("subflow",), "backup": ("subflow", "backup"), "fullmesh": 
 
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):
-    """What a placeholder stands for, as an error says it."""
+    """What a placeholder stands for, as an error says it.
+
+    Attributes
+    ----------
+    readable : the file names a device, so that the machine would know it.
+    """
 
     placeholder: str
     file: str
     key: str
     expected: str
+    readable: bool = False
 
 
 class Present(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,7 +234,13 @@ class _Maker:
             expected += f": there is no device {interface.device}"
         else:
             expected += f", or a machine to read it from: {interface.device} was not read"
-        self.unknown[text] = Unknown(placeholder=text, file=self._intent.file, key=key, expected=expected)
+        self.unknown[text] = Unknown(
+            placeholder=text,
+            file=self._intent.file,
+            key=key,
+            expected=expected,
+            readable=interface.device is not None and not self._is_read,
+        )
         return text
 
     # Congestion control.

@@ -19,7 +19,7 @@ from mptune.apply import _kernel_set, _settings
 from mptune.apply._answered import Answered, read_answered
 from mptune.apply._kernel_set import Endpoints, Pair, Use, Used
 from mptune.apply._settings import Intent, Present, Unknown, flags
-from mptune.errors import InputError
+from mptune.errors import InputError, MptuneError
 from mptune.testbeds import DEFAULT_FAMILY, FIXED, PLAIN_TCP
 from mptune.topology import Path as NetworkPath
 from mptune.topology import Site
@@ -139,8 +139,11 @@ def check(host: HostPlan) -> None:
     Raises
     ------
     InputError : naming the file and the key of the first one.
+    MptuneError : the machine would know it, but was not read.
     """
     for one in host.unknown:
+        if one.readable:
+            raise MptuneError(f"{one.file}: {one.key}: {one.expected}")
         raise InputError(one.file, one.key, one.expected)
 
 
@@ -218,8 +221,8 @@ class _View:
         return [label for label, pair in self._pairs.items() if pair in pairs]
 
     def without_endpoints(self, initial: Pair) -> Endpoints:
-        uses: tuple[Use, ...] = ("none",) * self.size[0]
-        return Endpoints(initial, uses)
+        none: Use = "none"
+        return Endpoints(initial, (none,) * self.size[0])
 
     def nearest(self, initial: Pair) -> Endpoints:
         if self.answer.opm == "default" or (self.answer.opm in _SAME_PATH and len(self.wanted) <= 1):
@@ -241,8 +244,9 @@ def _tcp(view: _View) -> _Found:
     initial = view.wanted[0] if view.wanted else view.initial
     ours, theirs = (site.interfaces for site in view.sites)
     note = (
-        f"The answer is plain TCP on {view.label(initial)}: route to the address of {theirs[initial[1]].abbr} "
-        f"by {ours[initial[0]].abbr}. Nothing of MPTCP is set; programs that ask for it would still use it."
+        f"The answer is plain TCP on {view.label(initial)}: route to the address of "
+        f"{theirs[initial[1]].abbr} by {ours[initial[0]].abbr}. Nothing of MPTCP is set; programs that "
+        "ask for it would still use it."
     )
     endpoints = view.without_endpoints(initial)
     return _Found(endpoints=endpoints, used=Used((initial,), (), ()), notes=(note,))
@@ -359,7 +363,7 @@ def _host(view: _View, part: Part, found: _Found) -> HostPlan:
         settings=(),
         why=(),
         notes=(),
-        differs=(*_of_stack(view), *(found.differs if opening else ()), *_of_buffer(view, part)),
+        differs=(*_of_stack(view), *(found.differs if opening else ()), *_of_buffer(view)),
         unknown=(),
         intent=msgspec.structs.replace(intent, notes=found.notes if opening else ()),
     )
@@ -408,14 +412,14 @@ def _of_stack(view: _View) -> list[Difference]:
     return [Difference(what="stack", asked=stack, got="the machine's own kernel", because=because)]
 
 
-def _of_buffer(view: _View, part: Part) -> list[Difference]:
+def _of_buffer(view: _View) -> list[Difference]:
     if (view.answer.buffer_mode or FIXED) != FIXED:
         return []
-    option = "SO_SNDBUF" if part == "sender" else "SO_RCVBUF"
     size = format_size(view.answer.obs_bytes, 4)
     because = (
-        f"Only a program can set {option}. `mptune exec --run {view.answered.directory} -- COMMAND` does it "
+        f"Only a program can set these. `mptune exec --run {view.answered.directory} -- COMMAND` does it "
         "for one program. A limit of tcp_wmem and tcp_rmem lets buffers grow by themselves, which is another "
         "mode with another best size: `mptune optimise --buffer-mode auto` finds it."
     )
-    return [Difference(what="buffer", asked=f"{option} of {size}", got="what programs set", because=because)]
+    asked = f"SO_SNDBUF of the sender and SO_RCVBUF of the receiver {size}"
+    return [Difference(what="buffer", asked=asked, got="what programs set", because=because)]
