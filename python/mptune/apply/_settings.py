@@ -255,7 +255,7 @@ class _Maker:
             here = "This kernel lacks" if self._present.congestion_controls else "Kernels lack"
             yield (
                 {"kind": "congestion", "name": name, "object": program},
-                f"{here} {cc}; it becomes a BPF program, kept in /sys/fs/bpf.",
+                f"{here} {cc}; it becomes a BPF program, which stays registered.",
             )
         elif name == cc and cc not in (*_EVERYWHERE, *self._present.congestion_controls):
             self.notes.append(

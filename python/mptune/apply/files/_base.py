@@ -12,9 +12,8 @@ Setting = dict[str, Any]
 #: First line of every file.
 HEADER = "# Written by mptune advise."
 
-#: Where BPF programs are kept and pinned on the machine.
+#: Where BPF programs are kept on the machine.
 PROGRAMS = "/usr/local/lib/mptune"
-PINS = "/sys/fs/bpf/mptune"
 
 #: First number of an endpoint: the kernel and NetworkManager count from 1.
 _FIRST_ID = 101
@@ -101,12 +100,12 @@ def of_routes(host: HostPlan) -> Iterator[Command]:
 
 
 def of_programs(host: HostPlan) -> Iterator[Command]:
-    """BPF programs, registered and pinned."""
+    """BPF programs: registered without a link, they stay until they are unregistered."""
     for one in of_kind(host, "congestion"):
         name = one["name"]
         yield Command(
-            ("bpftool", "struct_ops", "register", f"{PROGRAMS}/{name}.bpf.o", PINS),
-            ("rm", "-f", f"{PINS}/{name}"),
+            ("bpftool", "struct_ops", "register", f"{PROGRAMS}/{name}.bpf.o"),
+            ("bpftool", "struct_ops", "unregister", "name", name),
         )
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 from mptune.apply.files._base import (
     HEADER,
-    PINS,
     Command,
     File,
     of_mptcp,
@@ -31,10 +30,9 @@ def files(host: HostPlan) -> list[File]:
     if congestion:
         head = [
             "Description=Congestion controls of mptune as BPF programs",
-            "RequiresMountsFor=/sys/fs/bpf",
             f"Before={PATHS}",
         ]
-        found.append(_unit(CONGESTION, head, congestion, before=[("mkdir", "-p", PINS)]))
+        found.append(_unit(CONGESTION, head, congestion))
         found += programs(host)
     if paths:
         head = [
@@ -52,9 +50,7 @@ def units(host: HostPlan) -> list[str]:
     return [one.path for one in files(host) if one.path.endswith(".service")]
 
 
-def _unit(
-    name: str, head: Iterable[str], commands: Iterable[Command], before: Iterable[tuple[str, ...]] = ()
-) -> File:
+def _unit(name: str, head: Iterable[str], commands: Iterable[Command]) -> File:
     made = list(commands)
     # What is left of an earlier start is removed; it is no error if there is nothing.
     ahead = [
@@ -68,7 +64,6 @@ def _unit(
         "[Service]",
         "Type=oneshot",
         "RemainAfterExit=yes",
-        *(f"ExecStartPre={_line(words)}" for words in before),
         *(f"ExecStartPre=-{_line(words)}" for words in ahead),
         *(f"ExecStart={_line(one.start)}" for one in made),
         *(f"ExecStop=-{_line(one.stop)}" for one in reversed(made) if one.stop is not None),

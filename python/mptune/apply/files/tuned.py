@@ -4,7 +4,6 @@ import shlex
 
 from mptune.apply.files._base import (
     HEADER,
-    PINS,
     File,
     of_mptcp,
     of_programs,
@@ -19,8 +18,7 @@ _PLACE = "/etc/tuned/mptune"
 
 def files(host: HostPlan) -> list[File]:
     """The profile, its script, and BPF programs."""
-    congestion = list(of_programs(host))
-    commands = [*congestion, *of_mptcp(host), *of_routes(host)]
+    commands = [*of_programs(host), *of_mptcp(host), *of_routes(host)]
     profile = [HEADER, "[main]", "summary=Multipath TCP as mptune found it", "", "[sysctl]"]
     profile += [f"{one.name}={one.value}" for one in sysctls(host)]
     if commands:
@@ -28,8 +26,6 @@ def files(host: HostPlan) -> list[File]:
     found = [File("mptune/tuned.conf", ("\n".join(profile) + "\n").encode(), f"{_PLACE}/tuned.conf")]
     if commands:
         starts = [shlex.join(one.start) for one in commands]
-        if congestion:
-            starts.insert(0, shlex.join(["mkdir", "-p", PINS]))
         stops = [shlex.join(one.stop) for one in reversed(commands) if one.stop is not None]
         found.append(File("mptune/script.sh", _script(starts, stops), f"{_PLACE}/script.sh", executable=True))
     return [*found, *programs(host)]
