@@ -16,6 +16,7 @@ is set where is `mptune.apply.plan`'s business.
 """
 
 import itertools
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -88,20 +89,22 @@ def nearest(
     standby: Collection[Pair] = (),
     weights: Mapping[Pair, float] | None = None,
 ) -> Endpoints:
-    """The endpoints whose active subflows are nearest to the wanted ones; of equals those with fewest.
+    """The endpoints whose active subflows are nearest to the wanted ones.
+
+    First there are as few as possible that are not wanted, because one that does harm can cost more than all
+    the others bring; then those that are missing matter least; then there are few endpoints.
 
     Parameters
     ----------
     size : number of interfaces of who opens connections, and of the other side.
     standby : pairs whose interfaces get an endpoint `backup` if nothing else uses them.
-    weights : what a pair that differs costs; 1 if it is not named.
+    weights : what a pair that is missing costs; 1 if it is not named.
     """
     weights = weights or {}
 
-    def cost(endpoints: Endpoints) -> tuple[float, int, int]:
-        differing = set(used(endpoints).active) ^ set(wanted)
+    def cost(endpoints: Endpoints) -> tuple[int, float, int]:
         count = sum(use != "none" for use in endpoints.uses) + len(endpoints.announced)
-        return sum(weights.get(pair, 1.0) for pair in differing), len(differing), count
+        return *_missed(set(used(endpoints).active), set(wanted), weights), count
 
     best = min(_candidates(size, initial, wanted, weights), key=cost)
     silent = {local for local, _ in standby} - {initial[0]}
@@ -155,4 +158,9 @@ def _best_use(
             gives["backup"] = set()
     if meshed:
         gives["fullmesh"] = whole
-    return min(gives, key=lambda use: sum(weights.get(pair, 1.0) for pair in gives[use] ^ mine))
+    return min(gives, key=lambda use: _missed(gives[use], mine, weights))
+
+
+def _missed(given: set[Pair], wanted: set[Pair], weights: Mapping[Pair, float]) -> tuple[int, float]:
+    """How many are not wanted, and what those that are missing cost."""
+    return len(given - wanted), math.fsum(weights.get(pair, 1.0) for pair in wanted - given)

@@ -321,15 +321,16 @@ def _set_differences(view: _View, endpoints: Endpoints, found: Used) -> list[Dif
 def _better_beginning(view: _View, endpoints: Endpoints, found: Used) -> list[str]:
     """A path to begin on that would bring the kernel nearer to the answer."""
 
-    def missed(one: Used) -> int:
-        return len(set(one.active) ^ set(view.wanted))
+    def missed(one: Used) -> tuple[int, int]:
+        given, wanted = set(one.active), set(view.wanted)
+        return len(given - wanted), len(wanted - given)
 
     others = [pair for pair in view.wanted if pair != endpoints.initial]
     tried = {pair: missed(_kernel_set.used(view.nearest(pair))) for pair in others}
     best = min(tried, key=tried.__getitem__, default=None)
     if best is None or tried[best] >= missed(found):
         return []
-    nearer = "exactly the answer's subflows" if not tried[best] else "subflows nearer to the answer's"
+    nearer = "exactly the answer's subflows" if not any(tried[best]) else "subflows nearer to the answer's"
     return [f"Connections that begin on {view.label(best)} could have {nearer}."]
 
 
