@@ -5,20 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from mptune.campaign.definition import read_definition
-from mptune.campaign.execution import start
-from tests.apply.worlds import CAMPAIGN, NETWORK, altered
+from tests.apply.worlds import altered, make_runs
 
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the run directories `grid` and `adaptive`."""
     place = tmp_path_factory.mktemp("answered")
-    (place / "home.toml").write_text(NETWORK)
-    for strategy, how in {"grid": "runs = 2", "adaptive": 'budget = "60s"'}.items():
-        file = place / f"{strategy}.toml"
-        file.write_text(CAMPAIGN.format(strategy=strategy, how=how))
-        start(read_definition(file), place / strategy, wait=lambda time: None)
+    make_runs(place, "grid", "adaptive")
     return place
 
 

@@ -13,6 +13,8 @@ import msgspec
 
 from mptune.apply.machine import Seen
 from mptune.apply.plan import Present
+from mptune.campaign.definition import read_definition
+from mptune.campaign.execution import start
 from mptune.topology import Site, load
 
 #: Two sites with two interfaces each. M is metered.
@@ -122,6 +124,16 @@ HOME = Present(
     endpoints={},
     memory_bytes=2**30,
 )
+
+
+def make_runs(place: Path, *strategies: str) -> None:
+    """Measure the network by some strategies; each run directory has the strategy's name."""
+    hows = {"grid": "runs = 2", "adaptive": 'budget = "60s"'}
+    (place / "home.toml").write_text(NETWORK)
+    for strategy in strategies:
+        file = place / f"{strategy}.toml"
+        file.write_text(CAMPAIGN.format(strategy=strategy, how=hows[strategy]))
+        start(read_definition(file), place / strategy, wait=lambda time: None)
 
 
 def altered(
