@@ -141,7 +141,7 @@ NEEDS: Mapping[str, Need] = {
     "systemd-analyze": Need("units for systemd", _programs("systemd-analyze")),
     "sysctl": Need("files for sysctl", _sysctl),
     "ansible": Need("playbooks for Ansible", _ansible),
-    "namespaces": Need("settings in a namespace", _programs("ip", "unshare")),
+    "namespaces": Need("settings in a namespace", _programs("ip", "unshare", "nsenter", "ss")),
     "iperf3": Need("iperf3 beside the meter", _programs("iperf3", "mptcpize")),
 }
 
