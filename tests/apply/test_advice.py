@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from mptune.apply import advice, machine
 from mptune.apply.advice import Advice, advise, document
-from mptune.apply.machine import Seen
+from mptune.apply.machine import Reading, Seen
 from mptune.cli import _common, app
 from mptune.errors import InputError, TrialError
 from mptune.linux.sandbox import sysctls
@@ -56,7 +56,10 @@ def test_present_values_stand_beside_the_wanted_ones(run: Make):
     assert line(found, "MPTCP endpoint 10.0.1.2 dev eth1").present == "none"
     assert line(found, "MPTCP endpoint 10.0.2.2 dev wwan0").present is None
     assert line(found, "route default via 10.0.1.1 dev eth1").present == "no congctl"
-    assert all(one.changes for one in found.hosts[0].lines)
+    assert {one.title for one in found.hosts[0].lines if not one.changes} <= {
+        "net.mptcp.path_manager",
+        "net.core.wmem_max",
+    }
 
 
 def test_what_is_as_wanted_does_not_change(run: Make):
@@ -90,7 +93,7 @@ def test_placeholders_are_not_asked_for(run: Make):
 
     def read(wanted):
         asked.extend(wanted)
-        return []
+        return Reading()
 
     topology = NETWORK.replace('ipv4 = "10.0.2.2"\n', "").replace('device = "wwan0"\n', "")
     seen = Seen(how="ssh", present=msgspec.structs.replace(HOME, interfaces=HOME.interfaces[:1]), read=read)
@@ -215,6 +218,21 @@ def test_a_strict_reverse_path_filter_breaks_joins(run: Make):
     assert "filter of wwan0 is strict" in risks(told(run(**MESH), at_home(strict=("wwan0", "lo"))))
 
 
+def test_others_who_manage_the_same_are_named(run: Make):
+    seen = Seen(how="ssh", present=HOME, read=reads(foreign=("NetworkManager",)))
+    assert "At work here: NetworkManager." in risks(told(run(**MESH), seen))
+
+
+def test_endpoints_that_are_not_planned_take_the_place_of_others(run: Make):
+    endpoints = {"10.0.3.2": ("subflow",), "10.0.4.2": ("signal",), "10.0.2.2": ("subflow",)}
+    seen = Seen(how="here", present=msgspec.structs.replace(HOME, endpoints=endpoints))
+    found = told(run(**MESH), seen, seen)
+    home, server = (" ".join(host.risks) for host in found.hosts)
+    assert "endpoint 10.0.3.2 (subflow) that is not planned" in home and "10.0.4.2" not in home
+    assert "10.0.2.2 (subflow)" not in home
+    assert "endpoint 10.0.4.2 (signal) that is not planned" in server and "10.0.3.2" not in server
+
+
 # How machines are read.
 
 
@@ -236,7 +254,8 @@ class Agent:
 
 def test_the_agents_role_is_asked_and_does_without_where_it_is_missing(monkeypatch: pytest.MonkeyPatch):
     wanted = [{"kind": "sysctl", "name": "net.ipv4.tcp_wmem", "value": "1 2 3"}]
-    has = Agent({"event": "read", "present": [{**wanted[0], "value": "4 5 6"}]})
+    answer = {"event": "read", "present": [{**wanted[0], "value": "4 5 6"}], "foreign": ["mptcpd"]}
+    has = Agent(answer)
     lacks = Agent(None)
 
     @contextmanager
@@ -247,10 +266,12 @@ def test_the_agents_role_is_asked_and_does_without_where_it_is_missing(monkeypat
     monkeypatch.setattr(machine, "_child", child)
     monkeypatch.setattr(sysctls, "read", lambda name: "7 8 9")
     agent = has
-    assert machine._read_here(wanted) == [{**wanted[0], "value": "4 5 6"}]
+    assert machine._read_here(wanted) == Reading(
+        present=({**wanted[0], "value": "4 5 6"},), foreign=("mptcpd",)
+    )
     assert has.told == [{"action": "read", "settings": wanted}]
     agent = lacks
-    assert machine._read_here(wanted) == [{**wanted[0], "value": "7 8 9"}]
+    assert machine._read_here(wanted) == Reading(present=({**wanted[0], "value": "7 8 9"},))
 
 
 def test_this_machine_is_the_one_that_has_an_address_of_the_site(

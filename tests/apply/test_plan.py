@@ -212,7 +212,7 @@ def test_a_fixed_buffer_is_for_programs_to_set_and_only_made_possible(run: Make)
     (differs,) = (one for one in sender.differs if one.what == "buffer")
     assert "mptune exec --run" in differs.because
     small, _ = plan(run("small", buffer_mode="fixed", obs_bytes=1 << 16))
-    assert "net.core.wmem_max" not in sysctls(resolve(small, HOME))
+    assert sysctls(resolve(small, HOME))["net.core.wmem_max"] == "212992"
 
 
 @pytest.mark.needs("bpf")
@@ -269,27 +269,35 @@ def test_without_a_route_it_is_set_for_the_whole_host_and_said(run: Make):
     )
 
 
-def test_what_everybody_has_already_is_not_set_again(run: Make):
-    sender, _ = plan(run(occ="bbr"))
-    assert not of_kind(resolve(sender, HOME), "route")
+def test_what_everybody_has_anyway_is_said(run: Make):
+    found = resolve(plan(run(occ="bbr"))[0], HOME)
+    assert of_kind(found, "route")
+    assert "bbr is what every connection has here anyway (net.ipv4.tcp_congestion_control)." in found.notes
 
 
-def test_endpoints_of_others_that_would_add_subflows_are_taken_away(run: Make):
-    sender, receiver = plan(run(**mptcp("pcdc", ["F-T"])))
-    present = msgspec.structs.replace(
-        HOME, endpoints={"10.0.3.2": ("subflow",), "10.0.4.2": ("signal",), M: ("subflow",)}
-    )
-    absent = [one["address"] for one in of_kind(resolve(sender, present), "endpoint") if one.get("absent")]
-    assert absent == ["10.0.3.2"]
-    absent = [one["address"] for one in of_kind(resolve(receiver, present), "endpoint") if one.get("absent")]
-    assert absent == ["10.0.4.2"]
+@pytest.mark.parametrize("cc", ["olia", "cubic"])
+@pytest.mark.parametrize("mode", ["fixed", "auto"])
+def test_a_machine_on_which_the_settings_were_made_gets_the_same_again(run: Make, cc: str, mode: str):
+    """Otherwise applying a run twice would put back what the first time has set."""
+    sender, _ = plan(run(**mptcp("fullmesh", ALL, occ=cc, buffer_mode=mode, obs_bytes=1 << 20)))
+    for present in (HOME, msgspec.structs.replace(HOME, interfaces=HOME.interfaces[:1])):
+        first = resolve(sender, present)
+        known = [one["name"] for one in of_kind(first, "congestion")]
+        after = msgspec.structs.replace(
+            present,
+            sysctls={**present.sysctls, **sysctls(first)},
+            congestion_controls=(*present.congestion_controls, *known),
+        )
+        assert resolve(sender, after).settings == first.settings
 
 
-def test_the_kernel_manages_paths_again(run: Make):
+def test_the_kernel_manages_paths_where_that_can_be_chosen(run: Make):
     sender, _ = plan(run(**mptcp("fullmesh", ALL)))
-    present = msgspec.structs.replace(HOME, sysctls={**HOME.sysctls, "net.mptcp.path_manager": "userspace"})
-    assert sysctls(resolve(sender, present))["net.mptcp.path_manager"] == "kernel"
-    assert "net.mptcp.path_manager" not in sysctls(resolve(sender, HOME))
+    older = {name: value for name, value in HOME.sysctls.items() if name != "net.mptcp.path_manager"}
+    assert sysctls(resolve(sender, HOME))["net.mptcp.path_manager"] == "kernel"
+    assert "net.mptcp.path_manager" not in sysctls(
+        resolve(sender, msgspec.structs.replace(HOME, sysctls=older))
+    )
 
 
 # What cannot be planned.

@@ -5,13 +5,13 @@ And machines that were never asked: what would have been read on them.
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from mptune.apply.machine import Seen
+from mptune.apply.machine import Reading, Seen
 from mptune.apply.plan import Present
 from mptune.campaign.definition import read_definition
 from mptune.campaign.execution import start
@@ -164,6 +164,6 @@ def looked(*found: Seen) -> Callable[..., Any]:
     return look
 
 
-def reads(*present: dict[str, Any]) -> Callable[[Sequence[dict[str, Any]]], list[dict[str, Any]]]:
+def reads(*present: dict[str, Any], foreign: tuple[str, ...] = ()) -> Callable[..., Reading]:
     """Reads settings: always these."""
-    return lambda wanted: list(present)
+    return lambda wanted: Reading(present=present, foreign=foreign)

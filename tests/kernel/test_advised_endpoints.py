@@ -133,6 +133,7 @@ PLANS: dict[str, tuple[Use, Use, tuple[int, ...]]] = {
     "both": ("none", "subflow", (1,)),
     "a mesh": ("fullmesh", "fullmesh", (1,)),
     "a mesh of the second": ("none", "fullmesh", (1,)),
+    "a mesh of the second, the first one standby": ("backup", "fullmesh", (1,)),
     "a mesh of the first": ("fullmesh", "subflow", (1,)),
 }
 

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.needs("linux", "root", "namespaces")
 NETWORK = """
 ip link set lo up
 for one in "eth1 10.0.1.2/24" "wwan0 10.0.2.2/24"; do
-    set -- $one
-    ip link add $1 type veth peer name peer-$1 && ip link set peer-$1 up || exit 1
-    ip address add $2 dev $1 && ip link set $1 up || exit 1
+    name="${one% *}"
+    ip link add $name type veth peer name peer-$name && ip link set peer-$name up || exit 1
+    ip address add ${one#* } dev $name && ip link set $name up || exit 1
 done
 ip route add default via 10.0.1.1 dev eth1 proto dhcp metric 100 mtu 1400
 ip route add default via 10.0.2.1 dev wwan0 table 102 congctl reno

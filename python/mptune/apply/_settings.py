@@ -1,6 +1,7 @@
 """The settings of one host: from what is intended and what is known of the machine to JSON objects.
 
-It reads no machine and sets nothing. What is not known becomes a placeholder, and is listed.
+It reads no machine and sets nothing. What is not known becomes a placeholder, and is listed. What is there
+already is listed all the same: a machine where the settings were made gets the same ones again.
 """
 
 import base64
@@ -154,7 +155,7 @@ class _Maker:
         intent = self._intent
         if intent.limits is not None:
             yield sysctl("net.mptcp.enabled", "1"), "Programs that ask for MPTCP get it."
-            if self._present.sysctls.get(_PATH_MANAGER, "kernel") != "kernel":
+            if _PATH_MANAGER in self._present.sysctls:
                 yield sysctl(_PATH_MANAGER, "kernel"), "The kernel manages paths, by the endpoints below."
             yield from self._limits(*intent.limits)
         elif intent.endpoints:
@@ -175,27 +176,13 @@ class _Maker:
             yield told, f"A connection may be joined by {further} subflow{'' if further == 1 else 's'}."
 
     def _endpoints(self) -> _Made:
-        planned = set()
         for index, one in self._intent.endpoints:
             interface = self._intent.site.interfaces[index]
             address, device = self._address(interface, announced="signal" in one), self._device(interface)
-            planned.add(address)
             yield (
                 {"kind": "endpoint", "address": address, "device": device, "flags": list(one)},
                 _of_endpoint(interface, one, self._intent.other),
             )
-        yield from self._foreign(planned)
-
-    def _foreign(self, planned: set[str]) -> _Made:
-        """Endpoints that would open or announce more."""
-        present = self._present.endpoints
-        if self._intent.limits is None or not present:
-            return
-        telling = "subflow" if self._intent.opens else "signal"
-        for address, has in present.items():
-            if address not in planned and (telling in has or "fullmesh" in has):
-                why = f"It is there now ({', '.join(has)}), and adds subflows that the answer does without."
-                yield {"kind": "endpoint", "address": address, "absent": True}, why
 
     def _device(self, interface: Interface) -> str | None:
         if interface.device is not None:
@@ -250,7 +237,7 @@ class _Maker:
         if cc is None:
             return
         name = self._kernel_name(cc)
-        if name != cc and name not in self._present.congestion_controls:
+        if name != cc:
             program = base64.b64encode((bpf.OBJECTS / f"{cc}.bpf.o").read_bytes()).decode()
             here = "This kernel lacks" if self._present.congestion_controls else "Kernels lack"
             yield (
@@ -262,8 +249,7 @@ class _Maker:
                 f"{cc} is taken from the kernel's module tcp_{cc}; without it the kernel refuses."
             )
         if self._present.sysctls.get(_DEFAULT_CC) == name:
-            self.notes.append(f"{name} is what every connection has here already ({_DEFAULT_CC}).")
-            return
+            self.notes.append(f"{name} is what every connection has here anyway ({_DEFAULT_CC}).")
         yield from self._by_route(name)
 
     def _kernel_name(self, cc: str) -> str:
@@ -360,9 +346,10 @@ class _Maker:
         if self._intent.buffer_mode == FIXED:
             # What programs ask for is cut down to this without a word.
             name = f"net.core.{'w' if sends else 'r'}mem_max"
-            wanted = self._at_least(name, size)
-            if wanted is not None:
-                yield sysctl(name, wanted), f"Programs may ask for a {side} buffer of {size} bytes."
+            yield (
+                sysctl(name, self._at_least(name, size)),
+                f"Programs may ask for a {side} buffer of {size} bytes.",
+            )
             return
         name = f"net.ipv4.tcp_{'w' if sends else 'r'}mem"
         yield (
@@ -372,12 +359,10 @@ class _Maker:
         if not sends:
             yield sysctl("net.ipv4.tcp_moderate_rcvbuf", "1"), "Receive buffers grow by themselves."
 
-    def _at_least(self, name: str, size: int) -> str | None:
-        """A value that is only ever raised; None if there is nothing to do."""
+    def _at_least(self, name: str, size: int) -> str:
+        """A value that is only ever raised."""
         now = self._present.sysctls.get(name)
-        if now is None:
-            return f">={size}"
-        return str(size) if int(now) < size else None
+        return f">={size}" if now is None else str(max(int(now), size))
 
     def _limit(self, name: str, size: int) -> str:
         """Smallest and first size as they are, none above the limit."""

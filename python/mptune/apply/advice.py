@@ -15,7 +15,7 @@ from mptune._text import digits
 from mptune.apply import _words
 from mptune.apply._loss import Loss, loss
 from mptune.apply._settings import Intent, Setting
-from mptune.apply.machine import Seen, look
+from mptune.apply.machine import Reading, Seen, look
 from mptune.apply.plan import Difference, HostPlan, Outline, Part, outline, resolve
 from mptune.errors import InputError, one_of
 from mptune.report.run_data import Interval
@@ -212,7 +212,8 @@ def document(advice: Advice) -> dict[str, Any]:
 def _host(found: Outline, one: HostPlan, connections: int, look: Look) -> HostAdvice:
     def use(seen: Seen) -> HostAdvice:
         plan = one if seen.present is None else resolve(one, seen.present)
-        present = _present(plan, seen)
+        reading = _reading(plan, seen)
+        present = _present(plan, seen, reading)
         opens = plan.intent.opens
         lines = tuple(
             Line(
@@ -235,7 +236,10 @@ def _host(found: Outline, one: HostPlan, connections: int, look: Look) -> HostAd
             unread=seen.reason or None,
             lines=lines,
             notes=plan.notes,
-            risks=tuple(_of_host(found, plan, lines, seen, connections)),
+            risks=(
+                *_of_host(found, plan, lines, seen, connections),
+                *_others(plan, seen, reading),
+            ),
             plan=plan,
         )
 
@@ -243,16 +247,20 @@ def _host(found: Outline, one: HostPlan, connections: int, look: Look) -> HostAd
     return advice
 
 
-def _present(plan: HostPlan, seen: Seen) -> list[Setting | None]:
-    """The present value of every setting, as far as it can be read."""
+def _reading(plan: HostPlan, seen: Seen) -> Reading:
+    """What can be read of the plan's settings."""
     placeholders = [unknown.placeholder for unknown in plan.unknown]
     asked = [
         one
         for one in plan.settings
         if not any(text in (one.get("address"), one.get("device")) for text in placeholders)
     ]
-    found = [] if seen.read is None else seen.read(asked) or []
-    known = {_identity(one): one for one in found}
+    return Reading() if seen.read is None else seen.read(asked)
+
+
+def _present(plan: HostPlan, seen: Seen, reading: Reading) -> list[Setting | None]:
+    """The present value of every setting, as far as it is known."""
+    known = {_identity(one): one for one in reading.present}
     return [known.get(_identity(one), _from_sysctls(one, seen)) for one in plan.settings]
 
 
@@ -295,6 +303,24 @@ def _of_host(
             "Packets of each address have to leave by its own device, or joins fail without a word "
             "(`mptune doctor --hosts` shows the routes and rules to add)."
         )
+
+
+def _others(plan: HostPlan, seen: Seen, reading: Reading) -> Iterator[str]:
+    """Who makes the same, and endpoints that are there and not planned."""
+    if reading.foreign:
+        names = ", ".join(reading.foreign)
+        yield f"At work here: {names}. `mptune apply` refuses unless it is told who wins."
+    present = None if seen.present is None else seen.present.endpoints
+    if plan.intent.limits is None or not present:
+        return
+    planned = {one.get("address") for one in plan.settings}
+    telling = {"subflow", "fullmesh"} if plan.intent.opens else {"signal"}
+    for address, has in present.items():
+        if address not in planned and telling & set(has):
+            yield (
+                f"There is an endpoint {address} ({', '.join(has)}) that is not planned: its subflows take "
+                "the place of others. Find out who made it before it goes."
+            )
 
 
 def _devices(plan: HostPlan) -> set[str]:

@@ -20,7 +20,7 @@ from mptune.linux import agent
 from mptune.linux.sandbox import leftovers, sysctls
 from mptune.linux.sandbox.processes import Child
 from mptune.linux.talker import Talker
-from mptune.machines.ssh import connect
+from mptune.machines.ssh import SshMachine, connect
 from mptune.topology import Site
 
 #: Seconds for an answer.
@@ -38,8 +38,22 @@ NAMES = (
     "net.mptcp.path_manager",
 )
 
-#: Reads some settings: the same objects with their present values.
-Read = Callable[[Sequence[Setting]], list[Setting] | None]
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a machine.
+
+    Attributes
+    ----------
+    present : those that could be read, with their present values.
+    foreign : programs there that manage the same.
+    """
+
+    present: tuple[Setting, ...] = ()
+    foreign: tuple[str, ...] = ()
+
+
+#: Reads some settings.
+Read = Callable[[Sequence[Setting]], Reading]
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,17 +97,20 @@ def look(site: Site, file: str, use: Callable[[Seen], Any]) -> Any:
     except MptuneError as error:
         return use(Seen(reason=str(error)))
     try:
-        looked = machine.look(NAMES)
-
-        def read(wanted: Sequence[Setting]) -> list[Setting] | None:
-            return _read_by(lambda: machine.start("settings"), wanted)
-
-        seen = Seen(how=f"ssh {site.ssh}", present=_present(looked), strict=_strict(looked), read=read)
-        return use(seen)
-    except MptuneError as error:
-        return use(Seen(reason=str(error)))
+        return use(_seen(machine, f"ssh {site.ssh}"))
     finally:
         machine.close()
+
+
+def _seen(machine: SshMachine, how: str) -> Seen:
+    def read(wanted: Sequence[Setting]) -> Reading:
+        return _read_by(lambda: machine.start("settings"), wanted) or Reading()
+
+    try:
+        looked = machine.look(NAMES)
+    except MptuneError as error:
+        return Seen(reason=str(error))
+    return Seen(how=how, present=_present(looked), strict=_strict(looked), read=read)
 
 
 def is_here(site: Site) -> bool:
@@ -144,17 +161,20 @@ def _child(role: str) -> Child:
     return Child(f"{role} on this machine", agent.command(role), leftovers.new_run())
 
 
-def _read_here(wanted: Sequence[Setting]) -> list[Setting]:
+def _read_here(wanted: Sequence[Setting]) -> Reading:
     found = _read_by(lambda: _child("settings"), wanted)
-    return [one for one in map(_read_directly, wanted) if one is not None] if found is None else found
+    if found is None:
+        read = map(_read_directly, wanted)
+        found = Reading(present=tuple(one for one in read if one is not None))
+    return found
 
 
-def _read_by(start: Callable[[], Talker], wanted: Sequence[Setting]) -> list[Setting] | None:
+def _read_by(start: Callable[[], Talker], wanted: Sequence[Setting]) -> Reading | None:
     """Ask an agent; None if it has no such role, or refuses."""
     with suppress(MptuneError, OSError), start() as talker:
         talker.tell({"action": "read", "settings": list(wanted)})
-        present: list[Setting] = talker.expect("read", _ANSWER_S)["present"]
-        return present
+        said = talker.expect("read", _ANSWER_S)
+        return Reading(present=tuple(said["present"]), foreign=tuple(said.get("foreign", ())))
     return None
 
 
