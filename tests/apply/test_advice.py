@@ -274,6 +274,31 @@ def test_the_agents_role_is_asked_and_does_without_where_it_is_missing(monkeypat
     assert machine._read_here(wanted) == Reading(present=({**wanted[0], "value": "7 8 9"},))
 
 
+def test_without_the_role_iproute2_is_asked(monkeypatch: pytest.MonkeyPatch):
+    """As iproute2 6.1 prints it."""
+    said = {
+        "endpoint": '[{"address":"10.0.2.2","id":1,"subflow":true,"backup":true,"dev":"wwan0"}]',
+        "limits": "add_addr_accepted 1 subflows 3 \n",
+        "route": '[{"dst":"default","dev":"eth1","metrics":[{"congestion":"reno"}]}]',
+    }
+    monkeypatch.setattr(machine, "_read_by", lambda *_: None)
+    monkeypatch.setattr(machine, "_ip", lambda *words: next(said[one] for one in said if one in words))
+    endpoint = {"kind": "endpoint", "address": "10.0.2.2", "device": "wwan0", "flags": ["subflow"]}
+    limits = {"kind": "limits", "subflows": 1, "add_addr_accepted": 0}
+    route = {"kind": "route", "to": "default", "table": 254, "via": None, "device": "eth1", "congctl": "olia"}
+    other = {**endpoint, "address": "10.0.1.2"}
+    found = machine._read_here([endpoint, limits, route, other]).present
+    assert found == (
+        {"kind": "endpoint", "address": "10.0.2.2", "flags": ["subflow", "backup"]},
+        {"kind": "limits", "subflows": 3, "add_addr_accepted": 1},
+        {**route, "congctl": "reno"},
+        {"kind": "endpoint", "address": "10.0.1.2", "absent": True},
+    )
+    assert [advice._identity(one) for one in found] == [
+        advice._identity(one) for one in (endpoint, limits, route, other)
+    ]
+
+
 def test_this_machine_is_the_one_that_has_an_address_of_the_site(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -258,7 +258,7 @@ def _own_route(wanted: Setting) -> Setting | None:
     if text is None:
         return None
     routes = _json(text)
-    one = {"kind": "route", "to": wanted["to"]}
+    one = {name: value for name, value in wanted.items() if name != "congctl"}
     if not routes:
         return {**one, "absent": True}
     metrics = routes[0].get("metrics") or [{}]
