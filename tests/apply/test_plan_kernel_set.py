@@ -38,6 +38,15 @@ def test_no_more_than_eight_subflows_beside_the_first():
     assert all(pair[1] == 0 for pair in found.active[:4])
 
 
+def test_no_endpoint_is_made_that_opens_nothing():
+    wide = nearest((12, 1), FIRST, {(local, 0) for local in range(12)})
+    assert sum(use != "none" for use in wide.uses) == MOST
+    assert len(used(wide).active) == 1 + MOST
+    assert used(wide).left_out == ()
+    square = nearest((4, 4), FIRST, set(itertools.product(range(4), range(4))))
+    assert {pair[1] for pair in used(square).active} == {0, *square.announced}
+
+
 def test_the_full_mesh_of_three_by_three_is_exact():
     wanted = set(itertools.product(range(3), range(3)))
     found = nearest((3, 3), FIRST, wanted)

@@ -111,7 +111,19 @@ def nearest(
     uses: list[Use] = [
         "backup" if use == "none" and local in silent else use for local, use in enumerate(best.uses)
     ]
-    return best._replace(uses=tuple(uses))
+    return _needed(best._replace(uses=tuple(uses)))
+
+
+def _needed(endpoints: Endpoints) -> Endpoints:
+    """Without those that open nothing because of the limit; the kernel takes no more than `MOST` either."""
+    found = used(endpoints)
+    kept = {*found.active, *found.standby}
+    uses: list[Use] = []
+    for local, use in enumerate(endpoints.uses):
+        room = sum(one != "none" for one in uses) < MOST
+        uses.append(use if room and any(pair[0] == local for pair in kept) else "none")
+    announced = (one for one in endpoints.announced if any(pair[1] == one for pair in kept))
+    return endpoints._replace(uses=tuple(uses), announced=tuple(announced))
 
 
 def _candidates(

@@ -304,8 +304,8 @@ def _set_differences(view: _View, endpoints: Endpoints, found: Used) -> list[Dif
         said.append(f"Without {', '.join(missing)}.")
     if surplus:
         said.append(f"With {', '.join(surplus)}, which the answer keeps silent.")
-    if found.left_out:
-        most = _kernel_set.MOST
+    most = _kernel_set.MOST
+    if missing and len(found.active) + len(found.standby) > most:
         said.append(f"The kernel opens {most} subflows beside the first at most.")
     said.extend(_better_beginning(view, endpoints, found))
     return [
