@@ -58,11 +58,11 @@ def cost(one: Setting, *, opens: bool) -> str:
         case "endpoint" if one.get("absent"):
             return "Who made it may need it, and may make it again; its subflows are closed."
         case "endpoint" if opens:
-            return "Concerns every MPTCP connection that this machine opens, live ones too, to whomever."
+            return "Concerns every MPTCP connection that this machine opens, live ones too, wherever they go."
         case "endpoint":
             return "Announced on every MPTCP connection to this machine, live ones too."
         case "route" if one["to"] in ("default", "::/0"):
-            return "Concerns every TCP connection that leaves by this route, to whomever."
+            return "Concerns every TCP connection that leaves by this route, wherever it goes."
         case "route":
             return "Concerns every TCP connection to this network."
         case _:
@@ -71,13 +71,13 @@ def cost(one: Setting, *, opens: bool) -> str:
 
 def _of_sysctl(name: str, wanted: str) -> str:
     if name in _BUFFERS:
-        return "Concerns every TCP socket of this machine whose program sets no buffer, to whomever."
+        return "Concerns every TCP socket of this machine whose program sets no buffer."
     if name.endswith("mem_max"):
         return "Every program of this machine may then ask for as much."
     if name == "net.ipv4.tcp_congestion_control":
         return "Concerns every new TCP connection of this machine whose program names none."
     if name == "net.mptcp.enabled":
-        return "Nobody notices who does not ask for MPTCP."
+        return "Programs that do not ask for MPTCP notice nothing."
     if name == "net.mptcp.path_manager":
         return "A program that manages paths (mptcpd, mptune) gets no new connections."
     return f"Concerns every TCP socket of this machine ({wanted} is the kernel's default)."
