@@ -15,8 +15,10 @@ from tests.plugins import needs
 
 pytestmark = pytest.mark.needs("linux", "root", "namespaces")
 
-#: The devices and routes of `HOME`.
+#: The devices and routes of `HOME`. The kernel makes routes of IPv6 by itself, some time later.
 NETWORK = """
+six=/proc/sys/net/ipv6/conf/default/disable_ipv6
+[ ! -e $six ] || echo 1 > $six || exit 1
 ip link set lo up
 for one in "eth1 10.0.1.2/24" "wwan0 10.0.2.2/24"; do
     name="${one% *}"
