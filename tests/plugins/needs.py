@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -80,6 +81,16 @@ def _nft() -> Iterator[Thing]:
         yield Thing("nft", "packages")
 
 
+def _sysctl() -> Iterator[Thing]:
+    if shutil.which("sysctl", path=ADMINISTRATION) is None:
+        yield Thing("sysctl", "packages")
+
+
+def _ansible() -> Iterator[Thing]:
+    if ansible() is None:
+        yield Thing("ansible-playbook", "packages")
+
+
 def _browser() -> Iterator[Thing]:
     if browser() is None:
         yield Thing("chromium", "packages")
@@ -127,8 +138,18 @@ NEEDS: Mapping[str, Need] = {
     "sshd": Need("machines reached over ssh", _sshd),
     "nft": Need("middleboxes", _nft),
     "sudo": Need("users who may use sudo", _programs("sudo")),
+    "systemd-analyze": Need("units for systemd", _programs("systemd-analyze")),
+    "sysctl": Need("files for sysctl", _sysctl),
+    "ansible": Need("playbooks for Ansible", _ansible),
+    "namespaces": Need("settings in a namespace", _programs("ip", "unshare", "nsenter", "ss")),
     "iperf3": Need("iperf3 beside the meter", _programs("iperf3", "mptcpize")),
 }
+
+
+def ansible() -> str | None:
+    """Path of ansible-playbook, if there is one: on the PATH, or beside this interpreter."""
+    beside = str(Path(sys.executable).parent)
+    return shutil.which("ansible-playbook", path=os.pathsep.join((os.environ.get("PATH", ""), beside)))
 
 
 def browser() -> str | None:

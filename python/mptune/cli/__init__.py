@@ -5,6 +5,7 @@ A command file has `register(app)`, which adds its function to the app. It impor
 """
 
 from mptune.cli import (
+    advise,
     buffers,
     campaign,
     cc,
@@ -34,6 +35,7 @@ _COMMANDS = (
     optimise,
     campaign,
     report,
+    advise,
     buffers,
     fit,
     reproduce,

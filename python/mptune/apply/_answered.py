@@ -1,0 +1,110 @@
+"""What a finished run says to machines: its answer, its network, and where it was measured.
+
+It reads and checks; what follows for the machines is `mptune.apply.plan`'s business.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mptune.errors import InputError
+from mptune.report.read_runs import read_run
+from mptune.report.run_data import Answer, RunData
+from mptune.topology import Topology
+
+#: End of the name of a topology whose data go the other way (`mptune.topology.Topology.reversed`).
+_REVERSED = "-reversed"
+#: Beginning of the titles of stacks that are not upstream's (`mptune.testbeds.stacks.title`).
+_NOT_LINUX = "MPTCP "
+
+
+class Gain(msgspec.Struct, frozen=True, kw_only=True):
+    """What the answer gains over the default, run by run, Mbit/s; `share` of the default's mean."""
+
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    share: float | None = None
+    runs: int = 0
+
+
+class _GainFile(msgspec.Struct):
+    gain: Gain | None = None
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """A run with one answer for one network.
+
+    Attributes
+    ----------
+    topology : as measured: its sender sends the data.
+    gain : None where it was not compared with the default.
+    """
+
+    directory: Path
+    run: RunData
+    answer: Answer
+    topology: Topology
+    gain: Gain | None
+
+    @property
+    def testbed(self) -> str:
+        """Where it was measured; empty if that is unknown."""
+        return str(self.options.get("testbed") or "")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of the run, as the user gave them."""
+        return self.run.config.options
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether data go to the file's sender: a download by whoever opens the connections."""
+        return self.topology.name.endswith(_REVERSED)
+
+    @property
+    def other_stack(self) -> str:
+        """Whose MPTCP was measured, where that is not upstream Linux as it is; empty otherwise."""
+        stack = self.answer.stack or ""
+        return stack if stack.startswith(_NOT_LINUX) or " with " in stack else ""
+
+    @property
+    def omegas(self) -> dict[str, float]:
+        """Mean impact factors under the answer's congestion control, by path, as far as they are known."""
+        for one in self.run.impact:
+            if one.cc == self.answer.occ:
+                means = ((path, omega.get("mean")) for path, omega in one.omega.items())
+                return {path: mean for path, mean in means if mean is not None}
+        return {}
+
+
+def read_answered(directory: Path) -> Answered:
+    """Read a run directory.
+
+    Raises
+    ------
+    InputError : as `read_run`, or the run has not one answer for one network.
+    """
+    where = str(directory)
+    run = read_run(directory, directory.resolve().name)
+    if run.by_size is not None:
+        expected = "expected one answer for the machine, found one for each size of transfer; "
+        raise InputError(where, "result.json", f"{expected}`mptune exec` sets one for a single program")
+    if run.answer is None:
+        raise InputError(where, "", "expected a run with an answer (mptune optimise), found a sweep")
+    if run.topology is None:
+        expected = "expected a run with a topology: measurements made elsewhere name no machines"
+        raise InputError(where, "config.json: topology", expected)
+    return Answered(
+        directory=directory, run=run, answer=run.answer, topology=run.topology, gain=_gain(directory)
+    )
+
+
+def _gain(directory: Path) -> Gain | None:
+    file = "result.json"
+    try:
+        return msgspec.convert(json.loads((directory / file).read_bytes()), _GainFile).gain
+    except (OSError, ValueError) as error:
+        raise InputError(str(directory), file, f"expected what this version writes: {error}") from None

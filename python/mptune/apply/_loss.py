@@ -1,0 +1,172 @@
+"""What is lost where the kernel uses other subflows than the answer: measured where it was, else simulated.
+
+It decides nothing; the sets are `mptune.apply.plan`'s.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from mptune.apply.plan import Outline
+from mptune.errors import InputError, MptuneError
+from mptune.measuring.planning import Configuration, plan_trials
+from mptune.measuring.records import throughputs
+from mptune.measuring.runner import TrialRunner
+from mptune.report.run_data import TrialRow
+from mptune.statistics import Summary, summarise
+from mptune.testbeds import DEFAULT_FAMILY, FIXED
+from mptune.testbeds.simulated import SimulatedTestbed
+
+#: Seeds of a simulated comparison, and the least pairs of measured trials that replace it.
+_SEEDS = 5
+_LEAST = 2
+#: Longest simulated trial, nanoseconds.
+_LONGEST_NS = 10_000_000_000
+#: Kept apart from the seeds of the run.
+_APART = 1_000_003
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """Throughput with the answer's subflows and with the kernel's, Mbit/s.
+
+    Attributes
+    ----------
+    source : trials of the run, or the simulator.
+    testbed : where those trials ran.
+    asked, got : of the two sets; None if every trial failed.
+    change : got minus asked, run by run; None where no run succeeded with both.
+    share : its mean as a share of what was asked for.
+    """
+
+    source: Literal["measured", "simulated"]
+    testbed: str
+    asked: Summary | None
+    got: Summary | None
+    change: Summary | None
+    share: float | None
+
+
+def loss(outline: Outline, *, simulate: bool = True) -> Loss | str:
+    """The loss, or why it is unknown, as a sentence.
+
+    Parameters
+    ----------
+    simulate : whether the simulator may be asked if there are no such trials.
+    """
+    if (found := _measured(outline)) is not None:
+        return found
+    if not simulate:
+        return "What that costs was not measured."
+    try:
+        return _simulated(outline)
+    except InputError as error:
+        return f"What that costs is unknown: {error}."
+    except MptuneError as error:
+        return f"What that costs could not be simulated: {error}."
+
+
+def _measured(outline: Outline) -> Loss | None:
+    """From trials with the answer's congestion control and buffer, of both sets with the same seeds."""
+    answered = outline.answered
+    answer, run = answered.answer, answered.run
+    if answer.opm in ("ndiffports", "binder"):
+        return None
+    sets: dict[frozenset[str], dict[tuple[str, int, int], float]] = {}
+    for one in run.trials:
+        alike = (one.cc, one.buffer_bytes, one.buffer_mode) == (
+            answer.occ,
+            answer.obs_bytes,
+            answer.buffer_mode or FIXED,
+        )
+        carried = _carried(outline, one)
+        if alike and carried is not None and one.throughput_mbps is not None and one.failed is None:
+            sets.setdefault(carried, {})[one.purpose, one.round, one.run] = one.throughput_mbps
+    asked, got = (sets.get(frozenset(labels), {}) for labels in (outline.wanted, outline.used))
+    both = [key for key in asked if key in got]
+    if len(both) < _LEAST:
+        return None
+    return _compared(
+        [asked[key] for key in both], [got[key] for key in both], "measured", answered.testbed or "elsewhere"
+    )
+
+
+def _carried(outline: Outline, one: TrialRow) -> frozenset[str] | None:
+    """The subflows that carried data in a trial; None if they are unknown."""
+    if one.transfer_bytes is not None or one.purpose not in ("sweep", "search", "shortlist", "confirm"):
+        return None
+    if one.pm == "fullmesh":
+        return frozenset(path.label for path in outline.answered.topology.paths)
+    if one.pm == "default":
+        return frozenset([one.initial_path or outline.answered.topology.initial_path])
+    if one.pm == "pcdc":
+        own = (impact.optional for impact in outline.answered.run.impact if impact.cc == one.cc)
+        return frozenset(one.subflows or next(own, ())) or None
+    return None
+
+
+def _simulated(outline: Outline) -> Loss:
+    """From a few seeds of the simulator."""
+    answered = outline.answered
+    answer, options = answered.answer, answered.options
+    common: dict[str, Any] = {
+        "cc": answer.occ,
+        "buffer_bytes": answer.obs_bytes,
+        "buffer_mode": answer.buffer_mode or FIXED,
+        "family": answer.family or DEFAULT_FAMILY,
+        "initial_path": outline.initial,
+    }
+    asked = Configuration(pm="pcdc", pm_options={"active": outline.wanted}, **common)
+    if answer.opm in ("ndiffports", "binder"):
+        asked = Configuration(pm=answer.opm, pm_options=_of_path_manager(options, answer.opm), **common)
+    got = Configuration(pm="pcdc", pm_options={"active": outline.used}, **common)
+    planned = plan_trials(
+        answered.topology,
+        [asked, got],
+        purpose="confirm",
+        runs=_SEEDS,
+        duration_ns=min(int(options.get("duration_ns") or _LONGEST_NS), _LONGEST_NS),
+        base_seed=int(options.get("seed") or 0) + _APART,
+    )
+    records = TrialRunner(SimulatedTestbed()).measure(planned)
+    pairs = [
+        (one.throughput_mbps, other.throughput_mbps)
+        for one, other in zip(records[:_SEEDS], records[_SEEDS:], strict=True)
+        if one.throughput_mbps is not None and other.throughput_mbps is not None
+    ]
+    if not pairs:
+        return Loss(
+            source="simulated",
+            testbed=SimulatedTestbed.name,
+            asked=_summary(throughputs(records[:_SEEDS])),
+            got=_summary(throughputs(records[_SEEDS:])),
+            change=None,
+            share=None,
+        )
+    ours, theirs = zip(*pairs, strict=True)
+    return _compared(ours, theirs, "simulated", SimulatedTestbed.name)
+
+
+def _of_path_manager(options: Mapping[str, Any], pm: str) -> dict[str, Any]:
+    """Options of a path manager as the run had them."""
+    given = (options.get("pm_options") or {}).get(pm)
+    return {name: value for name, value in given.items() if value is not None} if given else {}
+
+
+def _compared(
+    asked: Sequence[float], got: Sequence[float], source: Literal["measured", "simulated"], testbed: str
+) -> Loss:
+    change = summarise([theirs - ours for ours, theirs in zip(asked, got, strict=True)])
+    mean = summarise(asked).mean
+    return Loss(
+        source=source,
+        testbed=testbed,
+        asked=summarise(asked),
+        got=summarise(got),
+        change=change,
+        share=change.mean / mean if mean else None,
+    )
+
+
+def _summary(values: Sequence[float]) -> Summary | None:
+    return summarise(values) if values else None

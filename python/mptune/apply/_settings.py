@@ -1,0 +1,385 @@
+"""The settings of one host: from what is intended and what is known of the machine to JSON objects.
+
+It reads no machine and sets nothing. What is not known becomes a placeholder, and is listed. What is there
+already is listed all the same: a machine where the settings were made gets the same ones again.
+"""
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import ip_address, ip_interface, ip_network
+from typing import Any
+
+import msgspec
+
+from mptune.linux import bpf
+from mptune.testbeds import FIXED
+from mptune.topology import Interface, Site
+
+Setting = dict[str, Any]
+
+#: Congestion controls that every kernel has (net/ipv4/Kconfig: reno always, cubic as the usual default).
+_EVERYWHERE = ("reno", "cubic")
+#: Number of the main routing table.
+_MAIN = 254
+#: What stands for everywhere in `to` of a route, by family.
+_EVERYWHERE_TO = {"ipv4": "default", "ipv6": "::/0"}
+_DEFAULT_CC = "net.ipv4.tcp_congestion_control"
+_PATH_MANAGER = "net.mptcp.path_manager"
+_FLAGS = {"subflow": ("subflow",), "backup": ("subflow", "backup"), "fullmesh": ("subflow", "fullmesh")}
+
+
+class Unknown(msgspec.Struct, frozen=True, kw_only=True):
+    """What a placeholder stands for, as an error says it.
+
+    Attributes
+    ----------
+    readable : the file names a device, so that the machine would know it.
+    """
+
+    placeholder: str
+    file: str
+    key: str
+    expected: str
+    readable: bool = False
+
+
+class Present(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read on a machine.
+
+    Attributes
+    ----------
+    sysctls : values by name, with single blanks.
+    interfaces, rules : as the agent's role `host` tells them ("look").
+    congestion_controls : those that its kernel knows now.
+    endpoints : addresses with their flags; None if they could not be read.
+    memory_bytes : MemAvailable; None if it is unknown.
+    """
+
+    sysctls: Mapping[str, str] = {}
+    interfaces: tuple[dict[str, Any], ...] = ()
+    rules: tuple[dict[str, Any], ...] = ()
+    congestion_controls: tuple[str, ...] = ()
+    endpoints: Mapping[str, tuple[str, ...]] | None = None
+    memory_bytes: int | None = None
+
+    def device(self, interface: Interface) -> dict[str, Any] | None:
+        """The device of an interface: by its name, or by an address."""
+        given = {str(ip_address(text)) for text in (interface.ipv4, interface.ipv6) if text is not None}
+        for one in self.interfaces:
+            if one["device"] == interface.device:
+                return one
+        if interface.device is not None:
+            return None
+        return next((one for one in self.interfaces if given & set(addresses(one))), None)
+
+
+class Intent(msgspec.Struct, frozen=True, kw_only=True):
+    """What is intended for a host.
+
+    Attributes
+    ----------
+    opens : it opens connections.
+    limits : further subflows, and addresses accepted; None leaves them alone.
+    endpoints : index of an interface, and flags.
+    cc : congestion control; None leaves it alone.
+    leaves_by : indices of the interfaces that carry or wait.
+    sends : it sends the data.
+    notes : what has to be known, whatever the machine is like.
+    """
+
+    file: str
+    site: Site
+    other: Site
+    family: str
+    opens: bool
+    limits: tuple[int, int] | None
+    endpoints: tuple[tuple[int, tuple[str, ...]], ...]
+    cc: str | None
+    leaves_by: tuple[int, ...]
+    sends: bool
+    buffer_mode: str
+    buffer_bytes: int
+    notes: tuple[str, ...] = ()
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings with a sentence for each, and what else is to be said."""
+
+    settings: tuple[Setting, ...]
+    why: tuple[str, ...]
+    notes: tuple[str, ...]
+    unknown: tuple[Unknown, ...]
+
+
+def flags(use: str) -> tuple[str, ...]:
+    """Flags of an endpoint by its use (`mptune.apply._kernel_set.Use`)."""
+    return _FLAGS[use]
+
+
+def addresses(device: Mapping[str, Any], family: str | None = None) -> list[str]:
+    """Addresses of a device that others can reach, of a family or of both."""
+    found = [ip_address(one["ip"].partition("%")[0]) for one in device["addresses"]]
+    version = {"ipv4": 4, "ipv6": 6}.get(family or "")
+    return [str(one) for one in found if not one.is_link_local and version in (None, one.version)]
+
+
+def settings(intent: Intent, present: Present | None) -> Made:
+    """The settings of a host, as far as it is known."""
+    maker = _Maker(intent, present)
+    made = list(maker.made())
+    return Made(
+        settings=tuple(one for one, _ in made),
+        why=tuple(why for _, why in made),
+        notes=(*intent.notes, *maker.notes),
+        unknown=tuple(maker.unknown.values()),
+    )
+
+
+def sysctl(name: str, value: str) -> Setting:
+    """The setting of a sysctl."""
+    return {"kind": "sysctl", "name": name, "value": value}
+
+
+#: A setting, and why it is made.
+_Made = Iterator[tuple[Setting, str]]
+
+
+class _Maker:
+    def __init__(self, intent: Intent, present: Present | None) -> None:
+        self._intent, self._present = intent, present or Present()
+        self._is_read = present is not None
+        self.notes: list[str] = []
+        self.unknown: dict[str, Unknown] = {}
+
+    def made(self) -> _Made:
+        intent = self._intent
+        if intent.limits is not None:
+            yield sysctl("net.mptcp.enabled", "1"), "Programs that ask for MPTCP get it."
+            if _PATH_MANAGER in self._present.sysctls:
+                yield sysctl(_PATH_MANAGER, "kernel"), "The kernel manages paths, by the endpoints below."
+            yield from self._limits(*intent.limits)
+        elif intent.endpoints:
+            raise ValueError("endpoints need limits")
+        yield from self._endpoints()
+        yield from self._congestion()
+        yield from self._buffers()
+
+    # MPTCP.
+
+    def _limits(self, further: int, accepted: int) -> _Made:
+        told = {"kind": "limits", "subflows": further, "add_addr_accepted": accepted}
+        if self._intent.opens:
+            number = f"{further} subflow{'' if further == 1 else 's'} beside the first"
+            heard = f", and hears of {accepted} more addresses of the other side" if accepted else ""
+            yield told, f"A connection opens {number if further else 'no subflow beside the first'}{heard}."
+        else:
+            yield told, f"A connection may be joined by {further} subflow{'' if further == 1 else 's'}."
+
+    def _endpoints(self) -> _Made:
+        for index, one in self._intent.endpoints:
+            interface = self._intent.site.interfaces[index]
+            address, device = self._address(interface, announced="signal" in one), self._device(interface)
+            yield (
+                {"kind": "endpoint", "address": address, "device": device, "flags": list(one)},
+                _of_endpoint(interface, one, self._intent.other),
+            )
+
+    def _device(self, interface: Interface) -> str | None:
+        if interface.device is not None:
+            return interface.device
+        found = self._present.device(interface)
+        return None if found is None else str(found["device"])
+
+    def _address(self, interface: Interface, *, announced: bool = False) -> str:
+        """Its own address, or where others reach it; a placeholder if neither is known."""
+        family = self._intent.family
+        given = getattr(interface, family)
+        device = self._present.device(interface)
+        own = [] if device is None else addresses(device, family)
+        if given is not None:
+            given = str(ip_address(given))
+            if announced or not own or given in own:
+                return str(given)
+        if own:
+            if given is not None:
+                self.notes.append(
+                    f"{interface.abbr} is behind an address translation: {given} outside, {own[0]} here."
+                )
+            return own[0]
+        return self._placeholder(interface, family, read=device is not None)
+
+    def _placeholder(self, interface: Interface, family: str, *, read: bool) -> str:
+        abbr, name = interface.abbr, family.replace("ip", "IP")
+        text = f"<{family} of {abbr}>"
+        key = f"sites.{self._intent.site.abbr}.interfaces.{abbr}.{family}"
+        expected = f"expected an {name} address, as the answer is for {name}"
+        if read:
+            expected += f": {interface.device} has none"
+        elif interface.device is None:
+            expected += "; `mptune probe` writes it, and the device"
+        elif self._is_read:
+            expected += f": there is no device {interface.device}"
+        else:
+            expected += f", or a machine to read it from: {interface.device} was not read"
+        self.unknown[text] = Unknown(
+            placeholder=text,
+            file=self._intent.file,
+            key=key,
+            expected=expected,
+            readable=interface.device is not None and not self._is_read,
+        )
+        return text
+
+    # Congestion control.
+
+    def _congestion(self) -> _Made:
+        cc = self._intent.cc
+        if cc is None:
+            return
+        name = self._kernel_name(cc)
+        if name != cc:
+            program = base64.b64encode((bpf.OBJECTS / f"{cc}.bpf.o").read_bytes()).decode()
+            here = "This kernel lacks" if self._present.congestion_controls else "Kernels lack"
+            yield (
+                {"kind": "congestion", "name": name, "object": program},
+                f"{here} {cc}; it becomes a BPF program, which stays registered.",
+            )
+        elif name == cc and cc not in (*_EVERYWHERE, *self._present.congestion_controls):
+            self.notes.append(
+                f"{cc} is taken from the kernel's module tcp_{cc}; without it the kernel refuses."
+            )
+        if self._present.sysctls.get(_DEFAULT_CC) == name:
+            self.notes.append(f"{name} is what every connection has here anyway ({_DEFAULT_CC}).")
+        yield from self._by_route(name)
+
+    def _kernel_name(self, cc: str) -> str:
+        """Its name there: the kernel's own, or that of its BPF program."""
+        if cc in self._present.congestion_controls or cc in _EVERYWHERE or bpf.lacking(cc) is not None:
+            return cc
+        return bpf.PREFIX + cc
+
+    def _by_route(self, name: str) -> _Made:
+        """By the routes to the other site where there are any, otherwise for the whole host."""
+        interfaces = [self._intent.site.interfaces[index] for index in self._intent.leaves_by]
+        routes = [self._route(one, name) for one in interfaces]
+        if any(one is None for one in routes):
+            without = [one.abbr for one, route in zip(interfaces, routes, strict=True) if route is None]
+            yield (
+                sysctl(_DEFAULT_CC, name),
+                f"For the whole host: no route leads to {self._intent.other.name} by {', '.join(without)}, "
+                "to which it could be given alone.",
+            )
+            return
+        seen: list[Setting] = []
+        for interface, route in zip(interfaces, routes, strict=True):
+            if route is None or route in seen:
+                continue
+            seen.append(route)
+            whole = route["to"] in _EVERYWHERE_TO.values()
+            reach = "and to everywhere else by this route" if whole else "and to nobody else"
+            yield route, f"{name} to {self._intent.other.name} by {interface.abbr}, {reach}."
+
+    def _route(self, interface: Interface, name: str) -> Setting | None:
+        """The route by which an interface reaches the other site; None if there is none."""
+        family = self._intent.family
+        device = self._present.device(interface)
+        shown = self._device(interface)
+        if shown is None:
+            shown = f"<device of {interface.abbr}>"
+            key = f"sites.{self._intent.site.abbr}.interfaces.{interface.abbr}.device"
+            self.unknown[shown] = Unknown(
+                placeholder=shown,
+                file=self._intent.file,
+                key=key,
+                expected='expected a network device such as "eth1", whose route gets the congestion control',
+            )
+        route = {
+            "kind": "route",
+            "to": _EVERYWHERE_TO[family],
+            "table": _MAIN,
+            "via": None,
+            "device": shown,
+            "congctl": name,
+        }
+        if device is None:
+            return route
+        if (net := self._connected(device)) is not None:
+            return {**route, "to": net}
+        table = self._table(interface, device)
+        found = [one for one in device["default_routes"] if one["family"] == family]
+        exact = [one for one in found if one["table"] == table]
+        if not exact:
+            return None
+        best = min(exact, key=lambda one: int(one["metric"]))
+        return {**route, "table": best["table"], "via": best["via"]}
+
+    def _connected(self, device: Mapping[str, Any]) -> str | None:
+        """The device's own network, if the other site is in it."""
+        family = self._intent.family
+        others = [getattr(one, family) for one in self._intent.other.interfaces]
+        for one in device["addresses"]:
+            network = ip_interface(f"{one['ip'].partition('%')[0]}/{one['prefix']}").network
+            if any(text is not None and ip_address(text) in network for text in others):
+                return str(network)
+        return None
+
+    def _table(self, interface: Interface, device: Mapping[str, Any]) -> int:
+        """The table that is asked for packets from its address."""
+        own = ip_address(
+            next(
+                iter(addresses(device, self._intent.family)), getattr(interface, self._intent.family) or "::"
+            )
+        )
+        for rule in self._present.rules:
+            source = rule.get("from")
+            if rule["family"] != self._intent.family or source is None or rule["table"] == 255:
+                continue
+            if own in ip_network(source, strict=False):
+                return int(rule["table"])
+        return _MAIN
+
+    # Buffers.
+
+    def _buffers(self) -> _Made:
+        size, sends = self._intent.buffer_bytes, self._intent.sends
+        side = "send" if sends else "receive"
+        if self._intent.buffer_mode == FIXED:
+            # What programs ask for is cut down to this without a word.
+            name = f"net.core.{'w' if sends else 'r'}mem_max"
+            yield (
+                sysctl(name, self._at_least(name, size)),
+                f"Programs may ask for a {side} buffer of {size} bytes.",
+            )
+            return
+        name = f"net.ipv4.tcp_{'w' if sends else 'r'}mem"
+        yield (
+            sysctl(name, self._limit(name, size)),
+            f"The largest {side} buffer, up to which the kernel lets it grow; smallest and first size stay.",
+        )
+        if not sends:
+            yield sysctl("net.ipv4.tcp_moderate_rcvbuf", "1"), "Receive buffers grow by themselves."
+
+    def _at_least(self, name: str, size: int) -> str:
+        """A value that is only ever raised."""
+        now = self._present.sysctls.get(name)
+        return f">={size}" if now is None else str(max(int(now), size))
+
+    def _limit(self, name: str, size: int) -> str:
+        """Smallest and first size as they are, none above the limit."""
+        now = self._present.sysctls.get(name)
+        if now is None:
+            return f"* * {size}"
+        lower = [min(int(text), size) for text in now.split()[:2]]
+        return " ".join(map(str, (*lower, size)))
+
+
+def _of_endpoint(interface: Interface, one: Sequence[str], other: Site) -> str:
+    """Why an interface has an endpoint with these flags."""
+    abbr, name = interface.abbr, other.name
+    if "signal" in one:
+        return f"{name} learns that it can be reached by {abbr} too."
+    if "backup" in one:
+        return f"{abbr} is joined and waits: it carries data only when every active subflow fails."
+    if "fullmesh" in one:
+        return f"{abbr} joins to every address of {name}."
+    return f"{abbr} joins to the address of {name} on which the connection began."

@@ -1,0 +1,83 @@
+"""Settings in words: what each is called, its value, and who else is concerned by it."""
+
+from mptune.apply._settings import Setting
+from mptune.units import format_size
+
+#: What is shown where a value is not known, and where there is none.
+UNKNOWN, NONE = "unknown", "none"
+
+_BUFFERS = ("net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem")
+
+
+def title(one: Setting) -> str:
+    """What a setting is called."""
+    match one["kind"]:
+        case "sysctl":
+            return str(one["name"])
+        case "limits":
+            return "MPTCP limits"
+        case "endpoint":
+            device = f" dev {one['device']}" if one.get("device") else ""
+            return f"MPTCP endpoint {one['address']}{device}"
+        case "route":
+            via = f" via {one['via']}" if one["via"] else ""
+            table = "" if one["table"] == 254 else f" table {one['table']}"
+            return f"route {one['to']}{via} dev {one['device']}{table}"
+        case _:
+            return f"congestion control {one['name']}"
+
+
+def value(one: Setting) -> str:
+    """The value of a setting, wanted or present."""
+    if one.get("absent"):
+        return NONE
+    match one["kind"]:
+        case "sysctl":
+            return str(one["value"])
+        case "limits":
+            return f"subflows {one['subflows']}, add_addr_accepted {one['add_addr_accepted']}"
+        case "endpoint":
+            return " ".join(one.get("flags") or ()) or NONE
+        case "route":
+            return f"congctl {one['congctl']}" if one.get("congctl") else "no congctl"
+        case _:
+            return "registered" if not one.get("object") else f"BPF program, {_size(one['object'])}"
+
+
+def _size(program: str) -> str:
+    return format_size(len(program) * 3 // 4, 3)
+
+
+def cost(one: Setting, *, opens: bool) -> str:
+    """Who else is concerned, as a sentence."""
+    match one["kind"]:
+        case "sysctl":
+            return _of_sysctl(one["name"], one["value"])
+        case "limits":
+            return "Concerns every MPTCP connection of this machine, whoever it is with."
+        case "endpoint" if one.get("absent"):
+            return "Who made it may need it, and may make it again; its subflows are closed."
+        case "endpoint" if opens:
+            return "Concerns every MPTCP connection that this machine opens, live ones too, wherever they go."
+        case "endpoint":
+            return "Announced on every MPTCP connection to this machine, live ones too."
+        case "route" if one["to"] in ("default", "::/0"):
+            return "Concerns every TCP connection that leaves by this route, wherever it goes."
+        case "route":
+            return "Concerns every TCP connection to this network."
+        case _:
+            return "Does nothing until a route or a program names it; needs root, and memory for the program."
+
+
+def _of_sysctl(name: str, wanted: str) -> str:
+    if name in _BUFFERS:
+        return "Concerns every TCP socket of this machine whose program sets no buffer."
+    if name.endswith("mem_max"):
+        return "Every program of this machine may then ask for as much."
+    if name == "net.ipv4.tcp_congestion_control":
+        return "Concerns every new TCP connection of this machine whose program names none."
+    if name == "net.mptcp.enabled":
+        return "Programs that do not ask for MPTCP notice nothing."
+    if name == "net.mptcp.path_manager":
+        return "A program that manages paths (mptcpd, mptune) gets no new connections."
+    return f"Concerns every TCP socket of this machine ({wanted} is the kernel's default)."

@@ -1,0 +1,472 @@
+"""Advice: what would be set on which machine, beside what is set now; what it brings, and what may go wrong.
+
+    plan -> each machine is read, if it can be -> lines, the gain to expect, risks
+
+It formats no tables and sets nothing.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from mptune._text import digits
+from mptune.apply import _words
+from mptune.apply._loss import Loss, loss
+from mptune.apply._settings import Intent, Setting
+from mptune.apply.machine import Reading, Seen, look
+from mptune.apply.plan import Difference, HostPlan, Outline, Part, outline, resolve
+from mptune.errors import InputError, one_of
+from mptune.report.run_data import Interval
+from mptune.testbeds import FIXED
+from mptune.topology import Site
+from mptune.units import MIB, format_size
+
+#: Looks at the machine of a site, as `mptune.apply.machine.look`.
+Look = Callable[[Site, str, Callable[[Seen], Any]], Any]
+
+#: Connections for which the memory is said, unless the user names a number.
+CONNECTIONS = 100
+
+#: Where trials of a testbed ran, as a sentence ends.
+_WHERE = {
+    "simulated": "in the simulator",
+    "namespaces": "on one machine's kernel, over an emulated network",
+    "hosts": "between the two machines",
+}
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting.
+
+    Attributes
+    ----------
+    setting : as a machine is told it.
+    title, wanted : it in words.
+    present : what is set now, in words; None if that is unknown.
+    why, cost : a sentence each.
+    """
+
+    setting: Setting
+    title: str
+    present: str | None
+    wanted: str
+    why: str
+    cost: str
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything would be changed, as far as is known."""
+        return self.present != self.wanted
+
+
+class HostAdvice(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be set on one machine.
+
+    Attributes
+    ----------
+    site, name, ssh, part : as in `HostPlan`.
+    opens : it opens the connections.
+    read : how the machine was read; None if it was not.
+    unread : why not.
+    notes : what cannot be set, or has to be known.
+    risks : what may go wrong there.
+    plan : with what was read.
+    """
+
+    site: str
+    name: str
+    ssh: str | None
+    part: Part
+    opens: bool
+    read: str | None
+    unread: str | None
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+    risks: tuple[str, ...]
+    plan: HostPlan
+
+
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen of the answer, Mbit/s.
+
+    Attributes
+    ----------
+    testbed, stack : where, and whose MPTCP; None where that is unknown.
+    confirmed : in runs with new seeds.
+    baseline : what it was compared with, in words; None if it was not.
+    gain : over that; `share` of its mean.
+    is_kernel_default : whether that is what a kernel does that is left alone.
+    text : all of it in sentences.
+    """
+
+    testbed: str | None
+    stack: str | None
+    confirmed: Interval
+    baseline: str | None
+    gain: Interval | None
+    share: float | None
+    is_kernel_default: bool
+    text: tuple[str, ...]
+
+
+class Differing(msgspec.Struct, frozen=True, kw_only=True):
+    """Where less is set than the answer asks for, and what that costs.
+
+    Attributes
+    ----------
+    loss : None where there is nothing to compare.
+    text : what it costs, as a sentence; empty where there is nothing to say.
+    """
+
+    difference: Difference
+    loss: Loss | None
+    text: str
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is said of a run.
+
+    Attributes
+    ----------
+    answer : what the run recommends, as a sentence.
+    opener : who opens connections.
+    wanted : subflows that the answer sends on.
+    used, standby : those that the kernel will send on, and keep in reserve.
+    """
+
+    run: str
+    answer: str
+    opener: Part
+    initial_path: str
+    wanted: tuple[str, ...]
+    used: tuple[str, ...]
+    standby: tuple[str, ...]
+    hosts: tuple[HostAdvice, ...]
+    expected: Expected
+    differs: tuple[Differing, ...]
+    risks: tuple[str, ...]
+
+
+def advise(
+    run: Path,
+    *,
+    host: str | None = None,
+    opened_by: Part | None = None,
+    connections: int = CONNECTIONS,
+    simulate: bool = True,
+    look: Look = look,
+) -> Advice:
+    """Give the advice of a finished run.
+
+    Parameters
+    ----------
+    host : key, name or ssh of the only site to show; None shows both.
+    opened_by : as in `mptune.apply.plan.outline`.
+    connections : for which the memory is said.
+    simulate : whether the simulator may say what other subflows cost.
+    look : looks at machines.
+
+    Raises
+    ------
+    InputError : it is no finished run with one answer, or has no such host.
+    """
+    found = outline(run, opened_by)
+    chosen = [one for one in found.hosts if host in (None, one.site, one.name, one.ssh)]
+    if not chosen:
+        raise InputError("--host", "", one_of((one.site for one in found.hosts), host))
+    # Once each: both sides have the same stack.
+    differences = dict.fromkeys((one.what, one.asked, one) for each in chosen for one in each.differs)
+    hosts = tuple(_host(found, one, connections, look) for one in chosen)
+    return Advice(
+        run=str(run),
+        answer=found.answered.answer.answer[0],
+        opener=found.opener,
+        initial_path=found.initial,
+        wanted=found.wanted,
+        used=found.used,
+        standby=found.standby,
+        hosts=hosts,
+        expected=_expected(found),
+        differs=tuple(_differing(found, one, simulate) for _, _, one in differences),
+        risks=tuple(_risks(found)),
+    )
+
+
+def document(advice: Advice) -> dict[str, Any]:
+    """`--json`: everything; `settings` as machines are told them, `lines` about them in that order."""
+    raw: dict[str, Any] = msgspec.to_builtins(advice)
+    for host in raw["hosts"]:
+        plan = host.pop("plan")
+        host["settings"] = plan["settings"]
+        host["unknown"] = plan["unknown"]
+        for line in host["lines"]:
+            del line["setting"]
+    return raw
+
+
+# A host.
+
+
+def _host(found: Outline, one: HostPlan, connections: int, look: Look) -> HostAdvice:
+    def use(seen: Seen) -> HostAdvice:
+        plan = one if seen.present is None else resolve(one, seen.present)
+        reading = _reading(plan, seen)
+        present = _present(plan, seen, reading)
+        opens = plan.intent.opens
+        lines = tuple(
+            Line(
+                setting=setting,
+                title=_words.title(setting),
+                present=None if now is None else _words.value(now),
+                wanted=_wanted(setting, now),
+                why=why,
+                cost=_words.cost(setting, opens=opens),
+            )
+            for setting, why, now in zip(plan.settings, plan.why, present, strict=True)
+        )
+        return HostAdvice(
+            site=plan.site,
+            name=plan.name,
+            ssh=plan.ssh,
+            part=plan.part,
+            opens=opens,
+            read=seen.how or None,
+            unread=seen.reason or None,
+            lines=lines,
+            notes=plan.notes,
+            risks=(
+                *_of_host(found, plan, lines, seen, connections),
+                *_others(plan, seen, reading),
+            ),
+            plan=plan,
+        )
+
+    advice: HostAdvice = look(one.intent.site, one.intent.file, use)
+    return advice
+
+
+def _reading(plan: HostPlan, seen: Seen) -> Reading:
+    """What can be read of the plan's settings."""
+    placeholders = [unknown.placeholder for unknown in plan.unknown]
+    asked = [
+        one
+        for one in plan.settings
+        if not any(text in (one.get("address"), one.get("device")) for text in placeholders)
+    ]
+    return Reading() if seen.read is None else seen.read(asked)
+
+
+def _present(plan: HostPlan, seen: Seen, reading: Reading) -> list[Setting | None]:
+    """The present value of every setting, as far as it is known."""
+    known = {_identity(one): one for one in reading.present}
+    return [known.get(_identity(one), _from_sysctls(one, seen)) for one in plan.settings]
+
+
+def _from_sysctls(one: Setting, seen: Seen) -> Setting | None:
+    """What was read with the machine's facts."""
+    if one["kind"] == "sysctl" and seen.present is not None and one["name"] in seen.present.sysctls:
+        return {**one, "value": seen.present.sysctls[one["name"]]}
+    return None
+
+
+def _identity(one: Setting) -> tuple[object, ...]:
+    return tuple(one.get(name) for name in ("kind", "name", "address")) + (
+        (one["to"], one.get("table"), one.get("device")) if one["kind"] == "route" else ()
+    )
+
+
+def _wanted(setting: Setting, now: Setting | None) -> str:
+    """The value wanted; a program that is registered already stays."""
+    if setting["kind"] == "congestion" and now is not None and not now.get("absent"):
+        return _words.value(now)
+    return _words.value(setting)
+
+
+def _of_host(
+    found: Outline, plan: HostPlan, lines: tuple[Line, ...], seen: Seen, connections: int
+) -> Iterator[str]:
+    """What may go wrong on a machine."""
+    intent = plan.intent
+    yield _memory(intent, seen, connections)
+    yield from _lowered(lines)
+    yield from _metered(found, plan)
+    strict = [one for one in seen.strict if one in _devices(plan)]
+    if strict:
+        yield (
+            f"The reverse path filter of {', '.join(strict)} is strict: joins fail without a word unless "
+            "packets of each address leave by its own device (`mptune doctor --hosts`)."
+        )
+    elif len(intent.leaves_by) > 1 and found.used != found.wanted[:1]:
+        yield (
+            "Packets of each address have to leave by its own device, or joins fail without a word "
+            "(`mptune doctor --hosts` shows the routes and rules to add)."
+        )
+
+
+def _others(plan: HostPlan, seen: Seen, reading: Reading) -> Iterator[str]:
+    """Who makes the same, and endpoints that are there and not planned."""
+    if reading.foreign:
+        names = ", ".join(reading.foreign)
+        yield f"At work here: {names}. `mptune apply` refuses unless it is told who wins."
+    present = None if seen.present is None else seen.present.endpoints
+    if plan.intent.limits is None or not present:
+        return
+    planned = {one.get("address") for one in plan.settings}
+    telling = {"subflow", "fullmesh"} if plan.intent.opens else {"signal"}
+    for address, has in present.items():
+        if address not in planned and telling & set(has):
+            yield (
+                f"There is an endpoint {address} ({', '.join(has)}) that is not planned: its subflows take "
+                "the place of others. Find out who made it before it goes."
+            )
+
+
+def _devices(plan: HostPlan) -> set[str]:
+    given = {plan.intent.site.interfaces[index].device for index in plan.intent.leaves_by}
+    return {*filter(None, given), *(one["device"] for one in plan.settings if one.get("device"))}
+
+
+def _memory(intent: Intent, seen: Seen, connections: int) -> str:
+    """What full buffers of many connections take: send and receive buffer of each."""
+    one = 2 * intent.buffer_bytes
+    whole = connections * one
+    number = "a connection" if connections == 1 else f"{connections:,} connections"
+    told = f"{number} with full buffers: {format_size(whole, 3)}"
+    available = None if seen.present is None else seen.present.memory_bytes
+    if available is None:
+        return f"Memory of {told} (2 x {format_size(intent.buffer_bytes, 3)} each); free memory is unknown."
+    free = f"of {format_size(available, 3)} available, enough for {available // one:,}"
+    warning = " That is more than there is." if whole > available else ""
+    return f"Memory of {told} {free}.{warning}"
+
+
+def _lowered(lines: tuple[Line, ...]) -> Iterator[str]:
+    """Buffers that become smaller for everybody."""
+    for one in lines:
+        if one.setting["kind"] != "sysctl" or not one.setting["name"].startswith("net.ipv4.tcp_"):
+            continue
+        texts = (one.present or "").split(), one.wanted.split()
+        if all(len(words) == 3 for words in texts) and int(texts[0][2]) > int(texts[1][2]):
+            before, after = (format_size(int(words[2]), 3) for words in texts)
+            yield (
+                f"{one.title} falls from {before} to {after}: connections over longer or faster paths "
+                "than those measured get slower."
+            )
+
+
+def _metered(found: Outline, plan: HostPlan) -> Iterator[str]:
+    """Interfaces that cost money and would be used."""
+    topology = found.answered.topology
+    sender = plan.part == "sender"
+    ends = {path.label: (path.local if sender else path.remote) for path in topology.paths}
+    for interface in plan.intent.site.interfaces:
+        if not interface.metered:
+            continue
+        abbr = interface.abbr
+        if any(ends[label].abbr == abbr for label in found.used):
+            yield f"{abbr} is metered, and would carry data of every such connection."
+        elif any(ends[label].abbr == abbr for label in found.standby):
+            yield (
+                f"{abbr} is metered: a standby subflow costs handshakes, and carries everything when the "
+                "others fail."
+            )
+
+
+# What is to be expected.
+
+
+def _expected(found: Outline) -> Expected:
+    answer, gain = found.answered.answer, found.answered.gain
+    testbed = found.answered.testbed or None
+    where = _WHERE.get(testbed or "", "where it was measured")
+    default = answer.default
+    is_default = default is not None and default.pm == "default"
+    baseline = None if default is None else f"{default.pm}, {default.cc} and {default.buffer_mib:g} MiB"
+    text = [_confirmed(answer.confirmed, answer.otp_mbps, where, answer.stack)]
+    if gain is not None and gain.mean is not None and baseline is not None:
+        percent = "" if gain.share is None else f", {100 * gain.share:+.1f} %"
+        ends = _ends(gain.low, gain.high, "+")
+        text.append(f"That is {digits(gain.mean, 3, '+')} Mbit/s{ends}{percent}, over {baseline}.")
+        text.append(
+            "That is one subflow, as a kernel does that is left alone, but for buffer and congestion control."
+            if is_default
+            else "A kernel that is left alone does something else: without endpoints it has one subflow. "
+            "That was not measured, so what is gained over it is unknown."
+        )
+    else:
+        text.append("It was not compared with anything, so what is gained is unknown.")
+    if testbed == "simulated":
+        text.append("Nothing was measured between the machines: `mptune optimise --testbed hosts` does that.")
+    return Expected(
+        testbed=testbed,
+        stack=answer.stack,
+        confirmed=answer.confirmed,
+        baseline=baseline,
+        gain=None
+        if gain is None or baseline is None
+        else Interval(mean=gain.mean, low=gain.low, high=gain.high, runs=gain.runs),
+        share=None if gain is None else gain.share,
+        is_kernel_default=is_default,
+        text=tuple(text),
+    )
+
+
+def _confirmed(confirmed: Interval, otp_mbps: float, where: str, stack: str | None) -> str:
+    whose = f", with {stack}" if stack else ""
+    if confirmed.mean is None:
+        return f"{digits(otp_mbps)} Mbit/s are predicted; no new run confirmed it."
+    runs = f"{confirmed.runs} new run{'' if confirmed.runs == 1 else 's'}"
+    ends = _ends(confirmed.low, confirmed.high)
+    return f"{digits(confirmed.mean)} Mbit/s{ends} in {runs}, {where}{whose}."
+
+
+def _ends(low: float | None, high: float | None, sign: str = "") -> str:
+    """A 95 % interval in brackets; nothing where there is none."""
+    if low is None or high is None:
+        return ""
+    return f" (95 %: {digits(low, 4 if not sign else 3, sign)} to {digits(high, 4 if not sign else 3, sign)})"
+
+
+def _differing(found: Outline, one: Difference, simulate: bool) -> Differing:
+    if one.what != "subflows":
+        return Differing(difference=one, loss=None, text="")
+    lost = loss(found, simulate=simulate)
+    if isinstance(lost, str):
+        return Differing(difference=one, loss=None, text=lost)
+    return Differing(difference=one, loss=lost, text=_lost(lost))
+
+
+def _lost(lost: Loss) -> str:
+    where = "Measured" if lost.source == "measured" else "Simulated"
+    if lost.change is None or lost.asked is None or lost.got is None:
+        which = "with both" if lost.asked is None else "with the kernel's subflows"
+        return f"{where}: every run {which} failed."
+    percent = "" if lost.share is None else f", {100 * lost.share:+.1f} %"
+    ends = _ends(lost.change.low, lost.change.high, "+")
+    return (
+        f"{where}: {digits(lost.got.mean)} instead of {digits(lost.asked.mean)} Mbit/s, "
+        f"{digits(lost.change.mean, 3, '+')}{ends}{percent}, {lost.change.n} runs each."
+    )
+
+
+def _risks(found: Outline) -> Iterator[str]:
+    """What may go wrong wherever it is set."""
+    answer = found.answered.answer
+    others: Literal["sender", "receiver"] = "receiver" if found.opener == "sender" else "sender"
+    if answer.protocol != "tcp":
+        yield (
+            f"Connections that the {others} opens are another matter: endpoints `subflow` belong to who "
+            f"opens them (--opened-by {others})."
+        )
+        yield (
+            "Programs have to ask for MPTCP (`mptune exec` makes them). After a lost handshake the kernel "
+            "gives up MPTCP for an hour (net.mptcp.blackhole_timeout)."
+        )
+    if (answer.buffer_mode or FIXED) != FIXED:
+        limit = f"{answer.obs_bytes / MIB:.4g} MiB"
+        yield (
+            f"{limit} limits buffers that grow by themselves. A program that sets SO_SNDBUF or SO_RCVBUF "
+            "switches that off, and gets another buffer than the one measured."
+        )

@@ -1,0 +1,111 @@
+"""The settings of a host as files of the system's own kinds, so that they survive a reboot.
+
+Each format has its own file; this one lists them. A format turns the plan of one host into files, and nothing
+here puts them where they belong: `README` in their folder says where that is.
+"""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mptune.apply.files import ansible, network_manager, sysctl, systemd, tuned
+from mptune.apply.files._base import File
+from mptune.apply.plan import HostPlan, check
+from mptune.errors import InputError
+
+__all__ = ["FORMATS", "File", "made", "write"]
+
+#: Every format by its folder.
+FORMATS: dict[str, Callable[[HostPlan], list[File]]] = {
+    "sysctl.d": sysctl.files,
+    "systemd": systemd.files,
+    "NetworkManager": network_manager.files,
+    "tuned": tuned.files,
+    "ansible": ansible.files,
+}
+
+_INTRODUCTION = """\
+Settings of {name} for an answer of mptune. Nothing here is in effect until it is put into place:
+
+{places}
+
+The systemd units, NetworkManager and the TuneD profile each make the same endpoints: take one of them. The
+playbook puts sysctl.d and the systemd units into place. `mptune apply` sets the same at once, until the next
+reboot, and takes it back.
+"""
+
+
+def made(host: HostPlan) -> list[File]:
+    """All files of a host.
+
+    Raises
+    ------
+    InputError : the plan has placeholders.
+    """
+    check(host)
+    files = [
+        File(f"{folder}/{one.path}", one.content, one.place, executable=one.executable)
+        for folder, make in FORMATS.items()
+        for one in make(host)
+    ]
+    places = "\n".join(f"  {one.path}\n      {one.place}" for one in files)
+    text = _INTRODUCTION.format(name=host.name, places=places)
+    return [File("README", text.encode(), ""), *files]
+
+
+def write(hosts: Sequence[HostPlan], directory: Path, *, force: bool = False) -> list[Path]:
+    """Write the files of hosts into a directory, a folder for each; all or none.
+
+    Parameters
+    ----------
+    force : replace a directory of that kind.
+
+    Raises
+    ------
+    InputError : a plan has placeholders, or the directory has something else in it, or cannot be made.
+    """
+    content = {_folder(host): made(host) for host in hosts}
+    _check(directory, force=force)
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}."))
+    except OSError as error:
+        raise InputError("--files", "", f"expected a writable place: {error.strerror}: {directory}") from None
+    try:
+        new = work / "new"
+        for folder, files in content.items():
+            for one in files:
+                path = new / folder / one.path
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(one.content)
+                path.chmod(0o755 if one.executable else 0o644)
+        if directory.exists():
+            directory.rename(work / "earlier")
+        new.rename(directory)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return [directory / folder / one.path for folder, files in content.items() for one in files]
+
+
+def _check(directory: Path, *, force: bool) -> None:
+    """Refuse to replace what is not ours."""
+    if directory.exists() and not directory.is_dir():
+        raise InputError("--files", "", f"expected a directory, found the file {directory}")
+    if not directory.is_dir() or not any(directory.iterdir()):
+        return
+    ours = all((one / "sysctl.d").is_dir() and (one / "README").is_file() for one in directory.iterdir())
+    if not ours:
+        raise InputError(
+            "--files", "", f"expected a new or empty directory, found other files in {directory}"
+        )
+    if not force:
+        raise InputError(
+            "--files", "", f"expected a new directory, found earlier files in {directory} (--force)"
+        )
+
+
+def _folder(host: HostPlan) -> str:
+    """A folder's name for a site."""
+    return re.sub(r"[^\w.-]", "_", host.site).lstrip(".") or "site"

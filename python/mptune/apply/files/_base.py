@@ -1,0 +1,117 @@
+"""What all formats share: files, and settings as command lines of iproute2 and bpftool."""
+
+import base64
+import shlex
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from mptune.apply.plan import HostPlan
+
+Setting = dict[str, Any]
+
+#: First line of every file.
+HEADER = "# Written by mptune advise."
+
+#: Where BPF programs are kept on the machine.
+PROGRAMS = "/usr/local/lib/mptune"
+
+#: First number of an endpoint: the kernel and NetworkManager count from 1.
+_FIRST_ID = 101
+
+#: What the kernel begins with, where the machine was not read: smallest and first size of a buffer
+#: (Documentation/networking/ip-sysctl.rst), and the largest size that programs may ask for (SK_WMEM_MAX).
+_LOWER = {"net.ipv4.tcp_wmem": "4096 16384", "net.ipv4.tcp_rmem": "4096 131072"}
+_MAX = 212_992
+
+
+class File(NamedTuple):
+    """A file, its path in the folder of its format, and its place on the machine."""
+
+    path: str
+    content: bytes
+    place: str
+    executable: bool = False
+
+
+class Value(NamedTuple):
+    """A sysctl; `assumed` says that something of it is the kernel's default, as the machine was not read."""
+
+    name: str
+    value: str
+    assumed: bool
+
+
+class Command(NamedTuple):
+    """A command line that makes a setting, and the one that takes it back (None if nothing does)."""
+
+    start: tuple[str, ...]
+    stop: tuple[str, ...] | None
+
+
+def of_kind(host: HostPlan, kind: str) -> list[Setting]:
+    """The settings of a kind."""
+    return [one for one in host.settings if one["kind"] == kind]
+
+
+def sysctls(host: HostPlan) -> list[Value]:
+    """Values that files can hold: what was not read is the kernel's default."""
+    found = []
+    for one in of_kind(host, "sysctl"):
+        name, value = one["name"], str(one["value"])
+        if value.startswith(">="):
+            found.append(Value(name, str(max(_MAX, int(value[2:]))), True))
+        elif value.startswith("* * "):
+            size = int(value[4:])
+            lower = [str(min(int(text), size)) for text in _LOWER[name].split()]
+            found.append(Value(name, " ".join([*lower, str(size)]), True))
+        else:
+            found.append(Value(name, value, False))
+    return found
+
+
+def of_mptcp(host: HostPlan) -> Iterator[Command]:
+    """Limits and endpoints."""
+    for one in of_kind(host, "limits"):
+        numbers = ("subflows", str(one["subflows"]), "add_addr_accepted", str(one["add_addr_accepted"]))
+        # What a kernel begins with (net/mptcp/pm.c: two further subflows, no address).
+        before = ("subflows", "2", "add_addr_accepted", "0")
+        yield Command(("ip", "mptcp", "limits", "set", *numbers), ("ip", "mptcp", "limits", "set", *before))
+    present = [one for one in of_kind(host, "endpoint") if not one.get("absent")]
+    for number, one in enumerate(present, _FIRST_ID):
+        device = ("dev", one["device"]) if one["device"] else ()
+        yield Command(
+            ("ip", "mptcp", "endpoint", "add", one["address"], *device, "id", str(number), *one["flags"]),
+            ("ip", "mptcp", "endpoint", "delete", "id", str(number)),
+        )
+
+
+def of_routes(host: HostPlan) -> Iterator[Command]:
+    """Congestion control of routes that exist: each is made again as it is, with one more attribute."""
+    for one in of_kind(host, "route"):
+        family = "-6" if ":" in one["to"] else "-4"
+        place = shlex.join(["table", str(one["table"])])
+        device = shlex.join(["dev", one["device"]])
+        shown = f"ip {family} route show {place} exact {shlex.quote(one['to'])} {device}"
+        plain = "head -n 1 | sed -e 's/ congctl [^ ]*//' -e 's/ linkdown//' -e 's/ dead//'"
+        found = f'route="$({shown} | {plain})" && [ -n "$route" ]'
+        change = f"{found} && ip {family} route change $route {device} {place}"
+        cc = shlex.quote(one["congctl"])
+        yield Command(("sh", "-c", f"{change} congctl {cc}"), ("sh", "-c", change))
+
+
+def of_programs(host: HostPlan) -> Iterator[Command]:
+    """BPF programs: registered without a link, they stay until they are unregistered."""
+    for one in of_kind(host, "congestion"):
+        name = one["name"]
+        yield Command(
+            ("bpftool", "struct_ops", "register", f"{PROGRAMS}/{name}.bpf.o"),
+            ("bpftool", "struct_ops", "unregister", "name", name),
+        )
+
+
+def programs(host: HostPlan) -> list[File]:
+    """The objects of BPF programs."""
+    return [
+        File(f"{one['name']}.bpf.o", base64.b64decode(one["object"]), f"{PROGRAMS}/{one['name']}.bpf.o")
+        for one in of_kind(host, "congestion")
+    ]

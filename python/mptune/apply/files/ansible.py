@@ -1,0 +1,69 @@
+"""An Ansible playbook, of built-in modules only, that puts sysctl.d and the systemd units into place."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from mptune.apply.files import sysctl, systemd
+from mptune.apply.files._base import HEADER, File
+from mptune.apply.plan import HostPlan
+
+Task = dict[str, Any]
+
+
+def files(host: HostPlan) -> list[File]:
+    """The playbook."""
+    # JSON is YAML: nothing has to be quoted in another way.
+    tasks = [_task(one) for one in _tasks(host)]
+    lines = [
+        "---",
+        HEADER,
+        f"- name: {_scalar(f'Multipath TCP of {host.name} as mptune found it')}",
+        f"  hosts: {_scalar(_pattern(host))}",
+        "  become: true",
+        "  gather_facts: false",
+        "  tasks:",
+        *tasks,
+    ]
+    content = ("\n".join(lines) + "\n").encode()
+    return [File("mptune.yml", content, "here: ansible-playbook -i INVENTORY mptune.yml")]
+
+
+def _pattern(host: HostPlan) -> str:
+    """The machine in an inventory: by its name for ssh, without the user."""
+    return (host.ssh or host.site).rpartition("@")[2]
+
+
+def _tasks(host: HostPlan) -> Iterator[Task]:
+    for one in sysctl.files(host):
+        yield _copy("Set sysctls at every boot", f"../sysctl.d/{one.path}", one)
+        yield {
+            "name": "Set sysctls now",
+            "ansible.builtin.command": {"argv": ["sysctl", "--load", one.place]},
+            "changed_when": True,
+        }
+    units = systemd.files(host)
+    for folder in sorted({one.place.rpartition("/")[0] for one in units if one.path.endswith(".o")}):
+        yield {
+            "name": "Make a place for BPF programs",
+            "ansible.builtin.file": {"path": folder, "state": "directory", "mode": "0755"},
+        }
+    for one in units:
+        yield _copy(f"Install {one.path}", f"../systemd/{one.path}", one)
+    for name in systemd.units(host):
+        told = {"name": name, "enabled": True, "state": "restarted", "daemon_reload": True}
+        yield {"name": f"Start {name}", "ansible.builtin.systemd": told}
+
+
+def _copy(name: str, source: str, one: File) -> Task:
+    told = {"src": source, "dest": one.place, "owner": "root", "group": "root", "mode": "0644"}
+    return {"name": name, "ansible.builtin.copy": told}
+
+
+def _task(one: Task) -> str:
+    (first, *others) = (f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in one.items())
+    return "\n".join([f"    - {first}", *(f"      {other}" for other in others)])
+
+
+def _scalar(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

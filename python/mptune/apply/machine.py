@@ -1,0 +1,274 @@
+"""What is set on a machine now: this one, or one that ssh reaches. Nothing is changed.
+
+Everything that is asked of a machine is asked here. What cannot be read is left out, and the reason is said.
+"""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mptune.apply._settings import Present, Setting
+from mptune.errors import MptuneError
+from mptune.linux import agent
+from mptune.linux.sandbox import leftovers, sysctls
+from mptune.linux.sandbox.processes import Child
+from mptune.linux.talker import Talker
+from mptune.machines.ssh import SshMachine, connect
+from mptune.topology import Site
+
+#: Seconds for an answer.
+_ANSWER_S = 10.0
+
+#: Values that settings are made from.
+NAMES = (
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_wmem",
+    "net.core.rmem_max",
+    "net.core.wmem_max",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_moderate_rcvbuf",
+    "net.mptcp.enabled",
+    "net.mptcp.path_manager",
+)
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a machine.
+
+    Attributes
+    ----------
+    present : those that could be read, with their present values.
+    foreign : programs there that manage the same.
+    """
+
+    present: tuple[Setting, ...] = ()
+    foreign: tuple[str, ...] = ()
+
+
+#: Reads some settings.
+Read = Callable[[Sequence[Setting]], Reading]
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine as it was found.
+
+    Attributes
+    ----------
+    how : "this machine" or "ssh alice"; empty if it was not read.
+    reason : why not.
+    present : None if it was not read.
+    strict : devices whose reverse path filter is strict, which breaks joins.
+    read : reads settings while the machine is open.
+    """
+
+    how: str = ""
+    reason: str = ""
+    present: Present | None = None
+    strict: tuple[str, ...] = ()
+    read: Read | None = None
+
+
+def unlooked(site: Site, file: str, use: Callable[[Seen], Any]) -> Any:
+    """As `look`, without asking the machine."""
+    return use(Seen(reason="not asked for"))
+
+
+def look(site: Site, file: str, use: Callable[[Seen], Any]) -> Any:
+    """Look at the machine of a site, and use what was seen while the machine is open.
+
+    Parameters
+    ----------
+    file : name of the topology file, for reasons.
+    """
+    if is_here(site):
+        return _here(use)
+    if site.ssh is None:
+        key = f"sites.{site.abbr}.ssh"
+        return use(Seen(reason=f"not this machine, and {file} does not say how to reach it ({key})"))
+    try:
+        machine = connect(site.ssh, site.name)
+    except MptuneError as error:
+        return use(Seen(reason=str(error)))
+    try:
+        return use(_seen(machine, f"ssh {site.ssh}"))
+    finally:
+        machine.close()
+
+
+def _seen(machine: SshMachine, how: str) -> Seen:
+    def read(wanted: Sequence[Setting]) -> Reading:
+        return _read_by(lambda: machine.start("settings"), wanted) or Reading()
+
+    try:
+        looked = machine.look(NAMES)
+    except MptuneError as error:
+        return Seen(reason=str(error))
+    return Seen(how=how, present=_present(looked), strict=_strict(looked), read=read)
+
+
+def is_here(site: Site) -> bool:
+    """Whether this machine has one of the site's addresses."""
+    given = {str(ip_address(text)) for one in site.interfaces for text in (one.ipv4, one.ipv6) if text}
+    if not given:
+        return False
+    here = {one["ip"] for device in _own_interfaces() for one in device["addresses"]}
+    return bool(given & here)
+
+
+def _here(use: Callable[[Seen], Any]) -> Any:
+    looked: Mapping[str, Any] | None = None
+    with suppress(MptuneError, OSError), _child("host") as host:
+        host.tell({"action": "look", "id": 1, "names": list(NAMES), "pairs": []})
+        looked = host.expect("looked", _ANSWER_S)
+    if looked is None:
+        values = {name: value for name in NAMES if (value := sysctls.read(name)) is not None}
+        present = Present(sysctls=values, interfaces=tuple(_own_interfaces()))
+    else:
+        present = _present(looked)
+    present = msgspec.structs.replace(present, endpoints=_own_endpoints(), memory_bytes=_memory())
+    strict = () if looked is None else _strict(looked)
+    return use(Seen(how="this machine", present=present, strict=strict, read=_read_here))
+
+
+def _present(looked: Mapping[str, Any]) -> Present:
+    found: Mapping[str, str | None] = looked["sysctls"]
+    return Present(
+        sysctls={name: " ".join(value.split()) for name, value in found.items() if value is not None},
+        interfaces=tuple(looked["interfaces"]),
+        rules=tuple(looked["rules"]),
+        congestion_controls=tuple(looked["congestion_controls"]["available"]),
+    )
+
+
+def _strict(looked: Mapping[str, Any]) -> tuple[str, ...]:
+    """The larger of the two values counts (ip-sysctl.rst)."""
+    whole = looked.get("rp_filter_all") or 0
+    found = looked["interfaces"]
+    return tuple(one["device"] for one in found if max(whole, one.get("rp_filter") or 0) == 1)
+
+
+# The agent's role `settings`, or what stands in for it.
+
+
+def _child(role: str) -> Child:
+    return Child(f"{role} on this machine", agent.command(role), leftovers.new_run())
+
+
+def _read_here(wanted: Sequence[Setting]) -> Reading:
+    found = _read_by(lambda: _child("settings"), wanted)
+    if found is None:
+        read = map(_read_directly, wanted)
+        found = Reading(present=tuple(one for one in read if one is not None))
+    return found
+
+
+def _read_by(start: Callable[[], Talker], wanted: Sequence[Setting]) -> Reading | None:
+    """Ask an agent; None if it has no such role, or refuses."""
+    with suppress(MptuneError, OSError), start() as talker:
+        talker.tell({"action": "read", "settings": list(wanted)})
+        said = talker.expect("read", _ANSWER_S)
+        return Reading(present=tuple(said["present"]), foreign=tuple(said.get("foreign", ())))
+    return None
+
+
+def _read_directly(wanted: Setting) -> Setting | None:
+    """The present value of a setting of this machine; None if it is unknown."""
+    if wanted["kind"] == "sysctl":
+        value = sysctls.read(wanted["name"])
+        return None if value is None else {**wanted, "value": value}
+    if wanted["kind"] == "limits":
+        return _own_limits()
+    if wanted["kind"] == "endpoint":
+        endpoints = _own_endpoints()
+        if endpoints is None:
+            return None
+        has = endpoints.get(wanted["address"])
+        one = {"kind": "endpoint", "address": wanted["address"]}
+        return {**one, "absent": True} if has is None else {**one, "flags": list(has)}
+    if wanted["kind"] == "congestion":
+        known = (sysctls.read("net.ipv4.tcp_available_congestion_control") or "").split()
+        one = {"kind": "congestion", "name": wanted["name"]}
+        return one if wanted["name"] in known else {**one, "absent": True}
+    return _own_route(wanted)
+
+
+def _ip(*words: str) -> str | None:
+    """What iproute2 prints; None if there is none, or it fails."""
+    program = shutil.which("ip") or "/usr/sbin/ip"
+    try:
+        done = subprocess.run(
+            [program, *words], capture_output=True, text=True, check=True, timeout=_ANSWER_S
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout
+
+
+def _json(text: str | None) -> list[dict[str, Any]]:
+    try:
+        found: list[dict[str, Any]] = json.loads(text) if text else []
+    except ValueError:
+        return []
+    return found
+
+
+def _own_interfaces() -> list[dict[str, Any]]:
+    return [
+        {
+            "device": one.get("ifname", ""),
+            "addresses": [
+                {"ip": each["local"], "prefix": each["prefixlen"]}
+                for each in one.get("addr_info", ())
+                if "local" in each
+            ],
+            "default_routes": [],
+        }
+        for one in _json(_ip("-j", "address", "show"))
+    ]
+
+
+def _own_endpoints() -> dict[str, tuple[str, ...]] | None:
+    text = _ip("-j", "mptcp", "endpoint", "show")
+    if text is None:
+        return None
+    known = ("signal", "subflow", "backup", "fullmesh", "implicit")
+    return {one["address"]: tuple(flag for flag in known if one.get(flag)) for one in _json(text)}
+
+
+def _own_limits() -> Setting | None:
+    words = (_ip("mptcp", "limits", "show") or "").split()
+    found = dict(zip(words[::2], words[1::2], strict=False))
+    if not {"subflows", "add_addr_accepted"} <= set(found):
+        return None
+    numbers = {name: int(found[name]) for name in ("subflows", "add_addr_accepted")}
+    return {"kind": "limits", **numbers}
+
+
+def _own_route(wanted: Setting) -> Setting | None:
+    family = "-6" if ":" in wanted["to"] else "-4"
+    place = ("table", str(wanted["table"]), "exact", wanted["to"], "dev", wanted["device"])
+    text = _ip(family, "-j", "-d", "route", "show", *place)
+    if text is None:
+        return None
+    routes = _json(text)
+    one = {name: value for name, value in wanted.items() if name != "congctl"}
+    if not routes:
+        return {**one, "absent": True}
+    metrics = routes[0].get("metrics") or [{}]
+    return {**one, "congctl": next((each["congestion"] for each in metrics if "congestion" in each), None)}
+
+
+def _memory() -> int | None:
+    """MemAvailable of this machine, bytes."""
+    with suppress(OSError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    return None

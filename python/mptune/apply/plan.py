@@ -1,0 +1,426 @@
+"""What would be set on which machine: from a finished run to settings, without touching any machine.
+
+    run directory -> outline (which subflows the kernel will use) -> intent of each host -> settings
+
+A setting is a JSON object as the agent's role `settings` takes it. What only the machine knows is filled in
+by `resolve`, from what was read there; until then a plan has placeholders: `<ipv4 of A>` for an address, in
+the value of a sysctl `*` for what is there now, and `>=` for a value that is only ever raised.
+
+Endpoints belong to interfaces, not to paths, so the kernel cannot have every set of subflows: what it will
+use is computed (`mptune.apply._kernel_set`), and what differs from the answer is said.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from mptune.apply import _kernel_set, _settings
+from mptune.apply._answered import Answered, read_answered
+from mptune.apply._kernel_set import Endpoints, Pair, Use, Used
+from mptune.apply._settings import Intent, Present, Unknown, flags
+from mptune.errors import InputError, MptuneError
+from mptune.testbeds import DEFAULT_FAMILY, FIXED, PLAIN_TCP
+from mptune.topology import Path as NetworkPath
+from mptune.topology import Site
+from mptune.units import format_size
+
+__all__ = [
+    "Difference",
+    "HostPlan",
+    "Outline",
+    "Present",
+    "Unknown",
+    "check",
+    "outline",
+    "outline_of",
+    "plan",
+    "resolve",
+]
+
+#: A side of the data; whoever opens connections is one of them.
+Part = Literal["sender", "receiver"]
+
+#: Path managers with several subflows on one path, which the kernel's own cannot have.
+_SAME_PATH = ("ndiffports", "binder")
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a machine cannot do what the answer asks for.
+
+    Attributes
+    ----------
+    what : "subflows", "buffer" or "stack".
+    asked, got : in words.
+    because : why, and what helps, as sentences.
+    """
+
+    what: Literal["subflows", "buffer", "stack"]
+    asked: str
+    got: str
+    because: str
+
+
+class HostPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be set on the machine of one site.
+
+    Attributes
+    ----------
+    site, name, ssh : its key in the topology file, its name, and how ssh reaches it.
+    part : which side of the data it is.
+    settings : JSON objects, in the order in which they are set.
+    why : for each of them, a sentence.
+    notes : what cannot be set, or has to be known.
+    differs : where the machine does less, or other, than the answer asks for.
+    unknown : what the placeholders in `settings` stand for.
+    intent : what the settings are made from.
+    """
+
+    site: str
+    name: str
+    ssh: str | None
+    part: Part
+    settings: tuple[dict[str, Any], ...]
+    why: tuple[str, ...]
+    notes: tuple[str, ...]
+    differs: tuple[Difference, ...]
+    unknown: tuple[Unknown, ...]
+    intent: Intent
+
+
+class Outline(msgspec.Struct, frozen=True, kw_only=True):
+    """The plan of both hosts, and the sets of subflows behind it, as labels of paths.
+
+    Attributes
+    ----------
+    opener : who opens connections.
+    initial : the path on which they begin.
+    wanted : what the answer sends on.
+    used, standby : what the kernel will send on, and keep in reserve.
+    """
+
+    answered: Answered
+    opener: Part
+    initial: str
+    wanted: tuple[str, ...]
+    used: tuple[str, ...]
+    standby: tuple[str, ...]
+    hosts: tuple[HostPlan, ...]
+
+
+def plan(run: Path) -> list[HostPlan]:
+    """What would be set on the sender's and on the receiver's machine.
+
+    Raises
+    ------
+    InputError : it is no finished run with one answer for one network.
+    """
+    return list(outline(run).hosts)
+
+
+def outline(run: Path, opened_by: Part | None = None) -> Outline:
+    """The plan with its sets of subflows; errors as `plan`.
+
+    Parameters
+    ----------
+    opened_by : which side of the data opens connections; None is the one that the topology file calls sender.
+    """
+    return outline_of(read_answered(run), opened_by)
+
+
+def resolve(host: HostPlan, present: Present) -> HostPlan:
+    """The same plan with what only the machine knows."""
+    return _built(host, host.intent, present)
+
+
+def check(host: HostPlan) -> None:
+    """Refuse a plan that still has placeholders.
+
+    Raises
+    ------
+    InputError : naming the file and the key of the first one.
+    MptuneError : the machine would know it, but was not read.
+    """
+    for one in host.unknown:
+        if one.readable:
+            raise MptuneError(f"{one.file}: {one.key}: {one.expected}")
+        raise InputError(one.file, one.key, one.expected)
+
+
+def outline_of(answered: Answered, opened_by: Part | None = None) -> Outline:
+    """As `outline`, for a run that was read."""
+    opener: Part = opened_by or ("receiver" if answered.is_reversed else "sender")
+    view = _View(answered, opener)
+    found = _tcp(view) if view.is_tcp else _mptcp(view)
+    return Outline(
+        answered=answered,
+        opener=opener,
+        initial=view.label(found.endpoints.initial),
+        wanted=tuple(view.labels(view.wanted)),
+        used=tuple(view.labels(found.used.active)),
+        standby=tuple(view.labels(found.used.standby)),
+        hosts=tuple(_host(view, part, found) for part in ("sender", "receiver")),
+    )
+
+
+class _View:
+    """An answer seen from who opens connections: its paths as pairs of interfaces."""
+
+    def __init__(self, answered: Answered, opener: Part) -> None:
+        self.answered, self.opener = answered, opener
+        self.answer, self.topology = answered.answer, answered.topology
+        self._pairs = {path.label: self._pair(path) for path in self.topology.paths}
+        self._labels = {pair: label for label, pair in self._pairs.items()}
+        self.wanted = [self._pairs[label] for label in self.answer.subflows]
+
+    def _pair(self, path: NetworkPath) -> Pair:
+        ours, theirs = path.local_index, path.remote_index
+        return (ours, theirs) if self.opener == "sender" else (theirs, ours)
+
+    @property
+    def is_tcp(self) -> bool:
+        return self.answer.protocol == PLAIN_TCP
+
+    @property
+    def sites(self) -> tuple[Site, Site]:
+        """Who opens connections, and the other side."""
+        both = self.topology.sender, self.topology.receiver
+        return both if self.opener == "sender" else (both[1], both[0])
+
+    @property
+    def size(self) -> tuple[int, int]:
+        opening, accepting = self.sites
+        return len(opening.interfaces), len(accepting.interfaces)
+
+    @property
+    def initial(self) -> Pair:
+        """Where connections began in the trials."""
+        return self._pairs[self.answer.initial_path or self.topology.initial_path]
+
+    @property
+    def standby(self) -> list[Pair]:
+        """What the answer keeps in reserve; PCDC keeps everything."""
+        named = [self._pairs[label] for label in self.answer.standby]
+        rest = self._labels if self.answer.opm == "pcdc" else ()
+        return list(dict.fromkeys(pair for pair in (*named, *rest) if pair not in self.wanted))
+
+    @property
+    def weights(self) -> dict[Pair, float]:
+        """What a subflow matters, from impact factors."""
+        return {
+            self._pairs[label]: max(abs(omega), 1e-6)
+            for label, omega in self.answered.omegas.items()
+            if label in self._pairs
+        }
+
+    def label(self, pair: Pair) -> str:
+        return self._labels[pair]
+
+    def labels(self, pairs: "list[Pair] | tuple[Pair, ...] | set[Pair]") -> list[str]:
+        """Labels in the order of the topology."""
+        return [label for label, pair in self._pairs.items() if pair in pairs]
+
+    def without_endpoints(self, initial: Pair) -> Endpoints:
+        none: Use = "none"
+        return Endpoints(initial, (none,) * self.size[0])
+
+    def nearest(self, initial: Pair) -> Endpoints:
+        if self.answer.opm == "default" or (self.answer.opm in _SAME_PATH and len(self.wanted) <= 1):
+            return self.without_endpoints(initial)
+        return _kernel_set.nearest(self.size, initial, self.wanted, self.standby, self.weights)
+
+
+class _Found(msgspec.Struct, frozen=True, kw_only=True):
+    """Endpoints, what the kernel makes of them, and what is to be said of it."""
+
+    endpoints: Endpoints
+    used: Used
+    notes: tuple[str, ...] = ()
+    differs: tuple[Difference, ...] = ()
+
+
+def _tcp(view: _View) -> _Found:
+    """Plain TCP on one path: no endpoints."""
+    initial = view.wanted[0] if view.wanted else view.initial
+    ours, theirs = (site.interfaces for site in view.sites)
+    note = (
+        f"The answer is plain TCP on {view.label(initial)}: route to the address of "
+        f"{theirs[initial[1]].abbr} by {ours[initial[0]].abbr}. Nothing of MPTCP is set; programs that "
+        "ask for it would still use it."
+    )
+    endpoints = view.without_endpoints(initial)
+    return _Found(endpoints=endpoints, used=Used((initial,), (), ()), notes=(note,))
+
+
+def _mptcp(view: _View) -> _Found:
+    endpoints = view.nearest(view.initial)
+    found = _kernel_set.used(endpoints)
+    return _Found(
+        endpoints=endpoints,
+        used=found,
+        notes=tuple(_of_subflows(view, endpoints, found)),
+        differs=tuple(_set_differences(view, endpoints, found)),
+    )
+
+
+def _of_subflows(view: _View, endpoints: Endpoints, found: Used) -> list[str]:
+    """What has to be known about where connections begin, and about what waits."""
+    opening, accepting = view.sites
+    first, there = endpoints.initial
+    notes = [
+        f"Connections have to begin on {view.label(endpoints.initial)}, as in the trials: {opening.name} "
+        f"routes them by {opening.interfaces[first].abbr}, and programs connect to the address of "
+        f"{accepting.interfaces[there].abbr}. No setting does that."
+    ]
+    asked = [pair for pair in view.standby if pair not in found.standby and pair not in found.active]
+    if asked and view.answer.standby:
+        notes.append(
+            f"Not kept in reserve: {', '.join(view.labels(asked))}; a standby endpoint belongs to an "
+            "interface that carries nothing, and reaches only the address where connections begin."
+        )
+    if len(found.standby) > 1:
+        notes.append("Standby subflows take over all at once when every active one fails, not in an order.")
+    if view.answer.opm == "pcdc" and len(view.wanted) > 1:
+        notes.append("The kernel knows no size classes: short transfers use the same subflows as long ones.")
+    return notes
+
+
+def _set_differences(view: _View, endpoints: Endpoints, found: Used) -> list[Difference]:
+    """Where the kernel uses other subflows than the answer."""
+    pm = view.answer.opm
+    if pm in _SAME_PATH and len(view.wanted) <= 1:
+        got = ", ".join(view.labels(found.active))
+        because = (
+            "The kernel's path manager opens one subflow for each pair of addresses, so that several on one "
+            "path cannot be had."
+        )
+        return [Difference(what="subflows", asked=f"several on {got} ({pm})", got=got, because=because)]
+    missing = view.labels(set(view.wanted) - set(found.active))
+    surplus = view.labels(set(found.active) - set(view.wanted))
+    if not missing and not surplus:
+        return []
+    said = ["Endpoints belong to interfaces, not to paths."]
+    if missing:
+        said.append(f"Without {', '.join(missing)}.")
+    if surplus:
+        said.append(f"With {', '.join(surplus)}, which the answer keeps silent.")
+    most = _kernel_set.MOST
+    if missing and len(found.active) + len(found.standby) > most:
+        said.append(f"The kernel opens {most} subflows beside the first at most.")
+    said.extend(_better_beginning(view, endpoints, found))
+    return [
+        Difference(
+            what="subflows",
+            asked=", ".join(view.labels(view.wanted)),
+            got=", ".join(view.labels(found.active)),
+            because=" ".join(said),
+        )
+    ]
+
+
+def _better_beginning(view: _View, endpoints: Endpoints, found: Used) -> list[str]:
+    """A path to begin on that would bring the kernel nearer to the answer."""
+
+    def missed(one: Used) -> tuple[int, int]:
+        given, wanted = set(one.active), set(view.wanted)
+        return len(given - wanted), len(wanted - given)
+
+    others = [pair for pair in view.wanted if pair != endpoints.initial]
+    tried = {pair: missed(_kernel_set.used(view.nearest(pair))) for pair in others}
+    best = min(tried, key=tried.__getitem__, default=None)
+    if best is None or tried[best] >= missed(found):
+        return []
+    nearer = "exactly the answer's subflows" if not any(tried[best]) else "subflows nearer to the answer's"
+    return [f"Connections that begin on {view.label(best)} could have {nearer}."]
+
+
+# A host.
+
+
+def _host(view: _View, part: Part, found: _Found) -> HostPlan:
+    opening = part == view.opener
+    site = view.topology.sender if part == "sender" else view.topology.receiver
+    other = view.topology.receiver if part == "sender" else view.topology.sender
+    answer, family = view.answer, view.answer.family or DEFAULT_FAMILY
+    intent = Intent(
+        file=view.topology.file,
+        site=site,
+        other=other,
+        family=family,
+        opens=opening,
+        limits=_limits(view, found, opening),
+        endpoints=_endpoints(found, opening),
+        cc=answer.occ if part == "sender" else None,
+        leaves_by=_carrying(found, opening),
+        sends=part == "sender",
+        buffer_mode=answer.buffer_mode or FIXED,
+        buffer_bytes=answer.obs_bytes,
+    )
+    host = HostPlan(
+        site=site.abbr,
+        name=site.name,
+        ssh=site.ssh,
+        part=part,
+        settings=(),
+        why=(),
+        notes=(),
+        differs=(*_of_stack(view), *(found.differs if opening else ()), *_of_buffer(view)),
+        unknown=(),
+        intent=msgspec.structs.replace(intent, notes=found.notes if opening else ()),
+    )
+    return _built(host, host.intent, None)
+
+
+def _built(host: HostPlan, intent: Intent, present: Present | None) -> HostPlan:
+    made = _settings.settings(intent, present)
+    return msgspec.structs.replace(
+        host, settings=made.settings, why=made.why, notes=made.notes, unknown=made.unknown
+    )
+
+
+def _limits(view: _View, found: _Found, opening: bool) -> tuple[int, int] | None:
+    """Further subflows, and addresses accepted; None leaves them alone."""
+    if view.is_tcp:
+        return None
+    further = len(found.used.active) + len(found.used.standby) - 1
+    if not opening:
+        return (further, 0) if further else None
+    return further, len(found.endpoints.announced)
+
+
+def _endpoints(found: _Found, opening: bool) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Interfaces with an endpoint, and its flags."""
+    if not opening:
+        return tuple((index, ("signal",)) for index in found.endpoints.announced)
+    uses = enumerate(found.endpoints.uses)
+    return tuple((index, flags(use)) for index, use in uses if use != "none")
+
+
+def _carrying(found: _Found, opening: bool) -> tuple[int, ...]:
+    """Interfaces of a side with a subflow."""
+    pairs = (*found.used.active, *found.used.standby)
+    return tuple(sorted({pair[0 if opening else 1] for pair in pairs}))
+
+
+def _of_stack(view: _View) -> list[Difference]:
+    stack = view.answered.other_stack
+    if not stack:
+        return []
+    because = (
+        "The answer was found for another MPTCP than the machine's: schedulers and buffers differ. "
+        "`mptune optimise --stack linux` finds the one for upstream Linux."
+    )
+    return [Difference(what="stack", asked=stack, got="the machine's own kernel", because=because)]
+
+
+def _of_buffer(view: _View) -> list[Difference]:
+    if (view.answer.buffer_mode or FIXED) != FIXED:
+        return []
+    size = format_size(view.answer.obs_bytes, 4)
+    because = (
+        f"Only a program can set these. `mptune exec --run {view.answered.directory} -- COMMAND` does it "
+        "for one program. A limit of tcp_wmem and tcp_rmem lets buffers grow by themselves, which is another "
+        "mode with another best size: `mptune optimise --buffer-mode auto` finds it."
+    )
+    asked = f"SO_SNDBUF of the sender and SO_RCVBUF of the receiver {size}"
+    return [Difference(what="buffer", asked=asked, got="what programs set", because=because)]

@@ -1,0 +1,172 @@
+"""`mptune advise`: what would be set on which machine, what that brings, and what could go wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mptune.cli._common import JsonOption, add, console, emit_json
+from mptune.options import Option, choice, count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from mptune.apply.advice import Advice, Differing, HostAdvice
+
+_SIDES = ("sender", "receiver")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    add(
+        app,
+        advise,
+        "mptune advise runs/home-server                     # both machines, read over ssh if they can be",
+        "mptune advise runs/home-server --host S            # one of them: its key, name or ssh",
+        "mptune advise runs/home-server --files settings    # sysctl.d, systemd, NetworkManager and others",
+        "mptune advise runs/download --opened-by receiver   # who receives the data opens connections",
+        "mptune advise runs/demo --no-look --json           # asks no machine",
+    )
+
+
+def advise(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory with an answer.")],
+    host: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this site: its key, its name, or its ssh.")
+    ] = None,
+    files: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also write the settings as files that survive a reboot."),
+    ] = None,
+    opened_by: Annotated[
+        str | None,
+        Option(
+            choice(lambda: _SIDES),
+            "Which side of the data opens the connections.",
+            flag="--opened-by",
+            unset="the file's sender",
+        ),
+    ] = None,
+    connections: Annotated[
+        int, Option(count(1), "Connections for which the memory is shown.", flag="--connections")
+    ] = 100,
+    look: Annotated[
+        bool, typer.Option("--look/--no-look", help="Read what is set on the machines now.")
+    ] = True,
+    force: Annotated[bool, typer.Option("--force", help="Replace earlier files in DIR.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a run's answer would set on which machine, why, and what it costs.
+
+    Nothing is changed. Each setting is shown beside its present value if the machine is this one, or if ssh
+    reaches it. Where the kernel cannot have the answer's subflows without a daemon, the predicted loss is
+    shown. Interfaces of which neither address nor device is known get placeholders, and the exit code is 2.
+    """
+    from mptune.apply import advice, plan
+    from mptune.apply.files import write
+    from mptune.apply.machine import look as look_at
+    from mptune.apply.machine import unlooked
+
+    side = None if opened_by is None else "sender" if opened_by == "sender" else "receiver"
+    found = advice.advise(
+        run,
+        host=host,
+        opened_by=side,  # type: ignore[arg-type]
+        connections=connections,
+        look=look_at if look else unlooked,
+    )
+    plans = [one.plan for one in found.hosts]
+    written = [] if files is None else write(plans, files, force=force)
+    if as_json:
+        told = advice.document(found)
+        emit_json(told if files is None else {**told, "files": [str(one) for one in written]})
+    else:
+        _show(console(), found)
+    if written and not as_json:
+        console().print(f"\nWritten to {files}: README says what belongs where.", markup=False)
+    for one in plans:
+        plan.check(one)
+
+
+def _show(out: Console, found: Advice) -> None:
+    out.print(found.answer, style="bold", markup=False)
+    for one in found.hosts:
+        _show_host(out, one)
+    _paragraphs(out, "What to expect", found.expected.text)
+    _paragraphs(out, "Where it is not what the answer asks for", map(_difference, found.differs))
+    _paragraphs(out, "What could go wrong", found.risks)
+
+
+def _show_host(out: Console, one: HostAdvice) -> None:
+    opens = ", opens the connections" if one.opens else ""
+    out.print(f"\n{one.name} ({one.site}): {one.part} of the data{opens}", style="bold", markup=False)
+    where = f"Read: {one.read}." if one.read else f"Not read: {one.unread}."
+    out.print(where, style="dim", markup=False)
+    out.print(_table(one))
+    if one.lines:
+        out.print("Why, and who else is concerned", markup=False)
+    for number, line in enumerate(one.lines, 1):
+        _item(out, f"{number:>3}", f"{line.why} {line.cost}")
+    _items(out, "Not among the settings", one.notes)
+    _items(out, "What could go wrong there", one.risks)
+
+
+def _table(one: HostAdvice) -> Table:
+    """Settings with their present and wanted values, wrapped where the terminal is narrow."""
+    from rich.table import Table
+
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    shown.add_column("", justify="right", no_wrap=True)
+    for name in ("setting", "now", "would be"):
+        shown.add_column(name, overflow="fold")
+    for number, line in enumerate(one.lines, 1):
+        now = "unknown" if line.present is None else line.present
+        style = None if line.changes else "dim"
+        cells = (str(number), line.title, now, line.wanted if line.changes else "the same")
+        shown.add_row(*map(_plain, cells), style=style)
+    return shown
+
+
+def _plain(text: str) -> Text:
+    """Text in which brackets are no markup."""
+    from rich.text import Text
+
+    return Text(text)
+
+
+def _difference(one: Differing) -> str:
+    told = one.difference
+    return f"{told.asked} -> {told.got}. {told.because} {one.text}".rstrip()
+
+
+def _paragraphs(out: Console, title: str, texts: Iterable[str]) -> None:
+    told = list(texts)
+    if told:
+        out.print(f"\n{title}", style="bold", markup=False)
+    for text in told:
+        _item(out, "-", text)
+
+
+def _items(out: Console, title: str, texts: Iterable[str]) -> None:
+    told = list(texts)
+    if told:
+        out.print(title, markup=False)
+    for text in told:
+        _item(out, "  -", text)
+
+
+def _item(out: Console, mark: str, text: str) -> None:
+    """A sentence behind its mark, indented where it goes on."""
+    from rich.table import Table
+
+    row = Table.grid(padding=(0, 1, 0, 0))
+    row.add_column(no_wrap=True)
+    row.add_column(overflow="fold")
+    row.add_row(_plain(mark), _plain(text))
+    out.print(row)

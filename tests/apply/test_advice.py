@@ -1,0 +1,372 @@
+"""What is said of a run: settings beside what is there, the gain to expect, what could go wrong."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from mptune.apply import advice, machine
+from mptune.apply.advice import Advice, advise, document
+from mptune.apply.machine import Reading, Seen
+from mptune.cli import _common, app
+from mptune.errors import InputError, TrialError
+from mptune.linux.sandbox import sysctls
+from mptune.topology import load
+from tests.apply.worlds import HOME, NETWORK, looked, reads
+
+Make = Callable[..., Path]
+MESH: dict[str, Any] = {"protocol": "mptcp", "opm": "fullmesh", "subflows": ["F-T", "F-V", "M-T", "M-V"]}
+DIAGONAL: dict[str, Any] = {
+    "protocol": "mptcp",
+    "opm": "pcdc",
+    "subflows": ["F-T", "M-V"],
+    "standby": [],
+}
+
+
+def told(run: Path, *seen: Seen, **more: Any) -> Advice:
+    return advise(run, look=looked(*seen), **more)
+
+
+def at_home(*present: dict[str, Any], **more: Any) -> Seen:
+    return Seen(how="this machine", present=HOME, read=reads(*present), **more)
+
+
+def line(found: Advice, title: str) -> advice.Line:
+    return next(one for one in found.hosts[0].lines if one.title == title)
+
+
+# Beside what is there.
+
+
+def test_present_values_stand_beside_the_wanted_ones(run: Make):
+    limits = {"kind": "limits", "subflows": 2, "add_addr_accepted": 0}
+    endpoint = {"kind": "endpoint", "address": "10.0.1.2", "absent": True}
+    route = {"kind": "route", "to": "default", "table": 254, "device": "eth1", "congctl": None}
+    found = told(run(**MESH, occ="cubic"), at_home(limits, endpoint, route))
+    assert found.hosts[0].read == "this machine"
+    assert line(found, "net.mptcp.enabled").present == "0"
+    assert line(found, "MPTCP limits").present == "subflows 2, add_addr_accepted 0"
+    assert line(found, "MPTCP limits").wanted == "subflows 3, add_addr_accepted 1"
+    assert line(found, "MPTCP endpoint 10.0.1.2 dev eth1").present == "none"
+    assert line(found, "MPTCP endpoint 10.0.2.2 dev wwan0").present is None
+    assert line(found, "route default via 10.0.1.1 dev eth1").present == "no congctl"
+    assert {one.title for one in found.hosts[0].lines if not one.changes} <= {
+        "net.mptcp.path_manager",
+        "net.core.wmem_max",
+    }
+
+
+def test_what_is_as_wanted_does_not_change(run: Make):
+    limits = {"kind": "limits", "subflows": 3, "add_addr_accepted": 1}
+    assert not line(told(run(**MESH), at_home(limits)), "MPTCP limits").changes
+
+
+def test_a_machine_that_nobody_can_reach_is_unknown_with_the_reason(run: Make):
+    found = told(run(**MESH), Seen(reason="home: no route to host"))
+    assert {one.present for one in found.hosts[0].lines} == {None}
+    assert found.hosts[0].unread == "home: no route to host"
+
+
+def test_one_host_can_be_chosen_by_key_or_name_and_no_other(run: Make):
+    place = run(**MESH)
+    assert [one.site for one in told(place, host="server").hosts] == ["S"]
+    assert [one.site for one in told(place, host="H").hosts] == ["H"]
+    with pytest.raises(InputError, match="--host: expected one of H, S, found 'X'"):
+        told(place, host="X")
+
+
+def test_every_setting_says_why_and_who_else_is_concerned(run: Make):
+    for one in (
+        host_line for host in told(run(**MESH, buffer_mode="auto")).hosts for host_line in host.lines
+    ):
+        assert one.why.endswith(".") and one.cost.endswith(".")
+
+
+def test_placeholders_are_not_asked_for(run: Make):
+    asked: list[dict[str, Any]] = []
+
+    def read(wanted):
+        asked.extend(wanted)
+        return Reading()
+
+    topology = NETWORK.replace('ipv4 = "10.0.2.2"\n', "").replace('device = "wwan0"\n', "")
+    seen = Seen(how="ssh", present=msgspec.structs.replace(HOME, interfaces=HOME.interfaces[:1]), read=read)
+    told(run(network=topology, **MESH), seen)
+    assert asked and not any("<" in json.dumps(one) for one in asked)
+
+
+# What it brings.
+
+
+def test_the_gain_has_its_interval_and_says_over_what_and_where(run: Make):
+    found = told(
+        run(
+            confirmed={"mean": 20.0, "low": 19.0, "high": 21.0, "runs": 5},
+            default={"pm": "fullmesh", "cc": "cubic", "buffer_mib": 4, "mean": 15, "runs": 5},
+            gain={"mean": 5.0, "low": 4.0, "high": 6.0, "runs": 5, "share": 1 / 3},
+            options={"testbed": "namespaces"},
+        )
+    ).expected
+    assert (found.testbed, found.baseline) == ("namespaces", "fullmesh, cubic and 4 MiB")
+    assert found.gain is not None and (found.gain.low, found.gain.high) == (4.0, 6.0)
+    assert "on one machine's kernel" in found.text[0]
+    assert found.text[1] == (
+        "That is +5.00 Mbit/s (95 %: +4.00 to +6.00), +33.3 %, over fullmesh, cubic and 4 MiB."
+    )
+    assert not found.is_kernel_default and "was not measured" in found.text[2]
+
+
+def test_the_kernels_own_default_is_recognised(run: Make):
+    found = told(run(default={"pm": "default", "cc": "cubic", "buffer_mib": 4, "mean": 15, "runs": 5}))
+    assert found.expected.is_kernel_default
+
+
+def test_without_a_comparison_nothing_is_promised(run: Make):
+    found = told(run(default=None, gain=None)).expected
+    assert found.gain is None and found.baseline is None
+    assert "what is gained is unknown" in found.text[1]
+
+
+def test_a_simulated_answer_says_so(run: Make):
+    assert "Nothing was measured between the machines" in told(run()).expected.text[-1]
+
+
+# What the kernel cannot do.
+
+
+def test_fewer_subflows_are_simulated_with_the_same_seeds(run: Make):
+    (one,) = (one for one in told(run(**DIAGONAL)).differs if one.difference.what == "subflows")
+    assert one.loss is not None and one.loss.source == "simulated"
+    assert one.loss.asked is not None and one.loss.got is not None and one.loss.change is not None
+    difference = one.loss.got.mean - one.loss.asked.mean
+    assert one.loss.change.mean == pytest.approx(difference)
+    assert one.text.startswith("Simulated: ") and "5 runs each" in one.text
+
+
+def test_the_same_run_gives_the_same_loss(run: Make):
+    first, second = (told(run(name, **DIAGONAL)).differs for name in ("a", "b"))
+    assert [one.loss for one in first] == [one.loss for one in second]
+
+
+def test_trials_of_the_run_are_preferred_to_the_simulator(run: Make, monkeypatch: pytest.MonkeyPatch):
+    """The full mesh and one path were measured: the sets are what they are, whoever asks."""
+    from mptune.apply import _loss
+    from mptune.apply.plan import outline
+
+    found = outline(run(**MESH))
+    trials = [one for one in found.answered.run.trials if one.pm == "fullmesh" and one.purpose == "sweep"]
+    size = trials[0].buffer_bytes
+    alone = [
+        msgspec.structs.replace(one, pm="default", throughput_mbps=(one.throughput_mbps or 0) / 2)
+        for one in trials
+    ]
+    data = msgspec.structs.replace(found.answered.run, trials=(*trials, *alone))
+    answer = msgspec.structs.replace(found.answered.answer, obs_bytes=size)
+    answered = msgspec.structs.replace(found.answered, run=data, answer=answer)
+    lost = _loss.loss(msgspec.structs.replace(found, answered=answered, used=("F-T",)))
+    assert isinstance(lost, _loss.Loss)
+    assert lost.source == "measured" and lost.share == pytest.approx(-0.5)
+
+
+def test_an_unknown_network_is_not_guessed_at(run: Make):
+    unknown = NETWORK.replace('up = "4 Mbit/s"\n', "", 1)
+    for name in ("home", "server"):
+        unknown = unknown.replace(f'name = "{name}"\n[[', f'name = "{name}"\nssh = "{name}.invalid"\n[[')
+    (one,) = (
+        one for one in told(run(network=unknown, **DIAGONAL)).differs if one.difference.what == "subflows"
+    )
+    assert one.loss is None and "sites.H.interfaces.M.up: expected a rate" in one.text
+
+
+# What could go wrong.
+
+
+def risks(found: Advice) -> str:
+    return " ".join((*found.risks, *(one for host in found.hosts for one in host.risks)))
+
+
+def test_memory_is_connections_times_both_buffers(run: Make):
+    place = run(obs_bytes=1 << 20)
+    text = risks(told(place, at_home(), connections=1000, host="H"))
+    assert "1,000 connections with full buffers: 1.95 GiB of 1 GiB available, enough for 512" in text
+    assert "That is more than there is." in text
+    text = risks(told(place, at_home(), connections=100, host="H"))
+    assert "200 MiB of 1 GiB" in text and "more than there is" not in text
+
+
+def test_a_metered_interface_is_named_where_it_would_be_used(run: Make):
+    assert "M is metered, and would carry data" in risks(told(run("all", **MESH)))
+    standby = {**DIAGONAL, "subflows": ["F-T"], "standby": ["M-T"]}
+    assert "M is metered: a standby subflow costs handshakes" in risks(told(run("standby", **standby)))
+    single = {**DIAGONAL, "opm": "default", "subflows": ["F-T"]}
+    assert "metered" not in risks(told(run("none", **single)))
+
+
+def test_a_smaller_limit_is_smaller_for_everybody(run: Make):
+    text = risks(told(run(buffer_mode="auto", obs_bytes=1 << 20), at_home()))
+    assert "net.ipv4.tcp_wmem falls from 4 MiB to 1 MiB" in text
+    assert "switches that off" in text
+
+
+def test_a_strict_reverse_path_filter_breaks_joins(run: Make):
+    assert "filter of wwan0 is strict" in risks(told(run(**MESH), at_home(strict=("wwan0", "lo"))))
+
+
+def test_others_who_manage_the_same_are_named(run: Make):
+    seen = Seen(how="ssh", present=HOME, read=reads(foreign=("NetworkManager",)))
+    assert "At work here: NetworkManager." in risks(told(run(**MESH), seen))
+
+
+def test_endpoints_that_are_not_planned_take_the_place_of_others(run: Make):
+    endpoints = {"10.0.3.2": ("subflow",), "10.0.4.2": ("signal",), "10.0.2.2": ("subflow",)}
+    seen = Seen(how="here", present=msgspec.structs.replace(HOME, endpoints=endpoints))
+    found = told(run(**MESH), seen, seen)
+    home, server = (" ".join(host.risks) for host in found.hosts)
+    assert "endpoint 10.0.3.2 (subflow) that is not planned" in home and "10.0.4.2" not in home
+    assert "10.0.2.2 (subflow)" not in home
+    assert "endpoint 10.0.4.2 (signal) that is not planned" in server and "10.0.3.2" not in server
+
+
+# How machines are read.
+
+
+class Agent:
+    """A role that answers once, or has no such role."""
+
+    def __init__(self, answer: dict[str, Any] | None) -> None:
+        self.answer = answer
+        self.told: list[dict[str, Any]] = []
+
+    def tell(self, message):
+        self.told.append(message)
+
+    def expect(self, event, within_s):
+        if self.answer is None:
+            raise TrialError("settings on this machine ended with status 2")
+        return self.answer
+
+
+def test_the_agents_role_is_asked_and_does_without_where_it_is_missing(monkeypatch: pytest.MonkeyPatch):
+    wanted = [{"kind": "sysctl", "name": "net.ipv4.tcp_wmem", "value": "1 2 3"}]
+    answer = {"event": "read", "present": [{**wanted[0], "value": "4 5 6"}], "foreign": ["mptcpd"]}
+    has = Agent(answer)
+    lacks = Agent(None)
+
+    @contextmanager
+    def child(role: str) -> Iterator[Agent]:
+        assert role == "settings"
+        yield agent
+
+    monkeypatch.setattr(machine, "_child", child)
+    monkeypatch.setattr(sysctls, "read", lambda name: "7 8 9")
+    agent = has
+    assert machine._read_here(wanted) == Reading(
+        present=({**wanted[0], "value": "4 5 6"},), foreign=("mptcpd",)
+    )
+    assert has.told == [{"action": "read", "settings": wanted}]
+    agent = lacks
+    assert machine._read_here(wanted) == Reading(present=({**wanted[0], "value": "7 8 9"},))
+
+
+def test_without_the_role_iproute2_is_asked(monkeypatch: pytest.MonkeyPatch):
+    """As iproute2 6.1 prints it."""
+    said = {
+        "endpoint": '[{"address":"10.0.2.2","id":1,"subflow":true,"backup":true,"dev":"wwan0"}]',
+        "limits": "add_addr_accepted 1 subflows 3 \n",
+        "route": '[{"dst":"default","dev":"eth1","metrics":[{"congestion":"reno"}]}]',
+    }
+    monkeypatch.setattr(machine, "_read_by", lambda *_: None)
+    monkeypatch.setattr(machine, "_ip", lambda *words: next(said[one] for one in said if one in words))
+    endpoint = {"kind": "endpoint", "address": "10.0.2.2", "device": "wwan0", "flags": ["subflow"]}
+    limits = {"kind": "limits", "subflows": 1, "add_addr_accepted": 0}
+    route = {"kind": "route", "to": "default", "table": 254, "via": None, "device": "eth1", "congctl": "olia"}
+    other = {**endpoint, "address": "10.0.1.2"}
+    found = machine._read_here([endpoint, limits, route, other]).present
+    assert found == (
+        {"kind": "endpoint", "address": "10.0.2.2", "flags": ["subflow", "backup"]},
+        {"kind": "limits", "subflows": 3, "add_addr_accepted": 1},
+        {**route, "congctl": "reno"},
+        {"kind": "endpoint", "address": "10.0.1.2", "absent": True},
+    )
+    assert [advice._identity(one) for one in found] == [
+        advice._identity(one) for one in (endpoint, limits, route, other)
+    ]
+
+
+def test_this_machine_is_the_one_that_has_an_address_of_the_site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "home.toml").write_text(NETWORK)
+    topology = load(tmp_path / "home.toml")
+    here = [{"device": "x", "addresses": [{"ip": "10.0.2.2", "prefix": 24}], "default_routes": []}]
+    monkeypatch.setattr(machine, "_own_interfaces", lambda: here)
+    assert machine.is_here(topology.sender) and not machine.is_here(topology.receiver)
+    seen = machine.look(topology.receiver, "home.toml", lambda seen: seen)
+    assert seen.present is None and "sites.S.ssh" in seen.reason
+    assert not machine.is_here(load("UiT-HAW").sender)
+
+
+# The command.
+
+
+def mptune(*arguments: object) -> Any:
+    return CliRunner().invoke(app, ["advise", *map(str, arguments)])
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_everything_is_readable_at_usual_widths(run: Make, width: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_common, "_UNLIMITED", width)
+    shown = mptune(run(**MESH, buffer_mode="auto"), "--no-look")
+    assert shown.exit_code == 0, shown.stderr
+    assert max(map(len, shown.stdout.splitlines())) <= width
+    words = " ".join(shown.stdout.split())
+    for part in ("What to expect", "What could go wrong", "MPTCP endpoint 10.0.2.2 dev wwan0", "* * "):
+        assert part in words
+    assert "…" not in shown.stdout
+
+
+def test_json_has_the_settings_as_machines_are_told_them(run: Make):
+    place = run(**MESH)
+    shown = mptune(place, "--no-look", "--json")
+    found = json.loads(shown.stdout)
+    assert found == json.loads(json.dumps(document(advise(place, look=machine.unlooked))))
+    home = found["hosts"][0]
+    assert {"kind": "limits", "subflows": 3, "add_addr_accepted": 1} in home["settings"]
+    assert len(home["settings"]) == len(home["lines"])
+
+
+def test_placeholders_are_shown_and_then_refused_in_one_line(run: Make, tmp_path: Path):
+    unnamed = NETWORK.replace('ipv4 = "10.0.2.2"\n', "").replace('device = "wwan0"\n', "")
+    place = run(network=unnamed, **MESH)
+    shown = mptune(place, "--no-look")
+    assert shown.exit_code == 2
+    assert "MPTCP endpoint <ipv4 of M>" in shown.stdout
+    (error,) = shown.stderr.splitlines()
+    assert error.startswith("mptune: error: home.toml: sites.H.interfaces.M.ipv4: expected an IPv4 address")
+    refused = mptune(place, "--no-look", "--files", tmp_path / "files")
+    assert refused.exit_code == 2 and not (tmp_path / "files").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--host", "X"], "--host: expected one of H, S, found 'X'"),
+        (["--opened-by", "nobody"], "--opened-by: expected one of sender, receiver, found 'nobody'"),
+        (["--connections", "0"], "--connections: expected"),
+    ],
+)
+def test_wrong_options_are_one_line(run: Make, arguments: list[str], said: str):
+    shown = mptune(run(**MESH), "--no-look", *arguments)
+    assert shown.exit_code == 2
+    assert shown.stderr.startswith(f"mptune: error: {said}")
+
+
+def test_a_directory_that_is_no_run_is_refused(tmp_path: Path):
+    shown = mptune(tmp_path, "--no-look")
+    assert shown.exit_code == 2 and "expected a run directory" in shown.stderr

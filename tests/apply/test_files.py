@@ -1,0 +1,242 @@
+"""Settings as files of the system's own kinds, each read by what reads it on machines, if that is there."""
+
+import base64
+import configparser
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mptune.apply import files
+from mptune.apply.files import FORMATS, systemd
+from mptune.apply.plan import HostPlan, plan, resolve
+from mptune.errors import InputError
+from tests.apply.worlds import HOME, NETWORK
+from tests.plugins import needs
+
+Make = Callable[..., Path]
+MESH: dict[str, Any] = {
+    "protocol": "mptcp",
+    "opm": "fullmesh",
+    "subflows": ["F-T", "F-V", "M-T", "M-V"],
+    "standby": [],
+    "occ": "cubic",
+    "buffer_mode": "auto",
+    "obs_bytes": 1 << 20,
+}
+#: A device whose name would do harm if it were not quoted.
+HARMFUL = "x';$(id)%n\\\\"
+DEVICE = HARMFUL.replace("\\\\", "\\")
+
+
+@pytest.fixture
+def written(run: Make, tmp_path: Path) -> Path:
+    """The files of both hosts; the sender's machine was read."""
+    sender, receiver = plan(run(**MESH))
+    files.write([resolve(sender, HOME), receiver], tmp_path / "files")
+    return tmp_path / "files"
+
+
+@pytest.fixture
+def harmful(run: Make, tmp_path: Path) -> Path:
+    """Files with the harmful device."""
+    network = NETWORK.replace('"wwan0"', f'"{HARMFUL}"')
+    files.write(plan(run("quoted", network=network, **MESH)), tmp_path / "harmful")
+    return tmp_path / "harmful"
+
+
+def program(name: str) -> str:
+    found = shutil.which(name, path=needs.ADMINISTRATION)
+    assert found is not None
+    return found
+
+
+def profile(path: Path) -> configparser.ConfigParser:
+    found = configparser.ConfigParser(interpolation=None, strict=True)
+    found.optionxform = str  # type: ignore[assignment,method-assign]
+    found.read_string(path.read_text())
+    return found
+
+
+def test_every_format_is_there_and_the_list_says_where_each_belongs(written: Path):
+    home = written / "H"
+    assert {one.name for one in home.iterdir()} == {"README", *FORMATS}
+    text = (home / "README").read_text()
+    for one in home.rglob("*"):
+        if one.is_file() and one.name != "README":
+            assert f"  {one.relative_to(home)}\n" in text
+    # The receiver announces too, so that it has all of them.
+    assert {one.name for one in (written / "S").iterdir()} == {"README", *FORMATS}
+
+
+@pytest.mark.needs("sysctl")
+@pytest.mark.parametrize("site", ["H", "S"])
+def test_sysctl_reads_its_file(written: Path, site: str):
+    file = written / site / "sysctl.d/90-mptune.conf"
+    done = subprocess.run(
+        [program("sysctl"), "--dry-run", "--load", str(file)], capture_output=True, text=True, check=True
+    )
+    wanted = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+    assert done.stdout.split("\n")[:-1] == wanted
+    assert not done.stderr
+
+
+def test_values_are_those_of_the_machine_or_the_kernels_with_a_word(written: Path):
+    home = (written / "H/sysctl.d/90-mptune.conf").read_text()
+    assert "net.ipv4.tcp_wmem = 4096 16384 1048576" in home and "not read" not in home
+    server = (written / "S/sysctl.d/90-mptune.conf").read_text()
+    assert "net.ipv4.tcp_rmem = 4096 131072 1048576" in server and "not read" in server
+
+
+def test_a_value_that_is_only_raised_is_never_below_the_kernels(run: Make, tmp_path: Path):
+    files.write(plan(run(**{**MESH, "buffer_mode": "fixed", "obs_bytes": 65_536})), tmp_path / "files")
+    assert "net.core.wmem_max = 212992" in (tmp_path / "files/H/sysctl.d/90-mptune.conf").read_text()
+
+
+@pytest.mark.needs("systemd-analyze")
+@pytest.mark.parametrize("which", ["written", "harmful"])
+@pytest.mark.parametrize("site", ["H", "S"])
+def test_systemd_finds_nothing_wrong(which: str, site: str, request: pytest.FixtureRequest):
+    folder = request.getfixturevalue(which) / site / "systemd"
+    verify(sorted(folder.glob("*.service")))
+
+
+@pytest.mark.needs("systemd-analyze", "bpf")
+def test_systemd_finds_nothing_wrong_with_programs(run: Make, tmp_path: Path):
+    (sender, _) = plan(run(**{**MESH, "occ": "olia"}))
+    files.write([sender], tmp_path / "files")
+    folder = tmp_path / "files/H/systemd"
+    verify(sorted(folder.glob("*.service")))
+    assert (folder / "mptune_olia.bpf.o").read_bytes()[:4] == b"\x7fELF"
+    assert "Requires=mptune-congestion.service" in (folder / systemd.PATHS).read_text()
+
+
+def verify(units: list[Path]) -> None:
+    """Without a message, but for a program that this machine lacks."""
+    assert units
+    command = [program("systemd-analyze"), "verify", "--man=no", "--recursive-errors=no", *map(str, units)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = (done.stdout + done.stderr).splitlines()
+    lacking = [name for name in ("bpftool", "ip") if shutil.which(name) is None]
+    assert not [
+        line for line in said if not any(f"Command {name} is not executable" in line for name in lacking)
+    ]
+
+
+def test_a_unit_makes_what_it_takes_back(written: Path):
+    text = (written / "H/systemd" / systemd.PATHS).read_text()
+    made = re.findall(r"^ExecStart=ip mptcp endpoint add .* id (\d+) ", text, re.M)
+    gone = re.findall(r"^ExecStop=-ip mptcp endpoint delete id (\d+)$", text, re.M)
+    assert made == ["101", "102"] and gone == made[::-1]
+
+
+@pytest.mark.parametrize("which", ["written", "harmful"])
+def test_the_shell_reads_the_script_of_tuned(which: str, request: pytest.FixtureRequest):
+    for script in request.getfixturevalue(which).rglob("script.sh"):
+        assert os.access(script, os.X_OK)
+        subprocess.run(["sh", "-n", str(script)], check=True)
+
+
+def test_the_script_names_the_device_as_it_is(harmful: Path, tmp_path: Path):
+    """A stand-in for `ip` writes down its arguments."""
+    place = tmp_path / "bin"
+    place.mkdir()
+    stand_in = place / "ip"
+    stand_in.write_text(
+        '#!/bin/sh\nfor one in "$@"; do printf "%s|" "$one"; done >> "$NOTED"\n'
+        'echo >> "$NOTED"\necho default\n'
+    )
+    stand_in.chmod(0o755)
+    environment = {"PATH": f"{place}:{os.environ['PATH']}", "NOTED": str(tmp_path / "noted")}
+    for action in ("start", "stop"):
+        script = harmful / "H/tuned/mptune/script.sh"
+        subprocess.run([str(script), action], env=environment, check=True, capture_output=True)
+    noted = (tmp_path / "noted").read_text().splitlines()
+    assert f"mptcp|endpoint|add|10.0.2.2|dev|{DEVICE}|id|102|subflow|fullmesh|" in noted
+    assert f"-4|route|change|default|dev|{DEVICE}|table|254|congctl|cubic|" in noted
+    assert f"-4|route|change|default|dev|{DEVICE}|table|254|" in noted
+
+
+def test_a_profile_of_tuned(written: Path):
+    found = profile(written / "H/tuned/mptune/tuned.conf")
+    assert set(found.sections()) == {"main", "sysctl", "script"}
+    assert found["sysctl"]["net.ipv4.tcp_wmem"] == "4096 16384 1048576"
+    assert found["script"]["script"] == "${i:PROFILE_DIR}/script.sh"
+
+
+def test_networkmanager_gets_flags_by_device(written: Path):
+    found = profile(written / "H/NetworkManager/90-mptune.conf")
+    flags = {found[name]["match-device"]: found[name]["connection.mptcp-flags"] for name in found.sections()}
+    # Enabled, also without a default route, subflow, fullmesh (NMMptcpFlags).
+    assert flags == {"interface-name:=eth1": "0xaa", "interface-name:=wwan0": "0xaa"}
+    server = profile(written / "S/NetworkManager/90-mptune.conf")
+    assert [server[name]["connection.mptcp-flags"] for name in server.sections()] == ["0x1a"]
+
+
+@pytest.mark.needs("ansible")
+@pytest.mark.parametrize("which", ["written", "harmful"])
+@pytest.mark.timeout(120)
+def test_ansible_reads_its_playbook(which: str, request: pytest.FixtureRequest, tmp_path: Path):
+    ansible = needs.ansible()
+    assert ansible is not None
+    for playbook in request.getfixturevalue(which).rglob("mptune.yml"):
+        command = [ansible, "--syntax-check", "-i", "H,S,", playbook.name]
+        environment = {**os.environ, "ANSIBLE_HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
+        done = subprocess.run(
+            command, cwd=playbook.parent, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_playbook_installs_files_that_are_there(written: Path):
+    for playbook in written.rglob("mptune.yml"):
+        sources = re.findall(r'"src": "([^"]+)"', playbook.read_text())
+        assert sources and all((playbook.parent / one).is_file() for one in sources)
+
+
+def test_ssh_names_the_machine_in_the_inventory(run: Make):
+    sender = msgspec.structs.replace(plan(run(**MESH))[0], ssh="root@home.example")
+    (playbook,) = (one for one in files.made(sender) if one.path == "ansible/mptune.yml")
+    assert b'hosts: "home.example"' in playbook.content
+
+
+# The directory.
+
+
+def test_other_files_are_never_replaced(run: Make, tmp_path: Path, written: Path):
+    hosts = plan(run("again", **MESH))
+    with pytest.raises(
+        InputError, match=r"--files: expected a new directory, found earlier files in .*--force"
+    ):
+        files.write(hosts, written)
+    files.write(hosts[:1], written, force=True)
+    assert [one.name for one in written.iterdir()] == ["H"]
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mine").write_text("")
+    with pytest.raises(InputError, match="found other files"):
+        files.write(hosts, other, force=True)
+    with pytest.raises(InputError, match="expected a directory, found the file"):
+        files.write(hosts, other / "mine")
+    assert not [one for one in tmp_path.iterdir() if one.name.startswith(".")]
+
+
+def test_nothing_is_half_written(run: Make, tmp_path: Path):
+    unnamed = NETWORK.replace('ipv4 = "198.51.100.7"\n', "").replace('device = "ens4"\n', "")
+    with pytest.raises(InputError, match=r"interfaces\.V\.ipv4"):
+        files.write(plan(run(network=unnamed, **MESH)), tmp_path / "files")
+    assert not (tmp_path / "files").exists()
+
+
+def test_programs_are_what_was_compiled(run: Make):
+    sender: HostPlan = plan(run(**{**MESH, "occ": "olia"}))[0]
+    objects = [one["object"] for one in sender.settings if one["kind"] == "congestion"]
+    found = [one.content for one in files.made(sender) if one.path.endswith(".o")]
+    # For systemd and for TuneD.
+    assert found == [base64.b64decode(one) for one in objects for _ in range(2)]

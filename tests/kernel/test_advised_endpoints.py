@@ -1,0 +1,161 @@
+"""The endpoints of a plan on a kernel: it opens the subflows that were computed, and no others.
+
+Two namespaces, every pair of whose addresses works; each connection is opened anew.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from mptune.apply._kernel_set import Endpoints, Pair, Use, nearest, used
+from tests.plugins import needs
+from tests.plugins.waiting import until
+
+pytestmark = pytest.mark.needs("linux", "root", "namespaces")
+
+OURS, THEIRS = ("10.1.0.2", "10.2.0.2"), ("10.9.0.1", "10.9.1.1")
+PORT = 5000
+
+#: One program for both ends: it says when it is ready, and ends with its input.
+TALK = f"""
+import socket, sys, threading
+plain = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
+if sys.argv[1] == "listen":
+    plain.bind(("0.0.0.0", {PORT}))
+    plain.listen()
+    print("ready", flush=True)
+    one, _ = plain.accept()
+else:
+    one = plain
+    one.bind((sys.argv[2], 0))
+    one.connect((sys.argv[3], {PORT}))
+    print("ready", flush=True)
+one.sendall(b"x" * 1000)
+threading.Thread(target=lambda: one.recv(4096), daemon=True).start()
+sys.stdin.read()
+"""
+
+
+class World:
+    """Two namespaces, as long as the block lasts."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self.ours, self.theirs = self._namespace(), self._namespace()
+        for index, (near, far) in enumerate((("10.1.0.2", "10.1.0.1"), ("10.2.0.2", "10.2.0.1"))):
+            self.ip(self.ours, f"link add if{index} type veth peer name if{index} netns {self.theirs}")
+            for pid, address in ((self.ours, near), (self.theirs, far)):
+                self.ip(pid, f"address add {address}/24 dev if{index}")
+                self.ip(pid, f"link set if{index} up")
+            self.ip(self.ours, f"route add default via {far} dev if{index} table {100 + index}")
+            self.ip(self.ours, f"rule add from {near} table {100 + index}")
+        self.ip(self.ours, "route add default via 10.1.0.1 dev if0")
+        for pid in (self.ours, self.theirs):
+            self.ip(pid, "link set lo up")
+            for name in ("all", "default", "if0", "if1"):
+                self.run(pid, "sysctl", "-qw", f"net.ipv4.conf.{name}.rp_filter=0")
+            self.run(pid, "sysctl", "-qw", "net.mptcp.enabled=1")
+        for address in THEIRS:
+            self.ip(self.theirs, f"address add {address}/32 dev lo")
+
+    def _namespace(self) -> int:
+        """A namespace by the process that lives in it."""
+        # `unshare` becomes the program, whose number stays.
+        command = ["unshare", "--net", "sh", "-c", "echo there; exec cat"]
+        process = self._stack.enter_context(self._start(command))
+        assert process.stdout is not None and process.stdout.readline() == "there\n"
+        return process.pid
+
+    @staticmethod
+    def _start(command: list[str]) -> "subprocess.Popen[str]":
+        environment = {**os.environ, "PATH": needs.ADMINISTRATION}
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def run(self, pid: int, *words: str) -> str:
+        command = ["nsenter", "--net", "--target", str(pid), *words]
+        environment = {**os.environ, "PATH": needs.ADMINISTRATION}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    def ip(self, pid: int, words: str) -> str:
+        return self.run(pid, "ip", *words.split())
+
+    def talk(self, pid: int, *words: str) -> "subprocess.Popen[str]":
+        command = ["nsenter", "--net", "--target", str(pid), sys.executable, "-c", TALK, *words]
+        process = self._stack.enter_context(self._start(command))
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        return process
+
+    def set(self, endpoints: Endpoints) -> None:
+        """Make the endpoints of a plan."""
+        flags = {"subflow": "subflow", "backup": "subflow backup", "fullmesh": "subflow fullmesh"}
+        for pid in (self.ours, self.theirs):
+            self.ip(pid, "mptcp endpoint flush")
+            self.ip(pid, "mptcp limits set subflows 8 add_addr_accepted 8")
+        for index, use in enumerate(endpoints.uses):
+            if use != "none":
+                self.ip(self.ours, f"mptcp endpoint add {OURS[index]} dev if{index} {flags[use]}")
+        for index in endpoints.announced:
+            self.ip(self.theirs, f"mptcp endpoint add {THEIRS[index]} signal")
+
+    def subflows(self) -> dict[Pair, bool]:
+        """Those that are established, and whether they are standby (`ss`: B or b is the backup flag)."""
+        text = self.run(self.ours, "ss", "-HtinO", "state", "established", f"dport = :{PORT}")
+        found = {}
+        for line in text.splitlines():
+            if match := re.search(r"(10\.[\d.]+)(?:%\w+)?:\d+\s+(10\.[\d.]+):", line):
+                flags = re.search(r"tcp-ulp-mptcp flags:(\w*)", line)
+                pair = OURS.index(match[1]), THEIRS.index(match[2])
+                found[pair] = flags is not None and "b" in flags[1].lower()
+        return found
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with ExitStack() as stack:
+        yield World(stack)
+
+
+PLANS: dict[str, tuple[Use, Use, tuple[int, ...]]] = {
+    "nothing": ("none", "none", ()),
+    "a subflow endpoint": ("none", "subflow", ()),
+    "a standby interface": ("none", "backup", ()),
+    "the first one standby": ("backup", "subflow", ()),
+    "an announced address": ("none", "none", (1,)),
+    "both": ("none", "subflow", (1,)),
+    "a mesh": ("fullmesh", "fullmesh", (1,)),
+    "a mesh of the second": ("none", "fullmesh", (1,)),
+    "a mesh of the second, the first one standby": ("backup", "fullmesh", (1,)),
+    "a mesh of the first": ("fullmesh", "subflow", (1,)),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_the_kernel_opens_what_was_computed(world: World, name: str):
+    first, second, announced = PLANS[name]
+    endpoints = Endpoints((0, 0), (first, second), announced)
+    expected = used(endpoints)
+    wanted = {**dict.fromkeys(expected.active, False), **dict.fromkeys(expected.standby, True)}
+    world.set(endpoints)
+    world.talk(world.theirs, "listen")
+    world.talk(world.ours, "connect", OURS[0], THEIRS[0])
+    until(lambda: world.subflows() == wanted, f"{wanted}, last seen {world.subflows()}")
+
+
+def test_every_set_that_can_be_had_exactly_is_one_of_these():
+    """What is tried above are all the kinds of endpoints that plans of two by two interfaces have."""
+    pairs = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    tried = set(PLANS.values())
+    for bits in range(1, 16):
+        wanted = {pair for index, pair in enumerate(pairs) if bits >> index & 1}
+        found = nearest((2, 2), (0, 0), wanted)
+        if set(used(found).active) == wanted:
+            assert (*found.uses, found.announced) in tried
