@@ -1,6 +1,6 @@
 """From an answer to effect: what a run found, given to programs and machines.
 
-`mptune.apply.exec` starts one program under the answer and touches nothing else. `mptune.apply.plan` says what
-would be set on which machine, `mptune.apply.advice` what that brings and costs, and `mptune.apply.files` writes it
-as files of the system's own kinds; none of these three changes anything.
+`mptune.apply.exec` starts one program under the answer and touches nothing else. `mptune.apply.plan` says
+what would be set on which machine, `mptune.apply.advice` what that brings and costs, and
+`mptune.apply.files` writes it as files of the system's own kinds; none of these three changes anything.
 """
