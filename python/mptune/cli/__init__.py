@@ -5,6 +5,7 @@ A command file has `register(app)`, which adds its function to the app. It impor
 """
 
 from mptune.cli import (
+    apply,
     buffers,
     campaign,
     cc,
@@ -18,7 +19,9 @@ from mptune.cli import (
     probe,
     report,
     reproduce,
+    rollback,
     run,
+    status,
 )
 from mptune.cli._common import program
 
@@ -33,6 +36,9 @@ _COMMANDS = (
     optimise,
     campaign,
     report,
+    apply,
+    status,
+    rollback,
     buffers,
     fit,
     reproduce,

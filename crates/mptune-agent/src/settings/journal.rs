@@ -5,7 +5,7 @@
 //! one network namespace and one start of the machine: after a restart the settings are the system's again.
 
 use super::kind::State;
-use super::protocol::{Because, Kept, Refusal};
+use super::outcome::{Because, Kept, Refusal};
 use super::setting::Setting;
 use super::steps;
 use crate::host::places::{self, Namespace};

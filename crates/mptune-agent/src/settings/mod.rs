@@ -30,6 +30,7 @@ mod foreign;
 mod journal;
 mod kind;
 mod limits;
+mod outcome;
 mod pm;
 mod protocol;
 mod returning;
@@ -41,7 +42,8 @@ mod steps;
 mod sysctl;
 
 use self::journal::{Found, Phase, Store};
-use self::protocol::{Because, Message, Order, Refusal};
+use self::outcome::{Because, Refusal};
+use self::protocol::{Message, Order};
 use crate::control::{Control, Input};
 use crate::role;
 use std::time::Duration;

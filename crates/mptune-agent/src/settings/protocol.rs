@@ -1,6 +1,7 @@
 //! The lines of JSON of the role `settings`.
 
 use super::journal::Reverted;
+use super::outcome::{Because, Refusal, Restored};
 use super::setting::Setting;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -48,44 +49,6 @@ pub struct Apply {
     pub force: bool,
 }
 
-/// Why nothing was done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Because {
-    /// The order is wrong.
-    Input,
-    /// Other programs manage the same.
-    Foreign,
-    /// Another order is being carried out.
-    Busy,
-    /// This process may not.
-    Privilege,
-    /// What must not be forgotten cannot be written.
-    Journal,
-    /// Somebody else has changed what was made.
-    Drift,
-    /// The kernel did not do it; everything is as before.
-    Kernel,
-    /// Putting back after an error did not work.
-    Stuck,
-}
-
-/// Nothing was done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Refusal {
-    /// For code.
-    pub because: Because,
-    /// For people, in a line.
-    pub reason: String,
-}
-
-impl Refusal {
-    /// With a reason.
-    pub fn new(because: Because, reason: impl Into<String>) -> Self {
-        Self { because, reason: reason.into() }
-    }
-}
-
 /// A setting that was made.
 #[derive(Debug, Serialize)]
 pub struct Made {
@@ -95,24 +58,6 @@ pub struct Made {
     pub before: Value,
     /// It was not so already.
     pub changed: bool,
-}
-
-/// A setting that is not as it was, with the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
-    /// Its name.
-    pub name: String,
-    /// Why.
-    pub reason: String,
-}
-
-/// What was put back.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Restored {
-    /// Names of the settings that are as before again.
-    pub restored: Vec<String>,
-    /// The others.
-    pub kept: Vec<Kept>,
 }
 
 /// One of the settings that were made, and what became of it.

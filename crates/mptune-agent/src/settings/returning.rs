@@ -3,7 +3,7 @@
 use super::changing;
 use super::journal::{Content, Entry, Found, Store};
 use super::kind::{State, words};
-use super::protocol::{Because, Kept, Refusal, Restored};
+use super::outcome::{Because, Kept, Refusal, Restored};
 use super::setting::Setting;
 
 /// What becomes of one setting.

@@ -11,7 +11,7 @@
 //! ```
 
 use super::journal::{self, Confirm, Found, Phase, Reverted, Store};
-use super::protocol::{Because, Refusal, Restored};
+use super::outcome::{Because, Refusal, Restored};
 use super::returning;
 use super::steps;
 use crate::host::guardian::SELF;

@@ -4,7 +4,8 @@ use super::applying;
 use super::foreign;
 use super::journal::{Content, Entry, Found, Phase, Store};
 use super::kind::State;
-use super::protocol::{Because, Refusal, Standing, Status};
+use super::outcome::{Because, Refusal};
+use super::protocol::{Standing, Status};
 use super::setting::Setting;
 use serde_json::Value;
 
