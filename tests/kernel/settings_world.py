@@ -22,6 +22,8 @@ from tests.plugins.waiting import PATIENCE_S, until
 BEGINNING = """
 set -e
 mount -t bpf bpf /sys/fs/bpf
+echo 1 > /proc/sys/net/ipv6/conf/default/addr_gen_mode
+echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad
 ip link set lo up
 ip link add eth1 type veth peer name peer1
 ip addr add 10.0.1.2/24 dev eth1
@@ -35,6 +37,7 @@ ip route add 10.10.0.0/16 nexthop via 10.0.1.1 dev eth1 weight 3 nexthop via 10.
 ip nexthop add id 7 via 10.0.1.1 dev eth1
 ip route add 10.11.0.0/16 nhid 7
 ip -6 addr add fd00::2/64 dev eth1 nodad
+until ip -6 route show table local | grep -q "^local fd00::2 "; do :; done
 ip -6 route add fd01::/64 via fd00::1 dev eth1 mtu 1300
 ip -6 route add fd02::/64 via fd00::1 dev eth1
 ip -6 route append fd02::/64 via fd00::3 dev eth1

@@ -159,7 +159,8 @@ fn plan(
     let mut items = Vec::new();
     for entry in noted.iter().rev().filter(|entry| !names.contains(&entry.setting.name())) {
         let present = entry.setting.kind().read().map_err(kernel)?;
-        let entry = Entry { wanted: entry.before.clone(), ..entry.clone() };
+        let passed = [&entry.passed[..], std::slice::from_ref(&entry.wanted)].concat();
+        let entry = Entry { wanted: entry.before.clone(), passed, ..entry.clone() };
         items.push(Item { entry, present, obsolete: true });
     }
     for setting in settings {
