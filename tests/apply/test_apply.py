@@ -1,5 +1,6 @@
 """`mptune apply`, `status` and `rollback`: what they ask the agent, and what they say of its answers."""
 
+import importlib
 import json
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from mptune.apply.apply import HERE, Target
 from mptune.cli import app
 from mptune.errors import InputError, MptuneError
 from mptune.linux import agent, bpf
+from mptune.machines import ssh
 
 runner = CliRunner()
 
@@ -76,7 +78,7 @@ def fake(tmp_path, monkeypatch) -> Fake:
 
 
 @pytest.fixture
-def file(tmp_path) -> Path:
+def file(tmp_path: Path) -> Path:
     path = tmp_path / "settings.json"
     path.write_text(json.dumps([WMEM]))
     return path
@@ -259,7 +261,7 @@ def planning(*plans: Plan) -> Any:
 
 def test_a_run_names_its_machines_by_their_sites(monkeypatch, tmp_path):
     both = planning(Plan("A", "alice", (WMEM,)), Plan("B", None, (BEFORE,)))
-    monkeypatch.setattr(source.importlib, "import_module", both)
+    monkeypatch.setattr(importlib, "import_module", both)
     assert source.machines(tmp_path, []) == [Target("A", "alice"), HERE]
     assert source.machines(tmp_path, ["A"]) == [Target("A", "alice")]
     with pytest.raises(InputError, match="one of A, B, found 'C'"):
@@ -270,7 +272,7 @@ def test_a_run_names_its_machines_by_their_sites(monkeypatch, tmp_path):
 
 def test_two_sites_cannot_both_be_this_machine(monkeypatch, tmp_path):
     both = planning(Plan("A", None, (WMEM,)), Plan("B", None, (BEFORE,)))
-    monkeypatch.setattr(source.importlib, "import_module", both)
+    monkeypatch.setattr(importlib, "import_module", both)
     with pytest.raises(InputError, match="which of A, B is this machine"):
         source.from_run(tmp_path, [])
     (one,) = source.from_run(tmp_path, ["B"])
@@ -286,11 +288,11 @@ class Machines:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **answers: dict[str, Any]) -> None:
         self.answers, self.told = answers, list[tuple[str, str]]()
         monkeypatch.setattr(apply, "_ask", self.ask)
-        monkeypatch.setattr(apply.ssh, "connect", lambda target, name: Place(name))
+        monkeypatch.setattr(ssh, "connect", lambda target, name: Place(name))
 
     def ask(self, place: Any, order: dict[str, Any], event: str) -> dict[str, Any]:
         self.told.append((place.name, order["action"]))
-        answer = {**ANSWERS, **self.answers[place.name]}[order["action"]]
+        answer: dict[str, Any] | MptuneError = {**ANSWERS, **self.answers[place.name]}[order["action"]]
         if isinstance(answer, MptuneError):
             raise answer
         return answer

@@ -4,12 +4,13 @@ import pytest
 
 from mptune.apply import apply
 from mptune.apply.apply import Target, Wanted
+from mptune.apply.records import Setting
 from mptune.errors import MptuneError
 from mptune.machines.ssh import VARIABLE
 from tests.plugins.waiting import until
 
 WMEM = "net.ipv4.tcp_wmem"
-SETTINGS = [
+SETTINGS: list[Setting] = [
     {"kind": "sysctl", "name": WMEM, "value": "4096 16384 741376"},
     {"kind": "limits", "subflows": 3, "add_addr_accepted": 2},
 ]
@@ -57,7 +58,7 @@ def test_a_host_that_nobody_reaches_any_more_puts_everything_back(world):
 
 def test_one_host_that_refuses_leaves_none_changed(world):
     with world.alice.unchanged(), world.bob.unchanged():
-        bad = {"kind": "sysctl", "name": "net.mptcp.enabled", "value": "many"}
+        bad: Setting = {"kind": "sysctl", "name": "net.mptcp.enabled", "value": "many"}
         both = [*wanted(ALICE), Wanted(BOB, lambda _place: [*SETTINGS, bad])]
         with pytest.raises(apply.Refused, match=r"bob: net\.mptcp\.enabled: .*; alice was rolled back"):
             apply.apply(both, run="a run")

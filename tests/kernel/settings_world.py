@@ -6,6 +6,7 @@ file system. Everything ends with the process that holds the namespaces.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -47,7 +48,8 @@ echo ready
 cat > /dev/null
 """
 
-#: Everything that a rollback has to leave as it was, as the kernel shows it.
+#: Everything that a rollback has to leave as it was, as the kernel shows it; but for the congestion controls
+#: that it knows, which are everybody's on this machine.
 LOOK = """
 ip -d -4 route show table all
 ip -d -6 route show table all
@@ -56,10 +58,15 @@ ip -4 rule
 ip -6 rule
 ip mptcp limits
 ip mptcp endpoint
-cd /proc/sys/net && grep -rs "" core ipv4 ipv6 mptcp | grep -v stable_secret
+cd /proc/sys/net && grep -rs "" core ipv4 ipv6 mptcp | grep -v -e stable_secret -e tcp_available_congestion
 find /sys/fs/bpf -printf "%p %M %U\\n" | sort
 find "$MPTUNE_STATE_DIRECTORY" -printf "%p %M %U\\n" 2>&1 | sort
 """
+
+#: What makes the machine and looks at it.
+PROGRAMS = ("unshare", "nsenter", "mount", "ip", "setpriv")
+
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 Message = dict[str, Any]
 Setting = dict[str, Any]
@@ -94,7 +101,11 @@ class Machine:
     """The machine, and orders to the agent on it."""
 
     def __init__(self, directory: Path) -> None:
+        if missing := [Thing(name, "packages") for name in PROGRAMS if shutil.which(name) is None]:
+            lack("settings that stay", *missing)
         self.state = directory / "state"
+        #: Names of congestion controls that nobody else uses.
+        self.programs: set[str] = set()
         self.marks = {"MPTUNE_STATE_DIRECTORY": str(self.state)}
         command = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", BEGINNING]
         self.holder = subprocess.Popen(
@@ -134,7 +145,8 @@ class Machine:
             check=False,
             env=self.environment(),
         )
-        return done.stdout
+        known = set(AVAILABLE.read_text().split())
+        return f"{done.stdout}{sorted(known & self.programs)}\n"
 
     def start(self, *orders: Mapping[str, object], **environment: str) -> "Role":
         return Role(self, orders, environment)
@@ -208,7 +220,7 @@ class Role:
 
     def stopped(self) -> bool:
         """Whether it stops at the step that it was given; false if it ends first."""
-        return until(lambda: (found := state(self.process.pid)) in "TZ" and found, "a stop or an end") == "T"
+        return ending(self.process.pid) == "T"
 
     def kill(self) -> None:
         self.process.kill()
@@ -223,3 +235,9 @@ def state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return "Z"
+
+
+def ending(pid: int) -> str:
+    """How a process comes to rest: T if it stops, Z if it ends."""
+    until(lambda: state(pid) in "TZ", f"process {pid} to stop or to end")
+    return state(pid)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mptune.linux import agent, bpf
-from tests.kernel.settings_world import OTHER, PLAIN, Machine, Setting, state
+from tests.kernel.settings_world import OTHER, PLAIN, Machine, Setting, ending
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.needs("root")
@@ -33,9 +33,10 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 @pytest.fixture
-def program() -> Setting:
+def program(machine: Machine) -> Setting:
     """A congestion control that this machine's kernel lacks, under a name that nobody else has."""
     name, content = bpf.private("scalable")
+    machine.programs.add(name)
     return {"kind": "congestion", "name": name, "object": base64.b64encode(content).decode()}
 
 
@@ -395,7 +396,7 @@ def test_a_reverter_that_is_killed_anywhere_leaves_the_rest_to_a_rollback(machin
     for number in itertools.count(1):
         assert machine.start(order, MPTUNE_STOP_AT=f"reverter {number}").answer()["event"] == "applied"
         (pid,) = until(lambda: machine.reverters(), "a process that waits")
-        if until(lambda pid=pid: (found := state(pid)) in "TZ" and found, "a stop or an end") == "Z":
+        if ending(pid) == "Z":
             break
         os.kill(pid, signal.SIGKILL)
         until(lambda: gone(machine), "its end")
@@ -416,7 +417,7 @@ def test_nobody_confirms_and_everything_returns_although_the_session_is_killed(m
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env=machine.environment(),
+        env=machine.environment(MPTUNE_RUN="1-1-1"),
     )
     assert shell.stdin is not None and shell.stdout is not None
     shell.stdin.write(order + "\n")
@@ -424,6 +425,8 @@ def test_nobody_confirms_and_everything_returns_although_the_session_is_killed(m
     assert json.loads(shell.stdout.readline())["event"] == "applied"
     (reverter,) = machine.reverters()
     assert os.getsid(reverter) == reverter != os.getsid(shell.pid)
+    # `mptune clean` does not take it for a leftover.
+    assert b"MPTUNE_RUN" not in Path(f"/proc/{reverter}/environ").read_bytes()
     # The program may be removed meanwhile.
     assert Path(f"/proc/{reverter}/exe").readlink().parent == machine.state
     os.killpg(shell.pid, signal.SIGHUP)

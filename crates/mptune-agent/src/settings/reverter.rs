@@ -32,13 +32,10 @@ const SYSTEMD: &str = "/run/systemd/system";
 /// Instead of it, for tests.
 const SYSTEMD_VARIABLE: &str = "MPTUNE_SYSTEMD_DIRECTORY";
 /// What a unit does not inherit.
-const PASSED_ON: [&str; 5] = [
-    journal::VARIABLE,
-    "MPTUNE_SYSCTL_ROOT",
-    "MPTUNE_BPF_FILE_SYSTEM",
-    "MPTUNE_STOP_AT",
-    "MPTUNE_RUN",
-];
+const PASSED_ON: [&str; 4] =
+    [journal::VARIABLE, "MPTUNE_SYSCTL_ROOT", "MPTUNE_BPF_FILE_SYSTEM", "MPTUNE_STOP_AT"];
+/// The mark of processes that end with a program, by which `mptune clean` finds those that did not.
+const MARK: &str = "MPTUNE_RUN";
 /// How long it may take to begin.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at the journal.
@@ -110,6 +107,7 @@ fn start_process(program: &Path) -> io::Result<()> {
         .arg0("mptune-agent")
         .arg("reverter")
         .current_dir("/")
+        .env_remove(MARK)
         .stdin(OwnedFd::from(its))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
