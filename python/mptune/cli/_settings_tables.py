@@ -9,6 +9,8 @@ from mptune import units
 from mptune.cli._tables import table
 
 if TYPE_CHECKING:
+    from collections.abc import Sized
+
     from rich.console import Console
 
     from mptune.apply.records import Applied, Kept, RolledBack, Status, Waiting
@@ -29,8 +31,8 @@ def show_applied(out: Console, machine: str, applied: Applied) -> None:
 
     changed = [one for one in applied.settings if one.changed]
     same = len(applied.settings) - len(changed)
-    already = f", {same} were so already" if same else ""
-    out.print(f"{machine}: {len(changed)} settings made{already}", style="bold", markup=False)
+    already = f", {same} as wanted already" if same else ""
+    out.print(f"{machine}: {_count(changed)} made{already}", style="bold", markup=False)
     shown = table("setting", "before", "now")
     for one in changed:
         shown.add_row(records.name(one.setting), records.value(one.before), records.value(one.setting))
@@ -66,7 +68,7 @@ def show_status(out: Console, machine: str, status: Status, command: str) -> Non
         within = units.format_time(back.within_s * 1_000_000_000)
         out.print(
             f"Put back at {_clock(back.at_s)}, because nobody confirmed {back.run or 'the settings'} "
-            f"within {within}: {len(back.restored)} settings are as before",
+            f"within {within}: {_as_before(back.restored)}",
             markup=False,
         )
         _show_kept(out, back.kept)
@@ -77,13 +79,21 @@ def show_rolled_back(out: Console, machine: str, done: RolledBack) -> None:
     if not done.restored and not done.kept:
         out.print(f"{machine}: there was nothing to put back", markup=False)
         return
-    out.print(f"{machine}: {len(done.restored)} settings are as before", style="bold", markup=False)
+    out.print(f"{machine}: {_as_before(done.restored)}", style="bold", markup=False)
     _show_kept(out, done.kept)
 
 
 def _show_kept(out: Console, kept: list[Kept]) -> None:
     for one in kept:
         out.print(f"  not put back: {one.name}: {one.reason}", markup=False)
+
+
+def _count(settings: Sized) -> str:
+    return f"{len(settings)} setting{'' if len(settings) == 1 else 's'}"
+
+
+def _as_before(settings: Sized) -> str:
+    return f"{_count(settings)} {'is' if len(settings) == 1 else 'are'} as before"
 
 
 def _headline(status: Status) -> str:
