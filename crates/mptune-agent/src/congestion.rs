@@ -17,6 +17,7 @@ use crate::libbpf::Libbpf;
 use crate::role;
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -32,10 +33,13 @@ const CAPABILITIES: u64 = 1 << 12 | 1 << 38 | 1 << 39;
 /// The map of the initial user namespace: all users (user_namespaces(7)).
 const ALL_USERS: [&str; 3] = ["0", "0", "4294967295"];
 
+/// A congestion control.
 #[derive(Deserialize)]
-struct Program {
-    name: String,
-    object: String,
+pub struct Program {
+    /// As the kernel will know it.
+    pub name: String,
+    /// The object, base64.
+    pub object: String,
 }
 
 #[derive(Serialize)]
@@ -62,14 +66,35 @@ fn run(control: &mut Control) -> Result<(), String> {
     }
 }
 
-fn register(program: &Program) -> Result<std::os::fd::OwnedFd, String> {
-    let name = &program.name;
+/// Whether the kernel can know one by this name.
+///
+/// # Errors
+/// One line: what was expected, and what was found.
+pub fn check_name(name: &str) -> Result<(), String> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     if name.is_empty() || name.len() > NAME_BYTES || !name.bytes().all(plain) {
         return Err(format!(
             "name: expected at most {NAME_BYTES} of a-z, 0-9 and _, found {name:?}"
         ));
     }
+    Ok(())
+}
+
+/// Keeps what `register` gave as long as there is the file, in a BPF file system.
+///
+/// # Errors
+/// One line: why it cannot be made.
+pub fn pin(held: &OwnedFd, file: &Path) -> Result<(), String> {
+    Libbpf::open()?.pin(held, file)
+}
+
+/// Registers it as long as the descriptor is open.
+///
+/// # Errors
+/// One line: what is wrong with it, or why the kernel refuses it.
+pub fn register(program: &Program) -> Result<OwnedFd, String> {
+    let name = &program.name;
+    check_name(name)?;
     if known(name) {
         return Err(format!("{name}: there is one of that name already"));
     }
@@ -79,8 +104,8 @@ fn register(program: &Program) -> Result<std::os::fd::OwnedFd, String> {
     if known(name) { Ok(held) } else { Err(format!("{name} is no congestion control")) }
 }
 
-/// Whether the kernel currently has one of this name.
-fn known(name: &str) -> bool {
+/// Whether the kernel has one of this name now.
+pub fn known(name: &str) -> bool {
     let text = fs::read_to_string(AVAILABLE).unwrap_or_default();
     text.split_whitespace().any(|known| known == name)
 }

@@ -1,10 +1,10 @@
 //! What runs on a measured or managed machine, one module per role.
 //!
 //! Every role exchanges lines of JSON on standard input and output, ends with its standard input
-//! and writes no files, except for the journal of the role `host`. What the roles share is here: the
-//! command line (`arguments`), the lines and signals (`control`), how a role begins and ends and what it
-//! may do (`role`), addresses in the kernel's layout (`address`), and the only files with unsafe code:
-//! system calls (`sys`) and the machine's own libbpf (`libbpf`).
+//! and writes no files, except for the journals of the roles `host` and `settings`. What the roles share is
+//! here: the command line (`arguments`), the lines and signals (`control`), how a role begins and ends and
+//! what it may do (`role`), addresses in the kernel's layout (`address`), and the only files with unsafe
+//! code: system calls (`sys`) and the machine's own libbpf (`libbpf`).
 
 #![cfg(target_os = "linux")]
 
@@ -19,6 +19,7 @@ pub mod meter;
 pub mod paths;
 pub mod probe;
 mod role;
+mod settings;
 mod sys;
 
 use self::arguments::{Arguments, HOST, Request};
@@ -33,17 +34,21 @@ const ROLES: &[Role] = &[
     ("paths", |_| paths::main()),
     ("probe", |_| probe::main()),
     ("congestion", |_| congestion::main()),
+    ("settings", |_| settings::main()),
     ("awake", |_| awake::main()),
     (HOST, |arguments| host::main(&startable(), arguments.unlinks)),
     (GUARDIAN, |_| host::guardian::main()),
+    (REVERTER, |_| settings::reverter::main()),
 ];
 /// The one that only it starts.
 const GUARDIAN: &str = "guardian";
+/// The one that only the role `settings` starts.
+const REVERTER: &str = "reverter";
 
 /// The roles that the role `host` starts for its controller.
 fn startable() -> Vec<&'static str> {
     let names = ROLES.iter().map(|(name, _)| *name);
-    names.filter(|name| ![HOST, GUARDIAN].contains(name)).collect()
+    names.filter(|name| ![HOST, GUARDIAN, REVERTER].contains(name)).collect()
 }
 
 /// Runs the program with `arguments` (without its name); returns the exit status.

@@ -8,8 +8,9 @@
 
 use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 
@@ -98,6 +99,18 @@ impl Libbpf {
         check("loading", loaded)?;
         object.link(map)
     }
+
+    /// Makes a file in a BPF file system that holds what a descriptor holds.
+    ///
+    /// # Errors
+    /// One line: why the kernel refuses it.
+    pub fn pin(&self, held: &OwnedFd, file: &Path) -> Result<(), String> {
+        let functions = Functions::of(self)?;
+        let path = CString::new(file.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
+        // SAFETY: the descriptor is open, and the path ends with a zero.
+        let pinned = unsafe { (functions.bpf_obj_pin)(held.as_raw_fd(), path.as_ptr()) };
+        if pinned < 0 { Err(last_error_text("pinning")) } else { Ok(()) }
+    }
 }
 
 /// Declares the functions, and looks up all of them together.
@@ -139,6 +152,7 @@ functions! {
     fn bpf_link__fd(*const Link) -> c_int;
     fn bpf_link__disconnect(*mut Link);
     fn bpf_link__destroy(*mut Link) -> c_int;
+    fn bpf_obj_pin(c_int, *const c_char) -> c_int;
     fn bpf_link_create(c_int, c_int, c_int, *const c_void) -> c_int;
 }
 
@@ -223,6 +237,10 @@ impl Drop for Opened<'_> {
 fn owned(descriptor: RawFd) -> OwnedFd {
     // SAFETY: libbpf has made it for us and has forgotten it.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
+}
+
+fn last_error_text(call: &str) -> String {
+    format!("{call}: {}", io::Error::last_os_error())
 }
 
 fn last_error() -> c_int {

@@ -121,6 +121,15 @@ pub fn stop_here() {
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
+/// Locks an open file for this process alone, until it is closed; false if another process has it.
+pub fn lock_file(file: &File) -> io::Result<bool> {
+    // SAFETY: flock takes a descriptor that is open here and an integer.
+    match check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        locked => locked.map(|_| true),
+    }
+}
+
 /// The user whose rights this process has.
 pub fn user() -> u32 {
     // SAFETY: geteuid takes nothing and cannot fail.

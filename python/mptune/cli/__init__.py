@@ -6,6 +6,7 @@ A command file has `register(app)`, which adds its function to the app. It impor
 
 from mptune.cli import (
     advise,
+    apply,
     buffers,
     campaign,
     cc,
@@ -20,7 +21,9 @@ from mptune.cli import (
     probe,
     report,
     reproduce,
+    rollback,
     run,
+    status,
 )
 from mptune.cli._common import program
 
@@ -36,6 +39,9 @@ _COMMANDS = (
     campaign,
     report,
     advise,
+    apply,
+    status,
+    rollback,
     buffers,
     fit,
     reproduce,

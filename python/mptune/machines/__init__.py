@@ -1,9 +1,11 @@
-"""Machines: where the agent's roles run and settings are made. For now, those reached by SSH.
+"""Machines: where roles of the agent can be started and settings made: this one, and those reached by SSH.
 
-`Machine` is what they have in common. Namespaces of this machine are `mptune.linux.namespace_venue`'s.
+`Machine` is what those of a trial have in common. Namespaces of this machine are
+`mptune.linux.namespace_venue`'s.
 """
 
 from mptune.machines._base import Looked, Machine, MachineError
+from mptune.machines.local import LocalMachine
 from mptune.machines.ssh import SshMachine
 
-__all__ = ["Looked", "Machine", "MachineError", "SshMachine"]
+__all__ = ["LocalMachine", "Looked", "Machine", "MachineError", "SshMachine"]

@@ -28,11 +28,11 @@ pub mod guardian;
 mod journal;
 mod lock;
 mod look;
-mod places;
+pub mod places;
 mod protocol;
 mod roles;
-mod routes;
-mod settings;
+pub mod routes;
+pub mod settings;
 
 use self::guardian::Guardian;
 use self::journal::{Journal, Restored};

@@ -104,15 +104,25 @@ pub fn create(file: &Path) -> io::Result<File> {
 
 /// Makes a directory that only this user can use, or checks that it is one.
 fn private(directory: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(directory) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
+    own(directory, 0o700).map(drop)
+}
+
+/// Makes a directory with these rights that only this user can write, or checks that it is one; whether it
+/// was made.
+///
+/// # Errors
+/// It cannot be made, or is somebody else's.
+pub fn own(directory: &Path, rights: u32) -> io::Result<bool> {
+    let made = match DirBuilder::new().mode(rights).create(directory) {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        Err(error) => return Err(error),
+    };
     let found = fs::symlink_metadata(directory)?;
     if !found.is_dir() || found.uid() != sys::user() || found.mode() & 0o022 != 0 {
         return Err(io::Error::other("expected a directory that nobody else can write"));
     }
-    Ok(())
+    Ok(made)
 }
 
 /// Whether files can be made in a directory; leaves none where the file system allows files without a name.

@@ -7,8 +7,8 @@
 use super::error::{Error, Refusal};
 use crate::sys::{self, Watch};
 use netlink_packet_core::{
-    DoneBuffer, ErrorBuffer, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR,
-    NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+    DoneBuffer, ErrorBuffer, NLM_F_ACK, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST, NLMSG_DONE,
+    NLMSG_ERROR, NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
     NlasIterator, nla_align,
 };
 use netlink_sys::Socket;
@@ -69,6 +69,14 @@ impl Netlink {
     /// The kernel refuses `name`, or does not answer.
     pub fn command<I: NetlinkSerializable>(&mut self, name: &str, message: I) -> Result<(), Error> {
         self.request(name, message, NLM_F_ACK, |_| Ok(()))
+    }
+
+    /// A command that takes the place of what is there (`NLM_F_REPLACE`), which must be there.
+    ///
+    /// # Errors
+    /// As for a command.
+    pub fn replace<I: NetlinkSerializable>(&mut self, name: &str, message: I) -> Result<(), Error> {
+        self.request(name, message, NLM_F_ACK | NLM_F_REPLACE, |_| Ok(()))
     }
 
     /// A question; `each` is called for every answer.

@@ -1,0 +1,103 @@
+//! What every kind of setting can do, and the states that settings have.
+//!
+//! A kind reads and writes; what was there before and what happens on the way is the journal's business.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A setting at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// What it belongs to is not there: the device, the route.
+    Gone,
+    /// It is not set, or does not exist.
+    Absent,
+    /// It exists, and there is nothing more to say.
+    Present,
+    /// A value, byte for byte as the kernel shows it.
+    Text(String),
+    /// How many subflows and announced addresses a connection may have.
+    Limits {
+        /// Subflows beyond the first.
+        subflows: u32,
+        /// Announced addresses that are used.
+        add_addr_accepted: u32,
+    },
+    /// An endpoint of the kernel's path manager.
+    Endpoint {
+        /// Its number.
+        id: u8,
+        /// Its flags, as the kernel has them.
+        flags: u32,
+        /// Number of its device; 0 if it has none.
+        device: i32,
+    },
+}
+
+/// A setting of some kind.
+pub trait Kind {
+    /// What it is called, which no other setting is.
+    fn name(&self) -> String;
+
+    /// Settings are made in this order, and put back in the opposite one.
+    fn rank(&self) -> u8;
+
+    /// Whether it makes sense.
+    ///
+    /// # Errors
+    /// One line: what was expected, and what was found.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// What it is now.
+    ///
+    /// # Errors
+    /// One line: why it cannot be read.
+    fn read(&self) -> Result<State, String>;
+
+    /// What it is to become; `known` are states of other settings, whose numbers are taken.
+    ///
+    /// # Errors
+    /// One line: why this is impossible.
+    fn wanted(&self, present: &State, known: &[State]) -> Result<State, String>;
+
+    /// The states between two, each of which one step leads to; the last is `to`.
+    fn way(&self, from: &State, to: &State) -> Vec<State> {
+        if self.same(from, to) { Vec::new() } else { vec![to.clone()] }
+    }
+
+    /// Makes a step of the way.
+    ///
+    /// # Errors
+    /// One line: why the kernel refuses it; nothing has changed.
+    fn step(&self, from: &State, to: &State) -> Result<(), String>;
+
+    /// Waits until the kernel is done with a state that it was put back to.
+    fn settle(&self, _state: &State) {}
+
+    /// Whether two states are the same to the kernel.
+    fn same(&self, one: &State, other: &State) -> bool {
+        one == other
+    }
+
+    /// The setting with a state as its value, as orders have it.
+    fn shown(&self, state: &State) -> Value;
+}
+
+/// The value of a state in a message.
+pub fn words(state: &State) -> String {
+    match state {
+        State::Gone => "nothing it belongs to".to_owned(),
+        State::Absent => "nothing".to_owned(),
+        State::Present => "something".to_owned(),
+        State::Text(text) => text.split_whitespace().collect::<Vec<_>>().join(" "),
+        State::Limits { subflows, add_addr_accepted } => {
+            format!("subflows {subflows} add_addr_accepted {add_addr_accepted}")
+        }
+        State::Endpoint { id, flags, device } => {
+            format!("endpoint {id} with flags {flags:#x} on device {device}")
+        }
+    }
+}

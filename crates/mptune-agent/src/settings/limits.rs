@@ -1,0 +1,74 @@
+//! How many subflows, and announced addresses, a connection of the kernel's path manager may have.
+
+use super::kind::{Kind, State, words};
+use super::pm::{self, PathManager};
+use super::steps;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Most that the kernel takes of either (MPTCP_PM_ADDR_MAX, net/mptcp/pm_kernel.c).
+const MOST: u32 = 8;
+
+/// Both limits; there is one pair of them in a network namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Subflows beyond the first.
+    pub subflows: u32,
+    /// Announced addresses that are used.
+    pub add_addr_accepted: u32,
+}
+
+impl Kind for Limits {
+    fn name(&self) -> String {
+        "limits".to_owned()
+    }
+
+    fn rank(&self) -> u8 {
+        3
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (key, value) in
+            [("subflows", self.subflows), ("add_addr_accepted", self.add_addr_accepted)]
+        {
+            if value > MOST {
+                return Err(format!("limits: {key}: expected at most {MOST}, found {value}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self) -> Result<State, String> {
+        let found = PathManager::open().and_then(|mut manager| manager.limits());
+        let pm::Limits { subflows, add_addr_accepted } =
+            found.map_err(|error| error.to_string())?;
+        Ok(State::Limits { subflows, add_addr_accepted })
+    }
+
+    fn wanted(&self, _present: &State, _known: &[State]) -> Result<State, String> {
+        let &Self { subflows, add_addr_accepted } = self;
+        Ok(State::Limits { subflows, add_addr_accepted })
+    }
+
+    fn step(&self, _from: &State, to: &State) -> Result<(), String> {
+        let &State::Limits { subflows, add_addr_accepted } = to else {
+            return Err(format!("limits: expected two numbers, found {}", words(to)));
+        };
+        let limits = pm::Limits { subflows, add_addr_accepted };
+        PathManager::open()
+            .and_then(|mut manager| manager.set_limits(limits))
+            .map_err(|error| error.to_string())?;
+        steps::changed();
+        Ok(())
+    }
+
+    fn shown(&self, state: &State) -> Value {
+        match state {
+            State::Limits { subflows, add_addr_accepted } => json!({
+                "kind": "limits", "subflows": subflows, "add_addr_accepted": add_addr_accepted,
+            }),
+            _ => json!({"kind": "limits", "absent": true}),
+        }
+    }
+}

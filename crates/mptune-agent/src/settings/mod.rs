@@ -1,0 +1,122 @@
+//! Settings of this machine that stay: the role `settings`.
+//!
+//! It makes them, all or none, notes before anything changes what was there, and puts everything back when
+//! somebody says so, or when nobody says within a given time that they may stay (`reverter`). Every
+//! kind of setting is a file (`setting` has the list): it reads and writes one, and knows no other.
+//!
+//! ```text
+//! in   {"action": "read", "settings": [{"kind": "sysctl", "name": "net.ipv4.tcp_wmem", "value": "..."}, ...]}
+//! out  {"event": "read", "present": [...], "foreign": ["NetworkManager", ...]}
+//! in   {"action": "apply", "settings": [...], "run": "name", "confirm_within_s": 600, "despite": []}
+//! out  {"event": "applied", "settings": [{"setting": {...}, "before": {...}, "changed": true}, ...], ...}
+//! in   {"action": "confirm"}
+//! out  {"event": "confirmed", "waited": true}
+//! in   {"action": "status"}
+//! out  {"event": "status", "state": "applied", ...}
+//! in   {"action": "rollback", "force": false}
+//! out  {"event": "rolled-back", "restored": [...], "kept": [{"name": "...", "reason": "..."}]}
+//! out  {"event": "refused", "because": "input", "reason": "..."}      instead of any of them
+//! ```
+//!
+//! An order that was begun is carried out, whoever is gone meanwhile. Not here: settings of a session, which
+//! go with it (`host`), and which settings are good ones (the controller knows).
+
+mod applying;
+mod changing;
+mod congestion;
+mod directory;
+mod endpoint;
+mod foreign;
+mod journal;
+mod kind;
+mod limits;
+mod outcome;
+mod pm;
+mod protocol;
+mod returning;
+pub mod reverter;
+mod route;
+mod setting;
+mod standing;
+mod steps;
+mod sysctl;
+
+use self::journal::{Found, Phase, Store};
+use self::outcome::{Because, Refusal};
+use self::protocol::{Message, Order};
+use crate::control::{Control, Input};
+use crate::role;
+use std::time::Duration;
+
+/// Longest wait for an order; every wait ends by itself only to begin again.
+const TICK: Duration = Duration::from_secs(3600);
+
+/// The role.
+pub fn main() -> i32 {
+    steps::begin("settings");
+    role::play_until(libc::SIGTERM, run)
+}
+
+fn run(control: &mut Control) -> Result<(), String> {
+    loop {
+        match control.wait(&mut [], TICK).map_err(|error| error.to_string())? {
+            Some(Input::Line(line)) if line.is_empty() => {}
+            Some(Input::Line(line)) => {
+                let said = obey(&line).unwrap_or_else(Message::Refused);
+                control.tell(&said);
+            }
+            Some(Input::Closed) => return Ok(()),
+            Some(Input::Signal(name)) => return Err(format!("ended by {name}")),
+            None => {}
+        }
+    }
+}
+
+/// Carries out an order.
+fn obey(line: &str) -> Result<Message, Refusal> {
+    let expected = |error: serde_json::Error| {
+        Refusal::new(Because::Input, format!("expected an order: {error}"))
+    };
+    let order: Order = serde_json::from_str(line).map_err(expected)?;
+    let store = Store::here()?;
+    match order {
+        Order::Read { settings } => {
+            let settings = protocol::settings(&settings)?;
+            let present = standing::present(&settings)?;
+            Ok(Message::Read { present, foreign: foreign::at_work(&settings) })
+        }
+        Order::Apply(order) => applying::apply(&store, &order),
+        Order::Confirm => confirm(&store),
+        Order::Status => standing::status(&store).map(Message::Status),
+        Order::Rollback { force } => {
+            applying::privileged()?;
+            returning::roll_back(&store, force).map(Message::RolledBack)
+        }
+    }
+}
+
+/// Keeps what was made: nobody waits any more.
+fn confirm(store: &Store) -> Result<Message, Refusal> {
+    applying::privileged()?;
+    let lock = store.lock()?;
+    let confirmed = match store.load() {
+        Ok(Found::Content(content)) if content.phase == Phase::Applying => Err(Refusal::new(
+            Because::Stuck,
+            "the last apply was killed before it was done: apply again, or roll back",
+        )),
+        Ok(Found::Content(mut content)) => match content.confirm.take() {
+            None => Ok(Message::Confirmed { waited: false }),
+            Some(_) => store.save(&content).map(|()| {
+                store.forget_program();
+                Message::Confirmed { waited: true }
+            }),
+        },
+        Ok(Found::Nothing | Found::Outdated) => Err(Refusal::new(
+            Because::Input,
+            "there is nothing to confirm: no settings of mptune are applied here",
+        )),
+        Err(refusal) => Err(refusal),
+    };
+    store.unlock(lock);
+    confirmed
+}

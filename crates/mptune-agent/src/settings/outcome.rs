@@ -1,0 +1,59 @@
+//! How orders end: nothing was done and why, or what was put back.
+
+use serde::{Deserialize, Serialize};
+
+/// Why nothing was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Because {
+    /// The order is wrong.
+    Input,
+    /// Other programs manage the same.
+    Foreign,
+    /// Another order is being carried out.
+    Busy,
+    /// This process may not.
+    Privilege,
+    /// What must not be forgotten cannot be written.
+    Journal,
+    /// Somebody else has changed what was made.
+    Drift,
+    /// The kernel did not do it; everything is as before.
+    Kernel,
+    /// Putting back after an error did not work.
+    Stuck,
+}
+
+/// Nothing was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// For code.
+    pub because: Because,
+    /// For people, in a line.
+    pub reason: String,
+}
+
+impl Refusal {
+    /// With a reason.
+    pub fn new(because: Because, reason: impl Into<String>) -> Self {
+        Self { because, reason: reason.into() }
+    }
+}
+
+/// A setting that is not as it was, with the reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What was put back.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restored {
+    /// Names of the settings that are as before again.
+    pub restored: Vec<String>,
+    /// The others.
+    pub kept: Vec<Kept>,
+}

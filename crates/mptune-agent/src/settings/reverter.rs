@@ -1,0 +1,217 @@
+//! What puts everything back if nobody confirms: the role `reverter`, started by the role `settings` only.
+//!
+//! A process of its own session, or a unit of systemd where that runs, whose end no shell, no SSH session and
+//! no login manager brings about. It runs from a copy of the agent next to the journal, so that mptune may be
+//! removed meanwhile, and knows nothing but the journal: it waits for its deadline, and ends as soon as
+//! the journal does not wait for it any more.
+//!
+//! ```text
+//! in   {"detach": true}           from whoever starts it as a process; without, it is somebody's unit
+//! out  {"event": "waiting"}       on the same socket
+//! ```
+
+use super::journal::{self, Confirm, Found, Phase, Reverted, Store};
+use super::outcome::{Because, Refusal, Restored};
+use super::returning;
+use super::steps;
+use crate::host::guardian::SELF;
+use crate::sys;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// systemd runs where there is this directory (sd_booted(3)).
+const SYSTEMD: &str = "/run/systemd/system";
+/// Instead of it, for tests.
+const SYSTEMD_VARIABLE: &str = "MPTUNE_SYSTEMD_DIRECTORY";
+/// What a unit does not inherit.
+const PASSED_ON: [&str; 4] =
+    [journal::VARIABLE, "MPTUNE_SYSCTL_ROOT", "MPTUNE_BPF_FILE_SYSTEM", "MPTUNE_STOP_AT"];
+/// The mark of processes that end with a program, by which `mptune clean` finds those that did not.
+const MARK: &str = "MPTUNE_RUN";
+/// How long it may take to begin.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks at the journal.
+const TICK: Duration = Duration::from_millis(500);
+/// How often it tries again to put back what could not be.
+const TRIES: u32 = 5;
+
+const DETACH: &str = "{\"detach\": true}\n";
+const WAITING: &str = "{\"event\": \"waiting\"}\n";
+
+/// Starts one for a confirmation that the journal has already; it waits when this returns.
+///
+/// # Errors
+/// It cannot be started.
+pub fn start(store: &Store, confirm: &mut Confirm) -> Result<(), Refusal> {
+    store.save_program(Path::new(SELF))?;
+    let program = store.program();
+    if is_unit_possible() && start_unit(&program, confirm) {
+        confirm.by = "systemd".to_owned();
+        return Ok(());
+    }
+    let started = start_process(&program).or_else(|error| match error.kind() {
+        // Where no program may be executed, this one still runs.
+        io::ErrorKind::PermissionDenied => start_process(Path::new(SELF)),
+        _ => Err(error),
+    });
+    started.map_err(|error| {
+        Refusal::new(Because::Journal, format!("nothing can wait for a confirmation: {error}"))
+    })
+}
+
+/// Whether units see what this process sees: the machine's own network.
+fn is_unit_possible() -> bool {
+    if let Some(directory) = std::env::var_os(SYSTEMD_VARIABLE) {
+        return Path::new(&directory).is_dir();
+    }
+    let same = |kind: &str| {
+        let of = |process: &str| fs::read_link(format!("/proc/{process}/ns/{kind}")).ok();
+        of("1").is_some() && of("1") == of("self")
+    };
+    Path::new(SYSTEMD).is_dir() && same("net") && same("mnt")
+}
+
+/// Whether systemd has taken it.
+fn start_unit(program: &Path, confirm: &Confirm) -> bool {
+    let passed_on = PASSED_ON.iter().filter_map(|name| {
+        let mut text = OsString::from(format!("--setenv={name}="));
+        text.push(std::env::var_os(name)?);
+        Some(text)
+    });
+    let done = Command::new("systemd-run")
+        .args(["--quiet", "--collect", "--property=Restart=on-failure"])
+        .arg(format!("--unit=mptune-revert-{}", confirm.token))
+        .arg("--description=puts mptune's settings back unless somebody confirms them")
+        .args(passed_on)
+        .arg(program)
+        .arg("reverter")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    steps::changed();
+    done.is_ok_and(|status| status.success())
+}
+
+fn start_process(program: &Path) -> io::Result<()> {
+    let (mut socket, its) = UnixStream::pair()?;
+    let mut started = Command::new(program)
+        .arg0("mptune-agent")
+        .arg("reverter")
+        .current_dir("/")
+        .env_remove(MARK)
+        .stdin(OwnedFd::from(its))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    steps::changed();
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let begun = socket.write_all(DETACH.as_bytes()).and_then(|()| {
+        let mut answer = vec![0; WAITING.len()];
+        socket.read_exact(&mut answer)
+    });
+    // It goes on in a child, and this process ends at once, whatever became of it.
+    if begun.is_err() {
+        let _ = started.kill();
+    }
+    started.wait()?;
+    begun
+}
+
+/// The role.
+pub fn main() -> i32 {
+    steps::begin("reverter");
+    match run() {
+        Ok(()) => 0,
+        Err(reason) => {
+            eprintln!("mptune-agent: reverter: {reason}");
+            1
+        }
+    }
+}
+
+fn run() -> Result<(), String> {
+    begin().map_err(|error| error.to_string())?;
+    let store = Store::here().map_err(|refusal| refusal.reason)?;
+    let token = match store.load().map_err(|refusal| refusal.reason)? {
+        Found::Content(content) => content.confirm,
+        _ => None,
+    };
+    let Some(confirm) = token else { return Ok(()) };
+    announce();
+    while sys::boottime_ns() < confirm.deadline_ns {
+        if !is_waited_for(&store, &confirm) {
+            return Ok(());
+        }
+        let left = confirm.deadline_ns.saturating_sub(sys::boottime_ns());
+        thread::sleep(TICK.min(Duration::from_nanos(left)));
+    }
+    while !put_back(&store, &confirm) {
+        thread::sleep(TICK);
+    }
+    Ok(())
+}
+
+/// Goes on in a session of its own, if somebody waits for that.
+fn begin() -> io::Result<()> {
+    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let mut line = String::new();
+    // Without a socket it is a unit, and its input is empty.
+    if BufReader::new(&socket).read_line(&mut line).is_ok() && line == DETACH {
+        sys::detach()?;
+    }
+    // Blocked: nothing that ends a session ends it.
+    sys::signals_as_file().map(std::mem::forget)
+}
+
+/// Tells who has started it, if anybody listens.
+fn announce() {
+    if let Ok(socket) = io::stdin().as_fd().try_clone_to_owned() {
+        let _ = UnixStream::from(socket).write_all(WAITING.as_bytes());
+    }
+}
+
+/// Whether the journal still says what it said; an order that is being carried out may yet be undone.
+fn is_waited_for(store: &Store, confirm: &Confirm) -> bool {
+    match store.load() {
+        Ok(Found::Content(content)) => {
+            let own = content.confirm.as_ref().is_some_and(|one| one.token == confirm.token);
+            own || content.phase == Phase::Applying
+        }
+        Ok(Found::Nothing | Found::Outdated) => false,
+        Err(_) => true,
+    }
+}
+
+/// Puts everything back; false if somebody else is at work.
+fn put_back(store: &Store, confirm: &Confirm) -> bool {
+    let lock = match store.lock() {
+        Err(refusal) if refusal.because == Because::Busy => return false,
+        lock => lock.ok(),
+    };
+    if is_waited_for(store, confirm)
+        && let Ok(Found::Content(content)) = store.load()
+    {
+        let mut put = returning::restore(store, (*content).clone(), false);
+        for _ in 0..TRIES {
+            let Ok(Found::Content(left)) = store.load() else { break };
+            thread::sleep(TICK);
+            let Restored { restored, kept } = returning::restore(store, *left, false);
+            put.restored.extend(restored);
+            put.kept = kept;
+        }
+        let _ = store.save_reverted(&Reverted::new(&content, put.restored, put.kept));
+    }
+    if let Some(lock) = lock {
+        store.unlock(lock);
+    }
+    true
+}

@@ -1,0 +1,57 @@
+//! The kinds of settings; add a line for another one.
+
+use super::congestion::Congestion;
+use super::directory::Directory;
+use super::endpoint::Endpoint;
+use super::kind::Kind;
+use super::limits::Limits;
+use super::route::Route;
+use super::sysctl::Sysctl;
+use serde::{Deserialize, Serialize};
+
+/// A setting, as orders and the journal have it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Setting {
+    /// Under /proc/sys/net.
+    Sysctl(Sysctl),
+    /// Of the kernel's path manager.
+    Limits(Limits),
+    /// Of the kernel's path manager.
+    Endpoint(Endpoint),
+    /// Its congestion control.
+    Route(Route),
+    /// One that the kernel lacks.
+    Congestion(Congestion),
+    /// Where those are kept; nobody orders one.
+    Directory(Directory),
+}
+
+impl Setting {
+    /// What its kind can do.
+    pub fn kind(&self) -> &dyn Kind {
+        match self {
+            Self::Sysctl(one) => one,
+            Self::Limits(one) => one,
+            Self::Endpoint(one) => one,
+            Self::Route(one) => one,
+            Self::Congestion(one) => one,
+            Self::Directory(one) => one,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        self.kind().name()
+    }
+
+    /// The same as the journal has it, without what only making it takes.
+    pub fn noted(&self) -> Self {
+        match self {
+            Self::Congestion(one) => {
+                Self::Congestion(Congestion { name: one.name.clone(), object: String::new() })
+            }
+            other => other.clone(),
+        }
+    }
+}

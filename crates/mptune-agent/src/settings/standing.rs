@@ -1,0 +1,86 @@
+//! What was made on this machine and what became of it; nothing is changed.
+
+use super::applying;
+use super::foreign;
+use super::journal::{Content, Entry, Found, Phase, Store};
+use super::kind::State;
+use super::outcome::{Because, Refusal};
+use super::protocol::{Standing, Status};
+use super::setting::Setting;
+use serde_json::Value;
+
+/// Settings with their present values.
+///
+/// # Errors
+/// One cannot be read.
+pub fn present(settings: &[Setting]) -> Result<Vec<Value>, Refusal> {
+    let one = |setting: &Setting| {
+        let kind = setting.kind();
+        kind.read().map(|state| kind.shown(&state))
+    };
+    let all: Result<_, String> = settings.iter().map(one).collect();
+    all.map_err(|reason| Refusal::new(Because::Kernel, reason))
+}
+
+/// What was made and what became of it. A journal of another start of the machine is forgotten.
+///
+/// # Errors
+/// The journal or a setting cannot be read.
+pub fn status(store: &Store) -> Result<Status, Refusal> {
+    let reverted = store.reverted();
+    let none = |state| Status {
+        state,
+        run: None,
+        applied_s: None,
+        confirm: None,
+        settings: Vec::new(),
+        foreign: Vec::new(),
+        reverted: None,
+    };
+    match store.load()? {
+        Found::Nothing => Ok(Status { reverted, ..none("nothing") }),
+        Found::Outdated => {
+            forget(store);
+            Ok(Status { reverted, ..none("rebooted") })
+        }
+        Found::Content(content) => Ok(Status { reverted, ..of(&content)? }),
+    }
+}
+
+/// Forgets a journal that says nothing about this machine any more, if this user may.
+fn forget(store: &Store) {
+    if let Ok(lock) = store.lock() {
+        if store.load() == Ok(Found::Outdated) {
+            let _ = store.forget();
+        }
+        store.unlock(lock);
+    }
+}
+
+fn of(content: &Content) -> Result<Status, Refusal> {
+    let standing: Result<_, String> = content.entries.iter().map(standing).collect();
+    let settings: Vec<_> = content.entries.iter().map(|entry| entry.setting.clone()).collect();
+    Ok(Status {
+        state: if content.phase == Phase::Applied { "applied" } else { "unfinished" },
+        run: Some(content.run.clone()),
+        applied_s: Some(content.applied_s),
+        confirm: content.confirm.as_ref().map(applying::waiting),
+        settings: standing.map_err(|reason| Refusal::new(Because::Kernel, reason))?,
+        foreign: foreign::at_work(&settings),
+        reverted: None,
+    })
+}
+
+fn standing(entry: &Entry) -> Result<Standing, String> {
+    let kind = entry.setting.kind();
+    let present = kind.read()?;
+    let state = match &present {
+        now if kind.same(now, &entry.wanted) => "set",
+        State::Gone => "gone",
+        now if kind.same(now, &entry.before) => "before",
+        now if !entry.is_foreign(now) => "unfinished",
+        _ => "changed",
+    };
+    let (setting, before) = (kind.shown(&entry.wanted), kind.shown(&entry.before));
+    Ok(Standing { setting, before, present: kind.shown(&present), state })
+}

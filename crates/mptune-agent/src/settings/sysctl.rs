@@ -1,0 +1,120 @@
+//! A setting of the network under /proc/sys.
+
+use super::kind::{Kind, State, words};
+use super::steps;
+use crate::host::{places, settings};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::io;
+use std::path::PathBuf;
+
+/// The congestion control of programs that name none. In the machine's own namespace the kernel adds it to
+/// `ALLOWED` by itself, for good.
+pub const DEFAULT_CC: &str = "net.ipv4.tcp_congestion_control";
+/// The congestion controls that every program may use.
+pub const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
+
+/// By its name as sysctl(8) prints it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sysctl {
+    /// Its name.
+    pub name: String,
+    /// The value wanted.
+    pub value: String,
+}
+
+impl Sysctl {
+    fn file(&self) -> Result<PathBuf, String> {
+        settings::file(&places::sysctl_root(), &self.name)
+    }
+
+    fn named(&self, error: &io::Error) -> String {
+        format!("{}: {}", self.name, settings::words(error))
+    }
+
+    /// What has to be set with it, so that nothing else changes unnoticed; `list` is what `ALLOWED` was
+    /// before anything was changed, if this namespace has it.
+    pub fn companion(&self, list: Option<&str>) -> Option<Self> {
+        let list = list.filter(|_| self.name == DEFAULT_CC)?;
+        let mut names: Vec<_> = list.split_whitespace().collect();
+        if !names.contains(&self.value.trim()) {
+            names.push(self.value.trim());
+        }
+        Some(Self { name: ALLOWED.to_owned(), value: names.join(" ") })
+    }
+}
+
+impl Kind for Sysctl {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn rank(&self) -> u8 {
+        2
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.file().map(drop)
+    }
+
+    fn read(&self) -> Result<State, String> {
+        match settings::read(&self.file()?) {
+            Ok(text) => Ok(State::Text(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(State::Gone),
+            Err(error) => Err(self.named(&error)),
+        }
+    }
+
+    fn wanted(&self, present: &State, _known: &[State]) -> Result<State, String> {
+        let wanted = State::Text(self.value.clone());
+        Ok(if self.same(present, &wanted) { present.clone() } else { wanted })
+    }
+
+    fn step(&self, _from: &State, to: &State) -> Result<(), String> {
+        let State::Text(text) = to else {
+            return Err(format!("{}: expected a value, found {}", self.name, words(to)));
+        };
+        settings::write(&self.file()?, text).map_err(|error| self.named(&error))?;
+        steps::changed();
+        Ok(())
+    }
+
+    fn same(&self, one: &State, other: &State) -> bool {
+        match (one, other) {
+            (State::Text(one), State::Text(other)) => settings::same(one, other),
+            _ => one == other,
+        }
+    }
+
+    fn shown(&self, state: &State) -> Value {
+        match state {
+            State::Text(_) => json!({"kind": "sysctl", "name": self.name, "value": words(state)}),
+            _ => json!({"kind": "sysctl", "name": self.name, "absent": true}),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_default_is_allowed_first_and_by_name() {
+        let setting = |name: &str, value: &str| Sysctl { name: name.into(), value: value.into() };
+        let companion = setting(DEFAULT_CC, "bbr").companion(Some("reno cubic\n"));
+        assert_eq!(companion, Some(setting(ALLOWED, "reno cubic bbr")));
+        let companion = setting(DEFAULT_CC, "reno").companion(Some("reno cubic\n"));
+        assert_eq!(companion, Some(setting(ALLOWED, "reno cubic")));
+        assert_eq!(setting(DEFAULT_CC, "reno").companion(None), None);
+        assert_eq!(setting("net.ipv4.tcp_wmem", "1 2 3").companion(Some("reno")), None);
+    }
+
+    #[test]
+    fn what_differs_only_in_blanks_is_not_written_again() {
+        let setting = Sysctl { name: "net.ipv4.tcp_wmem".into(), value: "1 2 3".into() };
+        let present = State::Text("1\t2\t3\n".into());
+        assert_eq!(setting.wanted(&present, &[]), Ok(present.clone()));
+        assert_eq!(setting.way(&present, &State::Text("1 2 3".into())), []);
+    }
+}

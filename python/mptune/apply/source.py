@@ -1,0 +1,139 @@
+"""Where settings come from: a run, by its plan, or a file of them; and which machines that names.
+
+A file is a list of settings for one machine, or an object with a list for each machine.
+"""
+
+import importlib
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mptune.apply.apply import HERE, Place, Target, Wanted
+from mptune.apply.records import Setting
+from mptune.errors import InputError, MptuneError, one_of
+
+#: Values that a plan fills in from the machine.
+_NAMES = (
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_wmem",
+    "net.core.rmem_max",
+    "net.core.wmem_max",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_moderate_rcvbuf",
+    "net.mptcp.enabled",
+    "net.mptcp.path_manager",
+)
+
+
+def from_file(path: Path, hosts: Sequence[str]) -> list[Wanted]:
+    """What a file wants.
+
+    Parameters
+    ----------
+    hosts : the machines to think of, as ssh knows them; none means all that the file names.
+
+    Raises
+    ------
+    InputError : it is no such file, or names other machines.
+    """
+    found = _read(path)
+    if isinstance(found, list):
+        if len(hosts) > 1:
+            raise InputError(str(path), "", "expected an object with a list for each --host, found one list")
+        target = Target(hosts[0], hosts[0]) if hosts else HERE
+        return [_fixed(target, _settings(path, "", found))]
+    if not isinstance(found, dict) or not found:
+        raise InputError(str(path), "", "expected a list of settings, or one for each machine")
+    for host in hosts:
+        if host not in found:
+            raise InputError("--host", "", one_of(found, host))
+    return [
+        _fixed(Target(host, host), _settings(path, host, settings))
+        for host, settings in found.items()
+        if not hosts or host in hosts
+    ]
+
+
+def from_run(run: Path, hosts: Sequence[str]) -> list[Wanted]:
+    """What a run wants, by its plan.
+
+    Parameters
+    ----------
+    hosts : names of its sites; none means all.
+
+    Raises
+    ------
+    InputError : it is no such run, or has no such site.
+    """
+    module = _planning()
+    plans = _plans(module, run, hosts)
+    return [Wanted(target, partial(_planned, module, plan)) for target, plan in plans]
+
+
+def machines(run: Path | None, hosts: Sequence[str]) -> list[Target]:
+    """The machines that a run and the user name; this one if they name none."""
+    if run is not None:
+        return [target for target, _ in _plans(_planning(), run, hosts)]
+    return [Target(host, host) for host in hosts] or [HERE]
+
+
+def _planning() -> Any:
+    try:
+        # Not an import like others: what settles the answer is needed for runs only.
+        return importlib.import_module("mptune.apply.plan")
+    except ModuleNotFoundError:
+        raise MptuneError("runs cannot be applied with this version: --settings FILE takes a file") from None
+
+
+def _plans(module: Any, run: Path, hosts: Sequence[str]) -> list[tuple[Target, Any]]:
+    found = {str(plan.site): plan for plan in module.plan(run)}
+    for host in hosts:
+        if host not in found:
+            raise InputError("--host", "", one_of(found, host))
+    chosen = [plan for site, plan in found.items() if not hosts or site in hosts]
+    here = [str(plan.site) for plan in chosen if plan.ssh is None]
+    if len(here) > 1:
+        expected = f"expected which of {', '.join(here)} is this machine: the topology has no ssh ="
+        raise InputError("--host", "", expected)
+    return [(HERE if plan.ssh is None else Target(str(plan.site), plan.ssh), plan) for plan in chosen]
+
+
+def _planned(module: Any, plan: Any, place: Place) -> Sequence[Setting]:
+    """The settings of a plan on a machine that it can look at."""
+    if hasattr(module, "resolve"):
+        looked = place.look(_NAMES)
+        values = {name: value for name, value in looked["sysctls"].items() if value is not None}
+        present = module.Present(
+            sysctls={name: " ".join(value.split()) for name, value in values.items()},
+            interfaces=tuple(looked["interfaces"]),
+            rules=tuple(looked["rules"]),
+            congestion_controls=tuple(looked["congestion_controls"]["available"]),
+        )
+        plan = module.resolve(plan, present)
+        module.check(plan)
+    return tuple(plan.settings)
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(str(path), "", f"expected a file of settings: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InputError(str(path), "", f"expected JSON: {error}") from None
+
+
+def _settings(path: Path, key: str, found: object) -> list[Setting]:
+    if not isinstance(found, list) or not found:
+        raise InputError(str(path), key, "expected a list of settings")
+    for number, one in enumerate(found):
+        if not isinstance(one, dict) or not isinstance(one.get("kind"), str):
+            where = f"{key}[{number}]" if key else f"[{number}]"
+            raise InputError(str(path), where, 'expected an object with "kind"')
+    return found
+
+
+def _fixed(target: Target, settings: Sequence[Setting]) -> Wanted:
+    return Wanted(target, lambda _place: settings)

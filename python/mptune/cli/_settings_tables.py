@@ -1,0 +1,112 @@
+"""How `mptune apply`, `status` and `rollback` show settings."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from mptune import units
+from mptune.cli._tables import table
+
+if TYPE_CHECKING:
+    from collections.abc import Sized
+
+    from rich.console import Console
+
+    from mptune.apply.records import Applied, Kept, RolledBack, Status, Waiting
+
+#: State of a setting -> words.
+_STATES = {
+    "set": "",
+    "before": "as before",
+    "unfinished": "unfinished: an apply was killed",
+    "changed": "changed by somebody else",
+    "gone": "what it belonged to is gone",
+}
+
+
+def show_applied(out: Console, machine: str, applied: Applied) -> None:
+    """What was made on a machine."""
+    from mptune.apply import records
+
+    changed = [one for one in applied.settings if one.changed]
+    same = len(applied.settings) - len(changed)
+    already = f", {same} as wanted already" if same else ""
+    out.print(f"{machine}: {_count(changed)} made{already}", style="bold", markup=False)
+    shown = table("setting", "before", "now")
+    for one in changed:
+        shown.add_row(records.name(one.setting), records.value(one.before), records.value(one.setting))
+    if changed:
+        out.print(shown)
+    if applied.dropped:
+        out.print(f"as before again: {', '.join(applied.dropped)}", markup=False)
+
+
+def show_waiting(out: Console, waiting: Waiting, command: str) -> None:
+    """How long somebody may still confirm, and how."""
+    left = units.format_time(round(max(waiting.left_s, 0)) * 1_000_000_000)
+    out.print(f"Everything is put back in {left} unless you confirm: {command}", style="bold", markup=False)
+
+
+def show_status(out: Console, machine: str, status: Status, command: str) -> None:
+    """What was made on a machine and what became of it."""
+    from mptune.apply import records
+
+    out.print(f"{machine}: {_headline(status)}", style="bold", markup=False)
+    shown = table("setting", "before", "applied", "now", "")
+    for one in status.settings:
+        values = (records.value(setting) for setting in (one.before, one.setting, one.present))
+        shown.add_row(records.name(one.setting), *values, _STATES[one.state])
+    if status.settings:
+        out.print(shown)
+    if status.foreign:
+        out.print(f"at work on the same settings: {', '.join(status.foreign)}", markup=False)
+    if status.confirm is not None:
+        show_waiting(out, status.confirm, command)
+    back = status.reverted
+    if back is not None:
+        within = units.format_time(back.within_s * 1_000_000_000)
+        out.print(
+            f"Put back at {_clock(back.at_s)}, because nobody confirmed {back.run or 'the settings'} "
+            f"within {within}: {_as_before(back.restored)}",
+            markup=False,
+        )
+        _show_kept(out, back.kept)
+
+
+def show_rolled_back(out: Console, machine: str, done: RolledBack) -> None:
+    """What was put back on a machine, and what was not."""
+    if not done.restored and not done.kept:
+        out.print(f"{machine}: there was nothing to put back", markup=False)
+        return
+    out.print(f"{machine}: {_as_before(done.restored)}", style="bold", markup=False)
+    _show_kept(out, done.kept)
+
+
+def _show_kept(out: Console, kept: list[Kept]) -> None:
+    for one in kept:
+        out.print(f"  not put back: {one.name}: {one.reason}", markup=False)
+
+
+def _count(settings: Sized) -> str:
+    return f"{len(settings)} setting{'' if len(settings) == 1 else 's'}"
+
+
+def _as_before(settings: Sized) -> str:
+    return f"{_count(settings)} {'is' if len(settings) == 1 else 'are'} as before"
+
+
+def _headline(status: Status) -> str:
+    if status.state == "nothing":
+        return "no settings of mptune"
+    if status.state == "rebooted":
+        return "restarted since settings were applied: they are the system's own again"
+    run = f" of {status.run}" if status.run else ""
+    when = "" if status.applied_s is None else f" since {_clock(status.applied_s)}"
+    if status.state == "unfinished":
+        return f"settings{run} were not finished: apply them again, or mptune rollback"
+    return f"settings{run}{when}"
+
+
+def _clock(at_s: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s))

@@ -1,0 +1,49 @@
+"""`mptune rollback`: everything as it was before the first `mptune apply`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mptune.cli._common import JsonOption, console, emit_json, examples
+from mptune.cli.apply import HostOption, RunArgument
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog=examples(
+            "mptune rollback                 # this machine",
+            "mptune rollback runs/my-sites   # the machines of a run",
+            "mptune rollback --force         # also what somebody else has changed since",
+        )
+    )(rollback)
+
+
+def rollback(
+    run: RunArgument = None,
+    host: HostOption = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Put back what somebody else has changed since, too.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Put every setting back to what it was before the first `mptune apply`. Needs root there.
+
+    It works whatever has happened meanwhile: an apply that was killed, a second one, a full disk. What
+    somebody else has changed since is shown and left alone without --force. The exit code is 1 if
+    something is not as before.
+    """
+    from mptune.apply import apply as applying
+    from mptune.apply import source
+    from mptune.cli._settings_tables import show_rolled_back
+
+    done = applying.roll_back(source.machines(run, host or ()), force=force)
+    if as_json:
+        emit_json(dict(done))
+    else:
+        for machine, found in done:
+            show_rolled_back(console(), machine, found)
+    if any(found.kept for _, found in done):
+        raise typer.Exit(1)
