@@ -20,6 +20,7 @@ pub mod paths;
 pub mod probe;
 mod role;
 mod sys;
+mod watch;
 
 use self::arguments::{Arguments, HOST, Request};
 
@@ -34,6 +35,7 @@ const ROLES: &[Role] = &[
     ("probe", |_| probe::main()),
     ("congestion", |_| congestion::main()),
     ("awake", |_| awake::main()),
+    ("watch", |_| watch::main()),
     (HOST, |arguments| host::main(&startable(), arguments.unlinks)),
     (GUARDIAN, |_| host::guardian::main()),
 ];

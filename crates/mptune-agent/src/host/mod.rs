@@ -31,7 +31,7 @@ mod look;
 mod places;
 mod protocol;
 mod roles;
-mod routes;
+pub mod routes;
 mod settings;
 
 use self::guardian::Guardian;
