@@ -19,6 +19,7 @@ from mptune.cli import (
     report,
     reproduce,
     run,
+    watch,
 )
 from mptune.cli._common import program
 
@@ -38,6 +39,7 @@ _COMMANDS = (
     reproduce,
     compare,
     cc,
+    watch,
     doctor,
     clean,
 )
