@@ -26,6 +26,7 @@ def test_without_a_daemon_there_is_nothing(tmp_path, monkeypatch):
 
 def test_what_it_did_is_heard_in_pieces_and_nonsense_is_skipped(listener):
     events = daemon.connect()
+    assert events is not None
     there, _ = listener.accept()
     line = json.dumps(report(1, events=[{"at_ns": 1, "what": "demoted eth2", "why": "losses"}])).encode()
     there.sendall(b"nonsense\n{}\n" + line[:20])
