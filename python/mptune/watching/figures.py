@@ -84,14 +84,14 @@ class ConnectionSeen(msgspec.Struct):
         return sum(one.now.backup is True for one in self.subflows)
 
     @property
-    def rtt_ns(self) -> int | None:
-        """The smallest smoothed RTT of its subflows."""
-        return min((one.now.rtt_ns for one in self.subflows if one.now.rtt_ns is not None), default=None)
-
-    @property
     def busiest(self) -> SubflowSeen | None:
         """The subflow with the highest rate; the first if all have none."""
         return max(self.subflows, key=lambda one: one.figures.rate_bps or 0.0, default=None)
+
+    @property
+    def rtt_ns(self) -> int | None:
+        """The smoothed RTT of the busiest of its subflows."""
+        return None if self.busiest is None else self.busiest.now.rtt_ns
 
     @property
     def limit(self) -> Limit | None:
@@ -133,7 +133,9 @@ def _connection(before: ConnectionSeen | None, now: Connection, elapsed_ns: int)
     if before is not None and (before.now.local, before.now.remote) != (now.local, now.remote):
         before = None  # another one, which has the token of one that has ended
     known = {} if before is None else {one.now.ends: one for one in before.subflows}
-    subflows = tuple(_subflow(known.get(one.ends), one, elapsed_ns) for one in now.subflows)
+    # In an order that does not depend on the kernel's tables.
+    ordered = sorted(now.subflows, key=lambda one: (one.local_id or 0, one.remote_id or 0, one.ends))
+    subflows = tuple(_subflow(known.get(one.ends), one, elapsed_ns) for one in ordered)
     if before is None:
         return ConnectionSeen(now, Figures(), subflows)
     pairs = [(known[one.ends].now, one) for one in now.subflows if one.ends in known]
