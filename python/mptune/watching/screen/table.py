@@ -62,13 +62,18 @@ class Table(ScrollView, can_focus=True):
         """The selected row."""
         return self.rows[self._place] if self.rows else None
 
+    @property
+    def _width(self) -> int:
+        """Columns beside the scroll bar."""
+        return self.scrollable_content_region.width
+
     def show(self, rows: list[Row]) -> None:
         """Draw other rows; the selection stays with what it was, or else in its place."""
         self.rows = rows
         places = (place for place, row in enumerate(rows) if row.key == self._key)
         self._place = next(places, max(0, min(self._place, len(rows) - 1)))
         self._key = None if self.row is None else self.row.key
-        self.virtual_size = Size(self.size.width, len(rows) + 1)
+        self.virtual_size = Size(self._width, len(rows) + 1)
         self.refresh()
 
     def select(self, place: int) -> None:
@@ -106,12 +111,12 @@ class Table(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Use the width there is now."""
-        self.virtual_size = Size(self.size.width, len(self.rows) + 1)
+        self.virtual_size = Size(self._width, len(self.rows) + 1)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """A line of what is in sight."""
-        width = self.size.width
+        width = self._width
         if y == 0:
             titles = (
                 (column.title.rjust(size) if column.number else column.title, size)
@@ -125,7 +130,7 @@ class Table(ScrollView, can_focus=True):
         return self._strip(list(_segments(self.rows[place], width, place == self._place)))
 
     def _strip(self, segments: list[Segment]) -> Strip:
-        strip = Strip(segments).adjust_cell_length(self.size.width)
+        strip = Strip(segments).adjust_cell_length(self._width)
         return strip.apply_style(self.rich_style)
 
 
@@ -133,11 +138,10 @@ def _segments(row: Row, width: int, selected: bool) -> list[Segment]:
     found = []
     for place, (column, size) in enumerate(layout(width)):
         text, tone = column.cell(row)
-        style = _STYLES[tone]
+        # Colours on an inverted line would be hard to read.
+        style = _SELECTED if selected else _STYLES[tone]
         if place == 0 and row.subflow is None:
             style += _BOLD
-        if selected:
-            style += _SELECTED
         shown = text.rjust(size) if column.number else text
         blank = " " if place else ""
         found.append(Segment(blank + set_cell_size(shown, size), style))
