@@ -10,12 +10,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from mptune.linux.sandbox.namespaces import Sites
 from mptune.linux.sandbox.netlink import inside
 
 KIB = 1024
+#: Whatever the machine's default is.
+CUBIC = (socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
 
 
 def paced(send: Callable[[bytes], object], mbps: float) -> None:
@@ -48,6 +51,7 @@ def serve(namespace: str, name: str) -> tuple[socket.socket, int]:
 
     def listen() -> socket.socket:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP if knows else 0)
+        made.setsockopt(*CUBIC)
         if name == "slow-disk":
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * KIB)
         made.bind(("10.0.0.2", 0))
@@ -83,7 +87,7 @@ def transfers(sites: Sites) -> Iterator[None]:
             listener, port = serve(sites.remote, name)
             listeners.append(listener)
             command = [sys.executable, __file__, name, str(port)]
-            running.append(inside(sites.local, lambda command=command: subprocess.Popen(command)))
+            running.append(inside(sites.local, partial(subprocess.Popen[bytes], command)))
         yield
     finally:
         for one in running:
@@ -98,6 +102,7 @@ def main() -> None:
     name, port = sys.argv[1:]
     Path("/proc/self/comm").write_text(name, encoding="ascii")
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP) as one:
+        one.setsockopt(*CUBIC)
         one.connect(("10.0.0.2", int(port)))
         quietly(PROGRAMS[name][0], one)
 

@@ -20,6 +20,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,6 @@ INTERVAL_NS = 1_000_000_000
 PICTURE_S = 45
 RATES_MBPS = (60, 25, 10)
 MBIT = 1_000_000
-CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 
 def share(child: Child, seconds: float, act: Callable[[], object]) -> float:
@@ -111,11 +111,11 @@ def joined() -> Iterator[Sites]:
     """Two namespaces with pairs of devices, the sender's of unlike rates; the last is standby."""
     with Sites() as sites:
         for number, rate in enumerate(RATES_MBPS):
-            inside(sites.local, lambda number=number, rate=rate: join(sites, number, rate))
-            inside(sites.remote, lambda number=number: address(number, "2"))
-        inside(sites.local, lambda: CONGESTION.write_text("cubic", encoding="ascii"))
+            inside(sites.local, partial(join, sites, number, rate))
+            inside(sites.remote, partial(address, number, "2"))
         own = [f"10.0.{number}.1" for number in range(1, len(RATES_MBPS))]
         inside(sites.local, lambda: endpoints(*own, standby=own[-1]))
+        inside(sites.remote, endpoints)
         yield sites
 
 
@@ -155,7 +155,13 @@ def take_picture(file: Path) -> None:
         stack.enter_context(transfers(sites))
         child = stack.enter_context(sites.start_agent("watch", "local"))
         child.tell({"interval_ns": INTERVAL_NS})
-        machine = Machine().update(census(child.expect("connections", STEP_S)))
+        machine = Machine()
+        # Four connections have three subflows each, and one fell back.
+        end = time.monotonic() + STEP_S
+        while sum(len(one.subflows) for one in machine.connections) < 4 * len(RATES_MBPS) + 1:
+            if time.monotonic() > end:
+                raise SystemExit("a subflow could not join: try again")
+            machine.update(census(child.expect("connections", STEP_S)))
         app = WatchApp({"": child}, {"": machine})
         file.write_text(asyncio.run(screenshot(app)), encoding="utf-8")
     print(f"written to {file}")
