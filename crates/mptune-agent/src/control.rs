@@ -4,6 +4,7 @@
 use crate::sys::{self, Watch};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -35,7 +36,7 @@ pub struct Control {
     input: File,
     output: File,
     incoming: Vec<u8>,
-    outgoing: Vec<u8>,
+    outgoing: VecDeque<u8>,
 }
 
 impl Control {
@@ -47,7 +48,7 @@ impl Control {
             input: io::stdin().as_fd().try_clone_to_owned()?.into(),
             output: io::stdout().as_fd().try_clone_to_owned()?.into(),
             incoming: Vec::new(),
-            outgoing: Vec::new(),
+            outgoing: VecDeque::new(),
         })
     }
 
@@ -152,7 +153,7 @@ impl Control {
     /// Queues a line that is JSON already.
     pub fn pass_on(&mut self, line: &str) {
         self.outgoing.extend(line.as_bytes());
-        self.outgoing.push(b'\n');
+        self.outgoing.push_back(b'\n');
     }
 
     /// Bytes of output that the reader has not taken yet.
@@ -185,8 +186,8 @@ impl Control {
 
     /// Writes as much as the pipe accepts without waiting.
     fn write_some(&mut self) -> io::Result<()> {
-        let now = self.outgoing.len().min(PIPE_BYTES);
-        let written = (&self.output).write(&self.outgoing[..now])?;
+        let (next, _) = self.outgoing.as_slices();
+        let written = (&self.output).write(&next[..next.len().min(PIPE_BYTES)])?;
         self.outgoing.drain(..written);
         Ok(())
     }

@@ -21,6 +21,7 @@ pub mod probe;
 mod role;
 mod settings;
 mod sys;
+mod watch;
 
 use self::arguments::{Arguments, HOST, Request};
 
@@ -36,6 +37,7 @@ const ROLES: &[Role] = &[
     ("congestion", |_| congestion::main()),
     ("settings", |_| settings::main()),
     ("awake", |_| awake::main()),
+    ("watch", |_| watch::main()),
     (HOST, |arguments| host::main(&startable(), arguments.unlinks)),
     (GUARDIAN, |_| host::guardian::main()),
     (REVERTER, |_| settings::reverter::main()),

@@ -24,6 +24,7 @@ from mptune.cli import (
     rollback,
     run,
     status,
+    watch,
 )
 from mptune.cli._common import program
 
@@ -48,6 +49,7 @@ _COMMANDS = (
     compare,
     cc,
     exec,
+    watch,
     doctor,
     clean,
 )

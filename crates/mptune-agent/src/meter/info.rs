@@ -21,7 +21,7 @@ macro_rules! read {
     };
 }
 
-/// What the meter uses of `struct tcp_info`.
+/// What is used of `struct tcp_info`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Smoothed RTT, nanoseconds; 0 before the first sample.
@@ -34,6 +34,12 @@ pub struct TcpInfo {
     pub retransmitted: u32,
     /// Retransmission timeouts, including those of the handshake; none before Linux 6.7.
     pub timeouts: Option<u16>,
+    /// Segments that were sent and not acknowledged yet.
+    pub unacked: u32,
+    /// Part of them that is believed lost.
+    pub lost: u32,
+    /// Payload acknowledged per second at the last sample, bit/s; 0 before the first.
+    pub delivery_rate_bps: u64,
     /// Zero-window or tail probes in a row without an answer.
     pub probes: u8,
     /// Payload bytes the peer acknowledged, and one for the handshake.
@@ -65,6 +71,9 @@ impl TcpInfo {
             cwnd: read!(u32, bytes, 80).unwrap_or(0),
             retransmitted: read!(u32, bytes, 100).unwrap_or(0),
             timeouts: read!(u16, bytes, 240),
+            unacked: read!(u32, bytes, 24).unwrap_or(0),
+            lost: read!(u32, bytes, 32).unwrap_or(0),
+            delivery_rate_bps: read!(u64, bytes, 160).unwrap_or(0).saturating_mul(8),
             probes: bytes.get(3).copied().unwrap_or(0),
             bytes_acked: read!(u64, bytes, 120).unwrap_or(0),
             bytes_received: read!(u64, bytes, 128).unwrap_or(0),
@@ -77,7 +86,7 @@ impl TcpInfo {
     }
 }
 
-/// What the meter uses of `struct mptcp_info`.
+/// What is used of `struct mptcp_info`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MptcpInfo {
     /// The connection became plain TCP.
@@ -86,6 +95,16 @@ pub struct MptcpInfo {
     pub snd_una: u64,
     /// Payload bytes reinjected on another subflow; none before Linux 6.5.
     pub bytes_reinjected: Option<u64>,
+    /// Its token here; none for a structure that ends before it.
+    pub token: Option<u32>,
+    /// The limits of the kernel's own path manager apply to it. Without any it may still be that one's.
+    pub kernel_limits: bool,
+    /// Payload bytes handed to subflows for the first time; none before Linux 6.5, as the next two.
+    pub bytes_sent: Option<u64>,
+    /// Payload bytes received in order.
+    pub bytes_received: Option<u64>,
+    /// Payload bytes the peer acknowledged.
+    pub bytes_acked: Option<u64>,
 }
 
 impl MptcpInfo {
@@ -95,6 +114,11 @@ impl MptcpInfo {
             fallback: read!(u32, bytes, 8).unwrap_or(0) & FLAG_FALLBACK != 0,
             snd_una: read!(u64, bytes, 24).unwrap_or(0),
             bytes_reinjected: read!(u64, bytes, 48),
+            token: read!(u32, bytes, 12),
+            kernel_limits: bytes.get(3..6).is_some_and(|limits| limits != [0; 3]),
+            bytes_sent: read!(u64, bytes, 56),
+            bytes_received: read!(u64, bytes, 64),
+            bytes_acked: read!(u64, bytes, 72),
         }
     }
 }
@@ -162,10 +186,12 @@ mod tests {
     fn tcp_info(length: usize) -> Vec<u8> {
         let mut bytes = vec![0; 280];
         put(&mut bytes, 3, &[5]);
-        for (offset, value) in [(68, 20_000u32), (80, 33), (100, 7), (148, 19_000)] {
+        let fields = [(24, 12u32), (32, 4), (68, 20_000), (80, 33), (100, 7), (148, 19_000)];
+        for (offset, value) in fields {
             put(&mut bytes, offset, &value.to_ne_bytes());
         }
-        for (offset, value) in [(120, 1), (128, 1u64 << 40), (200, 5_000), (208, 300)] {
+        let counters = [(120, 1), (128, 1u64 << 40), (160, 125_000), (200, 5_000), (208, 300)];
+        for (offset, value) in counters {
             put(&mut bytes, offset, &value.to_ne_bytes());
         }
         for (offset, micros) in [(168, 900u64), (176, 200), (184, 30)] {
@@ -203,6 +229,9 @@ mod tests {
             cwnd: 33,
             retransmitted: 7,
             timeouts: Some(2),
+            unacked: 12,
+            lost: 4,
+            delivery_rate_bps: 1_000_000,
             probes: 5,
             bytes_acked: 1,
             bytes_received: 1 << 40,
@@ -244,6 +273,22 @@ mod tests {
         put(&mut bytes, 8, &2u32.to_ne_bytes());
         assert!(!MptcpInfo::parse(&bytes).fallback);
         assert_eq!(MptcpInfo::parse(&bytes[..48]).bytes_reinjected, None);
+    }
+
+    #[test]
+    fn token_limits_and_bytes_of_the_connection() {
+        let mut bytes = vec![0; 96];
+        put(&mut bytes, 12, &0xdead_beef_u32.to_ne_bytes());
+        for (offset, value) in [(56, 5u64), (64, 6), (72, 7)] {
+            put(&mut bytes, offset, &value.to_ne_bytes());
+        }
+        let info = MptcpInfo::parse(&bytes);
+        assert_eq!((info.token, info.kernel_limits), (Some(0xdead_beef), false));
+        let counted = (info.bytes_sent, info.bytes_received, info.bytes_acked);
+        assert_eq!(counted, (Some(5), Some(6), Some(7)));
+        put(&mut bytes, 3, &[2]);
+        assert!(MptcpInfo::parse(&bytes).kernel_limits);
+        assert_eq!(MptcpInfo::parse(&bytes[..56]).bytes_sent, None); // Linux 6.4
     }
 
     #[test]

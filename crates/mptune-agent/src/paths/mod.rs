@@ -13,7 +13,7 @@ mod assignment;
 mod connection;
 mod manager;
 pub mod netlink;
-mod pair;
+pub mod pair;
 mod protocol;
 mod receiver;
 mod subflow;

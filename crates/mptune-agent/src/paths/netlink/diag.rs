@@ -1,15 +1,20 @@
 //! What the kernel knows about every established TCP connection in a namespace, including MPTCP
 //! subflows (include/uapi/linux/{inet_diag,tcp,mptcp}.h).
 //!
-//! It also sees the connections of other processes, and is read-only. Three queries: a glance at all of
+//! It also sees the connections of other processes, and is read-only. Four queries: a glance at all of
 //! them in one dump, without their `tcp_info`, for which the kernel would have to take each socket's
 //! lock (and without which it reports nothing about MPTCP either); a survey, which is the same with it;
-//! and a close look at one.
+//! a close look at one; and a census of all sockets that are open, TCP's or MPTCP's, with all there is. Besides there is a census of everything that is open, subflows and connections,
+//! with all that the kernel tells without being asked again.
 
 use super::error::Error;
 use super::socket::{Netlink, Received};
 use crate::paths::pair::Pair;
-use netlink_packet_core::{DecodeError, NlaBuffer, NlasIterator, Parseable, parse_u8, parse_u32};
+use crate::sys::IPPROTO_MPTCP;
+use netlink_packet_core::{
+    DecodeError, DefaultNla, Emitable, NetlinkSerializable, NlaBuffer, NlasIterator, Parseable,
+    parse_u8, parse_u32,
+};
 use netlink_packet_sock_diag::inet::nlas::TcpInfo;
 use netlink_packet_sock_diag::inet::{
     ExtensionFlags, InetRequest, InetResponseBuffer, InetResponseHeader, SocketId, StateFlags,
@@ -19,7 +24,10 @@ use netlink_packet_sock_diag::{AF_INET, AF_INET6, INET_DIAG_INFO, IPPROTO_TCP, S
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use std::net::SocketAddr;
 
+const INET_DIAG_CONG: u16 = 4;
 const INET_DIAG_ULP_INFO: u16 = 19;
+/// Attribute of a request: its protocol, if that needs more than a byte.
+const INET_DIAG_REQ_PROTOCOL: u16 = 3;
 const INET_ULP_INFO_MPTCP: u16 = 3;
 /// `idiag_cookie` that matches any.
 const NO_COOKIE: [u8; 8] = [0xff; 8];
@@ -28,6 +36,7 @@ const NO_SAMPLE: u32 = u32::MAX;
 // MPTCP_SUBFLOW_FLAG_*: what this side asked for in the handshake and since.
 const FLAG_CAPABLE_HERE: u32 = 1 << 1;
 const FLAG_JOIN_HERE: u32 = 1 << 3;
+const FLAG_BACKUP_THERE: u32 = 1 << 4;
 const FLAG_BACKUP_HERE: u32 = 1 << 5;
 
 /// Whether to query sockets of IPv4, of IPv6 or of both.
@@ -61,8 +70,12 @@ pub struct Mptcp {
     pub remote_token: u32,
     /// The number of its local address.
     pub local_id: u8,
+    /// The number of its remote address.
+    pub remote_id: u8,
     /// This side made it standby.
     pub backup: bool,
+    /// The peer made it standby.
+    pub backup_by_peer: bool,
     /// This side opened it as the first of its connection.
     pub opened_connection: bool,
     /// This side opened it as a further one.
@@ -85,6 +98,34 @@ pub struct Statistics {
     pub unacked: u32,
     /// This side made it standby.
     pub backup: bool,
+}
+
+/// What a census counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counting {
+    /// TCP sockets, subflows among them.
+    Tcp,
+    /// MPTCP connections themselves.
+    Mptcp,
+}
+
+/// A socket in a census.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted<'a> {
+    /// Its ends.
+    pub pair: Pair,
+    /// Its state, a number of include/net/tcp_states.h.
+    pub state: u8,
+    /// Its inode, which a connection shares with its subflows; 0 if no program has it any more.
+    pub inode: u32,
+    /// The number of the device that it is bound to; 0 if any.
+    pub device: u32,
+    /// `struct tcp_info` or `struct mptcp_info`.
+    pub info: &'a [u8],
+    /// The name of its congestion control; empty if not reported.
+    pub cc: &'a [u8],
+    /// What it is in its connection; none if it is no subflow, or if this is not reported to this process.
+    pub mptcp: Option<Mptcp>,
 }
 
 /// Queries one network namespace.
@@ -154,6 +195,31 @@ impl Diag {
         })
     }
 
+    /// Calls `each` for every open socket of both families.
+    ///
+    /// # Errors
+    /// As for a glance; the kernel counts no MPTCP connections (CONFIG_INET_MPTCP_DIAG).
+    pub fn census(
+        &mut self,
+        counting: Counting,
+        mut each: impl FnMut(Counted<'_>),
+    ) -> Result<(), Error> {
+        let open = StateFlags::all()
+            - (StateFlags::LISTEN
+                | StateFlags::CLOSE
+                | StateFlags::TIME_WAIT
+                | StateFlags::SYN_RECV);
+        let extensions = ExtensionFlags::INFO | ExtensionFlags::CONG;
+        for family in [AF_INET, AF_INET6] {
+            let question = request(family, open.clone(), extensions.clone(), SocketId::new_v4());
+            let asked = self.netlink.dump(NAME, counting.question(question), |message| {
+                Ok(counted(message.payload(), &mut each)?)
+            });
+            explain(asked)?;
+        }
+        Ok(())
+    }
+
     fn dump(
         &mut self,
         families: Families,
@@ -201,6 +267,39 @@ impl Diag {
     }
 }
 
+/// A request about the sockets of a protocol whose number needs more than a byte.
+struct OfProtocol {
+    request: SockDiagMessage,
+    protocol: Option<DefaultNla>,
+}
+
+impl Counting {
+    fn question(self, request: SockDiagMessage) -> OfProtocol {
+        let number = IPPROTO_MPTCP.to_ne_bytes().to_vec();
+        let mptcp = self == Self::Mptcp;
+        OfProtocol {
+            request,
+            protocol: mptcp.then(|| DefaultNla::new(INET_DIAG_REQ_PROTOCOL, number)),
+        }
+    }
+}
+
+impl NetlinkSerializable for OfProtocol {
+    fn message_type(&self) -> u16 {
+        self.request.message_type()
+    }
+
+    fn buffer_len(&self) -> usize {
+        Emitable::buffer_len(&self.request) + self.protocol.as_slice().buffer_len()
+    }
+
+    fn serialize(&self, buffer: &mut [u8]) {
+        let (request, protocol) = buffer.split_at_mut(Emitable::buffer_len(&self.request));
+        self.request.emit(request);
+        self.protocol.as_slice().emit(protocol);
+    }
+}
+
 /// The name of the request, in refusals.
 const NAME: &str = "socket statistics";
 
@@ -241,6 +340,32 @@ fn head(payload: &[u8]) -> Result<(Pair, u32), DecodeError> {
         _ => 0,
     };
     Ok((pair, timeouts))
+}
+
+fn counted(payload: &[u8], each: impl FnOnce(Counted<'_>)) -> Result<(), DecodeError> {
+    let header = InetResponseHeader::parse(payload)?;
+    let (pair, _) = head(payload)?;
+    let (mut info, mut cc, mut mptcp) = (None, None, None);
+    let attributes = payload.get(size_of::<InetResponseBuffer>()..).unwrap_or_default();
+    for attribute in NlasIterator::new(attributes) {
+        let attribute = attribute?;
+        match attribute.kind() {
+            INET_DIAG_INFO => info = Some(attribute),
+            INET_DIAG_CONG => cc = Some(attribute),
+            INET_DIAG_ULP_INFO => mptcp = Mptcp::parse(&attribute)?,
+            _ => {}
+        }
+    }
+    each(Counted {
+        pair,
+        state: header.state,
+        inode: header.inode,
+        device: header.socket_id.interface_id,
+        info: info.as_ref().map_or(&[], NlaBuffer::value),
+        cc: cc.as_ref().map_or(&[], NlaBuffer::value),
+        mptcp,
+    });
+    Ok(())
 }
 
 /// The attributes that matter here; unless `tcp_info` is requested there is none, and without
@@ -295,6 +420,7 @@ impl Mptcp {
                 1 => found.remote_token = parse_u32(value)?,
                 2 => found.token = parse_u32(value)?,
                 8 => found.note_flags(parse_u32(value)?),
+                9 => found.remote_id = parse_u8(value)?,
                 10 => found.local_id = parse_u8(value)?,
                 _ => {}
             }
@@ -304,6 +430,7 @@ impl Mptcp {
 
     fn note_flags(&mut self, flags: u32) {
         self.backup = flags & FLAG_BACKUP_HERE != 0;
+        self.backup_by_peer = flags & FLAG_BACKUP_THERE != 0;
         self.opened_connection = flags & FLAG_CAPABLE_HERE != 0;
         self.joined = flags & FLAG_JOIN_HERE != 0;
     }

@@ -1,0 +1,209 @@
+"""What the role `watch` reports of real connections, held against their receivers and against the kernel."""
+
+import os
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mptune.errors import TrialError
+from mptune.linux import agent
+from mptune.linux.addresses import Side
+from mptune.linux.sandbox.namespaces import STEP_S
+from mptune.linux.sandbox.netlink import inside
+from mptune.linux.sandbox.processes import Child
+from mptune.watching.figures import ConnectionSeen, Machine
+from mptune.watching.shape import Census, Connection, census
+from tests.kernel.path_world import KIB, World
+from tests.plugins.needs import Thing, lack
+from tests.plugins.waiting import until
+
+pytestmark = pytest.mark.usefixtures("may_manage_paths")
+
+INTERVAL_NS = 100_000_000
+NOBODY = 65534
+
+
+@contextmanager
+def watching(world: World, side: Side = "local") -> Iterator[Child]:
+    with world.sites.start_agent("watch", side) as child:
+        child.tell({"interval_ns": INTERVAL_NS})
+        yield child
+
+
+def reported(child: Child, wanted: Callable[[Census], Any] = bool) -> Census:
+    """The first report from now on that is wanted."""
+    child.take()
+    found: list[Census] = []
+
+    def comes() -> bool:
+        found.append(census(child.expect("connections", STEP_S)))
+        return bool(wanted(found[-1]))
+
+    until(comes, "a report")
+    return found[-1]
+
+
+def with_subflows(count: int) -> Callable[[Census], bool]:
+    """There is one connection, and so many of its subflows are established."""
+
+    def wanted(one: Census) -> bool:
+        subflows = [flow for connection in one.connections for flow in connection.subflows]
+        return len(one.connections) == 1 and [flow.state for flow in subflows] == ["established"] * count
+
+    return wanted
+
+
+def only(one: Census) -> Connection:
+    (connection,) = one.connections
+    return connection
+
+
+@pytest.mark.measures("rates over a second or two")
+def test_a_transfer_over_two_paths_is_seen_with_its_rates(world):
+    options = {"active": ("0-0", "1-1"), "standby_order": ("1-0", "0-1")}
+    with world.managed("pcdc", **options), world.transfer() as transfer, watching(world) as child:
+        first = reported(child, with_subflows(4))
+        began, before = time.monotonic(), transfer.received
+        transfer.more(5000 * KIB)
+        last = reported(child)
+        counted_bps = 8 * (transfer.received - before) / (time.monotonic() - began)
+        seen: ConnectionSeen = Machine().update(first).update(last).connections[0]
+        assert seen.figures.sent_bps == pytest.approx(counted_bps, rel=0.2)
+        rates = {one.now.device: one.figures.sent_bps or 0.0 for one in seen.subflows if not one.now.backup}
+        assert set(rates) == {one.device for one in world.named["local"]}
+        assert sum(rates.values()) == pytest.approx(counted_bps, rel=0.2)
+        assert min(rates.values()) > 0.1 * counted_bps
+        assert (seen.now.pid, seen.now.fallback, seen.active, seen.standby) == (os.getpid(), False, 2, 2)
+        assert all(one.now.cc == "cubic" and one.now.rtt_ns for one in seen.subflows)
+        assert first.limits == () and first.may_change
+
+
+@pytest.mark.parametrize("kind", ["IPv4", "IPv6", "mapped"])
+def test_a_role_that_is_changed_is_seen_at_both_ends(world, kind):
+    how = {"ipv6": kind == "IPv6", "mapped": kind == "mapped"}
+    with (
+        world.managed("fullmesh") as managed,
+        world.transfer(**how),
+        watching(world) as here,
+        watching(world, "remote") as there,
+    ):
+        connection = only(reported(here, with_subflows(4)))
+        managed.sender.end()  # it would put the role back
+        assert connection.family == ("ipv6" if kind == "IPv6" else "ipv4")
+        assert connection.path_manager is None  # nobody knows the limits of another one
+        assert {flow.backup for flow in connection.subflows} == {False}
+        chosen = connection.subflows[-1]
+        ends = {"local": chosen.local, "remote": chosen.remote}
+        here.tell({"action": "set-backup", "token": connection.token, **ends, "backup": True})
+        assert here.expect("changed", STEP_S)["local"] == chosen.local
+
+        def standby(one: Census) -> set[tuple[str, str]]:
+            return {flow.ends for flow in only(one).subflows if flow.backup}
+
+        assert standby(reported(here, standby)) == {chosen.ends}
+        # The peer is told (MP_PRIO), and sees the same subflow from its side.
+        assert standby(reported(there, standby)) == {chosen.ends[::-1]}
+        here.tell({"action": "set-backup", "token": connection.token, **ends, "backup": False})
+        reported(here, lambda one: not standby(one))
+
+
+@pytest.fixture
+def kernels_own(world: World) -> Iterator[World]:
+    """The same sites, whose connections the kernel's own path manager has."""
+    world.sysctl("local", "kernel")
+    yield world
+    world.sysctl("local", "userspace")
+
+
+def test_what_cannot_be_changed_is_refused_with_the_reason(kernels_own):
+    with kernels_own.transfer() as transfer, watching(kernels_own) as child:
+        transfer.more(10 * KIB)
+        connection = only(reported(child, with_subflows(1)))
+        assert connection.path_manager == "kernel"
+        one = connection.subflows[0]
+        order = {"action": "set-backup", "token": connection.token, "backup": True, "local": one.local}
+        child.tell(order | {"remote": one.remote})
+        assert (
+            "the kernel's own path manager has this connection" in child.expect("refused", STEP_S)["reason"]
+        )
+        child.tell(order | {"remote": "10.65.0.1:1"})
+        assert "no such subflow" in child.expect("refused", STEP_S)["reason"]
+        child.tell({"action": "juggle"})
+        with pytest.raises(TrialError, match="expected an order"):
+            child.expect("changed", STEP_S)
+
+
+def test_a_connection_that_fell_back_is_seen(world):
+    def listen() -> socket.socket:
+        plain = socket.create_server(("10.65.0.1", 0))
+        plain.listen()
+        return plain
+
+    with inside(world.sites.remote, listen) as listener, watching(world) as child:
+
+        def connect() -> socket.socket:
+            one = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
+            one.bind(("10.64.0.1", 0))
+            one.connect(listener.getsockname())
+            return one
+
+        with inside(world.sites.local, connect) as one:
+            accepted, _ = listener.accept()
+            with accepted:
+                one.sendall(bytes(10 * KIB))
+                seen = only(reported(child, lambda found: any(c.subflows for c in found.connections)))
+                assert seen.fallback and len(seen.subflows) == 1
+                assert seen.remote == "{}:{}".format(*listener.getsockname())
+        until(lambda: not reported(child).connections)
+
+
+@contextmanager
+def watching_as_nobody(world: World) -> Iterator[Child]:
+    """The role in the sender's namespace, without any capability."""
+    missing = [Thing(name, "packages") for name in ("nsenter", "setpriv") if shutil.which(name) is None]
+    if missing:
+        lack("the role watch without root", *missing)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)  # for nobody
+        program = shutil.copy(agent.program(), folder)
+        command = ["nsenter", f"--net={world.sites.local}", "--", "setpriv", f"--reuid={NOBODY}"]
+        command += [f"--regid={NOBODY}", "--clear-groups", "--", program, "watch"]
+        with Child("watch", command, world.sites.run) as child:
+            child.tell({"interval_ns": INTERVAL_NS})
+            yield child
+
+
+def test_without_capabilities_it_shows_what_the_kernel_lets_it_and_says_what_is_missing(world):
+    with world.managed("fullmesh"), world.transfer() as transfer, watching_as_nobody(world) as child:
+        one = reported(child, with_subflows(4))
+        transfer.more(100 * KIB)
+        connection = only(one)
+        assert (connection.fallback, connection.pid, one.may_change) == (False, None, False)
+        assert any("processes" in limit for limit in one.limits)
+        assert any("CAP_NET_ADMIN" in limit for limit in one.limits)
+        flow = connection.subflows[0]
+        child.tell(
+            {
+                "action": "set-backup",
+                "token": connection.token,
+                "local": flow.local,
+                "remote": flow.remote,
+                "backup": True,
+            }
+        )
+        assert "CAP_NET_ADMIN" in child.expect("refused", STEP_S)["reason"]
+
+
+@pytest.mark.parametrize("line", [{"interval_ns": 1}, {"interval": 1}])
+def test_a_wrong_first_line_is_refused(world, line):
+    with world.sites.start_agent("watch", "local") as child:
+        child.tell(line)
+        with pytest.raises(TrialError, match="interval"):
+            child.expect("connections", STEP_S)
