@@ -2,7 +2,7 @@
 
 import pytest
 
-from mptune.watching.columns import COLUMNS, details, layout, rate, sparkline
+from mptune.watching.columns import COLUMNS, details, layout, rate, said, sparkline
 from mptune.watching.figures import Machine
 from mptune.watching.shape import census
 from mptune.watching.view import SORTS, View
@@ -40,7 +40,7 @@ def tokens(view, *machines):
 
 
 def cells(row, width=200):
-    return {column.title: column.cell(row).text for column, _ in layout(width)}
+    return {column.title: said(column, row).text for column, _ in layout(width)}
 
 
 def test_the_fastest_come_first_and_idle_ones_stay_in_order(busy):

@@ -83,7 +83,8 @@ def _targets(host: str | None, hosts: str | None) -> dict[str, str]:
         return {}
     topology = load_topology(hosts, reverse=False)
     sites = (topology.sender, topology.receiver)
-    found = {site.name: site.ssh for site in sites if site.ssh is not None}
+    alike = topology.sender.name == topology.receiver.name
+    found = {(site.abbr if alike else site.name): site.ssh for site in sites if site.ssh is not None}
     if not found:
         raise InputError(hosts, "sites", "expected ssh at one site at least, found none")
     return found
@@ -140,7 +141,7 @@ def _run_screen(talkers: Mapping[str, Talker], machines: Mapping[str, Machine]) 
 def _show(out: Console, machines: Mapping[str, Machine]) -> None:
     """Every connection with its subflows, in one table."""
     from mptune.cli._tables import table
-    from mptune.watching.columns import COLUMNS
+    from mptune.watching.columns import COLUMNS, clean, said
     from mptune.watching.view import View
 
     view = View()
@@ -148,11 +149,11 @@ def _show(out: Console, machines: Mapping[str, Machine]) -> None:
     shown = table(*(f"| {one.title}" if one.number else one.title for one in COLUMNS))
     rows = view.rows(machines.values())
     for row in rows:
-        shown.add_row(*(column.cell(row).text for column in COLUMNS))
+        shown.add_row(*(said(column, row).text for column in COLUMNS))
     if rows:
         out.print(shown, markup=False)
     else:
         out.print("No MPTCP connections.")
     for machine in machines.values():
         for limit in machine.census.limits if machine.census is not None else ():
-            out.print(f"Not known: {limit}", style="dim", markup=False)
+            out.print(clean(f"Not known: {limit}"), style="dim", markup=False)

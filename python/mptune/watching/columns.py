@@ -107,17 +107,17 @@ def loss(part: float | None) -> Cell:
 
 def who(connection: ConnectionSeen) -> str:
     """The program of a connection, or else its token."""
-    return clean(connection.now.command or f"{connection.now.token:08x}")
+    return connection.now.command or f"{connection.now.token:08x}"
 
 
 def name(row: Row) -> Cell:
     """What a row is about."""
     if row.subflow is not None:
         now = row.subflow.now
-        local = now.local if now.device is None else f"{clean(now.device)} {_address(now.local)}"
+        local = now.local if now.device is None else f"{now.device} {_address(now.local)}"
         return Cell(f"   {local} > {_address(now.remote)}")
     mark = "*" if row.pinned else " "
-    there = f"{clean(row.machine.name)}: " if row.machine.name else ""
+    there = f"{row.machine.name}: " if row.machine.name else ""
     sign = "-" if row.opened else "+" if row.connection.subflows else " "
     return Cell(f"{sign}{mark}{there}{who(row.connection)} > {row.connection.now.remote}")
 
@@ -155,7 +155,7 @@ def _limit(row: Row) -> Cell:
 
 def _cc(row: Row) -> Cell:
     known = [row.subflow] if row.subflow is not None else row.connection.subflows
-    names = dict.fromkeys(clean(one.now.cc) for one in known if one.now.cc is not None)
+    names = dict.fromkeys(one.now.cc for one in known if one.now.cc is not None)
     return Cell(",".join(names)) if names else UNKNOWN
 
 
@@ -185,6 +185,12 @@ def _pid(row: Row) -> Cell:
     return Cell("" if row.subflow is not None else "-" if pid is None else str(pid))
 
 
+def said(column: Column, row: Row) -> Cell:
+    """A cell whose text cannot control a terminal, whatever a program or another machine calls itself."""
+    text, tone = column.cell(row)
+    return Cell(clean(text), tone)
+
+
 #: From left to right. Those that fit 80 columns leave 26 for the name.
 COLUMNS = (
     Column("connection", 0, 0, name),
@@ -212,6 +218,10 @@ def layout(width: int) -> list[tuple[Column, int]]:
 
 def details(row: Row) -> list[str]:
     """What a row does not say in its columns, in lines for the row that is selected."""
+    return [clean(line) for line in _details(row)]
+
+
+def _details(row: Row) -> list[str]:
     now = row.connection.now
     if row.subflow is None:
         fallback = {True: "fell back to TCP", False: "MPTCP", None: "fallback unknown"}[now.fallback]

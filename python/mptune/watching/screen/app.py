@@ -154,7 +154,7 @@ class WatchApp(App[None]):
                 role = "standby" if message["backup"] else "active"
                 self.notify(f"{message['local']} > {message['remote']} is {role}", markup=False)
             case "refused":
-                self.notify(str(message["reason"]), severity="error", markup=False, timeout=10)
+                self.notify(columns.clean(str(message["reason"])), severity="error", markup=False, timeout=10)
             case "error":
                 machine.trouble = str(message["reason"])
             case _:
@@ -291,7 +291,8 @@ class WatchApp(App[None]):
             self.notify("The role of this subflow is not known.", severity="error")
             return
         role = "active" if one.backup else "standby"
-        question = f"Make {one.local} > {one.remote} of {columns.who(row.connection)} {role}?"
+        whose = columns.who(row.connection)
+        question = columns.clean(f"Make {one.local} > {one.remote} of {whose} {role}?")
         order = {
             "action": "set-backup",
             "token": row.connection.now.token,
