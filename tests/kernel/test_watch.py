@@ -85,6 +85,24 @@ def test_a_transfer_over_two_paths_is_seen_with_its_rates(world):
         assert first.limits == () and first.may_change
 
 
+def changed(child: Child, order: dict[str, Any]) -> dict[str, Any]:
+    """The answer to an order, given again until the kernel has a new subflow in its list and obeys."""
+    answers: list[dict[str, Any]] = []
+
+    def answered() -> bool:
+        answers.extend(one for one in child.take() if one["event"] in ("changed", "refused"))
+        return bool(answers)
+
+    def obeyed() -> bool:
+        answers.clear()
+        child.tell(order)
+        until(answered, "an answer")
+        return bool(answers[-1]["event"] == "changed")
+
+    until(obeyed, "a change")
+    return answers[-1]
+
+
 @pytest.mark.parametrize("kind", ["IPv4", "IPv6", "mapped"])
 def test_a_role_that_is_changed_is_seen_at_both_ends(world, kind):
     how = {"ipv6": kind == "IPv6", "mapped": kind == "mapped"}
@@ -101,8 +119,8 @@ def test_a_role_that_is_changed_is_seen_at_both_ends(world, kind):
         assert {flow.backup for flow in connection.subflows} == {False}
         chosen = connection.subflows[-1]
         ends = {"local": chosen.local, "remote": chosen.remote}
-        here.tell({"action": "set-backup", "token": connection.token, **ends, "backup": True})
-        assert here.expect("changed", STEP_S)["local"] == chosen.local
+        order = {"action": "set-backup", "token": connection.token, **ends}
+        assert changed(here, {**order, "backup": True})["local"] == chosen.local
 
         def standby(one: Census) -> set[tuple[str, str]]:
             return {flow.ends for flow in only(one).subflows if flow.backup}
@@ -110,7 +128,7 @@ def test_a_role_that_is_changed_is_seen_at_both_ends(world, kind):
         assert standby(reported(here, standby)) == {chosen.ends}
         # The peer is told (MP_PRIO), and sees the same subflow from its side.
         assert standby(reported(there, standby)) == {chosen.ends[::-1]}
-        here.tell({"action": "set-backup", "token": connection.token, **ends, "backup": False})
+        assert changed(here, {**order, "backup": False})["local"] == chosen.local
         reported(here, lambda one: not standby(one))
 
 
