@@ -16,7 +16,7 @@ from mptune.testbeds import ScriptedAction
 from mptune.testbeds import hosts as hosts_testbed
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
-from tests.hosts.trials import agent, carrying, command, hosts
+from tests.hosts.trials import agent, carrying, command, hosts, mute
 from tests.plugins.trials import SECOND, trial
 
 CAMPAIGN = """
@@ -125,23 +125,6 @@ def test_times_are_those_of_the_trial_whatever_the_clock_of_the_host(world, tmp_
     assert what == "B-X standby" and 500 <= int(at_ms) < 2000
 
 
-@contextmanager
-def silent(world, name: str) -> Iterator[None]:
-    """Every packet of a machine's management link is lost."""
-    nft = ["nsenter", f"--net={world.controller}", "nft"]
-    rules = ["add table inet silent"]
-    for hook, match in (("output", "oifname"), ("input", "iifname")):
-        rules += [
-            f"add chain inet silent {hook} {{ type filter hook {hook} priority 0; }}",
-            f"add rule inet silent {hook} {match} {name} drop",
-        ]
-    subprocess.run([*nft, "-f", "-"], input="\n".join(rules) + "\n", text=True, check=True)
-    try:
-        yield
-    finally:
-        subprocess.run([*nft, "delete", "table", "inet", "silent"], check=True)
-
-
 def test_ctrl_c_does_not_wait_for_a_host_that_is_silent(world, tmp_path):
     """It is back before the host itself has noticed the silence, which takes 8 s."""
     with (
@@ -150,7 +133,7 @@ def test_ctrl_c_does_not_wait_for_a_host_that_is_silent(world, tmp_path):
         command(tmp_path / "world.toml") as program,
     ):
         carrying(world)
-        with silent(world, "alice"):
+        with mute(world, "alice"):
             program.send_signal(signal.SIGINT)
             _, complaint = program.communicate(timeout=30)
             assert agent(world, "alice", "host")

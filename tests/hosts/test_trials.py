@@ -4,8 +4,6 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -15,7 +13,7 @@ from mptune.machines.ssh import VARIABLE
 from mptune.testbeds import ScriptedAction
 from mptune.testbeds.hosts import HostsTestbed
 from tests.hosts import traffic
-from tests.hosts.trials import FOREVER_S, agent, carrying, command, hosts, listening, sent
+from tests.hosts.trials import FOREVER_S, agent, carrying, command, hosts, listening, mute, sent
 from tests.hosts.world import Side, Uplink, World
 from tests.plugins.trials import SECOND, trial
 from tests.plugins.waiting import until
@@ -158,23 +156,6 @@ def test_a_second_session_is_refused_while_the_first_goes_on(world, topology):
 def running(world: World, name: str) -> list[str]:
     """Roles that run on a machine."""
     return [words[1] for _, _, words in world.machines[name].processes() if words[0].endswith("/agent")]
-
-
-@contextmanager
-def mute(world: World, name: str) -> Iterator[None]:
-    """Every packet of a machine's management link is lost."""
-    nft = ["nsenter", f"--net={world.controller}", "nft"]
-    rules = ["add table inet mute"]
-    for hook, match in (("output", "oifname"), ("input", "iifname")):
-        rules += [
-            f"add chain inet mute {hook} {{ type filter hook {hook} priority 0; }}",
-            f"add rule inet mute {hook} {match} {name} drop",
-        ]
-    subprocess.run([*nft, "-f", "-"], input="\n".join(rules) + "\n", text=True, check=True)
-    try:
-        yield
-    finally:
-        subprocess.run([*nft, "delete", "table", "inet", "mute"], check=True)
 
 
 def test_nothing_is_left_of_a_controller_that_was_killed(world, file):

@@ -57,3 +57,20 @@ def listening() -> int | None:
     shown = subprocess.run(["ss", "-Hntl"], capture_output=True, text=True, check=True).stdout
     ports = [int(line.split()[3].rpartition(":")[2]) for line in shown.splitlines()]
     return next((port for port in ports if port > 1023), None)
+
+
+@contextmanager
+def mute(world: World, name: str) -> Iterator[None]:
+    """Every packet of a machine's management link is lost."""
+    nft = ["nsenter", f"--net={world.controller}", "nft"]
+    rules = ["add table inet mute"]
+    for hook, match in (("output", "oifname"), ("input", "iifname")):
+        rules += [
+            f"add chain inet mute {hook} {{ type filter hook {hook} priority 0; }}",
+            f"add rule inet mute {hook} {match} {name} drop",
+        ]
+    subprocess.run([*nft, "-f", "-"], input="\n".join(rules) + "\n", text=True, check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*nft, "delete", "table", "inet", "mute"], check=True)

@@ -150,7 +150,7 @@ impl<S: System> Hooks<'_, S> {
         if protocol == IPPROTO_MPTCP && unaware { libc::IPPROTO_TCP } else { protocol }
     }
 
-    /// Whether the program is told that an option was set which MPTCP refused with `error`.
+    /// Whether an option that MPTCP refused with `error` is reported to the program as set.
     ///
     /// Only where it asked for TCP and got MPTCP, and only for what tunes a connection.
     pub fn forgives(&self, fd: c_int, level: c_int, name: c_int, error: c_int) -> bool {

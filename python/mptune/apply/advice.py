@@ -42,7 +42,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    setting : as a machine is told it.
+    setting : in the form that goes to a machine.
     title, wanted : it in words.
     present : what is set now, in words; None if that is unknown.
     why, cost : a sentence each.
@@ -195,7 +195,7 @@ def advise(
 
 
 def document(advice: Advice) -> dict[str, Any]:
-    """`--json`: everything; `settings` as machines are told them, `lines` about them in that order."""
+    """`--json`: everything; `settings` as they go to machines, `lines` about them in that order."""
     raw: dict[str, Any] = msgspec.to_builtins(advice)
     for host in raw["hosts"]:
         plan = host.pop("plan")
@@ -309,7 +309,7 @@ def _others(plan: HostPlan, seen: Seen, reading: Reading) -> Iterator[str]:
     """Who makes the same, and endpoints that are there and not planned."""
     if reading.foreign:
         names = ", ".join(reading.foreign)
-        yield f"At work here: {names}. `mptune apply` refuses unless it is told who wins."
+        yield f"At work here: {names}. `mptune apply` refuses unless --despite names who may lose."
     present = None if seen.present is None else seen.present.endpoints
     if plan.intent.limits is None or not present:
         return
