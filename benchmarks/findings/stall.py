@@ -1,0 +1,66 @@
+"""A connection that stands still: its receive memory is full of data that wait for one missing segment.
+
+Finding 2 of docs/explanation/kernel-findings.md. A small receive buffer, a slow path and a fast one: the segment that
+is missing is on the slow path, and finds no memory when it arrives. Prints how far each transfer came.
+"""
+
+import argparse
+import select
+import socket
+from functools import partial
+
+from _world import Link, Pair, connect, counters, endpoint, kernel, listen, run
+
+PATHS = (Pair("1mbit", 3100, 400_000), Pair("50mbit", 3100, 400_000))
+SIZE, STALLED_S = 1_000_000, 12.0
+NAMES = ("TCPRcvQDrop", "TCPZeroWindowDrop", "TCPWantZeroWindowAdv", "RcvPruned", "PruneCalled", "OfoPruned")
+
+
+def receiver(link: Link, buffer: int) -> None:
+    """Read until nothing comes any more."""
+    listener = listen(SO_RCVBUF=buffer)
+    link.tell("listening")
+    connection, _ = listener.accept()
+    connection.settimeout(STALLED_S)
+    got = 0
+    try:
+        while piece := connection.recv(1 << 16):
+            got += len(piece)
+        print(f"    complete: {got} bytes", flush=True)
+    except TimeoutError:
+        print(f"    STALLED after {got} bytes: nothing more for {STALLED_S:.0f} s", flush=True)
+    print(f"    receiver: {counters(*NAMES)}", flush=True)
+    link.tell("done")
+
+
+def sender(link: Link, chunk: int) -> None:
+    """Send in pieces of this size, each of them a segment of its own."""
+    link.hear()
+    endpoint(1)
+    with connect() as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setblocking(False)
+        sent, payload = 0, bytes(chunk)
+        while sent < SIZE:
+            _, writable, _ = select.select([], [connection], [], STALLED_S + 3)
+            if not writable:
+                break
+            sent += connection.send(payload)
+        if sent >= SIZE:
+            connection.shutdown(socket.SHUT_WR)
+        link.hear()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--chunk", type=int, default=100, help="bytes of a write")
+    parser.add_argument("--buffers", default="16384,32768,65536", help="SO_RCVBUF, bytes")
+    arguments = parser.parse_args()
+    print(f"{kernel()}, writes of {arguments.chunk} bytes", flush=True)
+    for buffer in map(int, arguments.buffers.split(",")):
+        print(f"  SO_RCVBUF {buffer}", flush=True)
+        run(PATHS, partial(sender, chunk=arguments.chunk), partial(receiver, buffer=buffer))
+
+
+if __name__ == "__main__":
+    main()
