@@ -1,7 +1,7 @@
 """Two network namespaces with some veth pairs between them, and a process in each.
 
-Not a benchmark. Standard library and iproute2 only, so that a finding needs nothing else. Nothing has a name: the
-namespaces and their devices are gone with the two processes, also after Ctrl-C.
+Not a benchmark. Standard library and iproute2 only, so that a finding needs nothing else. Nothing has a name:
+the namespaces and their devices are gone with the two processes, also after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -20,6 +20,13 @@ from typing import Any, NamedTuple, NoReturn
 IPPROTO_MPTCP = 262
 _SOL_MPTCP, _MPTCP_TCPINFO = 284, 2
 _CLONE_NEWNET, _PR_SET_PDEATHSIG = 0x40000000, 1
+#: SO_RCVBUFFORCE is not bounded by net.core.rmem_max.
+_OPTIONS = {
+    "SO_RCVBUF": socket.SO_RCVBUF,
+    "SO_SNDBUF": socket.SO_SNDBUF,
+    "SO_RCVBUFFORCE": 33,
+    "SO_SNDBUFFORCE": 32,
+}
 #: struct tcp_info up to and including tcpi_snd_wnd, and where that is.
 _TCP_INFO_BYTES, _SND_WND = 232, 228
 PORT = 5000
@@ -163,7 +170,7 @@ def listen(**options: int) -> socket.socket:
 def _socket(options: dict[str, int]) -> socket.socket:
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
     for name, value in options.items():
-        made.setsockopt(socket.SOL_SOCKET, getattr(socket, name), value)
+        made.setsockopt(socket.SOL_SOCKET, _OPTIONS[name], value)
     return made
 
 

@@ -1,7 +1,8 @@
 """The window that is offered shrinks while a subflow has received nothing.
 
-Finding 4 of docs/explanation/kernel-findings.md. One connection with a fixed receive buffer; a second subflow joins
-on standby, so that it carries nothing, and is made active later. Prints what the receiver offers in between.
+Finding 4 of docs/explanation/kernel-findings.md. One connection with a fixed receive buffer; a second
+subflow joins on standby, so that it carries nothing, and is made active later. Prints what the receiver
+offers in between.
 """
 
 import time
@@ -42,6 +43,7 @@ def sender(link: Link) -> None:
 
 
 def main() -> None:
+    """Run it."""
     print(f"{kernel()}, SO_RCVBUF {BUFFER}", flush=True)
     run((Pair("100mbit"), Pair("100mbit")), sender, receiver)
 

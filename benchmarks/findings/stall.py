@@ -1,7 +1,8 @@
 """A connection that stands still: its receive memory is full of data that wait for one missing segment.
 
-Finding 2 of docs/explanation/kernel-findings.md. A small receive buffer, a slow path and a fast one: the segment that
-is missing is on the slow path, and finds no memory when it arrives. Prints how far each transfer came.
+Finding 2 of docs/explanation/kernel-findings.md. A small receive buffer, a slow path and a fast one: the
+segment that is missing is on the slow path, and finds no memory when it arrives. Prints how far each transfer
+came.
 """
 
 import argparse
@@ -12,7 +13,7 @@ from functools import partial
 from _world import Link, Pair, connect, counters, endpoint, kernel, listen, run
 
 PATHS = (Pair("1mbit", 3100, 400_000), Pair("50mbit", 3100, 400_000))
-SIZE, STALLED_S = 1_000_000, 12.0
+SIZE, STALLED_S = 300_000, 8.0
 NAMES = ("TCPRcvQDrop", "TCPZeroWindowDrop", "TCPWantZeroWindowAdv", "RcvPruned", "PruneCalled", "OfoPruned")
 
 
@@ -26,9 +27,9 @@ def receiver(link: Link, buffer: int) -> None:
     try:
         while piece := connection.recv(1 << 16):
             got += len(piece)
-        print(f"    complete: {got} bytes", flush=True)
+        print(f"  complete: {got} bytes", flush=True)
     except TimeoutError:
-        print(f"    STALLED after {got} bytes: nothing more for {STALLED_S:.0f} s", flush=True)
+        print(f"  STALLED after {got} bytes: nothing more for {STALLED_S:.0f} s", flush=True)
     print(f"    receiver: {counters(*NAMES)}", flush=True)
     link.tell("done")
 
@@ -52,14 +53,17 @@ def sender(link: Link, chunk: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Run it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--chunk", type=int, default=100, help="bytes of a write")
-    parser.add_argument("--buffers", default="16384,32768,65536", help="SO_RCVBUF, bytes")
+    parser.add_argument("--buffer", type=int, default=32_768, help="SO_RCVBUF, bytes")
+    parser.add_argument("--runs", type=int, default=4)
     arguments = parser.parse_args()
-    print(f"{kernel()}, writes of {arguments.chunk} bytes", flush=True)
-    for buffer in map(int, arguments.buffers.split(",")):
-        print(f"  SO_RCVBUF {buffer}", flush=True)
-        run(PATHS, partial(sender, chunk=arguments.chunk), partial(receiver, buffer=buffer))
+    print(f"{kernel()}, SO_RCVBUF {arguments.buffer}, writes of {arguments.chunk} bytes", flush=True)
+    for _ in range(arguments.runs):
+        run(PATHS, partial(sender, chunk=arguments.chunk), partial(receiver, buffer=arguments.buffer))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Wrong payload: the first mapping of a subflow that joins while the receiver's socket is in use.
 
-Finding 1 of docs/explanation/kernel-findings.md. The receiver's recv() is made to take long by a page fault that
-is answered late (userfaultfd), so that the socket is owned while a subflow joins and data arrive on it. Two
-controls differ in one thing each. Prints which bytes were wrong, and whose place they took.
+Finding 1 of docs/explanation/kernel-findings.md. The receiver's recv() is made to take long by a page fault
+that is answered late (userfaultfd), so that the socket is owned while a subflow joins and data arrive on it.
+Two controls differ in one thing each. Prints which bytes are wrong, and which ones of the stream they are.
 """
 
 import argparse
@@ -90,7 +90,10 @@ def report(got: bytes) -> None:
         source = PAYLOAD.find(got[first : first + 24])
         print(f"    WRONG: {last - first + 1} bytes at {first} are those of {source}")
     print(f"    {len(got)} of {SIZE} bytes received, {'intact' if not wrong else f'{len(wrong)} wrong'}")
-    print(f"    receiver: {counters('MPJoinAckRx', 'DSSNoMatching', 'DataCsumErr', 'DuplicateData')}", flush=True)
+    print(
+        f"    receiver: {counters('MPJoinAckRx', 'DSSNoMatching', 'DataCsumErr', 'DuplicateData')}",
+        flush=True,
+    )
 
 
 def sender(link: Link, meanwhile: tuple[str, ...], hold_s: float) -> None:
@@ -123,7 +126,10 @@ def sender(link: Link, meanwhile: tuple[str, ...], hold_s: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Run it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--hold", type=float, default=0.1, help="seconds for which recv() holds the socket")
     parser.add_argument("--checksum", action="store_true", help="with net.mptcp.checksum_enabled=1")
     arguments = parser.parse_args()

@@ -1,8 +1,9 @@
 """How often this kernel's MPTCP delivers wrong payload: many transfers, every byte compared.
 
-A kernel that never did so in n transfers does so, with 95 % confidence, in fewer than 3 of n (the rule of three).
-Besides transfers as any program makes them there are a few provoked ones, which meet a known fault of Linux each
-time (docs/explanation/kernel-findings.md). Nothing outside its own namespaces is touched, and they end with it.
+A kernel that never did so in n transfers does so, with 95 % confidence, in fewer than 3 of n (the rule of
+three). Besides transfers as any program makes them there are a few provoked ones, which meet a known fault of
+Linux each time (docs/explanation/kernel-findings.md). Nothing outside its own namespaces is touched, and they
+end with it.
 """
 
 import os
@@ -33,7 +34,7 @@ _TRANSFER_S = 60.0
 
 
 class Wrong(msgspec.Struct, frozen=True, kw_only=True):
-    """A transfer with wrong payload: `at`, the first wrong byte; `wrong_bytes` in all; `missing` at the end."""
+    """A transfer with wrong payload: the first wrong byte, how many in all, and how many miss at the end."""
 
     size: int
     provoked: bool

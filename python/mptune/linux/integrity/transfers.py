@@ -1,4 +1,4 @@
-"""`python -m mptune.linux.integrity.transfers [USER_NAMESPACE]`: MPTCP transfers whose every byte is compared.
+"""`python -m mptune.linux.integrity.transfers [USER_NAMESPACE]`: MPTCP transfers, every byte compared.
 
 Two veth pairs between two network namespaces, each with a token bucket, the kernel's own path manager, plain
 sockets, and a process at either end; nothing of mptune's own agent takes part. It uses JSON lines:
@@ -42,7 +42,7 @@ _BURST_BYTES, _QUEUE_BYTES = 20_000, 60_000
 #: Nothing moves for this long: it hangs, seconds.
 _PATIENCE_S = 20.0
 _PIECE, _PAGES = 1 << 18, 1 << 20
-#: A provoked transfer: bytes before the join, and how long the socket is held before and after data are sent, s.
+#: A provoked transfer: bytes before the join; how long the socket is held before data are sent, and after, s.
 _BEFORE, _HELD_S = 1000, 0.05
 #: System call userfaultfd(2), by machine.
 _USERFAULTFD = {"x86_64": 323, "aarch64": 282}
