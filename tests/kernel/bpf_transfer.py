@@ -21,7 +21,7 @@ from typing import Any
 from pyroute2 import MPTCP, IPRoute
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a file
-from tests.plugins.waiting import until  # noqa: E402 - after that
+from tests.plugins.waiting import until
 
 _CLONE_NEWNET = 0x40000000
 _SOL_MPTCP, _MPTCP_TCPINFO = 284, 2
@@ -139,7 +139,7 @@ def _connection(
 def _join(sender: socket.socket, receiver: socket.socket) -> None:
     """Let the second subflow join before anything else is sent.
 
-    Linux 6.18 delivers wrong payload if data arrive on a subflow that joined while the receiver's socket was in
+    Linux 6.18 delivers wrong payload if data arrive on a subflow that joins while the receiver's socket is in
     use (docs/explanation/kernel-findings.md), so nobody reads meanwhile.
     """
     sender.sendall(b".")  # the first byte that is acknowledged makes the kernel open the subflow
