@@ -71,7 +71,7 @@ def _biases(report: Report) -> Any:
             name = f"{one.factor}: {one.regime} ({one.figures.n})"
             rows.append({"regime": name} | {key: min(EDGE, max(-EDGE, end)) for key, end in ends.items()})
     names = [row["regime"] for row in rows]
-    y = alt.Y("regime:N", title=None, sort=names)
+    y = alt.Y("regime:N", title=None, sort=names, axis=alt.Axis(labelOverlap=False, labelLimit=300))
     base = alt.Chart(alt.Data(values=rows)).encode(y=y)
     axis = alt.Axis(format="+.0%", values=[-0.5, -0.25, -0.05, 0.05, 0.25, 0.5])
     scale = alt.Scale(domain=[-EDGE, EDGE])

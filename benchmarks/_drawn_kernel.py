@@ -26,7 +26,7 @@ from mptune.linux.sandbox.namespaces import Sites
 from mptune.measuring.progress import Reporter
 from mptune.measuring.records import settings_of
 from mptune.measuring.running import reduce_trials
-from mptune.testbeds import Observation, Testbed, Trial
+from mptune.testbeds import Observation, Testbed, Trial, overloaded
 from mptune.testbeds.namespaces import stall_ns
 
 #: Raise it when emulator, meter or path managers change what a trial on the kernel gives: what was measured
@@ -35,6 +35,9 @@ BEHAVIOUR = 1
 
 #: How often a trial is measured on a machine that was too busy, beside the testbed's own repetitions.
 ATTEMPTS = 3
+
+#: Failures that say something about this machine and nothing about its kernel.
+_OF_NO_MEANING = ("died", "refused")
 
 #: Settings that depend on the machine's memory, and concern no trial this small.
 _OF_THE_MACHINE = ("net.ipv4.tcp_mem",)
@@ -54,7 +57,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     paths : what each path delivered first, Mbit/s.
     retransmitted, timeouts : of all subflows.
     late_ms : 1 % of the emulator's packets were so late or more.
-    waited_s : how long was waited for a quiet machine.
+    waited_s : how long was waited for a quiet machine, if it was not.
     """
 
     seed: int
@@ -65,7 +68,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retransmitted: int = 0
     timeouts: int = 0
     late_ms: float | None = None
-    waited_s: float = 0.0
+    waited_s: float | None = None
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,6 +219,7 @@ def condensed(trial: Trial, observation: Observation) -> Run:
     kind = "stalled" if is_stalled(observation, stall_ns(trial)) else None if failed is None else failed.kind
     lasted = max(observation.duration_ns, 1)
     late = observation.metadata.get("emulator_late_p99_ms")
+    waited = observation.metadata.get("waited_for_quiet_s")
     return Run(
         seed=trial.seed,
         mbps=None if kind else round(observation.throughput_bps / 1e6, 4),
@@ -225,13 +229,13 @@ def condensed(trial: Trial, observation: Observation) -> Run:
         retransmitted=sum(one.retransmitted for one in observation.subflows),
         timeouts=sum(one.timeouts for one in observation.subflows),
         late_ms=None if late is None else round(float(late), 3),
-        waited_s=round(float(observation.metadata.get("waited_for_quiet_s", 0.0)), 1),
+        waited_s=None if waited is None else round(float(waited), 1),
     )
 
 
 def _by_path(observation: Observation, lasted_ns: int) -> dict[str, float]:
     carried: dict[str, float] = {}
-    for one in observation.subflows:
+    for one in (one for one in observation.subflows if one.bytes):
         carried[one.path] = round(carried.get(one.path, 0.0) + one.bytes * 8e3 / lasted_ns, 3)
     return carried
 
@@ -243,7 +247,7 @@ def measure(
     wanted: Sequence[tuple[Case, Sequence[Trial]]],
     reporter: Reporter,
 ) -> int:
-    """Measure what the file lacks, first runs first; how many trials the machine was too busy for at last.
+    """Measure what the file lacks, first runs first; how many trials could not be measured in the end.
 
     A machine that becomes slower for a while is then slower for all configurations.
     """
@@ -259,7 +263,7 @@ def measure(
         ) -> None:
             case, trial = missing[index]
             run = condensed(trial, observation)
-            if run.failed != "overloaded" and not observation.metadata.get("overloaded"):
+            if not overloaded(observation) and run.failed not in _OF_NO_MEANING:
                 results.add(case, environment, run)
 
         with reporter.phase(name) as progress:

@@ -56,7 +56,8 @@ def run(asked: argparse.Namespace) -> None:
     on_kernel: Wanted = [(case, case.runs(seed, runs)) for case in cases]
     reporter = Reporter()
     environment = _measured(results, on_kernel, reporter, measure=not asked.kept)
-    found = [_runs(results.runs(case, environment, trials)) for case, trials in on_kernel]
+    everything = [results.runs(case, environment, trials) for case, trials in on_kernel]
+    found = [_runs(one) for one in everything]
     with_kernel = [case for case, kernel in zip(cases, found, strict=True) if kernel]
     print(f"{len(with_kernel)} of {len(cases)} configurations have results of {environment.kernel}.")
     simulated = _drawn_kernel.simulate(
@@ -69,7 +70,7 @@ def run(asked: argparse.Namespace) -> None:
     report = _drawn_report.report(judged)
     again = f"--random {asked.random} {'--seed' if purpose == 'working' else '--report-seed'} {seed}"
     _drawn_tables.show(report, judged, again)
-    _say_troubles(kernel)
+    _say_troubles([one for runs_ in everything for one in runs_ if one is not None])
     _write(asked, report, judged, purpose, seed, environment)
 
 
@@ -97,7 +98,7 @@ def _measured(results: Results, wanted: Wanted, reporter: Reporter, *, measure: 
         print(f"{number} configurations cannot be measured here: {reason}")
     left = _drawn_kernel.measure(bed, results, environment, able, reporter)
     if left:
-        print(f"{left} trials were overloaded each time; run it again to measure them.")
+        print(f"{left} trials were overloaded or died each time; run it again to measure them.")
     return environment
 
 
@@ -136,13 +137,15 @@ def _words(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _say_troubles(kernel: Sequence[Sequence[Run]]) -> None:
-    """How long was waited for a quiet machine when these were measured."""
-    runs = [run for one in kernel for run in one]
+def _say_troubles(runs: Sequence[Run]) -> None:
+    """Which runs failed otherwise than by a stall, and how long was waited for a quiet machine."""
+    failed = Counter(run.failed for run in runs if run.failed not in (None, "stalled"))
+    for kind, number in failed.items():
+        print(f"{number} of {len(runs)} runs on the kernel are left out: {kind}.")
     waited = [run.waited_s for run in runs if run.waited_s]
     if waited:
         print(
-            f"Before {len(waited)} of {len(runs)} trials on the kernel the machine was not quiet; "
+            f"Before {len(waited)} of {len(runs)} runs on the kernel the machine was not quiet; "
             f"{sum(waited):.0f} s were waited in all."
         )
 
@@ -176,6 +179,8 @@ def _write(
             f"Draw {seed}, {len({one.network for one in judged})} networks, {len(judged)} configurations; "
             f"Linux {environment.kernel}."
         )
-        replace(PAGE, purpose, f"{sentence}\n\n{_drawn_tables.markdown(report)}")
-        (IMAGES / f"fidelity-{purpose}.svg").write_text(draw(judged, report), encoding="utf-8")
+        image = IMAGES / f"fidelity-{purpose}.svg"
+        image.write_text(draw(judged, report), encoding="utf-8")
+        shown = f"![Simulated over measured throughput, and the bias by regime](../images/{image.name})"
+        replace(PAGE, purpose, f"{sentence}\n\n{shown}\n\n{_drawn_tables.markdown(report)}")
         print(f"written into {PAGE}", file=sys.stderr)

@@ -203,13 +203,13 @@ class TestTheDraw:
 
 
 class Bed:
-    """A kernel whose throughput is the trial's buffer, and which is too busy for some trials."""
+    """A kernel whose throughput is the trial's buffer, on a machine of which the first trials fail."""
 
     name = "namespaces"
     parallel = 2
 
-    def __init__(self, busy=0):
-        self.trials, self.busy = [], busy
+    def __init__(self, busy=0, kind="overloaded"):
+        self.trials, self.busy, self.kind = [], busy, kind
 
     def run(self, trial):
         self.trials.append(trial)
@@ -217,7 +217,8 @@ class Bed:
         metadata: dict[str, bool | int | float | str] = {"waited_for_quiet_s": 1.26}
         if self.busy:
             self.busy -= 1
-            failed, metadata = Failure("overloaded", "overloaded: busy"), {"overloaded": "busy"}
+            failed = Failure(self.kind, "busy")
+            metadata = {"overloaded": "busy"} if self.kind == "overloaded" else {}
         size = trial.buffer_bytes // 8
         return Observation(
             testbed=self.name,
@@ -271,14 +272,23 @@ class TestWhatIsKept:
             (trial.seed for trial in bed.trials), key=[trial.seed for trial in wanted[0][1]].index
         )
 
-    def test_overloaded_trials_are_measured_again_and_never_kept(self, kept, results, environment, wanted):
-        bed = Bed(busy=2)
+    @pytest.mark.parametrize("kind", ["overloaded", "died", "refused"])
+    def test_what_the_machine_spoils_is_measured_again_and_never_kept(
+        self, kept, results, environment, wanted, kind
+    ):
+        bed = Bed(busy=2, kind=kind)
         assert kept.measure(bed, results(), environment, wanted[:1], Reporter(quiet=True)) == 0
         assert len(bed.trials) == 5
-        hopeless = Bed(busy=100)
+        hopeless = Bed(busy=100, kind=kind)
         assert kept.measure(hopeless, results(), environment, wanted[1:2], Reporter(quiet=True)) == 3
         assert len(hopeless.trials) == 3 * kept.ATTEMPTS
         assert results().runs(wanted[1][0], environment, wanted[1][1]) == [None] * 3
+
+    def test_what_the_kernel_makes_of_a_lossy_network_is_kept(self, kept, results, environment, wanted):
+        bed = Bed(busy=1, kind="unreachable")
+        assert kept.measure(bed, results(), environment, wanted[:1], Reporter(quiet=True)) == 0
+        runs = results().runs(wanted[0][0], environment, wanted[0][1])
+        assert sorted(str(run.failed) for run in runs) == ["None", "None", "unreachable"]
 
     def test_another_kernel_or_another_network_has_other_results(self, kept, environment, wanted):
         case, other = wanted[0][0], wanted[1][0]
@@ -406,6 +416,12 @@ class TestTheFigures:
         report = reporting.report(cases)
         assert [one.name for one in report.worst] == [str(size) for size in range(19, 9, -1)]
         assert report.whole.figures.n == 20
+
+    def test_the_page_has_a_place_for_both_tables(self):
+        page = importlib.import_module("_drawn_run").PAGE.read_text(encoding="utf-8")
+        for purpose in ("working", "report"):
+            assert page.count(f"<!-- {purpose}: written by the command -->") == 1
+            assert page.count(f"<!-- end of {purpose} -->") == 1
 
     def test_tables_and_figure_are_drawn_from_little(self, reporting):
         """One configuration with one run, which has no interval, no ranks and no regret."""
