@@ -146,8 +146,6 @@ class Results:
                 f"--report-seed: expected a draw that nobody worked with, found {self._seed}, "
                 f"which {self._path} has as a working draw"
             )
-        if before == "report" and self.purpose == "working":
-            print(f"The draw {self._seed} was reported; from now on it is a working draw.")
         for line in lines[1:]:
             found = json.loads(line)
             if "kernel" in found:
@@ -157,6 +155,9 @@ class Results:
                 found.pop("mean_mbps", None)
                 kept = msgspec.convert(found, Kept)
                 self._kept[kept.key] = kept
+        if before == "report" and self.purpose == "working":
+            print(f"The draw {self._seed} was reported; from now on it is a working draw.")
+            self._write()
 
     def runs(self, case: Case, environment: Environment, trials: Sequence[Trial]) -> list[Run | None]:
         """The run of each trial of a case, where it was measured."""

@@ -311,7 +311,7 @@ class TestWhatIsKept:
     def test_a_draw_that_was_worked_with_cannot_be_reported(self, kept, results, environment, wanted, capsys):
         kept.measure(Bed(), results("report"), environment, wanted[:1], Reporter(quiet=True))
         results("report")
-        kept.measure(Bed(), results("working"), environment, wanted[1:2], Reporter(quiet=True))
+        results("working")  # a look is enough
         assert "from now on it is a working draw" in capsys.readouterr().out
         with pytest.raises(SystemExit, match="expected a draw that nobody worked with, found 5"):
             results("report")
