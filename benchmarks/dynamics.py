@@ -271,7 +271,7 @@ class Runner:
         trial = msgspec.structs.replace(_trial(dynamic, MPTCPD), duration_ns=5 * _SECOND, script=())
         seen = self.bench.run(trial, lambda: Mptcpd(root, ["sspi", "addr_adv"], userspace=True))
         said = [line for line in str(seen.metadata.get("contender", "")).splitlines() if "unimpl" in line]
-        why = f" ({said[0].strip()})" if said else ""
+        why = f" ({said[0].strip().rstrip('.')})" if said else ""
         return (
             f"mptcpd with net.mptcp.path_manager=userspace, sspi and addr_adv: {len(seen.subflows)} of "
             f"{len(dynamic.topology.paths)} subflows{why}."
