@@ -40,7 +40,7 @@ mod half;
 pub(crate) mod info;
 mod listeners;
 mod load;
-mod pattern;
+pub(crate) mod pattern;
 pub mod receiver;
 pub mod sender;
 pub(crate) mod socket;
