@@ -36,8 +36,18 @@ pub struct TcpInfo {
     pub timeouts: Option<u16>,
     /// Segments that were sent and not acknowledged yet.
     pub unacked: u32,
+    /// Part of them that the peer has selectively acknowledged.
+    pub sacked: u32,
     /// Part of them that is believed lost.
     pub lost: u32,
+    /// Slow-start threshold, segments; `TCP_INFINITE_SSTHRESH` before the first reduction.
+    pub ssthresh: u32,
+    /// What it is doing about losses (`tcp_ca_state`).
+    pub state: u8,
+    /// Timeouts in a row.
+    pub backoff: u8,
+    /// Bytes in its queue that were not sent.
+    pub unsent_bytes: u32,
     /// Payload acknowledged per second at the last sample, bit/s; 0 before the first.
     pub delivery_rate_bps: u64,
     /// Zero-window or tail probes in a row without an answer.
@@ -72,7 +82,12 @@ impl TcpInfo {
             retransmitted: read!(u32, bytes, 100).unwrap_or(0),
             timeouts: read!(u16, bytes, 240),
             unacked: read!(u32, bytes, 24).unwrap_or(0),
+            sacked: read!(u32, bytes, 28).unwrap_or(0),
             lost: read!(u32, bytes, 32).unwrap_or(0),
+            ssthresh: read!(u32, bytes, 76).unwrap_or(0),
+            state: bytes.get(1).copied().unwrap_or(0),
+            backoff: bytes.get(4).copied().unwrap_or(0),
+            unsent_bytes: read!(u32, bytes, 144).unwrap_or(0),
             delivery_rate_bps: read!(u64, bytes, 160).unwrap_or(0).saturating_mul(8),
             probes: bytes.get(3).copied().unwrap_or(0),
             bytes_acked: read!(u64, bytes, 120).unwrap_or(0),
@@ -185,8 +200,13 @@ mod tests {
     /// A `struct tcp_info` as Linux 6.18 lays it out, cut to `length` bytes.
     fn tcp_info(length: usize) -> Vec<u8> {
         let mut bytes = vec![0; 280];
-        put(&mut bytes, 3, &[5]);
-        let fields = [(24, 12u32), (32, 4), (68, 20_000), (80, 33), (100, 7), (148, 19_000)];
+        put(&mut bytes, 1, &[3]);
+        put(&mut bytes, 3, &[5, 2]);
+        let fields = [(24, 12u32), (28, 2), (32, 4), (68, 20_000), (76, 21), (80, 33), (100, 7)];
+        for (offset, value) in fields {
+            put(&mut bytes, offset, &value.to_ne_bytes());
+        }
+        let fields = [(144, 99u32), (148, 19_000)];
         for (offset, value) in fields {
             put(&mut bytes, offset, &value.to_ne_bytes());
         }
@@ -230,7 +250,12 @@ mod tests {
             retransmitted: 7,
             timeouts: Some(2),
             unacked: 12,
+            sacked: 2,
             lost: 4,
+            ssthresh: 21,
+            state: 3,
+            backoff: 2,
+            unsent_bytes: 99,
             delivery_rate_bps: 1_000_000,
             probes: 5,
             bytes_acked: 1,
