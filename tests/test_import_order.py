@@ -17,8 +17,9 @@ ROOT = Path(mptune.__file__).parent
 #: From the ground up: each may import those before it, and nothing after it.
 ORDER = [
     *("__init__", "_core", "_text", "errors", "interrupts", "units", "tables", "statistics", "published"),
-    *("topology", "theory", "path_managers", "linux", "machines", "probing", "testbeds", "options"),
-    *("measuring", "store", "impact", "response", "strategy", "measurements", "glm", "decision"),
+    *("topology", "theory", "path_managers", "linux", "machines", "probing"),
+    *("recording", "testbeds", "options"),
+    *("measuring", "store", "impact", "response", "strategy", "measurements", "glm", "decision", "divergence"),
     *("campaign", "reproduce", "report", "apply", "watching", "cli"),
 ]
 FILES = {

@@ -35,6 +35,8 @@ Name = Literal[
 BEFORE_S, AFTER_S = 0.2, 0.1
 #: Two events this close are the same one, seconds.
 _SAME_S = 0.05
+#: The silence that one side breaks earlier shows this long before, seconds.
+_AHEAD_S = 0.1
 #: A side is limited by a window if it has less room than this many segments for this share of the time.
 _ROOM_SEGMENTS, _SHARE = 2, 0.3
 #: Ratios of acknowledgements to packets that differ by this factor are different behaviour.
@@ -147,16 +149,11 @@ def _start(scene: _Scene) -> Kind | None:
 
 def _timeouts(scene: _Scene) -> Kind | None:
     """A segment is sent again after silence, on one side or at another time."""
-    low, high = scene.low, scene.at_s + _SAME_S + scene_silence(scene)
+    low, high = scene.low, scene.at_s + _SAME_S + _AHEAD_S
     firsts = scene.first(lambda one: one.timeouts[one.timeouts >= low], high)
     if _differ(firsts, _SAME_S):
         return Kind("RTO timing", "sent again after silence: " + scene.said(firsts, "at {:.3f} s"))
     return None
-
-
-def scene_silence(scene: _Scene) -> float:
-    """How long a difference that a timer makes may be ahead of it."""
-    return 0.25 if scene.quantity == "inflight" else 0.1
 
 
 def _losses(scene: _Scene) -> Kind | None:
