@@ -171,7 +171,7 @@ def _show(out: Console, found: Divergence, said: str, moments: list[Moment]) -> 
     out.print(said, markup=False)
     if found.first is None:
         return
-    columns = ("in flight", "window", "RTT", "given", "delivered", "receiver's window", "lost", "repeated")
+    columns = ("in flight", "window", "RTT", "given", "delivered", "receiver's window", "burst", "lost", "repeated")
     around = table("| time (s)", "side", *(f"| {name}" for name in columns))
     for one in moments:
         around.add_row(
@@ -183,6 +183,7 @@ def _show(out: Console, found: Divergence, said: str, moments: list[Moment]) -> 
             _number(one.assigned_kib, " KiB"),
             _number(one.delivered_kib, " KiB"),
             _number(one.window_kib, " KiB"),
+            _number(one.burst, "", 1),
             str(one.lost),
             str(one.repeated),
         )

@@ -17,6 +17,10 @@ Array = Any
 #: What is compared of each subflow, in the order in which a cause shows; and of the connection.
 OF_SUBFLOWS = ("assigned", "inflight", "rtt", "delivered")
 OF_CONNECTION = ("in_order",)
+#: What grows all the time.
+SUMS = ("assigned", "delivered", "in_order")
+#: The shortest time over which sums are compared, seconds.
+_RECENT_S = 0.1
 
 
 class Side(msgspec.Struct, kw_only=True):
@@ -50,6 +54,28 @@ class Side(msgspec.Struct, kw_only=True):
                 for run in self.runs
             ]
         )
+
+    def lately(self, subflow: str, quantity: str) -> Array:
+        """The same, of a sum the part of the last while: a difference of long ago is none of now."""
+        import numpy as np
+
+        rows = self.values(subflow, quantity)
+        if quantity not in SUMS:
+            return rows
+        steps = round(self.recent_s(subflow) / STEP_S)
+        return rows - np.pad(rows, ((0, 0), (steps, 0)))[:, : rows.shape[1]]
+
+    def recent_s(self, subflow: str) -> float:
+        """How long a while is, seconds: two RTTs or more."""
+        return max(_RECENT_S, 2 * self.rtt_s(subflow))
+
+    def rtt_s(self, subflow: str) -> float:
+        """RTT of a subflow's path without queues, seconds; of the connection the longest."""
+        about = self.recording.about
+        label = subflow.partition(" #")[0]
+        if label in about.paths:
+            return about.base_rtt_ns[about.paths.index(label)] / 1e9
+        return max(about.base_rtt_ns) / 1e9
 
     def of(self, subflow: str) -> list[Subflow]:
         """The subflow in each run that has it."""
@@ -99,9 +125,9 @@ def _largest(values: Array, reach: int) -> Array:
 
 
 def chance(rows: Array, lag_s: float, memory_s: float) -> Array:
-    """How far runs of one side are from the band of the others, at the worst within a time around.
+    """How far runs of one side are from the band of the others, at the worst within a time before.
 
-    A single run says nothing about chance: then it is 0.
+    What they will differ by later says nothing about now. A single run says nothing about chance: then it is 0.
     """
     import numpy as np
 
@@ -109,6 +135,7 @@ def chance(rows: Array, lag_s: float, memory_s: float) -> Array:
     if len(rows) > 1:
         for number in range(len(rows)):
             others = band(np.delete(rows, number, axis=0), lag_s)
-            own = band(rows[number : number + 1], lag_s)
+            own = band(rows[number : number + 1], 0.0)
             worst = np.fmax(worst, others.distance(own))
-    return _largest(worst, round(memory_s / STEP_S))
+    reach = round(memory_s / STEP_S)
+    return _largest(np.pad(worst, (reach, 0)), reach)[: len(worst)]

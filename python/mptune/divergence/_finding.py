@@ -15,12 +15,10 @@ Array = Any
 
 #: A difference in time of this share of the path's RTT is none, within limits (seconds).
 _LAG_OF_RTT, _LEAST_LAG_S, _MOST_LAG_S = 0.25, 0.005, 0.025
-#: What chance did within this time counts for now, seconds.
+#: What chance did within this time before counts for now, seconds.
 _MEMORY_S = 0.25
 #: A tolerance is at least this many segments, and of an RTT this many seconds.
 _SEGMENTS, _LEAST_RTT_S = 4, 0.002
-#: What was delivered in this time is the measure of a difference in what was delivered, seconds.
-_RECENT_S = 0.25
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +26,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    tolerance : share of the reference's value (of what was delivered lately, for sums).
+    tolerance : share of the reference's value.
     span_s : a difference lasts at least this long, or one RTT of its path.
     """
 
@@ -112,18 +110,9 @@ def _compared(reference: Side, other: Side) -> list[tuple[str, str]]:
     return [*of_subflows, *(("", quantity) for quantity in OF_CONNECTION)]
 
 
-def rtt_of(one: Side, subflow: str) -> float:
-    """RTT of a subflow's path without queues, seconds; of the connection the longest."""
-    about = one.recording.about
-    label = subflow.partition(" #")[0]
-    if label in about.paths:
-        return about.base_rtt_ns[about.paths.index(label)] / 1e9
-    return max(about.base_rtt_ns) / 1e9
-
-
 def lag_of(one: Side, subflow: str) -> float:
     """What is this much earlier or later is the same."""
-    return min(max(_LAG_OF_RTT * rtt_of(one, subflow), _LEAST_LAG_S), _MOST_LAG_S)
+    return min(max(_LAG_OF_RTT * one.rtt_s(subflow), _LEAST_LAG_S), _MOST_LAG_S)
 
 
 def _departure(
@@ -132,13 +121,13 @@ def _departure(
     import numpy as np
 
     lag_s = lag_of(reference, subflow)
-    rows = reference.values(subflow, quantity)
+    rows = reference.lately(subflow, quantity)
     mine = band(rows, lag_s)
-    apart = mine.distance(band(other.values(subflow, quantity), lag_s))
+    apart = mine.distance(band(other.lately(subflow, quantity), 0.0))
     allowed = _allowed(reference, quantity, mine.high, limits) + chance(rows, lag_s, _MEMORY_S)
     with np.errstate(invalid="ignore"):
         beyond = apart > allowed
-    span = max(limits.span_s, rtt_of(reference, subflow))
+    span = max(limits.span_s, reference.rtt_s(subflow))
     index = _first_run(beyond, max(round(span / STEP_S), 1))
     if index is None:
         return None
@@ -153,12 +142,7 @@ def _allowed(reference: Side, quantity: str, high: Array, limits: Limits) -> Arr
 
     if quantity == "rtt":
         return np.maximum(limits.tolerance * np.nan_to_num(high), _LEAST_RTT_S)
-    least = _SEGMENTS * reference.runs[0].segment
-    if quantity == "inflight":
-        return np.maximum(limits.tolerance * high, least)
-    recent = round(_RECENT_S / STEP_S)
-    before = np.concatenate([np.zeros(recent), high])[: len(high)]
-    return np.maximum(limits.tolerance * (high - before), least)
+    return np.maximum(limits.tolerance * high, _SEGMENTS * reference.runs[0].segment)
 
 
 def _first_run(flags: Array, length: int) -> int | None:
@@ -178,11 +162,11 @@ def _alike_until(reference: Side, limits: Limits) -> float | None:
     found = []
     for subflow, quantity in _compared(reference, reference):
         lag_s = lag_of(reference, subflow)
-        rows = reference.values(subflow, quantity)
+        rows = reference.lately(subflow, quantity)
         own = chance(rows, lag_s, 0.0)
         with np.errstate(invalid="ignore"):
             beyond = own > _allowed(reference, quantity, band(rows, lag_s).high, limits)
-        span = max(limits.span_s, rtt_of(reference, subflow))
+        span = max(limits.span_s, reference.rtt_s(subflow))
         index = _first_run(beyond, max(round(span / STEP_S), 1))
         if index is not None:
             found.append(index * STEP_S)

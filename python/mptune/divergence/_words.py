@@ -8,12 +8,15 @@ from typing import Any
 
 import msgspec
 
-from mptune.divergence._bands import Side
+from mptune.divergence._bands import SUMS, Side
 from mptune.divergence._finding import Departure, Divergence
 from mptune.recording.series import STEP_S
 
 #: What the table covers around the difference, and its steps, seconds.
 _AROUND_S, _TABLE_STEP_S = 0.2, 0.05
+
+#: Packets that follow within this time were sent at once, seconds.
+_AT_ONCE_S = 30e-6
 
 #: What quantities are called, and their units with the factor from bytes or seconds.
 _NAMES = {
@@ -28,7 +31,8 @@ _NAMES = {
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """Both sides at one time: the median of the runs of each; None where nothing is known.
 
-    Sizes in KiB, times in ms, the congestion window in segments; `delivered` and `assigned` since the moment before.
+    Sizes in KiB, times in ms, the congestion window in segments; `delivered`, `assigned`, `burst` (packets sent at
+    once, on average), `lost` and `repeated` since the moment before.
     """
 
     at_s: float
@@ -39,6 +43,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     delivered_kib: float | None
     assigned_kib: float | None
     window_kib: float | None
+    burst: float | None
     lost: int
     repeated: int
 
@@ -81,10 +86,12 @@ def _described(one: Departure) -> str:
 def _values(one: Departure, reference: Side, other: Side) -> str:
     """Both sides' values just after it began: "kernel 102-110 KiB, simulated 151 KiB"."""
     unit, factor = unit_of(one.quantity)
-    index = int((one.at_s + 0.05) / STEP_S)
+    index = min(int((one.at_s + 0.05) / STEP_S), len(reference.runs[0].times) - 1)
+    if one.quantity in SUMS:
+        unit += f" in the last {reference.recent_s(one.subflow):.2g} s"
     parts = []
     for side in (reference, other):
-        values = side.values(one.subflow, one.quantity)[:, min(index, len(side.runs[0].times) - 1)] * factor
+        values = side.lately(one.subflow, one.quantity)[:, index] * factor
         shown = [f"{value:.4g}" for value in (values.min(), values.max())]
         parts.append(f"{side.name} {shown[0] if shown[0] == shown[1] else '-'.join(shown)} {unit}")
     return ", ".join(parts) + f" at {index * STEP_S:.3f} s"
@@ -134,6 +141,16 @@ def _moment(side: Side, subflow: str, at_s: float) -> Moment:
         delivered_kib=middle([one.delivered[index] - one.delivered[before] for _, one in flows], kib),
         assigned_kib=middle([one.assigned[index] - one.assigned[before] for _, one in flows], kib),
         window_kib=middle([run.window[index] for run, _ in flows], kib),
+        burst=middle([_burst(one.sent_at, low_s, high_s) for _, one in flows]),
         lost=count("drops"),
         repeated=count("repeats"),
     )
+
+
+def _burst(sent_at: Any, low_s: float, high_s: float) -> float:
+    """Packets per burst; NaN if none was sent."""
+    import numpy as np
+
+    within = sent_at[(sent_at > low_s) & (sent_at <= high_s)]
+    bursts = 1 + int((np.diff(within) > _AT_ONCE_S).sum())
+    return len(within) / bursts if len(within) else math.nan

@@ -195,6 +195,7 @@ impl<P: Carried> Network<P> {
     }
 
     /// The same on a route that is down or watched.
+    #[cold]
     #[inline(never)]
     fn send_with_care(
         &mut self,
@@ -273,6 +274,7 @@ impl<P: Carried> Network<P> {
     }
 
     /// A packet is at the end of its route.
+    #[cold]
     #[inline(never)]
     fn see(&mut self, packet: &InFlight<P>) -> (RouteId, P) {
         let route = RouteId::from(packet.route);
