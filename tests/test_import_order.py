@@ -19,8 +19,8 @@ ORDER = [
     *("__init__", "_core", "_text", "errors", "interrupts", "units", "tables", "statistics", "published"),
     *("topology", "theory", "path_managers", "linux", "machines", "probing"),
     *("recording", "testbeds", "options"),
-    *("measuring", "store", "impact", "response", "strategy", "measurements", "glm", "decision", "divergence"),
-    *("campaign", "reproduce", "report", "apply", "watching", "cli"),
+    *("measuring", "store", "impact", "response", "strategy", "measurements", "glm", "decision"),
+    *("divergence", "campaign", "reproduce", "report", "apply", "watching", "cli"),
 ]
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path

@@ -1,4 +1,4 @@
-"""`mptune diverge` with recordings that are there, and with a made-up kernel: paragraph, JSON, figure, refusals."""
+"""`mptune diverge` with recordings, and with a made-up kernel: paragraph, JSON, figure, refusals."""
 
 import json
 
@@ -41,7 +41,9 @@ def test_json_has_both_sides_and_the_departures(traces):
     assert {"at_s", "side", "inflight_kib", "rtt_ms"} <= set(document["around"][0])
 
 
-@pytest.mark.parametrize(("suffix", "begins"), [("svg", b"<svg"), ("html", b"<!DOCTYPE"), ("png", b"\x89PNG")])
+@pytest.mark.parametrize(
+    ("suffix", "begins"), [("svg", b"<svg"), ("html", b"<!DOCTYPE"), ("png", b"\x89PNG")]
+)
 def test_the_figure_has_the_format_of_its_name(traces, tmp_path, suffix, begins):
     path = tmp_path / f"figure.{suffix}"
     result = diverge("--traces", *traces, "--out", str(path))

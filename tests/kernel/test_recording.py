@@ -35,7 +35,8 @@ def test_every_packet_is_recorded_and_the_kernel_counts_the_same(recorded, two):
     arrived = packets[packets["fate"] == FATES.index("arrived")]
     assert run.unrecorded == 0
     assert len(arrived) == observation.metadata["emulator_packets"]
-    assert (arrived["left"] > arrived["entered"]).all() and (np.diff(packets["entered"].astype("i8")) >= 0).all()
+    assert (arrived["left"] > arrived["entered"]).all()
+    assert (np.diff(packets["entered"].astype("i8")) >= 0).all()
     assert len(packets[packets["fate"] == FATES.index("dropped")]) > 0
 
     labels = tuple(path.label for path in two.paths)

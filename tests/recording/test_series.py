@@ -83,5 +83,7 @@ def test_subflows_on_one_path_have_numbers_and_samples_of_their_own():
 
 
 def test_times_count_from_the_first_syn():
-    later = [{**one, "entered": one["entered"] + 10**9, "left": one["left"] + 10**9} for one in (SYN, data(0.1, 0))]
+    later = [
+        {**one, "entered": one["entered"] + 10**9, "left": one["left"] + 10**9} for one in (SYN, data(0.1, 0))
+    ]
     assert curves(run(later, 0.4), ("A-X",)).subflows["A-X"].first_data == pytest.approx(0.1)

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mptune.divergence import Divergence, Moment, Side
-    from mptune.recording import Recording
+    from mptune.recording import Recording, Run
+
+#: Columns of the table around a divergence, after the time and the side.
+_COLUMNS = (
+    *("in flight", "window", "RTT", "given", "delivered"),
+    *("receiver's window", "burst", "lost", "repeated"),
+)
 
 #: What the two sides are called; the first is the reference.
 _KERNEL, _SIMULATED = "kernel", "simulated"
@@ -29,7 +35,7 @@ def register(app: typer.Typer) -> None:
         diverge,
         "mptune diverge UiB-HU --cc reno --buffer 1MiB --duration 5s --out diverge.svg",
         "mptune diverge my-network.toml --runs 5 --tolerance 5% --json",
-        "mptune diverge my-network.toml --record before          # before/kernel.trace, before/simulated.trace",
+        "mptune diverge my-network.toml --record before       # before/kernel.trace, before/simulated.trace",
         "mptune diverge --traces before/kernel.trace after/kernel.trace   # two kernels, or two models",
     )
 
@@ -56,10 +62,10 @@ def diverge(
 ) -> None:
     """Find where the simulator and this machine's kernel part in the same trial.
 
-    Both run the same network, so every packet can be compared: what each subflow was given, what is in flight,
-    the round-trip time, what was delivered. The first difference beyond the tolerance and beyond what the
-    kernel's own runs differ by is shown, with what it looks like and what both did around it. Recordings of
-    other kernels or models can be compared the same way.
+    Both run the same network, so every packet can be compared: what each subflow was given, what is in
+    flight, the round-trip time, what was delivered. The first difference beyond the tolerance and beyond what
+    the kernel's own runs differ by is shown, with what it looks like and what both did around it. Recordings
+    of other kernels or models can be compared the same way.
     """
     from mptune.divergence import Limits, find, paragraph, table_around
     from mptune.report.divergence import check_suffix, write_figure
@@ -156,7 +162,7 @@ def _document(
             {
                 "name": side.name,
                 "about": side.recording.about,
-                "throughput_mbps": [run.in_order_bytes * 8e3 / run.duration_ns for run in side.recording.runs],
+                "throughput_mbps": [_mbps(run) for run in side.recording.runs],
                 "packets": [len(run.packets) for run in side.recording.runs],
                 "unrecorded": [run.unrecorded for run in side.recording.runs],
             }
@@ -165,14 +171,17 @@ def _document(
     }
 
 
+def _mbps(run: Run) -> float:
+    return run.in_order_bytes * 8e3 / run.duration_ns
+
+
 def _show(out: Console, found: Divergence, said: str, moments: list[Moment]) -> None:
     from mptune.cli._tables import section, table
 
     out.print(said, markup=False)
     if found.first is None:
         return
-    columns = ("in flight", "window", "RTT", "given", "delivered", "receiver's window", "burst", "lost", "repeated")
-    around = table("| time (s)", "side", *(f"| {name}" for name in columns))
+    around = table("| time (s)", "side", *(f"| {name}" for name in _COLUMNS))
     for one in moments:
         around.add_row(
             f"{one.at_s:.3f}",

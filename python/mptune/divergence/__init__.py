@@ -1,7 +1,8 @@
 """Where two recordings of the same trial part: a model and the kernel, or two kernels.
 
-`_bands` has what runs of one side have in common, `_finding` looks for the first time at which the other side leaves
-that, `_kinds` says what kind of difference it looks like, `_words` says it. `recording` makes recordings on testbeds.
+`_bands` has what runs of one side have in common, `_finding` looks for the first time at which the other
+side leaves that, `_kinds` says what kind of difference it looks like, `_words` says it. `recording` makes
+recordings on testbeds.
 """
 
 from mptune.divergence._bands import Side, side

@@ -85,9 +85,7 @@ class Side(msgspec.Struct, kw_only=True):
 def side(name: str, recording: Recording, until_s: float) -> Side:
     """A recording's runs on a grid that ends there."""
     paths = recording.about.paths
-    return Side(
-        name=name, recording=recording, runs=[curves(run, paths, until_s) for run in recording.runs]
-    )
+    return Side(name=name, recording=recording, runs=[curves(run, paths, until_s) for run in recording.runs])
 
 
 class Band(NamedTuple):
@@ -127,7 +125,7 @@ def _largest(values: Array, reach: int) -> Array:
 def chance(rows: Array, lag_s: float, memory_s: float) -> Array:
     """How far runs of one side are from the band of the others, at the worst within a time before.
 
-    What they will differ by later says nothing about now. A single run says nothing about chance: then it is 0.
+    What they will differ by later says nothing about now. A single run says nothing about chance: it is 0.
     """
     import numpy as np
 

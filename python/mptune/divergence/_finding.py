@@ -1,4 +1,4 @@
-"""The first time at which one side leaves the band of the other, by more than a tolerance and for some time."""
+"""The first time at which one side leaves the other's band, by more than a tolerance and for some time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     first : the earliest departure; None if there is none.
     all : the first departure of each quantity, in order of time.
     kind : what it looks like, and why; None without a departure.
-    alike_until_s : until when the reference's own runs stay together; None if they always do, or if it is one.
+    alike_until_s : until when the reference's own runs stay together; None if they always do, or for one.
     """
 
     reference: str
@@ -83,8 +83,8 @@ def find(reference: Side, other: Side, limits: Limits | None = None) -> Divergen
     limits = limits or Limits()
     ours, theirs = reference.recording.about, other.recording.about
     if ours.paths != theirs.paths:
-        expected = f"expected recordings of the same paths, found {', '.join(ours.paths)} and {', '.join(theirs.paths)}"
-        raise InputError(other.name, "", expected)
+        paths = " and ".join(", ".join(about.paths) for about in (ours, theirs))
+        raise InputError(other.name, "", f"expected recordings of the same paths, found {paths}")
     departures = sorted(
         (
             found
@@ -115,9 +115,7 @@ def lag_of(one: Side, subflow: str) -> float:
     return min(max(_LAG_OF_RTT * one.rtt_s(subflow), _LEAST_LAG_S), _MOST_LAG_S)
 
 
-def _departure(
-    reference: Side, other: Side, subflow: str, quantity: str, limits: Limits
-) -> Departure | None:
+def _departure(reference: Side, other: Side, subflow: str, quantity: str, limits: Limits) -> Departure | None:
     import numpy as np
 
     lag_s = lag_of(reference, subflow)

@@ -1,7 +1,7 @@
 """What kind of difference a divergence looks like: hints by rules, with what speaks for them.
 
-Each rule looks at a short time before and after, where causes precede: the first that holds is named. They say where
-to look, no more.
+Each rule looks at a short time before and after, where causes precede: the first that holds is named. They
+say where to look, no more.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Scene:
         ]
 
     def first(self, events: Callable[[Subflow], Array], high: float) -> list[float | None]:
-        """The first event up to a time, the median of each side's runs that have one; None if most have none."""
+        """The first event up to a time, median of each side's runs that have one; None if most have none."""
         found: list[float | None] = []
         for flows in self.flows:
             firsts = [float(at[0]) for one in flows if len(at := events(one)) and at[0] <= high]
@@ -186,9 +186,9 @@ def _recovery(scene: _Scene) -> Kind | None:
     again = scene.counts(lambda one: one.repeats, scene.low - BEFORE_S, scene.high)
     if max(again) == 0:
         return None
-    evidence = scene.said(again, "{:g}") + " segments sent again in the 0.5 s around"
+    evidence = scene.said(again, "{:.0f}") + " segments sent again in the 0.5 s around"
     lost = scene.counts(lambda one: one.drops, scene.low - BEFORE_S, scene.high)
-    return Kind("loss recovery", f"{evidence}; lost: " + scene.said(lost, "{:g}"))
+    return Kind("loss recovery", f"{evidence}; lost: " + scene.said(lost, "{:.0f}"))
 
 
 def _limited(run: Curves) -> Array:
@@ -215,10 +215,9 @@ def _memory(scene: _Scene) -> Kind | None:
 
     shares = scene.mean(used)
     if (shares[0] < _USED) != (shares[1] < _USED) and abs(shares[0] - shares[1]) > 1 - _USED:
-        return Kind(
-            "memory/accounting",
-            "congestion window in use: " + scene.said(shares, "{:.0%}") + ", with room in the receiver's window",
-        )
+        used_share = scene.said(shares, "{:.0%}")
+        evidence = f"congestion window in use: {used_share}, with room in the receiver's window"
+        return Kind("memory/accounting", evidence)
     return None
 
 

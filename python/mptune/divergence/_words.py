@@ -31,8 +31,8 @@ _NAMES = {
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """Both sides at one time: the median of the runs of each; None where nothing is known.
 
-    Sizes in KiB, times in ms, the congestion window in segments; `delivered`, `assigned`, `burst` (packets sent at
-    once, on average), `lost` and `repeated` since the moment before.
+    Sizes in KiB, times in ms, the congestion window in segments; `delivered`, `assigned`, `burst` (packets
+    sent at once, on average), `lost` and `repeated` since the moment before.
     """
 
     at_s: float
@@ -59,8 +59,8 @@ def paragraph(found: Divergence, reference: Side, other: Side) -> str:
     ours, theirs = reference.recording.about, other.recording.about
     runs = f"{len(reference.runs)} {'run' if len(reference.runs) == 1 else 'runs'}"
     what = (
-        f"{found.other} ({theirs.release}) against {runs} of {found.reference} ({ours.release}) on {ours.topology}, "
-        f"{ours.trial['pm']}, {ours.trial['cc']}"
+        f"{found.other} ({theirs.release}) against {runs} of {found.reference} ({ours.release}) "
+        f"on {ours.topology}, {ours.trial['pm']}, {ours.trial['cc']}"
     )
     alike = (
         ""
@@ -73,8 +73,8 @@ def paragraph(found: Divergence, reference: Side, other: Side) -> str:
         return f"{what}: no divergence in {end:g} s.{alike}"
     first = found.first
     return (
-        f"{what}: first divergence at {first.at_s:.3f} s, {_described(first)}: {_values(first, reference, other)}. "
-        f"It looks like {found.kind.name} ({found.kind.evidence}).{alike}"
+        f"{what}: first divergence at {first.at_s:.3f} s, {_described(first)}: "
+        f"{_values(first, reference, other)}. It looks like {found.kind.name} ({found.kind.evidence}).{alike}"
     )
 
 
@@ -109,12 +109,7 @@ def table_around(found: Divergence, reference: Side, other: Side) -> list[Moment
     low = max(0.0, first.at_s - _AROUND_S)
     count = round(2 * _AROUND_S / _TABLE_STEP_S) + 1
     times = [low + number * _TABLE_STEP_S for number in range(count)]
-    return [
-        _moment(side, subflow, at_s)
-        for at_s in times
-        if at_s <= end_s
-        for side in (reference, other)
-    ]
+    return [_moment(side, subflow, at_s) for at_s in times if at_s <= end_s for side in (reference, other)]
 
 
 def _moment(side: Side, subflow: str, at_s: float) -> Moment:

@@ -1,6 +1,7 @@
 """What `mptune diverge` can be told: the trial, how often it is run, and what counts as a difference."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import msgspec
 
@@ -34,7 +35,7 @@ class DivergeOptions(Options, frozen=True, kw_only=True):
         int,
         Option(
             count(1, 20),
-            "Runs on the kernel; what these do not agree on is chance. As many with other seeds are simulated.",
+            "Runs on either side, with a seed each; what those on the kernel do not agree on is chance.",
             flag="--runs",
         ),
     ] = 3
@@ -44,12 +45,14 @@ class DivergeOptions(Options, frozen=True, kw_only=True):
     ] = 0.1
     span_ns: Annotated[
         int,
-        Option(time(positive=True), "Shorter differences are none, nor are those within an RTT.", flag="--span"),
+        Option(
+            time(positive=True), "Shorter differences are none, nor are those within an RTT.", flag="--span"
+        ),
     ] = 50_000_000
     stack: StackOptions = StackOptions()
     pm_options: PathManagerOptions = PathManagerOptions()
 
-    def conflicts(self):  # type: ignore[no-untyped-def]  # as declared in Options
+    def conflicts(self) -> Iterator[tuple[str, str]]:
         """Recordings are kept in memory, and options belong to the path manager that is used."""
         if self.duration_ns > _MOST_NS:
             yield "duration_ns", f"expected at most {units.format_time(_MOST_NS)}: every packet is kept"
@@ -64,7 +67,7 @@ class DivergeOptions(Options, frozen=True, kw_only=True):
     def trials(self, topology: Topology) -> list[Trial]:
         """The trial with each of its seeds."""
         of_trial = ("cc", "buffer_bytes", "buffer_mode", "family", "initial_path")
-        length = (
+        length: dict[str, Any] = (
             {"duration_ns": self.duration_ns}
             if self.transfer_bytes is None
             else {"transfer_bytes": self.transfer_bytes, "deadline_ns": _MOST_NS}

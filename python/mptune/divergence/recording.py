@@ -49,7 +49,8 @@ def record(testbed: Recorder, trials: Sequence[Trial], reporter: Reporter | None
 
 def _about(testbed: str, trial: Trial) -> About:
     topology = trial.topology
-    release = platform.release() if testbeds.only_stack(testbed) else f"{describe(trial.members)} {LINUX_VERSION}"
+    simulated = f"{describe(trial.members)} {LINUX_VERSION}"
+    release = platform.release() if testbeds.only_stack(testbed) else simulated
     rtts = [topology.known(path).base_rtt_ns or 0 for path in topology.paths]
     return About(
         testbed=testbed,

@@ -4,7 +4,7 @@ Times count from the connection's first SYN, in seconds on a grid of equal steps
 
 - assigned: bytes given to the subflow for the first time, by whatever schedules
 - delivered: bytes that have arrived on it for the first time
-- inflight: bytes sent that the sender does not know to have arrived (not acknowledged, not selectively either)
+- inflight: bytes sent that the sender does not know to have arrived (not acknowledged, nor selectively)
 - rtt: what a round trip would take: the way of the data there, queues included, and the usual way back
 - window: bytes that the receiver's window still allows, of the whole connection
 """
@@ -20,8 +20,8 @@ from mptune.recording._model import ARRIVED, NONE, SYN, Run
 
 #: Step of the grid, seconds.
 STEP_S = 0.005
-#: A retransmission after the subflow was silent for this long is that of a timer (Linux `TCP_RTO_MIN`: 200 ms from
-#: the last acknowledgement; a loss probe comes earlier).
+#: A retransmission after the subflow was silent for this long is that of a timer (Linux `TCP_RTO_MIN`: 200 ms
+#: from the last acknowledgement; a loss probe comes earlier).
 _RTO_S = 0.15
 #: A packet that has not left the network after this long was dropped by a queue that does not say which.
 _VANISHED_S = 5.0
@@ -39,8 +39,10 @@ class Subflow(msgspec.Struct, kw_only=True):
     assigned, delivered, inflight, rtt : on the grid; rtt is NaN before the first packet arrives.
     cwnd, ssthresh, srtt : samples on the grid (segments, segments, seconds), NaN where there are none.
     first_data : when it first carried data; None if never.
-    drops, repeats, timeouts : when packets with data were lost or dropped, sent again, and sent again after silence.
-    sent_at, acks_at : when packets with data left, and when acknowledgements did.
+    drops, repeats, timeouts : when packets with data were lost or dropped, sent again, and sent again after
+        silence.
+    sent_at, arrived_at : when packets with data were sent, and when they arrived.
+    acks_at : when acknowledgements were sent.
     """
 
     name: str
@@ -141,6 +143,13 @@ def _steps(times: Array, at: Array, values: Array, before: float = 0.0) -> Array
     return np.where(index >= 0, values[np.maximum(index, 0)].astype("f8"), before)
 
 
+def _highest(values: Array) -> Array:
+    """The largest so far."""
+    import numpy as np
+
+    return np.maximum.accumulate(values) if len(values) else values
+
+
 def _subflow(own: Array, name: str, path: int, times: Array, start: int) -> Subflow:
     import numpy as np
 
@@ -149,7 +158,7 @@ def _subflow(own: Array, name: str, path: int, times: Array, start: int) -> Subf
     back = back[np.argsort(back["left"], kind="stable")]
     sent_at = _seconds(sent["entered"], start)
     ends = sent["seq"] + sent["length"]
-    highest = np.maximum.accumulate(ends) if len(sent) else ends
+    highest = _highest(ends)
     before = np.concatenate([[0], highest[:-1]]).astype("u8") if len(sent) else highest
     fresh = np.where(ends > before, ends - np.maximum(before, sent["seq"]), 0)
     again = ends <= before
@@ -193,7 +202,7 @@ def _inflight(times: Array, sent_at: Array, highest: Array, back: Array, start: 
     import numpy as np
 
     back_at = _seconds(back["left"], start)
-    acked = np.maximum.accumulate(back["ack"]) if len(back) else back["ack"]
+    acked = _highest(back["ack"])
     sacked = _sacked(back, acked)
     known = _steps(times, back_at, acked.astype("f8") + sacked)
     return np.maximum(_steps(times, sent_at, highest) - known, 0.0)
@@ -249,9 +258,7 @@ def _connection(packets: Array, times: Array, start: int) -> tuple[Array, Array]
 
     back = packets[(packets["route"] % 2 == 1) & (packets["data_ack"] != NONE)]
     sent = packets[(packets["route"] % 2 == 0) & (packets["data"] != NONE) & (packets["length"] > 0)]
-    in_order = _steps(
-        times, _seconds(back["entered"], start), np.maximum.accumulate(back["data_ack"]) if len(back) else back["ack"]
-    )
+    in_order = _steps(times, _seconds(back["entered"], start), _highest(back["data_ack"]))
     heard = back[back["fate"] == ARRIVED]
     heard = heard[np.argsort(heard["left"], kind="stable")]
     if not len(heard) or not len(sent):

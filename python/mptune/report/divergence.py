@@ -1,4 +1,4 @@
-"""The figure of a divergence: what is in flight, the RTT and what was delivered, of every subflow on both sides."""
+"""The figure of a divergence: data in flight, RTT and what was delivered, of every subflow on both sides."""
 
 from __future__ import annotations
 
@@ -92,17 +92,27 @@ def figure(found: Divergence, reference: Side, other: Side, lead: str) -> Spec:
             number = len(views)
             datasets |= {f"{one}-{number}": values for one, values in chart["datasets"].items()}
             view = {one: part for one, part in chart.items() if one in ("layer", "height", "resolve")}
-            view["layer"] = [{**one, "data": {"name": f"{one['data']['name']}-{number}"}} for one in view["layer"]]
+            view["layer"] = [_renamed(one, number) for one in view["layer"]]
             views.append({**view, "width": _WIDTH, "title": name})
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
-        "title": {"text": "Where they part", "subtitle": textwrap.wrap(lead, 150), "anchor": "start", "offset": 16},
+        "title": {
+            "text": "Where they part",
+            "subtitle": textwrap.wrap(lead, 150),
+            "anchor": "start",
+            "offset": 16,
+        },
         "params": [{"name": "emphasis", "value": []}],
         "concat": views,
         "columns": len(_PANELS),
         "datasets": datasets,
         "config": look(page=False),
     }
+
+
+def _renamed(layer: Spec, number: int) -> Spec:
+    """A layer with its data renamed: all panels use the same names."""
+    return {**layer, "data": {"name": f"{layer['data']['name']}-{number}"}}
 
 
 def _rows(reference: Side, other: Side, name: str, quantity: str, factor: float, middle: float) -> Rows:

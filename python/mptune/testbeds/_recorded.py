@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mptune.recording import Run, empty_samples
@@ -25,7 +25,7 @@ def run_of(
     observation: Observation,
     packets: bytes,
     samples: Iterable[Mapping[str, Any]],
-    paths: Mapping[Hashable, int],
+    paths: Mapping[Any, int],
     unrecorded: int,
 ) -> Run:
     """Make a run.

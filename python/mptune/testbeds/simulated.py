@@ -112,9 +112,7 @@ class SimulatedTestbed:
             raise InputError(trial.topology.name, key, expected) from None
         observation = _observation(trial, _DECODER.decode(outcome))
         of_path = {number: number for number in range(len(trial.topology.paths))}
-        return observation, run_of(
-            trial, observation, packets, msgspec.json.decode(samples), of_path, beyond
-        )
+        return observation, run_of(trial, observation, packets, msgspec.json.decode(samples), of_path, beyond)
 
     def run(self, trial: Trial) -> Observation:
         """Run one trial; the same trial gives the same observation, on any machine.

@@ -3,7 +3,6 @@
 //! Nothing is asked of a packet but that it can be recognised ([`Carried::is`]). A network that is not watched pays
 //! nothing: routes, ends of routes and drops lead here only if it is.
 
-use super::RouteId;
 use super::carried::Carried;
 use crate::units::{NEVER, Nanos, SECOND};
 use std::collections::VecDeque;
@@ -35,7 +34,7 @@ pub struct Passage<P> {
     /// When it left; [`NEVER`] if it did not, or if only the fact is known.
     pub left: Nanos,
     /// Its direction of its path.
-    pub route: RouteId,
+    pub route: usize,
     /// Bytes on the wire.
     pub size: u16,
     /// How it left.
@@ -83,7 +82,7 @@ impl<P: Carried> Watch<P> {
     }
 
     /// A packet enters; `up` if its path is.
-    pub fn enter(&mut self, now: Nanos, route: RouteId, size: u32, payload: P, up: bool) {
+    pub fn enter(&mut self, now: Nanos, route: usize, size: u32, payload: P, up: bool) {
         if self.passages.len() >= self.limit {
             self.beyond += 1;
             return;
@@ -99,7 +98,7 @@ impl<P: Carried> Watch<P> {
     }
 
     /// A packet is at the end of its route, where the first one under way is usually the one.
-    pub fn arrive(&mut self, now: Nanos, route: RouteId, payload: &P) {
+    pub fn arrive(&mut self, now: Nanos, route: usize, payload: &P) {
         let Self { passages, pending, .. } = self;
         let found = pending[route].iter().position(|&i| payload.is(&passages[i as usize].payload));
         // None is one that entered beyond the limit, or a copy made on the way, whose original has arrived.
@@ -119,7 +118,7 @@ impl<P: Carried> Watch<P> {
     }
 
     /// A packet is dropped or lost, usually the one that entered last.
-    pub fn lose(&mut self, now: Nanos, route: RouteId, payload: &P, fate: Fate, link: usize) {
+    pub fn lose(&mut self, now: Nanos, route: usize, payload: &P, fate: Fate, link: usize) {
         let Self { passages, pending, .. } = self;
         let Some(pending) = pending.get_mut(route) else { return };
         let found = pending.iter().rposition(|&i| payload.is(&passages[i as usize].payload));
