@@ -29,6 +29,7 @@ pub struct Sample {
     unsent_bytes: u32,
     /// What it is doing about losses (`tcp_ca_state`).
     state: u8,
+    /// Timeouts in a row.
     backoff: u8,
     rwnd_limited_ns: u64,
     sndbuf_limited_ns: u64,
@@ -79,9 +80,9 @@ impl Sample {
             unacked: tcp.unacked,
             sacked: tcp.sacked,
             lost: tcp.lost,
-            unsent_bytes: tcp.unsent_bytes,
+            unsent_bytes: tcp.unsent,
             state: tcp.state,
-            backoff: tcp.backoff,
+            backoff: tcp.timeouts_in_a_row,
             rwnd_limited_ns: tcp.rwnd_limited_ns,
             sndbuf_limited_ns: tcp.sndbuf_limited_ns,
         }
