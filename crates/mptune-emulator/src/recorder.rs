@@ -127,7 +127,7 @@ impl Positions {
             flow: number as u16,
             route: passage.route as u8,
             flags: segment.flags,
-            options: segment.options | u8::from(passage.marked) * option::MARKED,
+            options: segment.options | (u8::from(passage.marked) * option::MARKED),
             fate: passage.fate,
             link: passage.link as u8,
         }
