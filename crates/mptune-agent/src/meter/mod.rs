@@ -42,6 +42,7 @@ mod listeners;
 mod load;
 pub(crate) mod pattern;
 pub mod receiver;
+mod samples;
 pub mod sender;
 pub(crate) mod socket;
 mod subflows;
