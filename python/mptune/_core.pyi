@@ -11,9 +11,9 @@ __all__ = [
     "path_manager_options",
     "path_manager_start",
     "path_managers",
-    "sampling_path_managers",
     "schedulers",
     "simulate",
+    "simulate_recorded",
     "version",
 ]
 
@@ -31,9 +31,6 @@ def congestion_controls() -> list[str]:
 
 def path_managers() -> list[str]:
     """Names of all path managers, in the order of the core's list."""
-
-def sampling_path_managers() -> list[str]:
-    """Names of those that decide by samples of a connection's statistics."""
 
 def path_manager_options() -> bytes:
     """JSON: the list of each path manager's options, each with name, kind, unit, help and default."""
@@ -81,6 +78,23 @@ def simulate(trial: bytes) -> bytes:
     Raises
     ------
     SpecError : the trial is impossible (unknown name, buffer below one segment, ...).
+    """
+
+def simulate_recorded(trial: bytes, packets: int, spacing_ns: int) -> tuple[bytes, bytes, int, bytes]:
+    """The same with a recording (`crates/mptune-core/src/recording.rs`).
+
+    Parameters
+    ----------
+    packets : most packets that are kept.
+    spacing_ns : time between two samples of the senders.
+
+    Returns
+    -------
+    JSON of the `Outcome`, the packets' records, how many packets came beyond the limit, JSON of the samples.
+
+    Raises
+    ------
+    SpecError : as `simulate`, or the trial may end early.
     """
 
 if sys.platform == "linux":

@@ -1,10 +1,10 @@
 //! What runs on a measured or managed machine, one module per role.
 //!
 //! Every role exchanges lines of JSON on standard input and output, ends with its standard input
-//! and writes no files, except for the journals of the roles `host` and `settings`. What the roles share is
-//! here: the command line (`arguments`), the lines and signals (`control`), how a role begins and ends and
-//! what it may do (`role`), addresses in the kernel's layout (`address`), and the only files with unsafe
-//! code: system calls (`sys`) and the machine's own libbpf (`libbpf`).
+//! and writes no files, except for the journals of the roles `host` and `settings`, and files that are settings.
+//! What the roles share is here: the command line (`arguments`), the lines and signals (`control`), how a role
+//! begins and ends and what it may do (`role`), addresses in the kernel's layout (`address`), and the only
+//! files with unsafe code: system calls (`sys`) and the machine's own libbpf (`libbpf`).
 
 #![cfg(target_os = "linux")]
 
@@ -21,6 +21,7 @@ pub mod probe;
 mod role;
 mod settings;
 mod sys;
+mod transfer;
 mod watch;
 
 use self::arguments::{Arguments, HOST, Request};
@@ -37,6 +38,7 @@ const ROLES: &[Role] = &[
     ("congestion", |_| congestion::main()),
     ("settings", |_| settings::main()),
     ("awake", |_| awake::main()),
+    ("transfer", |_| transfer::main()),
     ("watch", |_| watch::main()),
     (HOST, |arguments| host::main(&startable(), arguments.unlinks)),
     (GUARDIAN, |_| host::guardian::main()),

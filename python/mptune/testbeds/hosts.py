@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mptune.errors import InputError, TrialError
-from mptune.testbeds import _hosts_data, _kernel_observation, _kernel_plan
+from mptune.testbeds import _hosts_data, _kernel_observation, _kernel_plan, _overload
 from mptune.testbeds._base import FIXED, PLAIN_TCP, Observation, Trial
 
 if TYPE_CHECKING:
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 _BUSY = 0.9
 #: Seconds between two attempts to reach a host that is away.
 _PAUSE_S = 5.0
-#: Seconds within which a host restores its settings that nobody speaks to any more: 8 s of silence, and time
-#: to do it.
-_ALONE_S = 10
 
 
 class HostsTestbed:
@@ -187,33 +184,26 @@ class HostsTestbed:
                 raise KeyboardInterrupt
             observation = self._measure(trial)
             if observation.failed is not None and self._patience_s and self._lost():
-                observation = self._repeat(trial, observation)
-            # After any other failure it is not repeated: a host may be gone.
-            if observation.failed is not None and observation.failed.kind == "overloaded":
-                observation = self._repeat(trial, observation)
-        return observation
+                observation = _overload.again(observation, lambda: self._repeated(trial))
+            return _overload.in_time(observation, lambda: self._repeated(trial), _spoiled)
 
-    def _repeat(self, trial: Trial, failed: Observation) -> Observation:
-        """Run a trial again; the observation says how many times it was."""
+    def _repeated(self, trial: Trial) -> Observation:
+        """Run a trial again, if its interfaces may still send so much."""
         self._data.check(trial)
-        observation = self._measure(trial)
-        observation.metadata["repeated"] = int(failed.metadata.get("repeated", 0)) + 1
-        return observation
+        return self._measure(trial)
 
     @contextmanager
     def _parting(self) -> Iterator[None]:
         """On Ctrl-C end the sessions at once, and note on it which hosts could not be reached."""
+        from mptune.machines import sessions
+
         try:
             yield
         except KeyboardInterrupt as error:
             self.interrupt()
             machines = list(self._machines.values())
             self.close()
-            self._unheard += [
-                f"{one.name} could not be reached; it restores its settings by itself within {_ALONE_S} s"
-                for one in machines
-                if one.unheard
-            ]
+            self._unheard += sessions.unheard(machines)
             for sentence in self._unheard:
                 error.add_note(sentence)
             raise
@@ -375,6 +365,11 @@ def _close(machines: dict[str, SshMachine], programs: dict[str, Programs]) -> No
         machines.popitem()[1].close()
     while programs:
         programs.popitem()[1].close()
+
+
+def _spoiled(observation: Observation) -> bool:
+    """Whether it is repeated: after any other failure it is not, because a host may be gone."""
+    return observation.failed is not None and observation.failed.kind == "overloaded"
 
 
 def check_site(topology: Topology, site: Site) -> None:

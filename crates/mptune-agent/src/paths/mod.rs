@@ -16,6 +16,7 @@ pub mod netlink;
 pub mod pair;
 mod protocol;
 mod receiver;
+mod sampling;
 mod subflow;
 
 use self::assignment::Told;

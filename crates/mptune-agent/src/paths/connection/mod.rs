@@ -10,8 +10,10 @@ use super::netlink::diag::{Families, Statistics};
 use super::netlink::error::strerror;
 use super::netlink::events::SubflowEvent;
 use super::pair::Pair;
+use super::sampling::{Look, Meter, Sampled};
 use super::subflow::{Outage, PriorityChange, Subflow};
 use mptune_core::pathmanager::{Driver, Order, PathId, Report, Role, Stack, State, SubflowId};
+use mptune_core::units::Nanos;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,6 +24,10 @@ const AWAITED_NS: u64 = 5_000_000_000;
 /// A change of priority may be refused for this long before it counts as a problem. The kernel reports
 /// a subflow before adding it to the connection's list, and refuses to change it until then.
 const REFUSED_NS: u64 = 1_000_000_000;
+
+/// Looks that the kernel leaves unanswered one after another before that counts as a problem: a connection may
+/// be about to end.
+const UNANSWERED: u32 = 20;
 
 /// What the kernel should do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +103,9 @@ pub struct Connection {
     closing: Vec<Pair>,
     /// Numbers of addresses that the peer withdrew, whose subflows the kernel closes.
     taken_back: BTreeSet<u8>,
+    meter: Meter,
+    /// Looks without an answer, one after another.
+    unanswered: u32,
 }
 
 impl Connection {
@@ -128,6 +137,8 @@ impl Connection {
             awaited: Vec::new(),
             closing: Vec::new(),
             taken_back: BTreeSet::new(),
+            meter: Meter::default(),
+            unanswered: 0,
         };
         for &path in withdrawn {
             connection.report(Report::Withdrawn(path), now_ns);
@@ -268,6 +279,47 @@ impl Connection {
             self.report(Report::Timeouts { subflow, consecutive }, now_ns);
         }
         self.see_successors();
+    }
+
+    /// It was looked at for a sample; none if the kernel did not tell of it.
+    pub fn on_sampled(&mut self, look: Option<&Look>, now_ns: u64) {
+        let Some(interval) = self.sampling() else { return };
+        let noted = look.and_then(|look| Some((look, self.meter.note(look, now_ns)?)));
+        let Some((look, statistics)) = noted else { return self.on_unanswered() };
+        self.unanswered = 0;
+        for one in &look.subflows {
+            let statistics = self.meter.note_subflow(one);
+            self.driver.set_statistics(one.id, statistics);
+            self.driver.set_min_rtt(one.id, one.tcp.min_rtt_ns);
+        }
+        if self.meter.is_due(now_ns, interval) {
+            self.report(Report::Sample { now: now_ns, statistics }, now_ns);
+        }
+    }
+
+    fn on_unanswered(&mut self) {
+        self.unanswered += 1;
+        if self.unanswered == UNANSWERED {
+            let what = "its path manager gets no samples and leaves all subflows active";
+            let why = "it is plain TCP, or this kernel does not report bytes of connections (Linux 6.5, mptcp_diag)";
+            self.problem(0, &format!("{what}: {why}"));
+        }
+    }
+
+    /// How often its policy wants samples, if it does.
+    pub fn sampling(&self) -> Option<Nanos> {
+        self.driver.sampling()
+    }
+
+    /// What the looks for samples gave, if there were any.
+    pub fn sampled(&self) -> Option<Sampled> {
+        self.meter.sampled()
+    }
+
+    /// Bytes on their way at the last close look.
+    pub fn queued(&self) -> u32 {
+        let open = self.subflows.iter().filter(|one| one.pair.is_some());
+        open.filter_map(|one| one.last).fold(0, |sum, last| sum.saturating_add(last.queued))
     }
 
     /// This many payload bytes were sent.
