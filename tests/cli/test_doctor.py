@@ -1,6 +1,7 @@
 """`mptune doctor` and `mptune clean`: exit codes and output; what they find is tests/linux' matter."""
 
 import json
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -79,7 +80,7 @@ def examined(monkeypatch):
     """What `--integrity` found, as a test sets it."""
     from mptune.linux import integrity
 
-    told = {}
+    told: dict[str, Any] = {}
 
     def examine(transfers, limit_s, advance):
         told["asked"] = transfers, limit_s
