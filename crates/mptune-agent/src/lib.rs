@@ -13,6 +13,7 @@ mod arguments;
 mod awake;
 mod congestion;
 mod control;
+pub mod daemon;
 mod host;
 mod libbpf;
 pub mod meter;

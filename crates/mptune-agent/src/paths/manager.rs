@@ -4,13 +4,15 @@
 //! a close look at those where something is wrong. There is no per-connection work except what its
 //! events require. It decides nothing (see `connection` for what does).
 
-use super::assignment::Assignment;
 use super::connection::{Act, Connection, PathChange};
+use super::happening::Happening;
+use super::hosting::{AddressChange, Hosting};
 use super::netlink::commands::Commands;
 use super::netlink::diag::{Diag, Families, Mptcp};
 use super::netlink::error::Error;
 use super::netlink::events::{Change, Event, Events, SubflowEvent};
 use super::pair::Pair;
+use super::policies::{Opened, Policies};
 use super::protocol::{ConnectionReport, Message};
 use crate::sys;
 use mptune_core::pathmanager::PathId;
@@ -18,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Time between two glances.
@@ -34,9 +37,12 @@ const KEPT: usize = 1000;
 
 /// Runs a policy for every connection that is opened from this namespace after `open`.
 pub struct Manager {
-    assignment: Assignment,
-    /// The receiver's, of the connections that it manages; none for any.
+    policies: Box<dyn Policies>,
+    /// Of the connections that it manages, at the end that accepts them; none for any.
     port: Option<u16>,
+    /// For paths that are not known beforehand.
+    host: Option<Rc<dyn Hosting>>,
+    happenings: Vec<Happening>,
     events: Events,
     commands: Commands,
     diag: Diag,
@@ -58,10 +64,12 @@ impl Manager {
     ///
     /// # Errors
     /// The kernel has no path management.
-    pub fn open(assignment: Assignment, port: Option<u16>) -> Result<Self, Error> {
+    pub fn open(policies: Box<dyn Policies>, port: Option<u16>) -> Result<Self, Error> {
         Ok(Self {
-            assignment,
+            policies,
             port,
+            host: None,
+            happenings: Vec::new(),
             events: Events::open()?,
             commands: Commands::open()?,
             diag: Diag::open()?,
@@ -74,6 +82,39 @@ impl Manager {
             glance_at_ns: 0,
             close_look_at_ns: 0,
         })
+    }
+
+    /// The same for all connections of this host, whose addresses become paths. Those that are there
+    /// already are taken over.
+    ///
+    /// # Errors
+    /// The kernel has no path management.
+    pub fn of_host(policies: Box<dyn Policies>, host: Rc<dyn Hosting>) -> Result<Self, Error> {
+        Ok(Self { host: Some(host), ..Self::open(policies, None)? })
+    }
+
+    /// New connections get these from now on; living ones keep what they have.
+    pub fn set_policies(&mut self, policies: Box<dyn Policies>) {
+        self.policies = policies;
+    }
+
+    /// Something about the host's addresses is different.
+    ///
+    /// # Errors
+    /// The kernel's side no longer works.
+    pub fn on_address(&mut self, _change: &AddressChange) -> Result<(), Error> {
+        let _ = &self.host; // not used yet
+        Ok(())
+    }
+
+    /// What was done since the last time.
+    pub fn take_happenings(&mut self) -> Vec<Happening> {
+        std::mem::take(&mut self.happenings)
+    }
+
+    /// The connections that exist, by their tokens.
+    pub fn live(&self) -> impl Iterator<Item = (u32, &Connection)> {
+        self.live.iter().map(|(token, connection)| (*token, connection))
     }
 
     /// Readable when there are events.
@@ -128,11 +169,6 @@ impl Manager {
         self.each(|connection, now_ns| connection.on_path(change, path, now_ns))
     }
 
-    /// The number of a path.
-    pub fn path_named(&self, label: &str) -> Result<PathId, String> {
-        self.assignment.path_named(label)
-    }
-
     /// Every connection so far, in order of creation.
     pub fn report(&mut self) -> Result<Message, Error> {
         let mut failure = None;
@@ -156,8 +192,8 @@ impl Manager {
 
     fn on_event(&mut self, event: &Event) -> Result<(), Error> {
         match event {
-            Event::Created { token, pair, server_side: false } => {
-                self.create(*token, *pair);
+            &Event::Created { token, pair, server_side } => {
+                self.create(token, &Opened { pair, server_side });
                 Ok(())
             }
             Event::Established { token } => self.establish(*token),
@@ -178,17 +214,20 @@ impl Manager {
         }
     }
 
-    fn create(&mut self, token: u32, pair: Pair) {
-        if self.port.is_some_and(|port| port != pair.remote.port()) {
+    fn create(&mut self, token: u32, opened: &Opened) {
+        let pair = opened.pair;
+        let accepting = if opened.server_side { pair.local } else { pair.remote };
+        if self.port.is_some_and(|port| port != accepting.port()) {
             return;
         }
-        let Some(path) = self.assignment.path_of(&pair) else { return };
+        let Some(assignment) = self.policies.assignment(opened) else { return };
+        let Some(path) = assignment.path_of(&pair) else { return };
         self.close(token);
         let now_ns = sys::monotonic_ns();
         if self.live.is_empty() {
             self.glance_at_ns = now_ns + GLANCE_NS;
         }
-        let connection = Connection::new(&self.assignment, pair, path, &self.withdrawn, now_ns);
+        let connection = Connection::new(&assignment, pair, path, &self.withdrawn, now_ns);
         self.tokens.insert(pair, token);
         self.live.insert(token, connection);
     }
@@ -231,7 +270,8 @@ impl Manager {
 
     /// The peer has an address (again).
     fn announce(&mut self, token: u32, address: IpAddr) -> Result<(), Error> {
-        for path in self.assignment.paths_to(address) {
+        let known = self.live.get(&token).map(|connection| connection.paths_to(address));
+        for path in known.unwrap_or_default() {
             self.with(token, |connection, now_ns| {
                 connection.on_path(PathChange::Add, path, now_ns);
             })?;
@@ -367,7 +407,7 @@ impl Manager {
         match (self.live.contains_key(&token), mptcp.opened_connection) {
             (true, _) => self.join(token, pair),
             (false, true) => {
-                self.create(token, pair);
+                self.create(token, &Opened { pair, server_side: false });
                 self.establish(token)
             }
             (false, false) => Ok(()),

@@ -14,6 +14,7 @@ use super::subflow::{Outage, PriorityChange, Subflow};
 use mptune_core::pathmanager::{Driver, Order, PathId, Report, Role, Stack, State, SubflowId};
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// A subflow that ends this soon after its handshake without an error was not wanted.
 const AT_ONCE_NS: u64 = 1_000_000_000;
@@ -68,8 +69,10 @@ pub enum PathChange {
     Add,
 }
 
-/// A connection that this side opened.
+/// A connection.
 pub struct Connection {
+    /// The peer opened it.
+    pub server_side: bool,
     assignment: Assignment,
     driver: Driver,
     subflows: Vec<Subflow>,
@@ -111,6 +114,7 @@ impl Connection {
         let mut first = Subflow::new(path, false);
         first.establish(pair, now_ns);
         let mut connection = Self {
+            server_side: false,
             driver: Driver::new(assignment.policy.clone(), Stack::LINUX, path),
             assignment: assignment.clone(),
             subflows: vec![first],
@@ -364,6 +368,21 @@ impl Connection {
     /// The number of the established subflow with these ends.
     pub fn subflow_at(&self, pair: &Pair) -> Option<SubflowId> {
         self.subflows.iter().position(|one| one.pair.as_ref() == Some(pair))
+    }
+
+    /// The name of its policy.
+    pub fn policy(&self) -> Arc<str> {
+        self.assignment.name.clone()
+    }
+
+    /// The established subflows, and whether they are standby.
+    pub fn roles(&self) -> Vec<(Pair, bool)> {
+        self.subflows.iter().filter_map(|one| Some((one.pair?, one.kernel_backup))).collect()
+    }
+
+    /// The paths to an address of the peer.
+    pub fn paths_to(&self, address: IpAddr) -> Vec<PathId> {
+        self.assignment.paths_to(address)
     }
 
     /// The label of a subflow's path.
