@@ -25,6 +25,7 @@ use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use std::net::SocketAddr;
 
 const INET_DIAG_CONG: u16 = 4;
+const INET_DIAG_SKMEMINFO: u16 = 7;
 const INET_DIAG_ULP_INFO: u16 = 19;
 /// Attribute of a request: its protocol, if that needs more than a byte.
 const INET_DIAG_REQ_PROTOCOL: u16 = 3;
@@ -126,6 +127,8 @@ pub struct Counted<'a> {
     pub cc: &'a [u8],
     /// What it is in its connection; none if it is no subflow, or if this is not reported to this process.
     pub mptcp: Option<Mptcp>,
+    /// What is in the send buffer and how much may be, bytes of memory; none unless it is a connection.
+    pub send_buffer: Option<(u32, u32)>,
 }
 
 /// Queries one network namespace.
@@ -209,7 +212,10 @@ impl Diag {
                 | StateFlags::CLOSE
                 | StateFlags::TIME_WAIT
                 | StateFlags::SYN_RECV);
-        let extensions = ExtensionFlags::INFO | ExtensionFlags::CONG;
+        let mut extensions = ExtensionFlags::INFO | ExtensionFlags::CONG;
+        if counting == Counting::Mptcp {
+            extensions |= ExtensionFlags::SKMEMINFO;
+        }
         for family in [AF_INET, AF_INET6] {
             let question = request(family, open.clone(), extensions.clone(), SocketId::new_v4());
             let asked = self.netlink.dump(NAME, counting.question(question), |message| {
@@ -345,11 +351,12 @@ fn head(payload: &[u8]) -> Result<(Pair, u32), DecodeError> {
 fn counted(payload: &[u8], each: impl FnOnce(Counted<'_>)) -> Result<(), DecodeError> {
     let header = InetResponseHeader::parse(payload)?;
     let (pair, _) = head(payload)?;
-    let (mut info, mut cc, mut mptcp) = (None, None, None);
+    let (mut info, mut cc, mut mptcp, mut send_buffer) = (None, None, None, None);
     let attributes = payload.get(size_of::<InetResponseBuffer>()..).unwrap_or_default();
     for attribute in NlasIterator::new(attributes) {
         let attribute = attribute?;
         match attribute.kind() {
+            INET_DIAG_SKMEMINFO => send_buffer = memory(attribute.value()),
             INET_DIAG_INFO => info = Some(attribute),
             INET_DIAG_CONG => cc = Some(attribute),
             INET_DIAG_ULP_INFO => mptcp = Mptcp::parse(&attribute)?,
@@ -364,8 +371,15 @@ fn counted(payload: &[u8], each: impl FnOnce(Counted<'_>)) -> Result<(), DecodeE
         info: info.as_ref().map_or(&[], NlaBuffer::value),
         cc: cc.as_ref().map_or(&[], NlaBuffer::value),
         mptcp,
+        send_buffer,
     });
     Ok(())
+}
+
+/// SK_MEMINFO_WMEM_QUEUED and SK_MEMINFO_SNDBUF of include/uapi/linux/sock_diag.h, 32 bits each.
+fn memory(values: &[u8]) -> Option<(u32, u32)> {
+    let number = |index: usize| parse_u32(values.get(4 * index..4 * index + 4)?).ok();
+    Some((number(5)?, number(3)?))
 }
 
 /// The attributes that matter here; unless `tcp_info` is requested there is none, and without
