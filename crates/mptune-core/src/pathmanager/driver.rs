@@ -20,6 +20,9 @@
 //!   active, so that the stack does not use the withdrawn ones. If every path is withdrawn it sends on any.
 //! - When a path's address is removed its subflows are closed; when it is announced again, those that
 //!   were closed are reopened under their old numbers.
+//! - Paths may become known while the connection lives. The policy hears of those that come after it is
+//!   established. Where only the peer opens subflows ([`Stack::opens`] is false) a policy gives roles and
+//!   nothing else.
 //! - An order that the stack refuses is repeated after the next report.
 
 use super::{Command, Event, OptionMap, PathEnds, PathId, Policy, SubflowId, SubflowView};
@@ -94,13 +97,17 @@ pub struct Stack {
     pub silences: bool,
     /// It accepts roles before the subflow, or the connection, is established.
     pub early_roles: bool,
+    /// Subflows are opened from here, not only by the peer.
+    pub opens: bool,
 }
 
 impl Stack {
     /// The simulated connection: supports everything.
-    pub const SIMULATED: Self = Self { silences: true, early_roles: true };
+    pub const SIMULATED: Self = Self { silences: true, early_roles: true, opens: true };
     /// Linux: `SET_FLAGS` requires an established subflow, and standby subflows are its last resort.
-    pub const LINUX: Self = Self { silences: false, early_roles: false };
+    pub const LINUX: Self = Self { silences: false, early_roles: false, opens: true };
+    /// The same for a connection that the peer opened, and whose subflows it opens.
+    pub const LINUX_ACCEPTED: Self = Self { opens: false, ..Self::LINUX };
 }
 
 /// Who may send on a subflow.
@@ -163,6 +170,8 @@ pub enum Report {
     Withdrawn(PathId),
     /// It was put back into service.
     Readmitted(PathId),
+    /// There is another path; the number comes from [`Driver::add_path`].
+    PathAdded(PathId),
     /// A path's address was removed (REMOVE_ADDR, RFC 8684 section 3.4.2).
     AddressRemoved(PathId),
     /// It was announced again (ADD_ADDR, section 3.4.1).
@@ -314,6 +323,25 @@ impl Driver {
         self.subflows.iter().position(joining)
     }
 
+    /// The first closed subflow on a path, which one that the peer opens there follows.
+    pub fn closed(&self, path: PathId) -> Option<SubflowId> {
+        let closed = |one: &Subflow| one.state == State::Closed && one.path == path;
+        self.subflows.iter().position(closed)
+    }
+
+    /// Another path, and its number. The policy hears of it by [`Report::PathAdded`], which is left out
+    /// if the peer has opened a subflow there.
+    pub fn add_path(&mut self, ends: PathEnds) -> PathId {
+        self.assignment.paths = self.assignment.paths.iter().copied().chain([ends]).collect();
+        self.withdrawn.push(false);
+        self.withdrawn.len() - 1
+    }
+
+    /// Why the policy wanted what the latest report led to; none if it has nothing to add.
+    pub fn why(&self) -> Option<String> {
+        self.assignment.policy.why()
+    }
+
     /// The path is withdrawn.
     pub fn is_withdrawn(&self, path: PathId) -> bool {
         self.withdrawn[path]
@@ -351,6 +379,7 @@ impl Driver {
             Report::BytesSent(sent) => self.on_bytes_sent(sent, orders),
             Report::Withdrawn(path) => self.withdrawn[path] = true,
             Report::Readmitted(path) => self.withdrawn[path] = false,
+            Report::PathAdded(path) => self.tell(Event::PathAdded(path), orders),
             Report::AddressRemoved(path) => self.on_address_removed(path, orders),
             Report::AddressAnnounced(path) => self.on_address_announced(path, orders),
             Report::PrioritySeen { subflow, backup } => self.on_priority(subflow, backup),
@@ -421,6 +450,9 @@ impl Driver {
     }
 
     fn on_address_announced(&mut self, path: PathId, orders: &mut Vec<Order>) {
+        if !self.stack.opens {
+            return;
+        }
         for id in 0..self.subflows.len() {
             if self.subflows[id].path == path && self.subflows[id].state == State::Closed {
                 self.order_connect(id, orders);
@@ -484,7 +516,9 @@ impl Driver {
 
     fn obey(&mut self, command: Command, orders: &mut Vec<Order>) {
         match command {
-            Command::Connect { path, backup } if self.subflows.len() < MAX_SUBFLOWS => {
+            Command::Connect { path, backup }
+                if self.stack.opens && self.subflows.len() < MAX_SUBFLOWS =>
+            {
                 self.subflows.push(Subflow::new(path, backup));
                 self.order_connect(self.subflows.len() - 1, orders);
             }
