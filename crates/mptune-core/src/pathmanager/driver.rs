@@ -23,6 +23,8 @@
 //! - Paths may become known while the connection lives. The policy hears of those that come after it is
 //!   established. Where only the peer opens subflows ([`Stack::opens`] is false) a policy gives roles and
 //!   nothing else.
+//! - A connection may be taken over in the middle of its life: what is found there is reported before
+//!   [`Report::Established`], and no subflow is opened on a path that has one.
 //! - An order that the stack refuses is repeated after the next report.
 
 use super::{Command, Event, OptionMap, PathEnds, PathId, Policy, SubflowId, SubflowView};
@@ -176,6 +178,9 @@ pub enum Report {
     AddressRemoved(PathId),
     /// It was announced again (ADD_ADDR, section 3.4.1).
     AddressAnnounced(PathId),
+    /// Another attempt on a path is worth its while: its subflows that are closed or were refused are
+    /// reopened.
+    Retried(PathId),
     /// The stack holds a subflow at this priority, whatever was ordered.
     PrioritySeen {
         /// The subflow.
@@ -296,6 +301,9 @@ pub struct Driver {
     withdrawn: Vec<bool>,
     notify_at: Option<Bytes>,
     statistics: ConnectionStatistics,
+    /// The policy is about to open subflows on paths that may have some.
+    adopting: bool,
+    why: Option<String>,
 }
 
 impl Driver {
@@ -309,6 +317,8 @@ impl Driver {
             subflows: vec![Subflow::new(initial, false)],
             notify_at: None,
             statistics: ConnectionStatistics::default(),
+            adopting: false,
+            why: None,
         }
     }
 
@@ -338,8 +348,16 @@ impl Driver {
     }
 
     /// Why the policy wanted what the latest report led to; none if it has nothing to add.
-    pub fn why(&self) -> Option<String> {
-        self.assignment.policy.why()
+    pub fn why(&self) -> Option<&str> {
+        self.why.as_deref()
+    }
+
+    /// A subflow is found as it was left, standby or not, before the connection is reported as established: the
+    /// policy begins with that.
+    pub fn set_backup(&mut self, subflow: SubflowId, backup: bool) {
+        let subflow = &mut self.subflows[subflow];
+        subflow.backup = backup;
+        subflow.role = Some(if backup { Role::Standby } else { Role::Active });
     }
 
     /// The path is withdrawn.
@@ -364,6 +382,7 @@ impl Driver {
 
     /// Something happened: appends what to do to `orders`.
     pub fn handle(&mut self, report: Report, orders: &mut Vec<Order>) {
+        self.why = None;
         match report {
             Report::Established => self.on_established(orders),
             Report::Joined(id) => self.on_joined(id, orders),
@@ -381,7 +400,8 @@ impl Driver {
             Report::Readmitted(path) => self.withdrawn[path] = false,
             Report::PathAdded(path) => self.tell(Event::PathAdded(path), orders),
             Report::AddressRemoved(path) => self.on_address_removed(path, orders),
-            Report::AddressAnnounced(path) => self.on_address_announced(path, orders),
+            Report::AddressAnnounced(path) => self.reopen(path, &[State::Closed], orders),
+            Report::Retried(path) => self.reopen(path, &[State::Closed, State::Refused], orders),
             Report::PrioritySeen { subflow, backup } => self.on_priority(subflow, backup),
             Report::RoleRefused(id) => {
                 self.subflows[id].role = None;
@@ -399,7 +419,9 @@ impl Driver {
         if std::mem::replace(&mut self.established, true) {
             return;
         }
+        self.adopting = self.subflows.len() > 1;
         self.tell(Event::Established, orders);
+        self.adopting = false;
         for id in 0..self.subflows.len() {
             if self.subflows[id].lost {
                 self.tell(Event::SubflowLost(id), orders);
@@ -449,12 +471,13 @@ impl Driver {
         );
     }
 
-    fn on_address_announced(&mut self, path: PathId, orders: &mut Vec<Order>) {
+    fn reopen(&mut self, path: PathId, states: &[State], orders: &mut Vec<Order>) {
         if !self.stack.opens {
             return;
         }
         for id in 0..self.subflows.len() {
-            if self.subflows[id].path == path && self.subflows[id].state == State::Closed {
+            let subflow = &self.subflows[id];
+            if subflow.path == path && states.contains(&subflow.state) {
                 self.order_connect(id, orders);
             }
         }
@@ -509,6 +532,9 @@ impl Driver {
         };
         let mut commands = Vec::new();
         assignment.policy.on_event(event, view, &mut commands);
+        if !commands.is_empty() {
+            self.why = assignment.policy.why();
+        }
         for command in commands {
             self.obey(command, orders);
         }
@@ -516,6 +542,7 @@ impl Driver {
 
     fn obey(&mut self, command: Command, orders: &mut Vec<Order>) {
         match command {
+            Command::Connect { path, .. } if self.adopting && self.has_open(path) => {}
             Command::Connect { path, backup }
                 if self.stack.opens && self.subflows.len() < MAX_SUBFLOWS =>
             {
@@ -529,6 +556,11 @@ impl Driver {
                 orders.push(Order::NotifyAtBytes(bytes));
             }
         }
+    }
+
+    fn has_open(&self, path: PathId) -> bool {
+        let open = |one: &Subflow| matches!(one.state, State::Joining | State::Established);
+        self.subflows.iter().any(|one| one.path == path && open(one))
     }
 
     fn order_connect(&mut self, id: SubflowId, orders: &mut Vec<Order>) {

@@ -352,3 +352,31 @@ fn where_only_the_peer_opens_subflows_the_policy_gives_them_roles() {
     world.tell(Report::AddressAnnounced(1));
     assert_eq!(world.driver.joining(1), None);
 }
+
+#[test]
+fn a_connection_that_is_taken_over_keeps_what_it_has() {
+    let mut world = World::new(fullmesh(), Stack::LINUX);
+    world.driver.set_backup(0, true);
+    for path in [1, 2] {
+        world.roles.push(Role::Active);
+        world.tell(Report::JoinedByPeer(path));
+    }
+    world.driver.set_backup(1, true);
+    world.roles[..2].fill(Role::Standby);
+    world.tell(Report::Joined(0));
+    world.tell(Report::Established);
+    assert_eq!(world.with(Role::Standby), [0, 1]);
+    let paths: Vec<_> = world.driver.subflows().iter().map(Subflow::path).collect();
+    assert_eq!(paths, [0, 1, 2, 3]);
+}
+
+#[test]
+fn what_was_refused_is_tried_again_when_that_is_worth_its_while() {
+    let mut world = World::established(fullmesh(), Stack::LINUX);
+    world.tell(Report::JoinFailed(1));
+    world.tell(Report::AddressAnnounced(1));
+    assert_eq!(world.driver.subflows()[1].state(), State::Refused);
+    world.tell(Report::Retried(1));
+    assert_eq!(world.driver.subflows()[1].state(), State::Established);
+    assert_eq!(world.driver.subflows().len(), 4);
+}
