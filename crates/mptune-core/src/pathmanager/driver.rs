@@ -76,6 +76,12 @@ impl Assignment {
         Self { policy, paths: paths.into(), lsrr_honoured, size }
     }
 
+    /// Another path, and its number.
+    pub fn add_path(&mut self, ends: PathEnds) -> PathId {
+        self.paths = self.paths.iter().copied().chain([ends]).collect();
+        self.paths.len() - 1
+    }
+
     /// The path for the initial subflow when the user named none; `default` is the topology's.
     pub fn initial_path(&self, default: PathId) -> PathId {
         self.policy.initial_path(&self.paths, self.size, default)
@@ -342,9 +348,8 @@ impl Driver {
     /// Another path, and its number. The policy hears of it by [`Report::PathAdded`], which is left out
     /// if the peer has opened a subflow there.
     pub fn add_path(&mut self, ends: PathEnds) -> PathId {
-        self.assignment.paths = self.assignment.paths.iter().copied().chain([ends]).collect();
         self.withdrawn.push(false);
-        self.withdrawn.len() - 1
+        self.assignment.add_path(ends)
     }
 
     /// Why the policy wanted what the latest report led to; none if it has nothing to add.
