@@ -26,6 +26,17 @@ pub enum What {
     Closed,
 }
 
+/// Something that happened to a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Noted {
+    /// What.
+    pub what: What,
+    /// The subflow; none if it concerns the connection.
+    pub subflow: Option<Pair>,
+    /// Why, one line; empty if that is plain.
+    pub why: String,
+}
+
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Happening {

@@ -4,8 +4,12 @@ use std::net::IpAddr;
 
 /// The addresses of a host.
 pub trait Hosting {
-    /// Names of devices and their addresses from which packets to another host leave by that device.
+    /// Names of devices and their addresses from which packets to another host leave by that device; those
+    /// that something new should use.
     fn usable_towards(&self, remote: IpAddr) -> Vec<(String, IpAddr)>;
+
+    /// An address is still there, and its packets to another host leave by its device.
+    fn leads(&self, local: IpAddr, remote: IpAddr) -> bool;
 
     /// The device that has an address.
     fn device_of(&self, address: IpAddr) -> Option<String>;

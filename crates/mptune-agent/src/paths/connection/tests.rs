@@ -62,11 +62,8 @@ fn seen(backup: bool) -> Statistics {
 }
 
 impl Kernel {
-    fn new(assignment: &Assignment, initial: &str, ipv6: bool) -> Self {
-        let path = assignment.path_named(initial).unwrap();
-        let (local, remote) = assignment.paths[path].pairs[usize::from(ipv6)];
-        let pair = Pair { local: (local, 40_000).into(), remote: (remote, 5001).into() };
-        let connection = Connection::new(assignment, pair, path, &BTreeSet::new(), 0);
+    fn of(assignment: &Assignment, connection: Connection) -> Self {
+        let pair = connection.initial;
         Self {
             now_ns: 0,
             acts: Vec::new(),
@@ -76,6 +73,14 @@ impl Kernel {
             assignment: assignment.clone(),
             connection,
         }
+    }
+
+    fn new(assignment: &Assignment, initial: &str, ipv6: bool) -> Self {
+        let path = assignment.path_named(initial).unwrap();
+        let (local, remote) = assignment.paths[path].pairs[usize::from(ipv6)];
+        let pair = Pair { local: (local, 40_000).into(), remote: (remote, 5001).into() };
+        let connection = Connection::new(assignment, pair, path, &BTreeSet::new(), 0);
+        Self::of(assignment, connection)
     }
 
     fn established(assignment: &Assignment) -> Self {
@@ -181,13 +186,13 @@ impl Kernel {
         match act {
             Act::Create { .. } => self.refused.creates,
             Act::SetPriority { .. } => self.refused.priorities,
-            Act::Destroy { .. } => None,
+            Act::Destroy { .. } | Act::Announce { .. } | Act::Retract { .. } => None,
         }
     }
 
     fn carry_out(&mut self, act: &Act) {
         match act {
-            Act::Create { .. } => {}
+            Act::Create { .. } | Act::Announce { .. } | Act::Retract { .. } => {}
             Act::SetPriority { pair, backup, .. } => {
                 let one = self.subflows.get_mut(pair).unwrap();
                 assert_ne!(one.backup, *backup, "it changes nothing");
@@ -624,3 +629,5 @@ fn the_successor_is_that_of_the_simulator() {
     kernel.look();
     assert_eq!(kernel.standby(), ["1-0"]);
 }
+
+mod appearing;
