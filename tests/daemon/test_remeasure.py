@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mptune.campaign.definition import Definition
+from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.daemon import remeasure
 from mptune.daemon.policies import Policies, Remeasure
 from mptune.daemon.remeasure import ANSWER, RUN
@@ -40,7 +41,8 @@ class Daemon(socketserver.ThreadingUnixStreamServer):
 
     def __init__(self, path: Path, outdated: dict[str, bool]) -> None:
         super().__init__(str(path), Handler)
-        self.outdated, self.asked, self.refuses = outdated, [], False
+        self.outdated, self.refuses = outdated, False
+        self.asked: list[dict[str, Any]] = []
         self.suspended: set[str] = set()
 
 
@@ -167,6 +169,7 @@ def test_nothing_is_begun_that_cannot_end_in_time(daemon: Daemon, policies: Poli
 def test_what_was_asked_is_asked_again_within_the_limits(run: Path) -> None:
     found = remeasure.definition_of(run)
     limited = remeasure.limited(found, HOURS)
+    assert isinstance(limited.options, OptimiseOptions)
     assert limited.options.strategy == "adaptive" and limited.options.budget_ns == HOURS.budget_ns
     assert limited.options.ccs == found.options.ccs and limited.topology == found.topology
     limited.options.check()

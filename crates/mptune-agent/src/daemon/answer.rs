@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 const FILE: &str = "policy.json";
 /// Its version that is read here.
 const VERSION: u64 = 1;
+/// `transfer_bytes` of a sender that always has more: what a run without a size was measured with.
+const SATURATED: u64 = u64::MAX;
 /// No answer is longer, bytes.
 const LONGEST: u64 = 1 << 20;
 /// How far throughput may be from the expected one where the run does not say, as a share.
@@ -134,7 +136,7 @@ fn assignment(table: &Table<'_>, pm: &str) -> Result<Assignment, String> {
         "pm": pm,
         "pm_options": table.table("pm_options")?.cloned().unwrap_or_default(),
         "paths": paths,
-        "transfer_bytes": table.value("transfer_bytes"),
+        "transfer_bytes": table.value("transfer_bytes").unwrap_or(&Value::from(SATURATED)),
         "lsrr_honoured": table.flag("lsrr_honoured")?,
     });
     let told: Told = serde_json::from_value(told)

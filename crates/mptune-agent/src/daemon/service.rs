@@ -217,6 +217,7 @@ impl Service {
             Ending::Failed(reason) => (reason.clone(), Err(reason)),
         };
         self.records.add(Record::own(None, "ending", &words));
+        drop(self.server);
         // New connections are the kernel's before their subflows lose who steers them.
         let restored = self.watchdog.end();
         if let Err(error) = self.steering.end() {
