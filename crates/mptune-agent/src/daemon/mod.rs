@@ -2,4 +2,5 @@
 
 pub mod endpoints;
 pub mod hosting;
+pub mod noted;
 pub mod steering;

@@ -41,6 +41,24 @@ const SLEPT_NS: u64 = 1_000_000_000;
 /// Happenings that nobody takes, after which the oldest are dropped.
 const MOST_HAPPENINGS: usize = 4096;
 
+/// Carries out what connections want.
+pub trait Obeying {
+    /// Carries out an order.
+    ///
+    /// # Errors
+    /// It is refused, or nothing works any more.
+    fn obey(&mut self, diag: &mut Diag, token: u32, act: &Act) -> Result<(), Error>;
+
+    /// A connection that was there before is one whose orders are carried out.
+    ///
+    /// # Errors
+    /// Nothing works any more.
+    fn is_managed(&mut self, token: u32, pair: &Pair) -> Result<bool, Error>;
+
+    /// Subflows may be opened.
+    fn opens(&self) -> bool;
+}
+
 /// Runs a policy for every connection that is opened from this namespace after `open`.
 pub struct Manager {
     policies: Box<dyn Policies>,
@@ -54,7 +72,10 @@ pub struct Manager {
     /// Time slept since the machine started.
     slept_ns: u64,
     events: Events,
-    commands: Commands,
+    kernel: Box<dyn Obeying>,
+    /// The only connection that is managed; none for all.
+    only: Option<u32>,
+    all: bool,
     diag: Diag,
     withdrawn: BTreeSet<PathId>,
     /// By token.
@@ -83,7 +104,9 @@ impl Manager {
             addresses_at_ns: None,
             slept_ns: slept_ns(),
             events: Events::open()?,
-            commands: Commands::open()?,
+            kernel: Box::new(Commands::open()?),
+            only: None,
+            all: true,
             diag: Diag::open()?,
             withdrawn: BTreeSet::new(),
             live: BTreeMap::new(),
@@ -105,6 +128,30 @@ impl Manager {
         let mut manager = Self { host: Some(host), ..Self::open(policies, None)? };
         manager.resynchronise()?;
         Ok(manager)
+    }
+
+    /// The same for one connection at a time ([`Manager::turn_to`]), whose orders are carried out elsewhere.
+    ///
+    /// # Errors
+    /// The kernel has no path management.
+    pub fn of_one(
+        policies: Box<dyn Policies>,
+        host: Rc<dyn Hosting>,
+        kernel: Box<dyn Obeying>,
+    ) -> Result<Self, Error> {
+        Ok(Self { host: Some(host), kernel, all: false, ..Self::open(policies, None)? })
+    }
+
+    /// From now on this connection is managed, or none.
+    ///
+    /// # Errors
+    /// The kernel's side no longer works.
+    pub fn turn_to(&mut self, token: Option<u32>) -> Result<(), Error> {
+        for other in self.live.keys().copied().collect::<Vec<_>>() {
+            self.close(other);
+        }
+        self.only = token;
+        if token.is_some() { self.resynchronise() } else { Ok(()) }
     }
 
     /// New connections get these from now on; living ones keep what they have.
@@ -243,12 +290,15 @@ impl Manager {
         if self.port.is_some_and(|port| port != accepting.port()) {
             return;
         }
+        if !self.all && self.only != Some(token) {
+            return;
+        }
         let Some(assignment) = self.policies.assignment(opened) else { return };
         let now_ns = sys::monotonic_ns();
         let connection = match (&self.host, assignment.path_of(&pair)) {
             (Some(host), _) => {
                 let device = host.device_of(pair.addresses().0);
-                Connection::of_host(&assignment, opened, device, now_ns)
+                Connection::of_host(&assignment, opened, device, self.kernel.opens(), now_ns)
             }
             (None, Some(path)) => Connection::new(&assignment, pair, path, &self.withdrawn, now_ns),
             (None, None) => return,
@@ -480,7 +530,10 @@ impl Manager {
         for subflows in unknown.chunk_by(|one, other| one.1.token == other.1.token) {
             let (first, mptcp) = subflows[0];
             let is_new = !self.live.contains_key(&mptcp.token);
-            if is_new && !self.commands.is_managed(mptcp.token, &first)? {
+            if !self.all && self.only != Some(mptcp.token) {
+                continue;
+            }
+            if is_new && !self.kernel.is_managed(mptcp.token, &first)? {
                 continue;
             }
             for &(pair, mptcp) in subflows {
@@ -531,7 +584,7 @@ impl Manager {
         let Some(connection) = self.live.get_mut(&token) else { return Ok(()) };
         let mut acts = VecDeque::from(connection.take_acts());
         while let Some(act) = acts.pop_front() {
-            match obey(&mut self.commands, &mut self.diag, token, &act) {
+            match self.kernel.obey(&mut self.diag, token, &act) {
                 Ok(()) => connection.on_done(&act, sys::monotonic_ns()),
                 Err(Error::Refused(refusal)) => {
                     connection.on_refused(&act, &refusal.to_string(), sys::monotonic_ns());
@@ -553,18 +606,28 @@ impl Manager {
     }
 }
 
-fn obey(commands: &mut Commands, diag: &mut Diag, token: u32, act: &Act) -> Result<(), Error> {
-    match *act {
-        Act::Create { pair, address_id, backup, .. } => {
-            commands.create(token, &pair, address_id, backup)
+impl Obeying for Commands {
+    fn obey(&mut self, diag: &mut Diag, token: u32, act: &Act) -> Result<(), Error> {
+        match *act {
+            Act::Create { pair, address_id, backup, .. } => {
+                self.create(token, &pair, address_id, backup)
+            }
+            Act::SetPriority { pair, backup, .. } => self.set_backup(token, &pair, backup),
+            Act::Destroy { pair, .. } => self.destroy(token, &pair),
+            Act::Announce { end, address_id } => match diag.is_listened_at(end)? {
+                true => self.announce(token, SocketAddr::new(end.ip(), 0), address_id),
+                false => Ok(()),
+            },
+            Act::Retract { address_id } => self.remove(token, address_id),
         }
-        Act::SetPriority { pair, backup, .. } => commands.set_backup(token, &pair, backup),
-        Act::Destroy { pair, .. } => commands.destroy(token, &pair),
-        Act::Announce { end, address_id } => match diag.is_listened_at(end)? {
-            true => commands.announce(token, SocketAddr::new(end.ip(), 0), address_id),
-            false => Ok(()),
-        },
-        Act::Retract { address_id } => commands.remove(token, address_id),
+    }
+
+    fn is_managed(&mut self, token: u32, pair: &Pair) -> Result<bool, Error> {
+        Commands::is_managed(self, token, pair)
+    }
+
+    fn opens(&self) -> bool {
+        true
     }
 }
 

@@ -502,6 +502,9 @@ impl Connection {
         }
         let found = self.assignment.addresses(path, self.initial.addresses().0);
         let Some((local, remote)) = found else {
+            if self.appearing.is_some() {
+                return self.report(Report::JoinFailed(subflow), now_ns);
+            }
             self.problem(subflow, "it has no address of the connection's family");
             return self.report(Report::JoinFailed(subflow), now_ns);
         };
