@@ -1,19 +1,21 @@
 //! All connections that are opened from one network namespace, or in it, each under its policy.
 //!
-//! It watches them through the kernel's events and by polling: a glance at all of them in one dump, and
-//! a close look at those where something is wrong. There is no per-connection work except what its
+//! It watches them through the kernel's events and by polling: a glance at all of them in one dump,
+//! a close look at those where something is wrong, and samples of those whose policy decides by them (see
+//! `sampling` for which and when). There is no per-connection work except what its
 //! events require. It decides nothing (see `connection` for what does).
 
 use super::connection::{Act, Connection, PathChange};
 use super::happening::{Happening, Noted};
 use super::hosting::{AddressChange, Hosting};
 use super::netlink::commands::Commands;
-use super::netlink::diag::{Diag, Families, Mptcp};
+use super::netlink::diag::{Diag, Families, Glance, Mptcp};
 use super::netlink::error::Error;
 use super::netlink::events::{Change, Event, Events, SubflowEvent};
 use super::pair::Pair;
 use super::policies::{Opened, Policies};
 use super::protocol::{ConnectionReport, Message};
+use super::sampling::{Look, Schedule};
 use crate::sys;
 use mptune_core::pathmanager::PathId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -84,6 +86,7 @@ pub struct Manager {
     /// The connections of established subflows.
     tokens: HashMap<Pair, u32>,
     troubled: BTreeSet<u32>,
+    sampling: Schedule,
     /// The connection that had the last turn.
     turn: u32,
     glance_at_ns: u64,
@@ -113,6 +116,7 @@ impl Manager {
             over: VecDeque::new(),
             tokens: HashMap::new(),
             troubled: BTreeSet::new(),
+            sampling: Schedule::default(),
             turn: 0,
             glance_at_ns: 0,
             close_look_at_ns: 0,
@@ -188,7 +192,8 @@ impl Manager {
         let glance = (!self.live.is_empty()).then_some(self.glance_at_ns);
         let close_look = (!self.troubled.is_empty()).then_some(self.close_look_at_ns);
         let addresses = self.addresses_at_ns.filter(|_| !self.live.is_empty());
-        let next = glance.into_iter().chain(close_look).chain(addresses).min()?;
+        let further = addresses.into_iter().chain(self.sampling.due_ns());
+        let next = glance.into_iter().chain(close_look).chain(further).min()?;
         Some(Duration::from_nanos(next.saturating_sub(now_ns)))
     }
 
@@ -216,7 +221,7 @@ impl Manager {
         if !self.live.is_empty() && sys::monotonic_ns() >= self.glance_at_ns {
             self.glance()?;
         }
-        Ok(())
+        self.sample()
     }
 
     /// This many payload bytes of the connection were sent.
@@ -326,6 +331,7 @@ impl Manager {
             self.tokens.remove(&pair);
         }
         self.troubled.remove(&token);
+        self.sampling.forget(token);
         connection.on_closed(sys::monotonic_ns());
         if self.host.is_some() {
             return note_all(&mut self.happenings, token, &mut connection);
@@ -402,21 +408,52 @@ impl Manager {
     fn glance(&mut self) -> Result<(), Error> {
         let began_ns = sys::monotonic_ns();
         let mut news = self.next_in_turn();
-        if news.len() < self.live.len() {
-            let (tokens, live) = (&self.tokens, &self.live);
-            self.diag.glance(self.live_families(), |pair, timeouts| {
+        let looks_at_all = news.len() == self.live.len();
+        if !looks_at_all {
+            let families = self.live_families();
+            let (tokens, live, sampling) = (&self.tokens, &self.live, &mut self.sampling);
+            self.diag.glance(families, |Glance { pair, timeouts, queued }| {
                 let token = tokens.get(&pair);
                 let connection = token.and_then(|token| Some((token, live.get(token)?)));
-                if let Some((&token, connection)) = connection
-                    && connection.is_news(&pair, timeouts)
-                {
+                let Some((&token, connection)) = connection else { return };
+                if connection.is_news(&pair, timeouts) {
                     news.insert(token);
+                }
+                if connection.sampling().is_some() {
+                    sampling.weigh(token, queued);
                 }
             })?;
         }
         let now_ns = sys::monotonic_ns();
         self.glance_at_ns = now_ns + GLANCE_NS.max((now_ns - began_ns) * GLANCE_SHARE);
-        news.into_iter().try_for_each(|token| self.look_closely(token))
+        news.into_iter().try_for_each(|token| self.look_closely(token))?;
+        if looks_at_all {
+            self.weigh_all();
+        }
+        self.sampling.choose(now_ns);
+        Ok(())
+    }
+
+    /// Every connection was looked at closely.
+    fn weigh_all(&mut self) {
+        let sampled = self.live.iter().filter(|(_, connection)| connection.sampling().is_some());
+        sampled.for_each(|(token, connection)| self.sampling.weigh(*token, connection.queued()));
+    }
+
+    /// Samples of the connections whose policy wants some, as far as the time allows.
+    fn sample(&mut self) -> Result<(), Error> {
+        let due = self.sampling.begin(sys::monotonic_ns());
+        if due.is_empty() {
+            return Ok(());
+        }
+        let began_ns = sys::cpu_ns();
+        for token in &due {
+            let Some(connection) = self.live.get(token) else { continue };
+            let look = Look::take(&mut self.diag, *token, &connection.established())?;
+            self.with(*token, |connection, now_ns| connection.on_sampled(look.as_ref(), now_ns))?;
+        }
+        self.sampling.end(due.len(), sys::cpu_ns() - began_ns);
+        Ok(())
     }
 
     /// The connections whose turn it is.

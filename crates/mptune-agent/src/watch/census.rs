@@ -319,7 +319,7 @@ mod tests {
     }
 
     fn counted<'a>(pair: Pair, inode: u32, info: &'a [u8], mptcp: Option<Mptcp>) -> Counted<'a> {
-        Counted { pair, state: 1, inode, device: 0, info, cc: b"cubic\0", mptcp }
+        Counted { pair, state: 1, inode, device: 0, info, cc: b"cubic\0", memory: &[], mptcp }
     }
 
     fn of(token: u32) -> Option<Mptcp> {
