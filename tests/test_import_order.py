@@ -19,7 +19,7 @@ ORDER = [
     *("__init__", "_core", "_text", "errors", "interrupts", "units", "tables", "statistics", "published"),
     *("topology", "theory", "path_managers", "linux", "machines", "probing", "testbeds", "options"),
     *("measuring", "store", "impact", "response", "strategy", "measurements", "glm", "decision"),
-    *("campaign", "reproduce", "report", "apply", "watching", "cli"),
+    *("campaign", "reproduce", "report", "apply", "daemon", "watching", "cli"),
 ]
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path

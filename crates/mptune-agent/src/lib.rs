@@ -1,7 +1,8 @@
 //! What runs on a measured or managed machine, one module per role.
 //!
 //! Every role exchanges lines of JSON on standard input and output, ends with its standard input
-//! and writes no files, except for the journals of the roles `host` and `settings`. What the roles share is
+//! and writes no files, except for the journals of the roles `host` and `settings`. The role `daemon` is
+//! no such role: it is a service, which reads its policy file and has a socket. What the roles share is
 //! here: the command line (`arguments`), the lines and signals (`control`), how a role begins and ends and
 //! what it may do (`role`), addresses in the kernel's layout (`address`), and the only files with unsafe
 //! code: system calls (`sys`) and the machine's own libbpf (`libbpf`).
@@ -24,7 +25,7 @@ mod settings;
 mod sys;
 mod watch;
 
-use self::arguments::{Arguments, HOST, Request};
+use self::arguments::{Arguments, DAEMON, HOST, Request};
 
 /// The name of a role and its function, which returns the exit status of the process.
 type Role = (&'static str, fn(&Arguments) -> i32);
@@ -39,6 +40,7 @@ const ROLES: &[Role] = &[
     ("settings", |_| settings::main()),
     ("awake", |_| awake::main()),
     ("watch", |_| watch::main()),
+    (DAEMON, daemon::main),
     (HOST, |arguments| host::main(&startable(), arguments.unlinks)),
     (GUARDIAN, |_| host::guardian::main()),
     (REVERTER, |_| settings::reverter::main()),
@@ -51,7 +53,7 @@ const REVERTER: &str = "reverter";
 /// The roles that the role `host` starts for its controller.
 fn startable() -> Vec<&'static str> {
     let names = ROLES.iter().map(|(name, _)| *name);
-    names.filter(|name| ![HOST, GUARDIAN, REVERTER].contains(name)).collect()
+    names.filter(|name| ![HOST, GUARDIAN, REVERTER, DAEMON].contains(name)).collect()
 }
 
 /// Runs the program with `arguments` (without its name); returns the exit status.

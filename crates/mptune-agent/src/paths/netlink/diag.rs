@@ -148,6 +148,8 @@ pub struct Counted<'a> {
     pub memory: &'a [u8],
     /// What it is in its connection; none if it is no subflow, or if this is not reported to this process.
     pub mptcp: Option<Mptcp>,
+    /// What is in the send buffer and how much may be, bytes of memory; none unless it is a connection.
+    pub send_buffer: Option<(u32, u32)>,
 }
 
 /// Queries one network namespace.
@@ -229,7 +231,10 @@ impl Diag {
                 | StateFlags::CLOSE
                 | StateFlags::TIME_WAIT
                 | StateFlags::SYN_RECV);
-        let extensions = ExtensionFlags::INFO | ExtensionFlags::CONG;
+        let mut extensions = ExtensionFlags::INFO | ExtensionFlags::CONG;
+        if counting == Counting::Mptcp {
+            extensions |= ExtensionFlags::SKMEMINFO;
+        }
         for family in [AF_INET, AF_INET6] {
             let question = request(family, open.clone(), extensions.clone(), SocketId::new_v4());
             let asked = self.netlink.dump(NAME, counting.question(question), |message| {
@@ -465,8 +470,15 @@ fn counted(payload: &[u8], each: impl FnOnce(Counted<'_>)) -> Result<(), DecodeE
         cc: cc.as_ref().map_or(&[], NlaBuffer::value),
         memory: memory.as_ref().map_or(&[], NlaBuffer::value),
         mptcp,
+        send_buffer: memory.and_then(|memory| send_buffer(memory.value())),
     });
     Ok(())
+}
+
+/// SK_MEMINFO_WMEM_QUEUED and SK_MEMINFO_SNDBUF of include/uapi/linux/sock_diag.h, 32 bits each.
+fn send_buffer(values: &[u8]) -> Option<(u32, u32)> {
+    let number = |index: usize| parse_u32(values.get(4 * index..4 * index + 4)?).ok();
+    Some((number(5)?, number(3)?))
 }
 
 /// The attributes that matter here; unless `tcp_info` is requested there is none, and without
