@@ -11,7 +11,6 @@ __all__ = [
     "path_manager_options",
     "path_manager_start",
     "path_managers",
-    "sampling_path_managers",
     "schedulers",
     "simulate",
     "version",
@@ -31,9 +30,6 @@ def congestion_controls() -> list[str]:
 
 def path_managers() -> list[str]:
     """Names of all path managers, in the order of the core's list."""
-
-def sampling_path_managers() -> list[str]:
-    """Names of those that decide by samples of a connection's statistics."""
 
 def path_manager_options() -> bytes:
     """JSON: the list of each path manager's options, each with name, kind, unit, help and default."""

@@ -150,9 +150,11 @@ def test_what_the_path_manager_did_is_told_in_the_trials_time(trial):
                     "restored_ns": None,
                 }
             ],
+            "sampled": {"looks": 9, "span_ns": 9 * SECOND, "receive_limited_ns": 7, "send_limited_ns": 2},
         }
     ]
     found = observe(trial, plan(trial, "cubic"), outcome(managed=managed, started_ns=5 * SECOND), 0.5)
     assert found.metadata["path_manager_changes"] == "250 ms: B-X active"
     assert found.metadata["path_manager_problems"] == "C-X: no listener"
     assert found.metadata["outage A-X"] == "lost at 200 ms, B-X after 300 ms"
+    assert found.metadata["window_limited_ns"] == 9 and found.metadata["sampled_ns"] == 9 * SECOND

@@ -182,9 +182,3 @@ def test_buffers_that_grow_are_limited_by_sysctls_and_set_by_no_program(trial):
     check(trial(cc="reno", buffer_mode="auto", buffer_bytes=2**31 - 1))
     with pytest.raises(InputError, match="--buffer: expected at most 2147483647 bytes"):
         check(trial(cc="reno", buffer_mode="auto", buffer_bytes=2**31))
-
-
-def test_a_path_manager_that_would_get_no_samples_on_a_kernel_is_refused(trial):
-    with pytest.raises(InputError, match=r"^--pm: expected one that needs no samples .*, found guard"):
-        check(trial(pm="guard"))
-    check(trial(pm="fullmesh"))

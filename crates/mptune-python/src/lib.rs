@@ -29,16 +29,6 @@ fn path_managers() -> Vec<&'static str> {
     pathmanager::NAMES.to_vec()
 }
 
-/// Path managers that decide by samples of a connection's statistics.
-#[pyfunction]
-fn sampling_path_managers() -> Vec<&'static str> {
-    let samples = |name: &&str| {
-        let policy = pathmanager::Policy::new(name, &pathmanager::OptionMap::new(), 1);
-        policy.is_ok_and(|policy| policy.sampling().is_some())
-    };
-    pathmanager::NAMES.iter().copied().filter(samples).collect()
-}
-
 /// The options of each path manager as JSON, with kinds, units, defaults and meaning.
 #[pyfunction]
 fn path_manager_options() -> PyResult<Vec<u8>> {
@@ -93,7 +83,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;
     module.add_function(wrap_pyfunction!(path_managers, module)?)?;
-    module.add_function(wrap_pyfunction!(sampling_path_managers, module)?)?;
     module.add_function(wrap_pyfunction!(path_manager_options, module)?)?;
     module.add_function(wrap_pyfunction!(path_manager::path_manager_start, module)?)?;
     module.add_function(wrap_pyfunction!(schedulers, module)?)?;

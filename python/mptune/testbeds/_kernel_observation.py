@@ -175,7 +175,7 @@ def _of_emulator(report: dict[str, Any]) -> Metadata:
 
 
 def _of_manager(outcome: Outcome) -> Metadata:
-    """Actions of the path manager with times (ms), its problems, and the take-over time it measured."""
+    """What the path manager did, with times (ms), its problems, take-over times, what it saw of the buffers."""
     metadata: Metadata = {}
     for connection in outcome.managed:
         changes = [
@@ -184,6 +184,9 @@ def _of_manager(outcome: Outcome) -> Metadata:
         ]
         metadata["path_manager_changes"] = ", ".join(changes)
         metadata["path_manager_problems"] = "; ".join(connection["problems"])
+        if sampled := connection.get("sampled"):
+            metadata["window_limited_ns"] = sampled["receive_limited_ns"] + sampled["send_limited_ns"]
+            metadata["sampled_ns"] = sampled["span_ns"]
         for outage in connection["outages"]:
             events = [f"lost at {_ms(outage['detected_ns'], outcome):.0f} ms"]
             if outage["carrying_ns"] is not None:

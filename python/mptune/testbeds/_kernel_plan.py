@@ -8,7 +8,6 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from mptune import _core
 from mptune.errors import InputError
 from mptune.testbeds._base import Trial
 from mptune.testbeds._outages import bin_ns
@@ -52,10 +51,6 @@ def check(trial: Trial, testbed: str) -> None:
     if refused := refusal(trial.members, "linux", testbed):
         name, expected = refused
         raise InputError(f"--{name}", "", expected)
-    if trial.pm in _core.sampling_path_managers():
-        # It would behave as fullmesh, and pass for itself.
-        expected = f"expected one that needs no samples of the connection, found {trial.pm}: simulated only"
-        raise InputError("--pm", "", expected)
     if trial.protocol == "tcp":
         _check_tcp(trial)
     if trial.ends_early and (trial.duration_ns is None or trial.script):

@@ -17,6 +17,7 @@ mod figures;
 pub mod hosting;
 mod look;
 mod metrics;
+pub mod noted;
 mod notice;
 mod notify;
 mod policy;

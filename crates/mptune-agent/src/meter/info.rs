@@ -30,14 +30,24 @@ pub struct TcpInfo {
     pub min_rtt_ns: u64,
     /// Congestion window, segments.
     pub cwnd: u32,
+    /// Size of a segment, bytes; its MPTCP options take some of it.
+    pub mss: u32,
     /// Segments retransmitted.
     pub retransmitted: u32,
     /// Retransmission timeouts, including those of the handshake; none before Linux 6.7.
     pub timeouts: Option<u16>,
+    /// The same without progress so far.
+    pub timeouts_in_a_row: u8,
     /// Segments that were sent and not acknowledged yet.
     pub unacked: u32,
+    /// Part of them that the peer has out of order.
+    pub sacked: u32,
     /// Part of them that is believed lost.
     pub lost: u32,
+    /// Part of them that was sent again.
+    pub resent: u32,
+    /// Bytes in its queue that were not sent yet.
+    pub unsent: u32,
     /// Payload acknowledged per second at the last sample, bit/s; 0 before the first.
     pub delivery_rate_bps: u64,
     /// Zero-window or tail probes in a row without an answer.
@@ -69,10 +79,15 @@ impl TcpInfo {
             srtt_ns: micros(68),
             min_rtt_ns: u64::from(min_rtt) * 1000,
             cwnd: read!(u32, bytes, 80).unwrap_or(0),
+            mss: read!(u32, bytes, 16).unwrap_or(0),
             retransmitted: read!(u32, bytes, 100).unwrap_or(0),
             timeouts: read!(u16, bytes, 240),
+            timeouts_in_a_row: bytes.get(2).copied().unwrap_or(0),
             unacked: read!(u32, bytes, 24).unwrap_or(0),
+            sacked: read!(u32, bytes, 28).unwrap_or(0),
             lost: read!(u32, bytes, 32).unwrap_or(0),
+            resent: read!(u32, bytes, 36).unwrap_or(0),
+            unsent: read!(u32, bytes, 144).unwrap_or(0),
             delivery_rate_bps: read!(u64, bytes, 160).unwrap_or(0).saturating_mul(8),
             probes: bytes.get(3).copied().unwrap_or(0),
             bytes_acked: read!(u64, bytes, 120).unwrap_or(0),
@@ -91,6 +106,8 @@ impl TcpInfo {
 pub struct MptcpInfo {
     /// The connection became plain TCP.
     pub fallback: bool,
+    /// Where the next byte of the application goes in the payload's sequence.
+    pub write_seq: u64,
     /// First byte of the payload's sequence that the peer has not acknowledged.
     pub snd_una: u64,
     /// Payload bytes reinjected on another subflow; none before Linux 6.5.
@@ -112,6 +129,7 @@ impl MptcpInfo {
     pub fn parse(bytes: &[u8]) -> Self {
         Self {
             fallback: read!(u32, bytes, 8).unwrap_or(0) & FLAG_FALLBACK != 0,
+            write_seq: read!(u64, bytes, 16).unwrap_or(0),
             snd_una: read!(u64, bytes, 24).unwrap_or(0),
             bytes_reinjected: read!(u64, bytes, 48),
             token: read!(u32, bytes, 12),
@@ -185,9 +203,10 @@ mod tests {
     /// A `struct tcp_info` as Linux 6.18 lays it out, cut to `length` bytes.
     fn tcp_info(length: usize) -> Vec<u8> {
         let mut bytes = vec![0; 280];
-        put(&mut bytes, 3, &[5]);
-        let fields = [(24, 12u32), (32, 4), (68, 20_000), (80, 33), (100, 7), (148, 19_000)];
-        for (offset, value) in fields {
+        put(&mut bytes, 2, &[6, 5]);
+        let in_flight = [(16, 1_448u32), (24, 12), (28, 3), (32, 4), (36, 2), (144, 900)];
+        let others = [(68, 20_000), (80, 33), (100, 7), (148, 19_000)];
+        for (offset, value) in in_flight.into_iter().chain(others) {
             put(&mut bytes, offset, &value.to_ne_bytes());
         }
         let counters = [(120, 1), (128, 1u64 << 40), (160, 125_000), (200, 5_000), (208, 300)];
@@ -227,10 +246,15 @@ mod tests {
             srtt_ns: 20_000_000,
             min_rtt_ns: 19_000_000,
             cwnd: 33,
+            mss: 1_448,
             retransmitted: 7,
             timeouts: Some(2),
+            timeouts_in_a_row: 6,
             unacked: 12,
+            sacked: 3,
             lost: 4,
+            resent: 2,
+            unsent: 900,
             delivery_rate_bps: 1_000_000,
             probes: 5,
             bytes_acked: 1,
@@ -279,11 +303,12 @@ mod tests {
     fn token_limits_and_bytes_of_the_connection() {
         let mut bytes = vec![0; 96];
         put(&mut bytes, 12, &0xdead_beef_u32.to_ne_bytes());
-        for (offset, value) in [(56, 5u64), (64, 6), (72, 7)] {
+        for (offset, value) in [(16, 4u64), (56, 5), (64, 6), (72, 7)] {
             put(&mut bytes, offset, &value.to_ne_bytes());
         }
         let info = MptcpInfo::parse(&bytes);
         assert_eq!((info.token, info.kernel_limits), (Some(0xdead_beef), false));
+        assert_eq!(info.write_seq, 4);
         let counted = (info.bytes_sent, info.bytes_received, info.bytes_acked);
         assert_eq!(counted, (Some(5), Some(6), Some(7)));
         put(&mut bytes, 3, &[2]);

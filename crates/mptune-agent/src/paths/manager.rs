@@ -1,19 +1,21 @@
 //! All connections that are opened from one network namespace, or in it, each under its policy.
 //!
-//! It watches them through the kernel's events and by polling: a glance at all of them in one dump, and
-//! a close look at those where something is wrong. There is no per-connection work except what its
+//! It watches them through the kernel's events and by polling: a glance at all of them in one dump,
+//! a close look at those where something is wrong, and samples of those whose policy decides by them (see
+//! `sampling` for which and when). There is no per-connection work except what its
 //! events require. It decides nothing (see `connection` for what does).
 
 use super::connection::{Act, Connection, PathChange};
 use super::happening::{Happening, Noted};
 use super::hosting::{AddressChange, Hosting};
 use super::netlink::commands::Commands;
-use super::netlink::diag::{Diag, Families, Mptcp};
+use super::netlink::diag::{Diag, Families, Glance, Mptcp};
 use super::netlink::error::Error;
 use super::netlink::events::{Change, Event, Events, SubflowEvent};
 use super::pair::Pair;
 use super::policies::{Opened, Policies};
 use super::protocol::{ConnectionReport, Message};
+use super::sampling::{Look, Schedule};
 use crate::sys;
 use mptune_core::pathmanager::PathId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -41,6 +43,24 @@ const SLEPT_NS: u64 = 1_000_000_000;
 /// Happenings that nobody takes, after which the oldest are dropped.
 const MOST_HAPPENINGS: usize = 4096;
 
+/// Carries out what connections want.
+pub trait Obeying {
+    /// Carries out an order.
+    ///
+    /// # Errors
+    /// It is refused, or nothing works any more.
+    fn obey(&mut self, diag: &mut Diag, token: u32, act: &Act) -> Result<(), Error>;
+
+    /// A connection that was there before is one whose orders are carried out.
+    ///
+    /// # Errors
+    /// Nothing works any more.
+    fn is_managed(&mut self, token: u32, pair: &Pair) -> Result<bool, Error>;
+
+    /// Subflows may be opened.
+    fn opens(&self) -> bool;
+}
+
 /// Runs a policy for every connection that is opened from this namespace after `open`.
 pub struct Manager {
     policies: Box<dyn Policies>,
@@ -54,7 +74,10 @@ pub struct Manager {
     /// Time slept since the machine started.
     slept_ns: u64,
     events: Events,
-    commands: Commands,
+    kernel: Box<dyn Obeying>,
+    /// The only connection that is managed; none for all.
+    only: Option<u32>,
+    all: bool,
     diag: Diag,
     withdrawn: BTreeSet<PathId>,
     /// By token.
@@ -63,6 +86,7 @@ pub struct Manager {
     /// The connections of established subflows.
     tokens: HashMap<Pair, u32>,
     troubled: BTreeSet<u32>,
+    sampling: Schedule,
     /// The connection that had the last turn.
     turn: u32,
     glance_at_ns: u64,
@@ -83,13 +107,16 @@ impl Manager {
             addresses_at_ns: None,
             slept_ns: slept_ns(),
             events: Events::open()?,
-            commands: Commands::open()?,
+            kernel: Box::new(Commands::open()?),
+            only: None,
+            all: true,
             diag: Diag::open()?,
             withdrawn: BTreeSet::new(),
             live: BTreeMap::new(),
             over: VecDeque::new(),
             tokens: HashMap::new(),
             troubled: BTreeSet::new(),
+            sampling: Schedule::default(),
             turn: 0,
             glance_at_ns: 0,
             close_look_at_ns: 0,
@@ -105,6 +132,30 @@ impl Manager {
         let mut manager = Self { host: Some(host), ..Self::open(policies, None)? };
         manager.resynchronise()?;
         Ok(manager)
+    }
+
+    /// The same for one connection at a time ([`Manager::turn_to`]), whose orders are carried out elsewhere.
+    ///
+    /// # Errors
+    /// The kernel has no path management.
+    pub fn of_one(
+        policies: Box<dyn Policies>,
+        host: Rc<dyn Hosting>,
+        kernel: Box<dyn Obeying>,
+    ) -> Result<Self, Error> {
+        Ok(Self { host: Some(host), kernel, all: false, ..Self::open(policies, None)? })
+    }
+
+    /// From now on this connection is managed, or none.
+    ///
+    /// # Errors
+    /// The kernel's side no longer works.
+    pub fn turn_to(&mut self, token: Option<u32>) -> Result<(), Error> {
+        for other in self.live.keys().copied().collect::<Vec<_>>() {
+            self.close(other);
+        }
+        self.only = token;
+        if token.is_some() { self.resynchronise() } else { Ok(()) }
     }
 
     /// New connections get these from now on; living ones keep what they have.
@@ -141,7 +192,8 @@ impl Manager {
         let glance = (!self.live.is_empty()).then_some(self.glance_at_ns);
         let close_look = (!self.troubled.is_empty()).then_some(self.close_look_at_ns);
         let addresses = self.addresses_at_ns.filter(|_| !self.live.is_empty());
-        let next = glance.into_iter().chain(close_look).chain(addresses).min()?;
+        let further = addresses.into_iter().chain(self.sampling.due_ns());
+        let next = glance.into_iter().chain(close_look).chain(further).min()?;
         Some(Duration::from_nanos(next.saturating_sub(now_ns)))
     }
 
@@ -169,7 +221,7 @@ impl Manager {
         if !self.live.is_empty() && sys::monotonic_ns() >= self.glance_at_ns {
             self.glance()?;
         }
-        Ok(())
+        self.sample()
     }
 
     /// This many payload bytes of the connection were sent.
@@ -243,12 +295,15 @@ impl Manager {
         if self.port.is_some_and(|port| port != accepting.port()) {
             return;
         }
+        if !self.all && self.only != Some(token) {
+            return;
+        }
         let Some(assignment) = self.policies.assignment(opened) else { return };
         let now_ns = sys::monotonic_ns();
         let connection = match (&self.host, assignment.path_of(&pair)) {
             (Some(host), _) => {
                 let device = host.device_of(pair.addresses().0);
-                Connection::of_host(&assignment, opened, device, now_ns)
+                Connection::of_host(&assignment, opened, device, self.kernel.opens(), now_ns)
             }
             (None, Some(path)) => Connection::new(&assignment, pair, path, &self.withdrawn, now_ns),
             (None, None) => return,
@@ -276,6 +331,7 @@ impl Manager {
             self.tokens.remove(&pair);
         }
         self.troubled.remove(&token);
+        self.sampling.forget(token);
         connection.on_closed(sys::monotonic_ns());
         if self.host.is_some() {
             return note_all(&mut self.happenings, token, &mut connection);
@@ -352,21 +408,52 @@ impl Manager {
     fn glance(&mut self) -> Result<(), Error> {
         let began_ns = sys::monotonic_ns();
         let mut news = self.next_in_turn();
-        if news.len() < self.live.len() {
-            let (tokens, live) = (&self.tokens, &self.live);
-            self.diag.glance(self.live_families(), |pair, timeouts| {
+        let looks_at_all = news.len() == self.live.len();
+        if !looks_at_all {
+            let families = self.live_families();
+            let (tokens, live, sampling) = (&self.tokens, &self.live, &mut self.sampling);
+            self.diag.glance(families, |Glance { pair, timeouts, queued }| {
                 let token = tokens.get(&pair);
                 let connection = token.and_then(|token| Some((token, live.get(token)?)));
-                if let Some((&token, connection)) = connection
-                    && connection.is_news(&pair, timeouts)
-                {
+                let Some((&token, connection)) = connection else { return };
+                if connection.is_news(&pair, timeouts) {
                     news.insert(token);
+                }
+                if connection.sampling().is_some() {
+                    sampling.weigh(token, queued);
                 }
             })?;
         }
         let now_ns = sys::monotonic_ns();
         self.glance_at_ns = now_ns + GLANCE_NS.max((now_ns - began_ns) * GLANCE_SHARE);
-        news.into_iter().try_for_each(|token| self.look_closely(token))
+        news.into_iter().try_for_each(|token| self.look_closely(token))?;
+        if looks_at_all {
+            self.weigh_all();
+        }
+        self.sampling.choose(now_ns);
+        Ok(())
+    }
+
+    /// Every connection was looked at closely.
+    fn weigh_all(&mut self) {
+        let sampled = self.live.iter().filter(|(_, connection)| connection.sampling().is_some());
+        sampled.for_each(|(token, connection)| self.sampling.weigh(*token, connection.queued()));
+    }
+
+    /// Samples of the connections whose policy wants some, as far as the time allows.
+    fn sample(&mut self) -> Result<(), Error> {
+        let due = self.sampling.begin(sys::monotonic_ns());
+        if due.is_empty() {
+            return Ok(());
+        }
+        let began_ns = sys::cpu_ns();
+        for token in &due {
+            let Some(connection) = self.live.get(token) else { continue };
+            let look = Look::take(&mut self.diag, *token, &connection.established())?;
+            self.with(*token, |connection, now_ns| connection.on_sampled(look.as_ref(), now_ns))?;
+        }
+        self.sampling.end(due.len(), sys::cpu_ns() - began_ns);
+        Ok(())
     }
 
     /// The connections whose turn it is.
@@ -480,7 +567,10 @@ impl Manager {
         for subflows in unknown.chunk_by(|one, other| one.1.token == other.1.token) {
             let (first, mptcp) = subflows[0];
             let is_new = !self.live.contains_key(&mptcp.token);
-            if is_new && !self.commands.is_managed(mptcp.token, &first)? {
+            if !self.all && self.only != Some(mptcp.token) {
+                continue;
+            }
+            if is_new && !self.kernel.is_managed(mptcp.token, &first)? {
                 continue;
             }
             for &(pair, mptcp) in subflows {
@@ -531,7 +621,7 @@ impl Manager {
         let Some(connection) = self.live.get_mut(&token) else { return Ok(()) };
         let mut acts = VecDeque::from(connection.take_acts());
         while let Some(act) = acts.pop_front() {
-            match obey(&mut self.commands, &mut self.diag, token, &act) {
+            match self.kernel.obey(&mut self.diag, token, &act) {
                 Ok(()) => connection.on_done(&act, sys::monotonic_ns()),
                 Err(Error::Refused(refusal)) => {
                     connection.on_refused(&act, &refusal.to_string(), sys::monotonic_ns());
@@ -553,18 +643,28 @@ impl Manager {
     }
 }
 
-fn obey(commands: &mut Commands, diag: &mut Diag, token: u32, act: &Act) -> Result<(), Error> {
-    match *act {
-        Act::Create { pair, address_id, backup, .. } => {
-            commands.create(token, &pair, address_id, backup)
+impl Obeying for Commands {
+    fn obey(&mut self, diag: &mut Diag, token: u32, act: &Act) -> Result<(), Error> {
+        match *act {
+            Act::Create { pair, address_id, backup, .. } => {
+                self.create(token, &pair, address_id, backup)
+            }
+            Act::SetPriority { pair, backup, .. } => self.set_backup(token, &pair, backup),
+            Act::Destroy { pair, .. } => self.destroy(token, &pair),
+            Act::Announce { end, address_id } => match diag.is_listened_at(end)? {
+                true => self.announce(token, SocketAddr::new(end.ip(), 0), address_id),
+                false => Ok(()),
+            },
+            Act::Retract { address_id } => self.remove(token, address_id),
         }
-        Act::SetPriority { pair, backup, .. } => commands.set_backup(token, &pair, backup),
-        Act::Destroy { pair, .. } => commands.destroy(token, &pair),
-        Act::Announce { end, address_id } => match diag.is_listened_at(end)? {
-            true => commands.announce(token, SocketAddr::new(end.ip(), 0), address_id),
-            false => Ok(()),
-        },
-        Act::Retract { address_id } => commands.remove(token, address_id),
+    }
+
+    fn is_managed(&mut self, token: u32, pair: &Pair) -> Result<bool, Error> {
+        Commands::is_managed(self, token, pair)
+    }
+
+    fn opens(&self) -> bool {
+        true
     }
 }
 

@@ -19,6 +19,7 @@ pub mod pair;
 pub mod policies;
 pub mod protocol;
 mod receiver;
+pub mod sampling;
 pub mod subflow;
 
 use self::assignment::Told;

@@ -2,6 +2,8 @@
 
 use super::assignment::Assignment;
 use super::pair::Pair;
+use std::net::IpAddr;
+use std::rc::Rc;
 
 /// A connection that has just begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +18,21 @@ pub struct Opened {
 pub trait Policies {
     /// What a connection gets; none leaves it alone.
     fn assignment(&self, opened: &Opened) -> Option<Assignment>;
+
+    /// Hosts that connections will lead to, as far as that is known beforehand.
+    fn destinations(&self) -> Vec<IpAddr> {
+        Vec::new()
+    }
+}
+
+impl<P: Policies + ?Sized> Policies for Rc<P> {
+    fn assignment(&self, opened: &Opened) -> Option<Assignment> {
+        (**self).assignment(opened)
+    }
+
+    fn destinations(&self) -> Vec<IpAddr> {
+        (**self).destinations()
+    }
 }
 
 /// One assignment for all connections that this side opens between its addresses.

@@ -19,6 +19,7 @@ use super::assignment::Told;
 use super::connection::{Connection, PathChange};
 use super::netlink::diag::Statistics;
 use super::pair::Pair;
+use super::sampling::Sampled;
 use super::subflow::{Outage, PriorityChange};
 use mptune_core::pathmanager::State;
 use serde::{Deserialize, Serialize};
@@ -184,6 +185,8 @@ pub struct ConnectionReport {
     outages: Vec<Outage>,
     /// One line each: joins that failed, orders that the kernel refused.
     problems: Vec<String>,
+    /// What the path manager's samples are made of; none if it wants none.
+    sampled: Option<Sampled>,
 }
 
 impl ConnectionReport {
@@ -207,6 +210,7 @@ impl ConnectionReport {
             changes: connection.changes.clone(),
             outages: connection.outages.clone(),
             problems: connection.problems.clone(),
+            sampled: connection.sampled(),
         }
     }
 }

@@ -31,7 +31,7 @@ mod journal;
 mod kind;
 mod limits;
 mod outcome;
-mod pm;
+pub mod pm;
 mod protocol;
 mod returning;
 pub mod reverter;

@@ -48,18 +48,23 @@ pub struct Appearing {
 }
 
 impl Connection {
-    /// A connection of this host, its first subflow from this device.
+    /// A connection of this host, its first subflow from this device; `opens` says that this side may open
+    /// others.
     pub fn of_host(
         assignment: &Assignment,
         opened: &Opened,
         device: Option<String>,
+        opens: bool,
         now_ns: u64,
     ) -> Self {
         let terms = assignment.terms.clone().unwrap_or_default();
-        let opens = !opened.server_side || terms.open_accepted;
+        let opens = opens && (!opened.server_side || terms.open_accepted);
         let stack = if opens { Stack::LINUX } else { Stack::LINUX_ACCEPTED };
-        let known = assignment.path_of(&opened.pair);
         let mut assignment = assignment.clone();
+        if !assignment.knows(opened.pair.addresses().1) {
+            readdress_all(&mut assignment, opened.pair.addresses().1);
+        }
+        let known = assignment.path_of(&opened.pair);
         let mut ends = ends_of(&assignment, opened.pair.addresses().0);
         let path = known.unwrap_or_else(|| {
             let (local, remote) = opened.pair.addresses();
@@ -557,6 +562,19 @@ impl Connection {
             self.awaited.clear();
         }
     }
+}
+
+/// What was measured with one host is used with another that the policy is for: paths to the first of its
+/// addresses lead to the only one that is known of this one, the others nowhere.
+fn readdress_all(assignment: &mut Assignment, remote: IpAddr) {
+    let mut paths = assignment.paths.to_vec();
+    let first = paths.first().map(|path| path.remote);
+    for path in &mut paths {
+        path.pairs
+            .retain(|pair| Some(path.remote) == first && pair.0.is_ipv4() == remote.is_ipv4());
+        path.pairs.iter_mut().for_each(|pair| pair.1 = remote);
+    }
+    assignment.paths = paths.into();
 }
 
 /// The ends of the paths that are known beforehand.

@@ -18,8 +18,10 @@ use super::netlink::error::strerror;
 use super::netlink::events::SubflowEvent;
 use super::pair::Pair;
 use super::policies::Opened;
+use super::sampling::{Look, Meter, Sampled};
 use super::subflow::{Outage, PriorityChange, Subflow};
 use mptune_core::pathmanager::{Driver, Order, PathId, Report, Role, Stack, State, SubflowId};
+use mptune_core::units::Nanos;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -31,6 +33,10 @@ const AWAITED_NS: u64 = 5_000_000_000;
 /// A change of priority may be refused for this long before it counts as a problem. The kernel reports
 /// a subflow before adding it to the connection's list, and refuses to change it until then.
 const REFUSED_NS: u64 = 1_000_000_000;
+
+/// Looks that the kernel leaves unanswered one after another before that counts as a problem: a connection may
+/// be about to end.
+const UNANSWERED: u32 = 20;
 
 /// What the kernel should do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,6 +134,9 @@ pub struct Connection {
     cause: Option<String>,
     /// Why the latest roles were ordered.
     reasons: HashMap<SubflowId, String>,
+    meter: Meter,
+    /// Looks without an answer, one after another.
+    unanswered: u32,
 }
 
 impl Connection {
@@ -182,6 +191,8 @@ impl Connection {
             happened: Vec::new(),
             cause: None,
             reasons: HashMap::new(),
+            meter: Meter::default(),
+            unanswered: 0,
         }
     }
 
@@ -326,6 +337,47 @@ impl Connection {
         }
         self.see_successors();
         self.on_turn(now_ns);
+    }
+
+    /// It was looked at for a sample; none if the kernel did not tell of it.
+    pub fn on_sampled(&mut self, look: Option<&Look>, now_ns: u64) {
+        let Some(interval) = self.sampling() else { return };
+        let noted = look.and_then(|look| Some((look, self.meter.note(look, now_ns)?)));
+        let Some((look, statistics)) = noted else { return self.on_unanswered() };
+        self.unanswered = 0;
+        for one in &look.subflows {
+            let statistics = self.meter.note_subflow(one);
+            self.driver.set_statistics(one.id, statistics);
+            self.driver.set_min_rtt(one.id, one.tcp.min_rtt_ns);
+        }
+        if self.meter.is_due(now_ns, interval) {
+            self.report(Report::Sample { now: now_ns, statistics }, now_ns);
+        }
+    }
+
+    fn on_unanswered(&mut self) {
+        self.unanswered += 1;
+        if self.unanswered == UNANSWERED {
+            let what = "its path manager gets no samples and leaves all subflows active";
+            let why = "it is plain TCP, or this kernel does not report bytes of connections (Linux 6.5, mptcp_diag)";
+            self.problem(0, &format!("{what}: {why}"));
+        }
+    }
+
+    /// How often its policy wants samples, if it does.
+    pub fn sampling(&self) -> Option<Nanos> {
+        self.driver.sampling()
+    }
+
+    /// What the looks for samples gave, if there were any.
+    pub fn sampled(&self) -> Option<Sampled> {
+        self.meter.sampled()
+    }
+
+    /// Bytes on their way at the last close look.
+    pub fn queued(&self) -> u32 {
+        let open = self.subflows.iter().filter(|one| one.pair.is_some());
+        open.filter_map(|one| one.last).fold(0, |sum, last| sum.saturating_add(last.queued))
     }
 
     /// This many payload bytes were sent.
@@ -502,6 +554,9 @@ impl Connection {
         }
         let found = self.assignment.addresses(path, self.initial.addresses().0);
         let Some((local, remote)) = found else {
+            if self.appearing.is_some() {
+                return self.report(Report::JoinFailed(subflow), now_ns);
+            }
             self.problem(subflow, "it has no address of the connection's family");
             return self.report(Report::JoinFailed(subflow), now_ns);
         };

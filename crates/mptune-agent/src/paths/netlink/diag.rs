@@ -1,11 +1,11 @@
 //! What the kernel knows about every established TCP connection in a namespace, including MPTCP
 //! subflows (include/uapi/linux/{inet_diag,tcp,mptcp}.h).
 //!
-//! It also sees the connections of other processes, and is read-only. Four queries: a glance at all of
+//! It also sees the connections of other processes, and is read-only. Five queries: a glance at all of
 //! them in one dump, without their `tcp_info`, for which the kernel would have to take each socket's
 //! lock (and without which it reports nothing about MPTCP either); a survey, which is the same with it;
-//! a close look at one; and a census of all sockets that are open, TCP's or MPTCP's, with all there is. Besides there is a census of everything that is open, subflows and connections,
-//! with all that the kernel tells without being asked again.
+//! a close look at one; a census of all sockets that are open, TCP's or MPTCP's, with all there is; and
+//! the same for a single one.
 
 use super::error::Error;
 use super::socket::{Netlink, Received};
@@ -103,8 +103,21 @@ pub struct Statistics {
     pub acked_bytes: u64,
     /// Segments in flight.
     pub unacked: u32,
+    /// Bytes that it was given and that are not acknowledged.
+    pub queued: u32,
     /// This side made it standby.
     pub backup: bool,
+}
+
+/// A socket at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Glance {
+    /// Its ends.
+    pub pair: Pair,
+    /// Consecutive retransmission timeouts.
+    pub timeouts: u32,
+    /// Bytes that it was given and that are not acknowledged.
+    pub queued: u32,
 }
 
 /// What a census counts.
@@ -131,6 +144,8 @@ pub struct Counted<'a> {
     pub info: &'a [u8],
     /// The name of its congestion control; empty if not reported.
     pub cc: &'a [u8],
+    /// Its memory, `SK_MEMINFO_*` of include/uapi/linux/sock_diag.h, four bytes each; empty if not asked for.
+    pub memory: &'a [u8],
     /// What it is in its connection; none if it is no subflow, or if this is not reported to this process.
     pub mptcp: Option<Mptcp>,
     /// What is in the send buffer and how much may be, bytes of memory; none unless it is a connection.
@@ -148,19 +163,17 @@ impl Diag {
         Ok(Self { netlink: Netlink::open(NETLINK_SOCK_DIAG)? })
     }
 
-    /// Calls `each` with the ends and the consecutive timeouts of every established TCP connection of
-    /// these families.
+    /// Calls `each` for every established TCP connection of these families.
     ///
     /// # Errors
     /// The kernel does not answer such queries (CONFIG_INET_DIAG).
     pub fn glance(
         &mut self,
         families: Families,
-        mut each: impl FnMut(Pair, u32),
+        mut each: impl FnMut(Glance),
     ) -> Result<(), Error> {
         self.dump(families, StateFlags::ESTABLISHED, ExtensionFlags::empty(), |message| {
-            let (pair, timeouts) = head(message.payload())?;
-            each(pair, timeouts);
+            each(head(message.payload())?);
             Ok(())
         })
     }
@@ -196,7 +209,7 @@ impl Diag {
         mut each: impl FnMut(Pair, Mptcp),
     ) -> Result<(), Error> {
         self.dump(families, states, ExtensionFlags::INFO, |message| {
-            let (pair, _) = head(message.payload())?;
+            let pair = head(message.payload())?.pair;
             if let (_, Some(mptcp)) = attributes(message.payload())? {
                 each(pair, mptcp);
             }
@@ -282,28 +295,78 @@ impl Diag {
     /// # Errors
     /// As for a glance.
     pub fn look_at(&mut self, pair: &Pair) -> Result<Option<Statistics>, Error> {
-        let family = if pair.local.is_ipv4() { AF_INET } else { AF_INET6 };
-        let socket = SocketId {
-            source_port: pair.local.port(),
-            destination_port: pair.remote.port(),
-            source_address: pair.local.ip(),
-            destination_address: pair.remote.ip(),
-            cookie: NO_COOKIE,
-            ..SocketId::new_v4()
-        };
         let mut found = None;
-        let question = request(family, StateFlags::ESTABLISHED, ExtensionFlags::INFO, socket);
-        let asked = self.netlink.ask(NAME, question, |message| {
-            let (_, timeouts) = head(message.payload())?;
-            if let (Some(info), Some(mptcp)) = attributes(message.payload())? {
-                found = Some(Statistics::new(timeouts, &info, &mptcp));
+        self.exact(Counting::Tcp, ExtensionFlags::INFO, between(pair), |payload| {
+            let glance = head(payload)?;
+            if let (Some(info), Some(mptcp)) = attributes(payload)? {
+                found = Some(Statistics::new(&glance, &info, &mptcp));
             }
             Ok(())
-        });
+        })?;
+        Ok(found)
+    }
+
+    /// One subflow with what a census has of it; `each` is not called if it is gone.
+    ///
+    /// # Errors
+    /// As for a glance.
+    pub fn count_subflow(
+        &mut self,
+        pair: &Pair,
+        mut each: impl FnMut(Counted<'_>),
+    ) -> Result<(), Error> {
+        self.exact(Counting::Tcp, ExtensionFlags::INFO, between(pair), |payload| {
+            counted(payload, &mut each)
+        })
+    }
+
+    /// One connection with what a census has of it and its memory; `each` is not called if it is gone, or if
+    /// the kernel counts no connections.
+    ///
+    /// # Errors
+    /// As for a glance.
+    pub fn count_connection(
+        &mut self,
+        token: u32,
+        mut each: impl FnMut(Counted<'_>),
+    ) -> Result<(), Error> {
+        // The first half of the cookie is the token (net/mptcp/mptcp_diag.c, mptcp_diag_dump_one).
+        let mut cookie = [0; 8];
+        cookie[..4].copy_from_slice(&token.to_ne_bytes());
+        let socket = SocketId { cookie, ..SocketId::new_v4() };
+        let extensions = ExtensionFlags::INFO | ExtensionFlags::SKMEMINFO;
+        self.exact(Counting::Mptcp, extensions, socket, |payload| counted(payload, &mut each))
+    }
+
+    /// A question about one socket; without an answer if there is no such socket.
+    fn exact(
+        &mut self,
+        counting: Counting,
+        extensions: ExtensionFlags,
+        socket: SocketId,
+        mut each: impl FnMut(&[u8]) -> Result<(), DecodeError>,
+    ) -> Result<(), Error> {
+        let family = if socket.source_address.is_ipv4() { AF_INET } else { AF_INET6 };
+        let question = request(family, StateFlags::ESTABLISHED, extensions, socket);
+        let asked = self
+            .netlink
+            .ask(NAME, counting.question(question), |message| Ok(each(message.payload())?));
         match asked {
-            Err(Error::Refused(refusal)) if refusal.number() == libc::ENOENT => Ok(None),
-            asked => explain(asked).map(|()| found),
+            Err(Error::Refused(refusal)) if refusal.number() == libc::ENOENT => Ok(()),
+            asked => explain(asked),
         }
+    }
+}
+
+/// The socket with these ends.
+fn between(pair: &Pair) -> SocketId {
+    SocketId {
+        source_port: pair.local.port(),
+        destination_port: pair.remote.port(),
+        source_address: pair.local.ip(),
+        destination_address: pair.remote.ip(),
+        cookie: NO_COOKIE,
+        ..SocketId::new_v4()
     }
 }
 
@@ -367,8 +430,8 @@ fn request(
     })
 }
 
-/// The ends of a socket, and its consecutive timeouts.
-fn head(payload: &[u8]) -> Result<(Pair, u32), DecodeError> {
+/// What is known of every socket.
+fn head(payload: &[u8]) -> Result<Glance, DecodeError> {
     let header = InetResponseHeader::parse(payload)?;
     let socket = header.socket_id;
     let pair = Pair {
@@ -379,20 +442,21 @@ fn head(payload: &[u8]) -> Result<(Pair, u32), DecodeError> {
         Some(Timer::Retransmit(_, timeouts)) => timeouts.into(),
         _ => 0,
     };
-    Ok((pair, timeouts))
+    // `idiag_wqueue` of a TCP socket: from what is not acknowledged to what was written.
+    Ok(Glance { pair, timeouts, queued: header.send_queue })
 }
 
 fn counted(payload: &[u8], each: impl FnOnce(Counted<'_>)) -> Result<(), DecodeError> {
     let header = InetResponseHeader::parse(payload)?;
-    let (pair, _) = head(payload)?;
-    let (mut info, mut cc, mut mptcp, mut send_buffer) = (None, None, None, None);
+    let pair = head(payload)?.pair;
+    let (mut info, mut cc, mut memory, mut mptcp) = (None, None, None, None);
     let attributes = payload.get(size_of::<InetResponseBuffer>()..).unwrap_or_default();
     for attribute in NlasIterator::new(attributes) {
         let attribute = attribute?;
         match attribute.kind() {
-            INET_DIAG_SKMEMINFO => send_buffer = memory(attribute.value()),
             INET_DIAG_INFO => info = Some(attribute),
             INET_DIAG_CONG => cc = Some(attribute),
+            INET_DIAG_SKMEMINFO => memory = Some(attribute),
             INET_DIAG_ULP_INFO => mptcp = Mptcp::parse(&attribute)?,
             _ => {}
         }
@@ -404,14 +468,15 @@ fn counted(payload: &[u8], each: impl FnOnce(Counted<'_>)) -> Result<(), DecodeE
         device: header.socket_id.interface_id,
         info: info.as_ref().map_or(&[], NlaBuffer::value),
         cc: cc.as_ref().map_or(&[], NlaBuffer::value),
+        memory: memory.as_ref().map_or(&[], NlaBuffer::value),
         mptcp,
-        send_buffer,
+        send_buffer: memory.and_then(|memory| send_buffer(memory.value())),
     });
     Ok(())
 }
 
 /// SK_MEMINFO_WMEM_QUEUED and SK_MEMINFO_SNDBUF of include/uapi/linux/sock_diag.h, 32 bits each.
-fn memory(values: &[u8]) -> Option<(u32, u32)> {
+fn send_buffer(values: &[u8]) -> Option<(u32, u32)> {
     let number = |index: usize| parse_u32(values.get(4 * index..4 * index + 4)?).ok();
     Some((number(5)?, number(3)?))
 }
@@ -433,14 +498,15 @@ fn attributes(payload: &[u8]) -> Result<(Option<TcpInfo>, Option<Mptcp>), Decode
 }
 
 impl Statistics {
-    fn new(timeouts: u32, info: &TcpInfo, mptcp: &Mptcp) -> Self {
+    fn new(glance: &Glance, info: &TcpInfo, mptcp: &Mptcp) -> Self {
         let min_rtt_ns = if info.min_rtt == NO_SAMPLE { 0 } else { u64::from(info.min_rtt) * 1000 };
         Self {
-            timeouts,
+            timeouts: glance.timeouts,
             min_rtt_ns,
             silent_ms: info.last_ack_recv,
             acked_bytes: info.bytes_acked,
             unacked: info.unacked,
+            queued: glance.queued,
             backup: mptcp.backup,
         }
     }

@@ -44,7 +44,7 @@ fn opened(server_side: bool) -> Opened {
 fn begun(assignment: &Assignment, server_side: bool, host: &Host) -> Kernel {
     let opened = opened(server_side);
     let device = host.device_of(opened.pair.local.ip());
-    let connection = Connection::of_host(assignment, &opened, device, 0);
+    let connection = Connection::of_host(assignment, &opened, device, true, 0);
     let mut kernel = Kernel::of(assignment, connection);
     kernel.tick();
     kernel.note();
@@ -171,7 +171,7 @@ fn a_peer_that_withdraws_an_address_gets_no_new_subflows_there() {
 #[test]
 fn a_peer_that_wants_no_further_subflows_at_its_first_address_gets_none_there() {
     let assignment = policy("fullmesh", Terms::default());
-    let connection = Connection::of_host(&assignment, &opened(false), None, 0);
+    let connection = Connection::of_host(&assignment, &opened(false), None, true, 0);
     let mut kernel = Kernel::of(&assignment, connection);
     kernel.connection.on_begun(true, &host(TWO), 1);
     kernel.obey();
@@ -256,9 +256,25 @@ fn what_a_run_measured_is_used_where_it_measured_it() {
 }
 
 #[test]
+fn what_a_run_measured_with_one_host_holds_for_another_that_the_policy_is_for() {
+    let path = |local: u8, remote: u8| {
+        json!({"label": format!("{local}{remote}"), "local": local, "remote": remote,
+               "pairs": [[format!("10.0.{local}.2"), format!("10.9.9.{remote}")]]})
+    };
+    let paths = [path(1, 1), path(1, 2), path(2, 1), path(2, 2)];
+    let told = json!({"pm": "pcdc", "paths": paths,
+                      "pm_options": {"active": [0], "standby_order": [2, 1, 3]}});
+    let run = serde_json::from_value::<Told>(told).unwrap().checked().unwrap();
+    let mut kernel = begun(&run.with_terms("run", Terms::default()), false, &host(TWO));
+    assert_eq!(kernel.ends(), ["10.0.1.2 10.9.0.1", "10.0.2.2 10.9.0.1"]);
+    assert_eq!(kernel.standby(), ["21"]);
+    assert!(kernel.told().iter().all(|(what, _)| *what != What::Refused));
+}
+
+#[test]
 fn a_connection_that_is_taken_over_keeps_its_subflows_and_their_roles() {
     let assignment = policy("fullmesh", Terms::default());
-    let mut connection = Connection::of_host(&assignment, &opened(false), None, 0);
+    let mut connection = Connection::of_host(&assignment, &opened(false), None, true, 0);
     let second =
         Pair { local: "10.0.2.2:40001".parse().unwrap(), remote: "10.9.0.1:443".parse().unwrap() };
     connection.learn_numbers(&second, 7, 0);

@@ -1,0 +1,228 @@
+"""Guard on the running kernel: what its samples say of the buffers, and what it makes of them."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+from mptune.linux.sandbox.namespaces import Sites
+from mptune.linux.sandbox.netlink import inside
+from mptune.testbeds import Observation, create
+from mptune.topology import Topology, load
+from tests.kernel.path_world import KIB
+from tests.plugins import trials
+from tests.plugins.trials import SECOND
+from tests.plugins.waiting import PATIENCE_S, until
+
+#: A path of 20 Mbit/s and 20 ms, and one of {rate} and {rtt}.
+TOPOLOGY = """
+name = "fast and other"
+description = "a fast path and another"
+source = "made up"
+sender = "S"
+receiver = "R"
+[sites.S]
+name = "sender"
+location = "here"
+[[sites.S.interfaces]]
+isp = "Fast"
+abbr = "F"
+up = "20 Mbit/s"
+down = "20 Mbit/s"
+delay = "1 ms"
+queue_up = "100 kB"
+[[sites.S.interfaces]]
+isp = "Other"
+abbr = "O"
+up = "{rate}"
+down = "{rate}"
+delay = "1 ms"
+queue_up = "100 kB"
+[sites.R]
+name = "receiver"
+location = "there"
+[[sites.R.interfaces]]
+isp = "Exchange"
+abbr = "X"
+up = "200 Mbit/s"
+down = "200 Mbit/s"
+delay = "1 ms"
+[[core.segments]]
+path = "F-X"
+rtt = "20 ms"
+loss = "0 %"
+[[core.segments]]
+path = "O-X"
+rtt = "{rtt}"
+loss = "0 %"
+"""
+
+
+@pytest.fixture
+def paths(tmp_path):
+    """The topology of that name."""
+
+    def made(rate: str, rtt: str) -> Topology:
+        path = tmp_path / "topology.toml"
+        path.write_text(TOPOLOGY.format(rate=rate, rtt=rtt))
+        return load(path)
+
+    return made
+
+
+def mbps(observation: Observation) -> float:
+    return observation.in_order_bytes * 8e3 / observation.duration_ns
+
+
+def number(observation: Observation, name: str) -> float:
+    return float(observation.metadata[name])
+
+
+@pytest.mark.measures("which segments meet a full queue, and so what a connection gives")
+def test_a_path_that_costs_more_than_it_brings_is_made_standby(side_by_side, paths):
+    """64 KiB hold 100 ms of the fast path, and only 2 Mbit/s of one with 200 ms."""
+    trial = partial(trials.trial, paths("5 Mbit/s", "200 ms"), buffer_bytes=64 * KIB, duration_ns=12 * SECOND)
+    found = side_by_side({pm: trial(pm=pm) for pm in ("guard", "fullmesh")})
+    assert "O-X standby" in found["guard"].metadata["path_manager_changes"]
+    assert "F-X standby" not in found["guard"].metadata["path_manager_changes"]
+    assert mbps(found["guard"]) > 2 * mbps(found["fullmesh"])
+    assert found["guard"].metadata["path_manager_problems"] == ""
+
+
+@pytest.mark.measures("which segments meet a full queue, and so what a connection gives")
+def test_paths_that_both_help_stay_active(side_by_side, paths):
+    trial = partial(trials.trial, paths("10 Mbit/s", "40 ms"), buffer_bytes=4096 * KIB)
+    found = side_by_side({pm: trial(pm=pm, duration_ns=8 * SECOND) for pm in ("guard", "fullmesh")})
+    assert found["guard"].metadata["path_manager_changes"] == ""
+    assert mbps(found["guard"]) > 0.9 * mbps(found["fullmesh"]) > 20
+
+
+def test_what_guard_lets_through_arrives_whole(side_by_side, paths):
+    """The receiver compares every byte; the harmful path goes on standby meanwhile."""
+    trial = partial(trials.trial, paths("5 Mbit/s", "200 ms"), buffer_bytes=64 * KIB)
+    (found,) = side_by_side({"guard": trial(pm="guard", transfer_bytes=8_000_001)}).values()
+    assert found.in_order_bytes == 8_000_001
+    assert "O-X standby" in found.metadata["path_manager_changes"]
+
+
+@pytest.mark.measures("how much of the time the buffers are full")
+def test_the_buffers_hold_up_a_connection_as_long_as_they_do_in_the_simulator(side_by_side, paths):
+    """Share of the time; guard is to promise itself ten times the throughput, so that it only watches."""
+    watching = partial(
+        trials.trial, pm="guard", pm_options={"promised_gain": 1000}, duration_ns=6 * SECOND, seed=2
+    )
+    alike, unlike = paths("20 Mbit/s", "20 ms"), paths("5 Mbit/s", "200 ms")
+    wanted = {
+        "plenty": watching(alike, buffer_bytes=4096 * KIB),
+        "small": watching(unlike, buffer_bytes=128 * KIB),
+        "smaller": watching(unlike, buffer_bytes=64 * KIB),
+    }
+    simulator = create("simulated")
+    shares = {}
+    for name, seen in side_by_side(wanted).items():
+        said = number(simulator.run(wanted[name]), "window_limited_ns") / (6 * SECOND)
+        shares[name] = number(seen, "window_limited_ns") / number(seen, "sampled_ns")
+        assert shares[name] == pytest.approx(said, abs=0.25), name
+        assert number(seen, "sampled_ns") > 5 * SECOND
+    # At the beginning the window of a large receive buffer is small as well.
+    assert shares["plenty"] < 0.4 and min(shares["small"], shares["smaller"]) > 0.7
+
+
+class Exchange:
+    """A connection that sends pieces of a size, the next once the last has arrived, between managed sites."""
+
+    def __init__(self, sites: Sites, piece: int, send_buffer: int, receive_buffer: int) -> None:
+        self._piece = piece
+        self._listener = self._socket(sites.remote, receive_buffer, send_buffer)
+        self._listener.bind(("10.65.0.1", 0))
+        self._listener.listen()
+        self._sender = self._socket(sites.local, receive_buffer, send_buffer)
+        self._sender.bind(("10.64.0.1", 0))
+        self._sender.connect(self._listener.getsockname())
+        self._receiver, _ = self._listener.accept()
+        self._more = True
+        self.pieces = 0
+        self._threads = [threading.Thread(target=self._send), threading.Thread(target=self._receive)]
+        for thread in self._threads:
+            thread.start()
+
+    @staticmethod
+    def _socket(namespace: str, receive_buffer: int, send_buffer: int) -> socket.socket:
+        def make() -> socket.socket:
+            made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+            return made
+
+        return inside(namespace, make)
+
+    def _send(self) -> None:
+        while self._more:
+            self._sender.sendall(bytes(self._piece))
+            assert self._sender.recv(1) == b"."
+            self.pieces += 1
+        self._sender.shutdown(socket.SHUT_WR)
+
+    def _receive(self) -> None:
+        missing = self._piece
+        while data := self._receiver.recv(1 << 16):
+            missing -= len(data)
+            if missing == 0:
+                self._receiver.sendall(b".")
+                missing = self._piece
+
+    def end(self) -> None:
+        self._more = False
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive(), "the stream does not end"
+        for one in (self._sender, self._receiver, self._listener):
+            one.close()
+
+
+@contextmanager
+def exchange(world, piece, send_buffer, receive_buffer) -> Iterator[Exchange]:
+    made = Exchange(world.sites, piece, send_buffer, receive_buffer)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def sampled_for(managed, ns):
+    """What the samples of the only connection say once they speak for so long."""
+
+    def enough():
+        sampled = managed.report()["sampled"]
+        return sampled if sampled and sampled["span_ns"] >= ns else None
+
+    return until(enough)
+
+
+@pytest.mark.usefixtures("may_manage_paths")
+@pytest.mark.measures("how much of the time the buffers are full")
+def test_a_sender_that_waits_for_its_application_is_not_held_up(world):
+    """A piece fills a fifth of the buffers, and the next one comes when it has arrived."""
+    with (
+        world.managed("guard") as managed,
+        exchange(world, piece=100 * KIB, send_buffer=512 * KIB, receive_buffer=512 * KIB),
+    ):
+        sampled = sampled_for(managed, 3 * SECOND)
+        assert sampled["receive_limited_ns"] + sampled["send_limited_ns"] < 0.1 * sampled["span_ns"]
+
+
+@pytest.mark.usefixtures("may_manage_paths")
+@pytest.mark.measures("how much of the time the buffers are full")
+def test_a_small_send_buffer_is_told_from_a_small_receive_buffer(world):
+    """The queues of the two paths hold 120 kB before a subflow's window is full."""
+    small, large, endless = 16 * KIB, 1024 * KIB, 8192 * KIB
+    for which, sizes in {"send": (small, large), "receive": (large, small)}.items():
+        with world.managed("guard", promised_gain=1000) as managed, exchange(world, endless, *sizes):
+            sampled = sampled_for(managed, 3 * SECOND)
+        other = {"send": "receive", "receive": "send"}[which]
+        assert sampled[f"{which}_limited_ns"] > 0.5 * sampled["span_ns"], (which, sampled)
+        assert sampled[f"{other}_limited_ns"] < 0.1 * sampled["span_ns"], (which, sampled)
