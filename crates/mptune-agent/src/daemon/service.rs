@@ -271,6 +271,9 @@ impl Service {
         if self.notify.alive_every().is_some() {
             due_ns = due_ns.min(self.alive_at_ns);
         }
+        if self.server.is_behind() {
+            due_ns = now_ns;
+        }
         let own = Duration::from_nanos(due_ns.saturating_sub(now_ns));
         let pause = self.steering.pause(now_ns).map_or(own, |pause| pause.min(own));
         let event = |fd| Watch { fd, events: libc::POLLIN, ready: false };
