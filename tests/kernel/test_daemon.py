@@ -7,7 +7,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from tests.kernel.daemon_world import KERNEL, USERSPACE, Daemon, daemon_of
 from tests.kernel.path_world import KIB, World
 from tests.kernel.test_watch import only, reported, watching, with_subflows
 from tests.plugins.needs import Thing, lack
+from tests.plugins.program import command_line
 from tests.plugins.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")
@@ -205,6 +205,26 @@ def test_somebody_else_may_change_the_setting_and_is_not_fought(daemon, world):
     daemon.process.send_signal(signal.SIGHUP)
     daemon.heard("in force again")
     assert daemon.path_manager() == USERSPACE
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_in_a_terminal_it_ends_with_the_command(daemon, world, number):
+    """However the command ends, the agent ends too, and everything is as before."""
+    enter = ["nsenter", f"--net={world.sites.local}", "--"]
+    command = [*enter, *command_line("daemon", "--policy", daemon.file)]
+    with subprocess.Popen(command, env=daemon.env, stderr=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stderr is not None
+            assert program.stderr.readline().startswith("ready: mode userspace")
+            status = subprocess.run(
+                [*enter, *command_line("status", "--policy", daemon.file)],
+                env=daemon.env, capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            assert f"mode userspace, {daemon.file}" in status.stdout and "fullmesh" in status.stdout
+        finally:
+            program.send_signal(number)
+        assert program.wait(PATIENCE_S) == (130 if number == signal.SIGINT else -number)
+    until(lambda: daemon.path_manager() == KERNEL and not daemon.run.exists(), "the end of the agent")
 
 
 # What is refused, before anything is changed.
@@ -425,7 +445,7 @@ def test_metrics_are_what_prometheus_reads(daemon, world, accepting):
         transfer.more(500 * KIB)
         until(lambda: daemon.policy("answer")["standby"] == 2, "subflows")
         done = subprocess.run(
-            [sys.executable, "-m", "mptune.cli", "status", "--metrics", "--policy", str(daemon.file)],
+            command_line("status", "--metrics", "--policy", daemon.file),
             capture_output=True, text=True, check=True,
         )  # fmt: skip
     found = metrics(done.stdout)
@@ -445,13 +465,13 @@ def test_metrics_are_what_prometheus_reads(daemon, world, accepting):
 @pytest.mark.measures("throughput over two paths")
 @pytest.mark.parametrize(("expected", "outdated"), [(200.0, True), (None, False)])
 def test_a_network_that_gives_less_than_was_measured_is_told(world, tmp_path, accepting, expected, outdated):
-    with daemon_of(world, tmp_path, MPTUNE_NOTICE_WINDOW_MS="3000") as daemon:
+    with daemon_of(world, tmp_path, MPTUNE_NOTICE_WINDOW_MS="6000") as daemon:
         daemon.write(pcdc(daemon, expected=expected))
         daemon.begin()
         with world.transfer() as transfer:
             if outdated:
                 line = daemon.heard("outdated")
-                assert "predicts 200 Mbit/s (180 to 220), seen" in line and "for 3 s: measure again" in line
+                assert "predicts 200 Mbit/s (180 to 220), seen" in line and "for 6 s: measure again" in line
             transfer.more(2000 * KIB)
         status = daemon.policy("answer")
         assert status["outdated"] == outdated

@@ -159,7 +159,7 @@ mod tests {
         }
 
         fn leads(&self, _local: IpAddr, _remote: IpAddr) -> bool {
-            false
+            true
         }
 
         fn device_of(&self, _address: IpAddr) -> Option<String> {

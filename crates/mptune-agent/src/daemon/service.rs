@@ -33,7 +33,7 @@ const TICK_NS: u64 = 1_000_000_000;
 const SHORTEST_NS: u64 = 50_000_000;
 /// Looks in a part of the time over which throughput is compared.
 const LOOKS_PER_PART: u64 = 60;
-/// Looks take no more than this fraction of the time.
+/// Looks take no more than this fraction of a processor.
 const LOOK_SHARE: u64 = 200;
 /// Where the connections are.
 const ELSEWHERE: &str = "the connections: the role watch has them; here is what the daemon did";
@@ -271,6 +271,9 @@ impl Service {
         if self.notify.alive_every().is_some() {
             due_ns = due_ns.min(self.alive_at_ns);
         }
+        if self.server.is_behind() {
+            due_ns = now_ns;
+        }
         let own = Duration::from_nanos(due_ns.saturating_sub(now_ns));
         let pause = self.steering.pause(now_ns).map_or(own, |pause| pause.min(own));
         let event = |fd| Watch { fd, events: libc::POLLIN, ready: false };
@@ -439,6 +442,7 @@ impl Service {
 
     /// Looks at the connections, at a cost that stays small.
     fn look(&mut self, now_ns: u64) {
+        let spent_ns = sys::cpu_ns();
         let steered = self.steering.steered();
         self.figures.steer(&steered);
         let seen =
@@ -456,8 +460,8 @@ impl Service {
             };
             self.records.add(record);
         }
-        let done_ns = sys::monotonic_ns();
-        self.look_at_ns = done_ns + self.look_every_ns.max((done_ns - now_ns) * LOOK_SHARE);
+        let cost_ns = sys::cpu_ns() - spent_ns;
+        self.look_at_ns = now_ns + self.look_every_ns.max(cost_ns * LOOK_SHARE);
     }
 
     /// What is due about once a second.

@@ -119,8 +119,9 @@ impl Server {
     pub fn watches(&self) -> Vec<Watch<'_>> {
         let mut watches = vec![Watch::readable(&self.listener)];
         watches.extend(self.readers.iter().map(|reader| {
-            let writes = if reader.outgoing.is_empty() { 0 } else { libc::POLLOUT };
-            Watch { events: libc::POLLIN | writes, ..Watch::readable(&reader.stream) }
+            // Whoever does not read answers is not asked for more questions.
+            let events = if reader.outgoing.is_empty() { libc::POLLIN } else { libc::POLLOUT };
+            Watch { events, ..Watch::readable(&reader.stream) }
         }));
         watches
     }
@@ -133,14 +134,22 @@ impl Server {
         for (reader, ready) in self.readers.iter_mut().zip(waiting) {
             if ready {
                 reader.write();
-                reader.read(&mut requests);
             }
+            if ready && reader.outgoing.is_empty() && !reader.has_line() {
+                reader.read();
+            }
+            reader.take(&mut requests);
         }
         self.readers.retain(|reader| !reader.over);
         if ready.first() == Some(&true) {
             self.accept(last_event);
         }
         requests
+    }
+
+    /// Some request is there already and was not answered yet.
+    pub fn is_behind(&self) -> bool {
+        self.readers.iter().any(|reader| reader.outgoing.is_empty() && reader.has_line())
     }
 
     fn accept(&mut self, last_event: u64) {
@@ -243,7 +252,7 @@ impl Reader {
         }
     }
 
-    fn read(&mut self, requests: &mut Vec<(u64, Request)>) {
+    fn read(&mut self) {
         let mut bytes = [0; REQUEST_BYTES];
         match self.stream.read(&mut bytes) {
             Ok(0) => self.over = true,
@@ -252,8 +261,21 @@ impl Reader {
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(_) => self.over = true,
         }
+        // Whoever sends no lines is no reader.
+        self.over |= self.incoming.len() > REQUEST_BYTES && !self.has_line();
+    }
+
+    fn has_line(&self) -> bool {
+        self.incoming.contains(&b'\n')
+    }
+
+    /// The next requests, unless there are answers that it has not read.
+    fn take(&mut self, requests: &mut Vec<(u64, Request)>) {
         for _ in 0..AT_ONCE {
-            let Some(end) = self.incoming.iter().position(|&byte| byte == b'\n') else { break };
+            let Some(end) = self.incoming.iter().position(|&byte| byte == b'\n') else { return };
+            if !self.outgoing.is_empty() {
+                return;
+            }
             let text: Vec<u8> = self.incoming.drain(..=end).collect();
             match serde_json::from_slice(&text) {
                 Ok(request) => requests.push((self.id, request)),
@@ -264,8 +286,6 @@ impl Reader {
                 }
             }
         }
-        // Whoever sends more than is answered, or no lines, is no reader.
-        self.over |= self.incoming.len() > REQUEST_BYTES;
     }
 }
 
