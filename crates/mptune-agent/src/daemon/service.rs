@@ -146,8 +146,14 @@ impl Service {
             Ok((addresses, server, looks, steering))
         })();
         // Last, when nothing else can fail: from here on new connections are different.
-        let set = prepared.and_then(|made| {
-            knob.map_or(Ok(()), |knob| watchdog.choose(knob, userspace)).map(|()| made)
+        let set = prepared.and_then(|mut made: (_, _, _, Box<dyn Steering>)| {
+            match knob.map_or(Ok(()), |knob| watchdog.choose(knob, userspace)) {
+                Ok(()) => Ok(made),
+                Err(reason) => {
+                    let _ = made.3.end();
+                    Err(reason)
+                }
+            }
         });
         let (addresses, server, looks, steering) = match set {
             Ok(made) => made,
