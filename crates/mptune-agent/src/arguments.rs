@@ -1,6 +1,7 @@
 //! The command line: a role, and where it runs.
 //!
-//! `mptune-agent [--userns PATH] [--netns PATH] ROLE [--greet] [--unlink]`. Without a path the process stays
+//! `mptune-agent [--userns PATH] [--netns PATH] ROLE [--greet] [--unlink]`, and for the role `daemon`
+//! `[--policy FILE] [--check] [--restore] [--attended]`. Without a path the process stays
 //! where it is, as on a real host; namespaces of this machine are entered before the role begins, because
 //! only a single-threaded process can enter a user namespace. A program that was sent to a host for one
 //! session removes its own file first (`--unlink`). `--greet` changes nothing: the role `host` greets in any
@@ -11,6 +12,9 @@ use std::path::{Path, PathBuf};
 
 /// The role that starts others, for a controller on another machine.
 pub const HOST: &str = "host";
+/// The role that is a service: it takes its orders from a file, a socket and signals, so that it neither
+/// needs a standard input nor ends with one.
+pub const DAEMON: &str = "daemon";
 
 /// What the program is asked to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,6 +36,21 @@ pub struct Arguments {
     netns: Option<PathBuf>,
     /// The program's file and its directory were made for this process.
     pub unlinks: bool,
+    /// For the role `daemon`.
+    pub daemon: DaemonArguments,
+}
+
+/// What the role `daemon` is to do.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct DaemonArguments {
+    /// Its policy file, if not the usual one.
+    pub policy: Option<PathBuf>,
+    /// Only check that file.
+    pub check: bool,
+    /// Only put back what a daemon that died has left.
+    pub restore: bool,
+    /// It ends with the program that started it.
+    pub attended: bool,
 }
 
 /// Parses the command line; `roles` are the available names.
@@ -50,6 +69,12 @@ pub fn parse(
             "--netns" => parsed.netns = Some(path(&argument, arguments.next())?),
             "--greet" if parsed.role == HOST => {}
             "--unlink" if parsed.role == HOST => parsed.unlinks = true,
+            "--policy" if parsed.role == DAEMON => {
+                parsed.daemon.policy = Some(path(&argument, arguments.next())?);
+            }
+            "--check" if parsed.role == DAEMON => parsed.daemon.check = true,
+            "--restore" if parsed.role == DAEMON => parsed.daemon.restore = true,
+            "--attended" if parsed.role == DAEMON => parsed.daemon.attended = true,
             role if parsed.role.is_empty() && roles.contains(&role) => parsed.role = argument,
             _ => return Err(expected(&parsed, roles, &argument)),
         }
@@ -96,7 +121,7 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<Request, String> {
-        parse(line.split_whitespace().map(str::to_owned), &["sender", "receiver"])
+        parse(line.split_whitespace().map(str::to_owned), &["sender", "receiver", DAEMON])
     }
 
     #[test]
@@ -107,10 +132,23 @@ mod tests {
             role: "receiver".into(),
             userns: Some("/a".into()),
             netns: Some("/b".into()),
-            unlinks: false,
+            ..Arguments::default()
         };
         assert_eq!(parsed("--userns /a --netns /b receiver"), Ok(Request::Play(there)));
         assert_eq!(parsed("--version"), Ok(Request::Version));
+    }
+
+    #[test]
+    fn a_daemon_has_options_of_its_own() {
+        let asked = DaemonArguments {
+            policy: Some("/a".into()),
+            check: true,
+            ..DaemonArguments::default()
+        };
+        let wanted = Arguments { role: DAEMON.into(), daemon: asked, ..Arguments::default() };
+        assert_eq!(parsed("daemon --policy /a --check"), Ok(Request::Play(wanted)));
+        assert!(parsed("sender --check").unwrap_err().ends_with("found --check"));
+        assert!(parsed("daemon --policy").unwrap_err().starts_with("--policy: expected a path"));
     }
 
     #[test]

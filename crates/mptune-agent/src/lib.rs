@@ -2,9 +2,10 @@
 //!
 //! Every role exchanges lines of JSON on standard input and output, ends with its standard input
 //! and writes no files, except for the journals of the roles `host` and `settings`, and files that are settings.
-//! What the roles share is here: the command line (`arguments`), the lines and signals (`control`), how a role
-//! begins and ends and what it may do (`role`), addresses in the kernel's layout (`address`), and the only
-//! files with unsafe code: system calls (`sys`) and the machine's own libbpf (`libbpf`).
+//! The role `daemon` is no such role: it is a service, which reads its policy file and has a socket. What the
+//! roles share is here: the command line (`arguments`), the lines and signals (`control`), how a role begins and
+//! ends and what it may do (`role`), addresses in the kernel's layout (`address`), and the only files with
+//! unsafe code: system calls (`sys`) and the machine's own libbpf (`libbpf`).
 
 #![cfg(target_os = "linux")]
 
@@ -13,6 +14,7 @@ mod arguments;
 mod awake;
 mod congestion;
 mod control;
+pub mod daemon;
 mod host;
 mod libbpf;
 pub mod meter;
@@ -24,7 +26,7 @@ mod sys;
 mod transfer;
 mod watch;
 
-use self::arguments::{Arguments, HOST, Request};
+use self::arguments::{Arguments, DAEMON, HOST, Request};
 
 /// The name of a role and its function, which returns the exit status of the process.
 type Role = (&'static str, fn(&Arguments) -> i32);
@@ -40,6 +42,7 @@ const ROLES: &[Role] = &[
     ("awake", |_| awake::main()),
     ("transfer", |_| transfer::main()),
     ("watch", |_| watch::main()),
+    (DAEMON, daemon::main),
     (HOST, |arguments| host::main(&startable(), arguments.unlinks)),
     (GUARDIAN, |_| host::guardian::main()),
     (REVERTER, |_| settings::reverter::main()),
@@ -52,7 +55,7 @@ const REVERTER: &str = "reverter";
 /// The roles that the role `host` starts for its controller.
 fn startable() -> Vec<&'static str> {
     let names = ROLES.iter().map(|(name, _)| *name);
-    names.filter(|name| ![HOST, GUARDIAN, REVERTER].contains(name)).collect()
+    names.filter(|name| ![HOST, GUARDIAN, REVERTER, DAEMON].contains(name)).collect()
 }
 
 /// Runs the program with `arguments` (without its name); returns the exit status.

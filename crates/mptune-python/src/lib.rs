@@ -61,15 +61,17 @@ fn simulate(py: Python<'_>, trial: &[u8]) -> PyResult<Vec<u8>> {
     json(&py.detach(|| spec.run()).map_err(refused)?)
 }
 
-/// The same with a recording of its packets and of what its senders thought; records, how many packets came beyond the
-/// limit, samples as JSON.
+/// A trial's outcome, its packets as records, how many came beyond the limit, and its samples; JSON but for the records.
+type RecordedTrial = (Vec<u8>, Cow<'static, [u8]>, u64, Vec<u8>);
+
+/// The same with a recording of its packets and of what its senders thought.
 #[pyfunction]
 fn simulate_recorded(
     py: Python<'_>,
     trial: &[u8],
     packets: usize,
     spacing_ns: u64,
-) -> PyResult<(Vec<u8>, Cow<'static, [u8]>, u64, Vec<u8>)> {
+) -> PyResult<RecordedTrial> {
     let spec = parsed(trial)?;
     let what = Recording { packets, spacing: spacing_ns };
     let (outcome, recorded) = py.detach(|| spec.run_recorded(what)).map_err(refused)?;

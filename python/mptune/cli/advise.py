@@ -80,9 +80,7 @@ def advise(
     from mptune.apply.machine import unlooked
 
     if files is not None and daemon:
-        expected = (
-            "expected without --daemon: the files of a policy stay by themselves (apply --daemon)"
-        )
+        expected = "expected without --daemon: the files of a policy stay by themselves (apply --daemon)"
         raise InputError("--files", "", expected)
     side = None if opened_by is None else "sender" if opened_by == "sender" else "receiver"
     found = advice.advise(

@@ -1,11 +1,19 @@
-"""`mptune status`: what was applied on machines and what became of it."""
+"""`mptune status`: what was applied on machines and what became of it, and the daemon of this one."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mptune.cli._common import JsonOption, console, emit_json, examples
 from mptune.cli.apply import HostOption, RunArgument, confirming
+from mptune.cli.daemon import PolicyOption
+from mptune.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 
 def register(app: typer.Typer) -> None:
@@ -15,25 +23,64 @@ def register(app: typer.Typer) -> None:
             "mptune status                 # this machine",
             "mptune status runs/my-sites   # the machines of a run",
             "mptune status --host server   # one that ssh reaches",
+            "mptune status --metrics       # the daemon of this machine, for Prometheus",
             "mptune status --json",
         )
     )(status)
 
 
-def status(run: RunArgument = None, host: HostOption = None, as_json: JsonOption = False) -> None:
+def status(
+    run: RunArgument = None,
+    host: HostOption = None,
+    metrics: Annotated[
+        bool, typer.Option("--metrics", help="Print the daemon's metrics for Prometheus, and no more.")
+    ] = False,
+    policy: PolicyOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Show the settings of mptune: before, as applied, and now; what somebody else has changed since.
 
-    Also how long `mptune apply --confirm` may still come, and what was put back because it did not.
-    Changes nothing.
+    Also how long `mptune apply --confirm` may still come, and what was put back because it did not. On this
+    machine also what its daemon does, if there is one. Changes nothing.
     """
+    if metrics:
+        if run is not None or host or as_json:
+            raise InputError("--metrics", "", "expected nothing else but --policy with it")
+        typer.echo(_asked(policy, "metrics")["text"], nl=False)
+        return
     from mptune.apply import apply as applying
     from mptune.apply import source
-    from mptune.cli._settings_tables import show_status
 
     hosts = host or ()
     done = applying.status(source.machines(run, hosts))
+    daemon = _daemon(policy) if run is None and not hosts else None
     if as_json:
-        emit_json(dict(done))
+        shown: dict[str, object] = dict(done)
+        if daemon is not None:
+            shown["daemon"] = daemon
+        emit_json(shown)
         return
+    from mptune.cli._settings_tables import show_status
+
     for machine, found in done:
         show_status(console(), machine, found, confirming(run, hosts))
+    if daemon is not None:
+        from mptune.cli._daemon_tables import show_daemon
+
+        show_daemon(console(), daemon)
+
+
+def _asked(policy: Path | None, action: str) -> Mapping[str, Any]:
+    from mptune.daemon import client, policies
+
+    return client.asked(policies.socket_of(policy), action)
+
+
+def _daemon(policy: Path | None) -> Mapping[str, Any] | None:
+    """What the daemon of this machine says; None if there is none, or it lets nobody in."""
+    from mptune.daemon.client import NoDaemon
+
+    try:
+        return _asked(policy, "status")
+    except NoDaemon:
+        return None

@@ -62,12 +62,28 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Happening(msgspec.Struct, frozen=True, kw_only=True):
-    """What the daemon did and why."""
+    """What the daemon did and why.
+
+    Attributes
+    ----------
+    what : in a word or two; to the subflow between `local` and `remote`, if they are given.
+    """
 
     at_ns: int
     what: str
     why: str = ""
     token: int | None = None
+    policy: str | None = None
+    device: str | None = None
+    local: str | None = None
+    remote: str | None = None
+
+    @property
+    def line(self) -> str:
+        """All of it: "alice 10.0.1.2:40000->10.9.0.1:443 eth2 standby: buffers full"."""
+        ends = None if self.local is None or self.remote is None else f"{self.local}->{self.remote}"
+        begin = " ".join(part for part in (self.policy, ends, self.device, self.what) if part)
+        return f"{begin}: {self.why}" if self.why else begin
 
 
 class Census(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The lock of a session.
+/// The lock of a session, or of another that is alone in its network namespace.
 pub struct Lock(UnixListener);
 
 impl Lock {
@@ -29,9 +29,17 @@ impl Lock {
     /// # Errors
     /// One line: who has it, or why there is none.
     pub fn take(directory: &Path) -> Result<Self, String> {
-        let named = |error: io::Error| format!("the session's lock: {error}");
-        let name = [b"mptune-agent ", directory.as_os_str().as_bytes()].concat();
-        let address = SocketAddr::from_abstract_name(name).map_err(named)?;
+        Self::take_named(directory.as_os_str().as_bytes(), "session")
+    }
+
+    /// Takes the lock of this name, of which each network namespace has one; `who` has it, in a word.
+    ///
+    /// # Errors
+    /// As for [`Lock::take`].
+    pub fn take_named(name: &[u8], who: &str) -> Result<Self, String> {
+        let named = |error: io::Error| format!("the {who}'s lock: {error}");
+        let address = SocketAddr::from_abstract_name([b"mptune-agent ", name].concat());
+        let address = address.map_err(named)?;
         let end = Instant::now() + PATIENCE;
         loop {
             match UnixListener::bind_addr(&address) {
@@ -41,13 +49,11 @@ impl Lock {
             }
             if let Some(pid) = holder(&address) {
                 return Err(format!(
-                    "another session is at work in this network namespace: process {pid}"
+                    "another {who} is at work in this network namespace: process {pid}"
                 ));
             }
             if Instant::now() > end {
-                return Err(
-                    "the last session in this network namespace has not ended yet".to_owned()
-                );
+                return Err(format!("the last {who} in this network namespace has not ended yet"));
             }
             thread::sleep(PAUSE);
         }

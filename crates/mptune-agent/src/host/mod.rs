@@ -25,8 +25,8 @@
 //! Not here: which settings and which roles (the controller knows), how the program gets to the host.
 
 pub mod guardian;
-mod journal;
-mod lock;
+pub mod journal;
+pub mod lock;
 mod look;
 pub mod places;
 mod protocol;

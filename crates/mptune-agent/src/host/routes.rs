@@ -161,7 +161,8 @@ impl Routes {
         Ok(device)
     }
 
-    fn dump(
+    /// All objects of a kind; those with parts that the codec does not understand are left out.
+    pub fn dump(
         &mut self,
         name: &str,
         question: RouteNetlinkMessage,
@@ -197,7 +198,7 @@ fn read_link(link: &LinkMessage) -> Link {
 }
 
 /// The local address: on a point-to-point device the other one is the peer's.
-fn own_address(message: &AddressMessage) -> Option<IpAddr> {
+pub fn own_address(message: &AddressMessage) -> Option<IpAddr> {
     let local = message.attributes.iter().find_map(|attribute| match attribute {
         AddressAttribute::Local(ip) => Some(*ip),
         _ => None,

@@ -2,6 +2,7 @@
 //! addresses that the kernel knows.
 
 use super::pair::Pair;
+use mptune_core::error::SpecError;
 use mptune_core::pathmanager::{self as core, OptionMap, PathEnds, PathId, TransferSize};
 use serde::Deserialize;
 use std::net::IpAddr;
@@ -46,10 +47,25 @@ pub struct Told {
 /// The same, checked, for any number of connections.
 #[derive(Debug, Clone)]
 pub struct Assignment {
+    /// The name of the policy; empty if it has none.
+    pub name: Arc<str>,
     /// For the core.
     pub policy: core::Assignment,
-    /// All paths.
+    /// All paths that are known beforehand.
     pub paths: Arc<[KernelPath]>,
+    /// Other addresses of this host and of the peer become paths too; none if there are only those.
+    pub terms: Option<Arc<Terms>>,
+}
+
+/// How a connection uses addresses that are not known beforehand.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// The devices whose addresses it uses; none for all.
+    pub interfaces: Option<Vec<String>>,
+    /// This host's other addresses are announced to peers that connect (ADD_ADDR).
+    pub announce: bool,
+    /// Subflows are also opened on connections that the peer opened.
+    pub open_accepted: bool,
 }
 
 impl Told {
@@ -68,11 +84,35 @@ impl Told {
         let policy =
             core::Assignment::new(&self.pm, &self.pm_options, ends, size, self.lsrr_honoured)
                 .map_err(|error| format!("path manager: {}: {}", error.key, error.expected))?;
-        Ok(Assignment { policy, paths: self.paths.into() })
+        Ok(Assignment { name: "".into(), policy, paths: self.paths.into(), terms: None })
     }
 }
 
 impl Assignment {
+    /// A policy whose paths are the addresses of this host and of the peer.
+    ///
+    /// # Errors
+    /// The option that is wrong.
+    pub fn of_host(
+        name: &str,
+        pm: &str,
+        options: &OptionMap,
+        terms: Terms,
+    ) -> Result<Self, SpecError> {
+        let policy = core::Assignment::new(pm, options, [], TransferSize::Unknown, false)?;
+        Ok(Self { name: name.into(), policy, paths: [].into(), terms: Some(terms.into()) })
+    }
+
+    /// The same policy under a name; other addresses become paths too.
+    pub fn with_terms(self, name: &str, terms: Terms) -> Self {
+        Self { name: name.into(), terms: Some(terms.into()), ..self }
+    }
+
+    /// The address of a peer is among the paths that are known beforehand.
+    pub fn knows(&self, remote: IpAddr) -> bool {
+        self.paths.iter().flat_map(|path| &path.pairs).any(|&(_, known)| known == remote)
+    }
+
     /// The path between the ends of a subflow, if it is one of these paths.
     pub fn path_of(&self, pair: &Pair) -> Option<PathId> {
         let addresses = pair.addresses();

@@ -1,25 +1,28 @@
-//! All connections that are opened from one network namespace, under one policy.
+//! All connections that are opened from one network namespace, or in it, each under its policy.
 //!
 //! It watches them through the kernel's events and by polling: a glance at all of them in one dump,
 //! a close look at those where something is wrong, and samples of those whose policy decides by them (see
 //! `sampling` for which and when). There is no per-connection work except what its
 //! events require. It decides nothing (see `connection` for what does).
 
-use super::assignment::Assignment;
 use super::connection::{Act, Connection, PathChange};
+use super::happening::{Happening, Noted};
+use super::hosting::{AddressChange, Hosting};
 use super::netlink::commands::Commands;
 use super::netlink::diag::{Diag, Families, Glance, Mptcp};
 use super::netlink::error::Error;
 use super::netlink::events::{Change, Event, Events, SubflowEvent};
 use super::pair::Pair;
+use super::policies::{Opened, Policies};
 use super::protocol::{ConnectionReport, Message};
 use super::sampling::{Look, Schedule};
 use crate::sys;
 use mptune_core::pathmanager::PathId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Time between two glances.
@@ -28,19 +31,55 @@ const GLANCE_NS: u64 = 100_000_000;
 const CLOSE_LOOK_NS: u64 = 20_000_000;
 /// Glances take no more than this fraction of the time: with many connections they are less frequent.
 const GLANCE_SHARE: u64 = 50;
+/// The same for all connections of a host, which live for long.
+const HOST_GLANCE_SHARE: u64 = 200;
 /// Connections that get a close look at every glance, in turn. A glance does not show everything:
 /// neither a priority changed by another program nor what was acknowledged.
 const IN_TURN: usize = 8;
 /// How many finished connections, the latest ones, are kept for the report.
 const KEPT: usize = 1000;
+/// Addresses that come and go together are acted on together, after this long.
+const SETTLING_NS: u64 = 100_000_000;
+/// The processor slept if the clock that counts sleep is ahead by this much more than before.
+const SLEPT_NS: u64 = 1_000_000_000;
+/// Happenings that nobody takes, after which the oldest are dropped.
+const MOST_HAPPENINGS: usize = 4096;
+
+/// Carries out what connections want.
+pub trait Obeying {
+    /// Carries out an order.
+    ///
+    /// # Errors
+    /// It is refused, or nothing works any more.
+    fn obey(&mut self, diag: &mut Diag, token: u32, act: &Act) -> Result<(), Error>;
+
+    /// A connection that was there before is one whose orders are carried out.
+    ///
+    /// # Errors
+    /// Nothing works any more.
+    fn is_managed(&mut self, token: u32, pair: &Pair) -> Result<bool, Error>;
+
+    /// Subflows may be opened.
+    fn opens(&self) -> bool;
+}
 
 /// Runs a policy for every connection that is opened from this namespace after `open`.
 pub struct Manager {
-    assignment: Assignment,
-    /// The receiver's, of the connections that it manages; none for any.
+    policies: Box<dyn Policies>,
+    /// Of the connections that it manages, at the end that accepts them; none for any.
     port: Option<u16>,
+    /// For paths that are not known beforehand.
+    host: Option<Rc<dyn Hosting>>,
+    happenings: VecDeque<Happening>,
+    /// When to act on changed addresses.
+    addresses_at_ns: Option<u64>,
+    /// Time slept since the machine started.
+    slept_ns: u64,
     events: Events,
-    commands: Commands,
+    kernel: Box<dyn Obeying>,
+    /// The only connection that is managed; none for all.
+    only: Option<u32>,
+    all: bool,
     diag: Diag,
     withdrawn: BTreeSet<PathId>,
     /// By token.
@@ -61,12 +100,18 @@ impl Manager {
     ///
     /// # Errors
     /// The kernel has no path management.
-    pub fn open(assignment: Assignment, port: Option<u16>) -> Result<Self, Error> {
+    pub fn open(policies: Box<dyn Policies>, port: Option<u16>) -> Result<Self, Error> {
         Ok(Self {
-            assignment,
+            policies,
             port,
+            host: None,
+            happenings: VecDeque::new(),
+            addresses_at_ns: None,
+            slept_ns: slept_ns(),
             events: Events::open()?,
-            commands: Commands::open()?,
+            kernel: Box::new(Commands::open()?),
+            only: None,
+            all: true,
             diag: Diag::open()?,
             withdrawn: BTreeSet::new(),
             live: BTreeMap::new(),
@@ -80,6 +125,65 @@ impl Manager {
         })
     }
 
+    /// The same for all connections of this host, whose addresses become paths. Those that are there
+    /// already are taken over.
+    ///
+    /// # Errors
+    /// The kernel has no path management.
+    pub fn of_host(policies: Box<dyn Policies>, host: Rc<dyn Hosting>) -> Result<Self, Error> {
+        let mut manager = Self { host: Some(host), ..Self::open(policies, None)? };
+        manager.resynchronise()?;
+        Ok(manager)
+    }
+
+    /// The same for one connection at a time ([`Manager::turn_to`]), whose orders are carried out elsewhere.
+    ///
+    /// # Errors
+    /// The kernel has no path management.
+    pub fn of_one(
+        policies: Box<dyn Policies>,
+        host: Rc<dyn Hosting>,
+        kernel: Box<dyn Obeying>,
+    ) -> Result<Self, Error> {
+        Ok(Self { host: Some(host), kernel, all: false, ..Self::open(policies, None)? })
+    }
+
+    /// From now on this connection is managed, or none.
+    ///
+    /// # Errors
+    /// The kernel's side no longer works.
+    pub fn turn_to(&mut self, token: Option<u32>) -> Result<(), Error> {
+        for other in self.live.keys().copied().collect::<Vec<_>>() {
+            self.close(other);
+        }
+        self.only = token;
+        if token.is_some() { self.resynchronise() } else { Ok(()) }
+    }
+
+    /// New connections get these from now on; living ones keep what they have.
+    pub fn set_policies(&mut self, policies: Box<dyn Policies>) {
+        self.policies = policies;
+    }
+
+    /// Something about the host's addresses is different.
+    ///
+    /// # Errors
+    /// The kernel's side no longer works.
+    pub fn on_address(&mut self, _change: &AddressChange) -> Result<(), Error> {
+        self.addresses_at_ns.get_or_insert_with(|| sys::monotonic_ns() + SETTLING_NS);
+        Ok(())
+    }
+
+    /// What was done since the last time.
+    pub fn take_happenings(&mut self) -> Vec<Happening> {
+        std::mem::take(&mut self.happenings).into()
+    }
+
+    /// The connections that exist, by their tokens.
+    pub fn live(&self) -> impl Iterator<Item = (u32, &Connection)> {
+        self.live.iter().map(|(token, connection)| (*token, connection))
+    }
+
     /// Readable when there are events.
     pub fn events(&self) -> BorrowedFd<'_> {
         self.events.as_fd()
@@ -89,7 +193,9 @@ impl Manager {
     pub fn pause(&self, now_ns: u64) -> Option<Duration> {
         let glance = (!self.live.is_empty()).then_some(self.glance_at_ns);
         let close_look = (!self.troubled.is_empty()).then_some(self.close_look_at_ns);
-        let next = glance.into_iter().chain(close_look).chain(self.sampling.due_ns()).min()?;
+        let addresses = self.addresses_at_ns.filter(|_| !self.live.is_empty());
+        let further = addresses.into_iter().chain(self.sampling.due_ns());
+        let next = glance.into_iter().chain(close_look).chain(further).min()?;
         Some(Duration::from_nanos(next.saturating_sub(now_ns)))
     }
 
@@ -103,8 +209,11 @@ impl Manager {
         for event in events {
             self.on_event(&event)?;
         }
-        if lost {
+        if lost || self.has_slept() {
             self.resynchronise()?;
+        }
+        if self.addresses_at_ns.is_some_and(|at_ns| sys::monotonic_ns() >= at_ns) {
+            self.look_at_addresses()?;
         }
         if !self.troubled.is_empty() && sys::monotonic_ns() >= self.close_look_at_ns {
             self.close_look_at_ns = sys::monotonic_ns() + CLOSE_LOOK_NS;
@@ -132,11 +241,6 @@ impl Manager {
         self.each(|connection, now_ns| connection.on_path(change, path, now_ns))
     }
 
-    /// The number of a path.
-    pub fn path_named(&self, label: &str) -> Result<PathId, String> {
-        self.assignment.path_named(label)
-    }
-
     /// Every connection so far, in order of creation.
     pub fn report(&mut self) -> Result<Message, Error> {
         let mut failure = None;
@@ -160,19 +264,24 @@ impl Manager {
 
     fn on_event(&mut self, event: &Event) -> Result<(), Error> {
         match event {
-            Event::Created { token, pair, server_side: false } => {
-                self.create(*token, *pair);
+            &Event::Created { token, pair, server_side } => {
+                self.create(token, &Opened { pair, server_side });
                 Ok(())
             }
-            Event::Established { token } => self.establish(*token),
+            &Event::Established { token, denies_initial } => self.establish(token, denies_initial),
             Event::Closed { token } => {
                 self.close(*token);
                 Ok(())
             }
             Event::Subflow(event) => self.on_subflow(event),
-            Event::Announced { token, id, address } => {
-                self.on_peers_address(*token, *id, true);
-                self.announce(*token, address.ip().to_canonical())
+            &Event::Announced { token, id, address } => {
+                self.on_peers_address(token, id, true);
+                match &self.host {
+                    Some(_) => self.with(token, |connection, now_ns| {
+                        connection.on_announced(id, address, now_ns);
+                    }),
+                    None => self.announce(token, address.ip().to_canonical()),
+                }
             }
             Event::Removed { token, id } => {
                 self.on_peers_address(*token, *id, false);
@@ -182,24 +291,40 @@ impl Manager {
         }
     }
 
-    fn create(&mut self, token: u32, pair: Pair) {
-        if self.port.is_some_and(|port| port != pair.remote.port()) {
+    fn create(&mut self, token: u32, opened: &Opened) {
+        let pair = opened.pair;
+        let accepting = if opened.server_side { pair.local } else { pair.remote };
+        if self.port.is_some_and(|port| port != accepting.port()) {
             return;
         }
-        let Some(path) = self.assignment.path_of(&pair) else { return };
-        self.close(token);
+        if !self.all && self.only != Some(token) {
+            return;
+        }
+        let Some(assignment) = self.policies.assignment(opened) else { return };
         let now_ns = sys::monotonic_ns();
+        let connection = match (&self.host, assignment.path_of(&pair)) {
+            (Some(host), _) => {
+                let device = host.device_of(pair.addresses().0);
+                Connection::of_host(&assignment, opened, device, self.kernel.opens(), now_ns)
+            }
+            (None, Some(path)) => Connection::new(&assignment, pair, path, &self.withdrawn, now_ns),
+            (None, None) => return,
+        };
+        self.close(token);
         if self.live.is_empty() {
             self.glance_at_ns = now_ns + GLANCE_NS;
         }
-        let connection = Connection::new(&self.assignment, pair, path, &self.withdrawn, now_ns);
         self.tokens.insert(pair, token);
         self.live.insert(token, connection);
     }
 
-    fn establish(&mut self, token: u32) -> Result<(), Error> {
+    fn establish(&mut self, token: u32, denies_initial: bool) -> Result<(), Error> {
         self.note(token)?;
-        self.with(token, |connection, now_ns| connection.on_established(now_ns))
+        let host = self.host.clone();
+        self.with(token, |connection, now_ns| match host {
+            Some(host) => connection.on_begun(denies_initial, &*host, now_ns),
+            None => connection.on_established(now_ns),
+        })
     }
 
     fn close(&mut self, token: u32) {
@@ -210,6 +335,9 @@ impl Manager {
         self.troubled.remove(&token);
         self.sampling.forget(token);
         connection.on_closed(sys::monotonic_ns());
+        if self.host.is_some() {
+            return note_all(&mut self.happenings, token, &mut connection);
+        }
         self.over.push_back(connection);
         if self.over.len() > KEPT {
             self.over.pop_front();
@@ -222,6 +350,9 @@ impl Manager {
         }
         self.note(event.token)?;
         if event.change == Change::Established {
+            if let Some(connection) = self.live.get_mut(&event.token) {
+                connection.learn_numbers(&event.pair, event.local_id, event.remote_id);
+            }
             return self.join(event.token, event.pair);
         }
         self.tokens.remove(&event.pair);
@@ -236,7 +367,8 @@ impl Manager {
 
     /// The peer has an address (again).
     fn announce(&mut self, token: u32, address: IpAddr) -> Result<(), Error> {
-        for path in self.assignment.paths_to(address) {
+        let known = self.live.get(&token).map(|connection| connection.paths_to(address));
+        for path in known.unwrap_or_default() {
             self.with(token, |connection, now_ns| {
                 connection.on_path(PathChange::Add, path, now_ns);
             })?;
@@ -255,6 +387,20 @@ impl Manager {
             tokens.insert(pair, token);
         }
         self.carry_out(token)
+    }
+
+    /// Acts on what has become of the host's addresses.
+    fn look_at_addresses(&mut self) -> Result<(), Error> {
+        self.addresses_at_ns = None;
+        let Some(host) = self.host.clone() else { return Ok(()) };
+        self.each(|connection, now_ns| connection.on_addresses(&*host, now_ns))?;
+        self.each(|connection, now_ns| connection.on_usable(&*host, now_ns))
+    }
+
+    /// The machine slept: timers did not run, and peers may have given up.
+    fn has_slept(&mut self) -> bool {
+        let before_ns = std::mem::replace(&mut self.slept_ns, slept_ns());
+        self.slept_ns.saturating_sub(before_ns) > SLEPT_NS
     }
 
     // Polling
@@ -281,7 +427,8 @@ impl Manager {
             })?;
         }
         let now_ns = sys::monotonic_ns();
-        self.glance_at_ns = now_ns + GLANCE_NS.max((now_ns - began_ns) * GLANCE_SHARE);
+        let share = if self.host.is_some() { HOST_GLANCE_SHARE } else { GLANCE_SHARE };
+        self.glance_at_ns = now_ns + GLANCE_NS.max((now_ns - began_ns) * share);
         news.into_iter().try_for_each(|token| self.look_closely(token))?;
         if looks_at_all {
             self.weigh_all();
@@ -361,6 +508,9 @@ impl Manager {
         }
         let mut unknown: Vec<_> =
             there.into_iter().filter(|(pair, _)| !self.tokens.contains_key(pair)).collect();
+        if self.host.is_some() {
+            return self.take_over(unknown);
+        }
         // The first subflow of a connection before those that joined it.
         unknown.sort_by_key(|(pair, mptcp)| (!mptcp.opened_connection, *pair));
         for (pair, mptcp) in unknown {
@@ -403,11 +553,56 @@ impl Manager {
         match (self.live.contains_key(&token), mptcp.opened_connection) {
             (true, _) => self.join(token, pair),
             (false, true) => {
-                self.create(token, pair);
-                self.establish(token)
+                self.create(token, &Opened { pair, server_side: false });
+                self.establish(token, false)
             }
             (false, false) => Ok(()),
         }
+    }
+
+    /// Connections that were there before this, or whose events were lost, with the roles that their
+    /// subflows have.
+    fn take_over(&mut self, mut unknown: Vec<(Pair, Mptcp)>) -> Result<(), Error> {
+        let begins = |mptcp: &Mptcp| mptcp.opened_connection || mptcp.accepted_connection;
+        unknown.sort_by_key(|(pair, mptcp)| {
+            (mptcp.token, !begins(mptcp), (mptcp.local_id, mptcp.remote_id), *pair)
+        });
+        for subflows in unknown.chunk_by(|one, other| one.1.token == other.1.token) {
+            let (first, mptcp) = subflows[0];
+            let is_new = !self.live.contains_key(&mptcp.token);
+            if !self.all && self.only != Some(mptcp.token) {
+                continue;
+            }
+            if is_new && !self.kernel.is_managed(mptcp.token, &first)? {
+                continue;
+            }
+            for &(pair, mptcp) in subflows {
+                self.take_over_subflow(pair, mptcp)?;
+            }
+            if is_new {
+                self.establish(mptcp.token, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_over_subflow(&mut self, pair: Pair, mptcp: Mptcp) -> Result<(), Error> {
+        let token = mptcp.token;
+        let is_first = !self.live.contains_key(&token);
+        if is_first {
+            let server_side = !mptcp.opened_connection && !mptcp.joined;
+            self.create(token, &Opened { pair, server_side });
+        } else {
+            self.join(token, pair)?;
+        }
+        if let Some(connection) = self.live.get_mut(&token) {
+            connection.learn_numbers(&pair, mptcp.local_id, mptcp.remote_id);
+            let found = connection.subflow_at(&pair);
+            if let Some(id) = found.filter(|_| !connection.is_established()) {
+                connection.on_found(id, mptcp.backup);
+            }
+        }
+        Ok(())
     }
 
     // Acting
@@ -429,7 +624,7 @@ impl Manager {
         let Some(connection) = self.live.get_mut(&token) else { return Ok(()) };
         let mut acts = VecDeque::from(connection.take_acts());
         while let Some(act) = acts.pop_front() {
-            match obey(&mut self.commands, token, &act) {
+            match self.kernel.obey(&mut self.diag, token, &act) {
                 Ok(()) => connection.on_done(&act, sys::monotonic_ns()),
                 Err(Error::Refused(refusal)) => {
                     connection.on_refused(&act, &refusal.to_string(), sys::monotonic_ns());
@@ -441,6 +636,7 @@ impl Manager {
             }
             acts.extend(connection.take_acts());
         }
+        note_all(&mut self.happenings, token, connection);
         if connection.is_troubled(sys::monotonic_ns()) {
             self.troubled.insert(token);
         } else {
@@ -450,12 +646,43 @@ impl Manager {
     }
 }
 
-fn obey(commands: &mut Commands, token: u32, act: &Act) -> Result<(), Error> {
-    match *act {
-        Act::Create { pair, address_id, backup, .. } => {
-            commands.create(token, &pair, address_id, backup)
+impl Obeying for Commands {
+    fn obey(&mut self, diag: &mut Diag, token: u32, act: &Act) -> Result<(), Error> {
+        match *act {
+            Act::Create { pair, address_id, backup, .. } => {
+                self.create(token, &pair, address_id, backup)
+            }
+            Act::SetPriority { pair, backup, .. } => self.set_backup(token, &pair, backup),
+            Act::Destroy { pair, .. } => self.destroy(token, &pair),
+            Act::Announce { end, address_id } => match diag.is_listened_at(end)? {
+                true => self.announce(token, SocketAddr::new(end.ip(), 0), address_id),
+                false => Ok(()),
+            },
+            Act::Retract { address_id } => self.remove(token, address_id),
         }
-        Act::SetPriority { pair, backup, .. } => commands.set_backup(token, &pair, backup),
-        Act::Destroy { pair, .. } => commands.destroy(token, &pair),
     }
+
+    fn is_managed(&mut self, token: u32, pair: &Pair) -> Result<bool, Error> {
+        Commands::is_managed(self, token, pair)
+    }
+
+    fn opens(&self) -> bool {
+        true
+    }
+}
+
+/// What happened to a connection, for a journal.
+fn note_all(happenings: &mut VecDeque<Happening>, token: u32, connection: &mut Connection) {
+    for Noted { what, subflow, why } in connection.take_happened() {
+        let (at_ns, policy) = (sys::monotonic_ns(), connection.policy());
+        if happenings.len() == MOST_HAPPENINGS {
+            happenings.pop_front();
+        }
+        happenings.push_back(Happening { at_ns, token, policy, subflow, what, why });
+    }
+}
+
+/// How long the machine has slept since it started.
+fn slept_ns() -> u64 {
+    sys::boottime_ns().saturating_sub(sys::monotonic_ns())
 }

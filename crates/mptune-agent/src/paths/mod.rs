@@ -9,18 +9,22 @@
 //! Not here: settings and addresses (they exist before this starts), decisions
 //! (`mptune_core::pathmanager` makes them, for the simulator as well).
 
-mod assignment;
-mod connection;
-mod manager;
+pub mod assignment;
+pub mod connection;
+pub mod happening;
+pub mod hosting;
+pub mod manager;
 pub mod netlink;
 pub mod pair;
-mod protocol;
+pub mod policies;
+pub mod protocol;
 mod receiver;
-mod sampling;
-mod subflow;
+pub mod sampling;
+pub mod subflow;
 
 use self::assignment::Told;
 use self::manager::Manager;
+use self::policies::One;
 use self::protocol::{AtReceiver, AtSender, Config, Message};
 use self::receiver::Receiver;
 use crate::control::{Control, Input};
@@ -49,7 +53,8 @@ fn run(control: &mut Control) -> Result<(), String> {
 fn manage(control: &mut Control, told: Told, port: Option<u16>) -> Result<(), String> {
     let assignment = told.checked()?;
     check_settings("sender")?;
-    let mut manager = Manager::open(assignment, port).map_err(|error| error.to_string())?;
+    let policies = One { assignment: assignment.clone(), port };
+    let mut manager = Manager::open(Box::new(policies), None).map_err(|error| error.to_string())?;
     control.tell(&Message::Ready);
     while let Some(command) = next(control, &mut manager)? {
         match command {
@@ -58,7 +63,7 @@ fn manage(control: &mut Control, told: Told, port: Option<u16>) -> Result<(), St
             AtSender::Stop => break,
             _ => {
                 let (change, label) = command.path_change().expect("all others are about a path");
-                let path = manager.path_named(label)?;
+                let path = assignment.path_named(label)?;
                 manager.on_path(change, path)
             }
         }

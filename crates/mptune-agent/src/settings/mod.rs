@@ -32,7 +32,7 @@ mod journal;
 mod kind;
 mod limits;
 mod outcome;
-mod pm;
+pub mod pm;
 mod protocol;
 mod reload;
 mod returning;

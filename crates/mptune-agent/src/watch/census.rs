@@ -319,7 +319,8 @@ mod tests {
     }
 
     fn counted<'a>(pair: Pair, inode: u32, info: &'a [u8], mptcp: Option<Mptcp>) -> Counted<'a> {
-        Counted { pair, state: 1, inode, device: 0, info, cc: b"cubic\0", memory: &[], mptcp }
+        let (cc, memory, send_buffer) = (b"cubic\0", &[], None);
+        Counted { pair, state: 1, inode, device: 0, info, cc, memory, mptcp, send_buffer }
     }
 
     fn of(token: u32) -> Option<Mptcp> {

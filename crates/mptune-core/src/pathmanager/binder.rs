@@ -24,12 +24,15 @@ impl PathManager for Binder {
     }
 
     fn on_event(&mut self, event: Event, view: View<'_>, commands: &mut Vec<Command>) {
-        if event != Event::Established {
-            return;
-        }
+        let paths = match event {
+            Event::Established => 0..view.paths.len(),
+            Event::PathAdded(path) => path..path + 1,
+            _ => return,
+        };
         let initial = view.subflows[0].path;
         let ends = view.paths[initial];
-        for (path, other) in view.paths.iter().enumerate() {
+        for path in paths {
+            let other = view.paths[path];
             if other.remote == ends.remote && other.local != ends.local {
                 let path = if view.lsrr_honoured { path } else { initial };
                 commands.push(Command::Connect { path, backup: false });

@@ -27,5 +27,6 @@ mod tests {
     fn nothing_is_opened() {
         let mut world = World::<DefaultManager>::new(2, 2, NoOptions {});
         assert_eq!(world.start(3), []);
+        assert_eq!(world.add_path(2, 0), []);
     }
 }

@@ -20,6 +20,11 @@
 //!   active, so that the stack does not use the withdrawn ones. If every path is withdrawn it sends on any.
 //! - When a path's address is removed its subflows are closed; when it is announced again, those that
 //!   were closed are reopened under their old numbers.
+//! - Paths may become known while the connection lives. The policy hears of those that come after it is
+//!   established. Where only the peer opens subflows ([`Stack::opens`] is false) a policy gives roles and
+//!   nothing else.
+//! - A connection may be taken over in the middle of its life: what is found there is reported before
+//!   [`Report::Established`], and no subflow is opened on a path that has one.
 //! - An order that the stack refuses is repeated after the next report.
 
 use super::{Command, Event, OptionMap, PathEnds, PathId, Policy, SubflowId, SubflowView};
@@ -71,6 +76,12 @@ impl Assignment {
         Self { policy, paths: paths.into(), lsrr_honoured, size }
     }
 
+    /// Another path, and its number.
+    pub fn add_path(&mut self, ends: PathEnds) -> PathId {
+        self.paths = self.paths.iter().copied().chain([ends]).collect();
+        self.paths.len() - 1
+    }
+
     /// The path for the initial subflow when the user named none; `default` is the topology's.
     pub fn initial_path(&self, default: PathId) -> PathId {
         self.policy.initial_path(&self.paths, self.size, default)
@@ -94,13 +105,17 @@ pub struct Stack {
     pub silences: bool,
     /// It accepts roles before the subflow, or the connection, is established.
     pub early_roles: bool,
+    /// Subflows are opened from here, not only by the peer.
+    pub opens: bool,
 }
 
 impl Stack {
     /// The simulated connection: supports everything.
-    pub const SIMULATED: Self = Self { silences: true, early_roles: true };
+    pub const SIMULATED: Self = Self { silences: true, early_roles: true, opens: true };
     /// Linux: `SET_FLAGS` requires an established subflow, and standby subflows are its last resort.
-    pub const LINUX: Self = Self { silences: false, early_roles: false };
+    pub const LINUX: Self = Self { silences: false, early_roles: false, opens: true };
+    /// The same for a connection that the peer opened, and whose subflows it opens.
+    pub const LINUX_ACCEPTED: Self = Self { opens: false, ..Self::LINUX };
 }
 
 /// Who may send on a subflow.
@@ -163,10 +178,15 @@ pub enum Report {
     Withdrawn(PathId),
     /// It was put back into service.
     Readmitted(PathId),
+    /// There is another path; the number comes from [`Driver::add_path`].
+    PathAdded(PathId),
     /// A path's address was removed (REMOVE_ADDR, RFC 8684 section 3.4.2).
     AddressRemoved(PathId),
     /// It was announced again (ADD_ADDR, section 3.4.1).
     AddressAnnounced(PathId),
+    /// Another attempt on a path is worth its while: its subflows that are closed or were refused are
+    /// reopened.
+    Retried(PathId),
     /// The stack holds a subflow at this priority, whatever was ordered.
     PrioritySeen {
         /// The subflow.
@@ -287,6 +307,9 @@ pub struct Driver {
     withdrawn: Vec<bool>,
     notify_at: Option<Bytes>,
     statistics: ConnectionStatistics,
+    /// The policy is about to open subflows on paths that may have some.
+    adopting: bool,
+    why: Option<String>,
 }
 
 impl Driver {
@@ -300,6 +323,8 @@ impl Driver {
             subflows: vec![Subflow::new(initial, false)],
             notify_at: None,
             statistics: ConnectionStatistics::default(),
+            adopting: false,
+            why: None,
         }
     }
 
@@ -312,6 +337,32 @@ impl Driver {
     pub fn joining(&self, path: PathId) -> Option<SubflowId> {
         let joining = |one: &Subflow| one.state == State::Joining && one.path == path;
         self.subflows.iter().position(joining)
+    }
+
+    /// The first closed subflow on a path, which one that the peer opens there follows.
+    pub fn closed(&self, path: PathId) -> Option<SubflowId> {
+        let closed = |one: &Subflow| one.state == State::Closed && one.path == path;
+        self.subflows.iter().position(closed)
+    }
+
+    /// Another path, and its number. The policy hears of it by [`Report::PathAdded`], which is left out
+    /// if the peer has opened a subflow there.
+    pub fn add_path(&mut self, ends: PathEnds) -> PathId {
+        self.withdrawn.push(false);
+        self.assignment.add_path(ends)
+    }
+
+    /// Why the policy wanted what the latest report led to; none if it has nothing to add.
+    pub fn why(&self) -> Option<&str> {
+        self.why.as_deref()
+    }
+
+    /// A subflow is found as it was left, standby or not, before the connection is reported as established: the
+    /// policy begins with that.
+    pub fn set_backup(&mut self, subflow: SubflowId, backup: bool) {
+        let subflow = &mut self.subflows[subflow];
+        subflow.backup = backup;
+        subflow.role = Some(if backup { Role::Standby } else { Role::Active });
     }
 
     /// The path is withdrawn.
@@ -336,6 +387,7 @@ impl Driver {
 
     /// Something happened: appends what to do to `orders`.
     pub fn handle(&mut self, report: Report, orders: &mut Vec<Order>) {
+        self.why = None;
         match report {
             Report::Established => self.on_established(orders),
             Report::Joined(id) => self.on_joined(id, orders),
@@ -351,8 +403,10 @@ impl Driver {
             Report::BytesSent(sent) => self.on_bytes_sent(sent, orders),
             Report::Withdrawn(path) => self.withdrawn[path] = true,
             Report::Readmitted(path) => self.withdrawn[path] = false,
+            Report::PathAdded(path) => self.tell(Event::PathAdded(path), orders),
             Report::AddressRemoved(path) => self.on_address_removed(path, orders),
-            Report::AddressAnnounced(path) => self.on_address_announced(path, orders),
+            Report::AddressAnnounced(path) => self.reopen(path, &[State::Closed], orders),
+            Report::Retried(path) => self.reopen(path, &[State::Closed, State::Refused], orders),
             Report::PrioritySeen { subflow, backup } => self.on_priority(subflow, backup),
             Report::RoleRefused(id) => {
                 self.subflows[id].role = None;
@@ -370,7 +424,9 @@ impl Driver {
         if std::mem::replace(&mut self.established, true) {
             return;
         }
+        self.adopting = self.subflows.len() > 1;
         self.tell(Event::Established, orders);
+        self.adopting = false;
         for id in 0..self.subflows.len() {
             if self.subflows[id].lost {
                 self.tell(Event::SubflowLost(id), orders);
@@ -420,9 +476,13 @@ impl Driver {
         );
     }
 
-    fn on_address_announced(&mut self, path: PathId, orders: &mut Vec<Order>) {
+    fn reopen(&mut self, path: PathId, states: &[State], orders: &mut Vec<Order>) {
+        if !self.stack.opens {
+            return;
+        }
         for id in 0..self.subflows.len() {
-            if self.subflows[id].path == path && self.subflows[id].state == State::Closed {
+            let subflow = &self.subflows[id];
+            if subflow.path == path && states.contains(&subflow.state) {
                 self.order_connect(id, orders);
             }
         }
@@ -477,6 +537,9 @@ impl Driver {
         };
         let mut commands = Vec::new();
         assignment.policy.on_event(event, view, &mut commands);
+        if !commands.is_empty() {
+            self.why = assignment.policy.why();
+        }
         for command in commands {
             self.obey(command, orders);
         }
@@ -484,7 +547,10 @@ impl Driver {
 
     fn obey(&mut self, command: Command, orders: &mut Vec<Order>) {
         match command {
-            Command::Connect { path, backup } if self.subflows.len() < MAX_SUBFLOWS => {
+            Command::Connect { path, .. } if self.adopting && self.has_open(path) => {}
+            Command::Connect { path, backup }
+                if self.stack.opens && self.subflows.len() < MAX_SUBFLOWS =>
+            {
                 self.subflows.push(Subflow::new(path, backup));
                 self.order_connect(self.subflows.len() - 1, orders);
             }
@@ -495,6 +561,11 @@ impl Driver {
                 orders.push(Order::NotifyAtBytes(bytes));
             }
         }
+    }
+
+    fn has_open(&self, path: PathId) -> bool {
+        let open = |one: &Subflow| matches!(one.state, State::Joining | State::Established);
+        self.subflows.iter().any(|one| one.path == path && open(one))
     }
 
     fn order_connect(&mut self, id: SubflowId, orders: &mut Vec<Order>) {

@@ -1,5 +1,5 @@
 //! Every pair of interfaces: N x M subflows (path-management study, section II; Linux MPTCP fork,
-//! `mptcp_fullmesh.c`). All of them carry data; none is a backup.
+//! `mptcp_fullmesh.c`). All of them carry data; none is a backup. A path that is added later gets one too.
 
 use super::{Command, Event, NoOptions, PathManager, View};
 use crate::error::SpecError;
@@ -16,10 +16,14 @@ impl PathManager for Fullmesh {
     }
 
     fn on_event(&mut self, event: Event, view: View<'_>, commands: &mut Vec<Command>) {
-        if event == Event::Established {
-            let initial = view.subflows[0].path;
-            let others = (0..view.paths.len()).filter(|&path| path != initial);
-            commands.extend(others.map(|path| Command::Connect { path, backup: false }));
+        match event {
+            Event::Established => {
+                let initial = view.subflows[0].path;
+                let others = (0..view.paths.len()).filter(|&path| path != initial);
+                commands.extend(others.map(|path| Command::Connect { path, backup: false }));
+            }
+            Event::PathAdded(path) => commands.push(Command::Connect { path, backup: false }),
+            _ => {}
         }
     }
 }
@@ -38,6 +42,13 @@ mod tests {
     #[test]
     fn a_single_path_stays_alone() {
         assert_eq!(World::<Fullmesh>::new(1, 1, NoOptions {}).start(0), []);
+    }
+
+    #[test]
+    fn a_path_that_is_added_later_gets_one_too() {
+        let mut world = World::<Fullmesh>::new(2, 1, NoOptions {});
+        world.start(0);
+        assert_eq!(world.add_path(2, 0), [connect(2)]);
     }
 
     #[test]

@@ -416,6 +416,7 @@ impl PathManager for Guard {
                 let others = (0..view.paths.len()).filter(|&path| path != initial);
                 commands.extend(others.map(|path| Command::Connect { path, backup: false }));
             }
+            Event::PathAdded(path) => commands.push(Command::Connect { path, backup: false }),
             Event::Sample(now) => self.on_sample(now, view, commands),
             Event::SubflowEstablished(_) | Event::SubflowLost(_) | Event::SubflowRestored(_) => {
                 self.rescue(view.subflows, commands);

@@ -38,7 +38,7 @@ pub enum TransferSize {
 /// What a policy knows when an event reaches it.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// Every path of the topology.
+    /// Every path of the topology, or of a connection's hosts so far.
     pub paths: &'a [PathEnds],
     /// The network obeys loose source routes (RFC 791), which only binder uses.
     pub lsrr_honoured: bool,
@@ -111,6 +111,9 @@ pub enum Event {
     SubflowRestored(SubflowId),
     /// The sender has sent this many payload bytes; answers [`Command::NotifyAtBytes`].
     BytesSent(Bytes),
+    /// There is another path: an interface came up, or the peer announced an address. The paths of the
+    /// view include it, and it has no subflow.
+    PathAdded(PathId),
     /// It is this time, and the statistics in the view are new ([`PathManager::sampling`]). Times are since
     /// any fixed moment.
     Sample(Nanos),
@@ -164,6 +167,11 @@ pub trait PathManager: Sized {
 
     /// How often it wants [`Event::Sample`]; none spares the connection the work.
     fn sampling(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// Why it gave the latest commands, in a few words for a journal; none if it has nothing to add.
+    fn why(&self) -> Option<String> {
         None
     }
 

@@ -7,7 +7,8 @@
 //!
 //! Nothing here knows `mptcp`; `mptcp` uses this.
 //!
-//! Paths are numbered as in the topology: all pairs of a local and a remote interface.
+//! Paths are numbered as in the topology: all pairs of a local and a remote interface. Where there is no
+//! topology (a daemon) they are numbered as they become known.
 
 pub mod binder;
 mod declaration;
@@ -96,6 +97,11 @@ macro_rules! path_managers {
             /// [`PathManager::sampling`].
             pub fn sampling(&self) -> Option<Nanos> {
                 match self { $(Self::$variant(policy) => policy.sampling()),+ }
+            }
+
+            /// [`PathManager::why`].
+            pub fn why(&self) -> Option<String> {
+                match self { $(Self::$variant(policy) => policy.why()),+ }
             }
 
             /// [`PathManager::on_event`].

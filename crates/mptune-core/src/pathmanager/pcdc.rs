@@ -21,6 +21,8 @@
 //! - Until an optional subflow is established, the initial one carries data.
 //! - "The best unused one" is an optional one that the class leaves out, then a standby one in the
 //!   given order, then any. It is released when the lost one is restored.
+//! - Paths that are added later are used if they are in P or in the given order. Subflows that the peer opens
+//!   on others are standby.
 
 use super::{Command, Event, OptionInfo, OptionKind, PathEnds, PathId, PathManager, SubflowId};
 use super::{SubflowView, TransferSize, View};
@@ -144,6 +146,14 @@ impl Pcdc {
         }
     }
 
+    /// Opens a subflow on a path that was added, if it is one of P or of the standby paths.
+    fn connect_added(&self, path: PathId, view: View<'_>, commands: &mut Vec<Command>) {
+        if self.is_optional(path) || self.standby_order.contains(&path) {
+            let taken = self.taken(self.class, view.paths.len());
+            commands.push(Command::Connect { path, backup: !taken.contains(&path) });
+        }
+    }
+
     /// The class of a transfer of unknown size, and when to check again.
     fn classify_sent(&mut self, sent: Bytes, commands: &mut Vec<Command>) {
         self.class = Class::of(sent + 1, self.class_bytes);
@@ -263,6 +273,7 @@ impl PathManager for Pcdc {
             Event::SubflowLost(id) if !self.lost.contains(&id) => self.lost.push(id),
             Event::SubflowLost(_) => {}
             Event::BytesSent(sent) => self.classify_sent(sent, commands),
+            Event::PathAdded(path) => self.connect_added(path, view, commands),
             Event::Sample(_) => {}
         }
         self.apply(view.subflows, commands);
@@ -310,6 +321,20 @@ mod tests {
         ] {
             let world = established(&Options::default(), Known(kib * KIB), [60, 20, 40]);
             assert_eq!(world.active(), active, "{kib} KiB");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_added_later_is_used_if_it_is_optional_or_has_a_place_among_the_standby_ones()
+    {
+        for (options, opened) in [
+            (options(&[0], &[1, 2, 3]), vec![]),
+            (options(&[0, 4], &[1]), vec![connect(4)]),
+            (options(&[0], &[1, 4]), vec![connect_backup(4)]),
+            (Options::default(), vec![connect(4)]),
+        ] {
+            let mut world = established(&options, TransferSize::Unlimited, [60, 20, 40]);
+            assert_eq!(world.add_path(2, 0), opened);
         }
     }
 

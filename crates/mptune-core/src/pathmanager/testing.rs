@@ -89,6 +89,12 @@ impl<P: PathManager> World<P> {
         self.tell(Event::Sample(now))
     }
 
+    /// There is another path.
+    pub fn add_path(&mut self, local: usize, remote: usize) -> Vec<Command> {
+        self.paths.push(PathEnds { local, remote });
+        self.tell(Event::PathAdded(self.paths.len() - 1))
+    }
+
     pub fn send(&mut self, bytes: Bytes) -> Vec<Command> {
         self.tell(Event::BytesSent(bytes))
     }

@@ -175,8 +175,7 @@ class WatchApp(App[None]):
         limits = self._limits()
         self.query_one("#limits").display = bool(limits)
         self.query_one("#limits", Static).update(limits)
-        lines = (f"{one.what}: {one.why}" if one.why else one.what for one in self._happenings)
-        shown = "\n".join(columns.clean(line) for line in lines)
+        shown = "\n".join(columns.clean(one.line) for one in self._happenings)
         self.query_one("#happenings", Static).update(shown or "the daemon did nothing yet")
         self._draw_details()
 

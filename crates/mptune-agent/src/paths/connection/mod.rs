@@ -1,21 +1,29 @@
 //! One kernel connection under a driver of the core: what happened goes in, what the kernel should do
 //! comes out.
 //!
-//! It opens no socket and reads no clock. The driver (`mptune_core::pathmanager`), which the simulator
+//! Where paths are not all known beforehand, `appearing` has what is special about that. It opens no socket
+//! and reads no clock. The driver (`mptune_core::pathmanager`), which the simulator
 //! also runs, decides which subflows there should be and in which role; this module translates its
 //! numbers to addresses and ports and back, and records what happened.
 
+mod appearing;
+mod ends;
+
+use self::ends::{Appearing, Numbers};
 use super::assignment::Assignment;
+use super::happening::{Noted, What};
 use super::netlink::diag::{Families, Statistics};
 use super::netlink::error::strerror;
 use super::netlink::events::SubflowEvent;
 use super::pair::Pair;
+use super::policies::Opened;
 use super::sampling::{Look, Meter, Sampled};
 use super::subflow::{Outage, PriorityChange, Subflow};
 use mptune_core::pathmanager::{Driver, Order, PathId, Report, Role, Stack, State, SubflowId};
 use mptune_core::units::Nanos;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// A subflow that ends this soon after its handshake without an error was not wanted.
 const AT_ONCE_NS: u64 = 1_000_000_000;
@@ -59,6 +67,18 @@ pub enum Act {
         /// Its ends.
         pair: Pair,
     },
+    /// Tell the peer of an address of this host, if a program accepts connections there.
+    Announce {
+        /// The address, with the port of the connection.
+        end: SocketAddr,
+        /// Its number.
+        address_id: u8,
+    },
+    /// Tell the peer that an address is gone.
+    Retract {
+        /// Its number.
+        address_id: u8,
+    },
 }
 
 /// How to use a path from now on.
@@ -74,16 +94,20 @@ pub enum PathChange {
     Add,
 }
 
-/// A connection that this side opened.
+/// A connection.
 pub struct Connection {
+    /// The peer opened it.
+    pub server_side: bool,
     assignment: Assignment,
     driver: Driver,
     subflows: Vec<Subflow>,
     /// Address families of its subflows.
     pub families: Families,
-    remote_port: u16,
-    initial_local: usize,
-    address: IpAddr,
+    /// The ends of the first subflow.
+    pub initial: Pair,
+    /// Where paths are not all known beforehand.
+    appearing: Option<Appearing>,
+    numbers: Numbers,
     /// When the kernel reported it.
     pub created_ns: u64,
     /// When the kernel reported that it is gone.
@@ -103,6 +127,12 @@ pub struct Connection {
     closing: Vec<Pair>,
     /// Numbers of addresses that the peer withdrew, whose subflows the kernel closes.
     taken_back: BTreeSet<u8>,
+    /// What happened, for a journal; only where paths are not all known beforehand.
+    happened: Vec<Noted>,
+    /// Why the next report comes, if that is not plain.
+    cause: Option<String>,
+    /// Why the latest roles were ordered.
+    reasons: HashMap<SubflowId, String>,
     meter: Meter,
     /// Looks without an answer, one after another.
     unanswered: u32,
@@ -117,16 +147,36 @@ impl Connection {
         withdrawn: &BTreeSet<PathId>,
         now_ns: u64,
     ) -> Self {
+        let opened = Opened { pair, server_side: false };
+        let mut connection = Self::begun(assignment, &opened, path, Stack::LINUX, now_ns);
+        for &path in withdrawn {
+            connection.report(Report::Withdrawn(path), now_ns);
+        }
+        connection.report(Report::Joined(0), now_ns);
+        connection
+    }
+
+    fn begun(
+        assignment: &Assignment,
+        opened: &Opened,
+        path: PathId,
+        stack: Stack,
+        now_ns: u64,
+    ) -> Self {
+        let &Opened { pair, server_side } = opened;
         let mut first = Subflow::new(path, false);
         first.establish(pair, now_ns);
-        let mut connection = Self {
-            driver: Driver::new(assignment.policy.clone(), Stack::LINUX, path),
+        let mut numbers = Numbers::default();
+        numbers.learn(pair.addresses().0, 0);
+        Self {
+            server_side,
+            driver: Driver::new(assignment.policy.clone(), stack, path),
             assignment: assignment.clone(),
             subflows: vec![first],
             families: Families::of(&pair),
-            remote_port: pair.remote.port(),
-            initial_local: assignment.paths[path].local,
-            address: pair.addresses().0,
+            initial: pair,
+            appearing: None,
+            numbers,
             created_ns: now_ns,
             closed_ns: None,
             changes: Vec::new(),
@@ -137,14 +187,12 @@ impl Connection {
             awaited: Vec::new(),
             closing: Vec::new(),
             taken_back: BTreeSet::new(),
+            happened: Vec::new(),
+            cause: None,
+            reasons: HashMap::new(),
             meter: Meter::default(),
             unanswered: 0,
-        };
-        for &path in withdrawn {
-            connection.report(Report::Withdrawn(path), now_ns);
         }
-        connection.report(Report::Joined(0), now_ns);
-        connection
     }
 
     // What happened
@@ -162,11 +210,11 @@ impl Connection {
         seen: Option<Statistics>,
         now_ns: u64,
     ) -> Option<SubflowId> {
-        let path = self.assignment.path_of(&pair)?;
         if self.subflow_at(&pair).is_some() {
             return None;
         }
-        let ordered = self.driver.joining(path);
+        let path = self.assignment.path_of(&pair).or_else(|| self.path_of_stranger(&pair))?;
+        let ordered = self.driver.joining(path).or_else(|| self.followed(path));
         let id = ordered.unwrap_or(self.subflows.len());
         let report = match ordered {
             Some(id) => Report::Joined(id),
@@ -184,7 +232,9 @@ impl Connection {
                 self.driver.set_min_rtt(id, seen.min_rtt_ns);
             }
         }
+        self.note_happening(What::Joined, Some(pair), String::new());
         self.report(report, now_ns);
+        self.leave(now_ns);
         if std::mem::take(&mut self.subflows[id].unwanted) {
             self.acts.push(Act::Destroy { subflow: id, pair });
         }
@@ -200,10 +250,12 @@ impl Connection {
             if event.error == 0 && at_once && !self.taken_back.contains(&event.remote_id) {
                 self.problem(id, "closed by the receiver, whose path manager accepts no more");
             }
+            self.on_lost(id, event, now_ns);
             self.close(id, now_ns);
         } else {
             let path = self.assignment.path_of(&event.pair);
             if let Some(id) = path.and_then(|path| self.driver.joining(path)) {
+                self.postpone(id, i32::from(event.error), now_ns);
                 self.on_join_failed(id, &why(event), now_ns);
             }
         }
@@ -243,6 +295,7 @@ impl Connection {
             self.taken_back.remove(&id);
         } else {
             self.taken_back.insert(id);
+            self.on_withdrawn(id);
         }
     }
 
@@ -255,6 +308,9 @@ impl Connection {
     /// The connection is gone.
     pub fn on_closed(&mut self, now_ns: u64) {
         self.closed_ns = Some(now_ns);
+        if self.is_established() {
+            self.note_happening(What::Closed, Some(self.initial), String::new());
+        }
     }
 
     /// A subflow was polled closely; [`Connection::on_looked`] draws the conclusions.
@@ -279,6 +335,7 @@ impl Connection {
             self.report(Report::Timeouts { subflow, consecutive }, now_ns);
         }
         self.see_successors();
+        self.on_turn(now_ns);
     }
 
     /// It was looked at for a sample; none if the kernel did not tell of it.
@@ -345,15 +402,22 @@ impl Connection {
     /// The kernel did something.
     pub fn on_done(&mut self, act: &Act, now_ns: u64) {
         match *act {
-            Act::Create { .. } => {}
+            Act::Create { .. } | Act::Announce { .. } | Act::Retract { .. } => {}
             Act::SetPriority { subflow, backup, .. } => {
                 let path = self.label(subflow);
                 let one = &mut self.subflows[subflow];
                 (one.kernel_backup, one.refused_ns) = (backup, None);
-                self.changes.push(PriorityChange { at_ns: now_ns, path, backup });
+                let pair = one.pair;
+                if self.appearing.is_none() {
+                    self.changes.push(PriorityChange { at_ns: now_ns, path, backup });
+                }
+                let reason = self.reasons.remove(&subflow).unwrap_or_default();
+                let what = if backup { What::Standby } else { What::Active };
+                self.note_happening(what, pair, reason);
             }
             Act::Destroy { subflow, pair } => {
                 self.closing.push(pair);
+                self.cause = self.why_closed(&pair);
                 self.close(subflow, now_ns);
             }
         }
@@ -374,7 +438,12 @@ impl Connection {
                     self.problem(subflow, reason);
                 }
             }
+            // Here the event that says that it is closed is on its way.
+            Act::Destroy { .. } if self.appearing.is_some() => {}
             Act::Destroy { subflow, .. } => self.problem(subflow, reason),
+            Act::Announce { .. } | Act::Retract { .. } => {
+                self.note_happening(What::Refused, None, reason.to_owned());
+            }
         }
     }
 
@@ -382,7 +451,8 @@ impl Connection {
 
     /// What the kernel should do, in this order.
     pub fn take_acts(&mut self) -> Vec<Act> {
-        std::mem::take(&mut self.acts)
+        let acts = std::mem::take(&mut self.acts);
+        if self.appearing.is_none() { acts } else { self.only_the_last(acts) }
     }
 
     /// Something is going wrong or about to be fixed: poll it more often.
@@ -418,6 +488,21 @@ impl Connection {
         self.subflows.iter().position(|one| one.pair.as_ref() == Some(pair))
     }
 
+    /// The name of its policy.
+    pub fn policy(&self) -> Arc<str> {
+        self.assignment.name.clone()
+    }
+
+    /// The established subflows, and whether they are standby.
+    pub fn roles(&self) -> Vec<(Pair, bool)> {
+        self.subflows.iter().filter_map(|one| Some((one.pair?, one.kernel_backup))).collect()
+    }
+
+    /// The paths to an address of the peer.
+    pub fn paths_to(&self, address: IpAddr) -> Vec<PathId> {
+        self.assignment.paths_to(address)
+    }
+
     /// The label of a subflow's path.
     pub fn label(&self, id: SubflowId) -> String {
         self.assignment.paths[self.subflows[id].path].label.clone()
@@ -426,6 +511,11 @@ impl Connection {
     fn report(&mut self, report: Report, now_ns: u64) {
         let mut orders = Vec::new();
         self.driver.handle(report, &mut orders);
+        let cause = self.cause.take();
+        if self.appearing.is_some() && !orders.is_empty() {
+            let cause = cause.unwrap_or_else(|| self.cause_of(&report));
+            self.give_reasons(&orders, &cause);
+        }
         for order in orders {
             self.obey(order, now_ns);
         }
@@ -442,12 +532,15 @@ impl Connection {
                 let pair = self.subflows[subflow].pair.expect("roles are for established ones");
                 self.acts.push(Act::SetPriority { subflow, pair, backup: role.backup() });
             }
-            Order::NotifyAtBytes(_) => {} // every number is reported to the driver
+            // Otherwise every number is reported to the driver.
+            Order::NotifyAtBytes(bytes) => self.notify_at(bytes),
             Order::NoteLost { subflow, successors } => self.note_lost(subflow, &successors, now_ns),
             Order::NoteRestored { subflow } => {
                 if let Some(outage) = self.open_outages.remove(&subflow) {
                     self.outages[outage].restored_ns = Some(now_ns);
                 }
+                let (pair, reason) = (self.subflows[subflow].last_pair, self.reason(subflow));
+                self.note_happening(What::Restored, pair, reason);
             }
         }
     }
@@ -458,25 +551,35 @@ impl Connection {
             Some(again) => (again.kernel_backup, again.unwanted) = (backup, false),
             None => self.subflows.push(Subflow::new(path, backup)),
         }
-        let Some((local, remote)) = self.assignment.addresses(path, self.address) else {
+        let found = self.assignment.addresses(path, self.initial.addresses().0);
+        let Some((local, remote)) = found else {
+            if self.appearing.is_some() {
+                return self.report(Report::JoinFailed(subflow), now_ns);
+            }
             self.problem(subflow, "it has no address of the connection's family");
             return self.report(Report::JoinFailed(subflow), now_ns);
         };
-        let pair = Pair {
-            local: SocketAddr::new(local, 0),
-            remote: SocketAddr::new(remote, self.remote_port),
+        let Some(address_id) = self.address_id(local, self.assignment.paths[path].local) else {
+            self.problem(subflow, "every number of an address is taken");
+            return self.report(Report::JoinFailed(subflow), now_ns);
         };
-        let address_id = self.address_id(self.assignment.paths[path].local);
+        let port = self.port_of(remote);
+        let pair = Pair { local: SocketAddr::new(local, 0), remote: SocketAddr::new(remote, port) };
         self.acts.push(Act::Create { subflow, pair, address_id, backup });
     }
 
-    /// What MP_JOIN calls the address of a local interface; 0 is that of the first subflow (RFC 8684
-    /// section 3.2).
-    fn address_id(&self, local: usize) -> u8 {
-        if local == self.initial_local { 0 } else { local as u8 + 1 }
+    /// What MP_JOIN calls an address of this host, usually by the number of its interface; 0 is that of the
+    /// first subflow (RFC 8684 section 3.2).
+    fn address_id(&mut self, address: IpAddr, number: usize) -> Option<u8> {
+        let wanted = u8::try_from(number + 1).unwrap_or(1);
+        let kept = self.addresses_of_host();
+        self.numbers.of(address, wanted, &kept)
     }
 
     fn note_lost(&mut self, subflow: SubflowId, successors: &[SubflowId], now_ns: u64) {
+        let (pair, reason) = (self.subflows[subflow].last_pair, self.reason(subflow));
+        self.note_happening(What::Lost, pair, reason);
+        self.forget_outages();
         let outage = self.outages.len();
         self.outages.push(Outage {
             path: self.label(subflow),
@@ -509,6 +612,10 @@ impl Connection {
     }
 
     fn problem(&mut self, id: SubflowId, reason: &str) {
+        if self.appearing.is_some() {
+            let why = format!("{}: {reason}", self.label(id));
+            return self.note_happening(What::Refused, self.subflows[id].last_pair, why);
+        }
         self.problems.push(format!("{}: {reason}", self.label(id)));
     }
 }

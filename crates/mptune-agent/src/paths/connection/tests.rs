@@ -64,11 +64,8 @@ fn seen(backup: bool) -> Statistics {
 }
 
 impl Kernel {
-    fn new(assignment: &Assignment, initial: &str, ipv6: bool) -> Self {
-        let path = assignment.path_named(initial).unwrap();
-        let (local, remote) = assignment.paths[path].pairs[usize::from(ipv6)];
-        let pair = Pair { local: (local, 40_000).into(), remote: (remote, 5001).into() };
-        let connection = Connection::new(assignment, pair, path, &BTreeSet::new(), 0);
+    fn of(assignment: &Assignment, connection: Connection) -> Self {
+        let pair = connection.initial;
         Self {
             now_ns: 0,
             acts: Vec::new(),
@@ -78,6 +75,14 @@ impl Kernel {
             assignment: assignment.clone(),
             connection,
         }
+    }
+
+    fn new(assignment: &Assignment, initial: &str, ipv6: bool) -> Self {
+        let path = assignment.path_named(initial).unwrap();
+        let (local, remote) = assignment.paths[path].pairs[usize::from(ipv6)];
+        let pair = Pair { local: (local, 40_000).into(), remote: (remote, 5001).into() };
+        let connection = Connection::new(assignment, pair, path, &BTreeSet::new(), 0);
+        Self::of(assignment, connection)
     }
 
     fn established(assignment: &Assignment) -> Self {
@@ -183,13 +188,13 @@ impl Kernel {
         match act {
             Act::Create { .. } => self.refused.creates,
             Act::SetPriority { .. } => self.refused.priorities,
-            Act::Destroy { .. } => None,
+            Act::Destroy { .. } | Act::Announce { .. } | Act::Retract { .. } => None,
         }
     }
 
     fn carry_out(&mut self, act: &Act) {
         match act {
-            Act::Create { .. } => {}
+            Act::Create { .. } | Act::Announce { .. } | Act::Retract { .. } => {}
             Act::SetPriority { pair, backup, .. } => {
                 let one = self.subflows.get_mut(pair).unwrap();
                 assert_ne!(one.backup, *backup, "it changes nothing");
@@ -687,3 +692,5 @@ fn a_kernel_that_tells_nothing_for_samples_is_a_problem_once() {
     let [problem] = &kernel.connection.problems[..] else { panic!("one problem") };
     assert!(problem.contains("no samples"), "{problem}");
 }
+
+mod appearing;

@@ -193,6 +193,16 @@ impl Commands {
         self.obey(&format!("end of subflow {local} to {remote}"), destroy(token, pair))
     }
 
+    /// A connection that has a subflow with these ends is managed from outside the kernel.
+    pub fn is_managed(&mut self, token: u32, pair: &Pair) -> Result<bool, Error> {
+        // A subflow from the peer to this host cannot be there, and is looked for only then.
+        let nowhere = Pair { local: pair.remote, remote: pair.local };
+        match self.obey("path manager", destroy(token, &nowhere)) {
+            Err(Error::Refused(refusal)) => Ok(refusal.number() == libc::ESRCH),
+            done => done.map(|()| false),
+        }
+    }
+
     /// Makes a subflow standby or active, here and, by MP_PRIO, at the peer.
     ///
     /// It takes effect for what is handed to the subflow from now on; what it already holds is still

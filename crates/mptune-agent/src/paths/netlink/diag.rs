@@ -22,20 +22,24 @@ use netlink_packet_sock_diag::inet::{
 };
 use netlink_packet_sock_diag::{AF_INET, AF_INET6, INET_DIAG_INFO, IPPROTO_TCP, SockDiagMessage};
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const INET_DIAG_CONG: u16 = 4;
 const INET_DIAG_SKMEMINFO: u16 = 7;
 const INET_DIAG_ULP_INFO: u16 = 19;
 /// Attribute of a request: its protocol, if that needs more than a byte.
 const INET_DIAG_REQ_PROTOCOL: u16 = 3;
+/// TCP_LISTEN, include/net/tcp_states.h.
+const LISTEN: u8 = 10;
 const INET_ULP_INFO_MPTCP: u16 = 3;
 /// `idiag_cookie` that matches any.
 const NO_COOKIE: [u8; 8] = [0xff; 8];
 /// `tcpi_min_rtt` before the first sample.
 const NO_SAMPLE: u32 = u32::MAX;
 // MPTCP_SUBFLOW_FLAG_*: what this side asked for in the handshake and since.
+const FLAG_CAPABLE_THERE: u32 = 1 << 0;
 const FLAG_CAPABLE_HERE: u32 = 1 << 1;
+const FLAG_JOIN_THERE: u32 = 1 << 2;
 const FLAG_JOIN_HERE: u32 = 1 << 3;
 const FLAG_BACKUP_THERE: u32 = 1 << 4;
 const FLAG_BACKUP_HERE: u32 = 1 << 5;
@@ -79,6 +83,8 @@ pub struct Mptcp {
     pub backup_by_peer: bool,
     /// This side opened it as the first of its connection.
     pub opened_connection: bool,
+    /// The peer opened it as the first of its connection.
+    pub accepted_connection: bool,
     /// This side opened it as a further one.
     pub joined: bool,
 }
@@ -142,6 +148,8 @@ pub struct Counted<'a> {
     pub memory: &'a [u8],
     /// What it is in its connection; none if it is no subflow, or if this is not reported to this process.
     pub mptcp: Option<Mptcp>,
+    /// What is in the send buffer and how much may be, bytes of memory; none unless it is a connection.
+    pub send_buffer: Option<(u32, u32)>,
 }
 
 /// Queries one network namespace.
@@ -223,7 +231,10 @@ impl Diag {
                 | StateFlags::CLOSE
                 | StateFlags::TIME_WAIT
                 | StateFlags::SYN_RECV);
-        let extensions = ExtensionFlags::INFO | ExtensionFlags::CONG;
+        let mut extensions = ExtensionFlags::INFO | ExtensionFlags::CONG;
+        if counting == Counting::Mptcp {
+            extensions |= ExtensionFlags::SKMEMINFO;
+        }
         for family in [AF_INET, AF_INET6] {
             let question = request(family, open.clone(), extensions.clone(), SocketId::new_v4());
             let asked = self.netlink.dump(NAME, counting.question(question), |message| {
@@ -249,6 +260,34 @@ impl Diag {
             }
         }
         Ok(())
+    }
+
+    /// A program accepts connections there.
+    ///
+    /// # Errors
+    /// As for a glance.
+    pub fn is_listened_at(&mut self, end: SocketAddr) -> Result<bool, Error> {
+        let socket = SocketId {
+            source_port: end.port(),
+            source_address: end.ip(),
+            destination_address: match end {
+                SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+                SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+            },
+            cookie: NO_COOKIE,
+            ..SocketId::new_v4()
+        };
+        let family = if end.is_ipv4() { AF_INET } else { AF_INET6 };
+        let mut found = false;
+        let question = request(family, StateFlags::LISTEN, ExtensionFlags::empty(), socket);
+        let asked = self.netlink.ask(NAME, question, |message| {
+            found |= InetResponseHeader::parse(message.payload())?.state == LISTEN;
+            Ok(())
+        });
+        match asked {
+            Err(Error::Refused(refusal)) if refusal.number() == libc::ENOENT => Ok(false),
+            asked => explain(asked).map(|()| found),
+        }
     }
 
     /// One subflow as it is now; none if it is gone.
@@ -431,8 +470,15 @@ fn counted(payload: &[u8], each: impl FnOnce(Counted<'_>)) -> Result<(), DecodeE
         cc: cc.as_ref().map_or(&[], NlaBuffer::value),
         memory: memory.as_ref().map_or(&[], NlaBuffer::value),
         mptcp,
+        send_buffer: memory.and_then(|memory| send_buffer(memory.value())),
     });
     Ok(())
+}
+
+/// SK_MEMINFO_WMEM_QUEUED and SK_MEMINFO_SNDBUF of include/uapi/linux/sock_diag.h, 32 bits each.
+fn send_buffer(values: &[u8]) -> Option<(u32, u32)> {
+    let number = |index: usize| parse_u32(values.get(4 * index..4 * index + 4)?).ok();
+    Some((number(5)?, number(3)?))
 }
 
 /// The attributes that matter here; unless `tcp_info` is requested there is none, and without
@@ -500,6 +546,8 @@ impl Mptcp {
         self.backup = flags & FLAG_BACKUP_HERE != 0;
         self.backup_by_peer = flags & FLAG_BACKUP_THERE != 0;
         self.opened_connection = flags & FLAG_CAPABLE_HERE != 0;
+        let others = FLAG_CAPABLE_HERE | FLAG_JOIN_HERE | FLAG_JOIN_THERE;
+        self.accepted_connection = flags & (FLAG_CAPABLE_THERE | others) == FLAG_CAPABLE_THERE;
         self.joined = flags & FLAG_JOIN_HERE != 0;
     }
 }

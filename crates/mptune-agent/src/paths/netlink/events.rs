@@ -24,6 +24,8 @@ const SUB_CLOSED: u8 = 11;
 const SUB_PRIORITY: u8 = 13;
 /// MPTCP_PM_EV_FLAG_SERVER_SIDE, which replaces an attribute of its own from Linux 6.18 on.
 const SERVER_SIDE: u16 = 1 << 1;
+/// MPTCP_PM_EV_FLAG_DENY_JOIN_ID0
+const DENY_JOIN_ID0: u16 = 1 << 0;
 
 /// What happened to a subflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +75,8 @@ pub enum Event {
     Established {
         /// The connection.
         token: u32,
+        /// The peer accepts no further subflows at the address of the first one (RFC 8684 section 3.1, "C").
+        denies_initial: bool,
     },
     /// A connection is gone.
     Closed {
@@ -153,6 +157,7 @@ struct Attributes {
     error: u8,
     reset_reason: Option<u32>,
     server_side: bool,
+    denies_initial: bool,
 }
 
 impl Attributes {
@@ -175,7 +180,10 @@ impl Attributes {
             Attribute::DestinationPort(port) => self.ports.1 = port,
             Attribute::Backup(backup) => self.backup = backup != 0,
             Attribute::Error(error) => self.error = error,
-            Attribute::Flags(flags) => self.server_side |= flags & SERVER_SIDE != 0,
+            Attribute::Flags(flags) => {
+                self.server_side |= flags & SERVER_SIDE != 0;
+                self.denies_initial |= flags & DENY_JOIN_ID0 != 0;
+            }
             Attribute::ResetReason(reason) => self.reset_reason = Some(reason),
             Attribute::ServerSide(is) => self.server_side |= is != 0,
             Attribute::Other => {}
@@ -215,7 +223,7 @@ impl ParseableParametrized<[u8], GenlHeader> for Event {
         let token = found.token;
         Ok(match header.cmd {
             CREATED => Self::Created { token, pair: found.pair()?, server_side: found.server_side },
-            ESTABLISHED => Self::Established { token },
+            ESTABLISHED => Self::Established { token, denies_initial: found.denies_initial },
             CLOSED => Self::Closed { token },
             ANNOUNCED => {
                 let address = Attributes::end(found.destination, found.ports.1)?;
@@ -337,7 +345,11 @@ mod tests {
     fn every_kind_of_event_is_parsed() {
         let id = attribute(4, &[4]);
         assert_eq!(parse(3, &[token(9)]), Event::Closed { token: 9 });
-        assert_eq!(parse(2, &[token(9)]), Event::Established { token: 9 });
+        for (flags, denies_initial) in [(0u16, false), (1, true)] {
+            let flags = attribute(13, &flags.to_ne_bytes());
+            let expected = Event::Established { token: 9, denies_initial };
+            assert_eq!(parse(2, &[token(9), flags]), expected);
+        }
         assert_eq!(parse(7, &[token(9), id.clone()]), Event::Removed { token: 9, id: 4 });
         assert_eq!(
             parse(6, &[token(9), id, attribute(7, &[10, 65, 1, 1])]),

@@ -319,3 +319,64 @@ fn what_a_policy_concludes_from_samples_is_ordered() {
         assert_eq!(world.with(Role::Standby), [1, 2, 3]);
     }
 }
+
+#[test]
+fn a_path_that_is_added_gets_a_subflow_once_the_connection_is_established() {
+    let mut world = World::new(fullmesh(), Stack::LINUX);
+    let early = world.driver.add_path(PathEnds { local: 2, remote: 0 });
+    world.tell(Report::PathAdded(early));
+    world.tell(Report::Joined(0));
+    world.tell(Report::Established);
+    assert_eq!(world.driver.subflows().len(), 5);
+    let late = world.driver.add_path(PathEnds { local: 2, remote: 1 });
+    world.tell(Report::PathAdded(late));
+    assert_eq!((early, late, world.driver.subflows()[5].path()), (4, 5, 5));
+    world.tell(Report::Withdrawn(late));
+    assert_eq!(world.with(Role::Standby), [5]);
+}
+
+#[test]
+fn where_only_the_peer_opens_subflows_the_policy_gives_them_roles() {
+    let options = json!({"active": [0]});
+    let mut world = World::established(pcdc(options), Stack::LINUX_ACCEPTED);
+    assert_eq!(world.driver.subflows().len(), 1);
+    world.roles.push(Role::Active);
+    world.tell(Report::JoinedByPeer(1));
+    assert_eq!(world.with(Role::Standby), [1]);
+    let unknown = world.driver.add_path(PathEnds { local: 0, remote: 9 });
+    world.roles.push(Role::Active);
+    world.tell(Report::JoinedByPeer(unknown));
+    assert_eq!(world.with(Role::Standby), [1, 2]);
+    world.tell(Report::Closed(1));
+    assert_eq!(world.driver.closed(1), Some(1));
+    world.tell(Report::AddressAnnounced(1));
+    assert_eq!(world.driver.joining(1), None);
+}
+
+#[test]
+fn a_connection_that_is_taken_over_keeps_what_it_has() {
+    let mut world = World::new(fullmesh(), Stack::LINUX);
+    world.driver.set_backup(0, true);
+    for path in [1, 2] {
+        world.roles.push(Role::Active);
+        world.tell(Report::JoinedByPeer(path));
+    }
+    world.driver.set_backup(1, true);
+    world.roles[..2].fill(Role::Standby);
+    world.tell(Report::Joined(0));
+    world.tell(Report::Established);
+    assert_eq!(world.with(Role::Standby), [0, 1]);
+    let paths: Vec<_> = world.driver.subflows().iter().map(Subflow::path).collect();
+    assert_eq!(paths, [0, 1, 2, 3]);
+}
+
+#[test]
+fn what_was_refused_is_tried_again_when_that_is_worth_its_while() {
+    let mut world = World::established(fullmesh(), Stack::LINUX);
+    world.tell(Report::JoinFailed(1));
+    world.tell(Report::AddressAnnounced(1));
+    assert_eq!(world.driver.subflows()[1].state(), State::Refused);
+    world.tell(Report::Retried(1));
+    assert_eq!(world.driver.subflows()[1].state(), State::Established);
+    assert_eq!(world.driver.subflows().len(), 4);
+}

@@ -1,0 +1,244 @@
+//! The answer of a run as the daemon reads it: `policy.json` in the run's directory, with what was measured.
+//!
+//! It was written for this; whoever edits it by hand is told what is wrong with it.
+
+use super::table::Table;
+use crate::paths::assignment::{Assignment, Told};
+use serde_json::{Map, Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The file in a run's directory.
+const FILE: &str = "policy.json";
+/// Its version that is read here.
+const VERSION: u64 = 1;
+/// `transfer_bytes` of a sender that always has more: what a run without a size was measured with.
+const SATURATED: u64 = u64::MAX;
+/// No answer is longer, bytes.
+const LONGEST: u64 = 1 << 20;
+/// How far throughput may be from the expected one where the run does not say, as a share.
+const UNSAID: f64 = 0.1;
+const KEYS: [&str; 16] = [
+    "version",
+    "run",
+    "site",
+    "measured_at",
+    "testbed",
+    "stack",
+    "pm",
+    "pm_options",
+    "paths",
+    "congestion",
+    "buffer_bytes",
+    "expected_mbit_s",
+    "expected_low_mbit_s",
+    "expected_high_mbit_s",
+    "transfer_bytes",
+    "lsrr_honoured",
+];
+
+/// What a run has found for this host.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Where it came from.
+    pub directory: PathBuf,
+    /// The name of the path manager.
+    pub pm: String,
+    /// What a connection gets.
+    pub assignment: Assignment,
+    /// When it was measured, as in the file.
+    pub measured_at: Option<String>,
+    /// What it predicts; none if it predicts no throughput.
+    pub expectation: Option<Expectation>,
+}
+
+/// The throughput that an answer predicts, Mbit/s.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Expectation {
+    /// In the middle.
+    pub mbit_s: f64,
+    /// At least.
+    pub low_mbit_s: f64,
+    /// At most.
+    pub high_mbit_s: f64,
+    /// When it was measured, seconds since 1970; for words only.
+    pub measured_s: Option<u64>,
+}
+
+impl Answer {
+    /// Reads the answer in a run's directory.
+    ///
+    /// # Errors
+    /// `None` if there is no such file, otherwise one line.
+    pub fn read(directory: &Path) -> Result<Self, Option<String>> {
+        let file = directory.join(FILE);
+        let named = |reason: String| Some(format!("{}: {reason}", file.display()));
+        let length = fs::metadata(&file).map_err(|_| None)?.len();
+        if length > LONGEST {
+            return Err(named(format!("expected at most {LONGEST} bytes, found {length}")));
+        }
+        let text = fs::read_to_string(&file).map_err(|error| named(error.to_string()))?;
+        let values: Map<String, Value> = serde_json::from_str(&text)
+            .map_err(|error| named(format!("expected an object of JSON, found {error}")))?;
+        Self::checked(directory, &file, &values).map_err(Some)
+    }
+
+    fn checked(directory: &Path, file: &Path, values: &Map<String, Value>) -> Result<Self, String> {
+        let table = Table::new(file, "", values, &KEYS)?;
+        let version = table.value("version").unwrap_or(&Value::Null);
+        if version.as_u64() != Some(VERSION) {
+            return Err(table.found("version", &VERSION.to_string(), version));
+        }
+        for key in ["run", "site", "testbed", "stack", "congestion"] {
+            table.text(key)?;
+        }
+        let pm = table.needed("pm")?.to_owned();
+        table.number("buffer_bytes")?;
+        let measured_at = table.text("measured_at")?;
+        let measured_s = match measured_at {
+            Some(text) => Some(seconds(text).ok_or_else(|| {
+                let expected = format!("expected 2026-11-20T12:00:00Z, found {text:?}");
+                table.wrong("measured_at", &expected)
+            })?),
+            None => None,
+        };
+        let expectation = Expectation::read(&table, measured_s)?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            assignment: assignment(&table, &pm)?,
+            pm,
+            measured_at: measured_at.map(str::to_owned),
+            expectation,
+        })
+    }
+}
+
+impl Expectation {
+    fn read(table: &Table<'_>, measured_s: Option<u64>) -> Result<Option<Self>, String> {
+        let Some(mbit_s) = table.number("expected_mbit_s")? else { return Ok(None) };
+        let low = table.number("expected_low_mbit_s")?.unwrap_or(mbit_s * (1.0 - UNSAID));
+        let high = table.number("expected_high_mbit_s")?.unwrap_or(mbit_s * (1.0 + UNSAID));
+        if low <= mbit_s && mbit_s <= high {
+            return Ok(Some(Self { mbit_s, low_mbit_s: low, high_mbit_s: high, measured_s }));
+        }
+        let expected = format!("expected a number from {low} to {high}, found {mbit_s}");
+        Err(table.wrong("expected_mbit_s", &expected))
+    }
+}
+
+/// The part that the role `paths` takes too.
+fn assignment(table: &Table<'_>, pm: &str) -> Result<Assignment, String> {
+    let paths = table.value("paths").unwrap_or(&Value::Null);
+    if paths.as_array().is_none_or(Vec::is_empty) {
+        return Err(table.found("paths", "a list of paths", paths));
+    }
+    let told = json!({
+        "pm": pm,
+        "pm_options": table.table("pm_options")?.cloned().unwrap_or_default(),
+        "paths": paths,
+        "transfer_bytes": table.value("transfer_bytes").unwrap_or(&Value::from(SATURATED)),
+        "lsrr_honoured": table.flag("lsrr_honoured")?,
+    });
+    let told: Told = serde_json::from_value(told)
+        .map_err(|error| table.wrong("paths", &format!("expected paths, found {error}")))?;
+    told.checked().map_err(|reason| table.wrong("pm", &reason))
+}
+
+/// Seconds since 1970 of a time such as `2026-11-20T12:00:00Z`, with parts of a second or without.
+fn seconds(text: &str) -> Option<u64> {
+    let (date, time) = text.strip_suffix('Z').or(text.strip_suffix("+00:00"))?.split_once('T')?;
+    let numbers = |text: &str, mark| text.split(mark).map(|one| one.parse().ok()).collect();
+    let date: Option<Vec<u64>> = numbers(date, '-');
+    let time: Option<Vec<u64>> = numbers(time.split('.').next()?, ':');
+    let (&[year, month, day], &[hour, minute, second]) = (&date?[..], &time?[..]) else {
+        return None;
+    };
+    let valid = (1970..10_000).contains(&year) && (1..=12).contains(&month);
+    if !valid || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    // Years that begin in March end with their leap day.
+    let (years, months) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days =
+        365 * years + years / 4 - years / 100 + years / 400 + (153 * months + 2) / 5 + day - 1;
+    let epoch = 719_468; // 1970-01-01, counted from 1 March of the year 0
+    Some((((days - epoch) * 24 + hour) * 60 + minute) * 60 + second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values() -> Map<String, Value> {
+        let value = json!({
+            "version": 1, "run": "my-sites", "site": "alice", "measured_at": "2026-11-20T12:00:00Z",
+            "testbed": "hosts", "stack": "linux", "pm": "pcdc", "pm_options": {"active": [0]},
+            "paths": [{"label": "A-X", "local": 0, "remote": 0, "pairs": [["10.0.1.2", "10.9.0.1"]]},
+                      {"label": "B-X", "local": 1, "remote": 0, "pairs": [["10.0.2.2", "10.9.0.1"]]}],
+            "congestion": "cubic", "buffer_bytes": 262144, "expected_mbit_s": 210.0,
+            "expected_low_mbit_s": 200.0, "expected_high_mbit_s": 220.0, "transfer_bytes": null,
+        });
+        value.as_object().unwrap().clone()
+    }
+
+    fn checked(values: &Map<String, Value>) -> Result<Answer, String> {
+        Answer::checked(Path::new("/r"), Path::new("/r/policy.json"), values)
+    }
+
+    #[test]
+    fn an_answer_is_read() {
+        let answer = checked(&values()).unwrap();
+        let expected = answer.expectation.unwrap();
+        assert_eq!((expected.mbit_s, expected.low_mbit_s), (210.0, 200.0));
+        assert_eq!((answer.pm.as_str(), answer.assignment.paths.len()), ("pcdc", 2));
+        assert_eq!(expected.measured_s, Some(1_795_176_000));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_one_line() {
+        for (key, value, expected) in [
+            ("version", json!(2), "version: expected 1, found 2"),
+            ("colour", json!(2), "colour: expected one of version, run,"),
+            ("pm", Value::Null, "pm: expected text, found nothing"),
+            ("pm", json!("fullmash"), "pm: path manager: pm: expected one of default"),
+            (
+                "pm_options",
+                json!({"active": [7]}),
+                "pm: path manager: active: expected a path below 2",
+            ),
+            ("paths", json!([]), "paths: expected a list of paths, found an empty list"),
+            ("paths", json!([{"label": "A"}]), "paths: expected paths, found missing field"),
+            (
+                "measured_at",
+                json!("yesterday"),
+                "measured_at: expected 2026-11-20T12:00:00Z, found",
+            ),
+            (
+                "expected_mbit_s",
+                json!("much"),
+                "expected_mbit_s: expected a number that is not negative",
+            ),
+            ("expected_mbit_s", json!(300), "expected_mbit_s: expected a number from 200 to 220"),
+        ] {
+            let mut values = values();
+            values.insert(key.to_owned(), value);
+            let reason = checked(&values).unwrap_err();
+            assert!(reason.starts_with(&format!("/r/policy.json: {expected}")), "{reason}");
+            assert!(!reason.contains('\n'), "{reason}");
+        }
+    }
+
+    #[test]
+    fn times_are_counted_from_1970() {
+        for (text, wanted) in [
+            ("1970-01-01T00:00:00Z", Some(0)),
+            ("2000-02-29T00:00:01.5Z", Some(951_782_401)),
+            ("2026-11-20T12:00:00+00:00", Some(1_795_176_000)),
+            ("2026-13-20T12:00:00Z", None),
+            ("2026-11-20 12:00", None),
+            ("1969-12-31T23:59:59Z", None),
+        ] {
+            assert_eq!(seconds(text), wanted, "{text}");
+        }
+    }
+}

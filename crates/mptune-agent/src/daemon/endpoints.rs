@@ -1,0 +1,396 @@
+//! Endpoints of the kernel's own path manager, kept for the usable interfaces of this host, with the roles
+//! that the policy of one connection wants.
+//!
+//! An endpoint's flags concern all connections, so one speaks for all: the one that lately carried most. It
+//! keeps speaking until another has carried clearly more for a while. What is made here is noted in a file
+//! before it is made (`noted`), so that after a crash the next one knows it as its own; endpoints that are not
+//! among that are somebody else's and are left alone, and so are the roles of their subflows.
+
+use super::hosting::Addresses;
+use super::noted::{Made, Note};
+use super::steering::{Steered, Steering};
+use crate::paths::connection::Act;
+use crate::paths::happening::Happening;
+use crate::paths::hosting::AddressChange;
+use crate::paths::manager::{Manager, Obeying};
+use crate::paths::netlink::diag::{Counting, Diag};
+use crate::paths::netlink::error::{Error, Refusal};
+use crate::paths::pair::Pair;
+use crate::paths::policies::Policies;
+use crate::settings::pm::{BACKUP, IMPLICIT, Limits, PathManager};
+use crate::sys;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Time between two surveys of who carries most, and the share of the time that they may take.
+const SURVEY_NS: u64 = 2_000_000_000;
+const SURVEY_SHARE: u64 = 300;
+/// Another connection takes over if it carried this many times as much in so many surveys in a row.
+const CLEARLY_MORE: u64 = 2;
+const SURVEYS: u32 = 3;
+/// Addresses that come and go together are acted on together, after this long.
+const SETTLING_NS: u64 = 100_000_000;
+/// What the kernel allows at most (MPTCP_PM_ADDR_MAX), and what is wanted of announced addresses.
+const MOST: u32 = 8;
+const ANNOUNCED: u32 = 2;
+/// Hosts anywhere (RFC 5737, RFC 3849): an interface that leads there leads to the Internet.
+const ANYWHERE: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+];
+
+/// A host of a private network (RFC 4193), which counts where nothing leads to the Internet by IPv6.
+const ANYWHERE_NEAR: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
+
+/// The endpoints that are kept.
+struct Kept {
+    pm: PathManager,
+    note: Note,
+    /// What the connection that speaks wants of its subflows.
+    wanted: HashMap<Pair, bool>,
+}
+
+impl Kept {
+    /// Makes an endpoint for an address unless somebody has one there.
+    fn make(&mut self, address: IpAddr, device: u32) -> Result<(), Error> {
+        let there = self.pm.endpoints()?;
+        let own = there.iter().find(|one| one.ip == address && one.port == 0);
+        if own.is_some_and(|one| one.flags & IMPLICIT == 0) {
+            return Ok(());
+        }
+        let mut taken: BTreeSet<u8> = there.iter().map(|one| one.id).collect();
+        taken.extend(self.note.endpoints.iter().map(|one| one.id));
+        let Some(id) = (1..=u8::MAX).find(|id| !taken.contains(id)) else { return Ok(()) };
+        let made = Made { address, id, device };
+        self.note.endpoints.push(made.clone());
+        self.note.write()?;
+        let done = self.pm.add(&made.endpoint(false));
+        if done.is_err() {
+            self.note.endpoints.retain(|one| *one != made);
+            self.note.write()?;
+        }
+        done
+    }
+
+    /// Removes one of those made here.
+    fn remove(&mut self, made: &Made) -> Result<(), Error> {
+        if made.find(&self.pm.endpoints()?).is_some() {
+            self.pm.delete(&made.endpoint(false))?;
+        }
+        self.note.endpoints.retain(|one| one != made);
+        self.note.write()
+    }
+
+    /// Raises the limits if they are lower than what the endpoints need.
+    fn raise_limits(&mut self) -> Result<(), Error> {
+        let present = self.pm.limits()?;
+        let own = self.note.endpoints.len() as u32;
+        let announced = present.add_addr_accepted.max(ANNOUNCED);
+        let wanted = Limits {
+            subflows: present.subflows.max((own * (1 + announced)).min(MOST)),
+            add_addr_accepted: announced,
+        };
+        if wanted == present || own == 0 {
+            return Ok(());
+        }
+        let before = self.note.limits.map_or(present, |(before, _)| before);
+        self.note.limits = Some((before, wanted));
+        self.note.write()?;
+        self.pm.set_limits(wanted)
+    }
+
+    /// Removes what was made here, and puts the limits back unless somebody has changed them since.
+    fn take_back(&mut self) -> Result<(), Error> {
+        for made in self.note.endpoints.clone() {
+            self.remove(&made)?;
+        }
+        if let Some((before, set)) = self.note.limits
+            && self.pm.limits()? == set
+        {
+            self.pm.set_limits(before)?;
+        }
+        self.note.remove()
+    }
+
+    /// A subflow of the connection that speaks should be standby or not: the endpoint at its address is
+    /// standby if all its subflows should be.
+    fn set(&mut self, pair: &Pair, backup: bool) -> Result<(), Error> {
+        self.wanted.insert(*pair, backup);
+        let address = pair.addresses().0;
+        let there = self.pm.endpoints()?;
+        let mut made = self.note.endpoints.iter().filter(|one| one.address == address);
+        let Some((made, found)) = made.find_map(|one| Some((one, one.find(&there)?))) else {
+            return Err(refused(address, "the endpoint there is somebody else's"));
+        };
+        let here = |other: &Pair| other.addresses().0 == address;
+        let all = self.wanted.iter().filter(|(one, _)| here(one)).all(|(_, backup)| *backup);
+        if all != backup {
+            return Err(refused(address, "another subflow at this endpoint is to carry data"));
+        }
+        if found.flags & BACKUP != 0 && backup || found.flags & BACKUP == 0 && !backup {
+            return Ok(());
+        }
+        self.pm.set_flags(&made.endpoint(backup))
+    }
+}
+
+fn refused(address: IpAddr, why: &str) -> Error {
+    let request = format!("priority of endpoint {address}");
+    Error::Refused(Refusal::new(&request, libc::EBUSY, Some(why.to_owned())))
+}
+
+/// Carries out roles by endpoints, and nothing else: the kernel opens and closes subflows by itself.
+struct Roles(Rc<RefCell<Kept>>);
+
+impl Obeying for Roles {
+    fn obey(&mut self, _diag: &mut Diag, _token: u32, act: &Act) -> Result<(), Error> {
+        match act {
+            Act::SetPriority { pair, backup, .. } => self.0.borrow_mut().set(pair, *backup),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_managed(&mut self, _token: u32, _pair: &Pair) -> Result<bool, Error> {
+        Ok(true)
+    }
+
+    fn opens(&self) -> bool {
+        false
+    }
+}
+
+/// Who carries how much.
+#[derive(Debug, Default)]
+struct Loads {
+    /// Bytes so far, by connection.
+    total: BTreeMap<u32, u64>,
+    /// The one that carried clearly more than the one that speaks, and how often in a row.
+    rival: Option<(u32, u32)>,
+}
+
+impl Loads {
+    /// Takes the totals of a survey; the connection that is to speak.
+    fn choose(&mut self, now: BTreeMap<u32, u64>, speaker: Option<u32>) -> Option<u32> {
+        let carried = |token: &u32, total: u64| {
+            total.saturating_sub(self.total.get(token).copied().unwrap_or(0))
+        };
+        let loads = now.iter().map(|(token, total)| (carried(token, *total), *token));
+        let most = loads.max_by_key(|&(load, token)| (load, std::cmp::Reverse(token)));
+        let speaker = speaker.filter(|token| now.contains_key(token));
+        let own = speaker.map_or(0, |token| carried(&token, now[&token]));
+        let rival =
+            most.filter(|&(load, _)| load > own.saturating_mul(CLEARLY_MORE)).map(|it| it.1);
+        let next = match (speaker, rival) {
+            (None, _) => most.map(|(_, token)| token),
+            (Some(_), None) => {
+                self.rival = None;
+                speaker
+            }
+            (Some(_), Some(rival)) => {
+                let before = self.rival.filter(|(token, _)| *token == rival);
+                let times = before.map_or(1, |(_, times)| times + 1);
+                self.rival = Some((rival, times));
+                if times >= SURVEYS { Some(rival) } else { speaker }
+            }
+        };
+        if next != speaker {
+            self.rival = None;
+        }
+        self.total = now;
+        next
+    }
+}
+
+/// The endpoints of the current network namespace.
+pub struct Endpoints {
+    manager: Manager,
+    kept: Rc<RefCell<Kept>>,
+    policies: Rc<dyn Policies>,
+    addresses: Rc<Addresses>,
+    keep: bool,
+    diag: Diag,
+    loads: Loads,
+    speaker: Option<u32>,
+    survey_at_ns: u64,
+    addresses_at_ns: Option<u64>,
+}
+
+impl Endpoints {
+    /// Keeps endpoints for these addresses. What it makes is noted in a file, so that after a crash the
+    /// next one knows it as its own; unless `keep` it is removed at a clean end.
+    ///
+    /// # Errors
+    /// The kernel has no path management, or the note cannot be written.
+    pub fn open(
+        policies: Box<dyn Policies>,
+        addresses: Rc<Addresses>,
+        note: &Path,
+        keep: bool,
+    ) -> Result<Self, Error> {
+        let policies: Rc<dyn Policies> = policies.into();
+        let mut pm = PathManager::open()?;
+        let note = Note::open(note, &pm.endpoints()?)?;
+        let kept = Rc::new(RefCell::new(Kept { pm, note, wanted: HashMap::new() }));
+        let roles = Box::new(Roles(kept.clone()));
+        let manager = Manager::of_one(Box::new(policies.clone()), addresses.clone(), roles)?;
+        let mut endpoints = Self {
+            manager,
+            kept,
+            policies,
+            addresses,
+            keep,
+            diag: Diag::open()?,
+            loads: Loads::default(),
+            speaker: None,
+            survey_at_ns: 0,
+            addresses_at_ns: None,
+        };
+        endpoints.keep()?;
+        Ok(endpoints)
+    }
+
+    /// One endpoint for each usable address, and none for the others.
+    fn keep(&mut self) -> Result<(), Error> {
+        let mut remotes = self.policies.destinations();
+        remotes.extend(self.manager.live().map(|(_, one)| one.initial.addresses().1));
+        remotes.extend(ANYWHERE);
+        let mut usable = self.addresses.usable_towards_any(&remotes);
+        if !usable.iter().any(|(_, _, address)| address.is_ipv6()) {
+            usable.extend(self.addresses.usable_towards_any(&[ANYWHERE_NEAR]));
+        }
+        let mut kept = self.kept.borrow_mut();
+        for made in kept.note.endpoints.clone() {
+            let same = |(_, device, address): &(_, u32, IpAddr)| {
+                (*device, *address) == (made.device, made.address)
+            };
+            if !usable.iter().any(same) {
+                kept.remove(&made)?;
+            }
+        }
+        for (_, device, address) in usable {
+            match kept.make(address, device) {
+                // There is no room, or it has gone meanwhile.
+                Err(Error::Refused(refusal)) => eprintln!("mptune-agent: {refusal}"),
+                done => done?,
+            }
+        }
+        kept.raise_limits()
+    }
+
+    /// Looks who carries how much, and lets that connection speak.
+    fn survey(&mut self) -> Result<(), Error> {
+        let began_ns = sys::monotonic_ns();
+        let mut total: BTreeMap<u32, u64> = BTreeMap::new();
+        self.diag.census(Counting::Tcp, |socket| {
+            if let Some(mptcp) = socket.mptcp.filter(|mptcp| mptcp.token != 0) {
+                let sum = total.entry(mptcp.token).or_default();
+                *sum = sum.saturating_add(carried(socket.info));
+            }
+        })?;
+        let next = self.loads.choose(total, self.speaker);
+        if next != self.speaker {
+            self.speaker = next;
+            self.kept.borrow_mut().wanted.clear();
+            self.manager.turn_to(next)?;
+        }
+        let now_ns = sys::monotonic_ns();
+        self.survey_at_ns = now_ns + SURVEY_NS.max((now_ns - began_ns) * SURVEY_SHARE);
+        Ok(())
+    }
+}
+
+/// `tcpi_bytes_acked` and `tcpi_bytes_received` of struct tcp_info (include/uapi/linux/tcp.h).
+fn carried(info: &[u8]) -> u64 {
+    let at = |offset: usize| {
+        let bytes = info.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok());
+        bytes.map_or(0, u64::from_ne_bytes)
+    };
+    at(120).saturating_add(at(128))
+}
+
+impl Steering for Endpoints {
+    fn events(&self) -> BorrowedFd<'_> {
+        self.manager.events()
+    }
+
+    fn pause(&self, now_ns: u64) -> Option<Duration> {
+        let own = self.addresses_at_ns.into_iter().chain([self.survey_at_ns]).min();
+        let own = own.map(|at_ns| Duration::from_nanos(at_ns.saturating_sub(now_ns)));
+        own.into_iter().chain(self.manager.pause(now_ns)).min()
+    }
+
+    fn step(&mut self) -> Result<(), Error> {
+        self.manager.step()?;
+        let now_ns = sys::monotonic_ns();
+        if self.addresses_at_ns.is_some_and(|at_ns| now_ns >= at_ns) {
+            self.addresses_at_ns = None;
+            self.keep()?;
+        }
+        if now_ns >= self.survey_at_ns {
+            self.survey()?;
+        }
+        Ok(())
+    }
+
+    fn on_address(&mut self, change: &AddressChange) -> Result<(), Error> {
+        self.addresses_at_ns.get_or_insert_with(|| sys::monotonic_ns() + SETTLING_NS);
+        self.manager.on_address(change)
+    }
+
+    fn set_policies(&mut self, policies: Box<dyn Policies>) {
+        self.policies = policies.into();
+        self.manager.set_policies(Box::new(self.policies.clone()));
+        self.addresses_at_ns.get_or_insert_with(sys::monotonic_ns);
+    }
+
+    fn take_happenings(&mut self) -> Vec<Happening> {
+        self.manager.take_happenings()
+    }
+
+    /// The one that speaks.
+    fn steered(&self) -> Vec<Steered> {
+        self.manager.steered()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        if self.keep { Ok(()) } else { self.kept.borrow_mut().take_back() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choose(loads: &mut Loads, speaker: Option<u32>, totals: &[(u32, u64)]) -> Option<u32> {
+        loads.choose(totals.iter().copied().collect(), speaker)
+    }
+
+    #[test]
+    fn the_one_that_carries_most_speaks_and_another_only_after_a_while() {
+        let mut loads = Loads::default();
+        assert_eq!(choose(&mut loads, None, &[]), None);
+        assert_eq!(choose(&mut loads, None, &[(1, 10), (2, 30)]), Some(2));
+        assert_eq!(choose(&mut loads, Some(2), &[(1, 60), (2, 60)]), Some(2));
+        for total in [200, 400] {
+            assert_eq!(choose(&mut loads, Some(2), &[(1, total), (2, 70)]), Some(2));
+        }
+        assert_eq!(choose(&mut loads, Some(2), &[(1, 600), (2, 70)]), Some(1));
+        assert_eq!(choose(&mut loads, Some(1), &[(2, 70)]), Some(2));
+    }
+
+    #[test]
+    fn one_that_carries_more_only_now_and_then_does_not_take_over() {
+        let mut loads = Loads::default();
+        choose(&mut loads, None, &[(2, 1)]);
+        let mut total = 0;
+        for round in 0..20 {
+            total += if round % 3 == 2 { 0 } else { 100 };
+            assert_eq!(choose(&mut loads, Some(2), &[(1, total), (2, round)]), Some(2));
+        }
+    }
+}

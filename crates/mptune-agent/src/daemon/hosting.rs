@@ -1,0 +1,383 @@
+//! The addresses of this host, kept up to date by rtnetlink(7).
+//!
+//! An address is usable towards another host if packets from it leave by its own device, as the routes and
+//! rules are now. Where several addresses of a device are of one network only one of them is used for
+//! something new: the kernel's order of preference is that of its flags. Nothing is changed here.
+
+use crate::host::routes::{Routes, own_address};
+use crate::paths::hosting::{AddressChange, Hosting};
+use crate::paths::netlink::error::Error;
+use crate::paths::netlink::socket::Netlink;
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// RTNLGRP_LINK, _IPV4_IFADDR, _IPV4_ROUTE, _IPV4_RULE, _IPV6_IFADDR, _IPV6_ROUTE and _IPV6_RULE
+/// (include/uapi/linux/rtnetlink.h).
+const GROUPS: [u32; 7] = [1, 5, 7, 8, 9, 11, 19];
+/// RTM_NEWLINK to RTM_DELADDR: what follows concerns routes and rules.
+const LINKS_AND_ADDRESSES: std::ops::RangeInclusive<u16> = 16..=21;
+/// Answers about routes that are kept.
+const REMEMBERED: usize = 4096;
+
+/// An address of a device that is up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Own {
+    device: u32,
+    address: IpAddr,
+    prefix: u8,
+    /// It may be used for something new.
+    preferred: bool,
+    /// The other addresses of its network come first.
+    secondary: bool,
+}
+
+/// What is there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Inventory {
+    devices: BTreeMap<u32, String>,
+    own: BTreeSet<Own>,
+}
+
+impl Inventory {
+    /// Addresses with the names of their devices.
+    fn named(&self) -> BTreeSet<(String, IpAddr)> {
+        let named = |own: &Own| Some((self.devices.get(&own.device)?.clone(), own.address));
+        self.own.iter().filter_map(named).collect()
+    }
+
+    /// One address for each network of a device.
+    fn for_new(&self) -> Vec<&Own> {
+        let mut networks = BTreeSet::new();
+        let mut preferred: Vec<_> = self.own.iter().filter(|own| own.preferred).collect();
+        preferred.sort_by_key(|own| (own.device, own.rank(), own.address));
+        preferred.retain(|own| networks.insert((own.device, own.network())));
+        preferred
+    }
+}
+
+impl Own {
+    /// IPv6 marks temporary addresses (RFC 8981) as secondary, and prefers them where there are any; IPv4
+    /// marks those that came later.
+    fn rank(&self) -> bool {
+        self.secondary == self.address.is_ipv4()
+    }
+
+    fn network(&self) -> (bool, u128) {
+        let (bits, width) = match self.address {
+            IpAddr::V4(address) => (u128::from(address.to_bits()), 32),
+            IpAddr::V6(address) => (address.to_bits(), 128),
+        };
+        let host = width - u32::from(self.prefix).min(width);
+        (self.address.is_ipv4(), bits.checked_shr(host).unwrap_or(0))
+    }
+}
+
+/// What is known, and how to ask for the rest.
+struct State {
+    /// None for all.
+    interfaces: Option<Vec<String>>,
+    routes: Routes,
+    monitor: Netlink,
+    inventory: Inventory,
+    /// The devices by which packets leave, by their ends; none if there is no route.
+    leaving: HashMap<(IpAddr, IpAddr), Option<u32>>,
+}
+
+impl State {
+    fn leaves_by(&mut self, from: IpAddr, to: IpAddr) -> Option<u32> {
+        if self.leaving.len() >= REMEMBERED {
+            self.leaving.clear();
+        }
+        let routes = &mut self.routes;
+        // A refusal (no route, an address that is gone) is an answer too.
+        let ask = || routes.leaves_by(from, to).unwrap_or(None);
+        *self.leaving.entry((from, to)).or_insert_with(ask)
+    }
+
+    fn leads(&mut self, own: Own, remote: IpAddr) -> bool {
+        reaches(own.address, remote) && self.leaves_by(own.address, remote) == Some(own.device)
+    }
+
+    fn usable_towards(&mut self, remote: IpAddr) -> Vec<(String, IpAddr)> {
+        let own: Vec<Own> = self.inventory.for_new().into_iter().copied().collect();
+        let usable: Vec<Own> = own.into_iter().filter(|&own| self.leads(own, remote)).collect();
+        let named =
+            |own: Own| Some((self.inventory.devices.get(&own.device)?.clone(), own.address));
+        usable.into_iter().filter_map(named).collect()
+    }
+
+    fn look(&mut self) -> Result<(), Error> {
+        let mut found = Inventory::default();
+        let question = RouteNetlinkMessage::GetLink(LinkMessage::default());
+        self.routes.dump("devices", question, |answer| {
+            if let RouteNetlinkMessage::NewLink(link) = answer
+                && let Some(name) = usable_device(&link)
+                && self.interfaces.as_ref().is_none_or(|wanted| wanted.contains(&name))
+            {
+                found.devices.insert(link.header.index, name);
+            }
+        })?;
+        let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+        self.routes.dump("addresses", question, |answer| {
+            if let RouteNetlinkMessage::NewAddress(address) = answer
+                && found.devices.contains_key(&address.header.index)
+            {
+                found.own.extend(usable_address(&address));
+            }
+        })?;
+        self.inventory = found;
+        Ok(())
+    }
+
+    /// Looks again; what came and went.
+    fn look_again(&mut self) -> Result<Vec<AddressChange>, Error> {
+        let before = self.inventory.named();
+        self.look()?;
+        let now = self.inventory.named();
+        let named = |(device, address): &(String, IpAddr)| (device.clone(), *address);
+        let went = before.difference(&now).map(named);
+        let came = now.difference(&before).map(named);
+        let went = went.map(|(device, address)| AddressChange::Went { device, address });
+        let came = came.map(|(device, address)| AddressChange::Came { device, address });
+        Ok(went.chain(came).collect())
+    }
+}
+
+/// The addresses of the current network namespace.
+pub struct Addresses {
+    descriptor: OwnedFd,
+    state: RefCell<State>,
+}
+
+impl Addresses {
+    /// Of these interfaces, or of all that are up with a global address.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub fn open(interfaces: Option<Vec<String>>) -> Result<Self, Error> {
+        let monitor = Netlink::open(NETLINK_ROUTE)?;
+        GROUPS.into_iter().try_for_each(|group| monitor.join(group))?;
+        let descriptor = monitor.as_fd().try_clone_to_owned();
+        let descriptor = descriptor.map_err(|error| Error::io("netlink", &error))?;
+        let (routes, inventory) = (Routes::open()?, Inventory::default());
+        let mut state = State { interfaces, routes, monitor, inventory, leaving: HashMap::new() };
+        state.look()?;
+        Ok(Self { descriptor, state: RefCell::new(state) })
+    }
+
+    /// Readable when something may be different.
+    pub fn events(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    /// What is different since the last time.
+    ///
+    /// # Errors
+    /// The kernel no longer says.
+    pub fn step(&self) -> Result<Vec<AddressChange>, Error> {
+        let mut state = self.state.borrow_mut();
+        let (mut links, mut routes) = (false, false);
+        let lost = state.monitor.take(|message| {
+            match LINKS_AND_ADDRESSES.contains(&message.message_type()) {
+                true => links = true,
+                false => routes = true,
+            }
+            Ok(())
+        })?;
+        let mut changes = Vec::new();
+        if lost || links || routes {
+            state.leaving.clear();
+        }
+        if lost || links {
+            changes = state.look_again()?;
+        }
+        // Not all changes of devices are those of an address, but they may be those of a route.
+        changes.extend((lost || routes).then_some(AddressChange::Routes));
+        Ok(changes)
+    }
+
+    /// Other interfaces from now on, none for all; what is different then.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub fn set_interfaces(
+        &self,
+        interfaces: Option<Vec<String>>,
+    ) -> Result<Vec<AddressChange>, Error> {
+        let mut state = self.state.borrow_mut();
+        state.interfaces = interfaces;
+        state.look_again()
+    }
+
+    /// Devices, by name and number, and those of their addresses that are usable towards one of these
+    /// hosts.
+    pub fn usable_towards_any(&self, remotes: &[IpAddr]) -> Vec<(String, u32, IpAddr)> {
+        let mut state = self.state.borrow_mut();
+        let own: Vec<Own> = state.inventory.for_new().into_iter().copied().collect();
+        let leads = |state: &mut State, own: Own| remotes.iter().any(|&to| state.leads(own, to));
+        let usable: Vec<Own> = own.into_iter().filter(|&own| leads(&mut state, own)).collect();
+        let devices = &state.inventory.devices;
+        let named = |own: Own| Some((devices.get(&own.device)?.clone(), own.device, own.address));
+        usable.into_iter().filter_map(named).collect()
+    }
+}
+
+impl Hosting for Addresses {
+    fn usable_towards(&self, remote: IpAddr) -> Vec<(String, IpAddr)> {
+        self.state.borrow_mut().usable_towards(remote)
+    }
+
+    fn leads(&self, local: IpAddr, remote: IpAddr) -> bool {
+        let mut state = self.state.borrow_mut();
+        let own = state.inventory.own.iter().find(|own| own.address == local).copied();
+        own.is_some_and(|own| state.leads(own, remote))
+    }
+
+    fn device_of(&self, address: IpAddr) -> Option<String> {
+        let state = self.state.borrow();
+        let own = state.inventory.own.iter().find(|own| own.address == address)?;
+        state.inventory.devices.get(&own.device).cloned()
+    }
+}
+
+/// Answers may come back: of one family, and no unique local address (RFC 4193) talks to a global one.
+fn reaches(local: IpAddr, remote: IpAddr) -> bool {
+    match (local, remote) {
+        (IpAddr::V4(_), IpAddr::V4(_)) => true,
+        (IpAddr::V6(local), IpAddr::V6(remote)) => {
+            !local.is_unique_local() || remote.is_unique_local()
+        }
+        _ => false,
+    }
+}
+
+/// The name of a device that is up and leads anywhere.
+fn usable_device(link: &LinkMessage) -> Option<String> {
+    let flags = link.header.flags;
+    let up = flags.contains(LinkFlags::Up | LinkFlags::LowerUp);
+    if !up || flags.contains(LinkFlags::Loopback) {
+        return None;
+    }
+    link.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::IfName(name) => Some(name.clone()),
+        _ => None,
+    })
+}
+
+/// An address that others can reach.
+fn usable_address(message: &AddressMessage) -> Option<Own> {
+    if !matches!(message.header.scope, AddressScope::Universe | AddressScope::Site) {
+        return None;
+    }
+    let given = message.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Flags(flags) => Some(*flags),
+        _ => None,
+    });
+    let few = AddressFlags::from_bits_retain(message.header.flags.bits().into());
+    let flags = given.unwrap_or(few);
+    if flags.intersects(AddressFlags::Tentative | AddressFlags::Dadfailed)
+        && !flags.contains(AddressFlags::Optimistic)
+    {
+        return None;
+    }
+    Some(Own {
+        device: message.header.index,
+        address: own_address(message)?,
+        prefix: message.header.prefix_len,
+        preferred: !flags.contains(AddressFlags::Deprecated),
+        secondary: flags.contains(AddressFlags::Secondary),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(device: u32, address: &str, prefix: u8) -> Own {
+        let address = address.parse().unwrap();
+        Own { device, address, prefix, preferred: true, secondary: false }
+    }
+
+    fn chosen(own: &[Own]) -> Vec<String> {
+        let inventory = Inventory { own: own.iter().copied().collect(), ..Inventory::default() };
+        inventory.for_new().iter().map(|own| own.address.to_string()).collect()
+    }
+
+    #[test]
+    fn one_address_of_each_network_of_a_device_is_for_what_is_new() {
+        let second = Own { secondary: true, ..own(2, "10.0.1.1", 24) };
+        let others = [own(2, "10.0.1.2", 24), own(2, "10.0.9.2", 24), own(3, "10.0.1.3", 24)];
+        assert_eq!(
+            chosen(&[&[second][..], &others].concat()),
+            ["10.0.1.2", "10.0.9.2", "10.0.1.3"]
+        );
+        assert_eq!(chosen(&[own(2, "10.0.0.1", 32), own(2, "10.0.0.2", 32)]).len(), 2);
+        assert_eq!(chosen(&[own(2, "2001:db8::1", 0), own(2, "fd00::1", 0)]).len(), 1);
+    }
+
+    #[test]
+    fn temporary_addresses_come_first_and_deprecated_ones_are_not_for_what_is_new() {
+        let stable = own(2, "2001:db8::1", 64);
+        let temporary = Own { secondary: true, ..own(2, "2001:db8::2", 64) };
+        assert_eq!(chosen(&[stable, temporary]), ["2001:db8::2"]);
+        let old = Own { preferred: false, ..temporary };
+        assert_eq!(chosen(&[stable, old]), ["2001:db8::1"]);
+    }
+
+    #[test]
+    fn families_do_not_mix_and_local_networks_do_not_reach_the_others() {
+        for (local, remote, expected) in [
+            ("10.0.0.1", "192.0.2.1", true),
+            ("10.0.0.1", "2001:db8::1", false),
+            ("fd00::1", "2001:db8::1", false),
+            ("fd00::1", "fd65::1", true),
+            ("2001:db8::2", "2001:db8::1", true),
+        ] {
+            assert_eq!(reaches(local.parse().unwrap(), remote.parse().unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn an_address_is_read_with_its_flags_and_others_than_global_ones_are_left_out() {
+        let mut message = AddressMessage::default();
+        message.header.index = 3;
+        message.header.prefix_len = 24;
+        message.attributes.push(AddressAttribute::Local("10.0.1.2".parse().unwrap()));
+        assert_eq!(usable_address(&message), Some(own(3, "10.0.1.2", 24)));
+        message.attributes.push(AddressAttribute::Flags(AddressFlags::Deprecated));
+        let deprecated = Own { preferred: false, ..own(3, "10.0.1.2", 24) };
+        assert_eq!(usable_address(&message), Some(deprecated));
+        message.attributes.pop();
+        message.attributes.push(AddressAttribute::Flags(AddressFlags::Tentative));
+        assert_eq!(usable_address(&message), None);
+        message.attributes.pop();
+        message.header.scope = AddressScope::Link;
+        assert_eq!(usable_address(&message), None);
+    }
+
+    #[test]
+    fn a_device_must_be_up_and_no_loop() {
+        let mut link = LinkMessage::default();
+        link.attributes.push(LinkAttribute::IfName("eth1".to_owned()));
+        assert_eq!(usable_device(&link), None);
+        link.header.flags = LinkFlags::Up | LinkFlags::LowerUp;
+        assert_eq!(usable_device(&link), Some("eth1".to_owned()));
+        link.header.flags |= LinkFlags::Loopback;
+        assert_eq!(usable_device(&link), None);
+    }
+
+    #[test]
+    fn nothing_is_usable_towards_this_host_itself() {
+        let addresses = Addresses::open(None).unwrap();
+        let here = [127, 0, 0, 1].into();
+        assert_eq!(addresses.usable_towards(here), []);
+        assert_eq!(addresses.step().unwrap(), []);
+        assert!(!addresses.leads(here, here));
+    }
+}

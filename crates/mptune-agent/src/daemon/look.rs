@@ -1,0 +1,84 @@
+//! A look at the connections that are steered: bytes, and whether the network is what limits them.
+//!
+//! Read from the kernel's socket statistics alone. It costs about 5 microseconds a connection.
+
+use crate::meter::info::{MptcpInfo, TcpInfo};
+use crate::paths::netlink::diag::{Counting, Diag};
+use crate::paths::netlink::error::Error;
+use crate::paths::pair::Pair;
+use std::collections::HashMap;
+
+/// A `struct mptcp_info` is shorter; kernels that cannot report connections report TCP sockets instead.
+const LONGEST_MPTCP_INFO: usize = 200;
+
+/// A connection at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Seen {
+    /// Payload sent, each byte once.
+    pub sent_bytes: u64,
+    /// Payload received in order.
+    pub received_bytes: u64,
+    /// Payload acknowledged.
+    pub acked_bytes: u64,
+    /// The send buffer is so full that the kernel does not wake the program.
+    pub is_full: bool,
+}
+
+/// How long each subflow has been busy, the time apart in which the peer's window stopped it, nanoseconds.
+pub type Busy = HashMap<Pair, u64>;
+
+/// Looks around in one network namespace.
+pub struct Looks {
+    diag: Diag,
+}
+
+impl Looks {
+    /// In the current namespace.
+    ///
+    /// # Errors
+    /// The kernel has no socket statistics.
+    pub fn open() -> Result<Self, Error> {
+        Ok(Self { diag: Diag::open()? })
+    }
+
+    /// All connections, by token.
+    ///
+    /// # Errors
+    /// The kernel reports no connections (CONFIG_INET_MPTCP_DIAG).
+    pub fn connections(&mut self) -> Result<HashMap<u32, Seen>, Error> {
+        let mut found = HashMap::new();
+        self.diag.census(Counting::Mptcp, |one| {
+            let info = MptcpInfo::parse(one.info);
+            if one.info.len() > LONGEST_MPTCP_INFO {
+                return;
+            }
+            let Some(token) = info.token.filter(|&token| token != 0) else { return };
+            let seen = Seen {
+                sent_bytes: info.bytes_sent.unwrap_or(0),
+                received_bytes: info.bytes_received.unwrap_or(0),
+                acked_bytes: info.bytes_acked.unwrap_or(0),
+                // Programs wait until a third of it is free (sk_stream_is_writeable).
+                is_full: one.send_buffer.is_some_and(|(queued, room)| {
+                    room > 0 && u64::from(queued) * 3 >= u64::from(room) * 2
+                }),
+            };
+            found.insert(token, seen);
+        })?;
+        Ok(found)
+    }
+
+    /// The subflows of all connections.
+    ///
+    /// # Errors
+    /// The kernel has no socket statistics.
+    pub fn busy(&mut self) -> Result<Busy, Error> {
+        let mut found = Busy::new();
+        self.diag.census(Counting::Tcp, |one| {
+            if one.mptcp.is_some() {
+                let info = TcpInfo::parse(one.info);
+                found.insert(one.pair, info.busy_ns.saturating_sub(info.rwnd_limited_ns));
+            }
+        })?;
+        Ok(found)
+    }
+}

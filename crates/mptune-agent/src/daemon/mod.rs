@@ -1,0 +1,107 @@
+//! Every MPTCP connection of a network namespace under the policy of its destination: a service.
+//!
+//! `mptune-agent daemon [--policy FILE]` works until SIGTERM or SIGINT; SIGHUP makes it read the file again.
+//! It needs neither a standard input nor a standard output: systemd starts it, or `mptune daemon` with
+//! `--attended`, which makes it end with that program. `policy` reads the file, `service` is the loop,
+//! `watchdog` sees to it that nothing is left behind, `socket` has the readers, `steering` is what connections
+//! are steered by. Everything it says goes to standard error, a line each.
+//!
+//! `--check` reads the file and no more; `--restore` puts back what a daemon has left that was killed together
+//! with its watchdog. Both answer with a line of JSON.
+//!
+//! Exit status: 0 after an end in order, 1 if it cannot be done here, 2 if the policy file is wrong.
+
+mod answer;
+pub mod endpoints;
+mod figures;
+pub mod hosting;
+mod look;
+mod metrics;
+pub mod noted;
+mod notice;
+mod notify;
+mod policy;
+mod prefix;
+mod record;
+mod service;
+mod socket;
+mod status;
+pub mod steering;
+mod table;
+mod watchdog;
+
+use self::policy::Plan;
+use self::record::say;
+use self::service::Service;
+use crate::arguments::Arguments;
+use crate::sys;
+use serde_json::{Value, json};
+
+/// The role; returns the exit status.
+pub fn main(arguments: &Arguments) -> i32 {
+    if arguments.daemon.restore {
+        return restore();
+    }
+    let file = policy::place(arguments.daemon.policy.as_deref());
+    let plan = match Plan::read(&file) {
+        Ok(plan) => plan,
+        Err(reason) => {
+            say(&reason);
+            return 2;
+        }
+    };
+    if arguments.daemon.check {
+        println!("{}", checked(&plan));
+        return 0;
+    }
+    match serve(plan, arguments.daemon.attended) {
+        Ok(()) => 0,
+        Err(reason) => {
+            say(&reason);
+            1
+        }
+    }
+}
+
+fn serve(plan: Plan, attended: bool) -> Result<(), String> {
+    let failed = |error: std::io::Error| error.to_string();
+    let signals = sys::signals_as_file().map_err(failed)?;
+    if attended && !sys::die_with_parent(libc::SIGTERM).map_err(failed)? {
+        return Err("the program that started the daemon has ended".to_owned());
+    }
+    Service::begin(plan, signals)?.run()
+}
+
+/// What a file says.
+fn checked(plan: &Plan) -> Value {
+    let policies = plan.rules.iter().map(|rule| {
+        json!({
+            "name": &*rule.name,
+            "to": rule.to.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "pm": rule.pm,
+            "run": rule.run,
+            "expected_mbit_s": rule.expectation.map(|one| one.mbit_s),
+        })
+    });
+    json!({
+        "event": "checked",
+        "policy_file": plan.file,
+        "socket": plan.socket,
+        "policies": policies.collect::<Vec<_>>(),
+    })
+}
+
+fn restore() -> i32 {
+    match watchdog::restore() {
+        Ok(restored) => {
+            let is_done = restored.kept.is_empty();
+            let (names, kept) = (restored.names, restored.kept);
+            println!("{}", json!({"event": "restored", "names": names, "kept": kept}));
+            i32::from(!is_done)
+        }
+        Err(reason) => {
+            say(&reason);
+            1
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What the daemon has made of endpoints and limits, in a file that outlives it.
+//!
+//! The file says for which boot and network namespace it holds; one of another is of no use and is replaced.
+
+use crate::host::places::{self, Namespace};
+use crate::paths::netlink::error::Error;
+use crate::settings::pm::{BACKUP, Endpoint, FULLMESH, Limits, SUBFLOW};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind, Write};
+use std::net::IpAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// An endpoint that was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Made {
+    /// Its address.
+    pub address: IpAddr,
+    /// Its number.
+    pub id: u8,
+    /// The number of its device.
+    pub device: u32,
+}
+
+impl Made {
+    /// As the kernel knows it, standby or not.
+    pub fn endpoint(&self, backup: bool) -> Endpoint {
+        let flags = SUBFLOW | FULLMESH | if backup { BACKUP } else { 0 };
+        let device = i32::try_from(self.device).unwrap_or(0);
+        Endpoint { id: self.id, ip: self.address, port: 0, flags, device }
+    }
+
+    /// Itself among those that are there; somebody may have removed it, or made another in its place.
+    pub fn find<'a>(&self, there: &'a [Endpoint]) -> Option<&'a Endpoint> {
+        let own = self.endpoint(false);
+        let same = |one: &&Endpoint| {
+            let flags = one.flags & !BACKUP;
+            Endpoint { flags, ..**one } == own
+        };
+        there.iter().find(same)
+    }
+}
+
+/// The lines of the file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Contents {
+    boot: String,
+    namespace: Option<Namespace>,
+    endpoints: Vec<Made>,
+    /// Subflows and announced addresses: before, and as they were set.
+    limits: Option<[(u32, u32); 2]>,
+}
+
+/// The file and what it says.
+pub struct Note {
+    file: PathBuf,
+    boot: String,
+    namespace: Option<Namespace>,
+    /// The endpoints that were made.
+    pub endpoints: Vec<Made>,
+    /// The limits before, and as they were set.
+    pub limits: Option<(Limits, Limits)>,
+}
+
+impl Note {
+    /// What an earlier one has left and is still there.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn open(file: &Path, there: &[Endpoint]) -> Result<Self, Error> {
+        let failed = |error: io::Error| Error::Failed(format!("{}: {error}", file.display()));
+        let boot = places::boot().map_err(failed)?;
+        let namespace = places::namespace().ok();
+        let text = match fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(failed(error)),
+        };
+        // One that was cut off is of no use either.
+        let contents: Contents = serde_json::from_str(&text).unwrap_or_default();
+        let of_here = contents.boot == boot && contents.namespace == namespace;
+        let contents = if of_here { contents } else { Contents::default() };
+        let mut endpoints = contents.endpoints;
+        endpoints.retain(|made| made.find(there).is_some());
+        let limits = |(subflows, add_addr_accepted)| Limits { subflows, add_addr_accepted };
+        let limits = contents.limits.map(|[before, set]| (limits(before), limits(set)));
+        Ok(Self { file: file.to_owned(), boot, namespace, endpoints, limits })
+    }
+
+    /// Writes it, so that it is on the disk when this returns.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self) -> Result<(), Error> {
+        let pair = |limits: Limits| (limits.subflows, limits.add_addr_accepted);
+        let contents = Contents {
+            boot: self.boot.clone(),
+            namespace: self.namespace,
+            endpoints: self.endpoints.clone(),
+            limits: self.limits.map(|(before, set)| [pair(before), pair(set)]),
+        };
+        let text = serde_json::to_string(&contents).expect("structures always serialise");
+        let new = self.file.with_extension("new");
+        let write = || {
+            let folder = self.file.parent().unwrap_or(Path::new("."));
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            let mut file = File::create(&new)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, &self.file)
+        };
+        write().map_err(|error: io::Error| self.failed(&error))
+    }
+
+    /// There is nothing left to note.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn remove(&mut self) -> Result<(), Error> {
+        self.limits = None;
+        match fs::remove_file(&self.file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(self.failed(&error)),
+            _ => {
+                // Others may have something there.
+                let _ = self.file.parent().map(fs::remove_dir);
+                Ok(())
+            }
+        }
+    }
+
+    fn failed(&self, error: &io::Error) -> Error {
+        Error::Failed(format!("{}: {error}", self.file.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_noted_is_known_again_as_far_as_it_is_still_there() {
+        let directory = std::env::temp_dir().join(format!("mptune-noted-{}", std::process::id()));
+        let file = directory.join("endpoints.json");
+        let made = |id| Made { address: [10, 0, id, 2].into(), id, device: 3 };
+        let limits = |subflows| Limits { subflows, add_addr_accepted: 2 };
+        let mut note = Note::open(&file, &[]).unwrap();
+        note.endpoints = vec![made(1), made(2)];
+        note.limits = Some((limits(2), limits(6)));
+        note.write().unwrap();
+        let there = [made(2).endpoint(true)];
+        let mut again = Note::open(&file, &there).unwrap();
+        assert_eq!((again.endpoints.clone(), again.limits), (vec![made(2)], note.limits));
+        again.boot = "another".to_owned();
+        again.write().unwrap();
+        let other = Note::open(&file, &there).unwrap();
+        assert_eq!((other.endpoints.clone(), other.limits), (vec![], None));
+        again.remove().unwrap();
+        again.remove().unwrap();
+        assert!(!directory.exists());
+    }
+
+    #[test]
+    fn an_endpoint_is_known_by_all_but_its_role() {
+        let made = Made { address: [10, 0, 1, 2].into(), id: 3, device: 7 };
+        let own = made.endpoint(true);
+        assert_eq!(made.find(&[own]), Some(&own));
+        for other in [
+            Endpoint { id: 4, ..own },
+            Endpoint { flags: SUBFLOW, ..own },
+            Endpoint { device: 8, ..own },
+            Endpoint { port: 5000, ..own },
+        ] {
+            assert_eq!(made.find(&[other]), None);
+        }
+    }
+}

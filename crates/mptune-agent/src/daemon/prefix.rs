@@ -1,0 +1,118 @@
+//! Destinations: prefixes of addresses, IPv4 and IPv6.
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// All addresses that begin like this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prefix {
+    address: IpAddr,
+    bits: u8,
+}
+
+impl Prefix {
+    /// `10.9.0.0/16`, `2001:db8::/32`; an address alone is all of it.
+    ///
+    /// # Errors
+    /// What was expected, without what was found.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let expected = || "a prefix such as 10.9.0.0/16 or 2001:db8::/32".to_owned();
+        let (address, bits) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
+        let address: IpAddr = address.parse().map_err(|_| expected())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let digits =
+            |bits: &&str| !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
+        let bits = match bits {
+            None => most,
+            Some(bits) => Some(bits)
+                .filter(digits)
+                .and_then(|bits| bits.parse().ok())
+                .filter(|&bits| bits <= most)
+                .ok_or_else(|| format!("a prefix of 0 to {most} bits"))?,
+        };
+        let prefix = Self { address, bits };
+        let whole = prefix.network();
+        if whole == prefix { Ok(prefix) } else { Err(format!("{whole} (no bits of a host)")) }
+    }
+
+    /// An address is in it; an IPv4 address inside IPv6 is an IPv4 address.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        Self { address: address.to_canonical(), bits: self.bits }.network() == *self
+    }
+
+    /// Some address is in both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.contains(other.address) || other.contains(self.address)
+    }
+
+    /// Without what stands behind its bits.
+    fn network(&self) -> Self {
+        let zeros = |all: u32| all.saturating_sub(u32::from(self.bits));
+        let address = match self.address {
+            IpAddr::V4(ip) => {
+                let mask = u32::MAX.checked_shl(zeros(32)).unwrap_or(0);
+                IpAddr::V4((ip.to_bits() & mask).into())
+            }
+            IpAddr::V6(ip) => {
+                let mask = u128::MAX.checked_shl(zeros(128)).unwrap_or(0);
+                IpAddr::V6((ip.to_bits() & mask).into())
+            }
+        };
+        Self { address, bits: self.bits }
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn prefix(text: &str) -> Prefix {
+        Prefix::parse(text).unwrap()
+    }
+
+    #[test]
+    fn addresses_belong_to_the_prefix_they_begin_with() {
+        let four = prefix("10.9.0.0/16");
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        assert!(four.contains(ip("10.9.255.1")) && four.contains(ip("::ffff:10.9.0.1")));
+        assert!(!four.contains(ip("10.10.0.1")) && !four.contains(ip("2001:db8::1")));
+        assert!(prefix("0.0.0.0/0").contains(ip("1.2.3.4")));
+        assert!(!prefix("0.0.0.0/0").contains(ip("::1")));
+        assert!(prefix("2001:db8::/32").contains(ip("2001:db8:ffff::1")));
+        assert_eq!(prefix("10.9.0.1"), prefix("10.9.0.1/32"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, expected) in [
+            ("10.9.0.1/16", "10.9.0.0/16 (no bits of a host)"),
+            ("2001:db8::1/32", "2001:db8::/32 (no bits of a host)"),
+            ("10.9.0.0/33", "a prefix of 0 to 32 bits"),
+            ("10.9.0.0/+8", "a prefix of 0 to 32 bits"),
+            ("10.9.0.0/", "a prefix of 0 to 32 bits"),
+            ("::/129", "a prefix of 0 to 128 bits"),
+            ("example.net", "a prefix such as 10.9.0.0/16 or 2001:db8::/32"),
+        ] {
+            assert_eq!(Prefix::parse(text).unwrap_err(), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn prefixes_overlap_where_one_holds_an_address_of_the_other(a: u32, b: u32, m in 0u8..=32, n in 0u8..=32) {
+            let of = |ip: u32, bits| Prefix { address: IpAddr::V4(ip.into()), bits }.network();
+            let (one, other) = (of(a, m), of(b, n));
+            let least = m.min(n);
+            prop_assert_eq!(one.overlaps(&other), of(a, least) == of(b, least));
+            prop_assert_eq!(one.overlaps(&other), other.overlaps(&one));
+            prop_assert_eq!(Prefix::parse(&one.to_string()), Ok(one));
+        }
+    }
+}

@@ -1,0 +1,538 @@
+//! The service: one loop around what steers connections, the socket, and those who look after both.
+//!
+//! Everything is checked before anything is changed. It waits for the kernel's events, readers and signals, does
+//! what is due, and looks around about once a second; by CLOCK_MONOTONIC alone, so that nobody who sets the
+//! clock concerns it.
+
+use super::endpoints::Endpoints;
+use super::figures::Figures;
+use super::hosting::Addresses;
+use super::look::{Busy, Looks};
+use super::metrics;
+use super::notice;
+use super::notify::Notify;
+use super::policy::{ByDestination, Mode, Plan, Rule, Suspended};
+use super::record::{Record, Records};
+use super::socket::{Refused, Request, Server};
+use super::status::{self, RemeasureStatus, Status};
+use super::steering::Steering;
+use super::watchdog::{Ability, Knob, Watchdog};
+use crate::host::{places, settings};
+use crate::paths::manager::Manager;
+use crate::sys::{self, Watch};
+use serde::Serialize;
+use serde_json::json;
+use std::fs::File;
+use std::io::Read;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Between two lines for readers, and between two looks.
+const TICK_NS: u64 = 1_000_000_000;
+/// The shortest time between two looks, for tests that cannot wait an hour.
+const SHORTEST_NS: u64 = 50_000_000;
+/// Looks in a part of the time over which throughput is compared.
+const LOOKS_PER_PART: u64 = 60;
+/// Looks take no more than this fraction of a processor.
+const LOOK_SHARE: u64 = 200;
+/// Where the connections are.
+const ELSEWHERE: &str = "the connections: the role watch has them; here is what the daemon did";
+
+/// A line for all readers.
+#[derive(Serialize)]
+#[serde(tag = "event", rename = "connections")]
+struct Report<'a> {
+    at_ns: u64,
+    connections: [(); 0],
+    may_change: bool,
+    limits: [&'static str; 1],
+    events: Vec<&'a Record>,
+    /// Lines that this reader did not get.
+    lost: u64,
+}
+
+/// How a service ends.
+enum Ending {
+    /// By a signal, in order.
+    Asked(&'static str),
+    /// Nothing more can be done.
+    Failed(String),
+}
+
+/// A daemon at work.
+pub struct Service {
+    plan: Plan,
+    userspace: bool,
+    knob: Option<Knob>,
+    signals: File,
+    addresses: Rc<Addresses>,
+    steering: Box<dyn Steering>,
+    looks: Looks,
+    watchdog: Watchdog,
+    server: Server,
+    records: Records,
+    figures: Figures,
+    notify: Notify,
+    suspended: Suspended,
+    in_force: bool,
+    reload_refused: Option<String>,
+    began_ns: u64,
+    look_every_ns: u64,
+    tick_at_ns: u64,
+    look_at_ns: u64,
+    alive_at_ns: u64,
+}
+
+/// Whether it steers connections itself, and by which setting the kernel knows.
+fn chosen(plan: &Plan) -> Result<(bool, Option<Knob>), String> {
+    match (Ability::here(), plan.mode) {
+        (Ability::Nothing, _) => {
+            Err("this kernel has no MPTCP (CONFIG_MPTCP, Linux 5.6 and later)".to_owned())
+        }
+        (Ability::Userspace(knob), mode) => Ok((mode != Mode::Endpoints, Some(knob))),
+        (Ability::Endpoints, Mode::Userspace) => Err(format!(
+            "{}: daemon.mode: expected endpoints or auto on this kernel, whose path manager cannot be in \
+             userspace (Linux 5.19 and later), found \"userspace\"",
+            plan.file.display()
+        )),
+        (Ability::Endpoints, _) => Ok((false, None)),
+    }
+}
+
+impl Service {
+    /// Takes over the connections of this network namespace.
+    ///
+    /// # Errors
+    /// One line; everything is as before then.
+    pub fn begin(plan: Plan, signals: File) -> Result<Self, String> {
+        let began_ns = sys::monotonic_ns();
+        let (userspace, knob) = chosen(&plan)?;
+        let (watchdog, left) = Watchdog::begin()?;
+        match Self::around(plan, signals, userspace, knob, watchdog, began_ns) {
+            Ok(mut service) => {
+                for name in left.names {
+                    let why =
+                        format!("{name} is put back to what it was before a daemon that died");
+                    service.records.add(Record::own(None, "restored", &why));
+                }
+                service.greet();
+                Ok(service)
+            }
+            Err(reason) => Err(reason),
+        }
+    }
+
+    fn around(
+        plan: Plan,
+        signals: File,
+        userspace: bool,
+        knob: Option<Knob>,
+        mut watchdog: Watchdog,
+        began_ns: u64,
+    ) -> Result<Self, String> {
+        let suspended = Suspended::default();
+        let prepared = (|| {
+            let failed = |error: crate::paths::netlink::error::Error| error.to_string();
+            let addresses = Rc::new(Addresses::open(plan.interfaces.clone()).map_err(failed)?);
+            let policies = Box::new(ByDestination::new(&plan, &suspended));
+            let server = Server::open(&plan.socket)?;
+            let looks = Looks::open().map_err(failed)?;
+            let steering: Box<dyn Steering> = if userspace {
+                Box::new(Manager::of_host(policies, addresses.clone()).map_err(failed)?)
+            } else {
+                let (note, keep) = (watchdog.note("endpoints.json"), plan.keep_endpoints);
+                Box::new(Endpoints::open(policies, addresses.clone(), &note, keep).map_err(failed)?)
+            };
+            Ok((addresses, server, looks, steering))
+        })();
+        // Last, when nothing else can fail: from here on new connections are different.
+        let set = prepared.and_then(|mut made: (_, _, _, Box<dyn Steering>)| {
+            match knob.map_or(Ok(()), |knob| watchdog.choose(knob, userspace)) {
+                Ok(()) => Ok(made),
+                Err(reason) => {
+                    let _ = made.3.end();
+                    Err(reason)
+                }
+            }
+        });
+        let (addresses, server, looks, steering) = match set {
+            Ok(made) => made,
+            Err(reason) => {
+                let _ = watchdog.end();
+                return Err(reason);
+            }
+        };
+        let window_ns = notice::window_ns();
+        Ok(Self {
+            figures: Figures::new(&plan.rules, window_ns),
+            plan,
+            userspace,
+            knob,
+            signals,
+            addresses,
+            steering,
+            looks,
+            watchdog,
+            server,
+            records: Records::default(),
+            notify: Notify::open(),
+            suspended,
+            in_force: true,
+            reload_refused: None,
+            began_ns,
+            look_every_ns: (window_ns / notice::PARTS / LOOKS_PER_PART).clamp(SHORTEST_NS, TICK_NS),
+            tick_at_ns: began_ns + TICK_NS,
+            look_at_ns: began_ns,
+            alive_at_ns: began_ns,
+        })
+    }
+
+    /// "userspace" or "endpoints".
+    fn mode(&self) -> &'static str {
+        if self.userspace { "userspace" } else { "endpoints" }
+    }
+
+    fn greet(&mut self) {
+        let (mode, count) = (self.mode(), self.plan.rules.len());
+        let file = self.plan.file.display();
+        let words = format!("mode {mode}, {count} policies of {file}");
+        self.notify.ready(&words);
+        self.records.add(Record::own(None, "ready", &words));
+        let enabled = settings::file(&places::sysctl_root(), "net.mptcp.enabled")
+            .ok()
+            .and_then(|file| settings::read(&file).ok());
+        if enabled.is_some_and(|value| value.trim() == "0") {
+            let why = "net.mptcp.enabled is 0: no program can open an MPTCP connection";
+            self.records.add(Record::own(None, "warning", why));
+        }
+    }
+
+    /// Until a signal ends it.
+    ///
+    /// # Errors
+    /// One line: the kernel's side no longer works, or something could not be put back.
+    pub fn run(mut self) -> Result<(), String> {
+        let ending = loop {
+            if let Err(ending) = self.turn() {
+                break ending;
+            }
+        };
+        self.notify.stopping();
+        let (words, mut result) = match ending {
+            Ending::Asked(signal) => (format!("asked by {signal}"), Ok(())),
+            Ending::Failed(reason) => (reason.clone(), Err(reason)),
+        };
+        self.records.add(Record::own(None, "ending", &words));
+        drop(self.server);
+        // New connections are the kernel's before their subflows lose who steers them.
+        let restored = self.watchdog.end();
+        if let Err(error) = self.steering.end() {
+            result = result.and(Err(error.to_string()));
+        }
+        for (name, reason) in restored.as_ref().map(|all| all.kept.clone()).unwrap_or_default() {
+            self.records.add(Record::own(None, "kept", &format!("{name}: {reason}")));
+        }
+        restored.map(drop).and(result)
+    }
+
+    /// Waits, and does what is due.
+    fn turn(&mut self) -> Result<(), Ending> {
+        let ready = self.wait()?;
+        let failed = |error: crate::paths::netlink::error::Error| Ending::Failed(error.to_string());
+        if ready.addresses {
+            for change in self.addresses.step().map_err(failed)? {
+                self.steering.on_address(&change).map_err(failed)?;
+            }
+        }
+        self.steering.step().map_err(failed)?;
+        self.note_happenings();
+        if ready.guardian {
+            self.renew_guardian()?;
+        }
+        for (reader, request) in self.server.step(&ready.server, self.records.last()) {
+            self.serve(reader, request);
+        }
+        self.suspend();
+        if ready.signals {
+            self.obey()?;
+        }
+        let now_ns = sys::monotonic_ns();
+        if now_ns >= self.look_at_ns {
+            self.look(now_ns);
+        }
+        if now_ns >= self.tick_at_ns {
+            self.tick_at_ns = now_ns + TICK_NS;
+            self.tick();
+        }
+        if let Some(every) = self.notify.alive_every().filter(|_| now_ns >= self.alive_at_ns) {
+            self.alive_at_ns = now_ns + every.as_nanos() as u64;
+            self.notify.alive();
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<Ready, Ending> {
+        let now_ns = sys::monotonic_ns();
+        let mut due_ns = self.tick_at_ns.min(self.look_at_ns);
+        if self.notify.alive_every().is_some() {
+            due_ns = due_ns.min(self.alive_at_ns);
+        }
+        if self.server.is_behind() {
+            due_ns = now_ns;
+        }
+        let own = Duration::from_nanos(due_ns.saturating_sub(now_ns));
+        let pause = self.steering.pause(now_ns).map_or(own, |pause| pause.min(own));
+        let event = |fd| Watch { fd, events: libc::POLLIN, ready: false };
+        let mut watches = vec![
+            Watch::readable(&self.signals),
+            event(self.addresses.events()),
+            event(self.steering.events()),
+            self.watchdog.watch(),
+        ];
+        watches.extend(self.server.watches());
+        sys::wait(&mut watches, pause).map_err(|error| Ending::Failed(error.to_string()))?;
+        let ready: Vec<_> = watches.iter().map(|watch| watch.ready).collect();
+        Ok(Ready {
+            signals: ready[0],
+            addresses: ready[1],
+            guardian: ready[3],
+            server: ready[4..].to_vec(),
+        })
+    }
+
+    fn note_happenings(&mut self) {
+        for happening in self.steering.take_happenings() {
+            self.figures.count(&happening);
+            if let Some(record) = Record::of(&happening, &*self.addresses) {
+                self.records.add(record);
+            }
+        }
+    }
+
+    fn renew_guardian(&mut self) -> Result<(), Ending> {
+        let renewed = self.watchdog.renew();
+        let failed = |error| Ending::Failed(format!("the watchdog's process: {error}"));
+        renewed.map_err(failed)?;
+        let why = "somebody has ended the process that puts settings back if the daemon dies";
+        self.records.add(Record::own(None, "watchdog started again", why));
+        Ok(())
+    }
+
+    /// A signal.
+    fn obey(&mut self) -> Result<(), Ending> {
+        let mut info = [0; 128]; // struct signalfd_siginfo, whose first field is the number
+        let Ok(()) = self.signals.read_exact(&mut info) else { return Ok(()) };
+        match i32::from_ne_bytes([info[0], info[1], info[2], info[3]]) {
+            libc::SIGHUP => {
+                let _ = self.reload();
+                Ok(())
+            }
+            libc::SIGINT => Err(Ending::Asked("SIGINT")),
+            _ => Err(Ending::Asked("SIGTERM")),
+        }
+    }
+
+    fn serve(&mut self, reader: u64, request: Request) {
+        match request {
+            Request::Status => {
+                let status = self.status();
+                self.server.answer(reader, &status);
+            }
+            Request::Metrics => {
+                let text = metrics::text(&self.status());
+                self.server.answer(reader, &json!({"event": "metrics", "text": text}));
+            }
+            Request::Events { since } => {
+                let events = self.records.since(since);
+                self.server.answer(reader, &json!({"event": "events", "events": events}));
+            }
+            Request::Reload => match self.reload() {
+                Ok(()) => self.server.answer(reader, &json!({"event": "reloaded"})),
+                Err(reason) => self.server.answer(reader, &Refused { reason: &reason }),
+            },
+            Request::Suspend { policy } => {
+                let suspended = self.rule(&policy).map(drop);
+                match suspended {
+                    Ok(()) => {
+                        self.server.suspend(reader, policy.clone());
+                        // In force before anybody relies on it.
+                        self.suspend();
+                        let done = json!({"event": "suspended", "policy": policy});
+                        self.server.answer(reader, &done);
+                    }
+                    Err(reason) => self.server.answer(reader, &Refused { reason: &reason }),
+                }
+            }
+            Request::Say { policy, what, why } => {
+                let said =
+                    self.rule(&policy).map(|rule| Record::own(Some(&rule.name), &what, &why));
+                match said {
+                    Ok(record) => {
+                        self.records.add(record);
+                        self.server.answer(reader, &json!({"event": "said"}));
+                    }
+                    Err(reason) => self.server.answer(reader, &Refused { reason: &reason }),
+                }
+            }
+        }
+    }
+
+    fn rule(&self, name: &str) -> Result<&Rule, String> {
+        self.plan.rules.iter().find(|rule| &*rule.name == name).ok_or_else(|| {
+            let known: Vec<_> = self.plan.rules.iter().map(|rule| &*rule.name).collect();
+            format!("policy: expected one of {}, found {name:?}", known.join(", "))
+        })
+    }
+
+    /// Leaves new connections alone whose policy somebody suspends, and says so.
+    fn suspend(&mut self) {
+        let wanted = self.server.suspended();
+        let before = self.suspended.replace(wanted.clone());
+        for (names, others, what) in
+            [(&wanted, &before, "suspended"), (&before, &wanted, "in force again")]
+        {
+            for name in names.difference(others) {
+                let why = "somebody measures: new connections are left alone meanwhile";
+                let why = if what == "suspended" { why } else { "" };
+                self.records.add(Record::own(Some(name), what, why));
+            }
+        }
+    }
+
+    /// Reads the policy file again; a bad one leaves everything as it is.
+    fn reload(&mut self) -> Result<(), String> {
+        let done = Plan::read(&self.plan.file).and_then(|plan| {
+            self.check_fixed(&plan)?;
+            self.knob.map_or(Ok(()), |knob| self.watchdog.choose(knob, self.userspace))?;
+            Ok(plan)
+        });
+        match done {
+            Ok(plan) => {
+                self.plan = plan;
+                self.figures.reload(&self.plan.rules);
+                self.steering
+                    .set_policies(Box::new(ByDestination::new(&self.plan, &self.suspended)));
+                self.reload_refused = None;
+                let words =
+                    format!("{} policies of {}", self.plan.rules.len(), self.plan.file.display());
+                self.records.add(Record::own(None, "reloaded", &words));
+                Ok(())
+            }
+            Err(reason) => {
+                let why = format!("{reason}; the policies are as before");
+                self.records.add(Record::own(None, "reload refused", &why));
+                self.reload_refused = Some(reason.clone());
+                Err(reason)
+            }
+        }
+    }
+
+    /// What a reload cannot change.
+    fn check_fixed(&self, new: &Plan) -> Result<(), String> {
+        let old = &self.plan;
+        let same = [
+            ("mode", old.mode == new.mode),
+            ("socket", old.socket == new.socket),
+            ("keep_endpoints", old.keep_endpoints == new.keep_endpoints),
+            ("interfaces", old.interfaces == new.interfaces),
+        ];
+        match same.iter().find(|(_, same)| !same) {
+            Some((key, _)) => Err(format!(
+                "{}: daemon.{key}: expected what it was when the daemon began, found something else \
+                 (a restart takes it)",
+                new.file.display()
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks at the connections, at a cost that stays small.
+    fn look(&mut self, now_ns: u64) {
+        let spent_ns = sys::cpu_ns();
+        let steered = self.steering.steered();
+        self.figures.steer(&steered);
+        let seen =
+            if steered.is_empty() { Ok(Default::default()) } else { self.looks.connections() };
+        if let Ok(seen) = seen {
+            let wanted = self.figures.wants_busy(&steered, &seen);
+            let busy = if wanted { self.looks.busy().unwrap_or_default() } else { Busy::new() };
+            self.figures.look(now_ns, &steered, &seen, &busy);
+        }
+        for (policy, outdated, words) in self.figures.judge(now_ns, sys::realtime_ns() / TICK_NS) {
+            let record = if outdated {
+                Record::own(Some(&policy), "outdated", &words)
+            } else {
+                Record::own(Some(&policy), "as measured again", "")
+            };
+            self.records.add(record);
+        }
+        let cost_ns = sys::cpu_ns() - spent_ns;
+        self.look_at_ns = now_ns + self.look_every_ns.max(cost_ns * LOOK_SHARE);
+    }
+
+    /// What is due about once a second.
+    fn tick(&mut self) {
+        let overruled = self.watchdog.overruled();
+        let in_force = overruled.is_none();
+        if in_force != std::mem::replace(&mut self.in_force, in_force) {
+            let (what, why) = match overruled {
+                Some((name, value)) => {
+                    let found = format!(
+                        "somebody has set {name} to {value}: new connections are not steered"
+                    );
+                    ("overruled", format!("{found}; a reload sets it again"))
+                }
+                None => ("in force again", String::new()),
+            };
+            self.records.add(Record::own(None, what, &why));
+        }
+        let (at_ns, last) = (sys::monotonic_ns(), self.records.last());
+        let records = &self.records;
+        self.server.tell_all(last, |told, lost| Report {
+            at_ns,
+            connections: [],
+            may_change: false,
+            limits: [ELSEWHERE],
+            events: records.since(told),
+            lost,
+        });
+    }
+
+    fn status(&mut self) -> Status {
+        // The counts of connections are as they are now.
+        self.figures.steer(&self.steering.steered());
+        let now_s = sys::realtime_ns() / TICK_NS;
+        let suspended = self.suspended.borrow();
+        let of = |rule: &Rule| self.figures.status(rule, now_s, suspended.contains(&*rule.name));
+        let at_ns = sys::monotonic_ns();
+        Status {
+            version: env!("CARGO_PKG_VERSION"),
+            pid: std::process::id(),
+            mode: self.mode(),
+            policy_file: self.plan.file.clone(),
+            at_ns,
+            uptime_s: (at_ns - self.began_ns) as f64 / 1e9,
+            in_force: self.watchdog.overruled().is_none(),
+            reload_refused: self.reload_refused.clone(),
+            readers: self.server.readers() as u64,
+            lines_dropped: self.server.dropped(),
+            last_event: self.records.last(),
+            cpu_s: sys::cpu_ns() as f64 / 1e9,
+            memory_bytes: status::memory_bytes(),
+            remeasure: self.plan.remeasure.clone().map(|one| RemeasureStatus {
+                hours: one.hours,
+                max_data: one.max_data,
+                budget: one.budget,
+            }),
+            policies: self.plan.rules.iter().map(of).collect(),
+        }
+    }
+}
+
+/// What can be read.
+struct Ready {
+    signals: bool,
+    addresses: bool,
+    guardian: bool,
+    server: Vec<bool>,
+}

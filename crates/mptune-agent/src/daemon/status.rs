@@ -1,0 +1,112 @@
+//! How the daemon is, as readers of its socket get it.
+
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Everything.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "event", rename = "status")]
+pub struct Status {
+    /// Of the agent.
+    pub version: &'static str,
+    /// Of the process.
+    pub pid: u32,
+    /// "userspace" or "endpoints".
+    pub mode: &'static str,
+    /// The policy file.
+    pub policy_file: PathBuf,
+    /// CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// How long it has been at work.
+    pub uptime_s: f64,
+    /// New connections are steered as the mode says; false if somebody has changed the kernel's setting.
+    pub in_force: bool,
+    /// Why the last reload was refused; none if it was not.
+    pub reload_refused: Option<String>,
+    /// Connections to the socket.
+    pub readers: u64,
+    /// Lines that readers have lost.
+    pub lines_dropped: u64,
+    /// The number of the last event.
+    pub last_event: u64,
+    /// Processor time.
+    pub cpu_s: f64,
+    /// Resident.
+    pub memory_bytes: u64,
+    /// When measurements may be repeated.
+    pub remeasure: Option<RemeasureStatus>,
+    /// In the order of the file.
+    pub policies: Vec<PolicyStatus>,
+}
+
+/// When and how measurements may be repeated, as in the policy file.
+#[derive(Debug, Clone, Serialize)]
+pub struct RemeasureStatus {
+    /// Hours of the day.
+    pub hours: String,
+    /// Most data.
+    pub max_data: Option<String>,
+    /// Most time on the network.
+    pub budget: Option<String>,
+}
+
+/// A policy; counts are totals since the daemon began.
+#[derive(Debug, Clone, Serialize)]
+pub struct PolicyStatus {
+    /// Its name.
+    pub name: String,
+    /// Its destinations; empty for all others.
+    pub to: Vec<String>,
+    /// The path manager.
+    pub pm: String,
+    /// The run that it came from.
+    pub run: Option<PathBuf>,
+    /// When that was measured.
+    pub measured_at: Option<String>,
+    /// New connections are left alone for somebody who measures.
+    pub suspended: bool,
+    /// Connections now.
+    pub connections: u64,
+    /// Subflows now that carry data.
+    pub active: u64,
+    /// Subflows now that are in reserve.
+    pub standby: u64,
+    /// Connections that came under the policy.
+    pub opened: u64,
+    /// Subflows that joined.
+    pub joined: u64,
+    /// Subflows made standby or active.
+    pub role_changes: u64,
+    /// Subflows made standby.
+    pub demotions: u64,
+    /// Subflows that were lost.
+    pub outages: u64,
+    /// What could not be done.
+    pub errors: u64,
+    /// Payload sent.
+    pub sent_bytes: u64,
+    /// Payload received.
+    pub received_bytes: u64,
+    /// What the run predicts.
+    pub expected_mbit_s: Option<f64>,
+    /// At least.
+    pub expected_low_mbit_s: Option<f64>,
+    /// At most.
+    pub expected_high_mbit_s: Option<f64>,
+    /// A quarter of the saturated time lately was below.
+    pub seen_low_mbit_s: Option<f64>,
+    /// A quarter of it was above.
+    pub seen_high_mbit_s: Option<f64>,
+    /// The prediction no longer holds.
+    pub outdated: bool,
+    /// The same in a sentence.
+    pub notice: Option<String>,
+}
+
+/// Resident memory of this process, bytes.
+pub fn memory_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}

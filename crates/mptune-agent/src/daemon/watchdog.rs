@@ -1,0 +1,182 @@
+//! Who has the path manager: one daemon per network namespace, and a way back whatever becomes of it.
+//!
+//! The value before is on the disk before anything is changed (`host::journal`). A process apart, the guardian,
+//! puts it back as soon as the daemon is gone; if that was killed as well, whoever comes next does: the next
+//! daemon, or `--restore`. Connections keep the path manager that they began with.
+
+use crate::host::guardian::Guardian;
+use crate::host::journal::{self, Journal, Restored};
+use crate::host::lock::Lock;
+use crate::host::places;
+use crate::host::settings::{self, Values};
+use crate::sys::{self, Watch};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where the daemon keeps its note, below the directory for what must outlive it.
+const FOLDER: &str = "daemon";
+/// Where that directory is for root.
+const ROOTS: &str = "/run/mptune";
+/// What systemd sets for a unit with `RuntimeDirectory=`.
+const SYSTEMD: &str = "RUNTIME_DIRECTORY";
+/// For tests.
+const VARIABLE: &str = "MPTUNE_RUN_DIRECTORY";
+
+/// How the kernel calls its path managers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Knob {
+    name: &'static str,
+    userspace: &'static str,
+    kernel: &'static str,
+}
+
+/// From the newest kernels (Linux 6.15) to the oldest (5.19).
+const KNOBS: [Knob; 2] = [
+    Knob { name: "net.mptcp.path_manager", userspace: "userspace", kernel: "kernel" },
+    Knob { name: "net.mptcp.pm_type", userspace: "1", kernel: "0" },
+];
+
+/// What the kernel of this network namespace can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ability {
+    /// No MPTCP at all.
+    Nothing,
+    /// Its own path manager only.
+    Endpoints,
+    /// One in a program too.
+    Userspace(Knob),
+}
+
+impl Ability {
+    /// Of the running kernel.
+    pub fn here() -> Self {
+        let root = places::sysctl_root();
+        let there = |name: &str| settings::file(&root, name).is_ok_and(|file| file.exists());
+        match KNOBS.into_iter().find(|knob| there(knob.name)) {
+            Some(knob) => Self::Userspace(knob),
+            None if there("net.mptcp.enabled") => Self::Endpoints,
+            None => Self::Nothing,
+        }
+    }
+}
+
+/// The lock, the note and the guardian of a daemon.
+pub struct Watchdog {
+    lock: Lock,
+    journal: Journal,
+    guardian: Guardian,
+    directory: PathBuf,
+    wanted: Option<(&'static str, &'static str)>,
+}
+
+/// The directory of the note. There is one only: a note that is somewhere else is found by nobody.
+fn directory() -> Result<PathBuf, String> {
+    let given = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let first = |value: std::ffi::OsString| {
+        std::env::split_paths(&value).next().unwrap_or_default() // several, with colons
+    };
+    let known = given(VARIABLE).map(PathBuf::from).or_else(|| given(SYSTEMD).map(first));
+    match known.or_else(|| (sys::user() == 0).then(|| ROOTS.into())) {
+        Some(directory) => Ok(directory),
+        None => places::run_directory(),
+    }
+}
+
+impl Watchdog {
+    /// Becomes the only daemon of this network namespace, and puts back what the last one has left.
+    ///
+    /// # Errors
+    /// One line: there is another one, or no place for a note. Nothing is changed.
+    pub fn begin() -> Result<(Self, Restored), String> {
+        let directory = directory()?;
+        let lock = Lock::take_named(b"daemon", "daemon")?;
+        let folder = directory.join(FOLDER);
+        // Others reach the socket through it.
+        let made = places::own(&directory, 0o755).and_then(|_| places::own(&folder, 0o700));
+        made.map_err(|error| format!("{}: {error}", folder.display()))?;
+        let restored = journal::recover(&folder)?;
+        let journal = Journal::new(&folder).map_err(|error| format!("/proc: {error}"))?;
+        let guardian = Guardian::start(journal.file(), &lock)
+            .map_err(|error| format!("the watchdog's process: {error}"))?;
+        Ok((Self { lock, journal, guardian, directory, wanted: None }, restored))
+    }
+
+    /// Has new connections steered by this process, or by the kernel; the value before is noted first.
+    ///
+    /// # Errors
+    /// One line: the note cannot be written, or the kernel refuses. Nothing is changed.
+    pub fn choose(&mut self, knob: Knob, userspace: bool) -> Result<(), String> {
+        let value = if userspace { knob.userspace } else { knob.kernel };
+        let wanted = Values::from([(knob.name.to_owned(), value.to_owned())]);
+        self.journal.set(&wanted).map_err(|reason| explained(&reason))?;
+        self.wanted = Some((knob.name, value));
+        Ok(())
+    }
+
+    /// A file beside the note, for what else must outlive the daemon.
+    pub fn note(&self, name: &str) -> PathBuf {
+        self.directory.join(FOLDER).join(name)
+    }
+
+    /// What somebody else has set meanwhile, if anything: the name and the value.
+    pub fn overruled(&self) -> Option<(&'static str, String)> {
+        let (name, value) = self.wanted?;
+        let file = settings::file(&places::sysctl_root(), name).ok()?;
+        let present = settings::read(&file).ok()?;
+        (!settings::same(&present, value)).then(|| (name, settings::shown(&present)))
+    }
+
+    /// Readable when the guardian is gone.
+    pub fn watch(&self) -> Watch<'_> {
+        self.guardian.watch()
+    }
+
+    /// Starts another guardian.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn renew(&mut self) -> std::io::Result<()> {
+        self.guardian = Guardian::start(self.journal.file(), &self.lock)?;
+        Ok(())
+    }
+
+    /// Puts everything back.
+    ///
+    /// # Errors
+    /// One line: what could not be put back; the guardian has tried it too then.
+    pub fn end(mut self) -> Result<Restored, String> {
+        let restored = self.journal.restore(None);
+        if self.journal.is_empty() {
+            self.guardian.dismiss();
+        }
+        tidy(&self.directory);
+        restored.map_err(|error| format!("{}: {error}", self.journal.file().display()))
+    }
+}
+
+/// Who may not write a setting is told how.
+fn explained(reason: &str) -> String {
+    let denied = reason.ends_with("Permission denied") || reason.ends_with("Read-only file system");
+    if denied && reason.starts_with("net.") {
+        format!("{reason} (it takes CAP_NET_ADMIN and a /proc/sys/net/mptcp that can be written)")
+    } else {
+        reason.to_owned()
+    }
+}
+
+/// Puts back what dead daemons have left in this network namespace.
+///
+/// # Errors
+/// One line: the note cannot be read.
+pub fn restore() -> Result<Restored, String> {
+    let directory = directory()?;
+    let restored = journal::recover(&directory.join(FOLDER));
+    tidy(&directory);
+    restored
+}
+
+/// Removes directories with nothing in them.
+fn tidy(directory: &Path) {
+    let _ = fs::remove_dir(directory.join(FOLDER));
+    let _ = fs::remove_dir(directory);
+}

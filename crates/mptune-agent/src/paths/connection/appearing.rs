@@ -1,0 +1,590 @@
+//! Connections whose paths are not all known beforehand: the addresses of this host and of the peer become
+//! paths as they come, and lose their subflows when they go.
+//!
+//! - Where this side opens subflows, every usable address of this host makes a path with every address of the
+//!   peer, unless the policy came with paths for this peer. Otherwise paths appear when the peer joins.
+//! - The last subflow is never closed because its address is gone: it may come back, and until another
+//!   subflow is there the connection has nothing else.
+//! - A subflow that failed without anybody's will is tried again, ever less often.
+
+use super::ends::{Appearing, Ends, Presence};
+use super::{Act, Connection};
+use crate::paths::assignment::{Assignment, KernelPath};
+use crate::paths::happening::{Noted, What};
+use crate::paths::hosting::Hosting;
+use crate::paths::netlink::error::strerror;
+use crate::paths::netlink::events::SubflowEvent;
+use crate::paths::pair::Pair;
+use crate::paths::policies::Opened;
+use mptune_core::pathmanager::{Order, PathEnds, PathId, Report, Stack, State, SubflowId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+/// First and longest wait before a subflow is tried again; it doubles.
+const FIRST_WAIT_NS: u64 = 5_000_000_000;
+const LONGEST_WAIT_NS: u64 = 600_000_000_000;
+/// A subflow that lived this long has shown that its path works.
+const PROVED_NS: u64 = 60_000_000_000;
+/// Outages that are kept while some of them are going on.
+const MOST_OUTAGES: usize = 64;
+
+impl Connection {
+    /// A connection of this host, its first subflow from this device; `opens` says that this side may open
+    /// others.
+    pub fn of_host(
+        assignment: &Assignment,
+        opened: &Opened,
+        device: Option<String>,
+        opens: bool,
+        now_ns: u64,
+    ) -> Self {
+        let terms = assignment.terms.clone().unwrap_or_default();
+        let opens = opens && (!opened.server_side || terms.open_accepted);
+        let stack = if opens { Stack::LINUX } else { Stack::LINUX_ACCEPTED };
+        let mut assignment = assignment.clone();
+        if !assignment.knows(opened.pair.addresses().1) {
+            readdress_all(&mut assignment, opened.pair.addresses().1);
+        }
+        let known = assignment.path_of(&opened.pair);
+        let mut ends = ends_of(&assignment, opened.pair.addresses().0);
+        let path = known.unwrap_or_else(|| {
+            let (local, remote) = opened.pair.addresses();
+            let local = ends.local(local, device.clone()).unwrap_or(0);
+            let remote = ends.remote(remote, |_| true).unwrap_or(0);
+            add_path(&mut assignment, &ends, local, remote)
+        });
+        let mut connection = Self::begun(&assignment, opened, path, stack, now_ns);
+        connection.appearing = Some(Appearing {
+            ends,
+            back: Vec::new(),
+            grows: opens && known.is_none(),
+            denies_initial: false,
+            announced: BTreeSet::new(),
+            established: false,
+            retries: BTreeMap::new(),
+            notify_at: None,
+            carried: 0,
+        });
+        connection.report(Report::Joined(0), now_ns);
+        connection
+    }
+
+    /// The host's addresses as they are now: what was closed for them is to be carried out before
+    /// [`Connection::on_usable`].
+    pub fn on_addresses(&mut self, host: &dyn Hosting, now_ns: u64) {
+        let peer = self.initial.addresses().1;
+        self.note_presence(|address| host.leads(address, peer));
+        self.leave(now_ns);
+    }
+
+    /// What the host's addresses are good for is used.
+    pub fn on_usable(&mut self, host: &dyn Hosting, now_ns: u64) {
+        for address in
+            self.appearing.as_mut().map(|one| std::mem::take(&mut one.back)).unwrap_or_default()
+        {
+            self.retry_from(address, now_ns);
+        }
+        if !self.may_grow() && !self.may_announce() {
+            return;
+        }
+        let interfaces = self.assignment.terms.as_ref().and_then(|terms| terms.interfaces.clone());
+        let wanted = |device: &String| interfaces.as_ref().is_none_or(|some| some.contains(device));
+        for (device, address) in host.usable_towards(self.initial.addresses().1) {
+            if wanted(&device) {
+                self.use_address(device, address, now_ns);
+            }
+        }
+    }
+
+    /// It is fully established, and perhaps the peer wants no further subflows to its first address.
+    pub fn on_begun(&mut self, denies_initial: bool, host: &dyn Hosting, now_ns: u64) {
+        if let Some(appearing) = &mut self.appearing {
+            appearing.denies_initial |= denies_initial;
+        }
+        self.note_happening(What::Opened, Some(self.initial), String::new());
+        self.on_addresses(host, now_ns);
+        self.on_usable(host, now_ns);
+        self.on_established(now_ns);
+        if let Some(appearing) = &mut self.appearing {
+            appearing.established = true;
+        }
+    }
+
+    /// The policy has begun.
+    pub fn is_established(&self) -> bool {
+        self.appearing.as_ref().is_some_and(|appearing| appearing.established)
+    }
+
+    /// It is taken over, and a subflow is found standby or not.
+    pub fn on_found(&mut self, subflow: SubflowId, backup: bool) {
+        self.subflows[subflow].kernel_backup = backup;
+        self.driver.set_backup(subflow, backup);
+    }
+
+    /// The kernel has numbers for the addresses of a subflow.
+    pub fn learn_numbers(&mut self, pair: &Pair, local_id: u8, remote_id: u8) {
+        let (local, remote) = pair.addresses();
+        self.numbers.learn(local, local_id);
+        if let Some(appearing) = &mut self.appearing {
+            let mut known = appearing.ends.remotes.iter_mut();
+            if let Some(remote) = known.find(|one| one.address == remote) {
+                remote.id.get_or_insert(remote_id);
+            }
+        }
+    }
+
+    /// The peer has an address (again); port 0 is that of the connection.
+    pub fn on_announced(&mut self, id: u8, end: SocketAddr, now_ns: u64) {
+        let address = end.ip().to_canonical();
+        let (family, grows) = (self.initial.addresses().0.is_ipv4(), self.may_grow());
+        let in_use = self.remotes_in_use();
+        let Some(appearing) = &mut self.appearing else { return };
+        if address.is_ipv4() != family {
+            return;
+        }
+        let known = appearing.ends.remotes.iter().any(|one| one.address == address);
+        if !known && !grows {
+            return;
+        }
+        let place = appearing.ends.remote(address, |number| in_use.contains(&number));
+        let Some(place) = place else { return };
+        let remote = &mut appearing.ends.remotes[place];
+        (remote.there, remote.id) = (true, Some(id));
+        if end.port() != 0 {
+            remote.port = Some(end.port());
+        }
+        let locals: Vec<usize> = (0..appearing.ends.locals.len())
+            .filter(|&local| appearing.ends.locals[local].presence == Presence::There)
+            .collect();
+        for local in locals {
+            self.use_path(local, place, now_ns);
+        }
+    }
+
+    /// The peer withdrew an address, by its number.
+    pub fn on_withdrawn(&mut self, id: u8) {
+        if let Some(appearing) = &mut self.appearing {
+            let gone = appearing.ends.remotes.iter_mut().filter(|one| one.id == Some(id));
+            gone.for_each(|one| one.there = false);
+        }
+    }
+
+    /// A policy may open subflows at further addresses.
+    fn may_grow(&self) -> bool {
+        self.appearing.as_ref().is_some_and(|appearing| appearing.grows)
+    }
+
+    fn may_announce(&self) -> bool {
+        self.server_side && self.assignment.terms.as_ref().is_some_and(|terms| terms.announce)
+    }
+
+    /// Notes which addresses lead to the peer.
+    fn note_presence(&mut self, leads: impl Fn(IpAddr) -> bool) {
+        let Some(appearing) = &mut self.appearing else { return };
+        for local in &mut appearing.ends.locals {
+            match (local.presence, leads(local.address)) {
+                (Presence::There, false) => local.presence = Presence::Leaving,
+                (Presence::Leaving, true) => local.presence = Presence::There,
+                (Presence::Gone, true) => {
+                    local.presence = Presence::There;
+                    appearing.back.push(local.address);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Closes the subflows of addresses that are gone, if there are others.
+    pub(super) fn leave(&mut self, now_ns: u64) {
+        let Some(appearing) = &self.appearing else { return };
+        let is_at = |one: &super::Subflow, presence: Presence| {
+            let here = one.pair.map(|pair| pair.addresses().0);
+            appearing
+                .ends
+                .locals
+                .iter()
+                .any(|local| Some(local.address) == here && local.presence == presence)
+        };
+        let others = self.subflows.iter().any(|one| is_at(one, Presence::There));
+        let any = self.subflows.iter().any(|one| is_at(one, Presence::Leaving));
+        if any && !others {
+            return;
+        }
+        let leaving = |place: &usize| appearing.ends.locals[*place].presence == Presence::Leaving;
+        let leaving: Vec<_> = (0..appearing.ends.locals.len()).filter(leaving).collect();
+        for place in leaving {
+            self.close_at(place, now_ns);
+        }
+    }
+
+    fn close_at(&mut self, place: usize, now_ns: u64) {
+        let Some(appearing) = &mut self.appearing else { return };
+        let local = &mut appearing.ends.locals[place];
+        local.presence = Presence::Gone;
+        let (address, number) = (local.address, local.number);
+        let told = appearing.announced.remove(&address);
+        let paths = self.paths_where(|path| path.local == number);
+        let open = self.subflows.iter().filter_map(|one| one.pair);
+        let used = open.map(|pair| pair.addresses().0).any(|here| here == address);
+        if let Some(address_id) = self.numbers.known(address)
+            && (told || used)
+        {
+            self.acts.push(Act::Retract { address_id });
+        }
+        for path in paths {
+            self.report(Report::AddressRemoved(path), now_ns);
+        }
+    }
+
+    /// An address of this host leads to the peer again.
+    fn retry_from(&mut self, address: IpAddr, now_ns: u64) {
+        let Some(appearing) = &self.appearing else { return };
+        let place = appearing.ends.locals.iter().find(|one| one.address == address);
+        let Some(number) = place.map(|one| one.number) else { return };
+        for path in self.paths_where(|path| path.local == number) {
+            self.retry(path, now_ns);
+        }
+        if self.may_announce() {
+            self.announce(address);
+        }
+    }
+
+    fn retry(&mut self, path: PathId, now_ns: u64) {
+        let Some(appearing) = &self.appearing else { return };
+        let number = self.assignment.paths[path].remote;
+        let remote = appearing.ends.remotes.iter().find(|one| one.number == number);
+        if remote.is_some_and(|one| one.there) {
+            let on_path = self.subflows.iter_mut().filter(|one| one.path == path);
+            on_path.for_each(|one| one.unwanted = false);
+            self.report(Report::Retried(path), now_ns);
+        }
+    }
+
+    /// Something new may use an address of this host.
+    fn use_address(&mut self, device: String, address: IpAddr, now_ns: u64) {
+        let grows = self.may_grow();
+        let Some(appearing) = &mut self.appearing else { return };
+        if appearing.ends.locals.iter().all(|one| one.address != address) {
+            let Some(place) = appearing.ends.local(address, Some(device)) else { return };
+            let remotes = appearing.ends.remotes.iter().enumerate();
+            let there: Vec<_> = remotes.filter(|(_, one)| one.there).map(|(at, _)| at).collect();
+            if grows {
+                for remote in there {
+                    self.use_path(place, remote, now_ns);
+                }
+            }
+        }
+        if self.may_announce() {
+            self.announce(address);
+        }
+    }
+
+    fn announce(&mut self, address: IpAddr) {
+        let (local, port) = (self.initial.addresses().0, self.initial.local.port());
+        let Some(appearing) = &mut self.appearing else { return };
+        if address == local || !appearing.announced.insert(address) {
+            return;
+        }
+        let places = appearing.ends.locals.iter();
+        let number = places.filter(|one| one.address == address).map(|one| one.number).next();
+        if let Some(address_id) = number.and_then(|number| self.address_id(address, number)) {
+            let end = SocketAddr::new(address, port);
+            self.acts.push(Act::Announce { end, address_id });
+        }
+    }
+
+    /// A pair of places gets its path, or its path is tried again.
+    fn use_path(&mut self, local: usize, remote: usize, now_ns: u64) {
+        let Some(appearing) = &self.appearing else { return };
+        let (here, there) = (&appearing.ends.locals[local], &appearing.ends.remotes[remote]);
+        let (numbers, addresses) = ((here.number, there.number), (here.address, there.address));
+        let is_same = |path: &KernelPath| (path.local, path.remote) == numbers;
+        if let Some(path) = self.assignment.paths.iter().position(is_same) {
+            self.readdress(path, addresses);
+            return self.retry(path, now_ns);
+        }
+        let denied = appearing.denies_initial && there.address == self.initial.addresses().1;
+        if denied || !appearing.grows {
+            return;
+        }
+        let path = self.new_path(local, remote);
+        self.report(Report::PathAdded(path), now_ns);
+    }
+
+    fn new_path(&mut self, local: usize, remote: usize) -> PathId {
+        let Some(appearing) = &self.appearing else { unreachable!("only for such connections") };
+        let path = add_path(&mut self.assignment, &appearing.ends, local, remote);
+        let KernelPath { local, remote, .. } = self.assignment.paths[path];
+        self.driver.add_path(PathEnds { local, remote })
+    }
+
+    /// A path has other addresses from now on.
+    fn readdress(&mut self, path: PathId, (local, remote): (IpAddr, IpAddr)) {
+        if self.assignment.paths[path].pairs.contains(&(local, remote)) {
+            return;
+        }
+        let mut paths = self.assignment.paths.to_vec();
+        paths[path].pairs.retain(|pair| pair.0.is_ipv4() != local.is_ipv4());
+        paths[path].pairs.push((local, remote));
+        self.assignment.paths = paths.into();
+    }
+
+    /// The path of a subflow that the peer opened between addresses that were not known.
+    pub(super) fn path_of_stranger(&mut self, pair: &Pair) -> Option<PathId> {
+        let in_use = self.remotes_in_use();
+        let appearing = self.appearing.as_mut()?;
+        let (local, remote) = pair.addresses();
+        let local = appearing.ends.local(local, None)?;
+        let remote = appearing.ends.remote(remote, |number| in_use.contains(&number))?;
+        appearing.ends.remotes[remote].there = true;
+        let (here, there) = (&appearing.ends.locals[local], &appearing.ends.remotes[remote]);
+        let numbers = (here.number, there.number);
+        let addresses = (here.address, there.address);
+        let is_same = |path: &KernelPath| (path.local, path.remote) == numbers;
+        match self.assignment.paths.iter().position(is_same) {
+            Some(path) => {
+                self.readdress(path, addresses);
+                Some(path)
+            }
+            None => Some(self.new_path(local, remote)),
+        }
+    }
+
+    /// The closed subflow that one that the peer opens on its path follows.
+    pub(super) fn followed(&self, path: PathId) -> Option<SubflowId> {
+        self.appearing.as_ref().and_then(|_| self.driver.closed(path))
+    }
+
+    fn remotes_in_use(&self) -> BTreeSet<usize> {
+        let open = |state| matches!(state, State::Joining | State::Established);
+        let used = self.subflows().filter(|(_, state)| open(*state));
+        used.map(|(one, _)| self.assignment.paths[one.path].remote).collect()
+    }
+
+    fn paths_where(&self, is_it: impl Fn(&KernelPath) -> bool) -> Vec<PathId> {
+        (0..self.assignment.paths.len())
+            .filter(|&path| is_it(&self.assignment.paths[path]))
+            .collect()
+    }
+
+    /// The port of an address of the peer.
+    pub(super) fn port_of(&self, remote: IpAddr) -> u16 {
+        let mut remotes = self.appearing.iter().flat_map(|appearing| &appearing.ends.remotes);
+        let own = remotes.find(|one| one.address == remote).and_then(|one| one.port);
+        own.unwrap_or_else(|| self.initial.remote.port())
+    }
+
+    /// The addresses of this host that it knows.
+    pub(super) fn addresses_of_host(&self) -> Vec<IpAddr> {
+        let locals = self.appearing.iter().flat_map(|appearing| &appearing.ends.locals);
+        locals.map(|one| one.address).collect()
+    }
+
+    /// Why a subflow was closed from here.
+    pub(super) fn why_closed(&self, pair: &Pair) -> Option<String> {
+        let address = pair.addresses().0;
+        let mut locals = self.appearing.iter().flat_map(|appearing| &appearing.ends.locals);
+        let gone = locals.any(|one| one.address == address && one.presence == Presence::Gone);
+        gone.then(|| format!("{address} is no longer usable here"))
+    }
+
+    // Trying again
+
+    /// A subflow was closed.
+    pub(super) fn on_lost(&mut self, id: SubflowId, event: &SubflowEvent, now_ns: u64) {
+        let carried = self.subflows[id].last.map_or(0, |last| last.acked_bytes);
+        let lived_ns = now_ns - self.subflows[id].established_ns;
+        let path = self.subflows[id].path;
+        let Some(appearing) = &mut self.appearing else { return };
+        appearing.carried += carried;
+        if lived_ns > PROVED_NS {
+            appearing.retries.remove(&path);
+        }
+        let error = i32::from(event.error);
+        self.cause = Some(match error {
+            0 => "the peer closed it".to_owned(),
+            error => strerror(error),
+        });
+        if error != 0 {
+            self.postpone(id, libc::ETIMEDOUT, now_ns);
+        }
+    }
+
+    /// A subflow failed with an error: if another attempt may succeed it is made later.
+    pub(super) fn postpone(&mut self, id: SubflowId, error: i32, now_ns: u64) {
+        let path = self.subflows[id].path;
+        let Some(appearing) = &mut self.appearing else { return };
+        if matches!(error, libc::ETIMEDOUT | libc::EHOSTUNREACH | libc::ENETUNREACH) {
+            let waited = appearing.retries.get(&path).map(|(_, wait_ns)| wait_ns * 2);
+            let wait_ns = waited.unwrap_or(FIRST_WAIT_NS).min(LONGEST_WAIT_NS);
+            appearing.retries.insert(path, (now_ns + wait_ns, wait_ns));
+        }
+    }
+
+    /// Its turn has come: what is due is tried again, and the policy hears how much was sent.
+    pub(super) fn on_turn(&mut self, now_ns: u64) {
+        let Some(appearing) = &mut self.appearing else { return };
+        let there = |number: usize| {
+            let mut locals = appearing.ends.locals.iter();
+            locals.any(|one| one.number == number && one.presence == Presence::There)
+        };
+        let due = appearing.retries.iter_mut().filter(|(_, (at_ns, _))| *at_ns <= now_ns);
+        let mut now_due = Vec::new();
+        for (&path, (at_ns, _)) in due {
+            if there(self.assignment.paths[path].local) {
+                now_due.push(path);
+            }
+            *at_ns = u64::MAX;
+        }
+        if appearing.notify_at.is_some() {
+            let open = self.subflows.iter().filter(|one| one.pair.is_some());
+            let open: u64 = open.filter_map(|one| one.last).map(|last| last.acked_bytes).sum();
+            let sent = appearing.carried + open;
+            if appearing.notify_at.is_some_and(|at| sent >= at) {
+                appearing.notify_at = None;
+                self.report(Report::BytesSent(sent), now_ns);
+            }
+        }
+        for path in now_due {
+            self.retry(path, now_ns);
+        }
+    }
+
+    /// The policy wants to know when so much was sent.
+    pub(super) fn notify_at(&mut self, bytes: u64) {
+        if let Some(appearing) = &mut self.appearing {
+            appearing.notify_at = Some(bytes);
+        }
+    }
+
+    /// The latest role of each subflow, unless the kernel has it already.
+    pub(super) fn only_the_last(&self, acts: Vec<Act>) -> Vec<Act> {
+        let mut wanted = BTreeMap::new();
+        for act in &acts {
+            if let Act::SetPriority { subflow, backup, .. } = *act {
+                wanted.insert(subflow, backup);
+            }
+        }
+        let mut acts = acts;
+        acts.retain(|act| match *act {
+            Act::SetPriority { subflow, backup, .. } => {
+                let is_last = wanted.get(&subflow) == Some(&backup);
+                if is_last {
+                    wanted.remove(&subflow);
+                }
+                is_last && self.subflows[subflow].kernel_backup != backup
+            }
+            _ => true,
+        });
+        acts
+    }
+
+    // What is told
+
+    /// What happened since the last time.
+    pub fn take_happened(&mut self) -> Vec<Noted> {
+        std::mem::take(&mut self.happened)
+    }
+
+    pub(super) fn note_happening(&mut self, what: What, subflow: Option<Pair>, why: String) {
+        if self.appearing.as_ref().is_some_and(|one| one.established || what != What::Joined) {
+            self.happened.push(Noted { what, subflow, why });
+        }
+    }
+
+    /// What a report means for others than its subflow.
+    pub(super) fn cause_of(&self, report: &Report) -> String {
+        match *report {
+            Report::Joined(id) => format!("{} joined", self.label(id)),
+            Report::JoinedByPeer(path) => {
+                format!("{} joined", self.assignment.paths[path].label)
+            }
+            Report::Closed(id) => format!("{} was closed", self.label(id)),
+            Report::Timeouts { subflow, consecutive: 0 } => {
+                format!("{} makes progress again", self.label(subflow))
+            }
+            Report::Timeouts { subflow, consecutive } => {
+                format!("{} timed out {consecutive} times in a row", self.label(subflow))
+            }
+            Report::BytesSent(bytes) => format!("{bytes} bytes were sent"),
+            Report::PrioritySeen { .. } => "something else had changed it".to_owned(),
+            _ => String::new(),
+        }
+    }
+
+    /// Notes why roles are ordered and what becomes of subflows.
+    pub(super) fn give_reasons(&mut self, orders: &[Order], cause: &str) {
+        let why = self.driver.why().unwrap_or(cause).to_owned();
+        for order in orders {
+            let reason = match order {
+                Order::SetRole { subflow, .. } => Some((*subflow, &why[..])),
+                Order::NoteLost { subflow, .. } | Order::NoteRestored { subflow } => {
+                    Some((*subflow, cause))
+                }
+                _ => None,
+            };
+            if let Some((subflow, reason)) = reason {
+                self.reasons.insert(subflow, reason.to_owned());
+            }
+        }
+    }
+
+    /// Why something about a subflow was ordered.
+    pub(super) fn reason(&self, subflow: SubflowId) -> String {
+        self.reasons.get(&subflow).cloned().unwrap_or_default()
+    }
+
+    /// Outages that are over are not kept for the life of such a connection.
+    pub(super) fn forget_outages(&mut self) {
+        let idle = self.open_outages.is_empty() && self.awaited.is_empty();
+        if self.appearing.is_some() && (idle || self.outages.len() > MOST_OUTAGES) {
+            self.outages.clear();
+            self.open_outages.clear();
+            self.awaited.clear();
+        }
+    }
+}
+
+/// What was measured with one host is used with another that the policy is for: paths to the first of its
+/// addresses lead to the only one that is known of this one, the others nowhere.
+fn readdress_all(assignment: &mut Assignment, remote: IpAddr) {
+    let mut paths = assignment.paths.to_vec();
+    let first = paths.first().map(|path| path.remote);
+    for path in &mut paths {
+        path.pairs
+            .retain(|pair| Some(path.remote) == first && pair.0.is_ipv4() == remote.is_ipv4());
+        path.pairs.iter_mut().for_each(|pair| pair.1 = remote);
+    }
+    assignment.paths = paths.into();
+}
+
+/// The ends of the paths that are known beforehand.
+fn ends_of(assignment: &Assignment, family: IpAddr) -> Ends {
+    let mut ends = Ends::default();
+    for path in 0..assignment.paths.len() {
+        let Some((local, remote)) = assignment.addresses(path, family) else { continue };
+        let KernelPath { local: here, remote: there, .. } = assignment.paths[path];
+        if let Some(place) = ends.local(local, None) {
+            ends.locals[place].number = here;
+        }
+        if let Some(place) = ends.remote(remote, |_| true) {
+            ends.remotes[place].number = there;
+        }
+    }
+    ends
+}
+
+/// A path between two places, and its number.
+fn add_path(assignment: &mut Assignment, ends: &Ends, local: usize, remote: usize) -> PathId {
+    let (here, there) = (&ends.locals[local], &ends.remotes[remote]);
+    let name = here.device.clone().unwrap_or_else(|| here.address.to_string());
+    let path = KernelPath {
+        label: format!("{name}-{}", there.address),
+        local: here.number,
+        remote: there.number,
+        pairs: vec![(here.address, there.address)],
+    };
+    assignment.policy.add_path(PathEnds { local: path.local, remote: path.remote });
+    assignment.paths = assignment.paths.iter().cloned().chain([path]).collect();
+    assignment.paths.len() - 1
+}

@@ -1,0 +1,55 @@
+//! What was done to a connection, and why, for a journal.
+
+use super::pair::Pair;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// A connection came under a policy.
+    Opened,
+    /// A subflow was established.
+    Joined,
+    /// A subflow was made standby.
+    Standby,
+    /// A subflow was made active.
+    Active,
+    /// A subflow no longer makes progress, or was closed.
+    Lost,
+    /// It makes progress again.
+    Restored,
+    /// A subflow could not be opened, or the kernel refused something else.
+    Refused,
+    /// A connection is over.
+    Closed,
+}
+
+/// Something that happened to a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Noted {
+    /// What.
+    pub what: What,
+    /// The subflow; none if it concerns the connection.
+    pub subflow: Option<Pair>,
+    /// Why, one line; empty if that is plain.
+    pub why: String,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Happening {
+    /// When, CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The connection.
+    pub token: u32,
+    /// The name of its policy.
+    pub policy: Arc<str>,
+    /// The subflow; none if it concerns the connection.
+    pub subflow: Option<Pair>,
+    /// What.
+    pub what: What,
+    /// Why, one line; empty if that is plain.
+    pub why: String,
+}

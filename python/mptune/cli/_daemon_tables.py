@@ -1,0 +1,56 @@
+"""How `mptune status` shows the daemon."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mptune.cli._tables import table
+from mptune.units import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+
+def show_daemon(out: Console, status: Mapping[str, Any]) -> None:
+    """What it does, by policy, and what is wrong."""
+    mode, file = status["mode"], status["policy_file"]
+    head = f"daemon: process {status['pid']}, mode {mode}, {file}"
+    out.print(head, style="bold", markup=False)
+    shown = table(
+        "policy", "path manager", "| connections", "| active", "| standby", "| demotions", "| outages",
+        "| errors", "| sent MiB", "| expected Mbit/s", "| seen Mbit/s",
+    )  # fmt: skip
+    for one in status["policies"]:
+        numbers = ("connections", "active", "standby", "demotions", "outages", "errors")
+        shown.add_row(
+            one["name"],
+            one["pm"],
+            *(str(one[name]) for name in numbers),
+            f"{one['sent_bytes'] / MIB:.1f}",
+            _range(one, "expected"),
+            _range(one, "seen"),
+        )
+    out.print(shown, markup=False)
+    for line in troubles(status):
+        out.print(line, style="yellow", markup=False)
+
+
+def troubles(status: Mapping[str, Any]) -> list[str]:
+    """What somebody should look at, each in a sentence."""
+    found = [] if status["in_force"] else ["somebody else has changed the kernel's path manager: new "
+                                           "connections are not steered; a reload sets it again"]  # fmt: skip
+    if status["reload_refused"]:
+        found.append(f"the last reload was refused: {status['reload_refused']}")
+    for one in status["policies"]:
+        if one["notice"]:
+            found.append(f"{one['name']}: {one['notice']}")
+        if one["suspended"]:
+            found.append(f"{one['name']}: somebody measures, new connections are left alone")
+    return found
+
+
+def _range(one: Mapping[str, Any], what: str) -> str:
+    low, high = one[f"{what}_low_mbit_s"], one[f"{what}_high_mbit_s"]
+    return "" if low is None or high is None else f"{low:.4g} to {high:.4g}"

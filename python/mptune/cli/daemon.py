@@ -1,0 +1,198 @@
+"""`mptune daemon`: every MPTCP connection of this machine under the policy of its destination."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mptune.cli._common import JsonOption, QuietOption, console, emit_json, examples
+from mptune.errors import InputError, MptuneError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mptune.daemon.remeasure import Done
+
+PolicyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        help="The policy file.  [default: $MPTUNE_POLICY, otherwise /etc/mptune/policy.toml]",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog=examples(
+            "mptune daemon --check                      # is /etc/mptune/policy.toml right?",
+            "mptune daemon                              # in this terminal, until Ctrl-C; as root",
+            "mptune daemon --unit /etc/systemd/system   # as a service; without a directory: print the units",
+            "mptune daemon --remeasure                  # what no longer holds; a timer does it at night",
+            "mptune daemon --restore                    # after a daemon and its watchdog were killed",
+            "mptune status                              # what it does; --metrics for Prometheus",
+            "mptune watch                               # the connections, and what it did to them",
+        )
+    )(daemon)
+
+
+def daemon(
+    policy: PolicyOption = None,
+    check: Annotated[bool, typer.Option("--check", help="Check the policy file, and no more.")] = False,
+    unit: Annotated[
+        bool, typer.Option("--unit", help="Print the units for systemd; with a directory, write them there.")
+    ] = False,
+    directory: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="For --unit.")] = None,
+    remeasure: Annotated[
+        bool,
+        typer.Option(
+            "--remeasure", help="Measure again what no longer holds, within [remeasure] of the file."
+        ),
+    ] = False,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Put back what a daemon has left that was killed.")
+    ] = False,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep every MPTCP connection of this machine under the policy of its destination. Needs root.
+
+    The policy file says which destinations get what: the answer of a run, or a path manager. New connections
+    are steered from now on, opened or accepted, over IPv4 and IPv6; those that live when the daemon ends keep
+    their subflows, and the kernel manages new ones again, however the daemon ended. SIGHUP reads the file
+    again.
+    """
+    chosen = [
+        flag
+        for flag, given in (
+            ("--check", check),
+            ("--unit", unit),
+            ("--remeasure", remeasure),
+            ("--restore", restore),
+        )
+        if given
+    ]
+    if len(chosen) > 1:
+        raise InputError(chosen[1], "", f"expected without {chosen[0]}, found both")
+    if directory is not None and not unit:
+        raise InputError("DIR", "", f"expected only with --unit, found {str(directory)!r}")
+    if check:
+        _check(policy, as_json=as_json)
+    elif unit:
+        _unit(policy, directory, as_json=as_json)
+    elif remeasure:
+        _remeasure(policy, quiet=quiet, as_json=as_json)
+    elif restore:
+        _restore(as_json=as_json)
+    elif as_json:
+        raise InputError("--json", "", "expected with --check, --unit, --remeasure or --restore")
+    else:
+        from mptune.daemon import foreground
+
+        foreground.run(policy, lambda line: None if quiet else typer.echo(line, err=True))
+
+
+def _check(policy: Path | None, *, as_json: bool) -> None:
+    from mptune.cli._tables import table
+    from mptune.daemon import policies, program
+
+    checked = program.check(policies.place(policy))
+    policies.read(policy)  # amounts, which Python reads
+    if as_json:
+        emit_json(checked)
+        return
+    shown = table("policy", "destinations", "path manager", "| expected Mbit/s", "run")
+    for one in checked["policies"]:
+        expected = one["expected_mbit_s"]
+        shown.add_row(
+            one["name"],
+            ", ".join(one["to"]) or "all others",
+            one["pm"],
+            "" if expected is None else f"{expected:.4g}",
+            one["run"] or "",
+        )
+    out = console()
+    out.print(shown, markup=False)
+    out.print(f"{checked['policy_file']} is right.", markup=False)
+
+
+def _unit(policy: Path | None, directory: Path | None, *, as_json: bool) -> None:
+    from mptune.daemon import policies, units
+    from mptune.linux import agent
+
+    file = policies.place(policy).absolute()
+    begin = None
+    if file.exists():
+        wanted = policies.read(file).remeasure
+        begin = None if wanted is None else wanted.begin
+    programs = units.Programs(agent=agent.program().absolute(), mptune=_mptune())
+    texts = units.texts(programs, file, begin)
+    if as_json:
+        emit_json(texts)
+    elif directory is None:
+        typer.echo("\n".join(f"# {name}\n{text}" for name, text in texts.items()), nl=False)
+    else:
+        _write(directory, texts)
+
+
+def _write(directory: Path, texts: dict[str, str]) -> None:
+    for name, text in texts.items():
+        try:
+            (directory / name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise MptuneError(f"{directory / name}: {error.strerror or error}") from None
+        typer.echo(directory / name)
+    timers = [name for name in texts if name.endswith(".timer")]
+    names = " ".join(["mptune.service", *timers])
+    typer.echo(f"systemctl daemon-reload && systemctl enable --now {names}")
+
+
+def _mptune() -> tuple[str, ...]:
+    """The command line of mptune in a unit, which has no PATH of its own."""
+    beside = Path(sys.executable).parent / "mptune"
+    found = str(beside) if beside.exists() else shutil.which("mptune")
+    return (found,) if found else (sys.executable, "-m", "mptune.cli")
+
+
+def _remeasure(policy: Path | None, *, quiet: bool, as_json: bool) -> None:
+    from mptune.daemon import policies
+    from mptune.daemon import remeasure as measuring
+    from mptune.measuring.progress import Reporter
+
+    done = measuring.remeasure(policies.read(policy), Reporter(quiet=quiet))
+    if as_json:
+        emit_json(done)
+    else:
+        _tell(done)
+    failed = [one for one in done if not one.measured]
+    if failed:
+        names = ", ".join(one.policy for one in failed)
+        raise MptuneError(f"not measured again: {names}; their answers are as before")
+
+
+def _tell(done: Sequence[Done]) -> None:
+    if not done:
+        typer.echo("Every answer still holds, as far as the daemon knows.")
+    for one in done:
+        typer.echo(f"{one.policy}: {'measured again' if one.measured else 'not measured again'}: {one.why}")
+
+
+def _restore(*, as_json: bool) -> None:
+    from mptune.daemon import program
+
+    found = program.restore()
+    if as_json:
+        emit_json(found)
+    else:
+        for name in found["names"]:
+            typer.echo(f"{name}: as before")
+        if not (found["names"] or found["kept"]):
+            typer.echo("Nothing was left to put back.")
+    for name, reason in found["kept"].items():
+        raise MptuneError(f"{name}: {reason}")

@@ -1,0 +1,120 @@
+"""`mptune daemon` in a terminal: the agent at work, and measurements repeated in the quiet hours.
+
+Under systemd neither is needed: the unit starts the agent itself, and a timer the measurements.
+"""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import date, datetime
+from pathlib import Path
+
+from mptune import interrupts
+from mptune.daemon import policies, program
+from mptune.errors import MptuneError
+
+#: Seconds between two looks at the clock.
+_TICK_S = 30.0
+#: Seconds that the agent may take to put everything back.
+_END_S = 20.0
+
+
+def run(named: Path | None, say: Callable[[str], None]) -> None:
+    """Steer connections until Ctrl-C; everything is put back then.
+
+    Raises
+    ------
+    InputError : the policy file is wrong.
+    MptuneError : it is not possible here, or the daemon died.
+    """
+    file = policies.place(named)
+    program.check(file)
+    # Of its own group: Ctrl-C is for this program, which ends it and waits for it. If this one is killed,
+    # the agent ends too.
+    child = subprocess.Popen(
+        program.command("--policy", str(file), "--attended"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        process_group=0,
+    )
+    said: list[str] = []
+    listener = threading.Thread(target=_pass_on, args=(child, said, say), daemon=True)
+    listener.start()
+    measuring = Measuring(file, say)
+    try:
+        while child.poll() is None:
+            interrupts.raise_lost()
+            measuring.look(datetime.now().astimezone())
+            _wait(child, _TICK_S)
+    finally:
+        measuring.end()
+        if child.poll() is None:
+            child.terminate()
+            try:
+                child.wait(_END_S)
+            finally:
+                child.kill()  # its watchdog puts back what it could not
+        listener.join(_END_S)
+    if child.returncode:
+        raise program.error_of(child.returncode, said)
+
+
+def _wait(child: subprocess.Popen[str], seconds: float) -> None:
+    """Wait for its end, but let Ctrl-C through."""
+    end = time.monotonic() + seconds
+    while child.poll() is None and (left := end - time.monotonic()) > 0:
+        interrupts.raise_lost()
+        try:
+            child.wait(min(left, 1.0))
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _pass_on(child: subprocess.Popen[str], said: list[str], say: Callable[[str], None]) -> None:
+    assert child.stderr is not None
+    for line in child.stderr:
+        said[:] = [line.rstrip("\n")]
+        say(said[0])
+
+
+class Measuring:
+    """Measurements once a night, in a process of their own."""
+
+    def __init__(self, file: Path, say: Callable[[str], None]) -> None:
+        self._file, self._say = file, say
+        self._night: date | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def look(self, now: datetime) -> None:
+        """Begin if it is time."""
+        if self._child is not None and self._child.poll() is None:
+            return
+        try:
+            wanted = policies.read(self._file).remeasure
+        except MptuneError:
+            return  # the daemon says what is wrong with a file that is reloaded
+        if wanted is None or not wanted.left(now):
+            return
+        # The hours may go over midnight: the night has the date of its end.
+        night = (now + wanted.left(now)).date()
+        if night != self._night:
+            self._night = night
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", "mptune.cli", "daemon", "--remeasure", "--policy", str(self._file)],
+                stdin=subprocess.DEVNULL,
+            )
+
+    def end(self) -> None:
+        """End what is being measured; what was there before stays."""
+        if self._child is not None and self._child.poll() is None:
+            self._child.send_signal(signal.SIGINT)
+            try:
+                self._child.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                self._child.kill()

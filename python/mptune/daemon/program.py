@@ -1,0 +1,67 @@
+"""The agent in its role `daemon`: started, or run for one answer."""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mptune.errors import InputError, MptuneError
+from mptune.linux import agent
+
+#: Seconds that reading a file or putting a setting back may take.
+_ANSWER_S = 30.0
+#: Exit status of the agent where the policy file is wrong.
+_WRONG = 2
+
+
+def command(*options: str) -> list[str]:
+    """Its command line.
+
+    Raises
+    ------
+    MptuneError : the agent is missing.
+    """
+    return [*agent.command("daemon"), *options]
+
+
+def check(file: Path) -> dict[str, Any]:
+    """What a policy file says.
+
+    Raises
+    ------
+    InputError : it is wrong: file, key, what was expected and what was found.
+    """
+    return _answer("--policy", str(file), "--check")
+
+
+def restore() -> dict[str, Any]:
+    """Put back what a daemon has left that was killed; what was put back, and what could not be.
+
+    Raises
+    ------
+    MptuneError : its note cannot be read.
+    """
+    return _answer("--restore")
+
+
+def _answer(*options: str) -> dict[str, Any]:
+    try:
+        done = subprocess.run(
+            command(*options), capture_output=True, text=True, check=False, timeout=_ANSWER_S
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise MptuneError(f"{agent.PROGRAM}: {error}") from None
+    if done.stdout:
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+    raise error_of(done.returncode, done.stderr.splitlines())
+
+
+def error_of(status: int, said: Sequence[str]) -> MptuneError:
+    """The error that the agent's last line tells."""
+    line = said[-1] if said else f"mptune-agent daemon: ended with status {status}"
+    if status != _WRONG:
+        return MptuneError(line)
+    where, colon, expected = line.partition(": ")
+    return InputError(where if colon else "--policy", "", expected or line)

@@ -1,0 +1,281 @@
+"""Measuring again what no longer holds: one night's work, begun by a timer or by `mptune daemon`.
+
+The daemon says which answers are outdated. The run that an answer came from is beside it, in `run`: its
+campaign is run once more, by the adaptive strategy, within the budget and the data that the policy file
+allows, while the daemon leaves new connections of that policy alone. The new answer replaces the old one only
+when everything is there, and goes back if the daemon refuses it. Whatever fails leaves all as it was, and the
+daemon's journal says why.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from mptune import path_managers
+from mptune.apply import plan
+from mptune.campaign import execution
+from mptune.campaign.definition import Definition, from_settings
+from mptune.campaign.optimise_options import OptimiseOptions
+from mptune.daemon.client import Client
+from mptune.daemon.policies import Policies, Remeasure
+from mptune.errors import InputError, MptuneError
+from mptune.measuring.progress import Reporter
+from mptune.store import open_store
+from mptune.store.directory import STORE
+from mptune.testbeds import PLAIN_TCP
+from mptune.topology import Interface, Topology
+
+#: The run in the directory of an answer, and the answer.
+RUN, ANSWER = "run", "policy.json"
+
+#: Shorter than this nothing is begun.
+_LEAST = timedelta(minutes=2)
+#: Of the time that is left, at most this share is for trials: the rest is for everything else.
+_SHARE = 0.8
+#: Options of the papers' sweep, which the adaptive strategy does not take.
+_OF_GRID = ("model", "selection", "on_grid")
+
+#: What measures: a definition, its new directory, who is told.
+Measure = Callable[[Definition, Path, Reporter], object]
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one policy.
+
+    Attributes
+    ----------
+    measured : the new answer is in force.
+    why : the old and the new answer in a sentence, or why there is no new one.
+    """
+
+    policy: str
+    measured: bool
+    why: str
+
+
+def remeasure(
+    policies: Policies,
+    reporter: Reporter,
+    *,
+    now: datetime | None = None,
+    measure: Measure | None = None,
+) -> list[Done]:
+    """Measure again what the daemon finds outdated; what became of it, by policy.
+
+    Raises
+    ------
+    InputError : the policy file allows it at no time, or not now.
+    MptuneError : there is no daemon.
+    """
+    allowed = policies.remeasure
+    if allowed is None:
+        raise InputError(str(policies.file), "remeasure", "expected hours, found no such table")
+    moment = now or datetime.now().astimezone()
+    if not (left := allowed.left(moment)):
+        hours = f"{allowed.begin:%H:%M}-{allowed.end:%H:%M}"
+        raise InputError(
+            str(policies.file), "remeasure.hours", f"expected a time in {hours}, found {moment:%H:%M}"
+        )
+    with Client(policies.socket) as client:
+        rows = client.ask("status")["policies"]
+    stale = [row["name"] for row in rows if row["outdated"] and row["name"] in policies.runs]
+    ends = moment + left
+    done: list[Done] = []
+    for number, name in enumerate(stale):
+        still = ends - (now or datetime.now().astimezone())
+        share = _share(allowed, still, len(stale) - number, len(stale))
+        done.append(_one(policies, name, share, reporter, measure or _measure))
+    return done
+
+
+def _share(allowed: Remeasure, left: timedelta, to_come: int, count: int) -> Remeasure:
+    """What one of several policies may use: its part of the data, and of the time that is left."""
+    least_ns = round(_LEAST / timedelta(microseconds=1)) * 1000
+    time_ns = round(left / timedelta(microseconds=1) * 1000 * _SHARE / to_come)
+    data = allowed.max_data_bytes
+    budget = min(allowed.budget_ns, time_ns) if time_ns >= least_ns else 0
+    return replace(allowed, budget_ns=budget, max_data_bytes=None if data is None else data // count)
+
+
+def _one(policies: Policies, name: str, allowed: Remeasure, reporter: Reporter, measure: Measure) -> Done:
+    """Measure one policy again, and say in the daemon's journal what became of it."""
+    try:
+        done = Done(policy=name, measured=True, why=_renew(policies, name, allowed, reporter, measure))
+    except (MptuneError, OSError) as error:
+        done = Done(policy=name, measured=False, why=" ".join(str(error).split()))
+    except KeyboardInterrupt:
+        _say(policies, Done(policy=name, measured=False, why="interrupted"))
+        raise
+    _say(policies, done)
+    return done
+
+
+def _say(policies: Policies, done: Done) -> None:
+    what = "measured again" if done.measured else "not measured again"
+    why = done.why if done.measured else f"{done.why}; the answer is as before"
+    with suppress(MptuneError), Client(policies.socket) as client:
+        client.ask("say", policy=done.policy, what=what, why=why)
+
+
+def _renew(policies: Policies, name: str, allowed: Remeasure, reporter: Reporter, measure: Measure) -> str:
+    place = policies.runs[name]
+    if not allowed.budget_ns:
+        raise MptuneError("too little of the hours is left")
+    old = _document(place / ANSWER)
+    definition = limited(definition_of(place / RUN), allowed)
+    work = Path(tempfile.mkdtemp(dir=place, prefix=".remeasure-"))
+    try:
+        # The daemon would steer the connections of the trials too.
+        with Client(policies.socket) as client:
+            client.ask("suspend", policy=name)
+            measure(definition, work / RUN, reporter)
+        new = renewed(old, work / RUN)
+        _write(work / ANSWER, new)
+        _exchange(policies, place, work)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return f"{_words(old)} before, {_words(new)} now"
+
+
+def _measure(definition: Definition, directory: Path, reporter: Reporter) -> object:
+    return execution.start(definition, directory, reporter=reporter)
+
+
+def definition_of(run: Path) -> Definition:
+    """What a run was asked.
+
+    Raises
+    ------
+    InputError : there is no run that could be repeated.
+    """
+    if not (run / STORE).is_file():
+        expected = f"expected the run of the answer, to run it again: cp -r runs/{run.parent.name} {run}"
+        raise InputError(str(run), "", expected)
+    with open_store(run / STORE, write=False) as store:
+        definition = from_settings(store.campaign().settings)
+    if not isinstance(definition.options, OptimiseOptions) or definition.options.transfers:
+        raise InputError(str(run), "", "expected a run with one answer (mptune optimise)")
+    return definition
+
+
+def limited(definition: Definition, allowed: Remeasure) -> Definition:
+    """The same by the adaptive strategy within a budget, and on real networks within the allowed data."""
+    options = definition.options
+    assert isinstance(options, OptimiseOptions)
+    usual = OptimiseOptions()
+    options = replace(
+        options,
+        strategy="adaptive",
+        budget_ns=allowed.budget_ns,
+        every_ns=None,
+        for_ns=None,
+        **{name: getattr(usual, name) for name in _OF_GRID},
+    )
+    topology = definition.topology
+    if allowed.max_data_bytes is not None and definition.testbed == "hosts":
+        topology = rationed(topology, allowed.max_data_bytes)
+    return replace(definition, options=options, topology=topology)
+
+
+def rationed(topology: Topology, size: int) -> Topology:
+    """The same with limits on what the sender's interfaces move, which add up to `size`, by their rates."""
+    interfaces = topology.sender.interfaces
+    whole = sum(one.up_bps for one in interfaces)
+
+    def ration(one: Interface) -> Interface:
+        part = size * one.up_bps // whole if whole else size // len(interfaces)
+        limit = part if one.max_data_bytes is None else min(part, one.max_data_bytes)
+        return replace(one, max_data_bytes=limit)
+
+    sender = replace(topology.sender, interfaces=tuple(ration(one) for one in interfaces))
+    return replace(topology, sender=sender)
+
+
+def renewed(old: dict[str, Any], run: Path) -> dict[str, Any]:
+    """An answer for the daemon with what a new run has found, between the same addresses.
+
+    Raises
+    ------
+    InputError : the run has no answer that a daemon can have.
+    """
+    answered = plan.outline(run).answered
+    answer = answered.answer
+    if answer.protocol == PLAIN_TCP:
+        raise InputError(str(run), "", "expected an answer with MPTCP, found plain TCP")
+    labels = [path["label"] for path in old["paths"]]
+    given = (answered.options.get("pm_options") or {}).get(answer.opm) or {}
+    options = {name: value for name, value in given.items() if value is not None}
+    if answer.opm == "pcdc":
+        options["active"] = list(answer.subflows)
+        if answer.standby:
+            options["standby_order"] = list(answer.standby)
+    confirmed = answer.confirmed
+    return {
+        **old,
+        "measured_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "testbed": answered.testbed or None,
+        "pm": answer.opm,
+        "pm_options": path_managers.numbered(answer.opm, options, lambda label, _key: labels.index(label)),
+        "congestion": answer.occ,
+        "buffer_bytes": answer.obs_bytes,
+        "expected_mbit_s": answer.otp_mbps if confirmed.mean is None else confirmed.mean,
+        "expected_low_mbit_s": None if confirmed.low is None else max(0.0, confirmed.low),
+        "expected_high_mbit_s": confirmed.high,
+    }
+
+
+def _document(file: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = msgspec.json.decode(file.read_bytes())
+    except (OSError, msgspec.DecodeError) as error:
+        raise InputError(str(file), "", f"expected the answer of a run: {error}") from None
+    return found
+
+
+def _write(file: Path, document: dict[str, Any]) -> None:
+    """On the disk before anybody relies on it."""
+    with file.open("wb") as out:
+        out.write(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _exchange(policies: Policies, place: Path, work: Path) -> None:
+    """The new run and answer take the place of the old, unless the daemon refuses them.
+
+    Raises
+    ------
+    MptuneError : it does; everything is as before.
+    """
+    kept = work / "kept"
+    kept.mkdir()
+    shutil.copy2(place / ANSWER, kept / ANSWER)
+    (place / RUN).rename(kept / RUN)
+    try:
+        (work / RUN).rename(place / RUN)
+        (work / ANSWER).replace(place / ANSWER)
+        with Client(policies.socket) as client:
+            client.ask("reload")
+    except BaseException:
+        if (place / RUN).exists():
+            (place / RUN).rename(work / "refused")
+        (kept / RUN).rename(place / RUN)
+        (kept / ANSWER).replace(place / ANSWER)
+        with suppress(MptuneError), Client(policies.socket) as client:
+            client.ask("reload")
+        raise
+
+
+def _words(document: dict[str, Any]) -> str:
+    rate = document.get("expected_mbit_s")
+    return f"{document['pm']} with {document.get('congestion')}" + (
+        "" if rate is None else f" for {rate:.3g} Mbit/s"
+    )

@@ -1,0 +1,175 @@
+"""A daemon in the sender's namespace, in directories of its own, as the tests see it."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mptune.daemon.client import Client
+from mptune.linux import agent
+from mptune.linux.sandbox.netlink import inside
+from tests.kernel.path_world import World
+from tests.plugins.waiting import PATIENCE_S, until
+
+#: What the kernel calls its own path manager.
+KERNEL, USERSPACE = "kernel", "userspace"
+SYSCTL = Path("/proc/sys/net/mptcp/path_manager")
+
+
+class Daemon:
+    """A daemon, its files, and what it says."""
+
+    def __init__(self, world: World, folder: Path, env: Mapping[str, str]) -> None:
+        self.world, self.folder = world, folder
+        self.run, self.socket, self.file = folder / "run", folder / "run/daemon.sock", folder / "policy.toml"
+        self.env = {**os.environ, "MPTUNE_RUN_DIRECTORY": str(self.run), **env}
+        self.process: subprocess.Popen[str] | None = None
+        self.said: list[str] = []
+
+    def write(self, text: str, **daemon: object) -> None:
+        """The policy file, with its own socket."""
+        keys = {"socket": str(self.socket), **daemon}
+        lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
+        self.file.write_text("\n".join(["[daemon]", *lines, text]), encoding="utf-8")
+
+    def answer(self, pm: str, expected: float | None = None, **options: object) -> Path:
+        """A directory with an answer of a run, for the paths of the world."""
+        place = self.folder / "answer"
+        place.mkdir(exist_ok=True)
+        paths = [
+            {"label": one.label, "local": one.local, "remote": one.remote, "pairs": one.pairs}
+            for one in self.world.paths
+        ]
+        document = {
+            "version": 1,
+            "run": "answer",
+            "site": "local",
+            "measured_at": "2026-11-20T12:00:00Z",
+            "testbed": "hosts",
+            "stack": "linux",
+            "pm": pm,
+            "pm_options": options,
+            "paths": paths,
+            "congestion": "cubic",
+            "buffer_bytes": 262144,
+            "expected_mbit_s": expected,
+        }
+        (place / "policy.json").write_text(json.dumps(document), encoding="utf-8")
+        return place
+
+    def command(self, *options: str) -> list[str]:
+        """Its command line in the sender's namespace."""
+        return [*agent.command("daemon", self.world.sites.local), "--policy", str(self.file), *options]
+
+    def done(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run it to its end."""
+        return subprocess.run(
+            self.command(*options),
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    def begin(self, *before: str) -> None:
+        """Start it, and wait until it is at work."""
+        self.process = subprocess.Popen(
+            [*before, *self.command()],
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.said = []
+        threading.Thread(target=self._listen, args=(self.process, self.said), daemon=True).start()
+        self.heard("ready:")
+
+    @staticmethod
+    def _listen(process: subprocess.Popen[str], said: list[str]) -> None:
+        assert process.stderr is not None
+        with process.stderr:
+            said.extend(process.stderr)
+
+    def heard(self, words: str) -> str:
+        """Wait for a line with these words."""
+
+        def found() -> str | None:
+            assert self.process is not None
+            line = next((line for line in self.said if words in line), None)
+            assert line or self.process.poll() is None, self.said
+            return line
+
+        return until(found, f"{words!r} among {self.said}")
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def kill(self, number: int = signal.SIGKILL) -> int:
+        """End it by a signal; its exit status."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE_S)
+
+    def guardian(self) -> int:
+        """The process that puts settings back if the daemon dies."""
+
+        def is_one(directory: Path) -> bool:
+            words = (directory / "cmdline").read_bytes().split(b"\0")
+            inside = f"MPTUNE_RUN_DIRECTORY={self.run}\0".encode() in (directory / "environ").read_bytes()
+            return inside and words[1:2] == [b"guardian"]
+
+        def find() -> int | None:
+            for directory in Path("/proc").iterdir():
+                try:
+                    if directory.name.isdecimal() and is_one(directory):
+                        return int(directory.name)
+                except OSError:
+                    continue
+            return None
+
+        return until(find, "a guardian")
+
+    def path_manager(self) -> str:
+        """The kernel's setting in the sender's namespace."""
+        return inside(self.world.sites.local, lambda: SYSCTL.read_text(encoding="ascii").strip())
+
+    def left(self) -> list[str]:
+        """Files that it has left."""
+        return sorted(str(one.relative_to(self.run)) for one in self.run.rglob("*") if not one.is_dir())
+
+    def ask(self, action: str, **what: object) -> dict[str, Any]:
+        """The answer to a question at its socket."""
+        with Client(self.socket) as client:
+            return client.ask(action, **what)
+
+    def policy(self, name: str) -> dict[str, Any]:
+        """The status of a policy."""
+        return next(one for one in self.ask("status")["policies"] if one["name"] == name)
+
+    def end(self) -> None:
+        """End it however it is."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.kill(signal.SIGTERM)
+
+
+@contextmanager
+def daemon_of(world: World, folder: Path, **env: str) -> Iterator[Daemon]:
+    """A daemon that is not started yet; the kernel's path manager is the kernel's until then."""
+    world.sysctl("local", KERNEL)
+    one = Daemon(world, folder, env)
+    try:
+        yield one
+    finally:
+        one.end()
+        world.sysctl("local", USERSPACE)
