@@ -125,6 +125,21 @@ impl Plan {
         Self::checked(file, &table::parsed(file, &text)?)
     }
 
+    /// Reads its file once more. One that is gone, as an apply that is rolled back leaves it, has no policies:
+    /// every destination gets the default.
+    ///
+    /// # Errors
+    /// As [`Plan::read`].
+    pub fn read_again(&self) -> Result<Self, String> {
+        if !matches!(self.file.try_exists(), Ok(false)) {
+            return Self::read(&self.file);
+        }
+        let empty = Self::checked(&self.file, &Map::new())?;
+        let (socket, interfaces) = (self.socket.clone(), self.interfaces.clone());
+        let Self { mode, keep_endpoints, .. } = *self;
+        Ok(Self { mode, socket, keep_endpoints, interfaces, ..empty })
+    }
+
     fn checked(file: &Path, values: &Map<String, Value>) -> Result<Self, String> {
         let whole = Table::new(file, "", values, &["daemon", "default", "policy", "remeasure"])?;
         let none = Map::new();

@@ -401,7 +401,7 @@ impl Service {
 
     /// Reads the policy file again; a bad one leaves everything as it is.
     fn reload(&mut self) -> Result<(), String> {
-        let done = Plan::read(&self.plan.file).and_then(|plan| {
+        let done = self.plan.read_again().and_then(|plan| {
             self.check_fixed(&plan)?;
             self.knob.map_or(Ok(()), |knob| self.watchdog.choose(knob, self.userspace))?;
             Ok(plan)
