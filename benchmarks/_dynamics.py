@@ -8,7 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import NamedTuple
 
-from _random_networks import LEAST_QUEUE, WIDE_BPS, WIDE_QUEUE, _Draw
+from _random_networks import LEAST_QUEUE, WIDE_BPS, WIDE_QUEUE, Draw
 from mptune.testbeds import ScriptedAction
 from mptune.topology import (
     Background,
@@ -81,7 +81,7 @@ class Dynamic(NamedTuple):
 class _Wire:
     """A path as it is drawn, and what happens to it."""
 
-    def __init__(self, draw: _Draw) -> None:
+    def __init__(self, draw: Draw) -> None:
         self.rate_bps = int(draw.between(*RATE_BPS))
         self.rtt_ns = int(draw.between(*RTT_NS))
         self.loss_ppb = int(draw.between(*LOSS_PPB)) if draw.below(2) else 0
@@ -116,7 +116,7 @@ class _Wire:
 class _Story:
     """The events of a dynamic, as they are drawn."""
 
-    def __init__(self, draw: _Draw, labels: list[str], wires: list[_Wire], duration_ns: int) -> None:
+    def __init__(self, draw: Draw, labels: list[str], wires: list[_Wire], duration_ns: int) -> None:
         self._draw, self._labels, self._wires, self._duration_ns = draw, labels, wires, duration_ns
         self.script: list[ScriptedAction] = []
         self.background: list[Background] = []
@@ -208,7 +208,7 @@ class _Story:
 
 def random_dynamic(seed: int) -> Dynamic:
     """A connection on two to four paths with up to three events."""
-    draw = _Draw(seed)
+    draw = Draw(seed)
     locals_, remotes = SHAPES[draw.below(len(SHAPES))]
     sender, receiver = _site("S", "ABCD"[:locals_]), _site("R", "XYZW"[:remotes])
     ends = [(local, remote) for local in range(locals_) for remote in range(remotes)]

@@ -11,7 +11,7 @@ from mptune.measuring.progress import Reporter
 from mptune.measuring.records import PlannedTrial
 from mptune.measuring.runner import TrialRunner
 from mptune.store import Store
-from mptune.testbeds import Observation
+from mptune.testbeds import Observation, overloaded
 from mptune.testbeds import create as testbed
 
 #: How often an overloaded trial is measured.
@@ -21,11 +21,6 @@ ATTEMPTS = 4
 def believed(observations: Sequence[Observation]) -> list[Observation]:
     """Observations on a machine that kept up."""
     return [one for one in observations if not overloaded(one)]
-
-
-def overloaded(observation: Observation) -> bool:
-    """Whether the machine was too busy for this one."""
-    return bool(observation.metadata.get("overloaded"))
 
 
 def on_the_kernel(

@@ -29,7 +29,7 @@ _EXACT = Context(prec=30)
 _BIT_NS_PER_BYTE = 8 * 10**9
 
 
-class _Draw:
+class Draw:
     """Draws from a seed; uses `Random.random` alone, which no version of Python changes."""
 
     def __init__(self, seed: int) -> None:
@@ -39,8 +39,8 @@ class _Draw:
         """A whole number from 0 to n - 1."""
         return int(self._random.random() * n)
 
-    def between(self, low: int | Decimal, high: int | Decimal) -> Decimal:
-        """Log-uniform within the limits."""
+    def between(self, low: int | str | Decimal, high: int | str | Decimal) -> Decimal:
+        """Log-uniform within the limits; text is a decimal number."""
         low, high = Decimal(low), Decimal(high)
         power = _EXACT.multiply(Decimal(self._random.random()), _EXACT.ln(_EXACT.divide(high, low)))
         return min(max(_EXACT.multiply(low, _EXACT.exp(power)), low), high)
@@ -59,7 +59,7 @@ def random_network(seed: int) -> Topology:
     In half of the networks the access links are the bottlenecks, shared by all paths of an interface; in the
     other half each path has a bottleneck of its own in the core. About half of the paths lose packets.
     """
-    draw = _Draw(seed)
+    draw = Draw(seed)
     locals_, remotes = SHAPES[draw.below(len(SHAPES))]
     shared = draw.below(2) == 0
     wires = {
@@ -94,14 +94,14 @@ def random_network(seed: int) -> Topology:
     )
 
 
-def _loss(draw: _Draw) -> int:
+def _loss(draw: Draw) -> int:
     """Loss of a path, none for half of them."""
     lossy = draw.below(2) == 1
     return int(draw.between(*LOSS_PPB)) if lossy else 0
 
 
 def _site(
-    abbr: str, letters: str, end: int, wires: dict[tuple[int, int], _Wire], draw: _Draw, *, shared: bool
+    abbr: str, letters: str, end: int, wires: dict[tuple[int, int], _Wire], draw: Draw, *, shared: bool
 ) -> Site:
     """A site; the queue of a shared access link goes by the mean RTT of the interface's paths."""
     interfaces = []
@@ -123,7 +123,7 @@ def _site(
     return Site(abbr=abbr, name=f"site {abbr}", location="drawn at random", interfaces=tuple(interfaces))
 
 
-def _core(wire: _Wire, draw: _Draw, *, shared: bool) -> CoreSegment:
+def _core(wire: _Wire, draw: Draw, *, shared: bool) -> CoreSegment:
     """The core of a path: its delay and loss, and its bottleneck if that is not in the access links."""
     rate, queue = (None, None) if shared else _bottleneck(wire.rtt_ns, draw)
     return CoreSegment(
@@ -136,7 +136,7 @@ def _core(wire: _Wire, draw: _Draw, *, shared: bool) -> CoreSegment:
     )
 
 
-def _bottleneck(rtt_ns: int, draw: _Draw) -> tuple[int, int]:
+def _bottleneck(rtt_ns: int, draw: Draw) -> tuple[int, int]:
     """Rate (bit/s) and queue (bytes) of a link for paths of this RTT."""
     rate = int(draw.between(*RATE_BPS))
     queue = int(draw.between(*QUEUE_BDPS) * rate * rtt_ns / _BIT_NS_PER_BYTE)

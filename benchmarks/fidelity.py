@@ -1,13 +1,23 @@
-"""How far the simulator is from the Linux kernel: the same trials on both, over eight networks.
+"""How far the simulator is from the Linux kernel: the same trials on both.
 
-Every network of `networks/` x reno, cubic x 5 buffers (multiples of the sum of the rates times the largest
-RTT), fullmesh, and transfers of fixed size. The kernel's results are kept in a campaign store under
-target/benchmarks and measured only once (--fresh measures them again); the simulator runs again each time.
-Both sides have the same seeds, so the same packets are lost at random. Where a single loss in a full queue
-decides between full speed and a collapse of seconds, on both sides, only means over many runs are meaningful
-(--simulated-runs 20 shows the simulator's). Tables show means and, in parentheses, the slowest and fastest
-run. Prints a table per network and the summary over all, and writes both as JSON. Needs what `mptune doctor`
-requires, and a machine that does nothing else: overloaded trials are marked and left out.
+    python benchmarks/fidelity.py                            # eight chosen networks
+    python benchmarks/fidelity.py --random 24 --seed 1       # drawn ones, to work with
+    python benchmarks/fidelity.py --random 24 --report-seed S    # drawn ones that nobody looked at before
+
+Drawn networks (`_drawn`): all effects of links, two to eight paths, all congestion controls and path managers
+that the kernel has, 0.1 to 8 products of buffer. Each of their configurations runs 5 times on the kernel and
+20 times in the simulator. The kernel's results are kept in benchmarks/kernel/ and measured only once; --kept
+measures nothing and needs no kernel at all. Prints every figure by regime beside the kernel against itself,
+and the worst configurations. `docs/reference/fidelity.md` explains the figures.
+
+Chosen networks: every network of `networks/` x reno, cubic x 5 buffers (multiples of the sum of the rates
+times the largest RTT), fullmesh, and transfers of fixed size. The kernel's results are kept in a campaign
+store under target/benchmarks and measured only once (--fresh measures them again); the simulator runs again
+each time. Both sides have the same seeds, so the same packets are lost at random. Where a single loss in a
+full queue decides between full speed and a collapse of seconds, on both sides, only means over many runs are
+meaningful (--simulated-runs 20 shows the simulator's). Tables show means and, in parentheses, the slowest and
+fastest run. Prints a table per network and the summary over all, and writes both as JSON. Needs what `mptune
+doctor` requires, and a machine that does nothing else: overloaded trials are marked and left out.
 """
 
 import argparse
@@ -20,6 +30,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+import _drawn_run
 from _kept import measured
 from _kernel import believed
 from _measure import machine, write
@@ -190,7 +201,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--random", type=int, metavar="N", help="draw so many networks")
+    parser.add_argument("--configurations", type=int, default=8, help="of each drawn network")
+    parser.add_argument(
+        "--report-seed", type=int, metavar="S", help="a draw to report on, which nobody may have worked with"
+    )
+    parser.add_argument(
+        "--kept",
+        action="store_true",
+        help="of drawn networks: measure nothing, take the kernel's kept results",
+    )
+    parser.add_argument("--write-docs", action="store_true", help="drawn networks into the docs")
+    parser.add_argument(
+        "--runs", type=int, help=f"on the kernel: {RUNS}, of drawn networks {_drawn_run.RUNS}"
+    )
     parser.add_argument("--simulated-runs", type=int, help="runs in the simulator, if different")
     parser.add_argument("--duration", type=float, default=10.0, help="duration of a saturated trial, seconds")
     usual = STACKS["linux"].accounting
@@ -198,10 +222,18 @@ def main() -> None:
     parser.add_argument(
         "--buffer-mode", default=FIXED, help="fixed, or auto: the buffers are limits of autotuning"
     )
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="of the trials; of drawn networks to work with")
     parser.add_argument("--fresh", action="store_true", help="measure the kernel again")
-    parser.add_argument("--only", action="append", help="only networks with this name; repeat")
+    parser.add_argument(
+        "--only", action="append", help="only networks, or drawn configurations, with this name; repeat"
+    )
     asked = parser.parse_args()
+    if asked.random:
+        _drawn_run.run(asked)
+        return
+    if asked.report_seed is not None or asked.kept or asked.write_docs:
+        parser.error("--report-seed, --kept and --write-docs: expected --random N beside it")
+    asked.runs = asked.runs or RUNS
     asked.simulated_runs = asked.simulated_runs or asked.runs
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     topologies = [load(path) for path in sorted(NETWORKS.glob("*.toml"))]

@@ -19,7 +19,7 @@ from pathlib import Path as File
 from statistics import median
 from typing import Any
 
-from _random_networks import _Draw
+from _random_networks import Draw
 from mptune.linux import addresses
 from mptune.linux.awake import Awake
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
@@ -47,7 +47,7 @@ RATE, RTT, LOSS, QUEUE = 0.1, 0.05, 2.0, 0.25
 
 def drawn(seed: int) -> Topology:
     """A network."""
-    draw = _Draw(seed)
+    draw = Draw(seed)
     near, far = SHAPES[draw.below(len(SHAPES))]
     rtts = {(i, j): int(draw.between(*RTT_NS)) for i in range(near) for j in range(far)}
     mean = sum(rtts.values()) // len(rtts)
@@ -83,7 +83,7 @@ def drawn(seed: int) -> Topology:
     )
 
 
-def _site(abbr: str, letters: str, draw: _Draw, rtt_ns: int) -> Site:
+def _site(abbr: str, letters: str, draw: Draw, rtt_ns: int) -> Site:
     found = []
     for letter in letters:
         rates = [int(draw.between(*RATE_BPS)) for _ in range(2)]

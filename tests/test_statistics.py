@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mptune.statistics import half_width, quantile, summarise
+from mptune.statistics import half_width, model_error_needed, prediction_half_width, quantile, summarise
 
 samples = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40)
 
@@ -49,3 +49,41 @@ def test_the_interval_covers_the_true_mean_as_often_as_it_says() -> None:
     samples_of_nine = np.random.default_rng(1).normal(10.0, 3.0, size=(2000, 9)).tolist()
     covered = sum(abs(sum(s) / 9 - 10.0) <= (half_width(s) or 0.0) for s in samples_of_nine)
     assert covered / 2000 == pytest.approx(0.95, abs=0.015)
+
+
+def test_the_prediction_interval_holds_the_mean_of_further_values_as_often_as_it_says() -> None:
+    """Five values predicted from twenty: 95 % of 4000 normal samples, give or take three standard errors."""
+    random = np.random.default_rng(1)
+    held = 0
+    for _ in range(4000):
+        seen, further = random.normal(10, 2, 20).tolist(), random.normal(10, 2, 5)
+        half = prediction_half_width(seen, 5)
+        assert half is not None
+        held += abs(further.mean() - math.fsum(seen) / 20) <= half
+    assert held / 4000 == pytest.approx(0.95, abs=3 * math.sqrt(0.95 * 0.05 / 4000))
+
+
+def test_a_hand_worked_prediction() -> None:
+    """Student's t of 4 degrees of freedom is 2.776, the variance 2.5, to which a model's error adds."""
+    values = [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert prediction_half_width(values, 5) == pytest.approx(2.776 * math.sqrt(2.5 * 0.4), abs=1e-3)
+    with_error = 2.776 * math.sqrt(2.5 * 0.4 + 0.3**2)
+    assert prediction_half_width(values, 5, model_error=0.1) == pytest.approx(with_error, abs=1e-3)
+    assert prediction_half_width(values, 10**9) == pytest.approx(half_width(values))
+    assert prediction_half_width([3.0], 5) is None
+
+
+@given(st.lists(st.floats(1, 100), min_size=2, max_size=20), st.floats(1, 1000), st.integers(1, 20))
+def test_with_the_error_that_is_needed_the_interval_just_reaches(
+    values: list[float], mean: float, n: int
+) -> None:
+    needed = model_error_needed(values, mean, n)
+    assert needed is not None
+    half = prediction_half_width(values, n, model_error=needed)
+    assert half is not None
+    distance = abs(mean - math.fsum(values) / len(values))
+    if needed:
+        assert half == pytest.approx(distance)
+    else:
+        assert half >= distance * (1 - 1e-12)
+    assert model_error_needed(values[:1], mean, n) is None

@@ -86,6 +86,47 @@ def half_width(values: Sequence[float], confidence: float = CONFIDENCE) -> float
     return float(stdtrit(n - 1, 0.5 + confidence / 2)) * deviation / math.sqrt(n)
 
 
+def prediction_half_width(
+    values: Sequence[float], n: int, *, model_error: float = 0.0, confidence: float = CONFIDENCE
+) -> float | None:
+    """Half the width of the interval for the mean of `n` further values; None below two values.
+
+    The mean of the sample and that of the further values both scatter, so the variance is the sample's times
+    1/len(values) + 1/n, and the quantile is Student's. It is exact for independent normal values.
+
+    Parameters
+    ----------
+    n : number of further values.
+    model_error : standard deviation of the error that all further values share because the sample is a
+        model's, as a share of its mean; its variance is added.
+    """
+    if len(values) < 2:
+        return None
+    mean = _mean(values)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    from scipy.special import stdtrit  # lazily: as above
+
+    quantile_ = float(stdtrit(len(values) - 1, 0.5 + confidence / 2))
+    return quantile_ * math.sqrt(variance * (1 / len(values) + 1 / n) + (model_error * mean) ** 2)
+
+
+def model_error_needed(
+    values: Sequence[float], mean: float, n: int, *, confidence: float = CONFIDENCE
+) -> float | None:
+    """Smallest `model_error` with which `prediction_half_width` reaches a mean of `n` further values.
+
+    None below two values, or where their mean is 0.
+    """
+    half = prediction_half_width(values, n, confidence=confidence)
+    middle = _mean(values) if values else 0.0
+    if half is None or not middle:
+        return None
+    from scipy.special import stdtrit  # lazily: as above
+
+    missing = max(0.0, (mean - middle) ** 2 - half**2)
+    return math.sqrt(missing) / (float(stdtrit(len(values) - 1, 0.5 + confidence / 2)) * abs(middle))
+
+
 def same_mean(samples: Sequence[Sequence[float]], level: float) -> bool:
     """Whether samples may have one mean, their variances being anything: Welch's test does not reject it.
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from mptune.decision.agreement import Cell, Row, compare, is_stalled, optimum, spearman, summarise_runs
+from mptune.decision.agreement import Cell, Row, bias, compare, is_stalled, optimum, spearman, summarise_runs
 from mptune.errors import Failure
 from mptune.testbeds import BIN_NS, Observation
 
@@ -144,3 +144,9 @@ def test_a_configuration_that_stalls_now_and_then_is_never_the_optimum():
 def test_of_equal_buffers_the_faster_is_the_optimum():
     rows = [row(96, 96, cc="reno"), row(100, 100, cc="cubic")]
     assert optimum(rows, "kernel") is rows[1]
+
+
+def test_the_bias_is_of_ratios_not_of_differences():
+    assert bias([1.0, -0.5]) == pytest.approx(0)
+    assert bias([0.1, 0.1]) == pytest.approx(0.1) and bias([-0.2]) == pytest.approx(-0.2)
+    assert bias([]) is None and bias([0.1, -1.0]) is None

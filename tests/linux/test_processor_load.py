@@ -105,6 +105,34 @@ def test_a_closed_gate_sends_away_who_waits_and_who_comes_later():
         pass
 
 
+def test_fewer_are_let_in_after_late_trials_and_more_again_after_trials_in_time():
+    gate = Gate(cores=4)
+    gate.learn(RATE, 0.9)
+    gate.was(late=True)
+    with gate.admitted(RATE):
+        inside, finish = entered(gate)
+        assert not inside.wait(0.05)
+        for _ in range(4):
+            gate.was(late=False)
+        assert inside.wait(20)
+    finish()
+
+
+def test_one_is_let_in_however_many_were_late():
+    gate = Gate(cores=4)
+    gate.learn(RATE, 1.9)
+    for _ in range(50):
+        gate.was(late=True)
+    with gate.admitted(RATE):
+        pass
+    for _ in range(16):
+        gate.was(late=False)
+    with gate.admitted(RATE // 2):
+        inside, finish = entered(gate, rate_bps=RATE // 2)
+        assert not inside.wait(0.05)
+    finish()
+
+
 def test_a_trial_that_dies_leaves_its_place():
     gate = Gate(cores=1)
     with pytest.raises(RuntimeError, match="on purpose"), gate.admitted(RATE):
@@ -116,7 +144,9 @@ def test_a_trial_that_dies_leaves_its_place():
 def test_load_is_a_share_of_all_processors():
     assert Load(busy=100, total=400).share_until(Load(busy=150, total=600)) == 0.25
     assert Load(busy=1, total=1).share_until(Load(busy=1, total=1)) == 0
+    assert Load(busy=100, total=400, stolen=4).stolen_until(Load(busy=150, total=600, stolen=24)) == 0.1
     earlier = Load.now()
+    assert 0 <= earlier.stolen <= earlier.busy
     assert 0 <= earlier.share_until(Load.now()) <= 1 and 0 < earlier.busy < earlier.total
 
 

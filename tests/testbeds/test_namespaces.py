@@ -1,11 +1,18 @@
-"""What the namespaces testbed refuses before it runs anything."""
+"""What the namespaces testbed refuses before it runs anything, and what it does on a machine that is busy."""
+
+from contextlib import nullcontext
 
 import pytest
 
 from mptune.errors import InputError
-from mptune.linux import doctor
+from mptune.linux import doctor, quiet
+from mptune.linux.quiet import Noise, Quiet
 from mptune.linux.sandbox import leftovers
-from mptune.testbeds import Trial, create
+from mptune.measuring.records import PlannedTrial
+from mptune.measuring.runner import TrialRunner
+from mptune.measuring.running import run_trials
+from mptune.testbeds import Observation, Trial, create
+from mptune.testbeds.namespaces import NamespacesTestbed
 
 pytestmark = pytest.mark.needs("linux")
 
@@ -42,3 +49,93 @@ def test_without_ipv6_it_is_refused_with_the_reason_and_tried_once(testbed, netw
             "--family: expected ipv4, found ipv6: Address family not supported"
         )
     assert len(tried) == 1
+
+
+class Spoiled(Quiet):
+    """A machine that is noisy until it was looked at so often, and so many of whose trials are late."""
+
+    def __init__(self, noisy, late):
+        self.noisy, self.late, self.now = noisy, late, 0.0
+        self.limits: list[float] = []
+        super().__init__(self.look, lambda: self.now, self.advance)
+
+    def wait(self, limit_s, interrupted):
+        self.limits.append(limit_s)
+        return super().wait(limit_s, interrupted)
+
+    def look(self):
+        self.noisy -= 1
+        return Noise(0.1 if self.noisy >= 0 else 1e-4, 0.0)
+
+    def advance(self, seconds):
+        self.now += seconds
+
+    def measure(self, trial, rate_bps):
+        self.late -= 1
+        return Observation(
+            testbed="namespaces",
+            duration_ns=10**9,
+            in_order_bytes=1,
+            bins=[1],
+            subflows=[],
+            metadata={"overloaded": "late"} if self.late >= 0 else {},
+        )
+
+
+@pytest.fixture
+def spoiled(network, monkeypatch):
+    """The testbed on such a machine, with a trial of it."""
+    monkeypatch.setattr(leftovers, "end_strays", lambda: None)
+    monkeypatch.setattr(doctor, "obstacle", lambda: None)
+    trial = Trial(topology=network, pm="fullmesh", cc="reno", buffer_bytes=2**20, duration_ns=10**9, seed=1)
+
+    def make(**world):
+        machine = Spoiled(**world)
+        testbed = NamespacesTestbed(machine)
+        monkeypatch.setattr(testbed, "_measure", machine.measure)
+        return machine, testbed, trial
+
+    return make
+
+
+def test_a_trial_waits_for_a_quiet_machine_and_says_how_long(spoiled):
+    machine, testbed, trial = spoiled(noisy=5, late=0)
+    found = testbed.run(trial)
+    noise = "100.0 ms late, 0% of the processor time taken by the host"
+    assert found.metadata == {"waited_for_quiet_s": machine.now, "noise": noise} and machine.now == 3.5
+    assert testbed.note() == "waited once for a quiet machine, 4 s in all"
+    assert machine.limits == [quiet.LIMIT_S]
+
+
+def test_on_a_quiet_machine_nothing_is_waited_for(spoiled):
+    machine, testbed, trial = spoiled(noisy=0, late=0)
+    assert testbed.run(trial).metadata == {} and machine.now == 0 and testbed.note() == ""
+
+
+def test_an_overloaded_trial_is_repeated_once_after_a_longer_wait(spoiled):
+    machine, testbed, trial = spoiled(noisy=2, late=1)
+    found = testbed.run(trial).metadata
+    assert (found["repeated"], found["waited_for_quiet_s"]) == (1, 2.0) and "overloaded" not in found
+    assert machine.limits == [quiet.LIMIT_S, quiet.LIMIT_AGAIN_S]
+    _, testbed, trial = spoiled(noisy=0, late=9)
+    assert testbed.run(trial).metadata == {"repeated": 1, "overloaded": "late"}
+
+
+def test_a_machine_that_did_not_become_quiet_is_in_the_record(spoiled):
+    machine, testbed, trial = spoiled(noisy=10**6, late=0)
+    found = testbed.run(trial).metadata
+    assert found["waited_for_quiet_s"] == machine.now == quiet.LIMIT_S
+    assert found["noise"].endswith("taken by the host, for too long")
+
+
+def test_the_progress_says_how_long_was_waited(spoiled, monkeypatch):
+    _, testbed, trial = spoiled(noisy=5, late=0)
+    monkeypatch.setattr(testbed, "check", lambda trial: None)
+    notes = []
+    monkeypatch.setattr(testbed, "session", nullcontext)
+    run_trials(testbed, [trial], progress=lambda done, total, note="": notes.append(note))
+    planned = PlannedTrial(purpose="sweep", run=0, trial=trial)
+    TrialRunner(testbed).measure([planned], progress=lambda done, total, note="": notes.append(note))
+    said = "waited once for a quiet machine, 4 s in all"
+    assert notes[0] == said
+    assert notes[1].startswith("best ") and notes[1].endswith(f", {said}")

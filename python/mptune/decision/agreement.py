@@ -162,6 +162,17 @@ def optimum(rows: Sequence[Row], side: Literal["simulated", "kernel"]) -> Row | 
     return min(good, key=lambda one: (one[0].buffer_bytes, -one[1]))[0]
 
 
+def bias(errors: Sequence[float]) -> float | None:
+    """Signed error of many configurations: how far the geometric mean of simulated / kernel is from 1.
+
+    Twice as much and half as much cancel out, which they would not in the mean of the relative errors. None
+    without configurations, or where a side gave nothing.
+    """
+    if not errors or min(errors) <= -1:
+        return None
+    return math.expm1(math.fsum(math.log1p(error) for error in errors) / len(errors))
+
+
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Spearman's rank correlation, -1 to 1: Pearson's of the ranks, ties sharing theirs.
 

@@ -13,6 +13,10 @@ from typing import NamedTuple, Self
 #: Share of all processors that parallel trials may be expected to use.
 _SHARE = 0.5
 
+#: After a trial that was late so much of that share is left, but never less than the least; after each that
+#: was in time it grows again, in four steps to twice as much.
+_FEWER, _LEAST, _MORE = 0.5, 1 / 16, 2**0.25
+
 #: A trial of more than this many times the highest rate so far may need more than any of them did.
 _KNOWN_TO = 2
 
@@ -22,6 +26,8 @@ class Load(NamedTuple):
 
     busy: int
     total: int
+    #: Of the busy time: taken by the host of a virtual machine.
+    stolen: int = 0
 
     @classmethod
     def now(cls, without: int | None = None) -> Self:
@@ -29,12 +35,17 @@ class Load(NamedTuple):
         first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
         user, nice, system, idle, waiting, *others = (int(field) for field in first.split()[1:9])
         busy = user + nice + system + sum(others)
-        return cls(busy=busy - _ticks(without), total=busy + idle + waiting)
+        return cls(busy=busy - _ticks(without), total=busy + idle + waiting, stolen=others[-1])
 
     def share_until(self, later: "Load") -> float:
         """Busy share of all processors between two readings, 0 to 1."""
         ticks = later.total - self.total
         return (later.busy - self.busy) / ticks if ticks else 0.0
+
+    def stolen_until(self, later: "Load") -> float:
+        """Share of all processors that the host took between two readings, 0 to 1."""
+        ticks = later.total - self.total
+        return (later.stolen - self.stolen) / ticks if ticks else 0.0
 
 
 def _ticks(pid: int | None) -> int:
@@ -75,7 +86,8 @@ class Gate:
     """Admits trials: first one, and more once it is known that the processors can take them.
 
     What a trial needs depends on its network's rate, so it is predicted from earlier trials of lower or equal
-    rate; from those of higher rate if there are no others.
+    rate; from those of higher rate if there are no others. After trials that were late, fewer are let in
+    side by side.
 
     Parameters
     ----------
@@ -84,6 +96,7 @@ class Gate:
 
     def __init__(self, cores: int | None = None) -> None:
         self._share = _SHARE * (cores or len(os.sched_getaffinity(0)))
+        self._left = 1.0
         self._seen: dict[int, float] = {}
         self._inside: list[float] = []
         self._alone = False
@@ -135,6 +148,12 @@ class Gate:
             self._seen[rate_bps] = max(self._seen.get(rate_bps, 0.0), cores)
             self._changed.notify_all()
 
+    def was(self, *, late: bool) -> None:
+        """Note whether the machine was too busy for a trial."""
+        with self._changed:
+            self._left = max(self._left * _FEWER, _LEAST) if late else min(self._left * _MORE, 1.0)
+            self._changed.notify_all()
+
     def _need(self, rate_bps: int) -> float | None:
         """Processors that a trial is expected to use; None if nothing is known."""
         if not self._seen or rate_bps > _KNOWN_TO * max(self._seen):
@@ -148,4 +167,4 @@ class Gate:
         need = self._need(rate_bps)
         if alone or self._alone or need is None:
             return False
-        return sum(self._inside) + need <= self._share
+        return sum(self._inside) + need <= self._share * self._left

@@ -71,14 +71,16 @@ class Tally:
             elif self._best is None or one.throughput_mbps > (self._best.throughput_mbps or 0.0):
                 self._best = one
 
-    def note(self) -> str:
-        """Path manager, congestion control and buffer of the best trial, and how many failed."""
+    def note(self, more: str = "") -> str:
+        """Path manager, congestion control and buffer of the best trial, how many failed, and what else."""
         best, parts = self._best, []
         if best is not None and best.throughput_mbps is not None:
             size = format_size(best.buffer_bytes, 3)
             parts.append(f"best {digits(best.throughput_mbps)} Mbit/s ({best.manager}, {best.cc}, {size})")
         if self._failed:
             parts.append(f"{self._failed} failed")
+        if more:
+            parts.append(more)
         return ", ".join(parts)
 
 
@@ -126,7 +128,7 @@ class TrialRunner(NamedTuple):
 
         def advance(done: int, total: int, note: str = "") -> None:
             if progress is not None:
-                progress(before + done, before + total, tally.note())
+                progress(before + done, before + total, tally.note(note))
 
         return reduce_trials(
             self.testbed,
@@ -162,7 +164,7 @@ class TrialRunner(NamedTuple):
 
         def advance(done: int, total: int, note: str = "") -> None:
             if progress is not None:
-                progress(before + distinct - total + done, before + distinct, tally.note())
+                progress(before + distinct - total + done, before + distinct, tally.note(note))
 
         fresh = reduce_trials(
             self.testbed, [one.trial for _, one in order], keep, workers=self.workers, progress=advance

@@ -52,7 +52,8 @@ def run_trials(
     KeyboardInterrupt : Ctrl-C, handled in the same way; the `interrupt` of a testbed that has one aborts
         running trials.
 
-    All of it is within the `session` of a testbed that has one.
+    All of it is within the `session` of a testbed that has one, and the `note` of one that has any is shown
+    with the progress.
     """
     return reduce_trials(
         testbed, trials, lambda _, __, observation: observation, workers=workers, progress=progress
@@ -87,7 +88,7 @@ def reduce_trials(
         executor = ThreadPoolExecutor(max_workers=_workers(testbed, workers), thread_name_prefix="trial")
         try:
             futures = [executor.submit(one, index) for index in range(len(trials))]
-            _watch(futures, progress)
+            _watch(futures, progress, getattr(testbed, "note", str))
             return [future.result() for future in futures]
         except KeyboardInterrupt:
             # Otherwise trials in real time would run to their end.
@@ -112,7 +113,7 @@ def _observe(testbed: Testbed, trial: Trial) -> Observation:
     )
 
 
-def _watch(futures: Sequence[Future[T]], progress: Advance | None) -> None:
+def _watch(futures: Sequence[Future[T]], progress: Advance | None, note: Callable[[], str]) -> None:
     """Wait for all futures, report the progress, and raise the first error as soon as it occurs."""
     finished: SimpleQueue[Future[T]] = SimpleQueue()
     for future in futures:
@@ -126,7 +127,7 @@ def _watch(futures: Sequence[Future[T]], progress: Advance | None) -> None:
             continue
         done += 1
         if progress is not None:
-            progress(done, len(futures))
+            progress(done, len(futures), note())
 
 
 def _workers(testbed: Testbed, wanted: int | None) -> int:

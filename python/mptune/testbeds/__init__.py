@@ -27,6 +27,7 @@ from mptune.testbeds._base import (
     Testbed,
     Trial,
 )
+from mptune.testbeds._overload import overloaded
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.simulated import SimulatedTestbed
@@ -53,6 +54,7 @@ __all__ = [
     "names",
     "notice",
     "only_stack",
+    "overloaded",
     "stack_title",
 ]
 

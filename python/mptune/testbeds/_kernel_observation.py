@@ -175,7 +175,7 @@ def _of_emulator(report: dict[str, Any]) -> Metadata:
 
 
 def _of_manager(outcome: Outcome) -> Metadata:
-    """What the path manager did, with times (ms), its problems, take-over times, what it saw of the buffers."""
+    """What the path manager did (times in ms), its problems, take-over times, what it saw of the buffers."""
     metadata: Metadata = {}
     for connection in outcome.managed:
         changes = [

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mptune.errors import InputError, TrialError
-from mptune.testbeds import _hosts_data, _kernel_observation, _kernel_plan
+from mptune.testbeds import _hosts_data, _kernel_observation, _kernel_plan, _overload
 from mptune.testbeds._base import FIXED, PLAIN_TCP, Observation, Trial
 
 if TYPE_CHECKING:
@@ -187,18 +187,13 @@ class HostsTestbed:
                 raise KeyboardInterrupt
             observation = self._measure(trial)
             if observation.failed is not None and self._patience_s and self._lost():
-                observation = self._repeat(trial, observation)
-            # After any other failure it is not repeated: a host may be gone.
-            if observation.failed is not None and observation.failed.kind == "overloaded":
-                observation = self._repeat(trial, observation)
-        return observation
+                observation = _overload.again(observation, lambda: self._repeated(trial))
+            return _overload.in_time(observation, lambda: self._repeated(trial), _spoiled)
 
-    def _repeat(self, trial: Trial, failed: Observation) -> Observation:
-        """Run a trial again; the observation says how many times it was."""
+    def _repeated(self, trial: Trial) -> Observation:
+        """Run a trial again, if its interfaces may still send so much."""
         self._data.check(trial)
-        observation = self._measure(trial)
-        observation.metadata["repeated"] = int(failed.metadata.get("repeated", 0)) + 1
-        return observation
+        return self._measure(trial)
 
     @contextmanager
     def _parting(self) -> Iterator[None]:
@@ -375,6 +370,11 @@ def _close(machines: dict[str, SshMachine], programs: dict[str, Programs]) -> No
         machines.popitem()[1].close()
     while programs:
         programs.popitem()[1].close()
+
+
+def _spoiled(observation: Observation) -> bool:
+    """Whether it is repeated: after any other failure it is not, because a host may be gone."""
+    return observation.failed is not None and observation.failed.kind == "overloaded"
 
 
 def check_site(topology: Topology, site: Site) -> None:

@@ -5,16 +5,22 @@ kernel. `_kernel_plan` prepares a trial, `mptune.linux.kernel_trial` runs it, an
 evaluates it.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 from contextlib import AbstractContextManager
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from mptune.errors import InputError, MptuneError
-from mptune.testbeds import _kernel_observation, _kernel_plan
+from mptune.testbeds import _kernel_observation, _kernel_plan, _overload
 from mptune.testbeds._base import Observation, Trial
 from mptune.testbeds._kernel_plan import stall_ns
 from mptune.topology import Topology
+
+if TYPE_CHECKING:
+    from mptune.linux.quiet import Quiet
 
 __all__ = ["NamespacesTestbed", "stall_ns"]
 
@@ -23,7 +29,11 @@ _WAITING = 4
 
 
 class NamespacesTestbed:
-    """Runs trials on the kernel, as many at once as the processors can take.
+    """Runs trials on the kernel, as many at once as the processors can take, when the machine is quiet.
+
+    Parameters
+    ----------
+    quiet : what waits for that.
 
     Raises
     ------
@@ -35,10 +45,11 @@ class NamespacesTestbed:
     #: Seconds of a trial beside its duration: namespaces, handshake, last data.
     set_up_s = 1.0
 
-    def __init__(self) -> None:
+    def __init__(self, quiet: Quiet | None = None) -> None:
         if sys.platform != "linux":
             raise MptuneError("--testbed namespaces: needs Linux")
         from mptune.linux import awake, doctor, processor_load
+        from mptune.linux import quiet as quietness
         from mptune.linux.sandbox import leftovers
 
         leftovers.end_strays()
@@ -49,6 +60,7 @@ class NamespacesTestbed:
         self.parallel: int | None = _WAITING * len(os.sched_getaffinity(0))
         self._gate = processor_load.Gate()
         self._awake = awake.Awake()
+        self._quiet = quiet or quietness.Quiet()
 
     def session(self) -> AbstractContextManager[object]:
         """Several trials: inside, this machine's processors do not sleep (`mptune.linux.awake`)."""
@@ -86,7 +98,7 @@ class NamespacesTestbed:
         return doctor.obstacle_of_ipv6()
 
     def run(self, trial: Trial) -> Observation:
-        """Run one trial; an overloaded one is repeated once, alone.
+        """Run one trial when the machine is quiet; an overloaded one is repeated once, alone.
 
         Raises
         ------
@@ -94,15 +106,12 @@ class NamespacesTestbed:
         KeyboardInterrupt : Ctrl-C, or `interrupt` from another thread.
         """
         self.check(trial)
-        rate_bps = sum(path.rate_bps for path in trial.topology.paths)
-        with self._gate.admitted(rate_bps):
-            observation = self._measure(trial, rate_bps)
-        if "overloaded" not in observation.metadata:
-            return observation
-        with self._gate.admitted(rate_bps, alone=True):
-            again = self._measure(trial, rate_bps)
-        again.metadata["repeated"] = 1
-        return again
+        first = self._attempt(trial, alone=False)
+        return _overload.in_time(first, lambda: self._attempt(trial, alone=True))
+
+    def note(self) -> str:
+        """How long was waited so far, for the progress."""
+        return self._quiet.note()
 
     def interrupt(self) -> None:
         """Abort running trials; no further trial is run.
@@ -110,6 +119,21 @@ class NamespacesTestbed:
         This is permanent: a thread may be just about to start a trial, and trials take long.
         """
         self._gate.close()
+
+    def _attempt(self, trial: Trial, *, alone: bool) -> Observation:
+        """Wait for the trial's turn and for a quiet machine, and run it."""
+        from mptune.linux import quiet
+
+        rate_bps = sum(path.rate_bps for path in trial.topology.paths)
+        limit_s = quiet.LIMIT_AGAIN_S if alone else quiet.LIMIT_S
+        with self._gate.admitted(rate_bps, alone=alone):
+            waited = self._quiet.wait(limit_s, lambda: self._gate.closed)
+            observation = self._measure(trial, rate_bps)
+            self._gate.was(late=_overload.overloaded(observation))
+        _overload.waited(observation, waited.seconds)
+        if waited.noise is not None:
+            observation.metadata["noise"] = f"{waited.noise}{', for too long' if waited.in_vain else ''}"
+        return observation
 
     def _measure(self, trial: Trial, rate_bps: int) -> Observation:
         from mptune.linux import addresses, bpf, kernel_trial

@@ -1,0 +1,186 @@
+"""The drawn set of `fidelity.py`: drawn, measured where it was not yet, simulated, and reported.
+
+Not a benchmark.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+import _drawn_kernel
+import _drawn_report
+import _drawn_tables
+from _docs import replace
+from _drawn import Case, networks
+from _drawn_kernel import Environment, Results, Run
+from _drawn_report import Judged
+from _measure import RESULTS, machine, write
+from mptune.errors import InputError
+from mptune.measuring.progress import Reporter
+from mptune.testbeds import Trial
+from mptune.testbeds import create as testbed
+from mptune.testbeds.namespaces import NamespacesTestbed
+from mptune.units import format_size
+
+#: Committed: a fresh machine has no target/.
+KEPT = Path(__file__).parent / "kernel"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "fidelity.md"
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+
+#: Runs of each configuration, on the kernel and in the simulator.
+RUNS, SIMULATED_RUNS = 5, 20
+
+#: A case with its trials.
+Wanted = list[tuple[Case, Sequence[Trial]]]
+
+
+def run(asked: argparse.Namespace) -> None:
+    """Draw, measure, simulate, report."""
+    purpose = "working" if asked.report_seed is None else "report"
+    seed: int = asked.seed if asked.report_seed is None else asked.report_seed
+    print(", ".join(f"{name} {value}" for name, value in machine().items()))
+    results = Results(KEPT / f"drawn-{seed}.jsonl", seed, purpose)
+    drawn = list(
+        networks(
+            seed, asked.random, asked.configurations, round(asked.duration * 1e9), RESULTS / f"drawn-{seed}"
+        )
+    )
+    cases = [case for network in drawn for case in network.cases if _asked(case, asked.only)]
+    if not cases:
+        raise SystemExit(f"--only: expected networks or configurations such as {drawn[0].cases[0].name}")
+    runs = asked.runs or RUNS
+    on_kernel: Wanted = [(case, case.runs(seed, runs)) for case in cases]
+    reporter = Reporter()
+    environment = _measured(results, on_kernel, reporter, measure=not asked.kept)
+    everything = [results.runs(case, environment, trials) for case, trials in on_kernel]
+    found = [_runs(one) for one in everything]
+    with_kernel = [case for case, kernel in zip(cases, found, strict=True) if kernel]
+    print(f"{len(with_kernel)} of {len(cases)} configurations have results of {environment.kernel}.")
+    simulated = _drawn_kernel.simulate(
+        testbed("simulated"),
+        [(case, case.runs(seed, asked.simulated_runs or SIMULATED_RUNS)) for case in with_kernel],
+        reporter,
+    )
+    kernel = [one for one in found if one]
+    judged = [_judged(*one) for one in zip(with_kernel, simulated, kernel, strict=True)]
+    report = _drawn_report.report(judged)
+    again = f"--random {asked.random} {'--seed' if purpose == 'working' else '--report-seed'} {seed}"
+    _drawn_tables.show(report, judged, again)
+    _say_troubles([one for runs_ in everything for one in runs_ if one is not None])
+    _write(asked, report, judged, purpose, seed, environment)
+
+
+def _asked(case: Case, only: Sequence[str] | None) -> bool:
+    """Whether a case, or its network, is named; by default all are."""
+    return not only or case.name in only or case.network in only
+
+
+def _measured(results: Results, wanted: Wanted, reporter: Reporter, *, measure: bool) -> Environment:
+    """Measure what is missing here, or take what was measured last, here or elsewhere."""
+    if not measure:
+        if not results.environments:
+            raise SystemExit("--kept: expected results of a kernel, found none for this draw")
+        return list(results.environments.values())[-1]
+    environment = Environment.here()
+    bed = NamespacesTestbed()
+    able, refused = [], Counter[str]()
+    for case, trials in wanted:
+        try:
+            bed.check(trials[0])
+            able.append((case, trials))
+        except InputError as error:
+            refused[str(error)] += 1
+    for reason, number in refused.items():
+        print(f"{number} configurations cannot be measured here: {reason}")
+    left = _drawn_kernel.measure(bed, results, environment, able, reporter)
+    if left:
+        print(f"{left} trials were overloaded or died each time; run it again to measure them.")
+    return environment
+
+
+def _runs(found: Sequence[Run | None]) -> list[Run]:
+    """Those that are there and say something about the kernel."""
+    return [run for run in found if run is not None and run.failed in (None, "stalled")]
+
+
+def _judged(case: Case, simulated: Sequence[Run], kernel: Sequence[Run]) -> Judged:
+    sides = [
+        tuple(run.mbps for run in side if run.failed in (None, "stalled")) for side in (simulated, kernel)
+    ]
+    return Judged(
+        name=case.name,
+        network=case.network,
+        saturated=case.trial.transfer_bytes is None,
+        about=about(case.trial),
+        factors=case.factors,
+        simulated=sides[0],
+        kernel=sides[1],
+    )
+
+
+def about(trial: Trial) -> str:
+    """A configuration in words."""
+    words = [trial.pm, *(f"{name}={_words(value)}" for name, value in sorted(trial.pm_options.items()))]
+    if trial.initial_path:
+        words.append(f"on {trial.initial_path}")
+    words += [trial.cc, format_size(trial.buffer_bytes), trial.buffer_mode]
+    if trial.transfer_bytes:
+        words.append(f"sends {format_size(trial.transfer_bytes, 3)}")
+    return " ".join(words)
+
+
+def _words(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _say_troubles(runs: Sequence[Run]) -> None:
+    """Which runs failed otherwise than by a stall, and how long was waited for a quiet machine."""
+    failed = Counter(run.failed for run in runs if run.failed not in (None, "stalled"))
+    for kind, number in failed.items():
+        print(f"{number} of {len(runs)} runs on the kernel are left out: {kind}.")
+    waited = [run.waited_s for run in runs if run.waited_s]
+    if waited:
+        print(
+            f"Before {len(waited)} of {len(runs)} runs on the kernel the machine was not quiet; "
+            f"{sum(waited):.0f} s were waited in all."
+        )
+
+
+def _write(
+    asked: argparse.Namespace,
+    report: _drawn_report.Report,
+    judged: Sequence[Judged],
+    purpose: str,
+    seed: int,
+    environment: Environment,
+) -> None:
+    """JSON and figure; with --write-docs into the docs."""
+    if asked.only:
+        return
+    document = {
+        "seed": seed,
+        "purpose": purpose,
+        "kernel": environment.kernel,
+        "report": msgspec.to_builtins(report),
+        "configurations": msgspec.to_builtins(judged),
+    }
+    write(f"fidelity-drawn-{seed}", document)
+    from _drawn_figure import draw
+
+    figure = RESULTS / f"fidelity-drawn-{seed}.svg"
+    figure.write_text(draw(judged, report), encoding="utf-8")
+    print(f"written to {figure}")
+    if asked.write_docs:
+        sentence = (
+            f"Draw {seed}, {len({one.network for one in judged})} networks, {len(judged)} configurations; "
+            f"Linux {environment.kernel}."
+        )
+        image = IMAGES / f"fidelity-{purpose}.svg"
+        image.write_text(draw(judged, report), encoding="utf-8")
+        shown = f"![Simulated over measured throughput, and the bias by regime](../images/{image.name})"
+        replace(PAGE, purpose, f"{sentence}\n\n{shown}\n\n{_drawn_tables.markdown(report)}")
+        print(f"written into {PAGE}", file=sys.stderr)

@@ -1,0 +1,131 @@
+"""The tables of the drawn set: on the terminal and, in Markdown, in the docs.
+
+Not a benchmark.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from _drawn_report import Figures, Judged, Report, mean
+from _measure import RESULTS
+
+#: Columns of the table by regime; each figure with the kernel's own, in parentheses.
+COLUMNS = ("", "regime", "n", "median", "90th", "bias", "in 95 %", "model error")
+
+
+def show(report: Report, judged: Sequence[Judged], again: str) -> None:
+    """Everything, on the terminal.
+
+    Parameters
+    ----------
+    again : the options that repeat this draw.
+    """
+    console = Console(width=130)
+    for name, value, floor in summary(report):
+        console.print(f"{name}: {value} (the kernel against itself: {floor})", highlight=False)
+    table = Table(*COLUMNS, title="By regime (the kernel against itself)", title_justify="left")
+    before = ""
+    for one in report.regimes:
+        if one.factor != before and before:
+            table.add_section()
+        first, before = one.factor if one.factor != before else "", one.factor
+        table.add_row(first, one.regime, *_row(one.figures, one.floor))
+    console.print(table)
+    worst = Table("configuration", "", "simulated (Mbit/s)", "kernel (Mbit/s)", "error", title="The worst")
+    for bad in report.worst:
+        worst.add_row(bad.name, bad.about, _runs(bad.simulated), _each(bad.kernel), f"{bad.error:+.0%}")
+    console.print(worst)
+    if report.worst:
+        print(f"To repeat one: python benchmarks/fidelity.py {again} --only {report.worst[0].name}")
+        network = report.worst[0].network
+        print(f"Its topology file: {RESULTS / network.rpartition('-')[0] / network}.toml")
+    none = [case.name for case in judged if case.error is None]
+    if none:
+        print(f"Without a number on one side: {', '.join(none)}")
+
+
+def summary(report: Report) -> Iterator[tuple[str, str, str]]:
+    """Name, figure and floor of what is about all configurations."""
+    whole, floor = report.whole, report.floor
+    yield "configurations with numbers on both sides", str(whole.figures.n), str(floor.figures.n)
+    perfect = share(report.perfect_median), share(report.perfect_q90)
+    yield (
+        "median error",
+        share(whole.figures.median),
+        f"{share(floor.figures.median)}; no error: {perfect[0]}",
+    )
+    yield "90th percentile", share(whole.figures.q90), f"{share(floor.figures.q90)}; no error: {perfect[1]}"
+    yield "bias", signed(whole.figures), share(floor.figures.bias)
+    yield "rank correlation", _number(whole.rank_correlation), _number(floor.rank_correlation)
+    for name in ("median", "q90", "max"):
+        wanted = f"regret_{name}"
+        label = {"median": "regret, median", "q90": "regret, 90th percentile", "max": "regret, largest"}[name]
+        yield label, share(getattr(whole, wanted)), share(getattr(floor, wanted))
+    yield "kernel means inside the 95 % intervals", share(whole.figures.inside), share(floor.figures.inside)
+    yield (
+        "model error with which 95 % are inside",
+        share(whole.figures.model_error),
+        share(floor.figures.model_error),
+    )
+    stalls = [f"{one:.1%}" for one in whole.stalls]
+    yield "runs that stall, simulated and kernel", " and ".join(stalls), share(floor.stalls[1])
+    yield "stalls on both sides or on none", share(whole.stalls_agree), share(floor.stalls_agree)
+
+
+def markdown(report: Report) -> str:
+    """The tables of the docs."""
+    lines = ["| over all | simulator | the kernel against itself |", "|---|---|---|"]
+    lines += [f"| {name} | {value} | {floor} |" for name, value, floor in summary(report)]
+    lines += ["", f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
+    for one in report.regimes:
+        lines.append(f"| {' | '.join((one.factor, one.regime, *_row(one.figures, one.floor)))} |")
+    lines += ["", "| the worst | | simulated (Mbit/s) | kernel (Mbit/s) | error |", "|---|---|---|---|---|"]
+    for worst in report.worst:
+        cells = worst.name, worst.about, _runs(worst.simulated), _each(worst.kernel), f"{worst.error:+.0%}"
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _row(figures: Figures, floor: Figures) -> tuple[str, ...]:
+    both = [
+        f"{share(one)} ({share(other)})"
+        for one, other in (
+            (figures.median, floor.median),
+            (figures.q90, floor.q90),
+            (figures.inside, floor.inside),
+            (figures.model_error, floor.model_error),
+        )
+    ]
+    return str(figures.n), both[0], both[1], f"{signed(figures)} ({share(floor.bias)})", both[2], both[3]
+
+
+def share(value: float | None) -> str:
+    """Per cent."""
+    return "-" if value is None else f"{value:.1%}"
+
+
+def signed(figures: Figures) -> str:
+    """The bias with half of its interval."""
+    if figures.bias is None:
+        return "-"
+    return f"{figures.bias:+.1%}" + ("" if figures.bias_half is None else f" ± {figures.bias_half:.1%}")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _runs(runs: Sequence[float | None]) -> str:
+    """Mean, smallest and largest; how many stalled."""
+    found = [run for run in runs if run is not None]
+    if not found:
+        return "stalled"
+    stalled = len(runs) - len(found)
+    middle = mean(tuple(runs)) or 0.0
+    return f"{middle:.3g} ({min(found):.3g}-{max(found):.3g})" + (f", {stalled} stalled" if stalled else "")
+
+
+def _each(runs: Sequence[float | None]) -> str:
+    return ", ".join("stalled" if run is None else f"{run:.3g}" for run in runs)

@@ -1,0 +1,510 @@
+"""What guard gives on the kernel in random dynamics, beside the kernel's own path manager and mptcpd.
+
+Each dynamic is one of `_dynamics.py` that a machine of two processors can emulate in real time: two or three
+paths of 1 to 40 Mbit/s, at no time more than 80 Mbit/s together, compressed to 40 to 60 s; rates, delays and
+losses step or drift, paths die and return, datagrams share a path. Everything above the network is this
+machine's kernel, between two namespaces; all contenders get the same dynamic, seed and fixed buffer:
+
+- default: the kernel's own path manager as it is, which opens no further subflow;
+- fullmesh: the same with an endpoint for each interface, `fullmesh` for the sender's, and limits of 8;
+- mptcpd: Debian's mptcpd with its default plug-in addr_adv, which makes such endpoints (without `fullmesh`);
+- guard: mptune's, with what the agent samples;
+- each path alone: one subflow.
+
+mptcpd with net.mptcp.path_manager=userspace opens no further subflow in version 0.12: its plug-in sspi says
+"sspi_connection_established is unimplemented", and addr_adv makes endpoints, which concern the kernel's path
+manager alone. This is tried once before the dynamics.
+
+An event makes a subflow harmful if the simulator's fullmesh would be more than 10 % faster without it from
+then on, and was not before. Trials that are done are kept in target/benchmarks/dynamics.jsonl and not
+repeated; guard's are if the agent is another one. A trial that the machine was too busy for is repeated, at
+last alone; a dynamic with one for which it never had the time does not count. With --write-docs the table
+goes to docs/explanation/guard.md.
+"""
+
+import argparse
+import concurrent.futures
+import hashlib
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+import _docs
+from _contenders import Bench, Contender, KernelFullmesh, Missing, Mptcpd, fetched
+from _dynamics import Dynamic, random_dynamic
+from _measure import RESULTS, machine, write
+from mptune.linux.agent import program
+from mptune.testbeds import Observation, ScriptedAction, Trial
+from mptune.testbeds import create as testbed
+from mptune.topology import Schedule, Step, UdpBackground
+
+DOCS = Path(__file__).parents[1] / "docs" / "explanation" / "guard.md"
+CACHE = RESULTS.parent / "mptcpd"
+KEPT = RESULTS / "dynamics.jsonl"
+
+#: Seed of the first dynamic that is drawn: none of those on which guard was developed.
+FIRST_SEED = 2_000_000
+#: What a machine with two processors can emulate: paths, bit/s of one path, of all together.
+PATHS = (2, 3)
+RATE_BPS = (1_000_000, 40_000_000)
+WHOLE_BPS = 80_000_000
+#: s of a dynamic here, and of those that are drawn.
+DURATION_S = (40, 60)
+DRAWN_S = (60, 120)
+GOAL = 0.95
+#: Gain without a subflow from which on it is harmful, and how long it may stay so, s; how long before and
+#: after an event is looked at, and what is left out after it, s.
+HARM = 0.10
+DEMOTED_S = 3.0
+HARM_S = 12.0
+BEGINNING_S = 2.0
+_SECOND = 10**9
+_BIN_S = 0.1
+
+#: Who manages the paths, by name; the paths alone come last, by their labels.
+GUARD, MPTCPD = "guard", "mptcpd"
+SHARED = ("default", "fullmesh", MPTCPD, GUARD)
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One trial.
+
+    Attributes
+    ----------
+    agent : which agent sampled and managed, of guard alone.
+    overloaded : why the trial says nothing.
+    """
+
+    seed: int
+    contender: str
+    mbps: float
+    changes: list[tuple[float, str, str]] = []
+    limited: float | None = None
+    failed: str | None = None
+    overloaded: str | None = None
+    agent: str | None = None
+    subflows: int = 0
+
+
+class Demotion(msgspec.Struct, frozen=True):
+    """An event made a subflow harmful while guard used it; `after_s` is None if guard did not demote it."""
+
+    event: str
+    gain: float
+    after_s: float | None
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A dynamic, with the throughput of everybody in Mbit/s."""
+
+    seed: int
+    description: str
+    minutes: float
+    mbps: dict[str, float]
+    alone: dict[str, float]
+    changes: int
+    limited: float | None
+    demotions: list[Demotion]
+    failed: dict[str, str]
+
+
+# Which dynamics
+
+
+def _fits(dynamic: Dynamic) -> bool:
+    """A small machine can emulate it in real time."""
+    topology = dynamic.topology
+    if len(topology.paths) not in PATHS or any(not _is_udp(one) for one in topology.background):
+        return False
+    most = []
+    for path in topology.paths:
+        schedule = path.core.forward_effects.schedule
+        rates = [path.core.rate_bps, *(step.rate_bps for step in (schedule.steps if schedule else ()))]
+        known = [rate for rate in rates if rate is not None]
+        if min(known) < RATE_BPS[0] or max(known) > RATE_BPS[1]:
+            return False
+        most.append(max(known))
+    return sum(most) <= WHOLE_BPS
+
+
+def _is_udp(background: object) -> bool:
+    return isinstance(background, UdpBackground)
+
+
+def _compressed(dynamic: Dynamic) -> Dynamic:
+    """The same in less time: everything happens earlier by the same factor."""
+    drawn_s = dynamic.duration_ns / _SECOND
+    span_s = DURATION_S[0] + (drawn_s - DRAWN_S[0]) * (DURATION_S[1] - DURATION_S[0]) / (
+        DRAWN_S[1] - DRAWN_S[0]
+    )
+    duration_ns = round(span_s) * _SECOND
+
+    def at(time_ns: int) -> int:
+        return time_ns * duration_ns // dynamic.duration_ns
+
+    def step(one: Step) -> Step:
+        return msgspec.structs.replace(one, at_ns=at(one.at_ns))
+
+    replace = msgspec.structs.replace
+    paths = []
+    for path in dynamic.topology.paths:
+        effects = path.core.forward_effects
+        if effects.schedule is not None:
+            steps = Schedule(steps=tuple(step(one) for one in effects.schedule.steps))
+            core = replace(path.core, forward_effects=replace(effects, schedule=steps))
+            path = replace(path, core=core)
+        paths.append(path)
+    background = tuple(
+        replace(one, start_ns=at(one.start_ns), stop_ns=None if one.stop_ns is None else at(one.stop_ns))
+        for one in dynamic.topology.background
+    )
+    return dynamic._replace(
+        topology=replace(dynamic.topology, paths=tuple(paths), background=background),
+        script=tuple(replace(one, at_ns=at(one.at_ns)) for one in dynamic.script),
+        duration_ns=duration_ns,
+        events=tuple(event._replace(at_ns=at(event.at_ns)) for event in dynamic.events),
+        description=f"{dynamic.description}; all times by {duration_ns / dynamic.duration_ns:.2f}",
+    )
+
+
+def dynamics(count: int) -> Iterator[Dynamic]:
+    """The first ones that fit; those without any event are left out."""
+    seed = FIRST_SEED
+    while count:
+        dynamic = random_dynamic(seed)
+        if dynamic.events and _fits(dynamic):
+            yield _compressed(dynamic)
+            count -= 1
+        seed += 1
+
+
+# Trials
+
+
+class Job(NamedTuple):
+    """A trial that is to be run."""
+
+    dynamic: Dynamic
+    contender: str
+
+
+def changes(observation: Observation) -> list[tuple[float, str, str]]:
+    """What guard did: when (s), to which path, and the new role."""
+    found = []
+    for one in filter(None, str(observation.metadata.get("path_manager_changes", "")).split(", ")):
+        at, path, role = one.replace(" ms: ", " ").split(" ")
+        found.append((float(at) / 1e3, path, role))
+    return found
+
+
+class Runner:
+    """Runs trials and keeps their results."""
+
+    def __init__(self, mptcpd: Path | None) -> None:
+        self.bench, self._mptcpd = Bench(), mptcpd
+        self.agent = hashlib.blake2b(program().read_bytes(), digest_size=8).hexdigest()
+        self.results: dict[tuple[int, str], Result] = {}
+        if KEPT.exists():
+            for line in KEPT.read_bytes().splitlines():
+                self._note(msgspec.json.decode(line, type=Result))
+
+    def _note(self, result: Result) -> None:
+        if result.overloaded is None and (result.contender != GUARD or result.agent == self.agent):
+            self.results[result.seed, result.contender] = result
+
+    def contenders(self, dynamic: Dynamic) -> list[str]:
+        """Their names."""
+        shared = [name for name in SHARED if name != MPTCPD or self._mptcpd is not None]
+        return [*shared, *(path.label for path in dynamic.topology.paths)]
+
+    def missing(self, wanted: Sequence[Dynamic]) -> list[Job]:
+        """What has no result yet."""
+        jobs = [Job(dynamic, name) for dynamic in wanted for name in self.contenders(dynamic)]
+        return [job for job in jobs if (job.dynamic.seed, job.contender) not in self.results]
+
+    def run(self, job: Job) -> Result:
+        """Run one trial, whatever comes of it."""
+        dynamic, name = job
+        trial = _trial(dynamic, name)
+        observation = self.bench.run(trial, self._contender(name))
+        sampled_ns = float(observation.metadata.get("sampled_ns", 0))
+        limited_ns = float(observation.metadata.get("window_limited_ns", 0))
+        overloaded = observation.metadata.get("overloaded")
+        return Result(
+            seed=dynamic.seed,
+            contender=name,
+            mbps=observation.in_order_bytes * 8e3 / dynamic.duration_ns,
+            changes=changes(observation),
+            limited=limited_ns / sampled_ns if sampled_ns else None,
+            failed=None if observation.failed is None else str(observation.failed),
+            overloaded=None if overloaded is None else str(overloaded),
+            agent=self.agent if name == GUARD else None,
+            subflows=len(observation.subflows),
+        )
+
+    def _contender(self, name: str) -> Callable[[], Contender] | None:
+        if name == MPTCPD:
+            assert self._mptcpd is not None
+            root = self._mptcpd
+            return lambda: Mptcpd(root, ["addr_adv"], userspace=False)
+        return {"default": Contender, "fullmesh": KernelFullmesh}.get(name)
+
+    def keep(self, result: Result) -> None:
+        """Add a result to the file."""
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        with KEPT.open("ab") as file:
+            file.write(msgspec.json.encode(result) + b"\n")
+        self._note(result)
+
+    def userspace(self, dynamic: Dynamic) -> str:
+        """What mptcpd does for connections that are its own."""
+        if self._mptcpd is None:
+            return "mptcpd: not tried"
+        root = self._mptcpd
+        trial = msgspec.structs.replace(_trial(dynamic, MPTCPD), duration_ns=5 * _SECOND, script=())
+        seen = self.bench.run(trial, lambda: Mptcpd(root, ["sspi", "addr_adv"], userspace=True))
+        said = [line for line in str(seen.metadata.get("contender", "")).splitlines() if "unimpl" in line]
+        why = f" ({said[0].strip()})" if said else ""
+        return (
+            f"mptcpd with net.mptcp.path_manager=userspace, sspi and addr_adv: {len(seen.subflows)} of "
+            f"{len(dynamic.topology.paths)} subflows{why}."
+        )
+
+
+def _trial(dynamic: Dynamic, name: str) -> Trial:
+    return Trial(
+        topology=dynamic.topology,
+        pm=GUARD if name == GUARD else "default",
+        cc=dynamic.cc,
+        buffer_bytes=dynamic.buffer_bytes,
+        seed=dynamic.seed,
+        duration_ns=dynamic.duration_ns,
+        initial_path=None if name in SHARED else name,
+        script=dynamic.script,
+    )
+
+
+def measure(runner: Runner, wanted: Sequence[Dynamic], at_once: int) -> None:
+    """Run what is missing, dynamic by dynamic, so that what is kept is complete."""
+    jobs = runner.missing(wanted)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress, runner.bench.awake:
+        bar = progress.add_task("trials", total=len(jobs))
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            running = [pool.submit(runner.run, job) for job in jobs]
+            try:
+                for done in concurrent.futures.as_completed(running):
+                    runner.keep(done.result())
+                    progress.advance(bar)
+            except BaseException:
+                runner.bench.close()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+
+# What they say
+
+
+def _harm(dynamic: Dynamic) -> Iterator[tuple[int, float]]:
+    """The events, by number, that make a subflow harmful in the simulator, with the gain without it."""
+    bed = testbed("simulated")
+
+    def run(label: str | None, from_ns: int) -> list[int]:
+        without = (ScriptedAction(at_ns=from_ns, path=label, action="standby"),) if label else ()
+        trial = msgspec.structs.replace(
+            _trial(dynamic, "fullmesh"), pm="fullmesh", script=(*dynamic.script, *without)
+        )
+        return bed.run(trial).bins
+
+    def gain(label: str, from_ns: int, from_s: float, to_s: float) -> float:
+        def rate(bins: list[int]) -> float:
+            part = bins[int(from_s / _BIN_S) : int(to_s / _BIN_S)]
+            return statistics.mean(part) if part else 0.0
+
+        part, all_of_them = rate(run(label, from_ns)), rate(whole)
+        return part / all_of_them - 1 if all_of_them else float(part > 0) * 10
+
+    whole = run(None, 0)
+    for number, event in enumerate(dynamic.events):
+        at_s, until_s = event.at_ns / _SECOND, min(_ends(dynamic)[number], event.at_ns / _SECOND + HARM_S)
+        if until_s - at_s < 2 * BEGINNING_S or "dies" in event.words:
+            continue
+        label = dynamic.topology.paths[event.path].label
+        after = gain(label, event.at_ns, at_s + BEGINNING_S, until_s)
+        if after > HARM and gain(label, 0, max(0.0, at_s - HARM_S), at_s) <= HARM:
+            yield number, after
+
+
+def _ends(dynamic: Dynamic) -> list[float]:
+    """When each event's time is over, s: at the next one."""
+    return [event.at_ns / _SECOND for event in dynamic.events[1:]] + [dynamic.duration_ns / _SECOND]
+
+
+def demotions(dynamic: Dynamic, done: Sequence[tuple[float, str, str]]) -> Iterator[Demotion]:
+    """When guard demoted what an event made harmful, if it used it then."""
+    for number, gain in _harm(dynamic):
+        event, end_s = dynamic.events[number], _ends(dynamic)[number]
+        at_s, label = event.at_ns / _SECOND, dynamic.topology.paths[event.path].label
+        roles = [role for when, path, role in done if path == label and when <= at_s]
+        if roles and roles[-1] == "standby":
+            continue
+        off = (
+            when - at_s
+            for when, path, role in done
+            if path == label and role == "standby" and at_s < when <= end_s
+        )
+        yield Demotion(event.words, gain, next(off, None))
+
+
+def outcomes(runner: Runner, wanted: Sequence[Dynamic]) -> Iterator[Outcome]:
+    """The dynamics of which every trial counts."""
+    for dynamic in wanted:
+        names = runner.contenders(dynamic)
+        found = {name: runner.results.get((dynamic.seed, name)) for name in names}
+        results = {name: one for name, one in found.items() if one is not None}
+        if len(results) < len(names):
+            continue
+        guard = results[GUARD]
+        yield Outcome(
+            seed=dynamic.seed,
+            description=dynamic.description,
+            minutes=dynamic.duration_ns / 60 / _SECOND,
+            mbps={name: results[name].mbps for name in names if name in SHARED},
+            alone={name: results[name].mbps for name in names if name not in SHARED},
+            changes=len({when for when, _, _ in guard.changes}),
+            limited=guard.limited,
+            demotions=list(demotions(dynamic, guard.changes)),
+            failed={name: one.failed for name, one in results.items() if one.failed is not None},
+        )
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that this share of the values does not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def ratios(found: Sequence[Outcome]) -> dict[str, list[float]]:
+    """What is compared with what, over all dynamics."""
+
+    def over(one: float, other: float) -> float:
+        return one / max(other, 0.01)
+
+    best = [max(one.alone.values()) for one in found]
+    rows = {}
+    for name in ("fullmesh", "mptcpd", "default"):
+        if all(name in one.mbps for one in found):
+            rows[f"guard / {name}"] = [over(one.mbps[GUARD], one.mbps[name]) for one in found]
+    both = zip(found, best, strict=True)
+    rows["guard / best single path"] = [over(one.mbps[GUARD], alone) for one, alone in both]
+    both = zip(found, best, strict=True)
+    rows["guard / better of fullmesh and best single path"] = [
+        over(one.mbps[GUARD], max(alone, one.mbps["fullmesh"])) for one, alone in both
+    ]
+    both = zip(found, best, strict=True)
+    rows["fullmesh / best single path"] = [over(one.mbps["fullmesh"], alone) for one, alone in both]
+    return rows
+
+
+_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def table(found: Sequence[Outcome]) -> list[list[str]]:
+    """A row for each comparison: geometric mean, quantiles, share of dynamics below the goal."""
+    rows = [["", "mean", *(f"{100 * share:.0f} %" for share in _SHARES), f"below {100 * GOAL:.0f} %"]]
+    for name, values in ratios(found).items():
+        mean = statistics.geometric_mean([max(value, 1e-3) for value in values])
+        missed = sum(value < GOAL for value in values) / len(values)
+        cells = [f"{quantile(values, share):.2f}" for share in _SHARES]
+        rows.append([name, f"{mean:.2f}", *cells, f"{100 * missed:.0f} %"])
+    return rows
+
+
+def facts(found: Sequence[Outcome], asked: int, userspace: str) -> list[str]:
+    """Everything else, a line each."""
+    per_minute = [one.changes / one.minutes for one in found]
+    harmful = [demotion for one in found for demotion in one.demotions]
+    times = [one.after_s for one in harmful if one.after_s is not None]
+    about = machine()
+    unchanged = sum(one.changes == 0 for one in found)
+    lines = [
+        f"Changes a minute: median {statistics.median(per_minute):.1f}, "
+        f"90 % {quantile(per_minute, 0.9):.1f}, most {max(per_minute):.1f}; "
+        f"none in {unchanged} of {len(found)} dynamics.",
+        f"Subflows made harmful by an event: {len(harmful)}; demoted within {DEMOTED_S:.0f} s "
+        f"{sum(time <= DEMOTED_S for time in times)}, before the next event {len(times)}"
+        + (f", median of these {statistics.median(times):.1f} s." if times else "."),
+    ]
+    failed = [name for one in found for name in one.failed]
+    kinds = {name if name in SHARED else "a path alone" for name in failed}
+    counted = ", ".join(
+        f"{kind} {sum((name if name in SHARED else 'a path alone') == kind for name in failed)}"
+        for kind in sorted(kinds)
+    )
+    lines.append(f"Trials that stalled or failed (counted with what had arrived): {counted or 'none'}.")
+    if asked > len(found):
+        lines.append(f"Left out because the machine was too busy for a trial: {asked - len(found)} dynamics.")
+    lines.append(userspace)
+    lines.append(f"Linux {about['kernel']}, {about['cores']} processors ({about['processor']}).")
+    return lines
+
+
+def markdown(found: Sequence[Outcome], said: Sequence[str]) -> str:
+    """The table and the facts, for the docs."""
+    head, *rows = table(found)
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([f"{len(found)} dynamics:", "", *lines, "", *(f"- {line}" for line in said)])
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--dynamics", type=int, default=40, help="how many (40)")
+    parser.add_argument("--at-once", type=int, default=6, help="trials that wait or run at once, at most (6)")
+    parser.add_argument("--fresh", action="store_true", help="forget all trials that were done")
+    parser.add_argument("--write-docs", action="store_true", help=f"write the table into {DOCS.name}")
+    arguments = parser.parse_args()
+    began = time.monotonic()
+    if arguments.fresh:
+        KEPT.unlink(missing_ok=True)
+    console = Console()
+    try:
+        mptcpd = fetched(CACHE)
+    except Missing as missing:
+        console.print(f"without mptcpd: {missing}")
+        mptcpd = None
+    console.print(", ".join(f"{name} {value}" for name, value in machine().items()))
+    wanted = list(dynamics(arguments.dynamics))
+    runner = Runner(mptcpd)
+    userspace = runner.userspace(wanted[0])
+    measure(runner, wanted, arguments.at_once)
+    found = list(outcomes(runner, wanted))
+    if not found:
+        console.print("no dynamic of which every trial counts")
+        return
+    head, *rows = table(found)
+    shown = Table(*head)
+    for row in rows:
+        shown.add_row(*row)
+    console.print(shown)
+    said = facts(found, len(wanted), userspace)
+    for line in said:
+        console.print(line)
+    console.print(f"{time.monotonic() - began:.0f} s")
+    write("dynamics", {"table": table(found), "facts": said, "dynamics": msgspec.to_builtins(found)})
+    if arguments.write_docs:
+        _docs.replace(DOCS, "dynamics", markdown(found, said))
+
+
+if __name__ == "__main__":
+    main()
