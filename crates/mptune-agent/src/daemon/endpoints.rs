@@ -44,6 +44,9 @@ const ANYWHERE: [IpAddr; 2] = [
     IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
 ];
 
+/// A host of a private network (RFC 4193), which counts where nothing leads to the Internet by IPv6.
+const ANYWHERE_NEAR: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
+
 /// The endpoints that are kept.
 struct Kept {
     pm: PathManager,
@@ -256,7 +259,10 @@ impl Endpoints {
         let mut remotes = self.policies.destinations();
         remotes.extend(self.manager.live().map(|(_, one)| one.initial.addresses().1));
         remotes.extend(ANYWHERE);
-        let usable = self.addresses.usable_towards_any(&remotes);
+        let mut usable = self.addresses.usable_towards_any(&remotes);
+        if !usable.iter().any(|(_, _, address)| address.is_ipv6()) {
+            usable.extend(self.addresses.usable_towards_any(&[ANYWHERE_NEAR]));
+        }
         let mut kept = self.kept.borrow_mut();
         for made in kept.note.endpoints.clone() {
             let same = |(_, device, address): &(_, u32, IpAddr)| {

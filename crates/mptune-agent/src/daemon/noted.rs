@@ -6,9 +6,10 @@ use crate::host::places::{self, Namespace};
 use crate::paths::netlink::error::Error;
 use crate::settings::pm::{BACKUP, Endpoint, FULLMESH, Limits, SUBFLOW};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
 use std::net::IpAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// An endpoint that was made.
@@ -104,6 +105,8 @@ impl Note {
         let text = serde_json::to_string(&contents).expect("structures always serialise");
         let new = self.file.with_extension("new");
         let write = || {
+            let folder = self.file.parent().unwrap_or(Path::new("."));
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
             let mut file = File::create(&new)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
@@ -120,7 +123,11 @@ impl Note {
         self.limits = None;
         match fs::remove_file(&self.file) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(self.failed(&error)),
-            _ => Ok(()),
+            _ => {
+                // Others may have something there.
+                let _ = self.file.parent().map(fs::remove_dir);
+                Ok(())
+            }
         }
     }
 
@@ -136,7 +143,6 @@ mod tests {
     #[test]
     fn what_was_noted_is_known_again_as_far_as_it_is_still_there() {
         let directory = std::env::temp_dir().join(format!("mptune-noted-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
         let file = directory.join("endpoints.json");
         let made = |id| Made { address: [10, 0, id, 2].into(), id, device: 3 };
         let limits = |subflows| Limits { subflows, add_addr_accepted: 2 };
@@ -153,7 +159,7 @@ mod tests {
         assert_eq!((other.endpoints.clone(), other.limits), (vec![], None));
         again.remove().unwrap();
         again.remove().unwrap();
-        fs::remove_dir(&directory).unwrap();
+        assert!(!directory.exists());
     }
 
     #[test]

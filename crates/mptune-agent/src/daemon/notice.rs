@@ -253,8 +253,8 @@ mod tests {
             assert_eq!(age(seconds), wanted);
         }
         assert_eq!(
-            [short(3.14159), short(20.0), short(20.26), short(209.6)],
-            ["3.14", "20", "20.3", "210"]
+            [short(3.456), short(20.0), short(20.26), short(209.6)],
+            ["3.46", "20", "20.3", "210"]
         );
     }
 }

@@ -158,6 +158,10 @@ mod tests {
             Vec::new()
         }
 
+        fn leads(&self, _local: IpAddr, _remote: IpAddr) -> bool {
+            true
+        }
+
         fn device_of(&self, _address: IpAddr) -> Option<String> {
             Some("eth2".to_owned())
         }

@@ -33,7 +33,7 @@ const TICK_NS: u64 = 1_000_000_000;
 const SHORTEST_NS: u64 = 50_000_000;
 /// Looks in a part of the time over which throughput is compared.
 const LOOKS_PER_PART: u64 = 60;
-/// Looks take no more than this fraction of the time.
+/// Looks take no more than this fraction of a processor.
 const LOOK_SHARE: u64 = 200;
 /// Where the connections are.
 const ELSEWHERE: &str = "the connections: the role watch has them; here is what the daemon did";
@@ -146,8 +146,14 @@ impl Service {
             Ok((addresses, server, looks, steering))
         })();
         // Last, when nothing else can fail: from here on new connections are different.
-        let set = prepared.and_then(|made| {
-            knob.map_or(Ok(()), |knob| watchdog.choose(knob, userspace)).map(|()| made)
+        let set = prepared.and_then(|mut made: (_, _, _, Box<dyn Steering>)| {
+            match knob.map_or(Ok(()), |knob| watchdog.choose(knob, userspace)) {
+                Ok(()) => Ok(made),
+                Err(reason) => {
+                    let _ = made.3.end();
+                    Err(reason)
+                }
+            }
         });
         let (addresses, server, looks, steering) = match set {
             Ok(made) => made,
@@ -442,6 +448,7 @@ impl Service {
 
     /// Looks at the connections, at a cost that stays small.
     fn look(&mut self, now_ns: u64) {
+        let spent_ns = sys::cpu_ns();
         let steered = self.steering.steered();
         self.figures.steer(&steered);
         let seen =
@@ -459,8 +466,8 @@ impl Service {
             };
             self.records.add(record);
         }
-        let done_ns = sys::monotonic_ns();
-        self.look_at_ns = done_ns + self.look_every_ns.max((done_ns - now_ns) * LOOK_SHARE);
+        let cost_ns = sys::cpu_ns() - spent_ns;
+        self.look_at_ns = now_ns + self.look_every_ns.max(cost_ns * LOOK_SHARE);
     }
 
     /// What is due about once a second.

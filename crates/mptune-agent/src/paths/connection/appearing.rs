@@ -7,7 +7,7 @@
 //!   subflow is there the connection has nothing else.
 //! - A subflow that failed without anybody's will is tried again, ever less often.
 
-use super::ends::{Ends, Presence};
+use super::ends::{Appearing, Ends, Presence};
 use super::{Act, Connection};
 use crate::paths::assignment::{Assignment, KernelPath};
 use crate::paths::happening::{Noted, What};
@@ -27,25 +27,6 @@ const LONGEST_WAIT_NS: u64 = 600_000_000_000;
 const PROVED_NS: u64 = 60_000_000_000;
 /// Outages that are kept while some of them are going on.
 const MOST_OUTAGES: usize = 64;
-
-/// What is special about such a connection.
-pub struct Appearing {
-    ends: Ends,
-    /// Addresses of this host that lead to the peer again, and whose subflows are not yet back.
-    back: Vec<IpAddr>,
-    /// Further addresses of this host and of the peer are paths from which subflows are opened.
-    grows: bool,
-    /// The peer wants no further subflows to the address of the first one.
-    denies_initial: bool,
-    /// Addresses of this host that the peer was told of.
-    announced: BTreeSet<IpAddr>,
-    established: bool,
-    /// When to try paths again, and how long that waited.
-    retries: BTreeMap<PathId, (u64, u64)>,
-    /// The number of bytes that the policy waits for, and those of subflows that are closed.
-    notify_at: Option<u64>,
-    carried: u64,
-}
 
 impl Connection {
     /// A connection of this host, its first subflow from this device; `opens` says that this side may open

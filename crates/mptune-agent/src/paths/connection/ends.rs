@@ -4,7 +4,8 @@
 //! takes the place of the old one, and so do the subflows: a policy sees that they are back. Nothing is ordered
 //! here.
 
-use std::collections::BTreeMap;
+use mptune_core::pathmanager::PathId;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// Places at either end.
@@ -95,6 +96,28 @@ impl Ends {
         self.remotes[place] = Remote { number: self.remotes[place].number, ..new };
         Some(place)
     }
+}
+
+/// What is special about a connection whose paths are not all known beforehand.
+pub struct Appearing {
+    /// Its addresses.
+    pub ends: Ends,
+    /// Addresses of this host that lead to the peer again, and whose subflows are not yet back.
+    pub back: Vec<IpAddr>,
+    /// Further addresses of this host and of the peer are paths from which subflows are opened.
+    pub grows: bool,
+    /// The peer wants no further subflows to the address of the first one.
+    pub denies_initial: bool,
+    /// Addresses of this host that the peer was told of.
+    pub announced: BTreeSet<IpAddr>,
+    /// Its policy has begun.
+    pub established: bool,
+    /// When to try paths again, and how long that waited.
+    pub retries: BTreeMap<PathId, (u64, u64)>,
+    /// The number of bytes that the policy waits for.
+    pub notify_at: Option<u64>,
+    /// Bytes of subflows that are closed.
+    pub carried: u64,
 }
 
 /// The numbers of this host's addresses in MP_JOIN and ADD_ADDR.

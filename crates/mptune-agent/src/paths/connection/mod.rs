@@ -9,8 +9,7 @@
 mod appearing;
 mod ends;
 
-use self::appearing::Appearing;
-use self::ends::Numbers;
+use self::ends::{Appearing, Numbers};
 use super::assignment::Assignment;
 use super::happening::{Noted, What};
 use super::netlink::diag::{Families, Statistics};
