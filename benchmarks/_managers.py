@@ -148,4 +148,3 @@ class UnderDaemon(KernelFullmesh):
     def end(self) -> str:
         """As in `Contender`."""
         return "" if self._daemon is None else self._daemon.end()
-

@@ -28,7 +28,7 @@ EVERY_S = 10.0
 #: Turns a second.
 TURNS = 50
 #: Connections opened a second while the long ones are opened.
-OPENED = 200
+OPENED = 400
 _CHUNK = bytes(1 << 16)
 
 

@@ -1,20 +1,20 @@
 """What the daemon costs and what it gives, beside the kernel's own path manager and mptcpd.
 
 load: 1,000 connections between two namespaces, two subflows each; five always have more to send, the others
-send 1 kB every 10 s; alone, and with 200 short connections a second besides (a request of 200 bytes, an answer
-of 2,000). Share of a core over a minute, peak memory, and the time until a new connection has its second
-subflow.
+send 1 kB every 10 s; alone, and with 200 short connections a second besides (a request of 200 bytes, an
+answer of 2,000). Share of a core over a minute, peak memory, and the time until a new connection has its
+second subflow.
 
-resilience: the scenario of `resilience.py`, the path that carries most cut for 4 s during a transfer, with an
-ordinary program on the kernel: its paths are managed by the daemon, by the kernel, or by mptcpd. The payload is
-compared, byte by byte.
+resilience: the scenario of `resilience.py`, the path that carries most cut for 4 s during a transfer, with
+an ordinary program on the kernel: its paths are managed by the daemon, by the kernel, or by mptcpd. The
+payload is compared, byte by byte.
 
-pcdc: the scenario of `pcdc_effect.py`, from Bergen to Svalbard: transfers of the sizes of PCDC's classes, and a
-saturated sender, with the measured optional set in a policy.json.
+pcdc: the scenario of `pcdc_effect.py`, from Bergen to Svalbard: transfers of the sizes of PCDC's classes, and
+a saturated sender, with the measured optional set in a policy.json.
 
-What was measured is kept in target/benchmarks/daemon-*.jsonl and not repeated (the daemon's is if the agent is
-another one), so that a table can be measured in parts (--only). With --write-docs it goes to
-docs/how-to/daemon.md.
+What was measured is kept in target/benchmarks/daemon-*.jsonl and not repeated (the daemon's is if the agent
+is another one), so that a table can be measured in parts (--only, --network, --most). With --write-docs it
+goes to docs/how-to/daemon.md.
 """
 
 import argparse
@@ -51,7 +51,6 @@ PCDC_BUFFER_BYTES = 16 * MIB
 SIZES = (256 << 10, 768 << 10, 4 * MIB, 16 * MIB)
 SATURATED_S = 20
 T = TypeVar("T")
-
 
 
 class Kept(Generic[T]):
@@ -244,7 +243,7 @@ def median(values: Sequence[float | None], spec: str) -> str:
 
 
 def _resilience_row(case: str, contender: str, found: Sequence[Result]) -> Iterator[list[str]]:
-    good = [one for one in found if one.overloaded is None and (one.failed is None or not one.corrupt)]
+    good = [one for one in found if one.overloaded is None and not one.corrupt]
     if good:
         yield [
             case,
@@ -254,9 +253,14 @@ def _resilience_row(case: str, contender: str, found: Sequence[Result]) -> Itera
             median([one.after_mbps for one in good], ".1f"),
             median([one.takeover_ms for one in good], ".0f"),
             median([one.repeated_kib for one in good], ".0f"),
-            str(len(good)) + (f" (stalled: {n})" if (n := sum(one.failed is not None for one in good)) else ""),
+            _counted(good),
             str(sum(one.corrupt for one in found)) if any(one.corrupt for one in found) else "none",
         ]
+
+
+def _counted(found: Sequence[Result]) -> str:
+    failed = sum(one.failed is not None for one in found)
+    return f"{len(found)} (stalled: {failed})" if failed else str(len(found))
 
 
 def measure_pcdc(asked: argparse.Namespace) -> list[list[str]]:
@@ -308,7 +312,7 @@ def _pcdc_row(
         values = [one.mbps for one in good] if size is None else [1e3 * (one.seconds or 0) for one in good]
         cells.append(median(values, ".1f" if size is None else ".0f"))
     if any(counts):
-        yield [cc, contender, *cells, str(max(counts)) if len(set(counts)) == 1 else "/".join(map(str, counts))]
+        yield [cc, contender, *cells, "/".join(map(str, counts if len(set(counts)) > 1 else counts[:1]))]
 
 
 # Load

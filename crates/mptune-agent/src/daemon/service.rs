@@ -34,7 +34,7 @@ const SHORTEST_NS: u64 = 50_000_000;
 /// Looks in a part of the time over which throughput is compared.
 const LOOKS_PER_PART: u64 = 60;
 /// Looks take no more than this fraction of a processor.
-const LOOK_SHARE: u64 = 200;
+const LOOK_SHARE: u64 = 500;
 /// Where the connections are.
 const ELSEWHERE: &str = "the connections: the role watch has them; here is what the daemon did";
 
