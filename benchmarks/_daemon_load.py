@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,6 +60,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     opening_ms : its processor time until all connections were open.
     opened_ms : from a connection's establishment to that of its second subflow: median and 95 %.
     missing : probes without a second subflow.
+    finished : short connections, since all others were open.
+    lasted_s : since then.
     """
 
     case: str
@@ -71,6 +74,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     opened_ms: tuple[float, float] | None
     missing: int
     finished: int
+    lasted_s: float = 1.0
     load_average: float
     agent: str | None = None
 
@@ -80,8 +84,8 @@ def joined() -> Iterator[Sites]:
     """The namespaces."""
     with Sites({"net.mptcp.path_manager": "kernel"}) as sites:
         for number in (0, 1):
-            inside(sites.local, lambda number=number: _join(sites, number))
-            inside(sites.remote, lambda number=number: _address(number, "2"))
+            inside(sites.local, partial(_join, sites, number))
+            inside(sites.remote, partial(_address, number, "2"))
         limit(sites.remote)
         yield sites
 
@@ -241,6 +245,7 @@ def measure(case: Case, short: int, seconds: float, mptcpd: Path | None, agent: 
         client = _Program(sites.local, "client", SERVER, CLIENT[0], *words)
         stack.callback(client.end)
         client.line()
+        opened_at = time.monotonic()
         time.sleep(SETTLING_S)
         opening_ms = 1e3 * (cpu_s(pids) - before)
         began, before = time.monotonic(), cpu_s(pids)
@@ -249,6 +254,7 @@ def measure(case: Case, short: int, seconds: float, mptcpd: Path | None, agent: 
         count = subflows(sites.local)
         times, missing = probe(sites.local)
         times.sort()
+        finished, lasted_s = int(client.finish().split()[1]), time.monotonic() - opened_at
         opened = (statistics.median(times), times[int(0.95 * len(times))]) if times else None
         return Load(
             case=case.name,
@@ -260,7 +266,8 @@ def measure(case: Case, short: int, seconds: float, mptcpd: Path | None, agent: 
             opening_ms=opening_ms if pids else None,
             opened_ms=opened,
             missing=missing,
-            finished=int(client.finish().split()[1]),
+            finished=finished,
+            lasted_s=lasted_s,
             load_average=float(Path("/proc/loadavg").read_text(encoding="ascii").split()[0]),
             agent=agent if case.pm is not None else None,
         )
@@ -281,7 +288,7 @@ def table(rows: list[Load]) -> list[list[str]]:
         found.append(
             [
                 one.case,
-                str(one.short),
+                f"{one.finished / one.lasted_s:.0f}",
                 str(one.subflows),
                 shown(one.core_percent, ".2f"),
                 shown(one.peak_mib, ".1f"),

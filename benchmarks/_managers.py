@@ -118,7 +118,8 @@ class UnderDaemon(KernelFullmesh):
         """As in `Contender`."""
         self.open_receiver(remote, topology)
         to = 'to = ["10.65.0.0/16", "fd65::/16"]'
-        policy, files = f'[[policy]]\nname = "trial"\n{to}\npolicy = "{self._pm}"\n', {}
+        policy = f'[[policy]]\nname = "trial"\n{to}\npolicy = "{self._pm}"\n'
+        files: dict[str, object] = {}
         if self._active is not None:
             policy = f'[[policy]]\nname = "trial"\n{to}\nrun = "{{folder}}/answer"\n'
             files = {"answer/policy.json": self._answer(topology)}

@@ -12,9 +12,9 @@ payload is compared, byte by byte.
 pcdc: the scenario of `pcdc_effect.py`, from Bergen to Svalbard: transfers of the sizes of PCDC's classes, and
 a saturated sender, with the measured optional set in a policy.json.
 
-What was measured is kept in target/benchmarks/daemon-*.jsonl and not repeated (the daemon's is if the agent
-is another one), so that a table can be measured in parts (--only, --network, --most). With --write-docs it
-goes to docs/how-to/daemon.md.
+What was measured is kept in target/benchmarks/daemon-*.jsonl, with a digest of the agent, and not repeated
+until --fresh, so that a table can be measured in parts (--only, --network, --most). With --write-docs it goes
+to docs/how-to/daemon.md.
 """
 
 import argparse
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 class Kept(Generic[T]):
-    """Results in a file, by what they are of; those of another agent are forgotten."""
+    """Results in a file, by what they are of; the latest of each counts."""
 
     def __init__(self, name: str, kind: type[T], key: Callable[[T], Any], *, fresh: bool) -> None:
         self._file = RESULTS / f"daemon-{name}.jsonl"
@@ -65,8 +65,7 @@ class Kept(Generic[T]):
         if self._file.exists():
             for line in self._file.read_bytes().splitlines():
                 one = msgspec.json.decode(line, type=kind)
-                if getattr(one, "agent", None) in (None, agent_digest()):
-                    self._found[key(one)] = one
+                self._found[key(one)] = one
 
     def get(self, *key: Any) -> T | None:
         """What was measured of this."""

@@ -39,7 +39,7 @@ const SETTLING_NS: u64 = 100_000_000;
 const MOST: u32 = 8;
 const ANNOUNCED: u32 = 2;
 /// Hosts anywhere (RFC 5737, RFC 3849): an interface that leads there leads to the Internet.
-const ANYWHERE: [IpAddr; 2] = [
+pub const ANYWHERE: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
     IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
 ];

@@ -426,14 +426,14 @@ impl Manager {
                 }
             })?;
         }
-        let now_ns = sys::monotonic_ns();
-        let share = if self.host.is_some() { HOST_GLANCE_SHARE } else { GLANCE_SHARE };
-        self.glance_at_ns = now_ns + GLANCE_NS.max((sys::cpu_ns() - began_ns) * share);
         news.into_iter().try_for_each(|token| self.look_closely(token))?;
         if looks_at_all {
             self.weigh_all();
         }
+        let now_ns = sys::monotonic_ns();
         self.sampling.choose(now_ns);
+        let share = if self.host.is_some() { HOST_GLANCE_SHARE } else { GLANCE_SHARE };
+        self.glance_at_ns = now_ns + GLANCE_NS.max((sys::cpu_ns() - began_ns) * share);
         Ok(())
     }
 
