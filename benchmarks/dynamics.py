@@ -78,11 +78,13 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
+    dynamic : digest of the dynamic, which another version may draw differently.
     agent : which agent sampled and managed, of guard alone.
     overloaded : why the trial says nothing.
     """
 
     seed: int
+    dynamic: str
     contender: str
     mbps: float
     changes: list[tuple[float, str, str]] = []
@@ -188,6 +190,11 @@ def dynamics(count: int) -> Iterator[Dynamic]:
 # Trials
 
 
+def digest(dynamic: Dynamic) -> str:
+    """Of all that makes a dynamic."""
+    return hashlib.blake2b(msgspec.json.encode(dynamic), digest_size=8).hexdigest()
+
+
 class Job(NamedTuple):
     """A trial that is to be run."""
 
@@ -210,14 +217,14 @@ class Runner:
     def __init__(self, mptcpd: Path | None) -> None:
         self.bench, self._mptcpd = Bench(), mptcpd
         self.agent = hashlib.blake2b(program().read_bytes(), digest_size=8).hexdigest()
-        self.results: dict[tuple[int, str], Result] = {}
+        self.results: dict[tuple[str, str], Result] = {}
         if KEPT.exists():
             for line in KEPT.read_bytes().splitlines():
                 self._note(msgspec.json.decode(line, type=Result))
 
     def _note(self, result: Result) -> None:
         if result.overloaded is None and (result.contender != GUARD or result.agent == self.agent):
-            self.results[result.seed, result.contender] = result
+            self.results[result.dynamic, result.contender] = result
 
     def contenders(self, dynamic: Dynamic) -> list[str]:
         """Their names."""
@@ -227,7 +234,7 @@ class Runner:
     def missing(self, wanted: Sequence[Dynamic]) -> list[Job]:
         """What has no result yet."""
         jobs = [Job(dynamic, name) for dynamic in wanted for name in self.contenders(dynamic)]
-        return [job for job in jobs if (job.dynamic.seed, job.contender) not in self.results]
+        return [job for job in jobs if (digest(job.dynamic), job.contender) not in self.results]
 
     def run(self, job: Job) -> Result:
         """Run one trial, whatever comes of it."""
@@ -239,6 +246,7 @@ class Runner:
         overloaded = observation.metadata.get("overloaded")
         return Result(
             seed=dynamic.seed,
+            dynamic=digest(dynamic),
             contender=name,
             mbps=observation.in_order_bytes * 8e3 / dynamic.duration_ns,
             changes=changes(observation),
@@ -271,7 +279,7 @@ class Runner:
         trial = msgspec.structs.replace(_trial(dynamic, MPTCPD), duration_ns=5 * _SECOND, script=())
         seen = self.bench.run(trial, lambda: Mptcpd(root, ["sspi", "addr_adv"], userspace=True))
         said = [line for line in str(seen.metadata.get("contender", "")).splitlines() if "unimpl" in line]
-        why = f" ({said[0].strip()})" if said else ""
+        why = f" ({said[0].strip().rstrip('.')})" if said else ""
         return (
             f"mptcpd with net.mptcp.path_manager=userspace, sspi and addr_adv: {len(seen.subflows)} of "
             f"{len(dynamic.topology.paths)} subflows{why}."
@@ -367,7 +375,7 @@ def outcomes(runner: Runner, wanted: Sequence[Dynamic]) -> Iterator[Outcome]:
     """The dynamics of which every trial counts."""
     for dynamic in wanted:
         names = runner.contenders(dynamic)
-        found = {name: runner.results.get((dynamic.seed, name)) for name in names}
+        found = {name: runner.results.get((digest(dynamic), name)) for name in names}
         results = {name: one for name, one in found.items() if one is not None}
         if len(results) < len(names):
             continue

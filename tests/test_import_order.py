@@ -17,9 +17,10 @@ ROOT = Path(mptune.__file__).parent
 #: From the ground up: each may import those before it, and nothing after it.
 ORDER = [
     *("__init__", "_core", "_text", "errors", "interrupts", "units", "tables", "statistics", "published"),
-    *("topology", "theory", "path_managers", "linux", "machines", "probing", "testbeds", "options"),
+    *("topology", "theory", "path_managers", "linux", "machines", "probing"),
+    *("recording", "testbeds", "options"),
     *("measuring", "store", "impact", "response", "strategy", "measurements", "glm", "decision"),
-    *("campaign", "reproduce", "report", "apply", "daemon", "watching", "cli"),
+    *("divergence", "campaign", "reproduce", "report", "apply", "daemon", "watching", "cli"),
 ]
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path

@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from mptune.statistics import half_width, model_error_needed, prediction_half_width, quantile, summarise
+from mptune.statistics import (
+    difference,
+    half_width,
+    model_error_needed,
+    prediction_half_width,
+    quantile,
+    summarise,
+)
 
 samples = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40)
 
@@ -49,6 +57,21 @@ def test_the_interval_covers_the_true_mean_as_often_as_it_says() -> None:
     samples_of_nine = np.random.default_rng(1).normal(10.0, 3.0, size=(2000, 9)).tolist()
     covered = sum(abs(sum(s) / 9 - 10.0) <= (half_width(s) or 0.0) for s in samples_of_nine)
     assert covered / 2000 == pytest.approx(0.95, abs=0.015)
+
+
+def test_a_difference_is_welchs():
+    """Against scipy, which has the interval; and the one-sided bound is the upper end of 5 %."""
+    before, after = [10.0, 11.0, 9.5, 10.2], [12.0, 15.0, 13.0]
+    found = difference(before, after)
+    test = stats.ttest_ind(after, before, equal_var=False)
+    low, high = test.confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert found.least == pytest.approx(test.confidence_interval(0.90).low)
+    assert found.mean == pytest.approx((low + high) / 2)
+    same = difference([1.0, 1.0], [3.0, 3.0])
+    assert (same.low, same.least, same.mean, same.high) == (2.0, 2.0, 2.0, 2.0)
+    with pytest.raises(ValueError, match="at least two"):
+        difference([1.0], after)
 
 
 def test_the_prediction_interval_holds_the_mean_of_further_values_as_often_as_it_says() -> None:

@@ -13,6 +13,7 @@ __all__ = [
     "path_managers",
     "schedulers",
     "simulate",
+    "simulate_recorded",
     "version",
 ]
 
@@ -77,6 +78,23 @@ def simulate(trial: bytes) -> bytes:
     Raises
     ------
     SpecError : the trial is impossible (unknown name, buffer below one segment, ...).
+    """
+
+def simulate_recorded(trial: bytes, packets: int, spacing_ns: int) -> tuple[bytes, bytes, int, bytes]:
+    """The same with a recording (`crates/mptune-core/src/recording.rs`).
+
+    Parameters
+    ----------
+    packets : most packets that are kept.
+    spacing_ns : time between two samples of the senders.
+
+    Returns
+    -------
+    JSON of the `Outcome`, the packets' records, how many packets came beyond the limit, JSON of the samples.
+
+    Raises
+    ------
+    SpecError : as `simulate`, or the trial may end early.
     """
 
 if sys.platform == "linux":

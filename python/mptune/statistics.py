@@ -86,6 +86,51 @@ def half_width(values: Sequence[float], confidence: float = CONFIDENCE) -> float
     return float(stdtrit(n - 1, 0.5 + confidence / 2)) * deviation / math.sqrt(n)
 
 
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """How much the mean of one sample exceeds that of another, independent one.
+
+    Attributes
+    ----------
+    low, high : its 95 % interval.
+    least : it is more than this, with 95 % confidence; one-sided, and so more than `low`.
+    """
+
+    mean: float
+    low: float
+    high: float
+    least: float
+
+
+def difference(before: Sequence[float], after: Sequence[float]) -> Difference:
+    """How much larger `after` is, by Welch's t-interval: the variances may differ.
+
+    B. L. Welch, "The generalization of Student's problem when several different population variances are
+    involved", Biometrika 34, 1947.
+
+    Raises
+    ------
+    ValueError : one of them has fewer than two values.
+    """
+    if min(len(before), len(after)) < 2:
+        raise ValueError("two samples of at least two values are needed")
+    mean = _mean(after) - _mean(before)
+    parts = [
+        math.fsum((value - _mean(one)) ** 2 for value in one) / (len(one) - 1) / len(one)
+        for one in (before, after)
+    ]
+    error = math.sqrt(math.fsum(parts))
+    if not error:
+        return Difference(mean=mean, low=mean, high=mean, least=mean)
+    freedom = math.fsum(parts) ** 2 / math.fsum(
+        part**2 / (len(one) - 1) for part, one in zip(parts, (before, after), strict=True)
+    )
+    from scipy.special import stdtrit  # lazily: as above
+
+    two_sided = float(stdtrit(freedom, 0.5 + CONFIDENCE / 2)) * error
+    one_sided = float(stdtrit(freedom, CONFIDENCE)) * error
+    return Difference(mean=mean, low=mean - two_sided, high=mean + two_sided, least=mean - one_sided)
+
+
 def prediction_half_width(
     values: Sequence[float], n: int, *, model_error: float = 0.0, confidence: float = CONFIDENCE
 ) -> float | None:

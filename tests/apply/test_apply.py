@@ -287,7 +287,7 @@ class Machines:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **answers: dict[str, Any]) -> None:
         self.answers, self.told = answers, list[tuple[str, str]]()
-        monkeypatch.setattr(apply, "_ask", self.ask)
+        monkeypatch.setattr(apply, "ask", self.ask)
         monkeypatch.setattr(ssh, "connect", lambda target, name: Place(name))
 
     def ask(self, place: Any, order: dict[str, Any], event: str) -> dict[str, Any]:

@@ -210,6 +210,23 @@ def test_where_time_is_limited_the_confirmation_decides_about_plain_tcp(
     assert slower.confirmation.against_tcp.tcp.initial_path == "A-X"
 
 
+def test_what_is_repeated_because_a_machine_was_busy_counts_twice(network: Topology, noisy: Any) -> None:
+    class Busy:
+        name = "namespaces"
+        parallel: int | None = 1
+
+        def run(self, trial: Trial) -> Observation:
+            found: Observation = noisy.run(trial)
+            return msgspec.structs.replace(found, metadata={**found.metadata, "repeated": 1})
+
+    options = changed(budget_ns=300 * SECOND, off_by=0.0, confirm_runs=2, pms=("fullmesh",))
+    once = optimise(network, TrialRunner(noisy, 1), options).reached
+    twice = optimise(network, TrialRunner(Busy(), 1), options).reached
+    assert once is not None and twice is not None
+    seconds = [[step.seconds / step.trials for step in one.steps] for one in (once, twice)]
+    assert seconds[1][0] == pytest.approx(2 * seconds[0][0])
+
+
 def test_buffers_are_a_quarter_of_an_octave_apart_and_have_the_ends() -> None:
     found = geometric((MIB, 4 * MIB))
     assert (found[0], found[-1], len(found)) == (MIB, 4 * MIB, 9)

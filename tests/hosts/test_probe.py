@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 
 import pytest
@@ -10,10 +11,11 @@ from mptune.machines.ssh import VARIABLE
 from mptune.testbeds import host_doctor
 from mptune.topology import load
 from tests.hosts.router import Middlebox
-from tests.hosts.trials import hosts, sent
+from tests.hosts.trials import hosts, mute, sent
 from tests.hosts.world import PLAIN, SERVER, Side, Uplink
 from tests.plugins.program import command_line
 from tests.plugins.trials import trial
+from tests.plugins.waiting import until
 
 #: Enough for rates and sizes; it leaves no time for losses and queues.
 BRIEF = ("--max-data", "4MB", "--max-time", "1s")
@@ -185,3 +187,30 @@ def test_without_root_only_joins_are_not_tried(world, tmp_path):
     assert all("not tried" in path["mptcp"]["because"] for path in found["paths"])
     assert any("needs root" in note for note in found["notes"])
     assert load(tmp_path / "found.toml").sender.ssh == "greeted@alice"
+
+
+def test_ctrl_c_does_not_wait_for_a_machine_that_is_silent(world, tmp_path):
+    """As trials between hosts: it is named, and puts back by itself what was changed."""
+
+    def roles() -> list[int]:
+        return [pid for pid, _, words in world.alice.processes() if words[1:2] == ["probe"]]
+
+    with world.unchanged():
+        program = subprocess.Popen(
+            command_line("probe", "alice", "bob", "--out", tmp_path / "found.toml", "--quiet"),
+            env={**os.environ, VARIABLE: str(world.bin / "ssh")},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        until(roles, "the probe to begin")
+        with mute(world, "alice"):
+            program.send_signal(signal.SIGINT)
+            _, complaint = program.communicate(timeout=30)
+            assert roles()  # the host itself notices the silence after 8 s
+        assert program.returncode == 130
+        assert complaint.splitlines()[-2:] == [
+            "mptune: interrupted",
+            "mptune: alice could not be reached; it restores its settings by itself within 10 s",
+        ]

@@ -23,6 +23,12 @@ from tests.plugins.waiting import PATIENCE_S, until
 BEGINNING = """
 set -e
 mount -t bpf bpf /sys/fs/bpf
+mount -t tmpfs -o mode=755 none /etc
+mount -t tmpfs -o mode=755 none /var/lib
+mkdir /etc/mptune
+printf '[daemon]\nmode = "auto"\n' > /etc/mptune/policy.toml
+chown 7:8 /etc/mptune/policy.toml
+chmod 640 /etc/mptune/policy.toml
 echo 1 > /proc/sys/net/ipv6/conf/default/addr_gen_mode
 echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad
 ip link set lo up
@@ -60,6 +66,8 @@ ip mptcp limits
 ip mptcp endpoint
 cd /proc/sys/net && grep -rs "" core ipv4 ipv6 mptcp | grep -v -e stable_secret -e tcp_available_congestion
 find /sys/fs/bpf -printf "%p %M %U\\n" | sort
+find /etc /var/lib -type f -exec md5sum {} + | sort
+find /etc /var/lib -printf "%p %M %U %G\\n" | sort
 find "$MPTUNE_STATE_DIRECTORY" -printf "%p %M %U\\n" 2>&1 | sort
 """
 
@@ -85,7 +93,12 @@ PLAIN: list[Setting] = [
     {"kind": "route", "to": "default", "table": 100, "via": "10.0.1.1", "device": "eth1", "congctl": "reno"},
     {"kind": "route", "to": "fd01::/64", "congctl": "reno"},
     {"kind": "route", "to": "fd02::/64", "congctl": "reno"},
+    {"kind": "file", "path": "/etc/mptune/policy.toml", "content": "[[policy]]\n"},
+    {"kind": "file", "path": "/var/lib/mptune/policies/a-run/policy.json", "content": "{}\n"},
 ]
+
+#: Directories that these take, which are settings too.
+TAKEN = 4
 
 #: What replaces it: some again with other values, one that is changed in two steps, some not any more.
 OTHER: list[Setting] = [
@@ -94,6 +107,8 @@ OTHER: list[Setting] = [
     {"kind": "endpoint", "address": "10.0.1.2", "device": None, "flags": ["subflow", "fullmesh"]},
     {"kind": "endpoint", "address": "10.0.1.77", "flags": ["signal", "backup"]},
     {"kind": "route", "to": "10.9.0.0/16", "congctl": "cubic"},
+    {"kind": "file", "path": "/etc/mptune/policy.toml", "absent": True},
+    {"kind": "file", "path": "/etc/mptune/another", "content": "text"},
 ]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mptune.linux import agent, bpf
-from tests.kernel.settings_world import OTHER, PLAIN, Machine, Setting, ending
+from tests.kernel.settings_world import OTHER, PLAIN, TAKEN, Machine, Setting, ending
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.needs("root")
@@ -109,7 +109,10 @@ def test_a_congestion_control_stays_until_the_rollback(machine, program):
 def test_everything_at_once_twice_and_something_else(machine):
     before = machine.look()
     first = machine.apply(PLAIN)
-    assert all(one["changed"] for one in first["settings"]) and len(first["settings"]) == len(PLAIN)
+    # The directory of the file that is there already is not made.
+    same = [one["setting"] for one in first["settings"] if not one["changed"]]
+    assert same == [{"kind": "directory", "path": "/etc/mptune"}]
+    assert len(first["settings"]) == len(PLAIN) + TAKEN
     after = machine.look()
     again = machine.apply(PLAIN)
     assert not any(one["changed"] for one in again["settings"]) and machine.look() == after
@@ -119,6 +122,121 @@ def test_everything_at_once_twice_and_something_else(machine):
     assert {"kind": "sysctl", "name": "net.ipv4.tcp_wmem", "value": "4096 16384 4194304"} in befores
     assert machine.roll_back()["kept"] == [] and machine.look() == before
     assert machine.roll_back() == {"event": "rolled-back", "restored": [], "kept": []}
+    assert machine.look() == before
+
+
+FILES = PLAIN[-2:]
+
+
+def test_a_file_is_written_with_its_rights_and_comes_back_with_them(machine):
+    before = machine.look()
+    policy, answer = machine.apply(FILES)["settings"][-2:]
+    assert policy["setting"]["content"] == "[[policy]]\n" and answer["before"]["absent"]
+    assert policy["before"]["content"] == '[daemon]\nmode = "auto"\n'
+    shown = machine.sh(
+        "stat -c '%a %u %g' /etc/mptune/policy.toml /var/lib/mptune/policies/a-run/policy.json"
+    )
+    assert shown == "640 7 8\n644 0 0\n"
+    machine.roll_back()
+    assert machine.look() == before
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        ("ln -s /etc/passwd /etc/mptune/link", "expected a file, found a link"),
+        ("mkfifo /etc/mptune/link", "expected a file, found something else"),
+        ("mkdir /etc/mptune/link", "expected a file, found something else"),
+        ("rm -r /etc/mptune; ln -s / /etc/mptune", "expected a directory"),
+    ],
+)
+def test_what_is_no_file_is_left_alone(machine, made, words):
+    machine.sh(made)
+    before = machine.look()
+    file = {"kind": "file", "path": "/etc/mptune/link", "content": "text"}
+    said = machine.order("apply", settings=[SYSCTL, file], run="")
+    assert said["event"] == "refused" and words in said["reason"]
+    assert machine.look() == before
+
+
+def test_what_somebody_else_wrote_into_a_file_stays(machine):
+    machine.apply(FILES)
+    machine.sh("echo 'mine' >> /etc/mptune/policy.toml; echo 'mine' > /var/lib/mptune/policies/a-run/notes")
+    kept = {one["name"] for one in machine.roll_back()["kept"]}
+    assert kept == {
+        "file /etc/mptune/policy.toml",
+        *(f"directory /var/lib/mptune{rest}" for rest in ("", "/policies", "/policies/a-run")),
+    }
+    assert machine.sh("cat /etc/mptune/policy.toml") == "[[policy]]\nmine\n"
+    assert [one["name"] for one in machine.roll_back(force=True)["kept"]] == []
+    assert machine.sh("cat /etc/mptune/policy.toml").startswith("[daemon]")
+
+
+def test_files_outlive_a_restart_and_so_does_what_is_known_of_them(machine):
+    before = machine.look()
+    machine.apply([SYSCTL, *FILES])
+    (journal,) = machine.state.glob("applied*.json")
+    machine.sh(f"echo 4096 16384 4194304 > {WMEM}")
+    journal.write_text(json.dumps({**json.loads(journal.read_text()), "boot": "another"}))
+    status = machine.order("status")
+    assert status["state"] == "rebooted"
+    assert {one["setting"]["kind"] for one in status["settings"]} == {"file", "directory"}
+    machine.apply([SYSCTL])
+    assert machine.roll_back()["kept"] == []
+    assert machine.look() == before
+
+
+DAEMON = """
+import json, socket, sys
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[1])
+server.listen()
+print("ready", flush=True)
+for answer in sys.argv[2:]:
+    one, _ = server.accept()
+    order = json.loads(one.makefile().readline())
+    with open("/etc/mptune/policy.toml") as file:
+        print(order["action"], file.read().split()[0], flush=True)
+    one.sendall(json.dumps({"event": "connections", "connections": []}).encode() + b"\\n")
+    one.sendall(json.dumps({"event": answer, "reason": "policy.toml: to: expected"}).encode() + b"\\n")
+"""
+
+
+def daemon(machine: Machine, socket: Path, *answers: str) -> "subprocess.Popen[str]":
+    """Stands in for the daemon: answers requests, one after the other, and prints them."""
+    command = machine.inside([sys.executable, "-c", DAEMON, str(socket), *answers])
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    return process
+
+
+def heard(process: "subprocess.Popen[str]") -> list[str]:
+    """What it printed."""
+    said, _ = process.communicate(timeout=30)
+    return said.splitlines()
+
+
+def test_a_daemon_reads_its_files_again_after_an_apply_and_after_a_rollback(machine, tmp_path):
+    socket = tmp_path / "daemon.sock"
+    files = [{**FILES[0], "reload": str(socket)}, FILES[1]]
+    before = machine.look()
+    assert machine.apply(files)["daemon"] == {"state": "absent"}
+    assert "daemon" not in machine.apply(files)  # nothing changed
+    machine.roll_back()
+    process = daemon(machine, socket, "reloaded", "reloaded")
+    assert machine.apply(files)["daemon"] == {"state": "reloaded"}
+    assert machine.roll_back()["daemon"] == {"state": "reloaded"}
+    assert heard(process) == ["reload [[policy]]", "reload [daemon]"]
+    assert machine.look() == before
+
+
+def test_a_policy_that_the_daemon_refuses_is_not_applied(machine, tmp_path):
+    socket = tmp_path / "daemon.sock"
+    before = machine.look()
+    process = daemon(machine, socket, "refused", "reloaded")
+    said = machine.order("apply", settings=[SYSCTL, {**FILES[0], "reload": str(socket)}], run="")
+    assert said["because"] == "daemon" and said["reason"] == "the daemon: policy.toml: to: expected"
+    assert heard(process) == ["reload [[policy]]", "reload [daemon]"]
     assert machine.look() == before
 
 
@@ -437,7 +555,7 @@ def test_nobody_confirms_and_everything_returns_although_the_session_is_killed(m
     until(lambda: gone(machine), "the return")
     status = machine.order("status")
     assert status["state"] == "nothing" and status["reverted"]["kept"] == []
-    assert len(status["reverted"]["restored"]) == len(PLAIN) + 2
+    assert len(status["reverted"]["restored"]) == len(PLAIN) + TAKEN + 2
     machine.roll_back()  # forgets that it happened
     assert machine.look() == before
 

@@ -233,6 +233,7 @@ def test_a_store_of_version_0_1_is_read_continued_and_merged(
     connection = sqlite3.connect(path)
     connection.executescript(
         "ALTER TABLE subflow DROP COLUMN min_rtt_ms; ALTER TABLE trial DROP COLUMN failed_kind;"
+        "ALTER TABLE trial DROP COLUMN repeated;"
         "ALTER TABLE subflow DROP COLUMN with_mbps; ALTER TABLE subflow DROP COLUMN without_mbps;"
         "PRAGMA user_version = 1;"
     )
@@ -319,6 +320,7 @@ def earlier_store(path: Path, network: Topology, fake_testbed: Any) -> list[Plan
             old = zlib.compress(msgspec.msgpack.encode(seen))
             connection.execute("UPDATE trial SET observation = ? WHERE id = ?", (old, number))
         connection.execute("ALTER TABLE trial DROP COLUMN failed_kind")
+        connection.execute("ALTER TABLE trial DROP COLUMN repeated")
         for column in ("min_rtt_ms", "with_mbps", "without_mbps"):
             connection.execute(f"ALTER TABLE subflow DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 1")

@@ -1,11 +1,11 @@
 //! What runs on a measured or managed machine, one module per role.
 //!
 //! Every role exchanges lines of JSON on standard input and output, ends with its standard input
-//! and writes no files, except for the journals of the roles `host` and `settings`. The role `daemon` is
-//! no such role: it is a service, which reads its policy file and has a socket. What the roles share is
-//! here: the command line (`arguments`), the lines and signals (`control`), how a role begins and ends and
-//! what it may do (`role`), addresses in the kernel's layout (`address`), and the only files with unsafe
-//! code: system calls (`sys`) and the machine's own libbpf (`libbpf`).
+//! and writes no files, except for the journals of the roles `host` and `settings`, and files that are settings.
+//! The role `daemon` is no such role: it is a service, which reads its policy file and has a socket. What the
+//! roles share is here: the command line (`arguments`), the lines and signals (`control`), how a role begins and
+//! ends and what it may do (`role`), addresses in the kernel's layout (`address`), and the only files with
+//! unsafe code: system calls (`sys`) and the machine's own libbpf (`libbpf`).
 
 #![cfg(target_os = "linux")]
 
@@ -23,6 +23,7 @@ pub mod probe;
 mod role;
 mod settings;
 mod sys;
+mod transfer;
 mod watch;
 
 use self::arguments::{Arguments, DAEMON, HOST, Request};
@@ -39,6 +40,7 @@ const ROLES: &[Role] = &[
     ("congestion", |_| congestion::main()),
     ("settings", |_| settings::main()),
     ("awake", |_| awake::main()),
+    ("transfer", |_| transfer::main()),
     ("watch", |_| watch::main()),
     (DAEMON, daemon::main),
     (HOST, |arguments| host::main(&startable(), arguments.unlinks)),

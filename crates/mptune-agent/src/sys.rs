@@ -136,6 +136,12 @@ pub fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// The group whose rights this process has.
+pub fn group() -> u32 {
+    // SAFETY: getegid takes nothing and cannot fail.
+    unsafe { libc::getegid() }
+}
+
 /// Whether this process leads its session.
 pub fn leads_session() -> bool {
     // SAFETY: getsid takes an integer and returns one.

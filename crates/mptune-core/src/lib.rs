@@ -16,6 +16,7 @@ pub mod error;
 pub mod mptcp;
 pub mod network;
 pub mod pathmanager;
+pub mod recording;
 pub mod simulation;
 pub mod tcp;
 pub mod trial;

@@ -74,6 +74,17 @@ impl Simulation {
         &self.connections[number]
     }
 
+    /// Keeps what happens at the network's edge from now on, see [`Network::watch`].
+    pub fn watch(&mut self, limit: usize) {
+        self.network.watch(limit);
+    }
+
+    /// The connection of a flow, unless the flow is closed.
+    pub fn owner(&self, flow: u16) -> Option<usize> {
+        let (number, _) = *self.flows.get(usize::from(flow))?;
+        (number < self.connections.len()).then_some(number)
+    }
+
     /// The network.
     pub fn network(&self) -> &Network<Packet> {
         &self.network

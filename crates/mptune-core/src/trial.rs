@@ -6,10 +6,12 @@ mod background;
 mod check;
 mod names;
 mod outcome;
+mod recorded;
 mod script;
 mod spec;
 
 pub use outcome::{BackgroundOutcome, FailureKind, Outcome, SubflowOutcome};
+pub use recorded::{Recorded, Recording, Sample};
 pub use script::{ScriptAction, ScriptSpec};
 pub use spec::TrialSpec;
 
@@ -28,6 +30,13 @@ impl TrialSpec {
     /// # Errors
     /// The first key that is wrong; a trial that runs but stalls is an outcome with a reason.
     pub fn run(&self) -> Result<Outcome, SpecError> {
+        let (mut simulation, number) = self.prepare()?;
+        let span = self.drive(&mut simulation, number, self.limit());
+        Ok(self.outcome(&simulation, number, &span))
+    }
+
+    /// The simulation at time 0, and the number of the measured connection.
+    fn prepare(&self) -> Result<(Simulation, usize), SpecError> {
         self.network.validate()?;
         let options = self.options()?;
         let background = background::connections(&self.network, self.segment(), self.family)?;
@@ -36,9 +45,12 @@ impl TrialSpec {
         for flow in background {
             simulation.connect(flow);
         }
-        let limit = self.duration_ns.unwrap_or(self.deadline_ns);
-        let span = self.drive(&mut simulation, number, limit);
-        Ok(self.outcome(&simulation, number, &span))
+        Ok((simulation, number))
+    }
+
+    /// When it ends at the latest.
+    fn limit(&self) -> Nanos {
+        self.duration_ns.unwrap_or(self.deadline_ns)
     }
 
     /// Runs the simulation to the limit, or until the throughput is known well enough if it may end early.

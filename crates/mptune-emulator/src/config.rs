@@ -1,5 +1,6 @@
 //! The configuration: the emulator's first line of input.
 
+use crate::recorder::Recording;
 use mptune_core::error::SpecError;
 use mptune_core::network::{LinkSpec, NetworkSpec};
 use mptune_core::units::BitsPerSecond;
@@ -48,6 +49,9 @@ pub(crate) struct Config {
     pub network: NetworkSpec,
     pub seed: u64,
     pub interfaces: Vec<Interface>,
+    /// Packets are recorded.
+    #[serde(default)]
+    pub recording: Option<Recording>,
 }
 
 impl Config {

@@ -20,10 +20,12 @@ mod frame;
 mod header;
 mod lateness;
 mod processors;
+mod recorder;
 mod relay;
 mod report;
 mod routes;
 mod run;
+mod segment;
 mod slab;
 mod sys;
 

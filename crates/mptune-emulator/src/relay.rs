@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::frame::{Frame, LARGEST, PREFIX};
 use crate::header::{self, Header};
 use crate::lateness::Lateness;
+use crate::recorder::{Recorder, Recording};
 use crate::routes::Routes;
 use crate::slab::{SLOT, Slab, Slot};
 use mptune_core::engine::EventQueue;
@@ -43,6 +44,8 @@ pub(crate) trait Ports {
 #[derive(Debug, Clone, Copy)]
 struct Handle {
     slot: Slot,
+    /// Counts packets, up to 2^32: by it a packet is recognised.
+    number: u32,
     flow: u32,
     length: u16,
     is_ect: bool,
@@ -56,7 +59,8 @@ const NO_SLOT: Slot = Slot::MAX;
 
 impl Default for Handle {
     fn default() -> Self {
-        Self { slot: NO_SLOT, flow: 0, length: 0, is_ect: false, marked: false, shared: false }
+        let (slot, number) = (NO_SLOT, 0);
+        Self { slot, number, flow: 0, length: 0, is_ect: false, marked: false, shared: false }
     }
 }
 
@@ -74,6 +78,14 @@ impl Carried for Handle {
     #[inline]
     fn mark_ce(&mut self) {
         self.marked = true;
+    }
+
+    fn is(&self, entered: &Self) -> bool {
+        self.number == entered.number
+    }
+
+    fn is_marked(&self) -> bool {
+        self.marked
     }
 
     #[inline]
@@ -121,13 +133,20 @@ pub(crate) struct Relay {
     refusals: u64,
     tally: Tally,
     lateness: Lateness,
+    /// Packets that entered.
+    entered: u32,
+    recorder: Option<Recorder>,
 }
 
 impl Relay {
     /// An empty network at time 0, from a valid configuration, that holds up to `slots` packets.
     pub fn new(config: &Config, slots: usize) -> Self {
         let mut queue = EventQueue::new();
-        let network = Network::new(&config.network, config.seed, &mut queue);
+        let mut network = Network::new(&config.network, config.seed, &mut queue);
+        let limit = config.recording.as_ref().map(|recording| recording.packets);
+        if let Some(limit) = limit {
+            network.watch(limit);
+        }
         Self {
             queue,
             network,
@@ -140,7 +159,20 @@ impl Relay {
             refusals: 0,
             tally: Tally::default(),
             lateness: Lateness::new(),
+            entered: 0,
+            recorder: limit.map(Recorder::new),
         }
+    }
+
+    /// Writes what was recorded, if anything was to be; returns how many packets came beyond the limit.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_recording(&self, to: &Recording) -> io::Result<u64> {
+        if let Some(recorder) = &self.recorder {
+            recorder.write(self.network.passages(), to)?;
+        }
+        Ok(self.network.unwatched())
     }
 
     /// Cuts or restores a path.
@@ -210,7 +242,14 @@ impl Relay {
                 continue;
             };
             let length = frame.write(number, self.slab.bytes_mut(slot)) as u16;
-            let packet = Handle { slot, flow, length, is_ect, marked: false, shared: false };
+            if let Some(recorder) = &mut self.recorder {
+                let end = PREFIX + usize::from(length);
+                recorder.note(&self.slab.bytes(slot)[PREFIX..end]);
+            }
+            self.entered = self.entered.wrapping_add(1);
+            let number = self.entered;
+            let packet =
+                Handle { slot, number, flow, length, is_ect, marked: false, shared: false };
             self.network.send(&mut self.queue, now, route, u32::from(length), packet);
         }
         frame.count()

@@ -45,6 +45,8 @@ pub(crate) struct Report<'a> {
     late_max_ns: Nanos,
     unroutable: u64,
     overflow: u64,
+    /// Packets beyond the recording's limit.
+    unrecorded: u64,
     links: Vec<Link<'a>>,
 }
 
@@ -61,7 +63,7 @@ struct Link<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub fn new(config: &'a Config, relay: &Relay, effort: Effort) -> Self {
+    pub fn new(config: &'a Config, relay: &Relay, effort: Effort, unrecorded: u64) -> Self {
         let tally = relay.tally();
         let late = relay.lateness();
         let links = config.network.links.iter().zip(relay.counters());
@@ -76,6 +78,7 @@ impl<'a> Report<'a> {
             late_max_ns: late.max(),
             unroutable: tally.unroutable,
             overflow: tally.overflow + effort.lost,
+            unrecorded,
             links: links.map(|(link, counters)| Link::new(&link.name, counters)).collect(),
         }
     }

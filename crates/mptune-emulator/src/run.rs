@@ -42,8 +42,17 @@ fn emulate() -> Result<i32, String> {
     if let Err(reason) = &outcome {
         say(&Event::Error { reason });
     }
-    say(&Event::Report(Report::new(&config, &session.relay, session.effort(scheduling))));
+    let effort = session.effort(scheduling);
+    let unrecorded = record(&config, &session.relay)?;
+    say(&Event::Report(Report::new(&config, &session.relay, effort, unrecorded)));
     Ok(i32::from(outcome.is_err()))
+}
+
+/// Writes the recording, if there is one; returns how many packets it lacks.
+fn record(config: &Config, relay: &Relay) -> Result<u64, String> {
+    let Some(recording) = &config.recording else { return Ok(0) };
+    let failed = |error| format!("recording: {}: {error}", recording.file.display());
+    relay.write_recording(recording).map_err(failed)
 }
 
 /// What may end or command the emulation.

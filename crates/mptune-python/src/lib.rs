@@ -6,9 +6,11 @@
 use errors::SpecError;
 use mptune_core::early_end::EarlyEnd;
 use mptune_core::mptcp::{accounting, scheduler};
-use mptune_core::{congestion, pathmanager, trial::TrialSpec};
+use mptune_core::trial::{Recording, TrialSpec};
+use mptune_core::{congestion, error, pathmanager};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::borrow::Cow;
 
 mod errors;
 mod path_manager;
@@ -55,12 +57,39 @@ fn buffer_modes() -> Vec<&'static str> {
 
 #[pyfunction]
 fn simulate(py: Python<'_>, trial: &[u8]) -> PyResult<Vec<u8>> {
-    let spec: TrialSpec = serde_json::from_slice(trial)
-        .map_err(|error| SpecError::new_err(("", format!("expected a trial: {error}"))))?;
-    let outcome = py
-        .detach(|| spec.run())
-        .map_err(|error| SpecError::new_err((error.key, error.expected)))?;
-    serde_json::to_vec(&outcome).map_err(|error| PyValueError::new_err(error.to_string()))
+    let spec = parsed(trial)?;
+    json(&py.detach(|| spec.run()).map_err(refused)?)
+}
+
+/// A trial's outcome, its packets as records, how many came beyond the limit, and its samples; JSON but for the records.
+type RecordedTrial = (Vec<u8>, Cow<'static, [u8]>, u64, Vec<u8>);
+
+/// The same with a recording of its packets and of what its senders thought.
+#[pyfunction]
+fn simulate_recorded(
+    py: Python<'_>,
+    trial: &[u8],
+    packets: usize,
+    spacing_ns: u64,
+) -> PyResult<RecordedTrial> {
+    let spec = parsed(trial)?;
+    let what = Recording { packets, spacing: spacing_ns };
+    let (outcome, recorded) = py.detach(|| spec.run_recorded(what)).map_err(refused)?;
+    let samples = json(&recorded.samples)?;
+    Ok((json(&outcome)?, recorded.records.into(), recorded.beyond, samples))
+}
+
+fn parsed(trial: &[u8]) -> PyResult<TrialSpec> {
+    serde_json::from_slice(trial)
+        .map_err(|error| SpecError::new_err(("", format!("expected a trial: {error}"))))
+}
+
+fn refused(error: error::SpecError) -> PyErr {
+    SpecError::new_err((error.key, error.expected))
+}
+
+fn json(value: &impl serde::Serialize) -> PyResult<Vec<u8>> {
+    serde_json::to_vec(value).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// When a trial with these bins would have ended early, and the bytes expected by its end.
@@ -89,5 +118,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(accountings, module)?)?;
     module.add_function(wrap_pyfunction!(buffer_modes, module)?)?;
     module.add_function(wrap_pyfunction!(early_end, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate_recorded, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)
 }

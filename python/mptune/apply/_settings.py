@@ -11,8 +11,10 @@ from typing import Any
 
 import msgspec
 
+from mptune.apply.policy import Policy
+from mptune.apply.policy import settings as settings_of_policy
 from mptune.linux import bpf
-from mptune.testbeds import FIXED
+from mptune.testbeds import FAMILIES, FIXED
 from mptune.topology import Interface, Site
 
 Setting = dict[str, Any]
@@ -53,6 +55,7 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     congestion_controls : those that its kernel knows now.
     endpoints : addresses with their flags; None if they could not be read.
     memory_bytes : MemAvailable; None if it is unknown.
+    policies : content of the file with the daemon's policies; None if there is none, or it was not asked for.
     """
 
     sysctls: Mapping[str, str] = {}
@@ -61,6 +64,7 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     congestion_controls: tuple[str, ...] = ()
     endpoints: Mapping[str, tuple[str, ...]] | None = None
     memory_bytes: int | None = None
+    policies: str | None = None
 
     def device(self, interface: Interface) -> dict[str, Any] | None:
         """The device of an interface: by its name, or by an address."""
@@ -85,6 +89,8 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     leaves_by : indices of the interfaces that carry or wait.
     sends : it sends the data.
     notes : what has to be known, whatever the machine is like.
+    policy : what its daemon gets; None without one.
+    daemons : its path manager is its own business, or its daemon's.
     """
 
     file: str
@@ -100,6 +106,8 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     buffer_mode: str
     buffer_bytes: int
     notes: tuple[str, ...] = ()
+    policy: Policy | None = None
+    daemons: bool = False
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,9 +161,10 @@ class _Maker:
 
     def made(self) -> _Made:
         intent = self._intent
-        if intent.limits is not None:
+        if intent.limits is not None or intent.policy is not None:
             yield sysctl("net.mptcp.enabled", "1"), "Programs that ask for MPTCP get it."
-            if _PATH_MANAGER in self._present.sysctls:
+        if intent.limits is not None:
+            if _PATH_MANAGER in self._present.sysctls and not intent.daemons:
                 yield sysctl(_PATH_MANAGER, "kernel"), "The kernel manages paths, by the endpoints below."
             yield from self._limits(*intent.limits)
         elif intent.endpoints:
@@ -163,8 +172,36 @@ class _Maker:
         yield from self._endpoints()
         yield from self._congestion()
         yield from self._buffers()
+        yield from self._policy()
 
     # MPTCP.
+
+    def _policy(self) -> _Made:
+        policy = self._intent.policy
+        if policy is None:
+            return
+        own = [self._own(one) for one in self._intent.site.interfaces]
+        if all(own):
+            yield from settings_of_policy(policy, own, self._present.policies, self._intent.site.name)
+            return
+        for interface, found in zip(self._intent.site.interfaces, own, strict=True):
+            if not found:
+                family = self._intent.family
+                self._placeholder(interface, family, read=self._present.device(interface) is not None)
+
+    def _own(self, interface: Interface) -> dict[str, str]:
+        """Its own addresses by family."""
+        device = self._present.device(interface)
+        found: dict[str, str] = {}
+        for family in FAMILIES:
+            given: str | None = getattr(interface, family)
+            there = [] if device is None else addresses(device, family)
+            text = None if given is None else str(ip_address(given))
+            if text is not None and (text in there or device is None):
+                found[family] = text
+            elif there:
+                found[family] = there[0]
+        return found
 
     def _limits(self, further: int, accepted: int) -> _Made:
         told = {"kind": "limits", "subflows": further, "add_addr_accepted": accepted}

@@ -1,5 +1,7 @@
 """Settings in words: what each is called, its value, and who else is concerned by it."""
 
+from hashlib import blake2b
+
 from mptune.apply._settings import Setting
 from mptune.units import format_size
 
@@ -23,6 +25,8 @@ def title(one: Setting) -> str:
             via = f" via {one['via']}" if one["via"] else ""
             table = "" if one["table"] == 254 else f" table {one['table']}"
             return f"route {one['to']}{via} dev {one['device']}{table}"
+        case "file":
+            return f"file {one['path']}"
         case _:
             return f"congestion control {one['name']}"
 
@@ -40,8 +44,18 @@ def value(one: Setting) -> str:
             return " ".join(one.get("flags") or ()) or NONE
         case "route":
             return f"congctl {one['congctl']}" if one.get("congctl") else "no congctl"
+        case "file":
+            return _content(one["path"], one["content"])
         case _:
             return "registered" if not one.get("object") else f"BPF program, {_size(one['object'])}"
+
+
+def _content(path: str, text: str | None) -> str:
+    """A file that people write, as it is; one that they do not, by its size and its beginning of a digest."""
+    if text is None or path.endswith(".json"):
+        known = (text or "").encode()
+        return f"{len(known)} bytes, {blake2b(known, digest_size=4).hexdigest()}"
+    return text.strip()
 
 
 def _size(program: str) -> str:
@@ -65,6 +79,8 @@ def cost(one: Setting, *, opens: bool) -> str:
             return "Concerns every TCP connection that leaves by this route, wherever it goes."
         case "route":
             return "Concerns every TCP connection to this network."
+        case "file":
+            return "Only mptune's daemon reads it; it is still there after a restart."
         case _:
             return "Does nothing until a route or a program names it; needs root, and memory for the program."
 

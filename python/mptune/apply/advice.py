@@ -14,9 +14,10 @@ import msgspec
 from mptune._text import digits
 from mptune.apply import _words
 from mptune.apply._loss import Loss, loss
-from mptune.apply._settings import Intent, Setting
+from mptune.apply._settings import Intent, Present, Setting
 from mptune.apply.machine import Reading, Seen, look
 from mptune.apply.plan import Difference, HostPlan, Outline, Part, outline, resolve
+from mptune.apply.policy import POLICIES, content
 from mptune.errors import InputError, one_of
 from mptune.report.run_data import Interval
 from mptune.testbeds import FIXED
@@ -156,6 +157,7 @@ def advise(
     opened_by: Part | None = None,
     connections: int = CONNECTIONS,
     simulate: bool = True,
+    daemon: bool = False,
     look: Look = look,
 ) -> Advice:
     """Give the advice of a finished run.
@@ -166,13 +168,14 @@ def advise(
     opened_by : as in `mptune.apply.plan.outline`.
     connections : for which the memory is said.
     simulate : whether the simulator may say what other subflows cost.
+    daemon : as in `mptune.apply.plan.outline`.
     look : looks at machines.
 
     Raises
     ------
     InputError : it is no finished run with one answer, or has no such host.
     """
-    found = outline(run, opened_by)
+    found = outline(run, opened_by, daemon=daemon)
     chosen = [one for one in found.hosts if host in (None, one.site, one.name, one.ssh)]
     if not chosen:
         raise InputError("--host", "", one_of((one.site for one in found.hosts), host))
@@ -211,7 +214,7 @@ def document(advice: Advice) -> dict[str, Any]:
 
 def _host(found: Outline, one: HostPlan, connections: int, look: Look) -> HostAdvice:
     def use(seen: Seen) -> HostAdvice:
-        plan = one if seen.present is None else resolve(one, seen.present)
+        plan = one if seen.present is None else resolve(one, _with_policies(one, seen))
         reading = _reading(plan, seen)
         present = _present(plan, seen, reading)
         opens = plan.intent.opens
@@ -247,6 +250,16 @@ def _host(found: Outline, one: HostPlan, connections: int, look: Look) -> HostAd
     return advice
 
 
+def _with_policies(one: HostPlan, seen: Seen) -> Present:
+    """What was read, with the daemon's policies if the plan adds to them."""
+    assert seen.present is not None
+    if one.intent.policy is None or seen.read is None:
+        return seen.present
+    found = [each for each in seen.read([POLICIES]).present if each["kind"] == "file"]
+    text = content(found[0], one.name) if found else None
+    return msgspec.structs.replace(seen.present, policies=text)
+
+
 def _reading(plan: HostPlan, seen: Seen) -> Reading:
     """What can be read of the plan's settings."""
     placeholders = [unknown.placeholder for unknown in plan.unknown]
@@ -272,7 +285,7 @@ def _from_sysctls(one: Setting, seen: Seen) -> Setting | None:
 
 
 def _identity(one: Setting) -> tuple[object, ...]:
-    return tuple(one.get(name) for name in ("kind", "name", "address")) + (
+    return tuple(one.get(name) for name in ("kind", "name", "address", "path")) + (
         (one["to"], one.get("table"), one.get("device")) if one["kind"] == "route" else ()
     )
 

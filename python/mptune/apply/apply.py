@@ -9,7 +9,7 @@ import base64
 import select
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple, Protocol, TypeVar
 
 from mptune.apply import records
@@ -17,7 +17,7 @@ from mptune.apply.records import Applied, Confirmed, Present, RolledBack, Settin
 from mptune.errors import MptuneError, TrialError
 from mptune.linux import bpf
 from mptune.linux.talker import Message, Talker
-from mptune.machines import LocalMachine, Looked, ssh
+from mptune.machines import LocalMachine, Looked, SshMachine, ssh
 
 #: Seconds for an order: loading BPF programs takes longest.
 _ANSWER_S = 120.0
@@ -39,6 +39,7 @@ _REMEDIES = {
     "foreign": ": let it go on with --despite NAME, or stop it",
     "drift": "; --force overwrites it",
     "journal": "; nothing was changed",
+    "daemon": "; nothing was changed",
 }
 
 
@@ -104,26 +105,54 @@ def apply(
     Refused : one of the machines; those before it were rolled back.
     MptuneError : one of them cannot be reached.
     """
-    with _all([one.target for one in wanted]) as places:
-        orders = [_with_objects(one.settings(place)) for one, place in zip(wanted, places, strict=True)]
-        for place, settings in zip(places, orders, strict=True):
-            _refuse_early(place, settings, despite)
-        done: list[tuple[Place, Applied]] = []
-        for place, settings in zip(places, orders, strict=True):
-            order = {
-                "action": "apply",
-                "settings": settings,
-                "run": run,
-                "confirm_within_s": confirm_within_s,
-                "despite": list(despite),
-                "force": force,
-            }
-            try:
-                done.append((place, records.record(_ask(place, order, "applied"), Applied)))
-            except MptuneError as error:
-                _take_back([place for place, _ in done], error)
-                raise
-        return [(place.name, applied) for place, applied in done]
+    with use([one.target for one in wanted]) as places:
+        orders = ready(wanted, places, despite)
+        return make(orders, run=run, confirm_within_s=confirm_within_s, despite=despite, force=force)
+
+
+#: Machines in use, and what each is to have.
+Orders = Sequence[tuple[Place, Sequence[Setting]]]
+
+
+def ready(wanted: Sequence[Wanted], places: Sequence[Place], despite: Sequence[str] = ()) -> Orders:
+    """What machines in use are to have, once it is known what they are like; nothing is changed.
+
+    Raises
+    ------
+    Refused : one of the machines would do nothing.
+    MptuneError : one of them is gone.
+    """
+    orders = [(place, _with_objects(one.settings(place))) for one, place in zip(wanted, places, strict=True)]
+    for place, settings in orders:
+        _refuse_early(place, settings, despite)
+    return orders
+
+
+def make(
+    orders: Orders,
+    *,
+    run: str,
+    confirm_within_s: int | None = None,
+    despite: Sequence[str] = (),
+    force: bool = False,
+) -> list[tuple[str, Applied]]:
+    """Make settings on machines in use; as `apply`."""
+    done: list[tuple[Place, Applied]] = []
+    for place, settings in orders:
+        order = {
+            "action": "apply",
+            "settings": settings,
+            "run": run,
+            "confirm_within_s": confirm_within_s,
+            "despite": list(despite),
+            "force": force,
+        }
+        try:
+            done.append((place, records.record(ask(place, order, "applied"), Applied)))
+        except MptuneError as error:
+            _take_back([place for place, _ in done], error)
+            raise
+    return [(place.name, applied) for place, applied in done]
 
 
 def confirm(targets: Sequence[Target]) -> list[tuple[str, Confirmed]]:
@@ -133,7 +162,7 @@ def confirm(targets: Sequence[Target]) -> list[tuple[str, Confirmed]]:
     ------
     MptuneError : a machine cannot be reached, or has nothing to confirm.
     """
-    return _each(targets, lambda place: _confirm(place))
+    return _each(targets, confirm_on)
 
 
 def status(targets: Sequence[Target]) -> list[tuple[str, Status]]:
@@ -143,7 +172,7 @@ def status(targets: Sequence[Target]) -> list[tuple[str, Status]]:
     ------
     MptuneError : a machine cannot be reached.
     """
-    return _each(targets, lambda place: records.record(_ask(place, {"action": "status"}, "status"), Status))
+    return _each(targets, status_of)
 
 
 def roll_back(targets: Sequence[Target], *, force: bool = False) -> list[tuple[str, RolledBack]]:
@@ -157,16 +186,23 @@ def roll_back(targets: Sequence[Target], *, force: bool = False) -> list[tuple[s
     ------
     MptuneError : a machine cannot be reached, or refuses; the others are as before.
     """
-    return _each(targets, lambda place: _roll_back(place, force=force))
+    return _each(targets, lambda place: roll_back_on(place, force=force))
 
 
-def _confirm(place: Place) -> Confirmed:
-    return records.record(_ask(place, {"action": "confirm"}, "confirmed"), Confirmed)
+def confirm_on(place: Place) -> Confirmed:
+    """Keep what was made on a machine in use."""
+    return records.record(ask(place, {"action": "confirm"}, "confirmed"), Confirmed)
 
 
-def _roll_back(place: Place, *, force: bool = False) -> RolledBack:
+def status_of(place: Place) -> Status:
+    """What was made on a machine in use."""
+    return records.record(ask(place, {"action": "status"}, "status"), Status)
+
+
+def roll_back_on(place: Place, *, force: bool = False) -> RolledBack:
+    """Put back what was made on a machine in use."""
     order = {"action": "rollback", "force": force}
-    return records.record(_ask(place, order, "rolled-back"), RolledBack)
+    return records.record(ask(place, order, "rolled-back"), RolledBack)
 
 
 def _each(targets: Iterable[Target], act: Callable[[Place], T]) -> list[tuple[str, T]]:
@@ -175,7 +211,7 @@ def _each(targets: Iterable[Target], act: Callable[[Place], T]) -> list[tuple[st
     failed: list[MptuneError] = []
     for target in targets:
         try:
-            with _place(target) as place:
+            with use([target]) as (place,):
                 done.append((place.name, act(place)))
         except MptuneError as error:
             failed.append(error)
@@ -191,7 +227,7 @@ def _take_back(places: Sequence[Place], error: MptuneError) -> None:
     """Undo what was done on other machines, and say so in the error."""
     for place in reversed(places):
         try:
-            kept = _roll_back(place).kept
+            kept = roll_back_on(place).kept
             said = f"{place.name} was rolled back" + ("" if not kept else f" but for {kept[0].name}")
         except MptuneError as another:
             said = f"{place.name} could not be rolled back: {another}"
@@ -200,7 +236,7 @@ def _take_back(places: Sequence[Place], error: MptuneError) -> None:
 
 def _refuse_early(place: Place, settings: Sequence[Setting], despite: Sequence[str]) -> None:
     """Refuse before anything is changed anywhere, as far as that can be known without changing anything."""
-    seen = records.record(_ask(place, {"action": "read", "settings": settings}, "read"), Present)
+    seen = records.record(ask(place, {"action": "read", "settings": settings}, "read"), Present)
     others = [name for name in seen.foreign if name not in despite]
     if others:
         raise Refused(place.name, "foreign", f"{', '.join(others)} manages the same settings on this machine")
@@ -233,24 +269,38 @@ def _place(target: Target) -> Iterator[Place]:
 
 
 @contextmanager
-def _all(targets: Sequence[Target]) -> Iterator[list[Place]]:
-    """All machines in use until the end of the block."""
-    if not targets:
-        yield []
-        return
-    with _place(targets[0]) as first, _all(targets[1:]) as others:
-        yield [first, *others]
+def use(targets: Sequence[Target]) -> Iterator[list[Place]]:
+    """Machines in use until the end of the block.
+
+    At Ctrl-C one that is silent is not waited for.
+    """
+    with ExitStack() as stack:
+        places = [stack.enter_context(_place(target)) for target in targets]
+        with hurrying(places):
+            yield places
 
 
-def _ask(place: Place, order: Mapping[str, object], event: str) -> Message:
-    """Give an order to the role on a machine; its answer.
+@contextmanager
+def hurrying(places: Sequence[Place]) -> Iterator[None]:
+    """At Ctrl-C give up machines that are silent, before anybody is waited for."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        for place in places:
+            if isinstance(place, SshMachine):
+                place.hurry()
+        raise
+
+
+def ask(place: Place, order: Mapping[str, object], event: str) -> Message:
+    """Give an order to the role `settings` on a machine; its answer.
 
     Raises
     ------
     Refused : it did nothing.
     TrialError : it is gone, or silent.
     """
-    with place.start("settings") as role:
+    with place.start("settings") as role, hurrying([place]):
         role.tell(order)
         end = time.monotonic() + _ANSWER_S
         while True:

@@ -144,6 +144,7 @@ def _present(looked: Mapping[str, Any]) -> Present:
         interfaces=tuple(looked["interfaces"]),
         rules=tuple(looked["rules"]),
         congestion_controls=tuple(looked["congestion_controls"]["available"]),
+        memory_bytes=looked.get("memory_available"),
     )
 
 

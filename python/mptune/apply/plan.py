@@ -19,6 +19,7 @@ from mptune.apply import _kernel_set, _settings
 from mptune.apply._answered import Answered, read_answered
 from mptune.apply._kernel_set import Endpoints, Pair, Use, Used
 from mptune.apply._settings import Intent, Present, Unknown, flags
+from mptune.apply.policy import Policy, policy_of
 from mptune.errors import InputError, MptuneError
 from mptune.testbeds import DEFAULT_FAMILY, FIXED, PLAIN_TCP
 from mptune.topology import Path as NetworkPath
@@ -108,24 +109,25 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[HostPlan, ...]
 
 
-def plan(run: Path) -> list[HostPlan]:
+def plan(run: Path, *, daemon: bool = False) -> list[HostPlan]:
     """What would be set on the sender's and on the receiver's machine.
 
     Raises
     ------
     InputError : it is no finished run with one answer for one network.
     """
-    return list(outline(run).hosts)
+    return list(outline(run, daemon=daemon).hosts)
 
 
-def outline(run: Path, opened_by: Part | None = None) -> Outline:
+def outline(run: Path, opened_by: Part | None = None, *, daemon: bool = False) -> Outline:
     """The plan with its sets of subflows; errors as `plan`.
 
     Parameters
     ----------
     opened_by : which side of the data opens connections; None is the one that the topology file calls sender.
+    daemon : mptune's daemon steers the connections of who sends, by a policy.
     """
-    return outline_of(read_answered(run), opened_by)
+    return outline_of(read_answered(run), opened_by, daemon=daemon)
 
 
 def resolve(host: HostPlan, present: Present) -> HostPlan:
@@ -147,11 +149,12 @@ def check(host: HostPlan) -> None:
         raise InputError(one.file, one.key, one.expected)
 
 
-def outline_of(answered: Answered, opened_by: Part | None = None) -> Outline:
+def outline_of(answered: Answered, opened_by: Part | None = None, *, daemon: bool = False) -> Outline:
     """As `outline`, for a run that was read."""
     opener: Part = opened_by or ("receiver" if answered.is_reversed else "sender")
     view = _View(answered, opener)
-    found = _tcp(view) if view.is_tcp else _mptcp(view)
+    policy = policy_of(answered) if daemon else None
+    found = _tcp(view) if view.is_tcp else _steered(view) if policy and view.sender_opens else _mptcp(view)
     return Outline(
         answered=answered,
         opener=opener,
@@ -159,7 +162,7 @@ def outline_of(answered: Answered, opened_by: Part | None = None) -> Outline:
         wanted=tuple(view.labels(view.wanted)),
         used=tuple(view.labels(found.used.active)),
         standby=tuple(view.labels(found.used.standby)),
-        hosts=tuple(_host(view, part, found) for part in ("sender", "receiver")),
+        hosts=tuple(_host(view, part, found, policy) for part in ("sender", "receiver")),
     )
 
 
@@ -180,6 +183,10 @@ class _View:
     @property
     def is_tcp(self) -> bool:
         return self.answer.protocol == PLAIN_TCP
+
+    @property
+    def sender_opens(self) -> bool:
+        return self.opener == "sender"
 
     @property
     def sites(self) -> tuple[Site, Site]:
@@ -263,6 +270,23 @@ def _mptcp(view: _View) -> _Found:
     )
 
 
+def _steered(view: _View) -> _Found:
+    """A daemon opens the subflows: the answer's own, on any pair of addresses."""
+    standby = tuple(view.standby)
+    opening, accepting = view.sites
+    first, there = view.initial
+    note = (
+        f"The daemon (mptune daemon) opens the subflows of connections to {accepting.name}; without it there "
+        f"are none. They begin where routing and programs let them: in the trials by "
+        f"{opening.interfaces[first].abbr}, to the address of {accepting.interfaces[there].abbr}."
+    )
+    return _Found(
+        endpoints=view.without_endpoints(view.initial),
+        used=Used(tuple(view.wanted), standby, ()),
+        notes=(note,),
+    )
+
+
 def _of_subflows(view: _View, endpoints: Endpoints, found: Used) -> list[str]:
     """What has to be known about where connections begin, and about what waits."""
     opening, accepting = view.sites
@@ -337,8 +361,11 @@ def _better_beginning(view: _View, endpoints: Endpoints, found: Used) -> list[st
 # A host.
 
 
-def _host(view: _View, part: Part, found: _Found) -> HostPlan:
+def _host(view: _View, part: Part, found: _Found, policy: Policy | None) -> HostPlan:
     opening = part == view.opener
+    steers = policy is not None and part == "sender"
+    # Who only accepts what the daemon opens needs no endpoints, but room for all.
+    joined = policy is not None and view.sender_opens and part == "receiver"
     site = view.topology.sender if part == "sender" else view.topology.receiver
     other = view.topology.receiver if part == "sender" else view.topology.sender
     answer, family = view.answer, view.answer.family or DEFAULT_FAMILY
@@ -348,13 +375,15 @@ def _host(view: _View, part: Part, found: _Found) -> HostPlan:
         other=other,
         family=family,
         opens=opening,
-        limits=_limits(view, found, opening),
-        endpoints=_endpoints(found, opening),
+        limits=None if steers else _joined(found) if joined else _limits(view, found, opening),
+        endpoints=() if steers or joined else _endpoints(found, opening),
         cc=answer.occ if part == "sender" else None,
         leaves_by=_carrying(found, opening),
         sends=part == "sender",
         buffer_mode=answer.buffer_mode or FIXED,
         buffer_bytes=answer.obs_bytes,
+        policy=policy if steers else None,
+        daemons=policy is not None and view.sender_opens,
     )
     host = HostPlan(
         site=site.abbr,
@@ -386,6 +415,12 @@ def _limits(view: _View, found: _Found, opening: bool) -> tuple[int, int] | None
     if not opening:
         return (further, 0) if further else None
     return further, len(found.endpoints.announced)
+
+
+def _joined(found: _Found) -> tuple[int, int] | None:
+    """Subflows that a daemon at the other side may open beside the first."""
+    further = min(len(found.used.active) + len(found.used.standby) - 1, _kernel_set.MOST)
+    return (further, 0) if further else None
 
 
 def _endpoints(found: _Found, opening: bool) -> tuple[tuple[int, tuple[str, ...]], ...]:

@@ -49,13 +49,24 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     foreign: list[str]
 
 
-class Applied(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings were made; `dropped` are those of an earlier time that are as before again."""
+class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of asking a machine's daemon to read its files again; `absent` is that none runs."""
+
+    state: Literal["reloaded", "absent", "refused"]
+    reason: str = ""
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Settings were made; `dropped` are those of an earlier time that are as before again.
+
+    `daemon` is None if it is not concerned.
+    """
 
     run: str
     settings: list[Made]
     dropped: list[str]
     confirm: Waiting | None
+    daemon: Told | None = None
 
 
 class Confirmed(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,11 +75,12 @@ class Confirmed(msgspec.Struct, frozen=True, kw_only=True):
     waited: bool
 
 
-class RolledBack(msgspec.Struct, frozen=True, kw_only=True):
+class RolledBack(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Settings are as before the first apply, but for `kept`."""
 
     restored: list[str]
     kept: list[Kept]
+    daemon: Told | None = None
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +146,7 @@ def name(setting: Setting) -> str:
             return f"route {setting['to']}{via}"
         case "congestion":
             return f"congestion control {setting['name']}"
-        case "directory":
+        case "directory" | "file":
             return str(setting["path"])
         case other:
             return str(other)
@@ -154,5 +166,7 @@ def value(setting: Setting) -> str:
             return " ".join(setting["flags"]) + device
         case "route":
             return setting["congctl"] or "the default"
+        case "file" if "bytes" in setting:
+            return f"{setting['bytes']} bytes, mode {setting['mode']}"
         case _:
             return "there"

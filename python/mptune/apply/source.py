@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mptune.apply.apply import HERE, Place, Target, Wanted
+from mptune.apply.apply import HERE, Place, Target, Wanted, ask
+from mptune.apply.policy import POLICIES, content
 from mptune.apply.records import Setting
 from mptune.errors import InputError, MptuneError, one_of
 
@@ -56,19 +57,20 @@ def from_file(path: Path, hosts: Sequence[str]) -> list[Wanted]:
     ]
 
 
-def from_run(run: Path, hosts: Sequence[str]) -> list[Wanted]:
+def from_run(run: Path, hosts: Sequence[str], *, daemon: bool = False) -> list[Wanted]:
     """What a run wants, by its plan.
 
     Parameters
     ----------
     hosts : names of its sites; none means all.
+    daemon : a policy of mptune's daemon, as in `mptune.apply.plan.outline`.
 
     Raises
     ------
     InputError : it is no such run, or has no such site.
     """
     module = _planning()
-    plans = _plans(module, run, hosts)
+    plans = _plans(module, run, hosts, daemon=daemon)
     return [Wanted(target, partial(_planned, module, plan)) for target, plan in plans]
 
 
@@ -87,8 +89,8 @@ def _planning() -> Any:
         raise MptuneError("runs cannot be applied with this version: --settings FILE takes a file") from None
 
 
-def _plans(module: Any, run: Path, hosts: Sequence[str]) -> list[tuple[Target, Any]]:
-    found = {str(plan.site): plan for plan in module.plan(run)}
+def _plans(module: Any, run: Path, hosts: Sequence[str], *, daemon: bool = False) -> list[tuple[Target, Any]]:
+    found = {str(plan.site): plan for plan in module.plan(run, **({"daemon": True} if daemon else {}))}
     for host in hosts:
         if host not in found:
             raise InputError("--host", "", one_of(found, host))
@@ -110,10 +112,19 @@ def _planned(module: Any, plan: Any, place: Place) -> Sequence[Setting]:
             interfaces=tuple(looked["interfaces"]),
             rules=tuple(looked["rules"]),
             congestion_controls=tuple(looked["congestion_controls"]["available"]),
+            **_policies(plan, place),
         )
         plan = module.resolve(plan, present)
         module.check(plan)
     return tuple(plan.settings)
+
+
+def _policies(plan: Any, place: Place) -> dict[str, str | None]:
+    """What the daemon of a machine has, if the plan adds to that."""
+    if plan.intent.policy is None:
+        return {}
+    (found,) = ask(place, {"action": "read", "settings": [{**POLICIES}]}, "read")["present"]
+    return {"policies": content(found, place.name)}
 
 
 def _read(path: Path) -> Any:

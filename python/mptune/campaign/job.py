@@ -171,9 +171,9 @@ class Job(NamedTuple):
         return seconds
 
     def seconds(self, record: Record) -> float:
-        """Seconds that a trial took on the testbed."""
+        """Seconds that a trial took on the testbed, once for every time it was repeated."""
         lasted_s = record.settings["duration_ns"] / 1e9 if record.duration_s is None else record.duration_s
-        return lasted_s + self.set_up_s
+        return (1 + record.repeated) * (lasted_s + self.set_up_s)
 
     @property
     def is_real(self) -> bool:
@@ -466,7 +466,7 @@ class Job(NamedTuple):
             return self._opponent(contest, sets)
         mptcp, size = decision.optimum.combination, whole_buffer(decision.optimum.buffer_mib)
         fast, records = self.screen_tcp((mptcp.cc, DEFAULT_CC), size, sets)
-        contest = contest._replace(records=contest.records + tuple(records))
+        contest = _screened(contest, fast, records)
         if not (options.tcp and fast):
             return contest._replace(opponent=next(iter(fast), None))
         stated, others, records = self.compare(fast, size, sets)
@@ -486,7 +486,7 @@ class Job(NamedTuple):
         """The outcome with the plain TCP that the confirmation compares it with: the fastest in one look."""
         optimum = contest.decision.optimum
         fast, records = self.screen_tcp((optimum.cc,), whole_buffer(optimum.buffer_mib), sets, runs=1)
-        return contest._replace(records=contest.records + tuple(records), opponent=next(iter(fast), None))
+        return _screened(contest, fast, records)._replace(opponent=next(iter(fast), None))
 
     def screen_tcp(
         self, ccs: Sequence[str], size: int, sets: Mapping[str, SubflowSets], *, runs: int = SCREEN_RUNS
@@ -589,6 +589,12 @@ class Job(NamedTuple):
             opponent=mptcp,
         )
         return contest, turned(confirmation)
+
+
+def _screened(contest: Contest, fast: Sequence[Combination], records: Sequence[Record]) -> Contest:
+    """The contest with short trials of plain TCP; it says so if none of them gave anything."""
+    said = () if fast or not records else (plain_tcp.none_of(records),)
+    return contest._replace(records=contest.records + tuple(records), sentences=(*contest.sentences, *said))
 
 
 def impact_seconds(topology: Topology, ccs: Sequence[str], options: ImpactOptions) -> float:

@@ -7,6 +7,7 @@ whether TCP is the answer is said by `mptune.decision.robustness.is_beaten`.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from mptune.measuring.records import Record
 from mptune.response import Combination
 from mptune.topology import Topology
 
@@ -37,3 +38,12 @@ def fastest(found: Mapping[Combination, Sequence[float]]) -> list[Combination]:
     mark = _NEAR * max(totals.values())
     near = [one for one, total in totals.items() if total and total >= mark]
     return sorted(near, key=lambda one: (-totals[one], one))[:_STAYING]
+
+
+def none_of(records: Sequence[Record]) -> str:
+    """That plain TCP could not be compared with, because every trial of it failed, as a sentence."""
+    first = next((one for one in records if one.failed is not None), None)
+    why = "nothing was delivered" if first is None else f"{first.manager}/{first.cc}: {first.failed}"
+    return (
+        f"There is no comparison with plain TCP: all {len(records)} short trials of it failed (first: {why})."
+    )

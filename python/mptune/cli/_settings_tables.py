@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from mptune.apply.records import Applied, Kept, RolledBack, Status, Waiting
+    from mptune.apply.records import Applied, Kept, RolledBack, Status, Told, Waiting
+    from mptune.apply.verify import Side, Verified
 
 #: State of a setting -> words.
 _STATES = {
@@ -40,6 +41,44 @@ def show_applied(out: Console, machine: str, applied: Applied) -> None:
         out.print(shown)
     if applied.dropped:
         out.print(f"as before again: {', '.join(applied.dropped)}", markup=False)
+    _show_told(out, applied.daemon)
+
+
+def _show_told(out: Console, told: Told | None) -> None:
+    """What the daemon says, if it is concerned."""
+    if told is None:
+        return
+    words = {
+        "reloaded": "The daemon has read its policy again: new connections get it.",
+        "absent": "No daemon runs there; its policy counts once it is started (mptune daemon).",
+        "refused": f"The daemon keeps the policy that it had: {told.reason}",
+    }
+    out.print(words[told.state], markup=False)
+
+
+def show_verdict(out: Console, found: Verified) -> None:
+    """What programs got before and after, and what follows."""
+    verdict = found.verdict
+    shown = table("programs got", "Mbit/s", "95 % interval", "transfers", "protocol", "subflows", "cc")
+    for name, side in (("before", verdict.before), ("after", verdict.after)):
+        shown.add_row(name, *_side(side))
+    out.print(shown)
+    out.print(verdict.text, markup=False)
+    if verdict.kept:
+        out.print("The gain is there: the settings stay.", style="bold", markup=False)
+        return
+    out.print("The gain is not shown: the settings do not stay.", style="bold", markup=False)
+    for sentence in found.rolled_back:
+        out.print(f"  {sentence}", markup=False)
+
+
+def _side(side: Side) -> tuple[str, ...]:
+    from mptune._text import digits
+
+    mean, last = side.summary, side.last
+    ends = "-" if mean.low is None or mean.high is None else f"{digits(mean.low)} to {digits(mean.high)}"
+    protocol = "MPTCP" if last.mptcp else "TCP"
+    return digits(mean.mean), ends, str(mean.n), protocol, str(len(last.subflows)), last.cc
 
 
 def show_waiting(out: Console, waiting: Waiting, command: str) -> None:
@@ -81,6 +120,8 @@ def show_rolled_back(out: Console, machine: str, done: RolledBack) -> None:
         return
     out.print(f"{machine}: {_as_before(done.restored)}", style="bold", markup=False)
     _show_kept(out, done.kept)
+    if done.daemon is not None and done.daemon.state != "absent":
+        _show_told(out, done.daemon)
 
 
 def _show_kept(out: Console, kept: list[Kept]) -> None:
@@ -100,7 +141,8 @@ def _headline(status: Status) -> str:
     if status.state == "nothing":
         return "no settings of mptune"
     if status.state == "rebooted":
-        return "restarted since settings were applied: they are the system's own again"
+        files = ", but for files" if status.settings else ""
+        return f"restarted since settings were applied: they are the system's own again{files}"
     run = f" of {status.run}" if status.run else ""
     when = "" if status.applied_s is None else f" since {_clock(status.applied_s)}"
     if status.state == "unfinished":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mptune.cli._common import JsonOption, add, console, emit_json
+from mptune.errors import InputError
 from mptune.options import Option, choice, count
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def register(app: typer.Typer) -> None:
         "mptune advise runs/home-server --host S            # one of them: its key, name or ssh",
         "mptune advise runs/home-server --files settings    # sysctl.d, systemd, NetworkManager and others",
         "mptune advise runs/download --opened-by receiver   # who receives the data opens connections",
+        "mptune advise runs/home-server --daemon            # with mptune's daemon on who sends",
         "mptune advise runs/demo --no-look --json           # asks no machine",
     )
 
@@ -56,6 +58,10 @@ def advise(
     connections: Annotated[
         int, Option(count(1), "Connections for which the memory is shown.", flag="--connections")
     ] = 100,
+    daemon: Annotated[
+        bool,
+        typer.Option("--daemon", help="What `mptune apply --daemon` sets: a policy instead of endpoints."),
+    ] = False,
     look: Annotated[
         bool, typer.Option("--look/--no-look", help="Read what is set on the machines now.")
     ] = True,
@@ -73,12 +79,16 @@ def advise(
     from mptune.apply.machine import look as look_at
     from mptune.apply.machine import unlooked
 
+    if files is not None and daemon:
+        expected = "expected without --daemon: the files of a policy stay by themselves (apply --daemon)"
+        raise InputError("--files", "", expected)
     side = None if opened_by is None else "sender" if opened_by == "sender" else "receiver"
     found = advice.advise(
         run,
         host=host,
         opened_by=side,  # type: ignore[arg-type]
         connections=connections,
+        daemon=daemon,
         look=look_at if look else unlooked,
     )
     plans = [one.plan for one in found.hosts]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mptune.cli._common import JsonOption, add, console, emit_json
 from mptune.errors import InputError
-from mptune.options import Option, Options, texts, time
+from mptune.options import Option, Options, count, size, texts, time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mptune.apply.apply import Wanted
+    from mptune.apply.records import Applied
+    from mptune.apply.verify import How, Verified
 
 RunArgument = Annotated[
     Path | None, typer.Argument(metavar="RUN", help="Directory of a run whose answer is applied.")
@@ -53,6 +55,25 @@ class ApplyOptions(Options, frozen=True, kw_only=True):
             unset="none",
         ),
     ] = ()
+    runs: Annotated[
+        int | None,
+        Option(
+            count(2, 100), "With --verify: transfers before, and as many after.", flag="--runs", unset="5"
+        ),
+    ] = None
+    seconds: Annotated[
+        int | None,
+        Option(count(1, 3600), "With --verify: how long each takes.", flag="--seconds", unset="5"),
+    ] = None
+    max_data: Annotated[
+        int | None,
+        Option(
+            size(),
+            "With --verify: most payload of all transfers together.",
+            flag="--max-data",
+            unset="as much as passes",
+        ),
+    ] = None
 
 
 def register(app: typer.Typer) -> None:
@@ -62,6 +83,8 @@ def register(app: typer.Typer) -> None:
         apply,
         "mptune apply runs/my-sites --confirm-within 10min",
         "mptune apply runs/my-sites --confirm          # you are still there: the settings stay",
+        "mptune apply runs/my-sites --verify           # measure before and after; no gain, no settings",
+        "mptune apply runs/my-sites --daemon           # a policy of mptune's daemon instead of endpoints",
         "mptune apply runs/my-sites --host alice       # one of its machines only",
         "mptune apply --settings settings.json         # your own, on this machine",
         "mptune apply --settings settings.json --host root@server.example",
@@ -76,6 +99,18 @@ def apply(
         typer.Option("--settings", metavar="FILE", help="Settings as JSON, instead of a run's answer."),
     ] = None,
     host: HostOption = None,
+    daemon: Annotated[
+        bool,
+        typer.Option(
+            "--daemon", help="Give who sends a policy of mptune's daemon, and no endpoints or limits."
+        ),
+    ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Measure what programs get before and after; roll back if the gain is not there."
+        ),
+    ] = False,
     confirm: Annotated[
         bool, typer.Option("--confirm", help="Nothing new: keep what --confirm-within would put back.")
     ] = False,
@@ -89,25 +124,39 @@ def apply(
     What was there before is noted first, and `mptune rollback` returns to it, also after several applies: a
     new one replaces the last. A machine that restarts begins without them. With --confirm-within everything
     is put back unless you confirm, whatever becomes of this terminal, the connection or mptune.
+
+    With --verify transfers between the two machines, which set nothing themselves, are measured before and
+    after. The settings stay if the gain is more than half of what the run promises, with 95 % confidence;
+    otherwise, at Ctrl-C, or if a transfer fails, everything is put back; exit code 1 (130 at Ctrl-C).
     """
     hosts = host or ()
     if confirm:
-        _check_confirm(options, settings, force=force)
+        _check_confirm(options, settings, force=force, daemon=daemon, verify=verify)
         _confirm(run, hosts, as_json=as_json)
         return
     from mptune.apply import apply as applying
 
     within = options.confirm_within
-    done = applying.apply(
-        _wanted(run, settings, hosts),
-        run=str(run or settings),
-        confirm_within_s=None if within is None else within // _SECOND_NS,
-        despite=options.despite,
-        force=force,
-    )
+    order = {
+        "run": str(run or settings),
+        "confirm_within_s": None if within is None else within // _SECOND_NS,
+        "despite": options.despite,
+        "force": force,
+    }
+    if verify:
+        verified = _verified(run, hosts, _how(options), order, quiet=as_json, daemon=daemon)
+        _show_verified(run, verified, as_json=as_json)
+        return
+    _refuse_without_verify(options)
+    done = applying.apply(_wanted(run, settings, hosts, daemon=daemon), **order)  # type: ignore[arg-type]
     if as_json:
         emit_json(dict(done))
-        return
+    else:
+        _show(run, hosts, done)
+
+
+def _show(run: Path | None, hosts: Sequence[str], done: Sequence[tuple[str, Applied]]) -> None:
+    """What was made, and how to keep it or to go back."""
     from mptune.cli._settings_tables import show_applied, show_waiting
 
     out = console()
@@ -117,7 +166,62 @@ def apply(
     if waiting:
         show_waiting(out, min(waiting, key=lambda one: one.left_s), confirming(run, hosts))
     else:
-        out.print("mptune rollback puts everything back.")
+        back = " ".join(["mptune rollback", *([] if run is None else [str(run)])])
+        out.print(f"{back} puts everything back.", markup=False)
+
+
+def _how(options: ApplyOptions) -> How:
+    from mptune.apply.verify import How
+
+    usual = How()
+    return How(
+        runs=options.runs or usual.runs,
+        seconds=options.seconds or usual.seconds,
+        max_data_bytes=options.max_data,
+    )
+
+
+def _refuse_without_verify(options: ApplyOptions) -> None:
+    for value, flag in (
+        (options.runs, "--runs"),
+        (options.seconds, "--seconds"),
+        (options.max_data, "--max-data"),
+    ):
+        if value is not None:
+            raise InputError(flag, "", "expected with --verify only")
+
+
+def _verified(
+    run: Path | None, hosts: Sequence[str], how: How, order: dict[str, Any], *, quiet: bool, daemon: bool
+) -> Verified:
+    from mptune.apply import plan, verify
+    from mptune.measuring.progress import Reporter
+
+    if run is None:
+        raise InputError("--verify", "", "expected RUN, whose promise is verified, found --settings")
+    outline = plan.outline(run, daemon=daemon)
+    verify.check(outline, hosts, how, order["confirm_within_s"])
+    wanted = _wanted(run, None, hosts, daemon=daemon)
+    reporter = Reporter(quiet=quiet)
+    reporter.say(verify.notice(outline, how))
+
+    def progress(phase: str, done: int, total: int) -> None:
+        reporter.say(f"{phase}: {done} of {total} transfers")
+
+    return verify.apply(outline, wanted, how, progress=progress, **order)
+
+
+def _show_verified(run: Path | None, found: Verified, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(found)
+    else:
+        from mptune.cli._settings_tables import show_verdict
+
+        if found.verdict.kept:
+            _show(run, (), list(found.applied.items()))
+        show_verdict(console(), found)
+    if not found.verdict.kept:
+        raise typer.Exit(1)
 
 
 def confirming(run: Path | None, hosts: Sequence[str]) -> str:
@@ -126,20 +230,33 @@ def confirming(run: Path | None, hosts: Sequence[str]) -> str:
     return " ".join([*words, "--confirm"])
 
 
-def _wanted(run: Path | None, settings: Path | None, hosts: Sequence[str]) -> list[Wanted]:
+def _wanted(run: Path | None, settings: Path | None, hosts: Sequence[str], *, daemon: bool) -> list[Wanted]:
     from mptune.apply import source
 
     if (run is None) == (settings is None):
         raise InputError("RUN", "", "expected a run, or --settings FILE")
-    return source.from_run(run, hosts) if run is not None else source.from_file(settings or Path(), hosts)
+    if daemon and run is None:
+        raise InputError("--daemon", "", "expected RUN, which becomes the policy, found --settings")
+    return (
+        source.from_run(run, hosts, daemon=daemon)
+        if run is not None
+        else source.from_file(settings or Path(), hosts)
+    )
 
 
-def _check_confirm(options: ApplyOptions, settings: Path | None, *, force: bool) -> None:
+def _check_confirm(
+    options: ApplyOptions, settings: Path | None, *, force: bool, daemon: bool, verify: bool
+) -> None:
     given = (
         (options.confirm_within, "--confirm-within"),
         (options.despite, "--despite"),
         (settings, "--settings"),
         (force, "--force"),
+        (daemon, "--daemon"),
+        (verify, "--verify"),
+        (options.runs, "--runs"),
+        (options.seconds, "--seconds"),
+        (options.max_data, "--max-data"),
     )
     for value, flag in given:
         if value:

@@ -20,7 +20,7 @@ from mptune.options import Option, Options, choice, count, size, texts, time
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mptune.machines import Machine
+    from mptune.machines import Machine, SshMachine
     from mptune.probing.course import Wish
     from mptune.probing.ends import End
     from mptune.probing.result import PathFound, Probed, SiteFound, Way
@@ -121,13 +121,14 @@ def _check_file(out: Path, *, force: bool) -> None:
 
 def _machines(stack: ExitStack, targets: dict[End, str]) -> dict[End, Machine]:
     """Sessions with both machines, until the end of the block."""
-    from mptune.machines import ssh
+    from mptune.machines import sessions, ssh
 
+    open_: list[SshMachine] = []
+    stack.enter_context(sessions.ended(open_))
     found: dict[End, Machine] = {}
     for end, target in targets.items():
-        machine = ssh.connect(target, target)
-        stack.callback(machine.close)
-        found[end] = machine
+        found[end] = machine = ssh.connect(target, target)
+        open_.append(machine)
     return found
 
 

@@ -36,8 +36,9 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
     -------
     dict : duration_ns, in_order_bytes, bins (bytes each), expected_bytes, completion_ns, failed (a sentence
         or None) and failed_kind, corrupt_at, fallback, requested and effective (buffers, bytes),
-        cc_effective, reinjected_bytes, subflows, counters, cpu_ns, busy_share (of the processors of either
-        host; None if unknown), strangers (connections of others at the receiver).
+        cc_effective, reinjected_bytes, subflows, samples (of the sender's subflows), counters, cpu_ns,
+        busy_share (of the processors of either host; None if unknown), strangers (connections of others at
+        the receiver).
     """
     sent = sender or {}
     connected = receiver["connected"]
@@ -60,6 +61,7 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
         "cc_effective": sent.get("cc"),
         "reinjected_bytes": sent.get("reinjected_bytes", 0),
         "subflows": subflows,
+        "samples": sent.get("samples", []),
         "counters": {"sender": sent.get("counters", {}), "receiver": receiver["counters"]},
         "cpu_ns": sent.get("cpu_ns", 0) + receiver["cpu_ns"],
         "busy_share": {"sender": sent.get("busy_share"), "receiver": receiver.get("busy_share")},

@@ -31,12 +31,14 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
     interfaces : of both sites.
     network : the core's description of the links; `seed` is for everything random on them.
     settings : sysctls of both namespaces that differ from the usual ones.
+    recording : file of the packets' records, and most of them (`recorder.rs`); None records nothing.
     """
 
     interfaces: Mapping[Side, tuple[NamespaceInterface, ...]]
     network: Mapping[str, Any]
     seed: int
     settings: Mapping[str, str] = {}
+    recording: Mapping[str, Any] | None = None
 
 
 class NamespaceVenue:
@@ -90,7 +92,10 @@ class NamespaceVenue:
         """Tell the emulator what it is to run."""
         links = self._links
         interfaces = self._sites.devices(links.interfaces)
-        self._emulator.tell({"network": links.network, "seed": links.seed, "interfaces": interfaces})
+        told = {"network": links.network, "seed": links.seed, "interfaces": interfaces}
+        if links.recording is not None:
+            told["recording"] = dict(links.recording)
+        self._emulator.tell(told)
 
     def lay_out(self) -> None:
         """Give the emulator's devices their addresses and routes."""

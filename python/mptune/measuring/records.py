@@ -67,6 +67,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     duration_s : how long it really lasted, s, also if it failed: the time it cost on the testbed, without
         its set-up.
     completion_s : of a transfer, from the first SYN to its last byte in order.
+    repeated : how often it was run before, and not counted because the machine was too busy.
     settings : fields of the trial that differ from the defaults of version 0.1 and are not fields here
         (JSON types).
     """
@@ -85,6 +86,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     round: int = 0
     duration_s: float | None = None
     completion_s: float | None = None
+    repeated: int = 0
     settings: dict[str, Any] = {}
 
     @property
@@ -158,6 +160,7 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
         round=planned.round,
         duration_s=observation.duration_ns / 1e9,
         completion_s=None if observation.completion_ns is None else observation.completion_ns / 1e9,
+        repeated=int(observation.metadata.get("repeated", 0)),
         settings=settings_of(trial, COLUMNS),
         subflows=tuple(
             SubflowRecord(

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mptune.errors import TrialError
 from mptune.linux.talker import Talker
+from mptune.machines import SshMachine
 from mptune.probing import estimates, interfaces, joins, orders
 from mptune.probing.ends import ENDS, LEAST_BYTES, End, Ends, Flow, Path, Result, host_of
 from mptune.probing.estimates import Estimate, LinkRates, Loss, Queue, Train
@@ -96,7 +97,13 @@ def probe(
     KeyboardInterrupt : it was interrupted.
     """
     with ExitStack() as stack:
-        return _Course(machines, wish, stack, advance, interrupted).run()
+        try:
+            return _Course(machines, wish, stack, advance, interrupted).run()
+        except KeyboardInterrupt:
+            for machine in machines.values():
+                if isinstance(machine, SshMachine):
+                    machine.hurry()  # before anybody is waited for
+            raise
 
 
 class _Course:

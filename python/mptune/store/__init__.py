@@ -44,7 +44,7 @@ _LEVEL = 1
 #: Columns of a record, without its subflows.
 _RECORD = (
     "purpose, pm, cc, buffer_bytes, run, round, seed, withdrawn, settings, duration_ns, completion_ns, "
-    "throughput_mbps, failed_kind, failed, omega"
+    "throughput_mbps, failed_kind, failed, omega, repeated"
 )
 
 #: Columns of a record's subflow, which are its fields.
@@ -263,13 +263,14 @@ class Store:
             observation.completion_ns,
             record.throughput_mbps,
             record.omega,
+            record.repeated,
             one.packed,
         )
         marks = ", ".join("?" * len(row))
         cursor = self._connection.execute(
             "INSERT OR REPLACE INTO trial (key, campaign, topology, testbed, purpose, round, run, pm, cc, "
             "buffer_bytes, seed, withdrawn, settings, status, failed, failed_kind, started, finished, "
-            f"duration_ns, completion_ns, throughput_mbps, omega, observation) VALUES ({marks})",
+            f"duration_ns, completion_ns, throughput_mbps, omega, repeated, observation) VALUES ({marks})",
             row,
         )
         number = cursor.lastrowid
@@ -584,6 +585,7 @@ def _record(row: Mapping[str, Any], subflows: Iterable[SubflowRecord]) -> Record
         round=row["round"],
         duration_s=None if row["duration_ns"] is None else row["duration_ns"] / 1e9,
         completion_s=None if row["completion_ns"] is None else row["completion_ns"] / 1e9,
+        repeated=row["repeated"],
         settings=json.loads(row["settings"]),
     )
 

@@ -85,6 +85,10 @@ ALTER TABLE subflow ADD COLUMN with_mbps REAL;     -- of the connection, around 
 ALTER TABLE subflow ADD COLUMN without_mbps REAL;  -- of the connection, in that window
 """
 
+_VERSION_4 = """
+ALTER TABLE trial ADD COLUMN repeated INTEGER NOT NULL DEFAULT 0;  -- how often it was run before
+"""
+
 #: Beginnings of reasons in version 1, which had no kinds; any other reason is of kind "died".
 _KINDS: tuple[tuple[str, FailureKind], ...] = (
     ("stalled at ", "stalled"),
@@ -109,7 +113,7 @@ def failure_kind(reason: str) -> FailureKind:
 _COLUMNS = (
     "key, topology, testbed, purpose, round, run, pm, cc, buffer_bytes, seed, withdrawn, settings, status, "
     "failed, started, finished, duration_ns, completion_ns, throughput_mbps, omega, observation, "
-    "failed_kind"
+    "failed_kind, repeated"
 )
 
 #: Adds what only the attached database `other` has. Campaigns with the same settings are the same campaign,
@@ -139,7 +143,7 @@ DROP TABLE added;
 COMMIT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
 
 #: Version that this program writes.
 VERSION = len(MIGRATIONS)

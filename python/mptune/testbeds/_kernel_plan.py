@@ -119,12 +119,20 @@ def _given(interface: NamedInterface, trial: Trial, address: str | None) -> str:
     return address
 
 
-def links(trial: Trial, named: Mapping[Side, tuple[NamespaceInterface, ...]]) -> Links:
-    """What the emulator runs between two namespaces with these interfaces."""
+def links(
+    trial: Trial,
+    named: Mapping[Side, tuple[NamespaceInterface, ...]],
+    recording: Mapping[str, Any] | None = None,
+) -> Links:
+    """What the emulator runs between two namespaces with these interfaces, and what it records."""
     from mptune.linux.namespace_venue import Links
 
     return Links(
-        interfaces=named, network=trial.topology.network(), seed=trial.seed, settings=_settings(trial)
+        interfaces=named,
+        network=trial.topology.network(),
+        seed=trial.seed,
+        settings=_settings(trial),
+        recording=recording,
     )
 
 

@@ -14,7 +14,7 @@ from mptune import _core
 from mptune.errors import InputError, MptuneError
 from mptune.linux.addresses import NamedInterface, Side
 from mptune.linux.doctor import Finding
-from mptune.machines import SshMachine
+from mptune.machines import SshMachine, sessions
 from mptune.machines.ssh import connect
 from mptune.testbeds._base import DEFAULT_FAMILY, FAMILIES
 from mptune.testbeds._host_facts import ASKED, HostFacts
@@ -49,10 +49,12 @@ def examine(topology: Topology) -> tuple[HostFindings, ...]:
         check_site(topology, site)
     machines: dict[Side, SshMachine] = {}
     found: dict[Side, list[Finding]] = {side: [] for side in sites}
-    try:
+    opened: list[SshMachine] = []
+    with sessions.ended(opened):
         for side, site in sites.items():
             try:
                 machines[side] = connect(site.ssh or "", site.name)
+                opened.append(machines[side])
             except MptuneError as error:
                 found[side] = [_unreachable(str(error))]
         facts = {
@@ -69,9 +71,6 @@ def examine(topology: Topology) -> tuple[HostFindings, ...]:
                 *found[side],
                 *_of_interfaces(facts[side], named[side], pairs, leaves),
             ]
-    finally:
-        for machine in machines.values():
-            machine.close()
     return tuple(
         HostFindings(site=site.abbr, name=site.name, ssh=site.ssh or "", findings=tuple(found[side]))
         for side, site in sites.items()

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 _BUSY = 0.9
 #: Seconds between two attempts to reach a host that is away.
 _PAUSE_S = 5.0
-#: Seconds within which a host restores its settings that nobody speaks to any more: 8 s of silence, and time
-#: to do it.
-_ALONE_S = 10
 
 
 class HostsTestbed:
@@ -198,17 +195,15 @@ class HostsTestbed:
     @contextmanager
     def _parting(self) -> Iterator[None]:
         """On Ctrl-C end the sessions at once, and note on it which hosts could not be reached."""
+        from mptune.machines import sessions
+
         try:
             yield
         except KeyboardInterrupt as error:
             self.interrupt()
             machines = list(self._machines.values())
             self.close()
-            self._unheard += [
-                f"{one.name} could not be reached; it restores its settings by itself within {_ALONE_S} s"
-                for one in machines
-                if one.unheard
-            ]
+            self._unheard += sessions.unheard(machines)
             for sentence in self._unheard:
                 error.add_note(sentence)
             raise

@@ -9,20 +9,32 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from mptune.errors import InputError, MptuneError
 from mptune.testbeds import _kernel_observation, _kernel_plan, _overload
 from mptune.testbeds._base import Observation, Trial
 from mptune.testbeds._kernel_plan import stall_ns
+from mptune.testbeds._recorded import MOST_PACKETS, SPACING_NS, run_of
 from mptune.topology import Topology
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mptune.linux.kernel_trial import Outcome, Plan
     from mptune.linux.quiet import Quiet
+    from mptune.recording import Run
 
 __all__ = ["NamespacesTestbed", "stall_ns"]
+
+#: A trial that is to be recorded is run this often if the machine is too busy.
+_ATTEMPTS = 3
 
 #: Largest number of trials per processor that wait to be admitted or run.
 _WAITING = 4
@@ -106,12 +118,39 @@ class NamespacesTestbed:
         KeyboardInterrupt : Ctrl-C, or `interrupt` from another thread.
         """
         self.check(trial)
-        first = self._attempt(trial, alone=False)
-        return _overload.in_time(first, lambda: self._attempt(trial, alone=True))
+        first, *_ = self._attempt(trial, alone=False)
+        return _overload.in_time(first, lambda: self._attempt(trial, alone=True)[0])
 
     def note(self) -> str:
         """How long was waited so far, for the progress."""
         return self._quiet.note()
+
+    def record(self, trial: Trial) -> tuple[Observation, Run]:
+        """Run one trial alone and keep its packets, and what its senders thought; as `run` otherwise."""
+        self.check(trial)
+        for attempt in range(_ATTEMPTS):
+            with tempfile.TemporaryDirectory() as directory:
+                observation, run = self._recorded(trial, Path(directory) / "packets")
+            if attempt:
+                observation.metadata["repeated"] = attempt
+            if not _overload.overloaded(observation):
+                break
+        return observation, run
+
+    def _recorded(self, trial: Trial, file: Path) -> tuple[Observation, Run]:
+        from mptune.linux import assignment
+
+        recording = {"file": str(file), "packets": MOST_PACKETS}
+        observation, plan, outcome = self._attempt(trial, alone=True, recording=recording)
+        packets = file.read_bytes() if file.exists() else b""
+        labels = assignment.labels(plan.assignment.paths)
+        numbers = {path.label: number for number, path in enumerate(trial.topology.paths)}
+        samples = [
+            {**one, "path": labels.get((_host(one["local"]), _host(one["remote"])))}
+            for one in (outcome.result or {}).get("samples", [])
+        ]
+        unrecorded = (outcome.report or {}).get("unrecorded", 0)
+        return observation, run_of(trial, observation, packets, samples, numbers, unrecorded)
 
     def interrupt(self) -> None:
         """Abort running trials; no further trial is run.
@@ -120,7 +159,9 @@ class NamespacesTestbed:
         """
         self._gate.close()
 
-    def _attempt(self, trial: Trial, *, alone: bool) -> Observation:
+    def _attempt(
+        self, trial: Trial, *, alone: bool, recording: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, Plan, Outcome]:
         """Wait for the trial's turn and for a quiet machine, and run it."""
         from mptune.linux import quiet
 
@@ -128,14 +169,16 @@ class NamespacesTestbed:
         limit_s = quiet.LIMIT_AGAIN_S if alone else quiet.LIMIT_S
         with self._gate.admitted(rate_bps, alone=alone):
             waited = self._quiet.wait(limit_s, lambda: self._gate.closed)
-            observation = self._measure(trial, rate_bps)
+            observation, plan, outcome = self._measure(trial, rate_bps, recording)
             self._gate.was(late=_overload.overloaded(observation))
         _overload.waited(observation, waited.seconds)
         if waited.noise is not None:
             observation.metadata["noise"] = f"{waited.noise}{', for too long' if waited.in_vain else ''}"
-        return observation
+        return observation, plan, outcome
 
-    def _measure(self, trial: Trial, rate_bps: int) -> Observation:
+    def _measure(
+        self, trial: Trial, rate_bps: int, recording: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, Plan, Outcome]:
         from mptune.linux import addresses, bpf, kernel_trial
         from mptune.linux.namespace_venue import NamespaceVenue
         from mptune.linux.processor_load import Load
@@ -143,9 +186,16 @@ class NamespacesTestbed:
         with bpf.loaded([trial.cc]) as kernel_names:
             named = addresses.interfaces(trial.topology)
             plan = _kernel_plan.plan(trial, kernel_names[trial.cc], named)
-            venue = NamespaceVenue(_kernel_plan.links(trial, named))
+            if recording is not None:
+                plan = msgspec.structs.replace(plan, meter={**plan.meter, "samples_ns": SPACING_NS})
+            venue = NamespaceVenue(_kernel_plan.links(trial, named, recording))
             before = Load.now(self._awake.pid)
             outcome = kernel_trial.run(plan, venue, lambda: self._gate.closed)
             busy = before.share_until(Load.now(self._awake.pid))
         self._gate.learn(rate_bps, sum(_kernel_observation.processor_shares(outcome).values()))
-        return _kernel_observation.observe(trial, plan, outcome, busy)
+        return _kernel_observation.observe(trial, plan, outcome, busy), plan, outcome
+
+
+def _host(end: str) -> str:
+    """Address of "10.64.0.1:5000" or "[fd64::1]:5000"."""
+    return end.rpartition(":")[0].strip("[]")

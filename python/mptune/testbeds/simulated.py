@@ -7,8 +7,10 @@ import msgspec
 
 from mptune import _core, path_managers
 from mptune.errors import Failure, FailureKind, InputError
+from mptune.recording import Run
 from mptune.testbeds._base import BackgroundObservation, Observation, SubflowObservation, Trial, expected_bps
 from mptune.testbeds._outages import bin_ns, coarse, take_over_ms
+from mptune.testbeds._recorded import MOST_PACKETS, SPACING_NS, run_of
 from mptune.topology import Topology
 
 
@@ -97,6 +99,20 @@ class SimulatedTestbed:
         InputError : as `check_network`.
         """
         self.check_network(trial.topology)
+
+    def record(self, trial: Trial) -> tuple[Observation, Run]:
+        """Run one trial and keep its packets, and what its senders thought; as `run` otherwise."""
+        self.check(trial)
+        try:
+            outcome, packets, beyond, samples = _core.simulate_recorded(
+                _ENCODER.encode(_spec(trial)), MOST_PACKETS, SPACING_NS
+            )
+        except _core.SpecError as error:
+            key, expected = error.args
+            raise InputError(trial.topology.name, key, expected) from None
+        observation = _observation(trial, _DECODER.decode(outcome))
+        of_path = {number: number for number in range(len(trial.topology.paths))}
+        return observation, run_of(trial, observation, packets, msgspec.json.decode(samples), of_path, beyond)
 
     def run(self, trial: Trial) -> Observation:
         """Run one trial; the same trial gives the same observation, on any machine.

@@ -42,6 +42,8 @@ pub struct Facts {
     processors: usize,
     /// Load average of the last minute.
     load: Option<f64>,
+    /// `MemAvailable`, bytes.
+    memory_available: Option<u64>,
     /// By device.
     offloads: BTreeMap<String, Vec<&'static str>>,
     leaves: Vec<Leaves>,
@@ -104,6 +106,7 @@ pub fn look(names: &[String], pairs: &[(IpAddr, IpAddr)]) -> Result<Facts, Strin
         wmem_max: number("net.core.wmem_max"),
         processors: sys::processors().map_or(0, |processors| processors.len()),
         load: load(),
+        memory_available: memory_available(),
         offloads: devices.map(|device| (device.clone(), offloads(&device))).collect(),
         leaves: pairs.iter().map(|&(from, to)| leaves(&mut routes, &links, from, to)).collect(),
     })
@@ -139,6 +142,13 @@ fn list(name: &str) -> Vec<String> {
 
 fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
+}
+
+fn memory_available() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    // "kB" there are 1024 bytes (proc_meminfo(5)).
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 fn interfaces(routes: &mut Routes, links: &BTreeMap<u32, Link>) -> Result<Vec<Interface>, Error> {

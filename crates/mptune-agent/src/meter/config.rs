@@ -33,6 +33,9 @@ pub struct Job {
     /// Width of the bins of the series.
     #[serde(default = "bin_ns")]
     pub bin_ns: u64,
+    /// The sender's subflows are sampled at this interval and all samples reported; none does not.
+    #[serde(default)]
+    pub samples_ns: Option<u64>,
     /// A connection on which nothing arrives in order for this long is stalled.
     pub stall_ns: u64,
     /// Report when this many bytes were sent.
@@ -123,6 +126,7 @@ impl Job {
             ("transfer_bytes", self.transfer_bytes),
             ("deadline_ns", Some(self.deadline_ns)),
             ("bin_ns", Some(self.bin_ns)),
+            ("samples_ns", self.samples_ns),
             ("stall_ns", Some(self.stall_ns)),
             ("buffer_bytes", self.buffer_bytes.map(u64::from)),
         ];

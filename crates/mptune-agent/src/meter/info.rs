@@ -44,6 +44,10 @@ pub struct TcpInfo {
     pub sacked: u32,
     /// Part of them that is believed lost.
     pub lost: u32,
+    /// Slow-start threshold, segments; `TCP_INFINITE_SSTHRESH` before the first reduction.
+    pub ssthresh: u32,
+    /// What it is doing about losses (`tcp_ca_state`).
+    pub state: u8,
     /// Part of them that was sent again.
     pub resent: u32,
     /// Bytes in its queue that were not sent yet.
@@ -86,6 +90,8 @@ impl TcpInfo {
             unacked: read!(u32, bytes, 24).unwrap_or(0),
             sacked: read!(u32, bytes, 28).unwrap_or(0),
             lost: read!(u32, bytes, 32).unwrap_or(0),
+            ssthresh: read!(u32, bytes, 76).unwrap_or(0),
+            state: bytes.get(1).copied().unwrap_or(0),
             resent: read!(u32, bytes, 36).unwrap_or(0),
             unsent: read!(u32, bytes, 144).unwrap_or(0),
             delivery_rate_bps: read!(u64, bytes, 160).unwrap_or(0).saturating_mul(8),
@@ -203,9 +209,9 @@ mod tests {
     /// A `struct tcp_info` as Linux 6.18 lays it out, cut to `length` bytes.
     fn tcp_info(length: usize) -> Vec<u8> {
         let mut bytes = vec![0; 280];
-        put(&mut bytes, 2, &[6, 5]);
+        put(&mut bytes, 1, &[3, 6, 5]);
         let in_flight = [(16, 1_448u32), (24, 12), (28, 3), (32, 4), (36, 2), (144, 900)];
-        let others = [(68, 20_000), (80, 33), (100, 7), (148, 19_000)];
+        let others = [(68, 20_000), (76, 21), (80, 33), (100, 7), (148, 19_000)];
         for (offset, value) in in_flight.into_iter().chain(others) {
             put(&mut bytes, offset, &value.to_ne_bytes());
         }
@@ -253,6 +259,8 @@ mod tests {
             unacked: 12,
             sacked: 3,
             lost: 4,
+            ssthresh: 21,
+            state: 3,
             resent: 2,
             unsent: 900,
             delivery_rate_bps: 1_000_000,

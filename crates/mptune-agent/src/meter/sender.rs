@@ -8,6 +8,7 @@ use crate::meter::counters::Recorder;
 use crate::meter::diag::Diag;
 use crate::meter::half::{Ending, Half, Seen, seconds};
 use crate::meter::pattern::Pattern;
+use crate::meter::samples::{Sample, Samples};
 use crate::meter::socket::{self, NoStatistics};
 use crate::meter::subflows::Ledger;
 use crate::role;
@@ -49,13 +50,16 @@ enum News {
 /// The last line.
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "result")]
-struct Report {
+struct Report<'a> {
     /// From the `connect` call to the end.
     duration_ns: u64,
     /// The congestion control as the kernel names it.
     cc: String,
     /// Payload bytes reinjected on another subflow.
     reinjected_bytes: u64,
+    /// Samples of the subflows, if they were asked for.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    samples: &'a [Sample],
     #[serde(flatten)]
     seen: Seen,
 }
@@ -163,6 +167,7 @@ struct Sender<'a> {
     threshold_ns: u64,
     /// Thresholds passed.
     passed: usize,
+    samples: Option<Samples>,
 }
 
 impl<'a> Sender<'a> {
@@ -181,6 +186,7 @@ impl<'a> Sender<'a> {
             sample_ns: config.job.bin_ns,
             threshold_ns: 0,
             passed: 0,
+            samples: config.job.samples_ns.map(Samples::new),
         }
     }
 
@@ -266,6 +272,7 @@ impl<'a> Sender<'a> {
     /// When something is due even if nothing can be sent.
     fn next_ns(&self) -> u64 {
         let due_ns = self.sample_ns.min(self.job.duration_ns.unwrap_or(u64::MAX));
+        let due_ns = self.samples.as_ref().map_or(due_ns, |samples| due_ns.min(samples.due_ns()));
         if self.thresholds_ahead() { due_ns.min(self.threshold_ns) } else { due_ns }
     }
 
@@ -279,6 +286,12 @@ impl<'a> Sender<'a> {
         if now_ns >= self.sample_ns {
             self.sample(stream);
             self.sample_ns = (now_ns / self.job.bin_ns + 1) * self.job.bin_ns;
+        }
+        if self.samples.as_ref().is_some_and(|samples| now_ns >= samples.due_ns()) {
+            self.refresh(stream);
+            if let Some(samples) = &mut self.samples {
+                samples.take(now_ns, self.subflows.open());
+            }
         }
         if self.thresholds_ahead() && now_ns >= self.threshold_ns {
             self.refresh(stream);
@@ -348,7 +361,8 @@ impl<'a> Sender<'a> {
         let subflows = self.subflows.reports(0); // it receives nothing: no bins
         let seen = self.half.seen(buffers, subflows, self.recorder.moved());
         let reinjected_bytes = self.reinjected_bytes;
-        self.half.tell(&Report { duration_ns, cc, reinjected_bytes, seen });
+        let samples = self.samples.as_ref().map_or(&[][..], Samples::all);
+        self.half.tell(&Report { duration_ns, cc, reinjected_bytes, samples, seen });
         Ok(())
     }
 }

@@ -84,6 +84,11 @@ impl Ledger {
         self.entries.first().map(|entry| entry.info)
     }
 
+    /// The subflows that are open, as last seen.
+    pub fn open(&self) -> impl Iterator<Item = &SubflowInfo> {
+        self.entries.iter().filter(|entry| !entry.closed).map(|entry| &entry.info)
+    }
+
     /// Payload bytes that ever left on any subflow, without retransmissions on the same one.
     pub fn sent(&self) -> u64 {
         let first_time = |tcp: TcpInfo| tcp.bytes_sent.saturating_sub(tcp.bytes_retransmitted);

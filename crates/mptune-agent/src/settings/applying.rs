@@ -4,12 +4,12 @@ use super::directory::Directory;
 use super::foreign;
 use super::journal::{Confirm, Content, Entry, Found, Phase, Store};
 use super::kind::{State, words};
-use super::outcome::{Because, Refusal};
+use super::outcome::{Because, Refusal, Told};
 use super::protocol::{self, Apply, Made, Message, Waiting};
 use super::reverter;
 use super::setting::Setting;
 use super::sysctl::{ALLOWED, Sysctl};
-use super::{changing, congestion};
+use super::{changing, congestion, reload};
 use crate::role;
 use crate::sys;
 use std::collections::BTreeSet;
@@ -89,7 +89,7 @@ fn locked(store: &Store, order: &Apply, settings: Vec<Setting>) -> Result<Messag
     let confirm = order.confirm_within_s.map(confirmation);
     let mut content = store.content(&order.run);
     content.entries = items.iter().map(noted).collect();
-    content.entries.sort_by_key(|entry| entry.setting.kind().rank());
+    content.entries.sort_by_key(|entry| entry.setting.place());
     content.confirm.clone_from(&confirm);
     store.save(&content)?;
     let guarded = match &mut content.confirm {
@@ -97,18 +97,27 @@ fn locked(store: &Store, order: &Apply, settings: Vec<Setting>) -> Result<Messag
         Some(confirm) => reverter::start(store, confirm),
     };
     let made = guarded.and_then(|()| make(&items)).and_then(|made| {
-        commit(store, &mut content).map_err(|refusal| match undo(&made) {
-            Ok(()) => refusal,
-            Err(stuck) => stuck,
-        })
+        told(&items).and_then(|daemon| commit(store, &mut content).map(|()| daemon)).map_err(
+            |refusal| match undo(&made) {
+                Ok(()) => {
+                    // It reads what it had before.
+                    let _ = told(&items);
+                    refusal
+                }
+                Err(stuck) => stuck,
+            },
+        )
     });
-    if let Err(refusal) = made {
-        // What it says too much is harmless: those settings are as they were.
-        if refusal.because != Because::Stuck {
-            let _ = return_to(store, earlier.as_ref());
+    let daemon = match made {
+        Ok(daemon) => daemon,
+        Err(refusal) => {
+            // What it says too much is harmless: those settings are as they were.
+            if refusal.because != Because::Stuck {
+                let _ = return_to(store, earlier.as_ref());
+            }
+            return Err(refusal);
         }
-        return Err(refusal);
-    }
+    };
     if confirm.is_none() {
         store.forget_program();
     }
@@ -119,7 +128,19 @@ fn locked(store: &Store, order: &Apply, settings: Vec<Setting>) -> Result<Messag
         settings: items.iter().filter(|item| !item.obsolete).map(made_of).collect(),
         dropped,
         confirm: content.confirm.as_ref().map(waiting),
+        daemon,
     })
+}
+
+/// Asks the daemon to read its files again, if they change; it must not refuse them.
+fn told(items: &[Item]) -> Result<Option<Told>, Refusal> {
+    let change = |item: &Item| (item.entry.setting.clone(), item.present != item.entry.wanted);
+    match reload::ask(items.iter().map(change)) {
+        Some(Told::Refused { reason }) => {
+            Err(Refusal::new(Because::Daemon, format!("the daemon: {reason}")))
+        }
+        told => Ok(told),
+    }
 }
 
 /// As the journal has it.
@@ -158,6 +179,7 @@ fn plan(
     }
     let mut items = Vec::new();
     for entry in noted.iter().rev().filter(|entry| !names.contains(&entry.setting.name())) {
+        entry.setting.kind().tidy();
         let present = entry.setting.kind().read().map_err(kernel)?;
         let passed = [&entry.passed[..], std::slice::from_ref(&entry.wanted)].concat();
         let entry = Entry { wanted: entry.before.clone(), passed, ..entry.clone() };
@@ -165,6 +187,7 @@ fn plan(
     }
     for setting in settings {
         let kind = setting.kind();
+        kind.tidy();
         let present = kind.read().map_err(kernel)?;
         if present == State::Gone {
             let reason = format!("{}: there is no such setting here", kind.name());
@@ -204,10 +227,19 @@ fn expanded(settings: Vec<Setting>, noted: &[Entry]) -> Result<Vec<Setting>, Ref
                 all.push(Setting::Route(resolved.map_err(input)?));
                 continue;
             }
-            Setting::Congestion(_)
-                if !all.iter().any(|one| matches!(one, Setting::Directory(_))) =>
-            {
-                all.push(Setting::Directory(Directory { path: congestion::pins() }));
+            Setting::Congestion(_) => {
+                let directory = Setting::Directory(Directory { path: congestion::pins() });
+                if !all.contains(&directory) {
+                    all.push(directory);
+                }
+            }
+            Setting::File(file) => {
+                for path in file.directories() {
+                    let directory = Setting::Directory(Directory { path });
+                    if !all.contains(&directory) {
+                        all.push(directory);
+                    }
+                }
             }
             Setting::Sysctl(one) => {
                 all.extend(one.companion(allowed(noted).as_deref()).map(Setting::Sysctl));
@@ -221,7 +253,7 @@ fn expanded(settings: Vec<Setting>, noted: &[Entry]) -> Result<Vec<Setting>, Ref
         let reason = format!("{}: expected once, found twice", twice.name());
         return Err(Refusal::new(Because::Input, reason));
     }
-    all.sort_by_key(|setting| setting.kind().rank());
+    all.sort_by_key(Setting::place);
     Ok(all)
 }
 

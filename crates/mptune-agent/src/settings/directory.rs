@@ -1,7 +1,8 @@
-//! The directory in the BPF file system that keeps congestion controls registered; made for them only.
+//! Directories that settings need: the one in the BPF file system that keeps congestion controls registered, and
+//! those of mptune's files. Made for them only, and gone with them.
 
 use super::kind::{Kind, State};
-use super::steps;
+use super::{congestion, steps};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs;
@@ -17,6 +18,11 @@ pub struct Directory {
 }
 
 impl Directory {
+    /// Whether it keeps congestion controls, which end with the machine.
+    pub fn is_of_bpf(&self) -> bool {
+        self.path == congestion::pins()
+    }
+
     fn named(&self, error: &io::Error) -> String {
         format!("{}: {error}", self.path.display())
     }
@@ -33,7 +39,8 @@ impl Kind for Directory {
 
     fn read(&self) -> Result<State, String> {
         match fs::symlink_metadata(&self.path) {
-            Ok(_) => Ok(State::Present),
+            Ok(found) if found.is_dir() => Ok(State::Present),
+            Ok(_) => Err(format!("{}: expected a directory", self.path.display())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(State::Absent),
             Err(error) => Err(self.named(&error)),
         }

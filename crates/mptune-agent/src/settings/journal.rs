@@ -93,6 +93,19 @@ pub struct Content {
     pub confirm: Option<Confirm>,
     /// In the order in which they are made.
     pub entries: Vec<Entry>,
+    /// The machine, or the network namespace, began anew: only what outlives that is left.
+    #[serde(skip)]
+    pub restarted: bool,
+}
+
+impl Content {
+    /// What is left after a restart, as that of now; none if nothing is.
+    fn after_restart(mut self, store: &Store) -> Option<Self> {
+        self.entries.retain(|entry| entry.setting.outlives_the_machine());
+        let files = self.entries.iter().any(|entry| matches!(entry.setting, Setting::File(_)));
+        let (boot, namespace) = (store.boot.clone(), store.namespace);
+        files.then_some(Self { boot, namespace, confirm: None, restarted: true, ..self })
+    }
 }
 
 /// What was put back because nobody confirmed.
@@ -201,6 +214,7 @@ impl Store {
             phase: Phase::Applying,
             confirm: None,
             entries: Vec::new(),
+            restarted: false,
         }
     }
 
@@ -295,7 +309,8 @@ impl Store {
             )));
         }
         if content.boot != self.boot || content.namespace != self.namespace {
-            return Ok(Found::Outdated);
+            let left = content.after_restart(self);
+            return Ok(left.map_or(Found::Outdated, |content| Found::Content(Box::new(content))));
         }
         Ok(Found::Content(Box::new(content)))
     }

@@ -33,6 +33,18 @@ pub enum State {
         /// Number of its device; 0 if it has none.
         device: i32,
     },
+    /// A file, with all that is put back of it.
+    File {
+        /// What is in it.
+        #[serde(with = "super::file::digits")]
+        content: Vec<u8>,
+        /// Its rights.
+        mode: u32,
+        /// Its user.
+        owner: u32,
+        /// Its group.
+        group: u32,
+    },
 }
 
 /// A setting of some kind.
@@ -74,6 +86,9 @@ pub trait Kind {
     /// One line: why the kernel refuses it; nothing has changed.
     fn step(&self, from: &State, to: &State) -> Result<(), String>;
 
+    /// Removes what a step that was killed has left.
+    fn tidy(&self) {}
+
     /// Waits until the kernel is done with a state that it was put back to.
     fn settle(&self, _state: &State) {}
 
@@ -98,6 +113,10 @@ pub fn words(state: &State) -> String {
         }
         State::Endpoint { id, flags, device } => {
             format!("endpoint {id} with flags {flags:#x} on device {device}")
+        }
+        State::File { content, mode, owner, group } => {
+            let size = content.len();
+            format!("a file of {size} bytes with mode {mode:o} of {owner}:{group}")
         }
     }
 }

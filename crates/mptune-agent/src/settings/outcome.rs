@@ -20,8 +20,25 @@ pub enum Because {
     Drift,
     /// The kernel did not do it; everything is as before.
     Kernel,
+    /// The daemon does not take what it was to read; everything is as before.
+    Daemon,
     /// Putting back after an error did not work.
     Stuck,
+}
+
+/// What became of asking the daemon to read its files again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum Told {
+    /// It did.
+    Reloaded,
+    /// No daemon runs.
+    Absent,
+    /// It did not.
+    Refused {
+        /// Why.
+        reason: String,
+    },
 }
 
 /// Nothing was done.
@@ -56,4 +73,7 @@ pub struct Restored {
     pub restored: Vec<String>,
     /// The others.
     pub kept: Vec<Kept>,
+    /// What the daemon says about it, if it is concerned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub daemon: Option<Told>,
 }

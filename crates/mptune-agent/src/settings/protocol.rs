@@ -1,7 +1,7 @@
 //! The lines of JSON of the role `settings`.
 
 use super::journal::Reverted;
-use super::outcome::{Because, Refusal, Restored};
+use super::outcome::{Because, Refusal, Restored, Told};
 use super::setting::Setting;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -124,6 +124,9 @@ pub enum Message {
         dropped: Vec<String>,
         /// Who puts them back unless somebody confirms.
         confirm: Option<Waiting>,
+        /// What the daemon says about its files, if they changed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        daemon: Option<Told>,
     },
     /// Nothing was done.
     Refused(Refusal),
@@ -173,8 +176,10 @@ mod tests {
             {"kind": "endpoint", "address": "10.0.3.2", "absent": true},
             {"kind": "route", "to": "default", "congctl": "olia"},
             {"kind": "congestion", "name": "olia", "object": "AAAA"},
+            {"kind": "file", "path": "/etc/mptune/policy.toml", "content": "", "reload": "/run/x"},
+            {"kind": "file", "path": "/etc/mptune/policy.toml", "absent": true},
         ]);
-        assert_eq!(settings(good.as_array().unwrap()).unwrap().len(), 7);
+        assert_eq!(settings(good.as_array().unwrap()).unwrap().len(), 9);
         for (wrong, words) in [
             (json!({"kind": "limit", "subflows": 3}), "unknown variant limit"),
             (json!({"kind": "limits", "subflows": 3}), "add_addr_accepted"),
@@ -182,6 +187,7 @@ mod tests {
             (json!({"kind": "sysctl", "name": "a.b.c", "value": ""}), "setting of the network"),
             (json!({"kind": "sysctl", "name": "net.b.c", "value": "", "x": 1}), "unknown field x"),
             (json!({"kind": "directory", "path": "/"}), "found directory"),
+            (json!({"kind": "file", "path": "/etc/passwd", "content": ""}), "below /etc/mptune"),
             (json!({"kind": "endpoint", "address": "10.0.1"}), "IP address"),
             (json!({"kind": "route", "to": "10.0.0.0/8", "congctl": ""}), "congctl"),
             (json!({"name": "x"}), "kind"),

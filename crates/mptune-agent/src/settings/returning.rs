@@ -4,12 +4,13 @@ use super::changing;
 use super::journal::{Content, Entry, Found, Store};
 use super::kind::{State, words};
 use super::outcome::{Because, Kept, Refusal, Restored};
+use super::reload;
 use super::setting::Setting;
 
 /// What becomes of one setting.
 enum Fate {
-    /// It is as before.
-    Restored,
+    /// It is as before; whether it had to be changed.
+    Restored(bool),
     /// It was never changed here.
     Foreign,
     /// Nothing more can be done about it: the reason.
@@ -47,10 +48,14 @@ pub fn restore(store: &Store, mut content: Content, force: bool) -> Restored {
     let mut found = Restored::default();
     let mut left = Vec::new();
     let mut as_before = Vec::new();
+    let mut changed = Vec::new();
     for entry in content.entries.iter().rev() {
         let name = entry.setting.name();
         match put_back(entry, force) {
-            Fate::Restored => as_before.push(entry.clone()),
+            Fate::Restored(now) => {
+                as_before.push(entry.clone());
+                changed.push((entry.setting.clone(), now));
+            }
             Fate::Foreign => {}
             Fate::Given(reason) => found.kept.push(Kept { name, reason }),
             Fate::Left(reason) => {
@@ -69,7 +74,8 @@ pub fn restore(store: &Store, mut content: Content, force: bool) -> Restored {
             }
         }
     }
-    left.sort_by_key(|entry| entry.setting.kind().rank());
+    found.daemon = reload::ask(changed.into_iter());
+    left.sort_by_key(|entry| entry.setting.place());
     content.entries = left;
     content.confirm = None;
     // If this fails, the journal says too much, and the next try finds that nothing is left to do.
@@ -84,12 +90,13 @@ pub fn restore(store: &Store, mut content: Content, force: bool) -> Restored {
 
 fn put_back(entry: &Entry, force: bool) -> Fate {
     let kind = entry.setting.kind();
+    kind.tidy();
     let present = match kind.read() {
         Ok(present) => present,
         Err(reason) => return Fate::Left(reason),
     };
     if kind.same(&present, &entry.before) {
-        return Fate::Restored;
+        return Fate::Restored(false);
     }
     if present == State::Gone {
         return Fate::Given("what it belongs to is gone".to_owned());
@@ -105,7 +112,7 @@ fn put_back(entry: &Entry, force: bool) -> Fate {
         ));
     }
     match changing::bring(kind, &present, &entry.before) {
-        Ok(()) => Fate::Restored,
+        Ok(()) => Fate::Restored(true),
         // Others keep theirs in it.
         Err(reason) if matches!(entry.setting, Setting::Directory(_)) => Fate::Given(reason),
         Err(reason) => Fate::Left(reason),

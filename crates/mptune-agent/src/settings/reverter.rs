@@ -204,7 +204,7 @@ fn put_back(store: &Store, confirm: &Confirm) -> bool {
         for _ in 0..TRIES {
             let Ok(Found::Content(left)) = store.load() else { break };
             thread::sleep(TICK);
-            let Restored { restored, kept } = returning::restore(store, *left, false);
+            let Restored { restored, kept, .. } = returning::restore(store, *left, false);
             put.restored.extend(restored);
             put.kept = kept;
         }

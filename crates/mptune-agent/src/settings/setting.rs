@@ -3,6 +3,7 @@
 use super::congestion::Congestion;
 use super::directory::Directory;
 use super::endpoint::Endpoint;
+use super::file::File;
 use super::kind::Kind;
 use super::limits::Limits;
 use super::route::Route;
@@ -23,7 +24,9 @@ pub enum Setting {
     Route(Route),
     /// One that the kernel lacks.
     Congestion(Congestion),
-    /// Where those are kept; nobody orders one.
+    /// What mptune's daemon reads.
+    File(File),
+    /// Where those, and congestion controls, are kept; nobody orders one.
     Directory(Directory),
 }
 
@@ -36,7 +39,26 @@ impl Setting {
             Self::Endpoint(one) => one,
             Self::Route(one) => one,
             Self::Congestion(one) => one,
+            Self::File(one) => one,
             Self::Directory(one) => one,
+        }
+    }
+
+    /// Settings are made in this order, and put back in the opposite one: of directories the outer first.
+    pub fn place(&self) -> (u8, usize) {
+        let depth = match self {
+            Self::Directory(one) => one.path.components().count(),
+            _ => 0,
+        };
+        (self.kind().rank(), depth)
+    }
+
+    /// Whether it is still there after a restart of the machine.
+    pub fn outlives_the_machine(&self) -> bool {
+        match self {
+            Self::File(_) => true,
+            Self::Directory(one) => !one.is_of_bpf(),
+            _ => false,
         }
     }
 
@@ -51,6 +73,7 @@ impl Setting {
             Self::Congestion(one) => {
                 Self::Congestion(Congestion { name: one.name.clone(), object: String::new() })
             }
+            Self::File(one) => Self::File(one.noted()),
             other => other.clone(),
         }
     }

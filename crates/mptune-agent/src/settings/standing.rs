@@ -61,7 +61,11 @@ fn of(content: &Content) -> Result<Status, Refusal> {
     let standing: Result<_, String> = content.entries.iter().map(standing).collect();
     let settings: Vec<_> = content.entries.iter().map(|entry| entry.setting.clone()).collect();
     Ok(Status {
-        state: if content.phase == Phase::Applied { "applied" } else { "unfinished" },
+        state: match content.phase {
+            _ if content.restarted => "rebooted",
+            Phase::Applied => "applied",
+            Phase::Applying => "unfinished",
+        },
         run: Some(content.run.clone()),
         applied_s: Some(content.applied_s),
         confirm: content.confirm.as_ref().map(applying::waiting),

@@ -79,6 +79,15 @@ impl Carried for Packet {
     fn mark_ce(&mut self) {
         self.congestion_experienced = true;
     }
+
+    fn is(&self, entered: &Self) -> bool {
+        let marked = Self { congestion_experienced: self.congestion_experienced, ..*entered };
+        *self == marked
+    }
+
+    fn is_marked(&self) -> bool {
+        self.congestion_experienced
+    }
 }
 
 /// Bytes that SACK blocks add to a pure ACK.

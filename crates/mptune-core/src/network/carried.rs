@@ -8,6 +8,10 @@ pub trait Carried: Copy + Default {
     fn is_ect(&self) -> bool;
     /// Marks it (CE).
     fn mark_ce(&mut self);
+    /// It is the packet that entered the network as `entered`; marks do not matter.
+    fn is(&self, entered: &Self) -> bool;
+    /// It was marked (CE).
+    fn is_marked(&self) -> bool;
     /// A link is about to copy it: anything it learns from now on, its copy learns too.
     fn duplicate(&mut self) {}
 }

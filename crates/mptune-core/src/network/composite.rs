@@ -8,6 +8,7 @@ use super::place::{BACKGROUND, InFlight};
 use super::rate::Fifo;
 use super::spec::LinkSpec;
 use super::stream::Streams;
+use super::watch::Fate;
 use super::wire::{Exit, Wire};
 use crate::engine::Source;
 use crate::units::{NEVER, Nanos};
@@ -54,6 +55,17 @@ impl<P: Carried> CompositeLink<P> {
         if let Queue::Active(queue) = &self.queue {
             queue.for_each(visit);
         }
+    }
+
+    /// What happened to a packet that arrived and did not leave, with these counters before; none if it waits, or
+    /// if the queue manages itself and may have dropped another one.
+    pub fn fate_since(&self, before: LinkCounters) -> Option<Fate> {
+        let now = &self.counters;
+        let dropped = now.dropped > before.dropped && !matches!(self.queue, Queue::Active(_));
+        if dropped {
+            return Some(Fate::Dropped);
+        }
+        (now.lost > before.lost).then_some(Fate::Lost)
     }
 
     /// The event of its queue; must be set after every [`Self::arrive`] and [`Self::serve`].

@@ -37,6 +37,7 @@ mod stream;
 mod trace;
 mod udp;
 mod verdict;
+mod watch;
 mod wire;
 
 pub use aqm::AqmSpec;
@@ -52,6 +53,7 @@ pub use schedule::{ScheduleSpec, StepSpec};
 pub use spec::{BackgroundSpec, LinkSpec, NetworkSpec, PathSpec};
 pub use step::StepMarkingSpec;
 pub use udp::{Lengths, OnOffSpec, UdpSpec};
+pub use watch::{Fate, Passage};
 
 use crate::engine::{EventQueue, Ring, Source};
 use crate::units::{NEVER, Nanos};
@@ -60,6 +62,7 @@ use place::{BACKGROUND, InFlight, Ordered};
 use route::{Junction, Map, Next, Route, Waiting};
 use stream::Streams;
 use udp::UdpSource;
+use watch::Watch;
 use wire::Exit;
 
 /// A direction of a path: `2 * path` from the data sender to the receiver, `2 * path + 1` back.
@@ -118,6 +121,7 @@ pub struct Network<P> {
     roles: Vec<Role>,
     ordered: Vec<Heap<P>>,
     udp: Vec<Udp>,
+    watch: Option<Box<Watch<P>>>,
 }
 
 impl<P: Carried> Network<P> {
@@ -137,6 +141,7 @@ impl<P: Carried> Network<P> {
             roles: Vec::new(),
             ordered: heaps.collect(),
             udp: Vec::new(),
+            watch: None,
         };
         for heap in 0..ordered.len() {
             network.add_role(queue, Role::Ordered(heap));
@@ -181,10 +186,56 @@ impl<P: Carried> Network<P> {
     #[inline]
     pub fn send(&mut self, queue: &mut EventQueue, now: Nanos, to: RouteId, size: u32, payload: P) {
         debug_assert!(size <= u32::from(u16::MAX));
-        if self.routes[to].up {
+        if self.routes[to].is_plain {
+            let packet = InFlight { at: now, route: to as u8, hop: 0, size: size as u16, payload };
+            self.traverse(queue, packet);
+        } else {
+            self.send_with_care(queue, now, to, size, payload);
+        }
+    }
+
+    /// The same on a route that is down or watched.
+    #[cold]
+    #[inline(never)]
+    fn send_with_care(
+        &mut self,
+        queue: &mut EventQueue,
+        now: Nanos,
+        to: RouteId,
+        size: u32,
+        payload: P,
+    ) {
+        let up = self.routes[to].up;
+        if let Some(watch) = &mut self.watch {
+            watch.enter(now, to, size, payload, up);
+        }
+        if up {
             let packet = InFlight { at: now, route: to as u8, hop: 0, size: size as u16, payload };
             self.traverse(queue, packet);
         }
+    }
+
+    /// From now on keeps what happens to packets at its edge, of the first `limit` that are sent.
+    pub fn watch(&mut self, limit: usize) {
+        let dropped = self.counters().map(|counters| counters.dropped).collect();
+        self.watch = Some(Box::new(Watch::new(self.routes.len(), dropped, limit)));
+        for route in &mut self.routes {
+            route.is_plain = false;
+        }
+        for waiting in self.waiting.iter_mut().filter(|waiting| **waiting == Waiting::End) {
+            *waiting = Waiting::WatchedEnd;
+        }
+    }
+
+    /// What happened since [`Self::watch`], in the order in which packets were sent. A queue that manages itself
+    /// (CoDel) drops packets without saying which: they stay under way.
+    pub fn passages(&self) -> &[Passage<P>] {
+        self.watch.as_ref().map_or(&[], |watch| watch.passages())
+    }
+
+    /// Packets sent beyond the limit of [`Self::watch`].
+    pub fn unwatched(&self) -> u64 {
+        self.watch.as_ref().map_or(0, |watch| watch.beyond())
     }
 
     /// An event is due. For a ring, its first packet moves on, and is returned with its route if that
@@ -215,8 +266,32 @@ impl<P: Carried> Network<P> {
         if waiting == Waiting::End {
             return Some((RouteId::from(packet.route), packet.payload));
         }
+        if waiting == Waiting::WatchedEnd {
+            return Some(self.see(&packet));
+        }
         self.traverse(queue, packet);
         None
+    }
+
+    /// A packet is at the end of its route.
+    #[cold]
+    #[inline(never)]
+    fn see(&mut self, packet: &InFlight<P>) -> (RouteId, P) {
+        let route = RouteId::from(packet.route);
+        if let Some(watch) = &mut self.watch {
+            watch.arrive(packet.at, route, &packet.payload);
+        }
+        (route, packet.payload)
+    }
+
+    /// A plain link took in a packet and did not let it out.
+    #[cold]
+    #[inline(never)]
+    fn note_loss(&mut self, packet: &InFlight<P>, link: usize) {
+        let Some(watch) = &mut self.watch else { return };
+        let dropped = watch.has_dropped(link, self.links[link].counters().dropped);
+        let fate = if dropped { Fate::Dropped } else { Fate::Lost };
+        watch.lose(packet.at, RouteId::from(packet.route), &packet.payload, fate, link);
     }
 
     /// What waits before a junction enters it, up to the time before which nothing else can arrive.
@@ -294,7 +369,10 @@ impl<P: Carried> Network<P> {
             let Link::Plain(link) = &mut self.links[hop.link] else {
                 return self.enter_composite(queue, &packet);
             };
-            let Some(at) = link.traverse(packet.at, u32::from(packet.size)) else { return };
+            let Some(at) = link.traverse(packet.at, u32::from(packet.size)) else {
+                let number = hop.link;
+                return self.note_loss(&packet, number);
+            };
             packet.at = at;
             packet.hop += 1;
             if let Next::Ring(ring) = hop.next {
@@ -316,7 +394,14 @@ impl<P: Carried> Network<P> {
     fn enter_composite(&mut self, queue: &mut EventQueue, packet: &InFlight<P>) {
         let link = self.routes[usize::from(packet.route)].hops[usize::from(packet.hop)].link;
         if let Link::Composite(composite) = &mut self.links[link] {
+            let before = composite.counters();
             let left = composite.arrive(*packet, packet.payload.flow());
+            if let (None, Some(watch)) = (&left, &mut self.watch) {
+                if let Some(fate) = composite.fate_since(before) {
+                    let route = RouteId::from(packet.route);
+                    watch.lose(packet.at, route, &packet.payload, fate, link);
+                }
+            }
             self.settle(queue, link, left);
         }
     }
@@ -373,8 +458,10 @@ impl<P: Carried> Network<P> {
 
     /// Cuts or restores both directions of a path. Packets already on it arrive.
     pub fn set_path_up(&mut self, path: usize, up: bool) {
-        self.routes[forward(path)].up = up;
-        self.routes[reverse(path)].up = up;
+        for route in [forward(path), reverse(path)] {
+            self.routes[route].up = up;
+            self.routes[route].is_plain = up && self.watch.is_none();
+        }
     }
 
     /// What has happened on each link so far, in the order of the specification.

@@ -25,6 +25,8 @@ pub(super) struct Hop {
 pub(super) struct Route {
     pub hops: Vec<Hop>,
     pub up: bool,
+    /// It is up, and nobody watches.
+    pub is_plain: bool,
 }
 
 /// The link that packets leave, and the one they go to, unless they are at the end.
@@ -35,6 +37,8 @@ type Place = (usize, Option<usize>);
 pub(super) enum Waiting {
     /// They are at the end of their route.
     End,
+    /// The same, in a network that is watched.
+    WatchedEnd,
     /// Each enters the next link.
     Link,
     /// They enter the next link together with all that will be there soon.
@@ -86,7 +90,7 @@ impl Map {
                 Hop { link, next: map.next(place, &spec.links[link], &in_time) }
             });
             let hops = hops.collect();
-            map.routes.push(Route { hops, up: true });
+            map.routes.push(Route { hops, up: true, is_plain: true });
         }
         let waiting = |&(_, to): &Place| to.map_or(Waiting::End, |_| Waiting::Link);
         map.waiting = map.rings.iter().map(waiting).collect();

@@ -31,6 +31,14 @@ impl Carried for Probe {
         self.marked = true;
     }
 
+    fn is(&self, entered: &Self) -> bool {
+        self.number == entered.number
+    }
+
+    fn is_marked(&self) -> bool {
+        self.marked
+    }
+
     fn duplicate(&mut self) {
         self.copied = true;
     }

@@ -357,3 +357,33 @@ proptest! {
         prop_assert!(bench.written.first().is_none_or(|&at| at >= 5 * MS));
     }
 }
+
+#[test]
+fn every_packet_is_recorded_once_with_its_fate() {
+    let file = std::env::temp_dir().join(format!("mptune-relay-{}.records", std::process::id()));
+    let queue = json!({"delay_ns": 7 * MS, "rate_bps": SIZE * 8000, "queue_bytes": 3 * SIZE});
+    let mut config = two_by_two(queue);
+    config["recording"] = json!({"file": file, "packets": 12});
+    let mut bench = Bench::new(&config, 100, 0);
+    for number in 0..6 {
+        bench.send(0, 0, packet(0, 0, 1, 0, number));
+    }
+    bench.relay.set_path_up(1, true);
+    bench.run(100 * MS);
+    bench.relay.set_path_up(1, false);
+    for number in 0..7 {
+        bench.send(100 * MS, 0, packet(0, 0, 1, 0, number));
+    }
+    bench.run(SECOND);
+    let recording = Recording { file: file.clone(), packets: 12 };
+    assert_eq!(bench.relay.write_recording(&recording).expect("written"), 1);
+    let records = std::fs::read(&file).expect("a file");
+    std::fs::remove_file(&file).expect("removed");
+    // 3 fit the queue, 3 do not; then the path is down.
+    let fates: Vec<_> = records.chunks(88).map(|record| record[85]).collect();
+    assert_eq!(fates, [[1; 3], [2; 3], [4; 3], [4; 3]].concat());
+    let left = |i: usize| u64::from_le_bytes(records[88 * i + 8..88 * i + 16].try_into().unwrap());
+    assert_eq!([0, 1, 2].map(left), [8, 9, 10].map(|at| at * MS));
+    let dropped = bench.relay.counters().map(|link| link.dropped).sum::<u64>();
+    assert_eq!((bench.relay.tally().packets, dropped), (3, 3));
+}

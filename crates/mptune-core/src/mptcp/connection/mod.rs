@@ -111,6 +111,11 @@ impl Connection {
         self.receiver.delivered().completed_at
     }
 
+    /// Payload bytes of a full segment.
+    pub fn full_segment(&self) -> u32 {
+        self.sender.buffer().full()
+    }
+
     /// Segments resent on another subflow, or by the connection.
     pub fn reinjected(&self) -> u64 {
         self.sender.reinjected()

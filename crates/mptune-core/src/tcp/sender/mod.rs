@@ -310,6 +310,25 @@ impl Sender {
         self.state == State::Open
     }
 
+    /// The state as Linux numbers it (`tcp_ca_state`): 0 open, 3 recovery, 4 loss.
+    pub fn state_number(&self) -> u8 {
+        match self.state {
+            State::Open => 0,
+            State::Recovery => 3,
+            State::Loss => 4,
+        }
+    }
+
+    /// Outstanding segments that are believed lost.
+    pub fn lost(&self) -> u32 {
+        self.lost_out
+    }
+
+    /// Outstanding segments that the other end has.
+    pub fn sacked(&self) -> u32 {
+        self.sacked_out
+    }
+
     /// Segments the window has room for.
     pub fn room(&self) -> u32 {
         self.whole_window().saturating_sub(self.in_flight())

@@ -1,0 +1,132 @@
+//! Asking a running daemon to read its files again, by its socket.
+
+use super::outcome::Told;
+use super::setting::Setting;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long it may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+const ORDER: &[u8] = b"{\"action\": \"reload\"}\n";
+/// More lines than this are not waited for: it says something else.
+const LINES: usize = 1000;
+
+/// Asks who reads these files, if any of them changed; none if nobody is to be asked.
+pub fn ask(settings: impl Iterator<Item = (Setting, bool)>) -> Option<Told> {
+    let socket = |(setting, changed): (Setting, bool)| match setting {
+        Setting::File(file) if changed => file.reload,
+        _ => None,
+    };
+    let sockets: BTreeSet<PathBuf> = settings.filter_map(socket).collect();
+    // There is one daemon.
+    sockets.first().map(|socket| tell(socket))
+}
+
+fn tell(socket: &Path) -> Told {
+    let stream = match UnixStream::connect(socket) {
+        Ok(stream) => stream,
+        Err(error)
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+        {
+            return Told::Absent;
+        }
+        Err(error) => return refused(socket, &error.to_string()),
+    };
+    match asked(stream) {
+        Ok(told) => told,
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            refused(socket, &format!("no answer within {} s", PATIENCE.as_secs()))
+        }
+        Err(error) => refused(socket, &error.to_string()),
+    }
+}
+
+fn refused(socket: &Path, reason: &str) -> Told {
+    Told::Refused { reason: format!("{}: {reason}", socket.display()) }
+}
+
+/// What it answers; it also says what its connections do.
+fn asked(mut stream: UnixStream) -> std::io::Result<Told> {
+    let end = Instant::now() + PATIENCE;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(ORDER)?;
+    let mut lines = BufReader::new(stream);
+    for _ in 0..LINES {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        lines.get_ref().set_read_timeout(Some(left))?;
+        let mut line = String::new();
+        if lines.read_line(&mut line)? == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        let Ok(said) = serde_json::from_str::<Value>(&line) else { continue };
+        match said["event"].as_str() {
+            Some("reloaded") => return Ok(Told::Reloaded),
+            Some("refused") => {
+                let reason = said["reason"].as_str().unwrap_or("it does not say why").to_owned();
+                return Ok(Told::Refused { reason });
+            }
+            _ => {}
+        }
+    }
+    Err(ErrorKind::TimedOut.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::File;
+    use super::*;
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    /// What becomes of asking a daemon that says these lines.
+    fn answered(name: &str, lines: &'static str) -> Told {
+        let socket = std::env::temp_dir().join(format!("mptune-{name}-{}", std::process::id()));
+        let listener = UnixListener::bind(&socket).unwrap();
+        let daemon = thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let mut heard = String::new();
+            BufReader::new(&stream).read_line(&mut heard).unwrap();
+            (&stream).write_all(lines.as_bytes()).unwrap();
+            heard
+        });
+        let told = tell(&socket);
+        assert_eq!(daemon.join().unwrap().as_bytes(), ORDER);
+        assert_eq!(tell(&socket), Told::Absent);
+        std::fs::remove_file(&socket).unwrap();
+        assert_eq!(tell(&socket), Told::Absent);
+        told
+    }
+
+    #[test]
+    fn what_it_says_beside_the_answer_is_passed_over() {
+        let told = answered(
+            "reloads",
+            "{\"event\": \"connections\"}\nnonsense\n{\"event\": \"reloaded\"}\n",
+        );
+        assert_eq!(told, Told::Reloaded);
+        let told =
+            answered("refuses", "{\"event\": \"refused\", \"reason\": \"policy.toml: to\"}\n");
+        assert_eq!(told, Told::Refused { reason: "policy.toml: to".to_owned() });
+        let Told::Refused { reason } = answered("ends", "") else { panic!() };
+        assert!(reason.contains("mptune-ends"), "{reason}");
+    }
+
+    #[test]
+    fn nobody_is_asked_about_what_did_not_change() {
+        let setting = Setting::File(File {
+            path: "/etc/mptune/policy.toml".into(),
+            content: None,
+            absent: true,
+            reload: Some("/nowhere/daemon.sock".into()),
+        });
+        assert_eq!(ask([(setting.clone(), false)].into_iter()), None);
+        assert_eq!(ask([(setting, true)].into_iter()), Some(Told::Absent));
+    }
+}

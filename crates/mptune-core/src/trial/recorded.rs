@@ -1,0 +1,269 @@
+//! A trial of which every packet is kept, and what its senders thought at equal intervals.
+//!
+//! The outcome is that of the same trial without a recording, but for the number of events.
+
+use super::outcome::{Outcome, Span};
+use super::spec::TrialSpec;
+use crate::congestion::INFINITE_SSTHRESH;
+use crate::error::SpecError;
+use crate::mptcp::{Kind, Packet};
+use crate::network::Passage;
+use crate::recording::{NONE, RECORD_BYTES, Record, SACKS, flag, option};
+use crate::simulation::Simulation;
+use crate::units::{Bytes, Nanos, Seq};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What is to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recording {
+    /// Most packets.
+    pub packets: usize,
+    /// Time between two samples of the senders.
+    pub spacing: Nanos,
+}
+
+/// What a subflow's sender thought at one time; windows are in segments.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Sample {
+    /// When.
+    pub t_ns: Nanos,
+    /// Its path.
+    pub path: usize,
+    /// Its number among those of the connection.
+    pub subflow: usize,
+    /// Congestion window.
+    pub cwnd: f64,
+    /// Slow-start threshold; none before the first reduction.
+    pub ssthresh: Option<f64>,
+    /// Smoothed RTT.
+    pub srtt_ns: Nanos,
+    /// Sent and not cumulatively acknowledged.
+    pub unacked: u32,
+    /// Of these, selectively acknowledged.
+    pub sacked: u32,
+    /// Of these, believed lost.
+    pub lost: u32,
+    /// Handed to it and not sent.
+    pub queued: usize,
+    /// What it is doing about losses, as Linux numbers it.
+    pub state: u8,
+    /// Its timer's backoff: timeouts in a row.
+    pub backoff: u32,
+}
+
+/// What was kept of a trial.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// Every packet of the measured connection, in order of entry ([`Record`]).
+    pub records: Vec<u8>,
+    /// Packets beyond the limit.
+    pub beyond: u64,
+    /// Samples of all subflows.
+    pub samples: Vec<Sample>,
+}
+
+impl TrialSpec {
+    /// Runs the trial and keeps what happened.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_recorded(&self, what: Recording) -> Result<(Outcome, Recorded), SpecError> {
+        if self.ends_early {
+            return Err(SpecError::new("ends_early", "expected a trial that is not recorded"));
+        }
+        if what.spacing == 0 {
+            return Err(SpecError::new("spacing", "expected more than 0"));
+        }
+        let (mut simulation, number) = self.prepare()?;
+        simulation.watch(what.packets);
+        let (end, mut samples, mut alive) = (self.limit(), Vec::new(), true);
+        let mut at = 0;
+        while alive && at < end && simulation.connection(number).completed_at().is_none() {
+            at = (at + what.spacing).min(end);
+            alive = simulation.run(at, number);
+            sample(&simulation, number, at, &mut samples);
+        }
+        let outcome = self.outcome(&simulation, number, &Span { end, alive, expected: None });
+        let records = self.records(&simulation, number);
+        Ok((outcome, Recorded { records, beyond: simulation.network().unwatched(), samples }))
+    }
+
+    fn records(&self, simulation: &Simulation, number: usize) -> Vec<u8> {
+        let passages = simulation.network().passages();
+        let own = |passage: &&Passage<Packet>| {
+            simulation.owner(passage.payload.flow).is_none_or(|owner| owner == number)
+        };
+        let full = simulation.connection(number).full_segment();
+        let places = Places::new(passages.iter().filter(own), full);
+        let mut bytes = Vec::with_capacity(passages.len() * RECORD_BYTES);
+        let mut flows = Vec::new();
+        for passage in passages.iter().filter(own) {
+            let flow = index(&mut flows, passage.payload.flow);
+            self.record(passage, &places, flow).encode(&mut bytes);
+        }
+        bytes
+    }
+
+    fn record(&self, passage: &Passage<Packet>, places: &Places, flow: u16) -> Record {
+        let packet = &passage.payload;
+        let mut record = Record {
+            entered: passage.entered,
+            left: passage.left,
+            seq: 0,
+            ack: 0,
+            data: NONE,
+            data_ack: NONE,
+            window: 0,
+            sack: [(0, 0); SACKS],
+            length: 0,
+            size: passage.size,
+            flow,
+            route: passage.route as u8,
+            flags: flag::ACK,
+            options: u8::from(passage.marked) * option::MARKED,
+            fate: passage.fate,
+            link: passage.link as u8,
+        };
+        let is_first = flow == 0;
+        let handshake = if is_first { option::CAPABLE } else { option::JOIN };
+        match packet.kind {
+            Kind::Syn => (record.flags, record.options) = (flag::SYN, handshake),
+            Kind::SynAck => (record.flags, record.options) = (flag::SYN | flag::ACK, handshake),
+            Kind::JoinAck => record.options |= option::JOIN,
+            Kind::JoinConfirmed => {}
+            Kind::Data => {
+                let lengths = &places.flows[&packet.flow];
+                record.seq = lengths.start(packet.seq);
+                record.length = lengths.length(packet.seq) as u16;
+                record.data = places.data.start(packet.data);
+                record.flags |= u8::from(packet.ecn_signal) * flag::CWR;
+            }
+            Kind::Ack => places.acknowledge(packet, self.counts_segments(), &mut record),
+        }
+        record
+    }
+
+    /// Windows are edges in segments, not sizes in bytes.
+    fn counts_segments(&self) -> bool {
+        self.accounting == "payload"
+    }
+}
+
+fn sample(simulation: &Simulation, number: usize, now: Nanos, samples: &mut Vec<Sample>) {
+    for (id, subflow) in simulation.connection(number).subflows.iter().enumerate() {
+        let sender = &subflow.sender;
+        samples.push(Sample {
+            t_ns: now,
+            path: subflow.path,
+            subflow: id,
+            cwnd: sender.window.cwnd,
+            ssthresh: Some(sender.window.ssthresh).filter(|&segments| segments < INFINITE_SSTHRESH),
+            srtt_ns: sender.rtt.srtt,
+            unacked: sender.outstanding(),
+            sacked: sender.sacked(),
+            lost: sender.lost(),
+            queued: subflow.queue.len(),
+            state: sender.state_number(),
+            backoff: sender.consecutive_timeouts(),
+        });
+    }
+}
+
+/// The place of a flow in the order of the first packets.
+fn index(flows: &mut Vec<u16>, flow: u16) -> u16 {
+    let place = flows.iter().position(|&known| known == flow).unwrap_or_else(|| {
+        flows.push(flow);
+        flows.len() - 1
+    });
+    place as u16
+}
+
+/// Where segments begin, in bytes: the simulator numbers segments, and most of them are full.
+#[derive(Debug, Default)]
+struct Lengths {
+    full: u32,
+    /// By number; 0 if none was sent.
+    lengths: Vec<u32>,
+    /// Where each begins, and the end.
+    starts: Vec<Bytes>,
+}
+
+impl Lengths {
+    fn new(full: u32) -> Self {
+        Self { full, ..Self::default() }
+    }
+
+    /// A segment as it was first sent.
+    fn note(&mut self, number: Seq, length: u32) {
+        let number = number as usize;
+        if number >= self.lengths.len() {
+            self.lengths.resize(number + 1, 0);
+        }
+        let known = &mut self.lengths[number];
+        *known = if *known == 0 { length } else { *known };
+    }
+
+    fn finish(&mut self) {
+        let full = self.full;
+        let lengths =
+            self.lengths.iter().map(|&one| Bytes::from(if one == 0 { full } else { one }));
+        self.starts = std::iter::once(0)
+            .chain(lengths.scan(0, |end, length| {
+                *end += length;
+                Some(*end)
+            }))
+            .collect();
+    }
+
+    fn start(&self, number: Seq) -> Bytes {
+        let beyond = (number as usize).saturating_sub(self.lengths.len());
+        let known = self.starts[(number as usize).min(self.lengths.len())];
+        known + beyond as Bytes * Bytes::from(self.full)
+    }
+
+    fn length(&self, number: Seq) -> u32 {
+        self.lengths[number as usize]
+    }
+}
+
+/// The positions of all segments.
+struct Places {
+    flows: BTreeMap<u16, Lengths>,
+    data: Lengths,
+}
+
+impl Places {
+    fn new<'a>(passages: impl Iterator<Item = &'a Passage<Packet>>, full: u32) -> Self {
+        let mut places = Self { flows: BTreeMap::new(), data: Lengths::new(full) };
+        for Passage { payload: packet, .. } in passages {
+            let flow = places.flows.entry(packet.flow).or_insert_with(|| Lengths::new(full));
+            if packet.kind == Kind::Data {
+                flow.note(packet.seq, packet.window_edge);
+                places.data.note(packet.data, packet.window_edge);
+            }
+        }
+        places.flows.values_mut().for_each(Lengths::finish);
+        places.data.finish();
+        places
+    }
+
+    fn acknowledge(&self, packet: &Packet, counts_segments: bool, record: &mut Record) {
+        let lengths = &self.flows[&packet.flow];
+        record.ack = lengths.start(packet.seq);
+        record.data_ack = self.data.start(packet.data);
+        let edge = packet.window_edge;
+        let window = if counts_segments {
+            self.data.start(edge.max(packet.data)) - record.data_ack
+        } else {
+            Bytes::from(edge)
+        };
+        record.window = u32::try_from(window).unwrap_or(u32::MAX);
+        let relative = |seq| (lengths.start(seq) as i64 - record.ack as i64) as i32;
+        for (to, &(from, end)) in record.sack.iter_mut().zip(&packet.sack) {
+            *to = if end > 0 { (relative(from), relative(end)) } else { (0, 0) };
+        }
+        record.flags |= u8::from(packet.ecn_signal) * flag::ECE;
+        record.options |= u8::from(packet.duplicate) * option::DUPLICATE;
+    }
+}

@@ -1,0 +1,175 @@
+//! A recording of all packets: what was read of each when it entered, and, after the end, what became of it.
+//!
+//! While packets are carried, only numbers are copied to memory; positions are computed and the file is written when
+//! everything is over.
+
+use crate::segment::{self, Mapping, Segment};
+use mptune_core::network::{Passage, RouteId};
+use mptune_core::recording::{NONE, RECORD_BYTES, Record, SACKS, Unwrapped, flag, option};
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+/// What to record.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Recording {
+    /// The file, which is replaced.
+    pub file: PathBuf,
+    /// Most packets.
+    pub packets: usize,
+}
+
+/// The segments of the packets that entered so far, in order; none for what is not TCP.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    segments: Vec<Option<Segment>>,
+    limit: usize,
+}
+
+impl Recorder {
+    /// Nothing has entered yet.
+    pub fn new(limit: usize) -> Self {
+        // Room in one piece, which costs memory only once it is used: nothing is moved while packets wait.
+        Self { segments: Vec::with_capacity(limit), limit }
+    }
+
+    /// A packet enters.
+    pub fn note(&mut self, packet: &[u8]) {
+        if self.segments.len() < self.limit {
+            self.segments.push(segment::parse(packet));
+        }
+    }
+
+    /// Writes all records; `passages` are those of the same packets.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write<P: Copy>(&self, passages: &[Passage<P>], to: &Recording) -> io::Result<()> {
+        let mut file = BufWriter::new(File::create(&to.file)?);
+        let mut bytes = Vec::with_capacity(RECORD_BYTES);
+        let mut positions = Positions::default();
+        for (passage, segment) in passages.iter().zip(&self.segments) {
+            bytes.clear();
+            let segment = segment.unwrap_or_default();
+            positions.record(passage, &segment).encode(&mut bytes);
+            file.write_all(&bytes)?;
+        }
+        file.flush()
+    }
+}
+
+/// The subflows so far and the data sequence spaces of both directions.
+#[derive(Debug, Default)]
+struct Positions {
+    flows: Vec<Flow>,
+    /// The number of the first byte of either direction, once it is known.
+    first: [Option<u32>; 2],
+    data: [Unwrapped; 2],
+}
+
+/// One subflow.
+#[derive(Debug)]
+struct Flow {
+    path: RouteId,
+    /// The sender's and the receiver's.
+    ports: [u16; 2],
+    /// Each direction.
+    ways: [Way; 2],
+}
+
+/// One direction of a subflow.
+#[derive(Debug, Default, Clone, Copy)]
+struct Way {
+    /// The number of the first byte of payload.
+    first: u32,
+    scale: u8,
+    position: Unwrapped,
+}
+
+impl Positions {
+    fn record<P>(&mut self, passage: &Passage<P>, segment: &Segment) -> Record {
+        let way = passage.route % 2;
+        let number = self.flow(passage.route, segment);
+        let flow = &mut self.flows[number];
+        let is_syn = segment.flags & flag::SYN != 0;
+        if is_syn {
+            flow.ways[way] = Way {
+                first: segment.seq.wrapping_add(1),
+                scale: segment.window_scale,
+                position: Unwrapped::default(),
+            };
+        }
+        let first = flow.ways[way].first;
+        let seq = flow.ways[way].position.position(segment.seq.wrapping_sub(first));
+        let scale = if is_syn { 0 } else { flow.ways[way].scale };
+        let back = &mut flow.ways[1 - way];
+        // The peer's SYN takes a number too: its acknowledgement is position 0.
+        let ack = back.position.position(segment.ack.wrapping_sub(back.first));
+        let mut sack = [(0, 0); SACKS];
+        for (to, &(start, end)) in sack.iter_mut().zip(&segment.sack) {
+            let relative = |edge: u32| edge.wrapping_sub(segment.ack) as i32;
+            *to = if start == end { (0, 0) } else { (relative(start), relative(end)) };
+        }
+        let has_ack = segment.flags & flag::ACK != 0;
+        Record {
+            entered: passage.entered,
+            left: passage.left,
+            seq: if is_syn { 0 } else { seq },
+            ack: if has_ack { ack } else { 0 },
+            data: self.data(way, number, seq, segment),
+            data_ack: self.data_ack(1 - way, segment),
+            window: u32::from(segment.window) << scale,
+            sack,
+            length: segment.length,
+            size: passage.size,
+            flow: number as u16,
+            route: passage.route as u8,
+            flags: segment.flags,
+            options: segment.options | (u8::from(passage.marked) * option::MARKED),
+            fate: passage.fate,
+            link: passage.link as u8,
+        }
+    }
+
+    /// The number of the segment's subflow. Ports used again after an end are those of another one.
+    fn flow(&mut self, route: RouteId, segment: &Segment) -> usize {
+        let (path, [source, destination]) = (route / 2, segment.ports);
+        let ports = if route % 2 == 0 { [source, destination] } else { [destination, source] };
+        let same = |flow: &Flow| flow.path == path && flow.ports == ports;
+        self.flows.iter().position(same).unwrap_or_else(|| {
+            self.flows.push(Flow { path, ports, ways: [Way::default(); 2] });
+            self.flows.len() - 1
+        })
+    }
+
+    /// Where the payload is in the data sequence space. The first bytes of a connection come with MP_CAPABLE, which
+    /// has no mapping (RFC 8684 section 3.1): on the first subflow they are where they are on the subflow. So the
+    /// first mapping there tells the number of the first byte.
+    fn data(&mut self, way: usize, flow: usize, seq: u64, segment: &Segment) -> u64 {
+        if segment.length == 0 {
+            return NONE;
+        }
+        let Some(Mapping { data, subflow }) = segment.mapping else {
+            return if flow == 0 && self.first[way].is_none() { seq } else { NONE };
+        };
+        if flow == 0 && self.first[way].is_none() {
+            self.first[way] = Some(data.wrapping_sub(subflow.wrapping_sub(1)));
+        }
+        let Some(first) = self.first[way] else { return NONE };
+        // All segments of what was sent at once have the mapping of the whole.
+        let inside = (seq as u32).wrapping_add(1).wrapping_sub(subflow);
+        self.data[way].position(data.wrapping_add(inside).wrapping_sub(first))
+    }
+
+    fn data_ack(&mut self, way: usize, segment: &Segment) -> u64 {
+        match (segment.data_ack, self.first[way]) {
+            (Some(ack), Some(first)) => self.data[way].position(ack.wrapping_sub(first)),
+            _ => NONE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,319 @@
+"""A run as a policy of mptune's daemon: two files on the machine of the site that sends.
+
+`policy.json` in a directory of the run's name has the answer, as the daemon reads it
+(crates/mptune-agent/src/daemon/answer.rs). `policy.toml` says which destinations get which policy; in it this
+owns one block, between two comments, and leaves everything else as it is. Nothing here touches a machine.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from pathlib import PurePosixPath
+from typing import Any
+
+import msgspec
+
+from mptune.apply._answered import Answered
+from mptune.errors import InputError
+from mptune.linux import assignment
+from mptune.linux.addresses import NamedInterface, Side
+from mptune.testbeds import FAMILIES, PLAIN_TCP
+from mptune.topology import Interface
+
+#: Where the daemon looks, unless it is told otherwise.
+FILE = "/etc/mptune/policy.toml"
+#: Where the answers are.
+DIRECTORY = PurePosixPath("/var/lib/mptune/policies")
+#: Where the daemon listens, unless the file says otherwise.
+SOCKET = "/run/mptune/daemon.sock"
+
+#: Reads that file.
+POLICIES = {"kind": "file", "path": FILE, "absent": True}
+
+_VERSION = 1
+#: What a name may be, and how long.
+_LETTERS, _LONGEST = re.compile(r"[^A-Za-z0-9._-]+"), 64
+#: The name that the file has for all other destinations.
+_TAKEN = "default"
+
+Setting = dict[str, Any]
+_Network = IPv4Network | IPv6Network
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """The policy of a run, as far as it is known without its machine.
+
+    Attributes
+    ----------
+    name : of the policy, and of its directory.
+    answered : the run; its sender is who gets the policy.
+    """
+
+    name: str
+    answered: Answered
+
+    @property
+    def directory(self) -> PurePosixPath:
+        """Where its answer is."""
+        return DIRECTORY / self.name
+
+
+def policy_of(answered: Answered) -> Policy:
+    """The policy of a run.
+
+    Raises
+    ------
+    InputError : its answer is no policy.
+    """
+    where = str(answered.directory)
+    if answered.answer.protocol == PLAIN_TCP:
+        expected = "expected an answer with MPTCP, found plain TCP, for which a daemon has nothing to do"
+        raise InputError(where, "--daemon", expected)
+    return Policy(name=_named(answered.directory.resolve().name), answered=answered)
+
+
+def content(found: Mapping[str, Any], where: str) -> str | None:
+    """The content of `FILE`, as a machine told it; None if there is none.
+
+    Raises
+    ------
+    InputError : it is no text.
+    """
+    if found.get("absent"):
+        return None
+    text: str | None = found["content"]
+    if text is None:
+        raise InputError(f"{FILE} on {where}", "", "expected TOML, found what is no UTF-8")
+    return text
+
+
+def settings(
+    policy: Policy, own: Sequence[Mapping[str, str]], present: str | None, where: str
+) -> Iterator[tuple[Setting, str]]:
+    """The files, each with the reason.
+
+    Parameters
+    ----------
+    own : of each interface of the site that sends: its addresses by family.
+    present : the content of `FILE` on its machine; None if there is none.
+    where : what to call that machine in errors.
+
+    Raises
+    ------
+    InputError : an address of the other site is not known, or the file has what does not go with it.
+    """
+    known = _Known(policy, own)
+    text = added(present, block(policy, known.destinations), policy.name, f"{FILE} on {where}")
+    socket = _socket(text)
+    other = policy.answered.topology.receiver.name
+    yield (
+        {"kind": "file", "path": str(policy.directory / "policy.json"), "content": _json(known.document)},
+        "The answer, as the daemon reads it.",
+    )
+    yield (
+        {"kind": "file", "path": FILE, "content": text, "reload": socket},
+        f"Connections with {other} get it ({', '.join(known.destinations)}); what others wrote stays.",
+    )
+
+
+class _Known:
+    """A policy with the addresses of both sites."""
+
+    def __init__(self, policy: Policy, own: Sequence[Mapping[str, str]]) -> None:
+        self._policy, self._answered = policy, policy.answered
+        topology = self._answered.topology
+        local = tuple(
+            _interface("local", index, one, own[index])
+            for index, one in enumerate(topology.sender.interfaces)
+        )
+        remote = tuple(
+            _interface("remote", index, one, self._given(one))
+            for index, one in enumerate(topology.receiver.interfaces)
+        )
+        self._paths = assignment.kernel_paths(topology, {"local": local, "remote": remote})
+        for path in self._paths:
+            if not path.pairs:
+                expected = f"expected an address of the family that both ends of {path.label} have"
+                raise InputError(topology.file, f"sites.{topology.sender.abbr}", expected)
+
+    def _given(self, interface: Interface) -> dict[str, str]:
+        """The addresses at which the other site is reached."""
+        given = {family: getattr(interface, family) for family in FAMILIES}
+        found = {family: str(ip_address(text)) for family, text in given.items() if text is not None}
+        if not found:
+            topology = self._answered.topology
+            key = f"sites.{topology.receiver.abbr}.interfaces.{interface.abbr}.ipv4"
+            expected = "expected its address, by which the daemon knows connections; `mptune probe` writes it"
+            raise InputError(topology.file, key, expected)
+        return found
+
+    @property
+    def destinations(self) -> list[str]:
+        """The other site's addresses as prefixes."""
+        remote = dict.fromkeys(pair[1] for path in self._paths for pair in path.pairs)
+        return [str(ip_network(one)) for one in remote]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        answered, answer = self._answered, self._answered.answer
+        told = assignment.told(
+            assignment.Assignment(pm=answer.opm, paths=self._paths, pm_options=_options(answered))
+        )
+        expected = _expected(answered)
+        return {
+            "version": _VERSION,
+            "run": self._policy.name,
+            "site": answered.topology.sender.name,
+            "measured_at": _time(answered.run.config.time),
+            "testbed": answered.testbed or None,
+            "stack": "linux",
+            "pm": answer.opm,
+            "pm_options": told["pm_options"],
+            "paths": told["paths"],
+            "congestion": answer.occ,
+            "buffer_bytes": answer.obs_bytes,
+            "expected_mbit_s": expected[0],
+            "expected_low_mbit_s": expected[1],
+            "expected_high_mbit_s": expected[2],
+            "transfer_bytes": None,
+        }
+
+
+def _interface(side: Side, index: int, one: Interface, at: Mapping[str, str]) -> NamedInterface:
+    return NamedInterface(
+        side=side, index=index, device=one.device or one.abbr, ipv4=at.get("ipv4"), ipv6=at.get("ipv6")
+    )
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _named(name: str) -> str:
+    """A name that policies may have, as near to a given one as possible."""
+    found = _LETTERS.sub("-", name).strip("-.")[:_LONGEST] or "run"
+    return f"{found}-run" if found == _TAKEN else found
+
+
+def _options(answered: Answered) -> dict[str, Any]:
+    """Options of the path manager as the answer had them, with labels of paths."""
+    answer = answered.answer
+    given = (answered.options.get("pm_options") or {}).get(answer.opm) or {}
+    options = {name: value for name, value in given.items() if value is not None}
+    if answer.opm == "pcdc":
+        options["active"] = list(answer.subflows)
+        if answer.standby:
+            options["standby_order"] = list(answer.standby)
+    return options
+
+
+def _expected(answered: Answered) -> tuple[float | None, float | None, float | None]:
+    """What was confirmed, or is predicted, with its interval, which holds it."""
+    answer = answered.answer
+    found = answer.confirmed
+    if found.mean is None:
+        return answer.otp_mbps, None, None
+    if found.low is None or found.high is None:
+        return found.mean, None, None
+    return found.mean, max(0.0, found.low), found.high
+
+
+def _time(text: str) -> str | None:
+    """A time of a run's config, as UTC."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# The file with all policies.
+
+_BEGIN, _END = "# mptune apply: {}", "# end of mptune apply: {}"
+_NEW = "# Policies of mptune's daemon (mptune daemon --help).\n"
+
+
+def block(policy: Policy, destinations: Sequence[str]) -> str:
+    """What this owns in the file."""
+    name = policy.name
+    to = ", ".join(f'"{one}"' for one in destinations)
+    lines = [
+        _BEGIN.format(name),
+        "[[policy]]",
+        f'name = "{name}"',
+        f"to = [{to}]",
+        f'run = "{policy.directory}"',
+        _END.format(name),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def added(present: str | None, new: str, name: str, where: str) -> str:
+    """The content of the file with a block, in the place of an earlier one of the same name.
+
+    Raises
+    ------
+    InputError : it is no TOML, or has another policy of that name or for some of those destinations.
+    """
+    before = _NEW if present is None else present
+    begin, end = (re.escape(one.format(name)) for one in (_BEGIN, _END))
+    own = re.compile(rf"^{begin}\n.*?^{end}\n?", re.DOTALL | re.MULTILINE)
+    others = _parsed(own.sub("", before), where)
+    ours = tomllib.loads(new)["policy"][0]
+    _check(others, ours, where)
+    if own.search(before):
+        text = own.sub(lambda _: new, before, count=1)
+    else:
+        gap = "" if not before or before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
+        text = f"{before}{gap}{new}"
+    after = _parsed(text, where)
+    policies = [one for one in after.pop("policy") if one != ours]
+    if {**after, **({"policy": policies} if policies or "policy" in others else {})} != others:
+        raise InputError(where, "policy", "expected tables [[policy]] that another one can follow")
+    return text
+
+
+def _parsed(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(where, "", f"expected TOML: {error}") from None
+
+
+def _check(others: Mapping[str, Any], ours: Mapping[str, Any], where: str) -> None:
+    """Refuse what the daemon would refuse, and what somebody else decided already."""
+    policies = others.get("policy", [])
+    if not isinstance(policies, list):
+        raise InputError(where, "policy", "expected tables [[policy]]")
+    for number, one in enumerate(policies):
+        name = one.get("name")
+        if name == ours["name"]:
+            expected = f"expected another name: {name} is the run's, and this one mptune did not write"
+            raise InputError(where, f"policy[{number}].name", expected)
+        for text in one.get("to", ()):
+            both = [(text, mine) for mine in ours["to"] if _overlap(text, mine)]
+            if both:
+                expected = f"expected none of the run's destinations, found {text}, which has {both[0][1]}"
+                raise InputError(where, f"policy[{number}].to", expected)
+
+
+def _overlap(one: object, other: str) -> bool:
+    try:
+        first: _Network = ip_network(str(one), strict=False)
+    except ValueError:
+        return False
+    second = ip_network(other)
+    if isinstance(first, IPv4Network) and isinstance(second, IPv4Network):
+        return first.overlaps(second)
+    if isinstance(first, IPv6Network) and isinstance(second, IPv6Network):
+        return first.overlaps(second)
+    return False
+
+
+def _socket(text: str) -> str:
+    """Where the daemon listens, by its file."""
+    daemon = tomllib.loads(text).get("daemon", {})
+    found = daemon.get("socket") if isinstance(daemon, dict) else None
+    return found if isinstance(found, str) else SOCKET

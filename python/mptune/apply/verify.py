@@ -1,0 +1,396 @@
+"""Settings that have to show what they are worth: ordinary programs are measured before and after.
+
+    n transfers -> settings are made -> n transfers -> they stay, or everything is as before
+
+What is measured is not a trial: a program that sets nothing gets the machines' own path manager, congestion
+control and buffers (`mptune.apply._transfers`). The rule is `judged`'s alone. Whatever happens in between
+(Ctrl-C, a machine that is gone, a transfer that fails), the settings go again; a machine that cannot be told
+puts them back by itself, as nobody confirms.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from ipaddress import ip_address
+from typing import Literal
+
+import msgspec
+
+from mptune._text import digits
+from mptune.apply import apply as applying
+from mptune.apply._transfers import Course, Got, transfer
+from mptune.apply.apply import Orders, Place, Refused, Target, Wanted
+from mptune.apply.plan import Outline
+from mptune.apply.records import Applied
+from mptune.errors import InputError, MptuneError
+from mptune.statistics import Difference, Summary, difference, summarise
+from mptune.testbeds import DEFAULT_FAMILY, PLAIN_TCP
+from mptune.topology import Interface
+from mptune.units import LIMIT, format_time
+
+#: What has to be there of the gain that the run promised over what programs got before, as a share.
+NEEDED = 0.5
+#: Seconds of a transfer beside its duration: roles, handshake, leave.
+_SET_UP_S = 2.0
+#: Seconds beside the transfers until the settings go by themselves: making them, and a host that is slow.
+_SLACK_S = 60.0
+#: Seconds during which a machine that is still at work is asked again to roll back.
+_BUSY_S = 20.0
+_PAUSE_S = 0.5
+#: Bytes on the wire per byte of payload with retransmissions, as `mptune.testbeds.hosts` reckons them.
+_WIRE = 1.1 * 1500 / 1408
+
+
+class How(msgspec.Struct, frozen=True, kw_only=True):
+    """How it is measured.
+
+    Attributes
+    ----------
+    runs : transfers before, and as many after.
+    seconds : of each.
+    max_data_bytes : payload of all of them together; None is no limit.
+    """
+
+    runs: int = 5
+    seconds: int = 5
+    max_data_bytes: int | None = None
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """What programs got, before or after.
+
+    Attributes
+    ----------
+    mbps : of the transfers, Mbit/s.
+    last : the last of them: its protocol, congestion control and subflows.
+    """
+
+    mbps: tuple[float, ...]
+    summary: Summary
+    last: Got
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the gain is there.
+
+    Attributes
+    ----------
+    gain : after minus before, Mbit/s; `least` is the one-sided bound that decides.
+    share : its mean as a share of what programs got before; None if they got nothing.
+    promised : what the run promises over that, Mbit/s.
+    needed : what the bound has to exceed.
+    text : all of it in a sentence.
+    """
+
+    before: Side
+    after: Side
+    gain: Difference
+    share: float | None
+    promised: float
+    needed: float
+    kept: bool
+    text: str
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of it; without the gain `rolled_back` says of each machine what was put back."""
+
+    applied: dict[str, Applied]
+    verdict: Verdict
+    rolled_back: tuple[str, ...] = ()
+
+
+#: Called with the phase, the transfers done, and how many there are.
+Progress = Callable[[Literal["before", "after"], int, int], None]
+
+
+def judged(before: Side, after: Side, expected_mbps: float) -> Verdict:
+    """Whether the settings may stay.
+
+    They may if the gain is more than `NEEDED` of the promised one, with 95 % confidence (one-sided, Welch);
+    where nothing is promised over what programs got before, if it is more than nothing.
+
+    Parameters
+    ----------
+    expected_mbps : what the run promises.
+    """
+    gain = difference(before.mbps, after.mbps)
+    promised = expected_mbps - before.summary.mean
+    needed = max(0.0, NEEDED * promised)
+    kept = gain.least > needed
+    share = gain.mean / before.summary.mean if before.summary.mean else None
+    percent = "" if share is None else f", {100 * share:+.1f} %"
+    at_least = digits(gain.least, 3, "+")
+    text = (
+        f"The gain is {digits(gain.mean, 3, '+')} Mbit/s (95 %: {digits(gain.low, 3, '+')} to "
+        f"{digits(gain.high, 3, '+')}){percent}; with 95 % confidence at least {at_least}. "
+    )
+    if promised > 0:
+        text += (
+            f"The run promises {digits(expected_mbps)} Mbit/s, {digits(promised, 3, '+')}; needed is more "
+            f"than {digits(needed, 3, '+')}, half of that."
+        )
+    else:
+        text += (
+            f"The run promises {digits(expected_mbps)} Mbit/s, no more than there was; any gain is enough."
+        )
+    return Verdict(
+        before=before,
+        after=after,
+        gain=gain,
+        share=share,
+        promised=promised,
+        needed=needed,
+        kept=kept,
+        text=text,
+    )
+
+
+def expected_mbps(outline: Outline) -> float:
+    """What a run promises: what fresh trials confirmed, otherwise what its model predicts."""
+    answer = outline.answered.answer
+    return answer.otp_mbps if answer.confirmed.mean is None else answer.confirmed.mean
+
+
+def check(outline: Outline, hosts: Sequence[str], how: How, confirm_within_s: int | None) -> None:
+    """Refuse what cannot be measured, before anything is.
+
+    Parameters
+    ----------
+    hosts : the only machines that the user wants; none means both.
+
+    Raises
+    ------
+    InputError : naming the option or the key.
+    """
+    topology = outline.answered.topology
+    if all(one.ssh is None for one in outline.hosts):
+        emulated = outline.answered.testbed not in ("", "hosts")
+        measured = (
+            f"; what the {outline.answered.testbed} testbed gave is the run's promise" if emulated else ""
+        )
+        expected = f'expected "user@host" of one side at least: --verify measures between machines{measured}'
+        raise InputError(topology.file, f"sites.{outline.hosts[0].site}.ssh", expected)
+    if hosts:
+        raise InputError("--verify", "", "expected both machines of the run, found --host")
+    if confirm_within_s is not None and confirm_within_s < (least := after_s(how)):
+        expected = (
+            f"expected at least {format_time(round(least) * 10**9)}, which measuring afterwards may take, "
+            f"found {format_time(confirm_within_s * 10**9)}"
+        )
+        raise InputError("--confirm-within", "", expected)
+    _reached(outline)
+
+
+def after_s(how: How) -> float:
+    """Seconds that measuring takes once the settings are made."""
+    return how.runs * (how.seconds + _SET_UP_S) + _SLACK_S
+
+
+def notice(outline: Outline, how: How) -> str:
+    """What is sent, as a sentence."""
+    sender, receiver = outline.answered.topology.sender.name, outline.answered.topology.receiver.name
+    most = _most_bytes(outline, how)
+    limit = "" if most is None else f", {most * 2 * how.runs / 1e6:.3g} MB of payload in all at most"
+    return (
+        f"{sender} sends to {receiver} as programs do, {2 * how.runs} times for {how.seconds} s: {how.runs} "
+        f"times before the settings are made, {how.runs} times after{limit}."
+    )
+
+
+def apply(
+    outline: Outline,
+    wanted: Sequence[Wanted],
+    how: How,
+    *,
+    run: str,
+    confirm_within_s: int | None = None,
+    despite: Sequence[str] = (),
+    force: bool = False,
+    progress: Progress = lambda phase, done, total: None,
+) -> Verified:
+    """Make settings on both machines of a run, and let them stay if programs gain by them.
+
+    Parameters
+    ----------
+    outline : the plan that `wanted` is made from.
+    run, confirm_within_s, despite, force : as in `mptune.apply.apply.apply`.
+
+    Raises
+    ------
+    InputError : settings of mptune are there already, or what is wanted cannot be had (`check` comes first).
+    MptuneError : a machine or a transfer failed; everything is as before, or the message says what is not.
+    KeyboardInterrupt : Ctrl-C; the same, in its notes.
+    """
+    with applying.use([one.target for one in wanted]) as places:
+        _refuse_earlier(places)
+        orders = applying.ready(wanted, places, despite)
+        course = _course(outline, places)
+        before = _measured(course, outline, how, lambda done: progress("before", done, how.runs))
+        targets = [one.target for one in wanted]
+        with _undone(places, targets) as made:
+            # A machine that cannot be reached any more has to go back by itself.
+            within_s = round(after_s(how)) if confirm_within_s is None else confirm_within_s
+            applied = dict(_make(orders, run, within_s, despite, force=force))
+            made.append(applied)
+            after = _measured(course, outline, how, lambda done: progress("after", done, how.runs))
+            verdict = judged(before, after, expected_mbps(outline))
+            if verdict.kept and confirm_within_s is None:
+                for place in places:
+                    applying.confirm_on(place)
+            if verdict.kept:
+                return Verified(applied=_unwaited(applied, confirm_within_s), verdict=verdict)
+        told = _roll_back(places, targets)
+        return Verified(applied=applied, verdict=verdict, rolled_back=tuple(told))
+
+
+def _make(
+    orders: Orders, run: str, within_s: int, despite: Sequence[str], *, force: bool
+) -> list[tuple[str, Applied]]:
+    return applying.make(orders, run=run, confirm_within_s=within_s, despite=despite, force=force)
+
+
+def _unwaited(applied: dict[str, Applied], confirm_within_s: int | None) -> dict[str, Applied]:
+    """Nobody waits for a confirmation that was given."""
+    if confirm_within_s is not None:
+        return applied
+    return {name: msgspec.structs.replace(one, confirm=None) for name, one in applied.items()}
+
+
+def _refuse_earlier(places: Sequence[Place]) -> None:
+    """What programs got before mptune is not known where its settings are already."""
+    for place in places:
+        status = applying.status_of(place)
+        if status.settings:
+            expected = (
+                f"expected machines without settings of mptune, found those of {status.run} on {place.name}: "
+                "mptune rollback first"
+            )
+            raise InputError("--verify", "", expected)
+
+
+# Measuring.
+
+
+def _course(outline: Outline, places: Sequence[Place]) -> Course:
+    """Who opens a connection to whom: the machines are in the order of the plan, the sender first."""
+    sender, receiver = places
+    address = _reached(outline)
+    opener_sends = outline.opener == "sender"
+    return Course(
+        opener=sender if opener_sends else receiver,
+        other=receiver if opener_sends else sender,
+        address=address,
+        version=ip_address(address).version,
+        opener_sends=opener_sends,
+        mptcp=outline.answered.answer.protocol != PLAIN_TCP,
+    )
+
+
+def _reached(outline: Outline) -> str:
+    """The address to which programs connect: that of the other side on the path where connections begin.
+
+    Raises
+    ------
+    InputError : the file does not say it.
+    """
+    answered = outline.answered
+    topology, family = answered.topology, answered.answer.family or DEFAULT_FAMILY
+    path = topology.path(outline.initial, "initial path")
+    ends: tuple[Interface, Interface] = (path.local, path.remote)
+    site, end = (topology.receiver, ends[1]) if outline.opener == "sender" else (topology.sender, ends[0])
+    found: str | None = getattr(end, family)
+    if found is None:
+        key = f"sites.{site.abbr}.interfaces.{end.abbr}.{family}"
+        expected = "expected the address to which programs connect; `mptune probe` writes it"
+        raise InputError(topology.file, key, expected)
+    return found
+
+
+def _most_bytes(outline: Outline, how: How) -> int | None:
+    """Payload of a transfer at most, that no limit of the user's is exceeded; None if there is none."""
+    topology = outline.answered.topology
+    limits = [
+        int(one.max_data_bytes / _WIRE)
+        for site in (topology.sender, topology.receiver)
+        for one in site.interfaces
+        if one.max_data_bytes is not None
+    ]
+    if how.max_data_bytes is not None:
+        limits.append(how.max_data_bytes)
+    return max(1, min(limits) // (2 * how.runs)) if limits else None
+
+
+def _measured(course: Course, outline: Outline, how: How, advance: Callable[[int], None]) -> Side:
+    """A few transfers, one after the other."""
+    most = _most_bytes(outline, how)
+    found: list[Got] = []
+    for number in range(how.runs):
+        found.append(transfer(course, how.seconds, LIMIT if most is None else most, applying.hurrying))
+        advance(number + 1)
+    mbps = tuple(one.mbps for one in found)
+    return Side(mbps=mbps, summary=summarise(mbps), last=found[-1])
+
+
+# Going back.
+
+
+@contextmanager
+def _undone(places: Sequence[Place], targets: Sequence[Target]) -> Iterator[list[object]]:
+    """Whatever ends the block early, everything is put back, and the error says so.
+
+    The block adds to the list once everything is made.
+    """
+    made: list[object] = []
+    try:
+        yield made
+    except MptuneError as error:
+        if isinstance(error, Refused) and not made:
+            raise  # nothing was made, or it was taken back
+        error.args = (f"{error}; {'; '.join(_roll_back(places, targets))}",)
+        raise
+    except KeyboardInterrupt as error:
+        # Whoever is silent now is not called again.
+        for sentence in _roll_back(places, [None for _ in places]):
+            error.add_note(sentence)
+        raise
+
+
+def _roll_back(places: Sequence[Place], targets: Sequence[Target | None]) -> list[str]:
+    """Put everything back on machines in use; a sentence about each.
+
+    Parameters
+    ----------
+    targets : how to reach one again whose session is over; None lets it be.
+    """
+    both = reversed(list(zip(places, targets, strict=True)))
+    return [_rolled_back(place, target) for place, target in both]
+
+
+def _rolled_back(place: Place, target: Target | None) -> str:
+    end = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            kept = applying.roll_back_on(place).kept
+        except Refused as error:
+            # An order that was begun is carried out first.
+            if error.because == "busy" and time.monotonic() < end:
+                time.sleep(_PAUSE_S)
+                continue
+            return f"{place.name} could not be rolled back: {error}"
+        except MptuneError as error:
+            if target is not None:
+                return _called_again(place, target)
+            return f"{place.name} could not be told: {error}; it goes back by itself, as nobody confirms"
+        if kept:
+            return f"{place.name} was rolled back but for {', '.join(one.name for one in kept)}"
+        return f"{place.name} was rolled back"
+
+
+def _called_again(place: Place, target: Target) -> str:
+    """Put everything back by a new session."""
+    try:
+        with applying.use([target]) as (again,):
+            return _rolled_back(again, None)
+    except MptuneError as error:
+        return f"{place.name} could not be told: {error}; it goes back by itself, as nobody confirms"

@@ -1,0 +1,209 @@
+"""`mptune diverge`: the same trial in the simulator and on the kernel, and where the two part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mptune.cli._common import JsonOption, QuietOption, add, console, emit_json, load_topology
+from mptune.divergence.options import DivergeOptions
+from mptune.errors import InputError
+from mptune.options.trials import Reverse
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mptune.divergence import Divergence, Moment, Side
+    from mptune.recording import Recording, Run
+
+#: Columns of the table around a divergence, after the time and the side.
+_COLUMNS = (
+    *("in flight", "window", "RTT", "given", "delivered"),
+    *("receiver's window", "burst", "lost", "repeated"),
+)
+
+#: What the two sides are called; the first is the reference.
+_KERNEL, _SIMULATED = "kernel", "simulated"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    add(
+        app,
+        diverge,
+        "mptune diverge UiB-HU --cc reno --buffer 1MiB --duration 5s --out diverge.svg",
+        "mptune diverge my-network.toml --runs 5 --tolerance 5% --json",
+        "mptune diverge my-network.toml --record before       # before/kernel.trace, before/simulated.trace",
+        "mptune diverge --traces before/kernel.trace after/kernel.trace   # two kernels, or two models",
+    )
+
+
+def diverge(
+    options: DivergeOptions,
+    topology: Annotated[
+        str | None,
+        typer.Argument(metavar="[TOPOLOGY]", help="A topology file, or the name of a shipped scenario."),
+    ] = None,
+    traces: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="A B", help="Compare two recordings instead; the first is the reference."),
+    ] = None,
+    record: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Keep both recordings in this directory.")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw a figure: .svg, .png, .pdf or .html.")
+    ] = None,
+    reverse: Reverse = False,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Find where the simulator and this machine's kernel part in the same trial.
+
+    Both run the same network, so every packet can be compared: what each subflow was given, what is in
+    flight, the round-trip time, what was delivered. The first difference beyond the tolerance and beyond what
+    the kernel's own runs differ by is shown, with what it looks like and what both did around it. Recordings
+    of other kernels or models can be compared the same way.
+    """
+    from mptune.divergence import Limits, find, paragraph, table_around
+    from mptune.report.divergence import check_suffix, write_figure
+
+    if (topology is None) == (traces is None):
+        raise InputError("TOPOLOGY", "", "expected either a topology or --traces")
+    if out is not None:
+        check_suffix(Path(out), "--out")
+    if traces is None:
+        assert topology is not None
+        reference, other = _record(topology, options, reverse=reverse, quiet=quiet, keep=record)
+    else:
+        reference, other = _read(traces, record, reverse=reverse)
+    found = find(reference, other, Limits(tolerance=options.tolerance, span_s=options.span_ns / 1e9))
+    said = paragraph(found, reference, other)
+    moments = table_around(found, reference, other)
+    if out is not None:
+        write_figure(Path(out), found, reference, other, said)
+    if as_json:
+        emit_json(_document(found, reference, other, said, moments))
+    else:
+        _show(console(), found, said, moments)
+
+
+def _record(
+    topology: str, options: DivergeOptions, *, reverse: bool, quiet: bool, keep: str | None
+) -> tuple[Side, Side]:
+    """Run the trials on both sides."""
+    from mptune.divergence import record
+    from mptune.measuring.progress import Reporter
+    from mptune.options.trials import check_labels
+    from mptune.recording import write
+    from mptune.testbeds.namespaces import NamespacesTestbed
+    from mptune.testbeds.simulated import SimulatedTestbed
+
+    loaded = load_topology(topology, reverse=reverse)
+    check_labels(options, loaded)
+    options.stack.check_on(NamespacesTestbed.name)
+    directory = None if keep is None else _directory(keep)
+    trials, reporter = options.trials(loaded), Reporter(quiet=quiet)
+    simulated = record(SimulatedTestbed(), trials, reporter)
+    kernel = record(NamespacesTestbed(), trials, reporter)
+    if directory is not None:
+        for name, one in ((_KERNEL, kernel), (_SIMULATED, simulated)):
+            write(one, directory / f"{name}.trace")
+    return _sides((_KERNEL, kernel), (_SIMULATED, simulated))
+
+
+def _directory(name: str) -> Path:
+    directory = Path(name)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError("--record", "", f"expected a writable directory: {error.strerror}") from None
+    return directory
+
+
+def _read(traces: tuple[str, str], keep: str | None, *, reverse: bool) -> tuple[Side, Side]:
+    """Two recordings of before."""
+    from mptune.recording import read
+
+    if keep is not None or reverse:
+        raise InputError("--record" if keep is not None else "--reverse", "", "expected only with a topology")
+    one, two = (Path(name) for name in traces)
+    names = (one.stem, two.stem) if one.stem != two.stem else (str(one), str(two))
+    return _sides((names[0], read(one)), (names[1], read(two)))
+
+
+def _sides(*named: tuple[str, Recording]) -> tuple[Side, Side]:
+    """Both on the same grid: as long as all runs last."""
+    from mptune.divergence import side
+
+    for name, recording in named:
+        if not recording.runs:
+            raise InputError(name, "", "expected a recording with runs, found none")
+    until_s = min(run.duration_ns for _, recording in named for run in recording.runs) / 1e9
+    reference, other = (side(name, recording, until_s) for name, recording in named)
+    return reference, other
+
+
+def _document(
+    found: Divergence, reference: Side, other: Side, said: str, moments: list[Moment]
+) -> dict[str, Any]:
+    """`--json`: seconds, and KiB, ms and segments around the divergence."""
+    return {
+        "summary": said,
+        "diverged": found.first is not None,
+        "first": found.first,
+        "kind": found.kind,
+        "departures": found.all,
+        "alike_until_s": found.alike_until_s,
+        "around": moments,
+        "sides": [
+            {
+                "name": side.name,
+                "about": side.recording.about,
+                "throughput_mbps": [_mbps(run) for run in side.recording.runs],
+                "packets": [len(run.packets) for run in side.recording.runs],
+                "unrecorded": [run.unrecorded for run in side.recording.runs],
+            }
+            for side in (reference, other)
+        ],
+    }
+
+
+def _mbps(run: Run) -> float:
+    return run.in_order_bytes * 8e3 / run.duration_ns
+
+
+def _show(out: Console, found: Divergence, said: str, moments: list[Moment]) -> None:
+    from mptune.cli._tables import section, table
+
+    out.print(said, markup=False)
+    if found.first is None:
+        return
+    around = table("| time (s)", "side", *(f"| {name}" for name in _COLUMNS))
+    for one in moments:
+        around.add_row(
+            f"{one.at_s:.3f}",
+            one.side,
+            _number(one.inflight_kib, " KiB"),
+            _number(one.cwnd, " seg."),
+            _number(one.rtt_ms, " ms", 1),
+            _number(one.assigned_kib, " KiB"),
+            _number(one.delivered_kib, " KiB"),
+            _number(one.window_kib, " KiB"),
+            _number(one.burst, "", 1),
+            str(one.lost),
+            str(one.repeated),
+        )
+    section(out, f"Around it, on {found.first.subflow or 'the busiest subflow'}", around)
+    firsts = table("| time (s)", "subflow", "quantity", "| times the tolerance")
+    for departure in found.all:
+        firsts.add_row(
+            f"{departure.at_s:.3f}", departure.subflow or "all", departure.quantity, f"{departure.excess:.1f}"
+        )
+    section(out, "First difference of each quantity", firsts)
+
+
+def _number(value: float | None, unit: str, digits: int = 0) -> str:
+    return "-" if value is None else f"{value:.{digits}f}{unit}"

@@ -1,0 +1,84 @@
+"""What `mptune diverge` can be told: the trial, how often it is run, and what counts as a difference."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import msgspec
+
+from mptune import testbeds, units
+from mptune.options import Option, Options, count, share, time
+from mptune.options.path_managers import PathManagerOptions
+from mptune.options.stacks import StackOptions
+from mptune.options.trials import USUAL_PMS, Buffer, BufferMode, Cc, Family, InitialPath, Pm, Transfer
+from mptune.testbeds import Trial
+from mptune.topology import Topology
+
+#: Longest trial without a --duration, and of a transfer.
+_USUAL_NS = 10_000_000_000
+_MOST_NS = 120_000_000_000
+
+
+class DivergeOptions(Options, frozen=True, kw_only=True):
+    """One trial, recorded several times on either side; the fields of the trial are those of `Trial`."""
+
+    pm: Pm = None
+    cc: Cc = "cubic"
+    buffer_bytes: Buffer = units.MIB
+    buffer_mode: BufferMode = testbeds.FIXED
+    family: Family = testbeds.DEFAULT_FAMILY
+    duration_ns: Annotated[
+        int, Option(time(positive=True), "Send for this long, at most 2 minutes.", flag="--duration")
+    ] = _USUAL_NS
+    transfer_bytes: Transfer = None
+    initial_path: InitialPath = None
+    runs: Annotated[
+        int,
+        Option(
+            count(1, 20),
+            "Runs on either side, with a seed each; what those on the kernel do not agree on is chance.",
+            flag="--runs",
+        ),
+    ] = 3
+    seed: Annotated[int, Option(count(), "Seed of the first run; the others follow.", flag="--seed")] = 1
+    tolerance: Annotated[
+        float, Option(share(), "Smaller differences are none, as a share of the value.", flag="--tolerance")
+    ] = 0.1
+    span_ns: Annotated[
+        int,
+        Option(
+            time(positive=True), "Shorter differences are none, nor are those within an RTT.", flag="--span"
+        ),
+    ] = 50_000_000
+    stack: StackOptions = StackOptions()
+    pm_options: PathManagerOptions = PathManagerOptions()
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """Recordings are kept in memory, and options belong to the path manager that is used."""
+        if self.duration_ns > _MOST_NS:
+            yield "duration_ns", f"expected at most {units.format_time(_MOST_NS)}: every packet is kept"
+        for name, pm in self.pm_options.unused((self.manager,)):
+            yield f"pm_options.{name}", f"expected only with --pm {pm}, found with {self.manager}"
+
+    @property
+    def manager(self) -> str:
+        """The path manager."""
+        return self.pm or USUAL_PMS["mptcp"]
+
+    def trials(self, topology: Topology) -> list[Trial]:
+        """The trial with each of its seeds."""
+        of_trial = ("cc", "buffer_bytes", "buffer_mode", "family", "initial_path")
+        length: dict[str, Any] = (
+            {"duration_ns": self.duration_ns}
+            if self.transfer_bytes is None
+            else {"transfer_bytes": self.transfer_bytes, "deadline_ns": _MOST_NS}
+        )
+        first = Trial(
+            topology=topology,
+            pm=self.manager,
+            pm_options=self.pm_options.of(self.manager),
+            seed=self.seed,
+            **length,
+            **{name: getattr(self, name) for name in of_trial},
+            **msgspec.structs.asdict(self.stack.chosen()),
+        )
+        return [msgspec.structs.replace(first, seed=self.seed + number) for number in range(self.runs)]

@@ -1,0 +1,174 @@
+"""A run as a policy of the daemon: the answer as it reads it, and the block in the file of all policies."""
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from mptune.apply import advice, plan, policy
+from mptune.apply.machine import Seen
+from mptune.cli import app
+from mptune.errors import InputError
+from mptune.linux import assignment
+from tests.apply.worlds import HOME, looked
+
+PATHS = ("F-T", "F-V", "M-T", "M-V")
+#: One path of each interface, which endpoints cannot have.
+ACROSS: dict[str, Any] = {
+    "protocol": "mptcp",
+    "opm": "pcdc",
+    "subflows": ["F-T", "M-V"],
+    "standby": ["M-T", "F-V"],
+}
+NEW = '# mptune apply: a\n[[policy]]\nname = "a"\nto = ["10.0.0.1/32"]\n# end of mptune apply: a\n'
+
+
+def sides(run: Path, **present: Any) -> tuple[plan.HostPlan, plan.HostPlan]:
+    """The plans of both hosts, the sender's machine as it is."""
+    sender, receiver = plan.outline(run, daemon=True).hosts
+    return plan.resolve(sender, msgspec.structs.replace(HOME, **present)), receiver
+
+
+def files(host: plan.HostPlan) -> dict[str, dict[str, Any]]:
+    return {Path(one["path"]).name: one for one in host.settings if one["kind"] == "file"}
+
+
+def test_who_sends_gets_the_answer_and_no_endpoints(run: Callable[..., Path]):
+    sender, receiver = sides(run(**ACROSS))
+    assert [one["kind"] for one in sender.settings if one["kind"] in ("endpoint", "limits")] == []
+    assert {one["name"] for one in sender.settings if one["kind"] == "sysctl"} >= {"net.mptcp.enabled"}
+    names = {one.get("name") for host in (sender, receiver) for one in host.settings}
+    assert "net.mptcp.path_manager" not in names
+    # Who accepts has room for all four, and announces nothing.
+    (limits,) = (one for one in receiver.settings if one["kind"] in ("endpoint", "limits"))
+    assert limits == {"kind": "limits", "subflows": 3, "add_addr_accepted": 0}
+    assert not any(one.what == "subflows" for one in sender.differs)
+    plan.check(sender)
+
+
+def test_the_answer_is_what_the_role_paths_takes(run: Callable[..., Path]):
+    directory = run(**ACROSS)
+    sender, _ = sides(directory)
+    found = files(sender)
+    assert found["policy.json"]["path"] == "/var/lib/mptune/policies/run/policy.json"
+    answer = json.loads(found["policy.json"]["content"])
+    assert (answer["version"], answer["run"], answer["site"], answer["stack"]) == (1, "run", "home", "linux")
+    assert answer["measured_at"].endswith("Z") and answer["transfer_bytes"] is None
+    assert answer["pm_options"]["active"] == [0, 3] and answer["pm_options"]["standby_order"] == [2, 1]
+    assert [one["label"] for one in answer["paths"]] == list(PATHS)
+    assert answer["paths"][3]["pairs"] == [["10.0.2.2", "198.51.100.7"]]
+    low, mean, high = (answer[f"expected_{which}mbit_s"] for which in ("low_", "", "high_"))
+    assert low is None or low <= mean <= high
+    paths = msgspec.convert(answer["paths"], tuple[assignment.KernelPath, ...])
+    told = assignment.Assignment(pm=answer["pm"], paths=paths, pm_options={"active": ["F-T", "M-V"]})
+    assert assignment.start(told, "F-T").initial_path in PATHS
+
+
+def test_the_file_names_the_other_sites_addresses_and_the_socket(run: Callable[..., Path]):
+    here = '[daemon]\nsocket = "/run/other.sock"\n'
+    sender, _ = sides(run(**ACROSS), policies=here)
+    file = files(sender)["policy.toml"]
+    assert file["path"] == "/etc/mptune/policy.toml" and file["reload"] == "/run/other.sock"
+    content = tomllib.loads(file["content"])
+    assert file["content"].startswith(here) and content["daemon"] == {"socket": "/run/other.sock"}
+    assert content["policy"] == [
+        {
+            "name": "run",
+            "to": ["203.0.113.7/32", "198.51.100.7/32"],
+            "run": "/var/lib/mptune/policies/run",
+        }
+    ]
+    (unread,) = (files(sides(run("other", **ACROSS))[0])["policy.toml"],)
+    assert unread["reload"] == policy.SOCKET and unread["content"].startswith("# ")
+
+
+def test_a_download_keeps_the_endpoints_of_who_opens_connections(run: Callable[..., Path]):
+    one = run(
+        reverse=True, protocol="mptcp", opm="fullmesh", subflows=["T-F", "V-F", "T-M", "V-M"], standby=[]
+    )
+    sender, receiver = plan.outline(one, daemon=True).hosts
+    assert (sender.site, receiver.site) == ("S", "H")
+    assert any(setting["kind"] == "endpoint" for setting in receiver.settings)
+    assert set(files(sender)) == {"policy.json", "policy.toml"} and not files(receiver)
+
+
+def test_plain_tcp_is_no_policy(run: Callable[..., Path]):
+    one = run(protocol="tcp", opm="default", subflows=["F-T"], standby=[])
+    with pytest.raises(InputError, match="found plain TCP"):
+        plan.outline(one, daemon=True)
+
+
+def test_an_address_that_nobody_knows_is_asked_for(run: Callable[..., Path]):
+    from tests.apply.worlds import NETWORK
+
+    one = run(network=NETWORK.replace('ipv4 = "198.51.100.7"\n', ""), **ACROSS)
+    with pytest.raises(InputError, match=r"sites\.S\.interfaces\.V\.ipv4: expected its address"):
+        sides(one)
+
+
+# The file
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, policy._NEW + "\n" + NEW),
+        ("", NEW),
+        ("# mine\n", "# mine\n\n" + NEW),
+        ("# mine", "# mine\n\n" + NEW),
+        ("[remeasure]\nhours = 1\n\n", "[remeasure]\nhours = 1\n\n" + NEW),
+        (f"# one\n{NEW}# two\n", f"# one\n{NEW}# two\n"),
+        (f"# one\n{NEW.replace('10.0.0.1', '10.0.0.2')}# two\n", f"# one\n{NEW}# two\n"),
+        (
+            '[[policy]]\nname = "b"\nto = ["10.1.0.0/16", "fd00::/8"]\n',
+            '[[policy]]\nname = "b"\nto = ["10.1.0.0/16", "fd00::/8"]\n\n' + NEW,
+        ),
+        (NEW.replace("apply: a", "apply: ab").replace('"a"', '"ab"').replace("0.1", "9.9"), None),
+    ],
+)
+def test_the_block_is_added_or_replaced_and_the_rest_stays(before, after):
+    found = policy.added(before, NEW, "a", "FILE")
+    assert found == (after if after is not None else before + "\n" + NEW)
+    assert policy.added(found, NEW, "a", "FILE") == found
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        ("policy = [", "expected TOML"),
+        ('policy = "x"', r"FILE: policy: expected tables"),
+        ("policy = []\n", r"FILE: (policy: )?expected"),
+        ('[[policy]]\nname = "a"\nto = []', r"policy\[0\]\.name: expected another name"),
+        ('[[policy]]\nname = "b"\nto = ["10.0.0.0/8"]', r"policy\[0\]\.to: expected none .*10\.0\.0\.0/8"),
+    ],
+)
+def test_what_the_daemon_would_refuse_is_refused_before_anything_is_made(before, words):
+    with pytest.raises(InputError, match=words):
+        policy.added(before, NEW, "a", "FILE")
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("my sites!", "my-sites"), ("default", "default-run"), ("...", "run"), ("a" * 99, "a" * 64)],
+)
+def test_names_are_those_that_policies_may_have(name, found):
+    assert policy._named(name) == found
+
+
+# What is shown
+
+
+def test_advice_shows_the_policy_beside_what_is_there(run: Callable[..., Path]):
+    found = advice.advise(run(**ACROSS), daemon=True, look=looked(Seen(how="ssh x", present=HOME)))
+    lines = {line.title: line for line in found.hosts[0].lines}
+    assert "[[policy]]" in lines["file /etc/mptune/policy.toml"].wanted
+    assert set(found.used) == {"F-T", "M-V"} and set(found.standby) == {"M-T", "F-V"}
+    said = CliRunner().invoke(app, ["advise", str(run("files", **ACROSS)), "--daemon", "--files", "there"])
+    assert said.exit_code == 2 and "--files: expected without --daemon" in said.stderr
+    shown = CliRunner().invoke(app, ["advise", str(run("again", **ACROSS)), "--daemon", "--no-look"])
+    assert "policy.toml" in shown.output and "endpoint" not in shown.output.lower().split("what to expect")[0]

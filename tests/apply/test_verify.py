@@ -1,0 +1,95 @@
+"""When settings may stay: the rule, and what is refused before anything is measured.
+
+Measuring is in tests/hosts.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mptune.apply import plan, verify
+from mptune.apply._transfers import Got
+from mptune.cli import app
+from mptune.statistics import summarise
+from tests.apply.worlds import NETWORK
+
+#: Both machines are reached by ssh.
+REACHED = NETWORK.replace('name = "home"\n[[', 'name = "home"\nssh = "alice"\n[[').replace(
+    'name = "server"\n', 'name = "server"\nssh = "bob"\n'
+)
+
+
+def side(*mbps: float) -> verify.Side:
+    got = Got(mbps=mbps[-1], bytes=1, seconds=1.0, mptcp=True, cc="cubic", subflows=("a to b",))
+    return verify.Side(mbps=mbps, summary=summarise(mbps), last=got)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "promised", "kept"),
+    [
+        ((10, 10.1, 9.9), (20, 20.1, 19.9), 20, True),  # all of it
+        ((10, 10.1, 9.9), (15.6, 15.7, 15.5), 20, True),  # somewhat more than half
+        ((10, 10.1, 9.9), (14.6, 14.7, 14.5), 20, False),  # somewhat less
+        ((10, 14, 6), (18, 22, 14), 20, False),  # perhaps, but not shown
+        ((10, 10.1, 9.9), (10, 10.1, 9.9), 10, False),  # nothing was promised, and nothing came
+        ((10, 10.1, 9.9), (11, 11.1, 10.9), 9, True),  # nothing was promised, and something came
+        ((10, 10, 10), (9, 9, 9), 8, False),
+        ((10, 10, 10), (20, 20, 20), 20, True),  # no noise at all
+    ],
+)
+def test_half_of_what_was_promised_has_to_be_shown(before, after, promised, kept):
+    verdict = verify.judged(side(*before), side(*after), promised)
+    assert verdict.kept is kept
+    assert verdict.gain.low <= verdict.gain.least <= verdict.gain.mean <= verdict.gain.high
+    assert f"{verdict.gain.mean:+.2f}"[:4] in verdict.text
+
+
+def run_of(run: Callable[..., Path], network: str = REACHED, **answer: Any) -> Path:
+    chosen = {"protocol": "mptcp", "opm": "fullmesh", "subflows": ["F-T", "F-V", "M-T", "M-V"], "standby": []}
+    return run(network=network, **(chosen | answer))
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--verify", "--host", "H"), "--verify: expected both machines of the run, found --host"),
+        (("--verify", "--confirm-within", "30s"), "--confirm-within: expected at least 95 s"),
+        (("--runs", "3"), "--runs: expected with --verify only"),
+        (("--max-data", "1MB"), "--max-data: expected with --verify only"),
+        (("--verify", "--confirm"), "--confirm: expected nothing to apply with it, found --verify"),
+        (("--verify", "--runs", "1"), "--runs: expected 2 to 100, found 1"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(run, words, complaint):
+    said = CliRunner().invoke(app, ["apply", str(run_of(run)), *words])
+    assert said.exit_code == 2 and complaint in said.stderr
+
+
+def test_without_machines_to_measure_between_it_is_refused(run):
+    said = CliRunner().invoke(app, ["apply", str(run_of(run, NETWORK)), "--verify"])
+    assert said.exit_code == 2
+    assert "home.toml: sites.H.ssh: expected" in said.stderr and "the simulated testbed" in said.stderr
+
+
+def test_settings_of_ones_own_promise_nothing(tmp_path):
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps([{"kind": "sysctl", "name": "net.ipv4.tcp_wmem", "value": "1 2 3"}]))
+    said = CliRunner().invoke(app, ["apply", "--settings", str(file), "--verify"])
+    assert said.exit_code == 2 and "expected RUN, whose promise is verified" in said.stderr
+
+
+def test_limits_of_interfaces_and_of_the_user_hold_for_all_transfers_together(run):
+    network = REACHED.replace("metered = true", 'metered = true\nmax_data = "10 MB"')
+    how = verify.How(runs=4, max_data_bytes=None)
+    outline = plan.outline(run_of(run, network))
+    most = verify._most_bytes(outline, how)
+    wire = 8 * 1.1 * 1500 / 1408
+    assert most is not None and most * wire <= 10_000_000 < (most + 2) * wire
+    less = verify.How(runs=4, max_data_bytes=80_000)
+    assert verify._most_bytes(outline, less) == 10_000
+    assert "0.08 MB of payload in all at most" in verify.notice(outline, less)
+    assert verify._most_bytes(plan.outline(run_of(run, REACHED, name="free")), how) is None

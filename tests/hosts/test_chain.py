@@ -1,0 +1,82 @@
+"""The whole chain between two machines, as a user types it, and what an ordinary program gains by it.
+
+Two uplinks of which a kernel that is left alone uses one: the default is clearly bad.
+"""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from mptune.machines.ssh import VARIABLE
+from tests.hosts.traffic import connected, mptcp, rate_mbps
+from tests.hosts.world import World
+from tests.plugins.program import command_line
+
+#: What both uplinks have together, and the first one: payload of 20 and 10 Mbit/s, Mbit/s.
+BOTH, ONE = 28.6, 19.1
+#: Short trials and few candidates: not which answer is the best, but one that is better than one path.
+ASKED = ("--pm", "fullmesh,default", "--cc", "cubic", "--buffers", "512KiB,1MiB", "--buffer-mode", "auto")
+BUDGET = ("--duration", "2s", "--budget", "40s", "--no-tcp")
+
+
+def mptune(world: World, tmp_path, *words: object) -> subprocess.CompletedProcess[str]:
+    """A command line, whatever becomes of it."""
+    return subprocess.run(
+        command_line(*words),
+        cwd=tmp_path,
+        env={**os.environ, VARIABLE: str(world.bin / "ssh")},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def typed(world: World, tmp_path, *words: object) -> str:
+    """What a command prints; it must not fail."""
+    done = mptune(world, tmp_path, *words)
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
+    return done.stdout
+
+
+def transfer_mbps(world: World) -> tuple[float, int]:
+    """What a program of alice's that sets nothing gets to bob, and its subflows."""
+    with connected(world) as ends:
+        rate = rate_mbps(ends.client, ends.server, 6_000_000)
+        return rate, mptcp(ends.client).subflows
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.measures("how fast a short transfer is")
+def test_what_was_measured_is_applied_shown_to_help_confirmed_and_taken_back(world, tmp_path):
+    run = "runs/world"
+    with world.unchanged():
+        alone, subflows = transfer_mbps(world)
+        assert subflows == 1 and alone < ONE * 1.05
+        brief = ("--max-data", "4MB", "--max-time", "1s", "--family", "ipv4", "--quiet")
+        typed(world, tmp_path, "probe", "alice", "bob", "--out", "world.toml", *brief)
+        where = ("--testbed", "hosts", "--out", run, "--quiet", "--json")
+        typed(world, tmp_path, "optimise", "world.toml", *where, *ASKED, *BUDGET)
+        assert "Read: ssh alice" in typed(world, tmp_path, "advise", run)
+
+        short = ("--runs", "3", "--seconds", "2", "--json")
+        limits = ("--confirm-within", "10min", "--verify")
+        verified = json.loads(typed(world, tmp_path, "apply", run, *limits, *short))
+        verdict = verified["verdict"]
+        before, after = (verdict[when]["summary"]["mean"] for when in ("before", "after"))
+        assert verdict["kept"] and verdict["gain"]["least"] > verdict["needed"] > 0
+        assert before < ONE * 1.05 < after < BOTH * 1.05
+        assert len(verdict["before"]["last"]["subflows"]) == 1
+        assert len(verdict["after"]["last"]["subflows"]) == 2
+
+        status = json.loads(typed(world, tmp_path, "status", run, "--json"))
+        waiting = [one["confirm"]["left_s"] for one in status.values()]
+        assert len(waiting) == 2 and all(0 < left <= 600 for left in waiting)
+        typed(world, tmp_path, "apply", run, "--confirm")
+        status = json.loads(typed(world, tmp_path, "status", run, "--json"))
+        assert {one["state"] for machine in status.values() for one in machine["settings"]} == {"set"}
+        together, subflows = transfer_mbps(world)
+        assert subflows == 2 and together > 1.2 * alone
+        typed(world, tmp_path, "rollback", run)
