@@ -102,7 +102,7 @@ def _join(sites: Sites, number: int) -> None:
     table = 100 + number
     with pyroute2.IPRoute() as routes:
         routes.rule("add", src=f"10.0.{number}.1", table=table)
-        routes.route("add", dst="10.0.0.0/16", oif=index, table=table)
+        routes.route("add", dst="10.0.0.0/24", oif=index, table=table)
         routes.tc("add", "tbf", index, 0x10000, rate=RATE_BPS // 8, burst=16_000, limit=QUEUE_BYTES)
 
 
@@ -167,7 +167,7 @@ def peak_mib(pids: list[int]) -> float:
 def managed(case: Case, sites: Sites, mptcpd: Path | None) -> Iterator[list[int]]:
     """The processes of who manages the paths of the client."""
     if case.pm is not None:
-        policy = f'[[policy]]\nname = "load"\nto = ["10.0.0.0/16"]\npolicy = "{case.pm}"\n'
+        policy = f'[[policy]]\nname = "load"\nto = ["10.0.0.0/24"]\npolicy = "{case.pm}"\n'
         daemon = Daemon(sites.local, case.mode, policy)
         try:
             yield daemon.pids

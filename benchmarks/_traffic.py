@@ -128,6 +128,8 @@ class Client:
                 elif key.data == "busy":
                     with contextlib.suppress(BlockingIOError):
                         one.send(_CHUNK)
+                elif key.data == "begun":
+                    self._ask(one)
                 else:
                     self._finish(one)
             if time.monotonic() >= turn_at:
@@ -142,16 +144,30 @@ class Client:
             with contextlib.suppress(BlockingIOError):
                 self._quiet[self._next].send(bytes(LITTLE))
         for _ in range(round(self._short / TURNS)):
-            one = self._connect(PORT + 1)
-            one.sendall(bytes(REQUEST))
+            one = mptcp()
             one.setblocking(False)
-            self._selector.register(one, selectors.EVENT_READ, "short")
+            one.bind((self._source, 0))
+            one.connect_ex((self._address, PORT + 1))
+            self._selector.register(one, selectors.EVENT_WRITE, "begun")
+
+    def _ask(self, one: socket.socket) -> None:
+        try:
+            one.send(bytes(REQUEST))
+        except BlockingIOError:
+            return
+        except OSError:
+            self._selector.unregister(one)
+            one.close()
+            return
+        self._selector.modify(one, selectors.EVENT_READ, "short")
 
     def _finish(self, one: socket.socket) -> None:
         try:
             one.recv(1 << 16)
         except BlockingIOError:
             return
+        except OSError:
+            self.finished -= 1
         self._selector.unregister(one)
         one.close()
         self.finished += 1

@@ -297,6 +297,8 @@ impl Endpoints {
             self.speaker = next;
             self.kept.borrow_mut().wanted.clear();
             self.manager.turn_to(next)?;
+            // It may lead where no connection has led before.
+            self.addresses_at_ns.get_or_insert_with(sys::monotonic_ns);
         }
         let now_ns = sys::monotonic_ns();
         self.survey_at_ns = now_ns + SURVEY_NS.max((now_ns - began_ns) * SURVEY_SHARE);
