@@ -285,6 +285,9 @@ def table(rows: list[Load]) -> list[list[str]]:
     found = [head]
     for one in rows:
         opened = "-" if one.opened_ms is None else f"{one.opened_ms[0]:.1f}, {one.opened_ms[1]:.1f}"
+        if one.short and one.missing:
+            # The monitor, `ip mptcp monitor`, has lost events of so many.
+            opened = "not known"
         found.append(
             [
                 one.case,
@@ -294,7 +297,7 @@ def table(rows: list[Load]) -> list[list[str]]:
                 shown(one.peak_mib, ".1f"),
                 shown(one.opening_ms, ".0f"),
                 opened,
-                f"{one.missing} of {PROBES}",
+                "not known" if opened == "not known" else f"{one.missing} of {PROBES}",
             ]
         )
     return found
