@@ -1,6 +1,7 @@
 """`mptune doctor` and `mptune clean`: exit codes and output; what they find is tests/linux' matter."""
 
 import json
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -72,3 +73,61 @@ def test_clean_tells_what_it_ended(monkeypatch):
     assert ended == [{"pid": 77, "run": "1-2-3", "command": "/opt/mptune-agent sender"}]
     monkeypatch.setattr(leftovers, "end_strays", list)
     assert run("clean").stdout == "nothing was left behind\n"
+
+
+@pytest.fixture
+def examined(monkeypatch):
+    """What `--integrity` found, as a test sets it."""
+    from mptune.linux import integrity
+
+    told: dict[str, Any] = {}
+
+    def examine(transfers, limit_s, advance):
+        told["asked"] = transfers, limit_s
+        return integrity.Integrity(
+            kernel="6.18",
+            transfers=transfers,
+            transferred_bytes=2**20,
+            seconds=1.0,
+            provoked=5,
+            not_provoked=None,
+            wrong=told.get("wrong", []),
+        )
+
+    monkeypatch.setattr(integrity, "examine", examine)
+    return told
+
+
+def wrong(*, provoked):
+    from mptune.linux.integrity import Wrong
+
+    return Wrong(size=300_000, provoked=provoked, at=31_328, wrong_bytes=26, missing=0)
+
+
+def test_intact_payload_ends_with_0_and_says_how_rare_wrong_payload_is(examined):
+    shown = run("doctor", "--integrity", "--transfers", "3000", "--within", "2min", "--quiet")
+    assert (shown.exit_code, examined["asked"]) == (0, (3000, 120.0))
+    assert "fewer than 1 in 1000 such transfers" in shown.stdout
+    found = json.loads(run("doctor", "--integrity", "--transfers", "3000", "--quiet", "--json").stdout)
+    assert (found["intact"], found["fewer_than_one_in"], found["wrong"]) == (True, 1000, [])
+
+
+@pytest.mark.parametrize(("provoked", "fewer"), [(False, None), (True, 1000)])
+def test_wrong_payload_ends_with_1_and_points_at_the_page(examined, provoked, fewer):
+    examined["wrong"] = [wrong(provoked=provoked)]
+    shown = run("doctor", "--integrity", "--transfers", "3000", "--quiet")
+    assert shown.exit_code == 1
+    assert "WRONG PAYLOAD in 1" in shown.stdout and "26 bytes wrong from byte 31328" in shown.stdout
+    assert "docs/explanation/kernel-findings.md" in shown.stdout
+    result = run("doctor", "--integrity", "--transfers", "3000", "--quiet", "--json")
+    found = json.loads(result.stdout)
+    assert (result.exit_code, found["intact"], found["fewer_than_one_in"]) == (1, False, fewer)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--transfers", "9"), ("--integrity", "--hosts", "x.toml"), ("--integrity", "--transfers", "0")],
+)
+def test_options_that_do_not_belong_together_are_refused(examined, arguments):
+    assert run("doctor", *arguments).exit_code == 2
+    assert "asked" not in examined

@@ -40,11 +40,6 @@ def transfer() -> Iterator[Transfer]:
         pipes = process.stdin, process.stdout
 
         def run(cc: str, size: int = SIZE, **options: bool) -> dict[str, Any]:
-            found = once(cc, size, **options)
-            # Linux 6.18 itself mixes up payload now and then (see bpf_transfer.py), but not twice in a row.
-            return found if found["intact"] else once(cc, size, **options)
-
-        def once(cc: str, size: int, **options: bool) -> dict[str, Any]:
             pipes[0].write(json.dumps({"cc": cc, "size": size, **options}) + "\n")
             pipes[0].flush()
             answer = pipes[1].readline()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
-from mptune.cli._common import JsonOption, console, emit_json, examples, load_topology
+from mptune._text import number_of
+from mptune.cli._common import JsonOption, QuietOption, add, console, emit_json, load_topology
+from mptune.errors import InputError
+from mptune.options import Option, Options, count, time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,32 +18,73 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mptune.linux.doctor import Finding
+    from mptune.linux.integrity import Integrity, Wrong
     from mptune.testbeds.host_doctor import HostFindings
     from mptune.topology import Topology
 
 
+#: Transfers with wrong payload that are shown.
+_SHOWN = 5
+
+
+class IntegrityOptions(Options, frozen=True, kw_only=True):
+    """How much `--integrity` transfers."""
+
+    transfers: Annotated[
+        int,
+        Option(
+            count(1, 10_000_000), "With --integrity: transfers, three for each one in N.", flag="--transfers"
+        ),
+    ] = 3000
+    within: Annotated[
+        int | None,
+        Option(
+            time(positive=True), "With --integrity: stop after this time.", flag="--within", unset="no limit"
+        ),
+    ] = None
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(
-        epilog=examples(
-            "mptune doctor          # what works here, and how to fix the rest",
-            "mptune doctor --json",
-            "mptune doctor --hosts my-sites.toml   # what works on two hosts, over ssh",
-        )
-    )(doctor)
+    add(
+        app,
+        doctor,
+        "mptune doctor          # what works here, and how to fix the rest",
+        "mptune doctor --json",
+        "mptune doctor --hosts my-sites.toml   # what works on two hosts, over ssh",
+        "mptune doctor --integrity             # whether this kernel delivers what was sent",
+        "mptune doctor --integrity --transfers 30000 --within 30min",
+    )
 
 
 def doctor(
+    options: IntegrityOptions,
     hosts: Annotated[
         str | None, typer.Option(metavar="FILE", help="Look at the hosts of this topology file instead.")
     ] = None,
+    integrity: Annotated[
+        bool,
+        typer.Option(
+            "--integrity",
+            help="Compare the payload of many MPTCP transfers in namespaces of their own instead.",
+        ),
+    ] = False,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show what this machine can do, or two hosts, and how to fix the rest.
 
     The exit code is 0 if trials can run on this machine's own MPTCP (--testbed namespaces), or between the
-    hosts (--testbed hosts), otherwise 1. Changes nothing.
+    hosts (--testbed hosts), otherwise 1; with --integrity it is 1 if any transfer delivered wrong payload.
+    Changes nothing.
     """
+    if integrity:
+        if hosts is not None:
+            raise InputError("--hosts", "", "expected nothing with --integrity, which looks at this machine")
+        _doctor_integrity(options, quiet=quiet, as_json=as_json)
+        return
+    if options != IntegrityOptions():
+        raise InputError("--integrity", "", "expected with --transfers and --within")
     if hosts is not None:
         _doctor_hosts(load_topology(hosts, reverse=False), as_json=as_json)
         return
@@ -53,6 +98,68 @@ def doctor(
         _show(console(), findings, able)
     if not able:
         raise typer.Exit(1)
+
+
+def _doctor_integrity(options: IntegrityOptions, *, quiet: bool, as_json: bool) -> None:
+    """Many transfers, and what they say about this kernel."""
+    from mptune.linux.integrity import examine
+    from mptune.measuring.progress import Reporter
+
+    limit_s = None if options.within is None else options.within / 1e9
+    with Reporter(quiet=quiet).phase("integrity", "transfers") as advance:
+        found = examine(options.transfers, limit_s, advance)
+    if as_json:
+        emit_json(
+            {
+                "intact": not found.wrong,
+                "fewer_than_one_in": found.fewer_than_one_in,
+                **msgspec.to_builtins(found),
+            }
+        )
+    else:
+        for line in _integrity_lines(found):
+            console().print(line, markup=False, soft_wrap=True)
+    if found.wrong:
+        raise typer.Exit(1)
+
+
+def _integrity_lines(found: Integrity) -> list[str]:
+    """What people read."""
+    from mptune.linux.integrity import PAGE, PROVOKED
+
+    mib = found.transferred_bytes / 2**20
+    done = f"{number_of(found.transfers, 'transfer')}, {mib:.0f} MiB in {found.seconds:.0f} s"
+    lines = [f"Linux {found.kernel}, MPTCP over two subflows between namespaces: {done}."]
+    if found.fewer_than_one_in is not None:
+        lines.append(
+            f"No wrong payload: fewer than 1 in {found.fewer_than_one_in} such transfers (95 % confidence)."
+        )
+    elif found.plain_wrong:
+        often = found.transfers / found.plain_wrong
+        lines.append(f"WRONG PAYLOAD in {found.plain_wrong} of them: about 1 in {often:.0f}.")
+    else:
+        lines.append("Too few to say anything.")
+    if found.not_provoked is not None:
+        lines.append(f"The known fault was not provoked: {found.not_provoked}.")
+    else:
+        was = f"WRONG PAYLOAD in {found.provoked_wrong}" if found.provoked_wrong else "no wrong payload"
+        lines.append(
+            f"{PROVOKED} transfers in which a subflow joins while the receiver's socket is in use: {was}."
+        )
+    lines += [f"  {_wrong_line(one)}" for one in found.wrong[:_SHOWN]]
+    if len(found.wrong) > _SHOWN:
+        lines.append(f"  and {len(found.wrong) - _SHOWN} more (--json shows all)")
+    if found.wrong:
+        lines.append(f"What is known about it, and what to do: {PAGE}")
+    return lines
+
+
+def _wrong_line(one: Wrong) -> str:
+    kind = "provoked, " if one.provoked else ""
+    parts = [] if one.at is None else [f"{one.wrong_bytes} bytes wrong from byte {one.at}"]
+    if one.missing:
+        parts.append(f"{one.missing} bytes missing")
+    return f"{kind}{one.size} bytes: {', '.join(parts)}"
 
 
 def _check(finding: Finding) -> dict[str, Any]:

@@ -1,0 +1,34 @@
+"""`mptune doctor --integrity` on the running kernel: transfers of its own, and nothing left behind."""
+
+import pytest
+
+from mptune.linux import integrity
+from mptune.linux.integrity.transfers import _compared
+from mptune.linux.sandbox import leftovers
+
+
+@pytest.mark.usefixtures("testbed")
+def test_every_transfer_is_compared_and_nothing_stays() -> None:
+    done = []
+    found = integrity.examine(5, advance=lambda count, total: done.append((count, total)))
+    assert done == [(count, 5) for count in range(1, 6)]
+    assert found.transfers == 5 and found.transferred_bytes >= 5 * 64_000
+    # How many are wrong is the kernel's matter; none may miss anything.
+    assert all(one.missing == 0 for one in found.wrong)
+    assert (found.provoked == integrity.PROVOKED) == (found.not_provoked is None)
+    assert not leftovers.strays()
+
+
+@pytest.mark.usefixtures("testbed")
+def test_it_stops_after_the_time() -> None:
+    found = integrity.examine(1_000_000, limit_s=0.0)
+    assert found.transfers == 1 and found.fewer_than_one_in is None
+
+
+def test_runs_of_wrong_bytes_are_found() -> None:
+    payload = bytes(range(256)) * 4
+    got = bytearray(payload)
+    got[100:140] = got[500:540]
+    got[900] ^= 1
+    assert _compared(got, payload, len(payload)) == {"received": 1024, "wrong": [[100, 40], [900, 1]]}
+    assert _compared(got[:90], payload, len(payload)) == {"received": 90, "wrong": []}
