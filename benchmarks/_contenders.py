@@ -82,6 +82,16 @@ def _ip(namespace: str, *words: str) -> str:
     return done.stdout
 
 
+def limit(namespace: str) -> None:
+    """Let the kernel's path manager open and accept as many subflows as it can."""
+    _ip(namespace, *_LIMITS)
+
+
+def add_endpoint(namespace: str, address: str, *words: str) -> None:
+    """Make an endpoint of the kernel's path manager."""
+    _ip(namespace, "endpoint", "add", address, *words)
+
+
 class Contender:
     """The kernel's own path manager as it is without any configuration; others set up more.
 
@@ -101,13 +111,17 @@ class KernelFullmesh(Contender):
 
     def set_up(self, local: str, remote: str, topology: Topology) -> None:
         """As in `Contender`."""
-        for namespace in (local, remote):
-            _ip(namespace, *_LIMITS)
-        named = addresses.interfaces(topology)
-        for one in named["local"]:
+        limit(local)
+        for one in addresses.interfaces(topology)["local"]:
             _ip(local, "endpoint", "add", one.ipv4, "dev", one.device, "subflow", "fullmesh")
+        self.open_receiver(remote, topology)
+
+    @staticmethod
+    def open_receiver(remote: str, topology: Topology) -> None:
+        """Let the receiver announce its other addresses, and accept what is opened."""
+        limit(remote)
         initial = topology.path(topology.initial_path, "initial path").remote_index
-        for one in named["remote"]:
+        for one in addresses.interfaces(topology)["remote"]:
             if one.index != initial:
                 _ip(remote, "endpoint", "add", one.ipv4, "dev", one.device, "signal")
 
@@ -129,12 +143,12 @@ class Mptcpd(Contender):
 
     def set_up(self, local: str, remote: str, topology: Topology) -> None:
         """As in `Contender`."""
-        _ip(remote, *_LIMITS)
-        initial = topology.path(topology.initial_path, "initial path").remote_index
-        for one in addresses.interfaces(topology)["remote"]:
-            if one.index != initial:
-                _ip(remote, "endpoint", "add", one.ipv4, "dev", one.device, "signal")
-        _ip(local, *_LIMITS)
+        KernelFullmesh.open_receiver(remote, topology)
+        self.begin(local, [one.ipv4 for one in addresses.interfaces(topology)["local"]])
+
+    def begin(self, local: str, own: Sequence[str]) -> int:
+        """Start it in a namespace with these addresses of its own; the number of the process."""
+        limit(local)
         if self._userspace:
             inside(local, self._choose_userspace)
         libraries = next((self._root / "usr/lib").glob("*/libmptcpd.so.3")).parent
@@ -148,8 +162,9 @@ class Mptcpd(Contender):
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, env=environment)
         self._wait("path manager initialized")
         if "addr_adv" in self._plugins:
-            for one in addresses.interfaces(topology)["local"]:
-                self._wait_for_endpoint(local, one.ipv4)
+            for address in own:
+                self._wait_for_endpoint(local, address)
+        return self._process.pid
 
     def _wait_for_endpoint(self, namespace: str, address: str) -> None:
         end = time.monotonic() + _PATIENCE_S

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyroute2
 import pytest
 
 from mptune.daemon.client import Client
@@ -225,6 +226,39 @@ def test_in_a_terminal_it_ends_with_the_command(daemon, world, number):
             program.send_signal(number)
         assert program.wait(PATIENCE_S) == (130 if number == signal.SIGINT else -number)
     until(lambda: daemon.path_manager() == KERNEL and not daemon.run.exists(), "the end of the agent")
+
+
+@contextmanager
+def without_a_route_of_its_own(world: World, address: str) -> Iterator[None]:
+    """A device with an address whose packets leave by another device."""
+
+    def add() -> None:
+        with pyroute2.IPRoute() as routes:
+            routes.link("add", ifname="spare", kind="dummy")
+            index = routes.link_lookup(ifname="spare")[0]
+            routes.addr("add", index=index, address=address, prefixlen=24)
+            routes.link("set", index=index, state="up")
+            routes.rule("add", src=address, table=100, priority=50)
+
+    def remove() -> None:
+        with pyroute2.IPRoute() as routes:
+            routes.rule("del", src=address, table=100, priority=50)
+            routes.link("del", ifname="spare")
+
+    inside(world.sites.local, add)
+    try:
+        yield
+    finally:
+        inside(world.sites.local, remove)
+
+
+def test_an_address_whose_packets_leave_elsewhere_is_told(daemon, world):
+    daemon.write('[[policy]]\nname = "one"\nto = ["10.65.0.0/16"]\npolicy = "fullmesh"\n')
+    with without_a_route_of_its_own(world, "10.77.0.1"):
+        daemon.begin()
+        line = daemon.heard("10.77.0.1 on spare is not used")
+        assert line.startswith("warning: ") and "leave by if0 (it needs a rule" in line
+    assert not [line for line in daemon.said if "10.64." in line]
 
 
 # What is refused, before anything is changed.

@@ -39,7 +39,7 @@ const SETTLING_NS: u64 = 100_000_000;
 const MOST: u32 = 8;
 const ANNOUNCED: u32 = 2;
 /// Hosts anywhere (RFC 5737, RFC 3849): an interface that leads there leads to the Internet.
-const ANYWHERE: [IpAddr; 2] = [
+pub const ANYWHERE: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
     IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
 ];
@@ -297,6 +297,8 @@ impl Endpoints {
             self.speaker = next;
             self.kept.borrow_mut().wanted.clear();
             self.manager.turn_to(next)?;
+            // It may lead where no connection has led before.
+            self.addresses_at_ns.get_or_insert_with(sys::monotonic_ns);
         }
         let now_ns = sys::monotonic_ns();
         self.survey_at_ns = now_ns + SURVEY_NS.max((now_ns - began_ns) * SURVEY_SHARE);

@@ -228,6 +228,29 @@ impl Addresses {
     }
 }
 
+impl Addresses {
+    /// Addresses from which packets leave by another device than their own, whichever of these hosts they go
+    /// to: device, address, and that other device.
+    pub fn misled(&self, remotes: &[IpAddr]) -> Vec<(String, IpAddr, String)> {
+        let mut state = self.state.borrow_mut();
+        let own: Vec<Own> = state.inventory.for_new().into_iter().copied().collect();
+        let mut found = Vec::new();
+        for own in own {
+            let to = remotes.iter().filter(|&&to| reaches(own.address, to));
+            let ways: BTreeSet<u32> =
+                to.filter_map(|&to| state.leaves_by(own.address, to)).collect();
+            let name = |device: &u32| state.inventory.devices.get(device).cloned();
+            let other = ways.iter().find_map(name);
+            if let (false, Some(device), Some(other)) =
+                (ways.contains(&own.device), name(&own.device), other)
+            {
+                found.push((device, own.address, other));
+            }
+        }
+        found
+    }
+}
+
 impl Hosting for Addresses {
     fn usable_towards(&self, remote: IpAddr) -> Vec<(String, IpAddr)> {
         self.state.borrow_mut().usable_towards(remote)

@@ -192,6 +192,10 @@ impl Policies for ByDestination {
         let left_alone = self.suspended.borrow().contains(&*rule.name);
         (!left_alone).then(|| rule.assignment.clone())
     }
+
+    fn destinations(&self) -> Vec<IpAddr> {
+        self.rules.iter().flat_map(|rule| &rule.to).map(Prefix::some_host).collect()
+    }
 }
 
 /// The last rule takes what no other names.

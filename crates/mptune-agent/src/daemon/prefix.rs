@@ -45,6 +45,14 @@ impl Prefix {
         self.contains(other.address) || other.contains(self.address)
     }
 
+    /// Some host in it: the first one after the address of the network, if there is more than one.
+    pub fn some_host(&self) -> IpAddr {
+        match self.address {
+            IpAddr::V4(ip) => IpAddr::V4((ip.to_bits() | u32::from(self.bits < 32)).into()),
+            IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() | u128::from(self.bits < 128)).into()),
+        }
+    }
+
     /// Without what stands behind its bits.
     fn network(&self) -> Self {
         let zeros = |all: u32| all.saturating_sub(u32::from(self.bits));
@@ -87,6 +95,16 @@ mod tests {
         assert!(!prefix("0.0.0.0/0").contains(ip("::1")));
         assert!(prefix("2001:db8::/32").contains(ip("2001:db8:ffff::1")));
         assert_eq!(prefix("10.9.0.1"), prefix("10.9.0.1/32"));
+    }
+
+    #[test]
+    fn some_host_is_no_address_of_a_network() {
+        for (of, host) in
+            [("10.9.0.0/16", "10.9.0.1"), ("10.9.0.4/32", "10.9.0.4"), ("fd00::/8", "fd00::1")]
+        {
+            assert_eq!(prefix(of).some_host().to_string(), host);
+            assert!(prefix(of).contains(prefix(of).some_host()));
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! what is due, and looks around about once a second; by CLOCK_MONOTONIC alone, so that nobody who sets the
 //! clock concerns it.
 
-use super::endpoints::Endpoints;
+use super::endpoints::{ANYWHERE, Endpoints};
 use super::figures::Figures;
 use super::hosting::Addresses;
 use super::look::{Busy, Looks};
@@ -19,6 +19,7 @@ use super::steering::Steering;
 use super::watchdog::{Ability, Knob, Watchdog};
 use crate::host::{places, settings};
 use crate::paths::manager::Manager;
+use crate::paths::policies::Policies;
 use crate::sys::{self, Watch};
 use serde::Serialize;
 use serde_json::json;
@@ -34,7 +35,7 @@ const SHORTEST_NS: u64 = 50_000_000;
 /// Looks in a part of the time over which throughput is compared.
 const LOOKS_PER_PART: u64 = 60;
 /// Looks take no more than this fraction of a processor.
-const LOOK_SHARE: u64 = 200;
+const LOOK_SHARE: u64 = 500;
 /// Where the connections are.
 const ELSEWHERE: &str = "the connections: the role watch has them; here is what the daemon did";
 
@@ -204,6 +205,20 @@ impl Service {
         if enabled.is_some_and(|value| value.trim() == "0") {
             let why = "net.mptcp.enabled is 0: no program can open an MPTCP connection";
             self.records.add(Record::own(None, "warning", why));
+        }
+        self.warn_of_routes();
+    }
+
+    /// Says which addresses are of no use, as their packets leave elsewhere.
+    fn warn_of_routes(&mut self) {
+        let mut remotes = ByDestination::new(&self.plan, &self.suspended).destinations();
+        remotes.extend(ANYWHERE);
+        for (device, address, other) in self.addresses.misled(&remotes) {
+            let why = format!(
+                "{address} on {device} is not used: packets from it leave by {other} (it needs a rule and a \
+                 table of its own, see ip-rule(8))"
+            );
+            self.records.add(Record::own(None, "warning", &why));
         }
     }
 
@@ -416,6 +431,7 @@ impl Service {
                 let words =
                     format!("{} policies of {}", self.plan.rules.len(), self.plan.file.display());
                 self.records.add(Record::own(None, "reloaded", &words));
+                self.warn_of_routes();
                 Ok(())
             }
             Err(reason) => {

@@ -31,8 +31,8 @@ const GLANCE_NS: u64 = 100_000_000;
 const CLOSE_LOOK_NS: u64 = 20_000_000;
 /// Glances take no more than this fraction of the time: with many connections they are less frequent.
 const GLANCE_SHARE: u64 = 50;
-/// The same for all connections of a host, which live for long.
-const HOST_GLANCE_SHARE: u64 = 200;
+/// The same for all connections of a host, whose other programs need the time.
+const HOST_GLANCE_SHARE: u64 = 300;
 /// Connections that get a close look at every glance, in turn. A glance does not show everything:
 /// neither a priority changed by another program nor what was acknowledged.
 const IN_TURN: usize = 8;
@@ -408,7 +408,7 @@ impl Manager {
     /// All subflows in one dump, and a close look at those that show something new; in addition, the
     /// connections take turns getting a close look.
     fn glance(&mut self) -> Result<(), Error> {
-        let began_ns = sys::monotonic_ns();
+        let began_ns = sys::cpu_ns();
         let mut news = self.next_in_turn();
         let looks_at_all = news.len() == self.live.len();
         if !looks_at_all {
@@ -426,14 +426,14 @@ impl Manager {
                 }
             })?;
         }
-        let now_ns = sys::monotonic_ns();
-        let share = if self.host.is_some() { HOST_GLANCE_SHARE } else { GLANCE_SHARE };
-        self.glance_at_ns = now_ns + GLANCE_NS.max((now_ns - began_ns) * share);
         news.into_iter().try_for_each(|token| self.look_closely(token))?;
         if looks_at_all {
             self.weigh_all();
         }
+        let now_ns = sys::monotonic_ns();
         self.sampling.choose(now_ns);
+        let share = if self.host.is_some() { HOST_GLANCE_SHARE } else { GLANCE_SHARE };
+        self.glance_at_ns = now_ns + GLANCE_NS.max((sys::cpu_ns() - began_ns) * share);
         Ok(())
     }
 
