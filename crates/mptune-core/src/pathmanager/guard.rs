@@ -16,28 +16,30 @@
 //!    that a buffer must hold all rates for the largest RTT (RFC 6182 section 5.3)
 //! 4. required gain: `g (1 + n / 2)` after `n` changes within a minute ([`Guard::required`])
 //! 5. verdict: throughput in order, before against after ([`Guard::judge`])
-//! 6. long run of a set: `U` moves towards `T` by `(T - U) / 20` in a second ([`Memory::follow`])
-//! 7. doubt: `d = max(1; share that is suspicious / share that the buffers hold up)`; what a set without a
-//!    subflow promises must exceed `d` times what (4) requires ([`Guard::doubt`])
 //!
 //! It never leaves the connection without an active subflow, and begins no trial after [`MOST_CHANGES`]
 //! changes within a minute.
 
-mod estimate;
-mod history;
-mod memory;
-
 use super::{Command, Event, OptionInfo, OptionKind, PathManager, SubflowId, SubflowView, View};
 use crate::error::SpecError;
 use crate::units::{Bytes, MILLISECOND, Nanos, SECOND};
-use estimate::Estimate;
-use history::{HELD_UP, History};
-use memory::Memory;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// Time between two samples.
+/// Time between two samples, and how many are kept: 10 s.
 const INTERVAL: Nanos = 100 * MILLISECOND;
+const KEPT: usize = 100;
+/// Intervals over which a subflow's delivery rate is taken.
+const RATE_INTERVALS: usize = 3;
+/// What is left of the fastest delivery after a sample: while the buffers hold the connection up a subflow
+/// cannot show what it is able to, otherwise it does.
+const HELD_UP_DECAY: f64 = 0.995;
+const FREE_DECAY: f64 = 0.93;
+/// The same of the room.
+const ROOM_DECAY: f64 = 0.999;
+/// Shares of the time from which on the buffers hold up an interval, and below which they do not matter.
+const HELD_UP: f64 = 0.05;
+
 /// A throughput is taken over four round trips, within these limits, and up to three times as long where
 /// that may help.
 const SHORTEST_WINDOW: Nanos = SECOND;
@@ -53,19 +55,12 @@ const LONGEST_DRAIN: Nanos = 3 * SECOND;
 const FIRST_TRIAL: Nanos = 1500 * MILLISECOND;
 const SLOW_START: Nanos = 3 * SECOND;
 const SLOW_START_GAIN: f64 = 1.0;
-/// What the first subflow was given before the others joined holds them all up, harmful or not. Until that has
-/// arrived, but no longer than this, only a gain larger by this is believed.
-const LONGEST_BACKLOG: Nanos = 5 * SECOND;
-const BACKLOG_GAIN: f64 = 2.0;
 /// What was measured before this is forgotten when the set is left.
 const YOUNG: Nanos = 8 * SECOND;
 
 /// A prediction of a gain is believed by this factor, a throughput measured before by that one.
 const TRUST: f64 = 0.9;
 const MEMORY_TRUST: f64 = 0.95;
-/// Part of the suspicious share of the time below which no gain is believed: a few lost segments hold the
-/// connection up for that long.
-const LEAST_PART: f64 = 0.3;
 /// Gain that a set without a subflow must show, and loss at which one with another is given up at once.
 const LEAST_GAIN: f64 = 1.05;
 const HOPELESS: f64 = 0.6;
@@ -80,18 +75,21 @@ const COLLAPSED: f64 = 0.3;
 /// Changes within a minute after which no trial begins.
 pub const MOST_CHANGES: usize = 8;
 const MINUTE: Nanos = 60 * SECOND;
-/// No wait is longer.
+/// Growth of the wait for a subflow that was tried again in vain, or left again within a minute.
+const WAIT_GROWTH: Nanos = 3;
 const LONGEST_WAIT: Nanos = 10 * MINUTE;
 /// First wait after a trial without a subflow failed; it doubles.
 const AFTER_FAILURE: Nanos = 5 * SECOND;
 /// After a subflow was tried again no other is for this long.
 const PAUSE: Nanos = 5 * SECOND;
-/// A set that gave more in the long run than the one that replaced it is taken back after this long: what held
-/// it up may have passed, as a burst of losses or a short outage does.
-const PASSING: Nanos = 6 * SECOND;
 /// A subflow of which no gain is predicted may have changed unseen: it is tried after this long, then twice
 /// that.
 const BLIND: Nanos = 2 * MINUTE;
+/// How long a throughput measured before is believed at first, and at most.
+const FRESH: Nanos = MINUTE;
+const LONGEST_FRESH: Nanos = 5 * MINUTE;
+/// Sets that are remembered.
+const REMEMBERED: usize = 32;
 /// Up to so many active subflows, every part of them is considered; of more only each alone, and all but one.
 const FEW: u32 = 6;
 
@@ -141,6 +139,177 @@ fn seconds(time: Nanos) -> f64 {
     time as f64 / SECOND as f64
 }
 
+/// The connection at one time; counters since its beginning.
+#[derive(Debug, Clone)]
+struct Sample {
+    at: Nanos,
+    sent: Bytes,
+    acked: Bytes,
+    limited: Nanos,
+    delivered: Vec<Bytes>,
+}
+
+/// What a span of time was like: bytes per second in order, and the share that the buffers held up.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    rate: f64,
+    held_up: f64,
+}
+
+/// The latest samples, and the room.
+#[derive(Debug, Clone, Default)]
+struct History {
+    samples: VecDeque<Sample>,
+    /// Bytes that fit the shared buffers; 0 while they never mattered.
+    room: f64,
+}
+
+impl History {
+    fn add(&mut self, now: Nanos, view: View<'_>) {
+        let statistics = view.statistics;
+        let delivered = view.subflows.iter().map(|one| one.statistics.delivered).collect();
+        self.samples.push_back(Sample {
+            at: now,
+            sent: statistics.sent,
+            acked: statistics.acked,
+            limited: statistics.limited,
+            delivered,
+        });
+        if self.samples.len() > KEPT {
+            self.samples.pop_front();
+        }
+        self.note_room();
+    }
+
+    /// Equation 2.
+    fn note_room(&mut self) {
+        let mut latest = self.samples.iter().rev();
+        let (Some(last), Some(before)) = (latest.next(), latest.next()) else { return };
+        let outstanding = last.sent.saturating_sub(last.acked) as f64;
+        if between(before, last).held_up > HELD_UP {
+            self.room = outstanding.max(self.room * ROOM_DECAY);
+        } else if self.room > 0.0 {
+            self.room = self.room.max(outstanding);
+        }
+    }
+
+    fn sent(&self) -> Bytes {
+        self.samples.back().map_or(0, |last| last.sent)
+    }
+
+    /// Everything sent up to some time has been acknowledged.
+    fn has_drained(&self, sent: Bytes) -> bool {
+        self.samples.back().is_some_and(|last| last.acked >= sent)
+    }
+
+    /// From a time on, or for as long as it remembers.
+    fn since(&self, from: Nanos) -> Span {
+        let first = self.samples.iter().rev().find(|one| one.at <= from).or(self.samples.front());
+        match (first, self.samples.back()) {
+            (Some(first), Some(last)) => between(first, last),
+            _ => Span { rate: 0.0, held_up: 0.0 },
+        }
+    }
+
+    /// A subflow's delivery rate, lately, and whether the buffers held the connection up.
+    fn lately(&self, id: SubflowId) -> Option<(f64, bool)> {
+        let mut latest = self.samples.iter().rev();
+        let (last, before) = (latest.next()?, latest.nth(RATE_INTERVALS - 1)?);
+        let delivered = last.delivered[id].saturating_sub(*before.delivered.get(id)?);
+        let span = seconds(last.at.saturating_sub(before.at).max(1));
+        Some((delivered as f64 / span, between(before, last).held_up > HELD_UP))
+    }
+}
+
+fn between(first: &Sample, last: &Sample) -> Span {
+    let span = last.at.saturating_sub(first.at).max(1);
+    Span {
+        rate: last.acked.saturating_sub(first.acked) as f64 / seconds(span),
+        held_up: last.limited.saturating_sub(first.limited) as f64 / span as f64,
+    }
+}
+
+/// What is known of a subflow, as of when it last carried data; times in seconds, rates in bytes per second.
+#[derive(Debug, Clone, Copy, Default)]
+struct Estimate {
+    fastest: f64,
+    srtt: f64,
+    min_rtt: f64,
+    window: f64,
+    /// On standby: when it may be tried again, and the wait that led there.
+    due: Nanos,
+    wait: Nanos,
+    /// When it was last taken back for good.
+    returned: Option<Nanos>,
+}
+
+impl Estimate {
+    /// Equation 1.
+    fn alone(&self) -> f64 {
+        if self.srtt > 0.0 { self.fastest.max(self.window / self.srtt) } else { self.fastest }
+    }
+
+    fn note(&mut self, subflow: &SubflowView, lately: Option<(f64, bool)>) {
+        self.srtt = seconds(subflow.statistics.srtt);
+        self.min_rtt = seconds(subflow.min_rtt);
+        self.window = subflow.statistics.window as f64;
+        if let Some((rate, held_up)) = lately {
+            let decay = if held_up { HELD_UP_DECAY } else { FREE_DECAY };
+            self.fastest = rate.max(self.fastest * decay);
+        }
+    }
+
+    /// It goes on standby: when it is tried again.
+    fn leave(&mut self, now: Nanos, first_wait: Nanos) {
+        let again = self.returned.is_some_and(|at| now < at + MINUTE);
+        self.wait = if again { self.longer_wait() } else { first_wait };
+        self.due = now + self.wait;
+    }
+
+    fn longer_wait(&self) -> Nanos {
+        (self.wait * WAIT_GROWTH).min(LONGEST_WAIT)
+    }
+}
+
+/// What a set gave, and until when that is believed.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    set: Set,
+    rate: f64,
+    believed: Nanos,
+    until: Nanos,
+}
+
+/// What sets gave.
+#[derive(Debug, Clone, Default)]
+struct Memory(Vec<Known>);
+
+impl Memory {
+    /// Whatever its age.
+    fn usual(&self, set: Set) -> Option<f64> {
+        self.0.iter().find(|one| one.set == set).map(|one| one.rate)
+    }
+
+    fn fresh(&self, set: Set, now: Nanos) -> Option<f64> {
+        self.0.iter().find(|one| one.set == set && now < one.until).map(|one| one.rate)
+    }
+
+    /// A set gave this; after a failure it is believed longer each time.
+    fn learn(&mut self, set: Set, rate: f64, now: Nanos, failed: bool) {
+        let before = self.0.iter().position(|one| one.set == set).map(|at| self.0.remove(at));
+        let longer = |one: Known| (2 * one.believed).min(LONGEST_FRESH);
+        let believed = before.filter(|_| failed).map_or(FRESH, longer);
+        if self.0.len() == REMEMBERED {
+            self.0.remove(0);
+        }
+        self.0.push(Known { set, rate, believed, until: now + believed });
+    }
+
+    fn forget(&mut self, set: Set) {
+        self.0.retain(|one| one.set != set);
+    }
+}
+
 /// Another set is being tried.
 #[derive(Debug, Clone, Copy)]
 struct Trial {
@@ -161,28 +330,13 @@ impl Trial {
     }
 }
 
-/// What had been sent when the last subflow joined, and when that was.
-#[derive(Debug, Clone, Copy)]
-struct Backlog {
-    at: Nanos,
-    sent: Bytes,
-}
-
-/// A set that was left although it gave more in the long run.
-#[derive(Debug, Clone, Copy)]
-struct Regret {
-    set: Set,
-    rate: f64,
-    due: Nanos,
-}
-
 /// The policy with its options and what it has seen.
 #[derive(Debug, Clone)]
 pub struct Guard {
     held_up_share: f64,
     promised_gain: f64,
     first_retry: Nanos,
-    history: Box<History>,
+    history: History,
     estimates: Vec<Estimate>,
     memory: Memory,
     trial: Option<Trial>,
@@ -191,8 +345,6 @@ pub struct Guard {
     settled: Nanos,
     /// The first sample.
     began: Option<Nanos>,
-    backlog: Option<Backlog>,
-    regret: Option<Box<Regret>>,
     /// When sets with fewer subflows, with one more, and with one of which nothing is expected may be tried.
     next_without: Nanos,
     next_with: Nanos,
@@ -236,15 +388,13 @@ impl PathManager for Guard {
             held_up_share: check("held_up_share", options.held_up_share, 100)? / 100.0,
             promised_gain: check("promised_gain", options.promised_gain, 1000)? / 100.0,
             first_retry: check("first_retry", options.first_retry, 600)? as Nanos * SECOND,
-            history: Box::default(),
+            history: History::default(),
             estimates: Vec::new(),
             memory: Memory::default(),
             trial: None,
             set: 0,
             settled: 0,
             began: None,
-            backlog: None,
-            regret: None,
             next_without: 0,
             next_with: 0,
             next_blind: 0,
@@ -321,8 +471,6 @@ impl Guard {
         let began = *self.began.get_or_insert(now);
         if now >= began + SLOW_START {
             self.settled = now + self.settling(active);
-        } else {
-            self.backlog = Some(Backlog { at: now, sent: self.history.sent() });
         }
         if self.next_blind == 0 {
             self.next_blind = now + BLIND;
@@ -365,7 +513,6 @@ impl Guard {
     /// The set to try now, if any; `standby` could be active.
     fn consider(&mut self, now: Nanos, standby: Set) -> Option<Set> {
         let (began, window) = (self.began?, self.window(self.set));
-        self.work_off(now);
         if now < began + FIRST_TRIAL || now < self.settled + window {
             return None;
         }
@@ -375,16 +522,16 @@ impl Guard {
         let usual = self.memory.usual(self.set).unwrap_or(rate);
         let collapsed = rate < COLLAPSED * usual;
         if !collapsed {
-            self.memory.follow(self.set, rate, now);
+            self.memory.learn(self.set, 0.9 * usual + 0.1 * rate, now, false);
         }
         if self.changes.len() >= MOST_CHANGES {
             return None;
         }
-        let without = (now >= self.next_without || collapsed)
-            .then(|| self.best_without(now, rate, span.held_up))
+        let suspicious = span.held_up >= self.held_up_share;
+        let without = (suspicious && (now >= self.next_without || collapsed))
+            .then(|| self.best_without(now, rate, now < began + SLOW_START))
             .flatten();
         let new = without
-            .or_else(|| self.regretted(now, rate, standby))
             .or_else(|| self.best_with(now, rate, standby, collapsed))
             .or_else(|| self.blind(now, standby))?;
         let (old, sent) = (self.set, self.history.sent());
@@ -395,37 +542,10 @@ impl Guard {
         Some(new)
     }
 
-    /// The backlog of the beginning is gone, or nobody waits for it any longer.
-    fn work_off(&mut self, now: Nanos) {
-        let is_over = |backlog: &Backlog| {
-            self.history.has_drained(backlog.sent) || now >= backlog.at + LONGEST_BACKLOG
-        };
-        if self.backlog.as_ref().is_some_and(is_over) {
-            self.backlog = None;
-            self.settled = self.settled.max(now + self.settling(self.set));
-        }
-    }
-
-    /// Gain that is required in addition at the beginning.
-    fn of_beginning(&self, now: Nanos) -> f64 {
-        match (self.backlog, self.began) {
-            (Some(_), _) => BACKLOG_GAIN,
-            (None, Some(began)) if now < began + SLOW_START => SLOW_START_GAIN,
-            _ => 0.0,
-        }
-    }
-
-    /// Equation 7: how much more must be gained because the buffers hold the connection up for less of the
-    /// time than is suspicious; nothing is believed if it is hardly any.
-    fn doubt(&self, held_up: f64) -> Option<f64> {
-        let part = held_up / self.held_up_share;
-        (part >= LEAST_PART).then(|| 1.0 / part.min(1.0))
-    }
-
     /// The part of the active subflows that promises most, if that is enough.
-    fn best_without(&self, now: Nanos, rate: f64, held_up: f64) -> Option<Set> {
-        let enough =
-            rate * (1.0 + self.required() + self.of_beginning(now)) * self.doubt(held_up)?;
+    fn best_without(&self, now: Nanos, rate: f64, starting: bool) -> Option<Set> {
+        let slow_start = if starting { SLOW_START_GAIN } else { 0.0 };
+        let enough = rate * (1.0 + self.required() + slow_start);
         let value = |set: Set| match self.memory.fresh(set, now) {
             Some(rate) => MEMORY_TRUST * rate,
             None => TRUST * self.predicted(set),
@@ -433,14 +553,6 @@ impl Guard {
         let valued = parts(self.set).into_iter().map(|set| (value(set), set));
         let best = valued.filter(|&(value, _)| value > enough).max_by(|a, b| a.0.total_cmp(&b.0));
         best.map(|(_, set)| set)
-    }
-
-    /// The set that gave more in the long run, if it still promises the gain.
-    fn regretted(&mut self, now: Nanos, rate: f64, standby: Set) -> Option<Set> {
-        let regret = self.regret.take_if(|regret| now >= regret.due)?;
-        let wanted = self.set | regret.set;
-        let can_be = wanted & !(self.set | standby) == 0 && wanted != self.set;
-        (can_be && regret.rate > rate * (1.0 + self.required())).then_some(wanted)
     }
 
     /// The active subflows with the one on standby that promises most, if that is enough, or if there is
@@ -536,22 +648,12 @@ impl Guard {
             return;
         }
         self.wait_without = 0;
-        self.note_regret(now, trial);
         // What was measured in slow start says little about the set.
         if self.began.is_some_and(|began| now > began + YOUNG) {
             self.memory.learn(trial.old, trial.before, now, true);
         } else {
             self.memory.forget(trial.old);
         }
-    }
-
-    /// The set that was left gave more in the long run than the new one does.
-    fn note_regret(&mut self, now: Nanos, trial: &Trial) {
-        let steady = self.began.is_some_and(|began| trial.began > began + SLOW_START);
-        let rates = self.memory.long_run(trial.old).zip(self.memory.usual(trial.new));
-        self.regret = rates
-            .filter(|(old, new)| steady && *old > new * (1.0 + self.promised_gain))
-            .map(|(rate, _)| Box::new(Regret { set: trial.old, rate, due: now + PASSING }));
     }
 }
 
