@@ -234,10 +234,11 @@ def without_a_route_of_its_own(world: World, address: str) -> Iterator[None]:
 
     def add() -> None:
         with pyroute2.IPRoute() as routes:
-            routes.link("add", ifname="spare", kind="dummy")
+            routes.link("add", ifname="spare", kind="veth", peer={"ifname": "peer"})
             index = routes.link_lookup(ifname="spare")[0]
             routes.addr("add", index=index, address=address, prefixlen=24)
-            routes.link("set", index=index, state="up")
+            for end in (index, *routes.link_lookup(ifname="peer")):
+                routes.link("set", index=end, state="up")
             routes.rule("add", src=address, table=100, priority=50)
 
     def remove() -> None:
