@@ -70,9 +70,9 @@ class Spoiled(Quiet):
     def advance(self, seconds):
         self.now += seconds
 
-    def measure(self, trial, rate_bps):
+    def measure(self, trial, rate_bps, recording):
         self.late -= 1
-        return Observation(
+        observation = Observation(
             testbed="namespaces",
             duration_ns=10**9,
             in_order_bytes=1,
@@ -80,6 +80,7 @@ class Spoiled(Quiet):
             subflows=[],
             metadata={"overloaded": "late"} if self.late >= 0 else {},
         )
+        return observation, None, None
 
 
 @pytest.fixture

@@ -36,8 +36,6 @@ def register(app: typer.Typer) -> None:
             "mptune daemon --unit /etc/systemd/system   # as a service; without a directory: print the units",
             "mptune daemon --remeasure                  # what no longer holds; a timer does it at night",
             "mptune daemon --restore                    # after a daemon and its watchdog were killed",
-            "mptune status                              # what it does; --metrics for Prometheus",
-            "mptune watch                               # the connections, and what it did to them",
         )
     )(daemon)
 
@@ -65,8 +63,8 @@ def daemon(
 
     The policy file says which destinations get what: the answer of a run, or a path manager. New connections
     are steered from now on, opened or accepted, over IPv4 and IPv6; those that live when the daemon ends keep
-    their subflows, and the kernel manages new ones again, however the daemon ended. SIGHUP reads the file
-    again.
+    their subflows, and the kernel manages new ones again, however the daemon ended. `mptune status` shows
+    what it does (--metrics for Prometheus), `mptune watch` the connections and what it did to them.
     """
     chosen = [
         flag

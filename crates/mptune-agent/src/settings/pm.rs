@@ -4,14 +4,14 @@
 //! The commands that name no connection; those that do are in `paths/netlink/commands`.
 
 use crate::paths::netlink::error::Error;
-use crate::paths::netlink::family::{self, NAME, VERSION};
+use crate::paths::netlink::family::{self, ATTR_ADDR, Command, address};
 use crate::paths::netlink::socket::{Netlink, Received};
 use mptcp_pm::{MptcpPathManagerAddressAttr as Part, MptcpPathManagerAddressAttrFlag as Flag};
 use netlink_packet_core::{
     DefaultNla, Emitable, NLA_F_NESTED, NlasIterator, parse_i32, parse_ip, parse_u8, parse_u16,
     parse_u32,
 };
-use netlink_packet_generic::{GenlFamily, GenlMessage};
+use netlink_packet_generic::GenlMessage;
 use std::net::IpAddr;
 
 /// `MPTCP_PM_ADDR_FLAG_*`.
@@ -26,7 +26,6 @@ pub const FULLMESH: u32 = 1 << 3;
 pub const IMPLICIT: u32 = 1 << 4;
 
 // enum mptcp_pm_attrs
-const ATTR_ADDR: u16 = 1;
 const ATTR_RCV_ADD_ADDRS: u16 = 2;
 const ATTR_SUBFLOWS: u16 = 3;
 // enum mptcp_pm_addr_attrs
@@ -49,37 +48,6 @@ enum Number {
     SetLimits = 5,
     GetLimits = 6,
     SetFlags = 7,
-}
-
-/// A command with its attributes, which are packed already.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Command {
-    number: Number,
-    attributes: Vec<DefaultNla>,
-}
-
-impl GenlFamily for Command {
-    fn family_name() -> &'static str {
-        NAME
-    }
-
-    fn command(&self) -> u8 {
-        self.number as u8
-    }
-
-    fn version(&self) -> u8 {
-        VERSION
-    }
-}
-
-impl Emitable for Command {
-    fn buffer_len(&self) -> usize {
-        self.attributes.as_slice().buffer_len()
-    }
-
-    fn emit(&self, buffer: &mut [u8]) {
-        self.attributes.as_slice().emit(buffer);
-    }
 }
 
 /// An endpoint.
@@ -187,10 +155,8 @@ impl PathManager {
         self.netlink.command(name, message)
     }
 
-    fn message(&self, number: Number, attributes: Vec<DefaultNla>) -> GenlMessage<Command> {
-        let mut message = GenlMessage::from_payload(Command { number, attributes });
-        message.set_resolved_family_id(self.family);
-        message
+    fn message(&self, number: Number, with: Vec<DefaultNla>) -> GenlMessage<Command<DefaultNla>> {
+        Command::new(number as u8, with).message(self.family)
     }
 }
 
@@ -218,13 +184,6 @@ fn endpoint(bytes: &[u8]) -> Option<Endpoint> {
         }
     }
     ip.map(|ip| Endpoint { id, ip, port, flags, device })
-}
-
-fn address(ip: IpAddr) -> Vec<Part> {
-    match ip {
-        IpAddr::V4(ip) => vec![Part::Family(libc::AF_INET as u16), Part::Addr4(ip)],
-        IpAddr::V6(ip) => vec![Part::Family(libc::AF_INET6 as u16), Part::Addr6(ip)],
-    }
 }
 
 fn flags(flags: u32) -> Part {

@@ -8,16 +8,14 @@
 //! include/uapi/linux/mptcp_pm.h that name a connection are written here, with their addresses.
 
 use super::error::{Error, Refusal};
-use super::family::{self, NAME, VERSION};
+use super::family::{self, ATTR_ADDR, Command};
 use super::socket::Netlink;
 use crate::paths::pair::Pair;
 use mptcp_pm::{MptcpPathManagerAddressAttr as Part, MptcpPathManagerAddressAttrFlag as Flag};
 use netlink_packet_core::{Emitable, NLA_F_NESTED, Nla, emit_u32};
-use netlink_packet_generic::{GenlFamily, GenlMessage};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 // enum mptcp_pm_attrs
-const ATTR_ADDR: u16 = 1;
 const ATTR_TOKEN: u16 = 4;
 const ATTR_LOC_ID: u16 = 5;
 const ATTR_ADDR_REMOTE: u16 = 6;
@@ -73,51 +71,19 @@ impl Nla for Attribute {
     }
 }
 
-/// A command with its attributes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Command {
+/// A command for a connection.
+fn command(
     number: Number,
-    attributes: Vec<Attribute>,
-}
-
-impl Command {
-    fn new(number: Number, token: u32, attributes: impl IntoIterator<Item = Attribute>) -> Self {
-        let token = [Attribute::Token(token)];
-        Self { number, attributes: token.into_iter().chain(attributes).collect() }
-    }
-}
-
-impl GenlFamily for Command {
-    fn family_name() -> &'static str {
-        NAME
-    }
-
-    fn command(&self) -> u8 {
-        self.number as u8
-    }
-
-    fn version(&self) -> u8 {
-        VERSION
-    }
-}
-
-impl Emitable for Command {
-    fn buffer_len(&self) -> usize {
-        self.attributes.as_slice().buffer_len()
-    }
-
-    fn emit(&self, buffer: &mut [u8]) {
-        self.attributes.as_slice().emit(buffer);
-    }
+    token: u32,
+    attributes: impl IntoIterator<Item = Attribute>,
+) -> Command<Attribute> {
+    let token = [Attribute::Token(token)];
+    Command::new(number as u8, token.into_iter().chain(attributes).collect())
 }
 
 /// The attributes of an address; a port of 0 leaves the choice to the kernel.
 fn address(end: SocketAddr) -> Vec<Part> {
-    let (family, ip) = match end.ip() {
-        IpAddr::V4(ip) => (libc::AF_INET, Part::Addr4(ip)),
-        IpAddr::V6(ip) => (libc::AF_INET6, Part::Addr6(ip)),
-    };
-    let mut parts = vec![Part::Family(family as u16), ip];
+    let mut parts = family::address(end.ip());
     parts.extend((end.port() != 0).then(|| Part::Port(end.port())));
     parts
 }
@@ -133,31 +99,31 @@ fn backup_flag(backup: bool) -> Vec<Flag> {
     if backup { vec![Flag::Backup] } else { Vec::new() }
 }
 
-fn create(token: u32, pair: &Pair, address_id: u8, backup: bool) -> Command {
+fn create(token: u32, pair: &Pair, address_id: u8, backup: bool) -> Command<Attribute> {
     let local = numbered(pair.local, address_id, backup_flag(backup));
     let ends = [Attribute::Local(local), Attribute::Remote(address(pair.remote))];
-    Command::new(Number::SubflowCreate, token, ends)
+    command(Number::SubflowCreate, token, ends)
 }
 
-fn destroy(token: u32, pair: &Pair) -> Command {
+fn destroy(token: u32, pair: &Pair) -> Command<Attribute> {
     let ends = [Attribute::Local(address(pair.local)), Attribute::Remote(address(pair.remote))];
-    Command::new(Number::SubflowDestroy, token, ends)
+    command(Number::SubflowDestroy, token, ends)
 }
 
-fn set_backup(token: u32, pair: &Pair, backup: bool) -> Command {
+fn set_backup(token: u32, pair: &Pair, backup: bool) -> Command<Attribute> {
     let mut local = address(pair.local);
     local.push(Part::Flags(backup_flag(backup)));
     let ends = [Attribute::Local(local), Attribute::Remote(address(pair.remote))];
-    Command::new(Number::SetFlags, token, ends)
+    command(Number::SetFlags, token, ends)
 }
 
-fn announce(token: u32, end: SocketAddr, address_id: u8) -> Command {
+fn announce(token: u32, end: SocketAddr, address_id: u8) -> Command<Attribute> {
     let local = numbered(end, address_id, vec![Flag::Signal]);
-    Command::new(Number::Announce, token, [Attribute::Local(local)])
+    command(Number::Announce, token, [Attribute::Local(local)])
 }
 
-fn remove(token: u32, address_id: u8) -> Command {
-    Command::new(Number::Remove, token, [Attribute::LocalId(address_id)])
+fn remove(token: u32, address_id: u8) -> Command<Attribute> {
+    command(Number::Remove, token, [Attribute::LocalId(address_id)])
 }
 
 /// Commands for the connections of a namespace; each fails with [`Error::Refused`] when the kernel
@@ -223,10 +189,8 @@ impl Commands {
         self.obey(&format!("removal of address {id}"), remove(token, id))
     }
 
-    fn obey(&mut self, name: &str, command: Command) -> Result<(), Error> {
-        let mut message = GenlMessage::from_payload(command);
-        message.set_resolved_family_id(self.family);
-        match self.netlink.command(name, message) {
+    fn obey(&mut self, name: &str, command: Command<Attribute>) -> Result<(), Error> {
+        match self.netlink.command(name, command.message(self.family)) {
             Err(Error::Refused(refusal)) => Err(Error::Refused(explained(refusal))),
             done => done,
         }
@@ -253,9 +217,10 @@ mod tests {
     use super::*;
     use crate::paths::netlink::testing::{NESTED, attribute, ends};
     use proptest::prelude::*;
+    use std::net::IpAddr;
 
-    fn encoded(command: Command) -> Vec<u8> {
-        let message = GenlMessage::from_payload(command);
+    fn encoded(command: Command<Attribute>) -> Vec<u8> {
+        let message = command.message(0);
         let mut bytes = vec![0; message.buffer_len()];
         message.emit(&mut bytes);
         bytes

@@ -1,19 +1,80 @@
-//! The generic netlink family `mptcp_pm` of a network namespace: its number and its event group.
+//! The generic netlink family `mptcp_pm` of a network namespace: its number, its event group, and what all its
+//! commands have in common (include/uapi/linux/mptcp_pm.h).
 
 use super::error::Error;
 use super::socket::Netlink;
-use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
-use netlink_packet_generic::GenlMessage;
+use mptcp_pm::MptcpPathManagerAddressAttr as Part;
+use netlink_packet_core::{Emitable, NetlinkMessage, NetlinkPayload, Nla};
 use netlink_packet_generic::ctrl::nlas::{GenlCtrlAttrs, McastGrpAttrs};
 use netlink_packet_generic::ctrl::{GenlCtrl, GenlCtrlCmd};
+use netlink_packet_generic::{GenlFamily, GenlMessage};
 use netlink_sys::protocols::NETLINK_GENERIC;
+use std::fmt::Debug;
+use std::net::IpAddr;
 
 /// The family's name.
 pub const NAME: &str = "mptcp_pm";
-/// Its version (include/uapi/linux/mptcp_pm.h).
-pub const VERSION: u8 = 1;
+/// Its version.
+const VERSION: u8 = 1;
 /// The name of the group that receives events.
 const EVENTS: &str = "mptcp_pm_events";
+
+/// The attribute of a command that holds a local address (enum mptcp_pm_attrs).
+pub const ATTR_ADDR: u16 = 1;
+
+/// A command with its attributes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command<A> {
+    number: u8,
+    attributes: Vec<A>,
+}
+
+impl<A: Debug> Command<A> {
+    /// The command with this number (enum mptcp_pm_cmds).
+    pub fn new(number: u8, attributes: Vec<A>) -> Self {
+        Self { number, attributes }
+    }
+
+    /// The message that carries it, to the family with this number.
+    pub fn message(self, family: u16) -> GenlMessage<Self> {
+        let mut message = GenlMessage::from_payload(self);
+        message.set_resolved_family_id(family);
+        message
+    }
+}
+
+impl<A> GenlFamily for Command<A> {
+    fn family_name() -> &'static str {
+        NAME
+    }
+
+    fn command(&self) -> u8 {
+        self.number
+    }
+
+    fn version(&self) -> u8 {
+        VERSION
+    }
+}
+
+impl<A: Nla> Emitable for Command<A> {
+    fn buffer_len(&self) -> usize {
+        self.attributes.as_slice().buffer_len()
+    }
+
+    fn emit(&self, buffer: &mut [u8]) {
+        self.attributes.as_slice().emit(buffer);
+    }
+}
+
+/// The attributes of an address without a port.
+pub fn address(ip: IpAddr) -> Vec<Part> {
+    let (family, ip) = match ip {
+        IpAddr::V4(ip) => (libc::AF_INET, Part::Addr4(ip)),
+        IpAddr::V6(ip) => (libc::AF_INET6, Part::Addr6(ip)),
+    };
+    vec![Part::Family(family as u16), ip]
+}
 
 /// What the kernel reports about the family.
 pub struct Family {
