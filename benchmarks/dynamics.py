@@ -25,7 +25,6 @@ goes to docs/explanation/guard.md.
 import argparse
 import concurrent.futures
 import hashlib
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -37,11 +36,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import _docs
+import _ratios
 from _contenders import Bench, Contender, KernelFullmesh, Missing, Mptcpd, fetched
 from _dynamics import Dynamic, random_dynamic
+from _harm import Change, Demotion, Harm, changes, demoted, demotions, harm
 from _measure import RESULTS, machine, write
+from _ratios import over
 from mptune.linux.agent import program
-from mptune.testbeds import Observation, ScriptedAction, Trial
+from mptune.testbeds import ScriptedAction, Trial
 from mptune.testbeds import create as testbed
 from mptune.topology import Schedule, Step, UdpBackground
 
@@ -58,15 +60,7 @@ WHOLE_BPS = 80_000_000
 #: s of a dynamic here, and of those that are drawn.
 DURATION_S = (40, 60)
 DRAWN_S = (60, 120)
-GOAL = 0.95
-#: Gain without a subflow from which on it is harmful, and how long it may stay so, s; how long before and
-#: after an event is looked at, and what is left out after it, s.
-HARM = 0.10
-DEMOTED_S = 3.0
-HARM_S = 12.0
-BEGINNING_S = 2.0
 _SECOND = 10**9
-_BIN_S = 0.1
 
 #: Who manages the paths, by name; the paths alone come last, by their labels.
 GUARD, MPTCPD = "guard", "mptcpd"
@@ -87,20 +81,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     dynamic: str
     contender: str
     mbps: float
-    changes: list[tuple[float, str, str]] = []
+    changes: list[Change] = []
     limited: float | None = None
     failed: str | None = None
     overloaded: str | None = None
     agent: str | None = None
     subflows: int = 0
-
-
-class Demotion(msgspec.Struct, frozen=True):
-    """An event made a subflow harmful while guard used it; `after_s` is None if guard did not demote it."""
-
-    event: str
-    gain: float
-    after_s: float | None
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,15 +186,6 @@ class Job(NamedTuple):
 
     dynamic: Dynamic
     contender: str
-
-
-def changes(observation: Observation) -> list[tuple[float, str, str]]:
-    """What guard did: when (s), to which path, and the new role."""
-    found = []
-    for one in filter(None, str(observation.metadata.get("path_manager_changes", "")).split(", ")):
-        at, path, role = one.replace(" ms: ", " ").split(" ")
-        found.append((float(at) / 1e3, path, role))
-    return found
 
 
 class Runner:
@@ -320,55 +297,19 @@ def measure(runner: Runner, wanted: Sequence[Dynamic], at_once: int) -> None:
 # What they say
 
 
-def _harm(dynamic: Dynamic) -> Iterator[tuple[int, float]]:
-    """The events, by number, that make a subflow harmful in the simulator, with the gain without it."""
+def _harm(dynamic: Dynamic) -> Harm:
+    """What its events do to fullmesh, in the simulator."""
     bed = testbed("simulated")
 
-    def run(label: str | None, from_ns: int) -> list[int]:
-        without = (ScriptedAction(at_ns=from_ns, path=label, action="standby"),) if label else ()
-        trial = msgspec.structs.replace(
-            _trial(dynamic, "fullmesh"), pm="fullmesh", script=(*dynamic.script, *without)
-        )
-        return bed.run(trial).bins
+    def bins(*without: ScriptedAction) -> list[int]:
+        trial = _trial(dynamic, "fullmesh")
+        script = (*dynamic.script, *without)
+        return bed.run(msgspec.structs.replace(trial, pm="fullmesh", script=script)).bins
 
-    def gain(label: str, from_ns: int, from_s: float, to_s: float) -> float:
-        def rate(bins: list[int]) -> float:
-            part = bins[int(from_s / _BIN_S) : int(to_s / _BIN_S)]
-            return statistics.mean(part) if part else 0.0
+    def without(label: str, from_ns: int) -> list[int]:
+        return bins(ScriptedAction(at_ns=from_ns, path=label, action="standby"))
 
-        part, all_of_them = rate(run(label, from_ns)), rate(whole)
-        return part / all_of_them - 1 if all_of_them else float(part > 0) * 10
-
-    whole = run(None, 0)
-    for number, event in enumerate(dynamic.events):
-        at_s, until_s = event.at_ns / _SECOND, min(_ends(dynamic)[number], event.at_ns / _SECOND + HARM_S)
-        if until_s - at_s < 2 * BEGINNING_S or "dies" in event.words:
-            continue
-        label = dynamic.topology.paths[event.path].label
-        after = gain(label, event.at_ns, at_s + BEGINNING_S, until_s)
-        if after > HARM and gain(label, 0, max(0.0, at_s - HARM_S), at_s) <= HARM:
-            yield number, after
-
-
-def _ends(dynamic: Dynamic) -> list[float]:
-    """When each event's time is over, s: at the next one."""
-    return [event.at_ns / _SECOND for event in dynamic.events[1:]] + [dynamic.duration_ns / _SECOND]
-
-
-def demotions(dynamic: Dynamic, done: Sequence[tuple[float, str, str]]) -> Iterator[Demotion]:
-    """When guard demoted what an event made harmful, if it used it then."""
-    for number, gain in _harm(dynamic):
-        event, end_s = dynamic.events[number], _ends(dynamic)[number]
-        at_s, label = event.at_ns / _SECOND, dynamic.topology.paths[event.path].label
-        roles = [role for when, path, role in done if path == label and when <= at_s]
-        if roles and roles[-1] == "standby":
-            continue
-        off = (
-            when - at_s
-            for when, path, role in done
-            if path == label and role == "standby" and at_s < when <= end_s
-        )
-        yield Demotion(event.words, gain, next(off, None))
+    return harm(dynamic, bins(), without)
 
 
 def outcomes(runner: Runner, wanted: Sequence[Dynamic]) -> Iterator[Outcome]:
@@ -388,23 +329,13 @@ def outcomes(runner: Runner, wanted: Sequence[Dynamic]) -> Iterator[Outcome]:
             alone={name: results[name].mbps for name in names if name not in SHARED},
             changes=len({when for when, _, _ in guard.changes}),
             limited=guard.limited,
-            demotions=list(demotions(dynamic, guard.changes)),
+            demotions=list(demotions(dynamic, guard.changes, _harm(dynamic))),
             failed={name: one.failed for name, one in results.items() if one.failed is not None},
         )
 
 
-def quantile(values: Sequence[float], share: float) -> float:
-    """The value that this share of the values does not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
 def ratios(found: Sequence[Outcome]) -> dict[str, list[float]]:
     """What is compared with what, over all dynamics."""
-
-    def over(one: float, other: float) -> float:
-        return one / max(other, 0.01)
-
     best = [max(one.alone.values()) for one in found]
     rows = {}
     for name in ("fullmesh", "mptcpd", "default"):
@@ -425,30 +356,16 @@ _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def table(found: Sequence[Outcome]) -> list[list[str]]:
-    """A row for each comparison: geometric mean, quantiles, share of dynamics below the goal."""
-    rows = [["", "mean", *(f"{100 * share:.0f} %" for share in _SHARES), f"below {100 * GOAL:.0f} %"]]
-    for name, values in ratios(found).items():
-        mean = statistics.geometric_mean([max(value, 1e-3) for value in values])
-        missed = sum(value < GOAL for value in values) / len(values)
-        cells = [f"{quantile(values, share):.2f}" for share in _SHARES]
-        rows.append([name, f"{mean:.2f}", *cells, f"{100 * missed:.0f} %"])
-    return rows
+    """A row for each comparison."""
+    return _ratios.table(ratios(found), _SHARES)
 
 
 def facts(found: Sequence[Outcome], asked: int, userspace: str) -> list[str]:
     """Everything else, a line each."""
-    per_minute = [one.changes / one.minutes for one in found]
-    harmful = [demotion for one in found for demotion in one.demotions]
-    times = [one.after_s for one in harmful if one.after_s is not None]
     about = machine()
-    unchanged = sum(one.changes == 0 for one in found)
     lines = [
-        f"Changes a minute: median {statistics.median(per_minute):.1f}, "
-        f"90 % {quantile(per_minute, 0.9):.1f}, most {max(per_minute):.1f}; "
-        f"none in {unchanged} of {len(found)} dynamics.",
-        f"Subflows made harmful by an event: {len(harmful)}; demoted within {DEMOTED_S:.0f} s "
-        f"{sum(time <= DEMOTED_S for time in times)}, before the next event {len(times)}"
-        + (f", median of these {statistics.median(times):.1f} s." if times else "."),
+        _ratios.changed([one.changes for one in found], [one.minutes for one in found]),
+        demoted([demotion for one in found for demotion in one.demotions]),
     ]
     failed = [name for one in found for name in one.failed]
     kinds = {name if name in SHARED else "a path alone" for name in failed}
@@ -462,14 +379,6 @@ def facts(found: Sequence[Outcome], asked: int, userspace: str) -> list[str]:
     lines.append(userspace)
     lines.append(f"Linux {about['kernel']}, {about['cores']} processors ({about['processor']}).")
     return lines
-
-
-def markdown(found: Sequence[Outcome], said: Sequence[str]) -> str:
-    """The table and the facts, for the docs."""
-    head, *rows = table(found)
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([f"{len(found)} dynamics:", "", *lines, "", *(f"- {line}" for line in said)])
 
 
 def main() -> None:
@@ -511,7 +420,7 @@ def main() -> None:
     console.print(f"{time.monotonic() - began:.0f} s")
     write("dynamics", {"table": table(found), "facts": said, "dynamics": msgspec.to_builtins(found)})
     if arguments.write_docs:
-        _docs.replace(DOCS, "dynamics", markdown(found, said))
+        _docs.replace(DOCS, "dynamics", _ratios.markdown(len(found), table(found), said))
 
 
 if __name__ == "__main__":

@@ -16,51 +16,29 @@ dynamic with its events is in the JSON. With --write-docs the table goes to docs
 import argparse
 import concurrent.futures
 import os
-import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
 import _docs
-from _dynamics import Dynamic, Event, random_dynamic
+import _ratios
+from _dynamics import Dynamic, random_dynamic
+from _harm import Demotion, Harm, changes, demoted, demotions, harm
 from _measure import write
+from _ratios import over
 from mptune.testbeds import Observation, ScriptedAction, Trial
 from mptune.testbeds import create as testbed
 
 DOCS = Path(__file__).parents[1] / "docs" / "explanation" / "guard.md"
 
-#: Share of a rival below which guard misses its goal.
-GOAL = 0.95
-#: Gain without a subflow from which on it is harmful, and how long it may stay so, s.
-HARM = 0.10
-DEMOTED_S = 3.0
-#: How long after an event its harm is looked at, s, and how much of that is left out: the beginning.
-HARM_S = 12
-BEGINNING_S = 2
 #: Seeds of the first dynamics: those that guard was developed on are never reported.
 DEVELOPED = 1
 FRESH = 1_000_000
 _SECOND = 10**9
-_BIN_S = 0.1
-
-
-class Demotion(msgspec.Struct, frozen=True):
-    """A subflow that an event made harmful while guard used it.
-
-    Attributes
-    ----------
-    gain : of the connection without it, from the event on.
-    after_s : from the event until guard demoted it; None if it did not before the next event.
-    """
-
-    event: str
-    gain: float
-    after_s: float | None
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,23 +65,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     demotions: list[Demotion]
     stalled: list[str]
     subset: float | None = None
-
-
-class Change(NamedTuple):
-    """Guard changed the role of a path's subflow."""
-
-    at_s: float
-    path: str
-    role: str
-
-
-def changes(observation: Observation) -> list[Change]:
-    """What guard did, in order of time."""
-    found = []
-    for one in filter(None, str(observation.metadata.get("path_manager_changes", "")).split(", ")):
-        at, path, role = one.replace(" ms: ", " ").split(" ")
-        found.append(Change(float(at) / 1e3, path, role))
-    return found
 
 
 class _Runner:
@@ -144,49 +105,15 @@ class _Runner:
         return observation.in_order_bytes * 8e3 / self._dynamic.duration_ns
 
 
-def _rate(observation: Observation, from_s: float, to_s: float) -> float:
-    """Bytes per bin between two times."""
-    bins = observation.bins[int(from_s / _BIN_S) : int(to_s / _BIN_S)]
-    return statistics.mean(bins) if bins else 0.0
+def _harm(dynamic: Dynamic, runner: _Runner, fullmesh: Observation) -> Harm:
+    def without(label: str, from_ns: int) -> list[int]:
+        script = [ScriptedAction(at_ns=from_ns, path=label, action="standby")]
+        return runner.run("fullmesh", script=script).bins
+
+    return harm(dynamic, fullmesh.bins, without)
 
 
-def _demotions(
-    dynamic: Dynamic, runner: _Runner, fullmesh: Observation, done: list[Change]
-) -> Iterator[Demotion]:
-    """Find the events that make a subflow harmful, and when guard demoted it.
-
-    Harm is what fullmesh gains from doing without the subflow from the event on; a subflow that was harmful
-    before the event is not counted, nor one that guard does not use then.
-    """
-    ends = [event.at_ns / _SECOND for event in dynamic.events[1:]] + [dynamic.duration_ns / _SECOND]
-    for event, end_s in zip(dynamic.events, ends, strict=False):
-        at_s, label = event.at_ns / _SECOND, dynamic.topology.paths[event.path].label
-        until_s = min(end_s, at_s + HARM_S)
-        roles = [change.role for change in done if change.path == label and change.at_s <= at_s]
-        if until_s - at_s < 2 * BEGINNING_S or (roles and roles[-1] == "standby") or "dies" in event.words:
-            continue
-        after = _gain(runner, fullmesh, event, label, event.at_ns, (at_s + BEGINNING_S, until_s))
-        before_s = max(0.0, at_s - HARM_S)
-        if after <= HARM or _gain(runner, fullmesh, event, label, 0, (before_s, at_s)) > HARM:
-            continue
-        off = (
-            one.at_s - at_s
-            for one in done
-            if one.path == label and one.role == "standby" and at_s < one.at_s <= end_s
-        )
-        yield Demotion(event.words, after, next(off, None))
-
-
-def _gain(
-    runner: _Runner, fullmesh: Observation, event: Event, label: str, from_ns: int, span: tuple[float, float]
-) -> float:
-    """What fullmesh gains within a span of time if a path carries nothing from some time on."""
-    script = [ScriptedAction(at_ns=from_ns, path=label, action="standby")]
-    without, whole = _rate(runner.run("fullmesh", script=script), *span), _rate(fullmesh, *span)
-    return without / whole - 1 if whole else float(without > 0) * 10
-
-
-def measure(seed: int, *, harm: bool, subsets: bool) -> Outcome:
+def measure(seed: int, *, demoting: bool, subsets: bool) -> Outcome:
     """Every trial of one dynamic."""
     dynamic = random_dynamic(seed)
     runner = _Runner(dynamic)
@@ -197,7 +124,7 @@ def measure(seed: int, *, harm: bool, subsets: bool) -> Outcome:
     result = {"guard": runner.mbps(guard), "fullmesh": runner.mbps(fullmesh)}
     again = runner.mbps(runner.run("fullmesh", seed=FRESH))
     stalled = list(runner.stalled)
-    demotions = list(_demotions(dynamic, runner, fullmesh, done)) if harm else []
+    found = list(demotions(dynamic, done, _harm(dynamic, runner, fullmesh))) if demoting else []
     best = max(alone)
     subset = None
     if subsets:
@@ -217,7 +144,7 @@ def measure(seed: int, *, harm: bool, subsets: bool) -> Outcome:
         default=alone[0],
         best_single=best,
         changes=len({change.at_s for change in done}),
-        demotions=demotions,
+        demotions=found,
         stalled=stalled,
         subset=subset,
         **result,
@@ -231,22 +158,12 @@ def _idle() -> None:
 
 
 def _measured(arguments: tuple[int, bool, bool]) -> Outcome:
-    seed, harm, subsets = arguments
-    return measure(seed, harm=harm, subsets=subsets)
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """The value that this share of the values does not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    seed, demoting, subsets = arguments
+    return measure(seed, demoting=demoting, subsets=subsets)
 
 
 def ratios(outcomes: Sequence[Outcome]) -> dict[str, list[float]]:
     """What is compared with what, over all dynamics."""
-
-    def over(one: float, other: float) -> float:
-        return one / max(other, 0.01)
-
     rows = {
         "guard / fullmesh": [over(one.guard, one.fullmesh) for one in outcomes],
         "guard / best single path": [over(one.guard, one.best_single) for one in outcomes],
@@ -270,51 +187,25 @@ _SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def table(outcomes: Sequence[Outcome]) -> list[list[str]]:
-    """A row for each comparison: geometric mean, quantiles, share of dynamics below the goal."""
-    rows = [["", "mean", *(f"{100 * share:.0f} %" for share in _SHARES), f"below {100 * GOAL:.0f} %"]]
-    for name, values in ratios(outcomes).items():
-        mean = statistics.geometric_mean([max(value, 1e-3) for value in values])
-        missed = sum(value < GOAL for value in values) / len(values)
-        cells = [f"{quantile(values, share):.2f}" for share in _SHARES]
-        rows.append([name, f"{mean:.2f}", *cells, f"{100 * missed:.1f} %"])
-    return rows
+    """A row for each comparison."""
+    return _ratios.table(ratios(outcomes), _SHARES, 1)
 
 
 def facts(outcomes: Sequence[Outcome]) -> list[str]:
     """The other goals, a line each."""
-    per_minute = [one.changes / one.minutes for one in outcomes]
-    unchanged = sum(one.changes == 0 for one in outcomes)
-    demotions = [demotion for one in outcomes for demotion in one.demotions]
-    times = [one.after_s for one in demotions if one.after_s is not None]
+    found = [demotion for one in outcomes for demotion in one.demotions]
     stalls = (
         sum("guard" in one.stalled for one in outcomes),
         sum("fullmesh" in one.stalled for one in outcomes),
     )
     lines = [
-        f"Changes a minute: median {statistics.median(per_minute):.2f}, "
-        f"90 % {quantile(per_minute, 0.9):.1f}, "
-        f"most {max(per_minute):.1f}; none in {unchanged} of {len(outcomes)} dynamics.",
+        _ratios.changed([one.changes for one in outcomes], [one.minutes for one in outcomes], 2),
         f"Stalled for good: guard in {stalls[0]} of {len(outcomes)}, "
         f"fullmesh with one of two seeds in {stalls[1]}.",
     ]
-    if demotions:
-        soon = sum(time <= DEMOTED_S for time in times)
-        middle = f", median of these {statistics.median(times):.1f} s" if times else ""
-        lines.append(
-            f"Subflows made harmful by an event: {len(demotions)}; demoted within {DEMOTED_S:.0f} s {soon}, "
-            f"before the next event {len(times)}{middle}."
-        )
+    if found:
+        lines.append(demoted(found))
     return lines
-
-
-def markdown(outcomes: Sequence[Outcome]) -> str:
-    """The table and the facts, for the docs."""
-    head, *rows = table(outcomes)
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join(
-        [f"{len(outcomes)} dynamics:", "", *lines, "", *(f"- {line}" for line in facts(outcomes))]
-    )
 
 
 def main() -> None:
@@ -355,7 +246,7 @@ def main() -> None:
         {"table": table(outcomes), "facts": facts(outcomes), "dynamics": msgspec.to_builtins(outcomes)},
     )
     if arguments.write_docs:
-        _docs.replace(DOCS, "guard", markdown(outcomes))
+        _docs.replace(DOCS, "guard", _ratios.markdown(len(outcomes), table(outcomes), facts(outcomes)))
 
 
 if __name__ == "__main__":

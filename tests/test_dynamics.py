@@ -34,13 +34,12 @@ def test_dynamics_fit_a_small_machine_and_are_the_same_every_time(dynamics):
         assert set(downs) <= set(times)
 
 
-def test_a_demotion_counts_from_the_event_until_the_next_one(dynamics, monkeypatch):
+def test_a_demotion_counts_from_the_event_until_the_next_one(dynamics):
     drawn = next(one for one in dynamics.dynamics(200) if len(one.events) == 2)
     (first, second), label = drawn.events, drawn.topology.paths[drawn.events[0].path].label
-    monkeypatch.setattr(dynamics, "_harm", lambda _: iter([(0, 0.5)]))
 
     def after(*changes):
-        return [one.after_s for one in dynamics.demotions(drawn, changes)]
+        return [one.after_s for one in dynamics.demotions(drawn, changes, {0: 0.5}.get)]
 
     at_s, next_s = first.at_ns / SECOND, second.at_ns / SECOND
     middle_s = (at_s + next_s) / 2
