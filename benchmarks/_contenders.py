@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import msgspec
 
@@ -90,6 +91,16 @@ def limit(namespace: str) -> None:
 def add_endpoint(namespace: str, address: str, *words: str) -> None:
     """Make an endpoint of the kernel's path manager."""
     _ip(namespace, "endpoint", "add", address, *words)
+
+
+def ended(process: subprocess.Popen[Any], patience_s: float) -> None:
+    """End a process in order, and at once if that takes too long."""
+    process.terminate()
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 class Contender:
@@ -195,12 +206,7 @@ class Mptcpd(Contender):
     def end(self) -> str:
         """As in `Contender`."""
         if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(_PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            ended(self._process, _PATIENCE_S)
         return self._said()
 
 

@@ -286,7 +286,7 @@ def table(rows: list[Load]) -> list[list[str]]:
     for one in rows:
         opened = "-" if one.opened_ms is None else f"{one.opened_ms[0]:.1f}, {one.opened_ms[1]:.1f}"
         if one.short and one.missing:
-            # The monitor, `ip mptcp monitor`, has lost events of so many.
+            # The monitor, `ip mptcp monitor`, loses events when there are this many.
             opened = "not known"
         found.append(
             [

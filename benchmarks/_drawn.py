@@ -348,7 +348,7 @@ class _Drawing:
         return int(self._draw.between(*RATE_BPS))
 
     def _queue(self, rate: int, *paths: int) -> str:
-        """Queue in front of a link of so many bit/s, for the mean RTT of its paths."""
+        """Queue in front of a link of this rate (bit/s), for the mean RTT of its paths."""
         if rate == WIDE_BPS:
             return _size(WIDE_QUEUE)
         rtt = sum(self._rtts[number] for number in paths) // len(paths)
@@ -510,5 +510,5 @@ def _toml(value: Any) -> str:
     return json.dumps(value)
 
 
-#: After so many configurations every deck of configurations has been dealt to its end.
+#: After this many configurations every deck of configurations has been dealt to its end.
 WHOLE = lcm(len(CCS), len(PMS), len(MODES), len(REGIMES))

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from _contenders import KernelFullmesh
+from _contenders import KernelFullmesh, ended
 from mptune.daemon.client import Client
 from mptune.errors import TrialError
 from mptune.linux import addresses, agent, assignment
@@ -83,12 +83,7 @@ class Daemon:
 
     def end(self) -> str:
         """End it in order; everything that it said."""
-        self._process.terminate()
-        try:
-            self._process.wait(_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        ended(self._process, _PATIENCE_S)
         self._listener.join()
         shutil.rmtree(self.folder)
         return "".join(self.said)

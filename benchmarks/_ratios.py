@@ -51,7 +51,7 @@ def changed(changes: Sequence[int], minutes: Sequence[float], decimals: int = 1)
 
 
 def markdown(count: int, rows: Sequence[Sequence[str]], facts: Sequence[str]) -> str:
-    """The table of so many dynamics, and what else is said of them, for the docs."""
+    """The table of this many dynamics, and what else is said of them, for the docs."""
     head, *body = rows
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(row) + " |" for row in body]

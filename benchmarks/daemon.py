@@ -365,7 +365,7 @@ def main() -> None:
     parser.add_argument("--network", action="append", help="networks, congestion controls or loads, likewise")
     parser.add_argument("--runs", type=int, default=3, help="of each trial (3)")
     parser.add_argument("--seconds", type=float, default=60.0, help="over which the load is measured (60)")
-    parser.add_argument("--most", type=float, default=1e9, help="begin nothing after so many seconds")
+    parser.add_argument("--most", type=float, default=1e9, help="begin nothing after this many seconds")
     parser.add_argument("--fresh", action="store_true", help="forget what was measured")
     parser.add_argument("--write-docs", action="store_true", help=f"write the table into {DOCS.name}")
     asked = parser.parse_args()

@@ -201,7 +201,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--random", type=int, metavar="N", help="draw so many networks")
+    parser.add_argument("--random", type=int, metavar="N", help="draw this many networks")
     parser.add_argument("--configurations", type=int, default=8, help="of each drawn network")
     parser.add_argument(
         "--report-seed", type=int, metavar="S", help="a draw to report on, which nobody may have worked with"

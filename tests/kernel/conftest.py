@@ -18,9 +18,12 @@ from mptune.testbeds import Observation, Trial
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.topology import Topology, load
 from tests.kernel import path_world
+from tests.kernel.daemon_world import FULLMESH, Daemon, daemon_of
 from tests.kernel.path_world import World
-from tests.plugins import waiting
+from tests.plugins import two_paths, waiting
 from tests.plugins.needs import Thing, lack
+from tests.plugins.two_paths import Uplink
+from tests.plugins.waiting import PATIENCE_S
 
 collect_ignore_glob = [] if sys.platform == "linux" else ["*"]
 
@@ -28,47 +31,9 @@ collect_ignore_glob = [] if sys.platform == "linux" else ["*"]
 ATTEMPTS = 3
 
 #: Two unlike paths without random losses; the wide one is cut and withdrawn in tests.
-TOPOLOGY = """
-name = "two"
-description = "one wide path and one narrow one"
-source = "made up"
-sender = "S"
-receiver = "R"
-[sites.S]
-name = "sender"
-location = "here"
-[[sites.S.interfaces]]
-isp = "Wide"
-abbr = "W"
-up = "40 Mbit/s"
-down = "40 Mbit/s"
-delay = "1 ms"
-queue_up = "120 kB"
-[[sites.S.interfaces]]
-isp = "Narrow"
-abbr = "N"
-up = "20 Mbit/s"
-down = "20 Mbit/s"
-delay = "1 ms"
-queue_up = "100 kB"
-[sites.R]
-name = "receiver"
-location = "there"
-[[sites.R.interfaces]]
-isp = "Exchange"
-abbr = "X"
-up = "200 Mbit/s"
-down = "200 Mbit/s"
-delay = "1 ms"
-[[core.segments]]
-path = "W-X"
-rtt = "20 ms"
-loss = "0 %"
-[[core.segments]]
-path = "N-X"
-rtt = "40 ms"
-loss = "0 %"
-"""
+TOPOLOGY = two_paths.text(
+    Uplink("Wide", "40 Mbit/s", "20 ms", "120 kB"), Uplink("Narrow", "20 Mbit/s", "40 ms")
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -162,6 +127,22 @@ def may_manage_paths() -> None:
     missing = path_world.lacking()
     if missing is not None:
         lack("path managers on the kernel", missing)
+
+
+@pytest.fixture
+def daemon(world: World, tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon of the sender's side, not begun, whose file gives every connection every path."""
+    with daemon_of(world, tmp_path) as one:
+        one.write(FULLMESH)
+        yield one
+
+
+@pytest.fixture
+def accepting(world: World) -> Iterator[None]:
+    """The other side takes what is opened."""
+    with world.receiver() as receiver:
+        receiver.expect("ready", PATIENCE_S)
+        yield
 
 
 @pytest.fixture(scope="module")

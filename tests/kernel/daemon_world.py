@@ -19,6 +19,8 @@ from tests.plugins.waiting import PATIENCE_S, until
 #: What the kernel calls its own path manager.
 KERNEL, USERSPACE = "kernel", "userspace"
 SYSCTL = Path("/proc/sys/net/mptcp/path_manager")
+#: A policy file with which every connection gets every path.
+FULLMESH = '[default]\npolicy = "fullmesh"\n'
 
 
 class Daemon:

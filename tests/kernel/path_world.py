@@ -181,8 +181,65 @@ class World:
             transfer.end()
 
 
-class Transfer:
-    """An MPTCP connection on path 0-0 whose sender always has more, and whose bytes are compared."""
+class Stream:
+    """An MPTCP connection on path 0-0, by Cubic, both of whose ends are at work until it is to end.
+
+    What they do is in `_send` and `_receive`, each in a thread of its own.
+    """
+
+    def __init__(
+        self,
+        sites: Sites,
+        *,
+        ends: tuple[str, str] = ("10.64.0.1", "10.65.0.1"),
+        listen: str | None = None,
+        port: int = 0,
+        buffers: tuple[int, int] = (256 * KIB, 256 * KIB),
+    ) -> None:
+        """`buffers`: to send and to receive, of both sockets; `listen`: an address, if not the other end."""
+        local, remote = ends
+        self._listener = self._socket(sites.remote, local, buffers)
+        self._listener.bind((remote if listen is None else listen, port))
+        self._listener.listen()
+        self._sender = self._socket(sites.local, local, buffers)
+        self._sender.bind((local, 0))
+        self._sender.connect((remote, self._listener.getsockname()[1]))
+        self._receiver, _ = self._listener.accept()
+        self._more = True
+        self._threads = [threading.Thread(target=self._send), threading.Thread(target=self._receive)]
+        for thread in self._threads:
+            thread.start()
+
+    @staticmethod
+    def _socket(namespace: str, address: str, buffers: tuple[int, int]) -> socket.socket:
+        def make() -> socket.socket:
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+            for option, size in zip((socket.SO_SNDBUF, socket.SO_RCVBUF), buffers, strict=True):
+                made.setsockopt(socket.SOL_SOCKET, option, size)
+            return made
+
+        return inside(namespace, make)
+
+    def _send(self) -> None:
+        raise NotImplementedError
+
+    def _receive(self) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Finish the stream."""
+        self._more = False
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive(), "the stream does not end"
+        for one in (self._sender, self._receiver, self._listener):
+            one.close()
+
+
+class Transfer(Stream):
+    """A connection whose sender always has more, and whose bytes are compared."""
 
     def __init__(
         self,
@@ -193,37 +250,13 @@ class Transfer:
         listen_everywhere: bool = True,
         port: int = 0,
     ) -> None:
-        ipv6 |= mapped
-        family = socket.AF_INET6 if ipv6 else socket.AF_INET
-        local, remote = ("fd64::1", "fd65::1") if ipv6 else ("10.64.0.1", "10.65.0.1")
+        ends = ("fd64::1", "fd65::1") if ipv6 else ("10.64.0.1", "10.65.0.1")
         if mapped:
-            local, remote = "::ffff:10.64.0.1", "::ffff:10.65.0.1"
-        everywhere = "::" if ipv6 else "0.0.0.0"
-        self._listener = self._socket(sites.remote, family)
-        self._listener.bind((everywhere if listen_everywhere else remote, port))
-        self._listener.listen()
-        port = self._listener.getsockname()[1]
-        self._sender = self._socket(sites.local, family)
-        self._sender.bind((local, 0))
-        self._sender.connect((remote, port))
-        self._receiver, _ = self._listener.accept()
-        self._more = True
+            ends = ("::ffff:10.64.0.1", "::ffff:10.65.0.1")
+        everywhere = "::" if ipv6 or mapped else "0.0.0.0"
         self.received = 0
         self._sent_hash, self._received_hash = hashlib.blake2b(), hashlib.blake2b()
-        self._threads = [threading.Thread(target=self._send), threading.Thread(target=self._receive)]
-        for thread in self._threads:
-            thread.start()
-
-    @staticmethod
-    def _socket(namespace: str, family: socket.AddressFamily) -> socket.socket:
-        def make() -> socket.socket:
-            made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
-            for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-                made.setsockopt(socket.SOL_SOCKET, option, 256 * KIB)
-            return made
-
-        return inside(namespace, make)
+        super().__init__(sites, ends=ends, listen=everywhere if listen_everywhere else None, port=port)
 
     def _send(self) -> None:
         number = 0
@@ -246,12 +279,7 @@ class Transfer:
 
     def end(self) -> None:
         """Finish the stream; all that was sent must have come, once and in order."""
-        self._more = False
-        for thread in self._threads:
-            thread.join(PATIENCE_S)
-            assert not thread.is_alive(), "the stream does not end"
-        for one in (self._sender, self._receiver, self._listener):
-            one.close()
+        super().end()
         assert self._received_hash.digest() == self._sent_hash.digest()
 
 
@@ -281,7 +309,7 @@ class Managed:
         return reports[-1]
 
     def established(self, count: int) -> list[Message]:
-        """Wait for so many subflows; their ends."""
+        """Wait for this many subflows; their ends."""
 
         def pairs() -> list[Message]:
             return [one["pair"] for one in self.report()["subflows"] if one["state"] == "established"]

@@ -9,7 +9,6 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyroute2
@@ -19,7 +18,7 @@ from mptune.daemon.client import Client
 from mptune.linux import agent
 from mptune.linux.sandbox.netlink import inside
 from mptune.watching import daemon as hearing
-from tests.kernel.daemon_world import KERNEL, USERSPACE, Daemon, daemon_of
+from tests.kernel.daemon_world import FULLMESH, KERNEL, USERSPACE, Daemon, daemon_of
 from tests.kernel.path_world import KIB, World
 from tests.kernel.test_watch import only, reported, watching, with_subflows
 from tests.plugins.needs import Thing, lack
@@ -29,22 +28,6 @@ from tests.plugins.waiting import PATIENCE_S, until
 pytestmark = pytest.mark.usefixtures("may_manage_paths")
 
 NOBODY = 65534
-FULLMESH = '[default]\npolicy = "fullmesh"\n'
-
-
-@pytest.fixture
-def daemon(world: World, tmp_path: Path) -> Iterator[Daemon]:
-    with daemon_of(world, tmp_path) as one:
-        one.write(FULLMESH)
-        yield one
-
-
-@pytest.fixture
-def accepting(world: World) -> Iterator[None]:
-    """The other side takes what is opened."""
-    with world.receiver() as receiver:
-        receiver.expect("ready", PATIENCE_S)
-        yield
 
 
 def pcdc(daemon: Daemon, **more: Any) -> str:

@@ -15,29 +15,12 @@ from msgspec.structs import replace
 from mptune.linux import addresses, agent
 from mptune.linux.sandbox.netlink import inside
 from mptune.watching.shape import Census, Connection
-from tests.kernel.daemon_world import KERNEL, SYSCTL, Daemon, daemon_of
+from tests.kernel.daemon_world import FULLMESH, KERNEL, SYSCTL, Daemon, daemon_of
 from tests.kernel.path_world import KIB, NTF_PROXY, REMOVED, Listening, World
 from tests.kernel.test_watch import only, reported, watching, with_subflows
 from tests.plugins.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")
-
-FULLMESH = '[default]\npolicy = "fullmesh"\n'
-
-
-@pytest.fixture
-def daemon(world: World, tmp_path: Path) -> Iterator[Daemon]:
-    with daemon_of(world, tmp_path) as one:
-        one.write(FULLMESH)
-        yield one
-
-
-@pytest.fixture
-def accepting(world: World) -> Iterator[None]:
-    """The other side takes what is opened."""
-    with world.receiver() as receiver:
-        receiver.expect("ready", PATIENCE_S)
-        yield
 
 
 class Server(Daemon):
@@ -70,12 +53,12 @@ def ends(connection: Connection) -> list[tuple[str, str]]:
 
 
 def with_established(count: int) -> Any:
-    """There is one connection with so many established subflows, and perhaps others that are ending."""
+    """There is one connection with this many established subflows, and perhaps others that are ending."""
     return lambda one: len(one.connections) == 1 and len(ends(only(one))) == count
 
 
 def every(count: int, subflows: int) -> Any:
-    """There are so many connections, and each has so many established subflows."""
+    """There are this many connections, each with this many established subflows."""
 
     def wanted(one: Census) -> bool:
         states = [[flow.state for flow in connection.subflows] for connection in one.connections]

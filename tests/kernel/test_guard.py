@@ -1,7 +1,6 @@
 """Guard on the running kernel: what its samples say of the buffers, and what it makes of them."""
 
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -9,65 +8,22 @@ from functools import partial
 import pytest
 
 from mptune.linux.sandbox.namespaces import Sites
-from mptune.linux.sandbox.netlink import inside
 from mptune.testbeds import Observation, create
 from mptune.topology import Topology, load
-from tests.kernel.path_world import KIB
-from tests.plugins import trials
+from tests.kernel.path_world import KIB, Stream
+from tests.plugins import trials, two_paths
 from tests.plugins.trials import SECOND
-from tests.plugins.waiting import PATIENCE_S, until
-
-#: A path of 20 Mbit/s and 20 ms, and one of {rate} and {rtt}.
-TOPOLOGY = """
-name = "fast and other"
-description = "a fast path and another"
-source = "made up"
-sender = "S"
-receiver = "R"
-[sites.S]
-name = "sender"
-location = "here"
-[[sites.S.interfaces]]
-isp = "Fast"
-abbr = "F"
-up = "20 Mbit/s"
-down = "20 Mbit/s"
-delay = "1 ms"
-queue_up = "100 kB"
-[[sites.S.interfaces]]
-isp = "Other"
-abbr = "O"
-up = "{rate}"
-down = "{rate}"
-delay = "1 ms"
-queue_up = "100 kB"
-[sites.R]
-name = "receiver"
-location = "there"
-[[sites.R.interfaces]]
-isp = "Exchange"
-abbr = "X"
-up = "200 Mbit/s"
-down = "200 Mbit/s"
-delay = "1 ms"
-[[core.segments]]
-path = "F-X"
-rtt = "20 ms"
-loss = "0 %"
-[[core.segments]]
-path = "O-X"
-rtt = "{rtt}"
-loss = "0 %"
-"""
+from tests.plugins.two_paths import Uplink
+from tests.plugins.waiting import until
 
 
 @pytest.fixture
 def paths(tmp_path):
-    """The topology of that name."""
+    """A topology of a fast path, F-X, and another, O-X."""
 
     def made(rate: str, rtt: str) -> Topology:
         path = tmp_path / "topology.toml"
-        path.write_text(TOPOLOGY.format(rate=rate, rtt=rtt))
+        path.write_text(two_paths.text(Uplink("Fast", "20 Mbit/s", "20 ms"), Uplink("Other", rate, rtt)))
         return load(path)
 
     return made
@@ -131,34 +87,12 @@ def test_the_buffers_hold_up_a_connection_as_long_as_they_do_in_the_simulator(si
     assert shares["plenty"] < 0.4 and min(shares["small"], shares["smaller"]) > 0.7
 
 
-class Exchange:
+class Exchange(Stream):
     """A connection that sends pieces of a size, the next once the last has arrived, between managed sites."""
 
     def __init__(self, sites: Sites, piece: int, send_buffer: int, receive_buffer: int) -> None:
-        self._piece = piece
-        self._listener = self._socket(sites.remote, receive_buffer, send_buffer)
-        self._listener.bind(("10.65.0.1", 0))
-        self._listener.listen()
-        self._sender = self._socket(sites.local, receive_buffer, send_buffer)
-        self._sender.bind(("10.64.0.1", 0))
-        self._sender.connect(self._listener.getsockname())
-        self._receiver, _ = self._listener.accept()
-        self._more = True
-        self.pieces = 0
-        self._threads = [threading.Thread(target=self._send), threading.Thread(target=self._receive)]
-        for thread in self._threads:
-            thread.start()
-
-    @staticmethod
-    def _socket(namespace: str, receive_buffer: int, send_buffer: int) -> socket.socket:
-        def make() -> socket.socket:
-            made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
-            return made
-
-        return inside(namespace, make)
+        self._piece, self.pieces = piece, 0
+        super().__init__(sites, buffers=(send_buffer, receive_buffer))
 
     def _send(self) -> None:
         while self._more:
@@ -175,14 +109,6 @@ class Exchange:
                 self._receiver.sendall(b".")
                 missing = self._piece
 
-    def end(self) -> None:
-        self._more = False
-        for thread in self._threads:
-            thread.join(PATIENCE_S)
-            assert not thread.is_alive(), "the stream does not end"
-        for one in (self._sender, self._receiver, self._listener):
-            one.close()
-
 
 @contextmanager
 def exchange(world, piece, send_buffer, receive_buffer) -> Iterator[Exchange]:
@@ -194,7 +120,7 @@ def exchange(world, piece, send_buffer, receive_buffer) -> Iterator[Exchange]:
 
 
 def sampled_for(managed, ns):
-    """What the samples of the only connection say once they speak for so long."""
+    """What the samples of the only connection say once they speak for this long."""
 
     def enough():
         sampled = managed.report()["sampled"]

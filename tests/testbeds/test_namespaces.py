@@ -52,7 +52,7 @@ def test_without_ipv6_it_is_refused_with_the_reason_and_tried_once(testbed, netw
 
 
 class Spoiled(Quiet):
-    """A machine that is noisy until it was looked at so often, and so many of whose trials are late."""
+    """A machine that is noisy until it was looked at this often, and this many of whose trials are late."""
 
     def __init__(self, noisy, late):
         self.noisy, self.late, self.now = noisy, late, 0.0

@@ -1,7 +1,7 @@
 //! What an ordinary program gets: the role `transfer`, one end of a connection that sets nothing.
 //!
 //! Unlike the meter it asks for no buffer, no congestion control and no path, and binds to no address: the
-//! machine chooses all of them, as it does for programs. It asks for MPTCP if it is told to, and takes TCP
+//! machine chooses all of them, as it does for programs. It asks for MPTCP if the order says so, and takes TCP
 //! where there is none, as programs under mptcpize do.
 //!
 //! ```text

@@ -80,7 +80,7 @@ def transfer(
     most_bytes: int,
     guard: Callable[[Sequence[Any]], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> Got:
-    """Let a program send for a time, and no more than so many bytes.
+    """Let a program send for a time, and no more than this many bytes.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from mptune.linux.addresses import NamedInterface, Side
 from mptune.testbeds import FAMILIES, PLAIN_TCP
 from mptune.topology import Interface
 
-#: Where the daemon looks, unless it is told otherwise.
+#: Where the daemon looks by default.
 FILE = "/etc/mptune/policy.toml"
 #: Where the answers are.
 DIRECTORY = PurePosixPath("/var/lib/mptune/policies")
@@ -159,9 +159,9 @@ class _Known:
     def document(self) -> dict[str, Any]:
         answered, answer = self._answered, self._answered.answer
         told = assignment.told(
-            assignment.Assignment(pm=answer.opm, paths=self._paths, pm_options=_options(answered))
+            assignment.Assignment(pm=answer.opm, paths=self._paths, pm_options=options_of(answered))
         )
-        expected = _expected(answered)
+        expected = expected_of(answered)
         return {
             "version": _VERSION,
             "run": self._policy.name,
@@ -197,8 +197,8 @@ def _named(name: str) -> str:
     return f"{found}-run" if found == _TAKEN else found
 
 
-def _options(answered: Answered) -> dict[str, Any]:
-    """Options of the path manager as the answer had them, with labels of paths."""
+def options_of(answered: Answered) -> dict[str, Any]:
+    """Options of an answer's path manager, with labels of paths."""
     answer = answered.answer
     given = (answered.options.get("pm_options") or {}).get(answer.opm) or {}
     options = {name: value for name, value in given.items() if value is not None}
@@ -209,8 +209,8 @@ def _options(answered: Answered) -> dict[str, Any]:
     return options
 
 
-def _expected(answered: Answered) -> tuple[float | None, float | None, float | None]:
-    """What was confirmed, or is predicted, with its interval, which holds it."""
+def expected_of(answered: Answered) -> tuple[float | None, float | None, float | None]:
+    """What an answer promises, Mbit/s: confirmed, otherwise predicted, and the interval that holds it."""
     answer = answered.answer
     found = answer.confirmed
     if found.mean is None:

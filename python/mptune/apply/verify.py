@@ -4,8 +4,8 @@
 
 What is measured is not a trial: a program that sets nothing gets the machines' own path manager, congestion
 control and buffers (`mptune.apply._transfers`). The rule is `judged`'s alone. Whatever happens in between
-(Ctrl-C, a machine that is gone, a transfer that fails), the settings go again; a machine that cannot be told
-puts them back by itself, as nobody confirms.
+(Ctrl-C, a machine that is gone, a transfer that fails), the settings go again; a machine that cannot be
+reached puts them back by itself, as nobody confirms.
 """
 
 import time

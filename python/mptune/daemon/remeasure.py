@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from mptune import path_managers
 from mptune.apply import plan
+from mptune.apply.policy import expected_of, options_of
 from mptune.campaign import execution
 from mptune.campaign.definition import Definition, from_settings
 from mptune.campaign.optimise_options import OptimiseOptions
@@ -43,7 +44,7 @@ _SHARE = 0.8
 #: Options of the papers' sweep, which the adaptive strategy does not take.
 _OF_GRID = ("model", "selection", "on_grid")
 
-#: What measures: a definition, its new directory, who is told.
+#: What measures: a definition, its new directory, where progress is shown.
 Measure = Callable[[Definition, Path, Reporter], object]
 
 
@@ -211,13 +212,7 @@ def renewed(old: dict[str, Any], run: Path) -> dict[str, Any]:
     if answer.protocol == PLAIN_TCP:
         raise InputError(str(run), "", "expected an answer with MPTCP, found plain TCP")
     labels = [path["label"] for path in old["paths"]]
-    given = (answered.options.get("pm_options") or {}).get(answer.opm) or {}
-    options = {name: value for name, value in given.items() if value is not None}
-    if answer.opm == "pcdc":
-        options["active"] = list(answer.subflows)
-        if answer.standby:
-            options["standby_order"] = list(answer.standby)
-    confirmed = answer.confirmed
+    options, (expected, low, high) = options_of(answered), expected_of(answered)
     return {
         **old,
         "measured_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -226,9 +221,9 @@ def renewed(old: dict[str, Any], run: Path) -> dict[str, Any]:
         "pm_options": path_managers.numbered(answer.opm, options, lambda label, _key: labels.index(label)),
         "congestion": answer.occ,
         "buffer_bytes": answer.obs_bytes,
-        "expected_mbit_s": answer.otp_mbps if confirmed.mean is None else confirmed.mean,
-        "expected_low_mbit_s": None if confirmed.low is None else max(0.0, confirmed.low),
-        "expected_high_mbit_s": confirmed.high,
+        "expected_mbit_s": expected,
+        "expected_low_mbit_s": low,
+        "expected_high_mbit_s": high,
     }
 
 

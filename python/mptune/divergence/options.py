@@ -1,4 +1,4 @@
-"""What `mptune diverge` can be told: the trial, how often it is run, and what counts as a difference."""
+"""The options of `mptune diverge`: the trial, how often it is run, and what counts as a difference."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any

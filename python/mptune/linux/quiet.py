@@ -23,7 +23,7 @@ LATE_S = 1e-3
 #: Nor is one from which more of its time is taken. A look lasts 0.1 s, in which one of the kernel's ticks is
 #: 5 % of two processors.
 STOLEN = 0.1
-#: After a look that was not quiet so many in a row have to be: noise comes in spells.
+#: After a look that was not quiet, this many in a row have to be: noise comes in spells.
 IN_A_ROW = 3
 #: Seconds between two looks.
 PAUSE_S = 0.5

@@ -71,7 +71,7 @@ def sample_type() -> np.dtype[Any]:
 
 
 def empty_samples(count: int) -> np.ndarray[Any, Any]:
-    """Array of so many samples, all zero."""
+    """Array of this many samples, all zero."""
     import numpy as np
 
     return np.zeros(count, sample_type())

@@ -1,6 +1,6 @@
 //! The answer of a run as the daemon reads it: `policy.json` in the run's directory, with what was measured.
 //!
-//! It was written for this; whoever edits it by hand is told what is wrong with it.
+//! It was written for this; an error made by hand is reported with its key.
 
 use super::table::Table;
 use crate::paths::assignment::{Assignment, Told};

@@ -30,7 +30,7 @@ use std::time::Duration;
 /// Time between two surveys of who carries most, and the share of the time that they may take.
 const SURVEY_NS: u64 = 2_000_000_000;
 const SURVEY_SHARE: u64 = 300;
-/// Another connection takes over if it carried this many times as much in so many surveys in a row.
+/// Another connection takes over if it carried this many times as much in this many surveys in a row.
 const CLEARLY_MORE: u64 = 2;
 const SURVEYS: u32 = 3;
 /// Addresses that come and go together are acted on together, after this long.

@@ -202,19 +202,6 @@ impl Addresses {
         Ok(changes)
     }
 
-    /// Other interfaces from now on, none for all; what is different then.
-    ///
-    /// # Errors
-    /// The kernel does not say.
-    pub fn set_interfaces(
-        &self,
-        interfaces: Option<Vec<String>>,
-    ) -> Result<Vec<AddressChange>, Error> {
-        let mut state = self.state.borrow_mut();
-        state.interfaces = interfaces;
-        state.look_again()
-    }
-
     /// Devices, by name and number, and those of their addresses that are usable towards one of these
     /// hosts.
     pub fn usable_towards_any(&self, remotes: &[IpAddr]) -> Vec<(String, u32, IpAddr)> {

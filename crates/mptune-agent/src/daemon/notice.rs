@@ -3,7 +3,7 @@
 //! Only time that tells something counts: saturated time, in which the network was the limit and not a program
 //! (`figures` says how that is known). The last hour is cut into parts; a part counts if enough of it was
 //! saturated. The answer is outdated once nearly all parts that count lie outside what it predicts, and good
-//! again once most of them lie inside: in between nothing changes, so that nobody is told twice.
+//! again once most of them lie inside: in between nothing changes, so that nothing is reported twice.
 
 use super::answer::Expectation;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ const VARIABLE: &str = "MPTUNE_NOTICE_WINDOW_MS";
 pub const PARTS: u64 = 30;
 /// A part counts from so much saturated time on, as a share of it.
 const SATURATED: f64 = 0.25;
-/// It takes so many parts that count.
+/// At least this many parts have to count.
 const ENOUGH: usize = 10;
 /// Outdated from this share of parts outside on, and good again up to that one.
 const OUTDATED: f64 = 0.9;
@@ -73,7 +73,7 @@ impl Notice {
         &self.expectation
     }
 
-    /// An interval that ended now was saturated, and so many bytes were acknowledged in it.
+    /// An interval that ended now was saturated, and this many bytes were acknowledged in it.
     pub fn note(&mut self, now_ns: u64, interval_ns: u64, bytes: u64) {
         let number = now_ns / self.part_ns;
         self.began = self.began.or(Some(number));

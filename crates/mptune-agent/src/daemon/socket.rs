@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A suspension (new connections of that policy are left alone, for somebody who measures) lasts as long as the
-//! connection that asked for it. A reader that does not read loses lines, and is told how many; it never holds
+//! connection that asked for it. A reader that does not read loses lines, and later learns how many; it never holds
 //! up the daemon.
 
 use crate::sys::Watch;
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 /// How many readers there may be.
 pub const READERS: usize = 16;
-/// Lines for a reader beyond what its socket takes are dropped beyond so many bytes.
+/// Lines that a reader's socket does not take yet are kept up to this many bytes, and dropped beyond.
 const PENDING_BYTES: usize = 1 << 18;
 /// Longest request.
 const REQUEST_BYTES: usize = 4096;
@@ -90,7 +90,7 @@ struct Reader {
     outgoing: VecDeque<u8>,
     /// Lines that were dropped since the last one.
     lost: u64,
-    /// The last event that it was told.
+    /// The last event that it was sent.
     told: u64,
     suspends: Option<String>,
     /// Nothing more comes from it.
@@ -186,7 +186,7 @@ impl Server {
         }
     }
 
-    /// A line for every reader, made from the last event that it was told and the lines that it lost.
+    /// A line for every reader, made from the last event that it was sent and the lines that it lost.
     pub fn tell_all<T: Serialize>(&mut self, last_event: u64, message: impl Fn(u64, u64) -> T) {
         for reader in &mut self.readers {
             let text = line(&message(reader.told, reader.lost));

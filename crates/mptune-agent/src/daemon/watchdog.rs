@@ -154,7 +154,7 @@ impl Watchdog {
     }
 }
 
-/// Who may not write a setting is told how.
+/// What to do for whoever may not write a setting.
 fn explained(reason: &str) -> String {
     let denied = reason.ends_with("Permission denied") || reason.ends_with("Read-only file system");
     if denied && reason.starts_with("net.") {

@@ -23,7 +23,7 @@ use mptune_core::units::Nanos;
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 
-/// Looks take no more than one part in so many of the time: with many connections they are less frequent, and
+/// Looks take no more than one part in this many of the time: with many connections they are less frequent, and
 /// only some connections get any.
 const SHARE: u64 = 300;
 /// Time between two looks at a connection. The longest is the interval at which policies want samples.
@@ -326,7 +326,7 @@ impl Schedule {
         self.chosen.iter().copied().collect()
     }
 
-    /// The looks at so many connections took this much processor time.
+    /// The looks at this many connections took this much processor time.
     pub fn end(&mut self, connections: usize, cpu_ns: u64) {
         if let Some(each_ns) = cpu_ns.checked_div(connections as u64) {
             self.cost_ns = Some((7 * self.cost_ns() + each_ns) / 8);

@@ -61,7 +61,7 @@ pub(super) struct Watch<P> {
 }
 
 impl<P: Carried> Watch<P> {
-    /// Keeps the first `limit` passages; each link has dropped so many packets before.
+    /// Keeps the first `limit` passages; each link has dropped this many packets before.
     pub fn new(routes: usize, dropped: Vec<u64>, limit: usize) -> Self {
         let limit = limit.min(u32::MAX as usize);
         Self {
@@ -112,7 +112,7 @@ impl<P: Carried> Watch<P> {
         }
     }
 
-    /// A link lost a packet, and has now dropped so many: whether that one was dropped. Asked about every loss.
+    /// A link lost a packet, and has now dropped this many: whether that one was dropped. Asked about every loss.
     pub fn has_dropped(&mut self, link: usize, dropped: u64) -> bool {
         std::mem::replace(&mut self.dropped[link], dropped) < dropped
     }

@@ -20,6 +20,7 @@
 //! It never leaves the connection without an active subflow, and begins no trial after [`MOST_CHANGES`]
 //! changes within a minute.
 
+use super::fullmesh::Fullmesh;
 use super::{Command, Event, OptionInfo, OptionKind, PathManager, SubflowId, SubflowView, View};
 use crate::error::SpecError;
 use crate::units::{Bytes, MILLISECOND, Nanos, SECOND};
@@ -90,7 +91,7 @@ const FRESH: Nanos = MINUTE;
 const LONGEST_FRESH: Nanos = 5 * MINUTE;
 /// Sets that are remembered.
 const REMEMBERED: usize = 32;
-/// Up to so many active subflows, every part of them is considered; of more only each alone, and all but one.
+/// Up to this many active subflows, every part of them is considered; of more only each alone, and all but one.
 const FEW: u32 = 6;
 
 /// The options of guard.
@@ -411,12 +412,7 @@ impl PathManager for Guard {
     fn on_event(&mut self, event: Event, view: View<'_>, commands: &mut Vec<Command>) {
         self.estimates.resize(view.subflows.len(), Estimate::default());
         match event {
-            Event::Established => {
-                let initial = view.subflows[0].path;
-                let others = (0..view.paths.len()).filter(|&path| path != initial);
-                commands.extend(others.map(|path| Command::Connect { path, backup: false }));
-            }
-            Event::PathAdded(path) => commands.push(Command::Connect { path, backup: false }),
+            Event::Established | Event::PathAdded(_) => Fullmesh.on_event(event, view, commands),
             Event::Sample(now) => self.on_sample(now, view, commands),
             Event::SubflowEstablished(_) | Event::SubflowLost(_) | Event::SubflowRestored(_) => {
                 self.rescue(view.subflows, commands);

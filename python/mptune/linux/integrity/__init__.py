@@ -74,7 +74,7 @@ class Integrity(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fewer_than_one_in(self) -> int | None:
-        """Fewer than one in so many plain transfers is wrong (95 %); None if some were, or none ran."""
+        """Fewer than one in this many plain transfers is wrong (95 %); None if some were, or none ran."""
         least = self.transfers // RULE_OF_THREE
         return least if least > 0 and self.plain_wrong == 0 else None
 

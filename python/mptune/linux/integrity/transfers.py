@@ -71,7 +71,7 @@ def main() -> int:
         _tell({"event": "ready"})
         for line in sys.stdin:
             _tell({"event": "transferred", **_send(payload, here, **json.loads(line))})
-    except Exception as error:  # whatever it is, the other end is told
+    except Exception as error:  # whatever it is, the other end has to know
         _tell({"event": "error", "reason": str(error) or type(error).__name__})
         return 1
     return 0

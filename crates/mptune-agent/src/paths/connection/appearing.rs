@@ -479,7 +479,7 @@ impl Connection {
         acts
     }
 
-    // What is told
+    // What is reported
 
     /// What happened since the last time.
     pub fn take_happened(&mut self) -> Vec<Noted> {

@@ -108,7 +108,7 @@ pub struct Appearing {
     pub grows: bool,
     /// The peer wants no further subflows to the address of the first one.
     pub denies_initial: bool,
-    /// Addresses of this host that the peer was told of.
+    /// Addresses of this host that were announced to the peer.
     pub announced: BTreeSet<IpAddr>,
     /// Its policy has begun.
     pub established: bool,

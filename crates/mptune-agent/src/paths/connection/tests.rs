@@ -632,7 +632,7 @@ fn the_successor_is_that_of_the_simulator() {
     assert_eq!(kernel.standby(), ["1-0"]);
 }
 
-/// What the kernel says of a connection whose two subflows share a buffer: so many bytes are on their way, and
+/// What the kernel says of a connection whose two subflows share a buffer: this many bytes are on their way, and
 /// if it is held up the first subflow has room.
 fn look(kernel: &Kernel, acked: u64, held_up: bool) -> Look {
     let subflow = |(id, pair): (SubflowId, Pair)| {
