@@ -29,10 +29,11 @@ QEMU = "qemu-system-x86_64"
 _FIRST = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
 #: Idle class and least share: a guest keeps two processors busy.
 _GENTLY = ("nice", "-n", "19", "chrt", "-i", "0")
-#: The guest's processors are emulated by a thread each. Without `tsc=reliable` the kernel mistrusts the emulated
-#: counter and reads a slower clock, and without the mitigations, which concern processors, it is faster.
+#: Without `tsc=reliable` the kernel mistrusts the emulated counter and reads a slower clock; without the
+#: mitigations, which concern real processors, it is faster.
 _APPEND = (
-    "console=ttyS0 panic=-1 quiet loglevel=4 tsc=reliable clocksource=tsc mitigations=off nokaslr random.trust_cpu=on"
+    "console=ttyS0 panic=-1 quiet loglevel=4 tsc=reliable clocksource=tsc mitigations=off "
+    "nokaslr random.trust_cpu=on"
 )
 #: At most this long to end after SIGTERM, seconds.
 _ENDING_S = 5.0
@@ -99,7 +100,7 @@ def initramfs(kernel: Kernel, busybox: Path, command: Sequence[str], directory: 
 
 
 def archive(files: dict[str, bytes]) -> bytes:
-    """A newc cpio archive (Linux Documentation/driver-api/early-userspace/buffer-format.rst), all executable."""
+    """A newc cpio archive (Linux Documentation/driver-api/early-userspace/buffer-format.rst)."""
     folders = sorted({str(parent) for name in files for parent in Path(name).parents} - {"."})
     members = [(name, 0o040755, b"") for name in folders]
     members += [(name, 0o100755, content) for name, content in files.items()]
@@ -129,7 +130,9 @@ def _needed(modules: Path, wanted: Sequence[str]) -> list[Path]:
 
 
 @contextlib.contextmanager
-def booted(kernel: Kernel, archive: bytes, work: Path, processors: int = 2, memory_mib: int = 3072) -> Iterator[Guest]:
+def booted(
+    kernel: Kernel, archive: bytes, work: Path, processors: int = 2, memory_mib: int = 3072
+) -> Iterator[Guest]:
     """A guest of this kernel. It ends with the block, and with this process, however that ends."""
     (work / "initramfs").write_bytes(archive)
     command = [
@@ -140,16 +143,18 @@ def booted(kernel: Kernel, archive: bytes, work: Path, processors: int = 2, memo
         *("-device", "virtio-9p-pci,fsdev=root,mount_tag=root", "-device", "virtio-rng-pci"),
         *("-serial", f"file:{work / 'console'}", "-serial", "stdio"),
     ]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=(work / "qemu").open("wb"),
-        process_group=0,  # Ctrl-C is ours to handle
-        preexec_fn=syscalls.die_with_parent,
-    )
+    with (work / "qemu").open("wb") as complaints:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            process_group=0,  # Ctrl-C is ours to handle
+            preexec_fn=syscalls.die_with_parent,
+        )
+    guest = Guest(process, work / "console")
     try:
-        yield Guest(process, work / "console")
+        yield guest
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
@@ -158,6 +163,7 @@ def booted(kernel: Kernel, archive: bytes, work: Path, processors: int = 2, memo
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        guest.close()
 
 
 class Guest:
@@ -167,10 +173,17 @@ class Guest:
         self._process, self._console = process, console
         self.ended = Ended(well=False, reason="")
 
+    def close(self) -> None:
+        """Hear no more of it."""
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
     def lines(self, silence_s: float, limit_s: float) -> Iterator[dict[str, Any]]:
         """What it says, until it is done, says nothing for too long, or takes too long (`ended`)."""
-        assert self._process.stdout is not None
-        descriptor, pending, end = self._process.stdout.fileno(), b"", time.monotonic() + limit_s
+        out = self._process.stdout
+        if out is None:
+            raise ValueError("expected a guest with a pipe")
+        descriptor, pending, end = out.fileno(), b"", time.monotonic() + limit_s
         while True:
             wait_s = min(silence_s, end - time.monotonic())
             if wait_s <= 0 or not select.select([descriptor], [], [], wait_s)[0]:

@@ -61,7 +61,12 @@ def run(*command: str) -> dict[str, Any]:
     """Output of a command, and its exit code: None if it had to be ended."""
     try:
         done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=_COMMAND_S, check=False
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_COMMAND_S,
+            check=False,
         )
     except subprocess.TimeoutExpired as late:
         return {"code": None, "output": (late.output or b"").decode()}

@@ -1,7 +1,7 @@
 """Debian's kernels, fetched by apt and unpacked below one directory; nothing is installed.
 
-Not a benchmark. apt is given directories and sources of its own, so that the machine's lists and packages stay
-as they are. Its mirror and its keys are the machine's.
+Not a benchmark. apt is given directories and sources of its own, so that the machine's lists and packages
+stay as they are. Its mirror and its keys are the machine's.
 """
 
 from __future__ import annotations
@@ -60,7 +60,14 @@ class Packages:
         sources = self._directory / "sources.list"
         self._options = [
             *("-o", f"Dir::Etc::SourceList={sources}", "-o", "Dir::Etc::SourceParts=/dev/null"),
-            *("-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={cache}", "-o", "APT::Sandbox::User=root"),
+            *(
+                "-o",
+                f"Dir::State::Lists={lists}",
+                "-o",
+                f"Dir::Cache={cache}",
+                "-o",
+                "APT::Sandbox::User=root",
+            ),
         ]
         sources.write_text("".join(_sources()))
         self._apt("apt-get", "--quiet", "update")
@@ -80,8 +87,10 @@ class Packages:
         SystemExit : the suites have none.
         """
         name = re.compile(rf"linux-image-({re.escape(series)}\.[\d.+deb-]*)-amd64")
-        found = [match[1] for line in self._names(f"linux-image-{series}.") if (match := name.fullmatch(line))]
-        for release in sorted(found, key=_order, reverse=True):
+        found = [
+            match[1] for line in self._names(f"linux-image-{series}.") if (match := name.fullmatch(line))
+        ]
+        for release in sorted(found, key=order, reverse=True):
             whole = f"{release}-amd64"
             # Up to 6.18 the image brings everything; later ones are two packages.
             split = [f"linux-binary-{whole}", f"linux-modules-{whole}"]
@@ -135,7 +144,9 @@ class Packages:
         try:
             self._apt("apt-get", "--quiet", "download", package, cwd=folder)
             (archive,) = folder.glob("*.deb")
-            unpacked = subprocess.run(["dpkg-deb", "--fsys-tarfile", archive], capture_output=True, check=True)
+            unpacked = subprocess.run(
+                ["dpkg-deb", "--fsys-tarfile", archive], capture_output=True, check=True
+            )
             with tarfile.open(fileobj=io.BytesIO(unpacked.stdout)) as tar:
                 for member in tar:
                     if member.isfile() and (stream := tar.extractfile(member)) is not None:
@@ -161,6 +172,6 @@ def _sources() -> Iterator[str]:
             yield f"deb [signed-by={_KEYS}] {by_archive[archive]} {suite} main\n"
 
 
-def _order(release: str) -> list[int]:
+def order(release: str) -> list[int]:
     """By which the newest is found: 6.1.0-56 after 6.1.0-9, 6.12.117+deb13 after 6.12.86+deb13."""
     return [int(number) for number in re.findall(r"\d+", release)]

@@ -1,4 +1,4 @@
-"""The small fidelity set of the kernel matrix: low rates and long RTTs, which an emulated processor keeps up with.
+"""The small fidelity set of the kernel matrix: low rates and long RTTs, for emulated processors.
 
 Not a benchmark. The guest and whoever booted it make the same trials from here.
 """

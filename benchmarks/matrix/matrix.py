@@ -20,6 +20,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+# The other benchmarks' modules, in the folder above; in a guest PYTHONPATH has it.
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+
 import _guest
 import _page
 from _inside import STEPS
@@ -81,7 +84,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", action="append", metavar="SERIES", help=f"of {', '.join(SERIES)}, or others")
+    parser.add_argument(
+        "--only", action="append", metavar="SERIES", help=f"of {', '.join(SERIES)}, or others"
+    )
     parser.add_argument("--steps", default=",".join(STEPS), help="%(default)s")
     parser.add_argument("--kept", action="store_true", help="boot nothing, write the docs from what is kept")
     asked = parser.parse_args()
