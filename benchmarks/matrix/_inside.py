@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,18 +105,11 @@ def _mptune(*arguments: str) -> dict[str, Any]:
         return found
 
 
-def _findings() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The programs of findings/, which need nothing of mptune."""
-    for name, calls in PROGRAMS.items():
-        for program, *arguments in calls:
-            yield (
-                "finding",
-                {
-                    "name": name,
-                    "arguments": arguments,
-                    **run(sys.executable, str(FINDINGS / program), *arguments),
-                },
-            )
+def _finding(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A program of findings/, which needs nothing of mptune, with each of its arguments."""
+    for program, *arguments in PROGRAMS[name]:
+        done = run(sys.executable, str(FINDINGS / program), *arguments)
+        yield "finding", {"name": name, "arguments": arguments, **done}
 
 
 def _measured() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -128,7 +122,7 @@ def _measured() -> Iterator[tuple[str, dict[str, Any]]]:
 STEPS: dict[str, Callable[[], Iterator[tuple[str, dict[str, Any]]]]] = {
     "settings": _settings,
     "doctor": _doctor,
-    "findings": _findings,
+    **{name: partial(_finding, name) for name in PROGRAMS},
     "integrity": _integrity,
     "trials": _measured,
 }

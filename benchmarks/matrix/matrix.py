@@ -1,7 +1,7 @@
 """What Debian's kernels have, and what their MPTCP does: each is booted in qemu and asked.
 
     python benchmarks/matrix/matrix.py                    # every series, into results/ and the docs
-    python benchmarks/matrix/matrix.py --only 6.12 --steps settings,doctor,findings
+    python benchmarks/matrix/matrix.py --only 6.12 --steps settings,doctor,stall
     python benchmarks/matrix/matrix.py --kept             # write the docs from kept results, boot nothing
 
 Needs root (the guest's root is this machine's, read-only), Debian's apt, and qemu-system-x86. Kernels are
@@ -34,7 +34,7 @@ RESULTS = HERE / "results"
 #: Series of kernels: Debian 12 and 13, the last long-term one, and the newest that Debian had.
 SERIES = ("6.1", "6.12", "6.18", "7.3")
 #: A guest that says nothing for this long hangs: the longest command inside, twice; and all of its time, s.
-_SILENCE_S, _LIMIT_S = 500.0, 3600.0
+_SILENCE_S, _LIMIT_S = 500.0, 1800.0
 
 
 def ask(series: str, steps: list[str], packages: Packages, work: Path) -> dict[str, Any]:
@@ -75,8 +75,13 @@ def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     """
     if before.get("release") != now["release"]:
         return now
-    again = {line["event"] for line in now["said"]}
-    return now | {"said": [line for line in before["said"] if line["event"] not in again] + now["said"]}
+    again = {_what(line) for line in now["said"]}
+    return now | {"said": [line for line in before["said"] if _what(line) not in again] + now["said"]}
+
+
+def _what(line: dict[str, Any]) -> tuple[str, str | None]:
+    """What a line answers: an event, of findings also which."""
+    return line["event"], line.get("name")
 
 
 def main() -> None:
