@@ -118,6 +118,12 @@ pub struct Peer {
     pub outstanding: u32,
     /// Variation of the RTT (RFC 6298 `RTTVAR`), ns.
     pub rtt_variation: Nanos,
+    /// Congestion window, segments, also while in fast recovery.
+    pub window: f64,
+    /// Segments that were sent and are not cumulatively acknowledged; none that wait in a queue.
+    pub sent: u32,
+    /// The controller's pacing rate, segments per ns, 0 if it has none.
+    pub pace: f64,
 }
 
 /// The subflows of a connection as a controller sees them: `all[me]` is its own.

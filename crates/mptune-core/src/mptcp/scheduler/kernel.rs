@@ -26,11 +26,16 @@ pub struct Kernel {
     paces: Vec<f64>,
 }
 
-/// Linux `sk_pacing_rate` (`tcp_update_pacing_rate`), segments per ns.
+/// Linux `sk_pacing_rate`, segments per ns: what the congestion control sets, otherwise what follows from the
+/// larger of the window and the segments that were sent, which during a recovery are a window of before the loss
+/// (`tcp_update_pacing_rate`).
 pub fn pacing_rate(subflow: &Peer) -> f64 {
-    let slow_start = subflow.cwnd < subflow.ssthresh / 2.0;
+    if subflow.pace > 0.0 {
+        return subflow.pace;
+    }
+    let slow_start = subflow.window < subflow.ssthresh / 2.0;
     let ratio = if slow_start { SLOW_START_RATIO } else { AVOIDANCE_RATIO };
-    ratio * subflow.cwnd / subflow.srtt.max(1) as f64
+    ratio * subflow.window.max(f64::from(subflow.sent)) / subflow.srtt.max(1) as f64
 }
 
 impl Kernel {
