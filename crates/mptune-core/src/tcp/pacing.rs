@@ -128,10 +128,10 @@ mod tests {
 
     #[test]
     fn ten_segments_leave_at_once_and_then_pairs_at_the_rate() {
-        let found = departures(paced(1_000.0, 100 * MILLISECOND), 5, 16);
-        let pairs = [5, 5, 5 + 2 * MILLISECOND, 5 + 2 * MILLISECOND, 5 + 4 * MILLISECOND];
-        assert_eq!(found[..10], [5; 10]);
-        assert_eq!(found[10..15], pairs);
+        let found = departures(paced(1_000.0, 100 * MILLISECOND), 0, 16);
+        let (second, third) = (2 * MILLISECOND, 4 * MILLISECOND);
+        assert_eq!(found[..10], [0; 10]);
+        assert_eq!(found[10..], [0, 0, second, second, third, third]);
     }
 
     #[test]

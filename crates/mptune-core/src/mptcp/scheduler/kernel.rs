@@ -111,6 +111,18 @@ mod tests {
     }
 
     #[test]
+    fn the_pace_is_the_controllers_or_that_of_the_larger_of_window_and_flight() {
+        // tcp_update_pacing_rate: 120 % of 40 segments in 10 ms; after a loss still of the 40 that are out.
+        let open = subflow(10, 40, 40);
+        let recovering = Peer { cwnd: 20.0, ssthresh: 20.0, window: 22.0, sent: 40, ..open };
+        let close = |pace: f64, expected: f64| assert!((pace * 1e6 / expected - 1.0).abs() < 1e-9);
+        close(pacing_rate(&open), 1.2 * 4.0);
+        close(pacing_rate(&recovering), 1.2 * 4.0);
+        close(pacing_rate(&Peer { sent: 10, ..recovering }), 1.2 * 2.2);
+        close(pacing_rate(&Peer { pace: 3e-6, ..open }), 3.0);
+    }
+
+    #[test]
     fn a_full_send_queue_of_the_best_subflow_holds_up_all_subflows() {
         let subflows = [subflow(100, 100, 20), subflow(10, 30, 29)];
         let now = Choice { ready: 0b01, ..choice(&subflows, 1000, 1000) };
