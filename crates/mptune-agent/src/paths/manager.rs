@@ -218,7 +218,7 @@ impl Manager {
         if !self.troubled.is_empty() && sys::monotonic_ns() >= self.close_look_at_ns {
             self.close_look_at_ns = sys::monotonic_ns() + CLOSE_LOOK_NS;
             let troubled = self.troubled.clone();
-            troubled.into_iter().try_for_each(|token| self.look_closely(token))?;
+            self.look_closely(troubled)?;
         }
         if !self.live.is_empty() && sys::monotonic_ns() >= self.glance_at_ns {
             self.glance()?;
@@ -319,7 +319,7 @@ impl Manager {
     }
 
     fn establish(&mut self, token: u32, denies_initial: bool) -> Result<(), Error> {
-        self.note(token)?;
+        self.note([token])?;
         let host = self.host.clone();
         self.with(token, |connection, now_ns| match host {
             Some(host) => connection.on_begun(denies_initial, &*host, now_ns),
@@ -348,7 +348,7 @@ impl Manager {
         if !self.live.contains_key(&event.token) || event.change == Change::Priority {
             return Ok(());
         }
-        self.note(event.token)?;
+        self.note([event.token])?;
         if event.change == Change::Established {
             if let Some(connection) = self.live.get_mut(&event.token) {
                 connection.learn_numbers(&event.pair, event.local_id, event.remote_id);
@@ -426,7 +426,7 @@ impl Manager {
                 }
             })?;
         }
-        news.into_iter().try_for_each(|token| self.look_closely(token))?;
+        self.look_closely(news)?;
         if looks_at_all {
             self.weigh_all();
         }
@@ -450,9 +450,10 @@ impl Manager {
             return Ok(());
         }
         let began_ns = sys::cpu_ns();
-        for token in &due {
-            let Some(connection) = self.live.get(token) else { continue };
-            let look = Look::take(&mut self.diag, *token, &connection.established())?;
+        let live = |&token| Some((token, self.live.get(&token)?.established()));
+        let chosen: Vec<_> = due.iter().filter_map(live).collect();
+        let looks = Look::take(&mut self.diag, &chosen)?;
+        for ((token, _), look) in chosen.iter().zip(&looks) {
             self.with(*token, |connection, now_ns| connection.on_sampled(look.as_ref(), now_ns))?;
         }
         self.sampling.end(due.len(), sys::cpu_ns() - began_ns);
@@ -472,21 +473,28 @@ impl Manager {
         all.fold(Families::default(), Families::and)
     }
 
-    /// Polls the subflows of a connection one by one and acts on the result.
-    fn look_closely(&mut self, token: u32) -> Result<(), Error> {
-        self.note(token)?;
-        self.with(token, Connection::on_looked)
+    /// Polls the subflows of connections and acts on the result.
+    fn look_closely(&mut self, tokens: BTreeSet<u32>) -> Result<(), Error> {
+        self.note(tokens.iter().copied())?;
+        tokens.into_iter().try_for_each(|token| self.with(token, Connection::on_looked))
     }
 
-    /// Updates what is known about a connection's subflows.
-    fn note(&mut self, token: u32) -> Result<(), Error> {
-        let Some(connection) = self.live.get_mut(&token) else { return Ok(()) };
-        for (id, pair) in connection.established() {
-            if let Some(seen) = self.diag.look_at(&pair)? {
-                connection.note(id, seen, sys::monotonic_ns());
+    /// Updates what is known about the subflows of connections.
+    fn note(&mut self, tokens: impl IntoIterator<Item = u32>) -> Result<(), Error> {
+        let (mut pairs, mut owners) = (Vec::new(), Vec::new());
+        for token in tokens {
+            for (id, pair) in self.live.get(&token).map(Connection::established).unwrap_or_default() {
+                pairs.push(pair);
+                owners.push((token, id));
             }
         }
-        Ok(())
+        let live = &mut self.live;
+        self.diag.look_at_all(&pairs, |place, seen| {
+            let (token, id) = owners[place];
+            if let Some(connection) = live.get_mut(&token) {
+                connection.note(id, seen, sys::monotonic_ns());
+            }
+        })
     }
 
     /// Events were lost: a survey replaces them.
