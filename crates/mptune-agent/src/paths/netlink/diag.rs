@@ -31,6 +31,8 @@ const INET_DIAG_ULP_INFO: u16 = 19;
 const INET_DIAG_REQ_PROTOCOL: u16 = 3;
 /// TCP_LISTEN, include/net/tcp_states.h.
 const LISTEN: u8 = 10;
+/// TCP_ESTABLISHED, likewise.
+pub const ESTABLISHED: u8 = 1;
 const INET_ULP_INFO_MPTCP: u16 = 3;
 /// `idiag_cookie` that matches any.
 const NO_COOKIE: [u8; 8] = [0xff; 8];
@@ -309,7 +311,8 @@ impl Diag {
         pairs: &[Pair],
         mut each: impl FnMut(usize, Statistics),
     ) -> Result<(), Error> {
-        let questions: Vec<_> = pairs.iter().map(|pair| Single::Subflow(*pair).question()).collect();
+        let questions: Vec<_> =
+            pairs.iter().map(|pair| Single::Subflow(*pair).question()).collect();
         self.exact(&questions, |place, payload| {
             let glance = head(payload)?;
             if let (Some(info), Some(mptcp)) = attributes(payload)? {

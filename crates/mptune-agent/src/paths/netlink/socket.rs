@@ -8,8 +8,7 @@ use super::error::{Error, Refusal};
 use crate::sys::{self, Watch};
 use netlink_packet_core::{
     DoneBuffer, ErrorBuffer, NLM_F_ACK, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST, NLMSG_DONE,
-    NLMSG_ERROR, NetlinkBuffer, NetlinkSerializable,
-    NlasIterator, nla_align,
+    NLMSG_ERROR, NetlinkBuffer, NetlinkSerializable, NlasIterator, nla_align,
 };
 use netlink_sys::Socket;
 use std::io::ErrorKind;
@@ -123,6 +122,11 @@ impl Netlink {
             while answered < some.len() {
                 self.wait_for_answer(name, Self::receive_some)?;
                 for part in self.parts() {
+                    let Some(part) = part else {
+                        return Err(Error::Failed(format!(
+                            "{name}: an answer above {SMALL} bytes"
+                        )));
+                    };
                     messages(part, |message| {
                         let place = message.sequence_number().wrapping_sub(first) as usize;
                         if place >= some.len() {
@@ -157,16 +161,26 @@ impl Netlink {
         self.request(name, message, NLM_F_DUMP, each)
     }
 
-    /// Messages that have arrived, without waiting; true if the kernel dropped some because they were
-    /// not read in time.
+    /// Messages that have arrived, without waiting; true if some are missing, because the kernel dropped them
+    /// as they were not read in time, or because they are long.
     pub fn take(
         &mut self,
         mut each: impl FnMut(&Received<'_>) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let mut lost = false;
         loop {
-            match self.receive() {
-                Ok(true) => messages(&self.buffer, &mut each)?,
+            match self.receive_some() {
+                Ok(true) => {
+                    for part in self.parts() {
+                        match part {
+                            Some(whole) => messages(whole, &mut each)?,
+                            None => lost = true,
+                        }
+                    }
+                    if self.lengths.len() < TOGETHER {
+                        return Ok(lost);
+                    }
+                }
                 Ok(false) => return Ok(lost),
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => lost = true,
                 Err(error) => return Err(Error::io("netlink events", &error)),
@@ -259,9 +273,9 @@ impl Netlink {
         }
     }
 
-    /// The datagrams that [`Netlink::receive_some`] received; one that is too long ends where its room does.
-    fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        self.buffer.chunks(SMALL).zip(&self.lengths).map(|(part, &length)| &part[..length.min(SMALL)])
+    /// The datagrams that [`Netlink::receive_some`] received; none for one that is longer than its room.
+    fn parts(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        self.buffer.chunks(SMALL).zip(&self.lengths).map(|(part, &length)| part.get(..length))
     }
 }
 
