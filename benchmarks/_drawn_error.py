@@ -1,11 +1,11 @@
 """The simulator's error, learnt from a drawn set: spreads by kind of network, and what they are worth.
 
 Not a benchmark. `mptune.decision.model_error` has the formula that is learnt here: the logarithm of kernel
-mean / simulated mean has a spread that is a product of a factor for each regime. The spreads are the likeliest
-under Student's t with few degrees of freedom, so that a few very large errors do not widen everything; the
-factors are drawn towards 1 (a normal prior on their logarithms, whose width is one of `STRENGTHS`), and a
-factor is used only if it predicts networks that were left out better by at least `WORTH`. How many spreads the
-ends of an interval are from its centre is the quantile of the errors themselves, of networks left out, and no
+mean / simulated mean has a spread, which is a product of a factor for each regime. All factors are fitted
+together, the likeliest ones under Student's t, so that a few very large errors do not decide everything. A
+regime with few cases keeps to the whole: the logarithms of the factors have a normal prior around 0, a wide
+one for the number of paths and narrow ones for the rest (`PRIOR`). How many spreads the ends of an interval
+are from its centre is the quantile of the errors themselves, each from a fit without its network, and no
 distribution's.
 """
 
@@ -27,12 +27,18 @@ from mptune.testbeds.stacks import DEFAULT_STACK, LINUX_VERSION, STACKS
 
 Floats = NDArray[np.float64]
 
-#: Degrees of freedom: the errors have tails about as heavy.
-FREEDOM = 3.0
-#: Standard deviations of the logarithm of a regime's factor, before anything was learnt.
-STRENGTHS = (0.25, 0.5, 1.0)
-#: By how much a factor has to make networks that were left out likelier, in logarithms.
-WORTH = 2.0
+#: Degrees of freedom: fewer would fit the many small errors alone, more only the few large ones.
+FREEDOM = 10.0
+#: Standard deviations of the logarithms of the factors, before anything was learnt. With several paths a
+#: scheduler and buffers decide, with one there is little to be wrong about.
+PRIOR = {
+    "paths used": 1.0,
+    "buffer": 0.25,
+    "loss": 0.25,
+    "congestion control": 0.25,
+    "buffer mode": 0.25,
+    "sent": 0.25,
+}
 #: Fewest simulated runs with a number: fewer show no scatter.
 LEAST_RUNS = 2
 #: Fewest configurations and networks that anything is learnt from.
@@ -77,10 +83,6 @@ class Fitted(NamedTuple):
         return error.log / math.hypot(self.spread(error.kind), math.sqrt(error.variance))
 
 
-#: Factors that are used, with the strength of each.
-Chosen = dict[str, float]
-
-
 class Checked(NamedTuple):
     """The interval of a configuration in a network that nothing was learnt from.
 
@@ -103,7 +105,6 @@ class Learnt(NamedTuple):
     """What a drawn set teaches."""
 
     scale: Scale
-    chosen: Chosen
     checked: tuple[Checked, ...]
 
 
@@ -121,16 +122,16 @@ def errors_of(cases: Sequence[Case], sides: Sequence[tuple[Sequence[float], Sequ
     return found
 
 
-def fit(errors: Sequence[Error], chosen: Chosen) -> Fitted:
+def fit(errors: Sequence[Error]) -> Fitted:
     """The likeliest spreads."""
     from scipy.optimize import minimize
 
-    places = [(name, regime) for name in chosen for regime in sorted({one.kind[name] for one in errors})]
+    places = [(name, regime) for name in PRIOR for regime in sorted({one.kind[name] for one in errors})]
     has = np.array([[float(one.kind[name] == regime) for name, regime in places] for one in errors])
     has = has.reshape(len(errors), len(places))
     squares = np.array([one.log**2 for one in errors])
     scatter = np.array([one.variance for one in errors]) + LEAST_SPREAD**2
-    strict = np.array([chosen[name] ** -2 for name, _ in places])
+    strict = np.array([PRIOR[name] ** -2 for name, _ in places])
 
     def unlikely(values: Floats) -> tuple[float, Floats]:
         """Negative log-likelihood with the prior, but for a constant, and its gradient."""
@@ -148,7 +149,7 @@ def fit(errors: Sequence[Error], chosen: Chosen) -> Fitted:
     # Below the smallest spread nothing changes any more.
     bounds = [(math.log(LEAST_SPREAD), math.log(10.0)), *[(-5.0, 5.0)] * len(places)]
     found = minimize(unlikely, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    effects: dict[str, dict[str, float]] = {name: {} for name in chosen}
+    effects: dict[str, dict[str, float]] = {name: {} for name in PRIOR}
     for (name, regime), value in zip(places, found[1:], strict=True):
         effects[name][regime] = float(value)
     return Fitted(float(found[0]), effects)
@@ -163,49 +164,35 @@ def left_out(errors: Sequence[Error]) -> list[tuple[list[Error], list[Error]]]:
     ]
 
 
-def likely(errors: Sequence[Error], chosen: Chosen) -> float:
-    """Log-likelihood of networks that were left out."""
-    from scipy.stats import t
+class Apart(NamedTuple):
+    """An error, and the spreads fitted to all networks but its own.
 
-    total = 0.0
-    for others, own in left_out(errors):
-        fitted = fit(others, chosen)
-        for one in own:
-            scale = math.sqrt(fitted.spread(one.kind) ** 2 + one.variance + LEAST_SPREAD**2)
-            total += float(t.logpdf(one.log / scale, FREEDOM)) - math.log(scale)
-    return total
+    Attributes
+    ----------
+    far : the error in spreads.
+    """
 
-
-def choose(errors: Sequence[Error]) -> Chosen:
-    """Factors that are worth it, the one that tells most first, each with its strength."""
-    chosen: Chosen = {}
-    best = likely(errors, chosen)
-    left = set(errors[0].kind)
-    while left:
-        tried = {
-            (name, strength): likely(errors, chosen | {name: strength})
-            for name in sorted(left)
-            for strength in STRENGTHS
-        }
-        name, strength = max(tried, key=lambda one: round(tried[one], 6))
-        if tried[name, strength] < best + WORTH:
-            break
-        best = tried[name, strength]
-        chosen[name] = strength
-        left.remove(name)
-    return chosen
+    error: Error
+    fitted: Fitted
+    far: float
 
 
-def scaled(errors: Sequence[Error], chosen: Chosen) -> Scale:
-    """The spreads of all, and the quantiles of their errors where each network was left out."""
-    fitted = fit(errors, chosen)
-    apart = [
-        (one.network, fit(others, chosen).standardised(one))
-        for others, own in left_out(errors)
-        for one in own
-    ]
-    centre = _centre(apart)
-    away = sorted(abs(far - centre) for _, far in apart)
+def apart(errors: Sequence[Error], progress: Callable[[int, int], None] | None = None) -> list[Apart]:
+    """Every error, judged by what the other networks teach."""
+    found = []
+    parts = left_out(errors)
+    for number, (others, own) in enumerate(parts):
+        fitted = fit(others)
+        found += [Apart(one, fitted, fitted.standardised(one)) for one in own]
+        if progress is not None:
+            progress(number + 1, len(parts))
+    return found
+
+
+def scaled(fitted: Fitted, errors: Sequence[Apart]) -> Scale:
+    """Spreads, with the quantiles of errors in spreads of their own."""
+    centre = _centre(errors)
+    away = sorted(abs(one.far - centre) for one in errors)
     return Scale(
         spread=_short(math.exp(fitted.base)),
         effects={
@@ -219,39 +206,41 @@ def scaled(errors: Sequence[Error], chosen: Chosen) -> Scale:
     )
 
 
-def _centre(apart: Sequence[tuple[str, float]]) -> float:
+def _centre(errors: Sequence[Apart]) -> float:
     """The median error, if the networks' own medians prove that it is not 0."""
     by_network: dict[str, list[float]] = {}
-    for network, far in apart:
-        by_network.setdefault(network, []).append(far)
+    for one in errors:
+        by_network.setdefault(one.error.network, []).append(one.far)
     medians = [quantile(sorted(one), 0.5) for one in by_network.values()]
     half = half_width(medians)
-    mean = math.fsum(medians) / len(medians)
-    return quantile(sorted(far for _, far in apart), 0.5) if half is not None and abs(mean) > half else 0.0
+    if half is None or abs(math.fsum(medians) / len(medians)) <= half:
+        return 0.0
+    return quantile(sorted(one.far for one in errors), 0.5)
 
 
 def learn(errors: Sequence[Error], progress: Callable[[int, int], None] | None = None) -> Learnt:
-    """The error of a drawn set, checked on each network with what the others teach: all of it, also which
-    factors are worth it.
+    """The error of a drawn set, and the interval of each network by what the others teach.
+
+    The spreads of a network's interval are fitted without it, and its errors do not count in the quantiles.
 
     Raises
     ------
     SystemExit : there are too few.
     """
-    parts = left_out(errors)
-    if len(errors) < LEAST[0] or len(parts) < LEAST[1]:
+    networks = len({one.network for one in errors})
+    if len(errors) < LEAST[0] or networks < LEAST[1]:
         raise SystemExit(
             f"expected at least {LEAST[0]} configurations of {LEAST[1]} networks to learn the simulator's "
-            f"error from, found {len(errors)} of {len(parts)}"
+            f"error from, found {len(errors)} of {networks}"
         )
+    found = apart(errors, progress)
     checked = []
-    for number, (others, own) in enumerate(parts):
-        scale = scaled(others, choose(others))
-        checked += [Checked(one, *scale.interval(one.simulated, one.kind, one.variance)) for one in own]
-        if progress is not None:
-            progress(number + 1, len(parts) + 1)
-    chosen = choose(errors)
-    return Learnt(scaled(errors, chosen), chosen, tuple(checked))
+    for name in sorted({one.network for one in errors}):
+        own = [one for one in found if one.error.network == name]
+        scale = scaled(own[0].fitted, [one for one in found if one.error.network != name])
+        for one in (each.error for each in own):
+            checked.append(Checked(one, *scale.interval(one.simulated, one.kind, one.variance)))
+    return Learnt(scaled(fit(errors), found), tuple(checked))
 
 
 def gains(checked: Sequence[Checked]) -> tuple[float, int]:
@@ -260,14 +249,8 @@ def gains(checked: Sequence[Checked]) -> tuple[float, int]:
     for place, one in enumerate(checked):
         for other in checked[:place]:
             if one.error.network == other.error.network:
-                found = gain(
-                    *(
-                        OnKernel(mean_mbps=c.error.simulated, low_mbps=c.low, high_mbps=c.high)
-                        for c in (one, other)
-                    )
-                )
-                assert found.low_mbps is not None and found.high_mbps is not None
-                held.append(found.low_mbps <= one.error.kernel - other.error.kernel <= found.high_mbps)
+                low, high = gain(*(OnKernel(c.error.simulated, c.low, c.high) for c in (one, other))).ends
+                held.append(low <= one.error.kernel - other.error.kernel <= high)
     return (sum(held) / len(held) if held else 0.0), len(held)
 
 
@@ -306,7 +289,7 @@ def document(
 
 
 def compared(cases: Sequence[Case], duration_ns: int) -> Compared:
-    """Names that have results; ranges that are drawn from, and what is beyond them because rates are scaled."""
+    """Names that have results, and ranges: what is drawn from, and what scaled rates add to it."""
     trials = [case.trial for case in cases]
     topologies = list({case.network: case.trial.topology for case in cases}.values())
     paths = [path for one in topologies for path in one.paths]
@@ -324,7 +307,7 @@ def compared(cases: Sequence[Case], duration_ns: int) -> Compared:
         rtt_ns=around([path.base_rtt_ns for path in paths], *RTT_NS),
         loss_ppb=around([path.loss_ppb for path in paths], 0),
         products=around([products(one) for one in trials], float(BOUNDS[0]), float(BOUNDS[-1])),
-        transfer_bytes=tuple(map(float, TRANSFER_BYTES)),
+        transfer_bytes=around(TRANSFER_BYTES),
         duration_ns=duration_ns,
     )
 

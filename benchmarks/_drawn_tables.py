@@ -87,10 +87,9 @@ def show_error(found: ModelError, learnt: Learnt) -> None:
     """What was learnt, and what it is worth on networks left out, by regime."""
     console = Console(width=130)
     scale = found.scale
-    used = ", ".join(f"{name} ({strength:g})" for name, strength in learnt.chosen.items()) or "none"
     console.print(
         f"The simulator's error, from {found.configurations} configurations of {found.networks} networks: "
-        f"factors {used}; spread {scale.spread:.3g}, centre {scale.centre:g}, a half within {scale.half:g}, "
+        f"spread {scale.spread:.3g}, centre {scale.centre:g}, a half within {scale.half:g}, "
         f"90 % within {scale.nine_tenths:g}, 95 % within {scale.ends:g} spreads.",
         highlight=False,
     )

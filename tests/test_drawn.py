@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mptune.decision.kinds import factors, loss_regime, outside, product_bytes, total_bps
+from mptune.decision.kinds import product_bytes, total_bps
 from mptune.errors import Failure
 from mptune.linux import congestion, doctor
 from mptune.linux.sandbox import leftovers

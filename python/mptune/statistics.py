@@ -156,7 +156,7 @@ def prediction_half_width(
 
 
 def log_mean_variance(values: Sequence[float], n: int) -> float:
-    """Variance of log(mean of `n` further values / mean of the sample), by their scatter alone; means above 0.
+    """Variance of log(mean of `n` further values / mean of the sample), by scatter alone; means above 0.
 
     To first order: the sample's variance, as a share of its mean's square, times 1/len(values) + 1/n. 0 below
     two values, which show no scatter.

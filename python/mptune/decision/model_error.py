@@ -147,7 +147,7 @@ class ModelError(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         )
 
 
-class OnKernel(msgspec.Struct, frozen=True, kw_only=True):
+class OnKernel(msgspec.Struct, frozen=True):
     """What a kernel is expected to give where the simulator gave `mean_mbps`.
 
     Attributes
@@ -187,6 +187,13 @@ class GainOnKernel(msgspec.Struct, frozen=True, kw_only=True):
     low_mbps: float | None = None
     high_mbps: float | None = None
     unknown: str = ""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Its ends, of one that is known."""
+        if self.low_mbps is None or self.high_mbps is None:
+            raise ValueError(self.unknown)
+        return self.low_mbps, self.high_mbps
 
     @property
     def sentence(self) -> str:
