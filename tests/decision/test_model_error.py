@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from mptune.decision import kinds, model_error
-from mptune.decision.model_error import OnKernel, Scale, gain
+from mptune.decision.model_error import OnKernel, gain
 from mptune.errors import InputError
 from mptune.testbeds import ScriptedAction, Trial
-from mptune.testbeds.stacks import LINUX_VERSION, STACKS
+from mptune.testbeds.stacks import STACKS
 from mptune.topology import TcpBackground, load
 
 TOPOLOGY = """\
@@ -87,42 +87,9 @@ def trial(topology):
 
 
 @pytest.fixture
-def learnt():
-    """Made up: everything of the test's network was compared, and a spread of a tenth."""
-    return model_error.ModelError(
-        schema=model_error.SCHEMA,
-        kernel="Linux 9.9",
-        stack=msgspec.structs.asdict(STACKS["linux"]),
-        release=LINUX_VERSION,
-        mptune="0",
-        simulated="",
-        draw=1,
-        networks=30,
-        configurations=200,
-        runs=5,
-        scale=Scale(
-            spread=0.1,
-            effects={"paths used": {"1": -1.0, "2": 0.0}, "loss": {"heavy": math.log(3)}},
-            centre=0.0,
-            half=0.6,
-            nine_tenths=1.6,
-            ends=2.0,
-        ),
-        compared=kinds.Compared(
-            congestion_controls=("cubic",),
-            path_managers=("default", "fullmesh", "pcdc"),
-            buffer_modes=("fixed",),
-            paths=(2, 8),
-            path_bps=(1e6, 150e6),
-            total_bps=(1e6, 300e6),
-            rtt_ns=(6e6, 160e6),
-            loss_ppb=(0, 1e7),
-            products=(0.1, 8),
-            transfer_bytes=(2**16, 2**24),
-            duration_ns=10 * 10**9,
-        ),
-        validated=model_error.Validated(coverage=0.95, width=0.5),
-    )
+def learnt(made_up_error):
+    """Everything of the test's network was compared."""
+    return made_up_error
 
 
 class TestTheInterval:
