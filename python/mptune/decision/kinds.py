@@ -104,7 +104,7 @@ def _outside(trial: Trial, compared: Compared) -> Iterator[str]:
     yield from _beyond("paths of", "", rates, compared.path_bps, _rate)
     yield from _beyond("networks of", " in all", [total_bps(topology)], compared.total_bps, _rate)
     rtts = [path.base_rtt_ns for path in topology.paths]
-    yield from _beyond("RTTs of", "", rtts, compared.rtt_ns, lambda one: format_time(round(one)))
+    yield from _beyond("RTTs of", "", rtts, compared.rtt_ns, lambda one: format_time(round(one), 3))
     losses = [path.loss_ppb for path in topology.paths]
     yield from _beyond("losses of", "", losses, compared.loss_ppb, lambda one: f"{one / 1e7:.3g} %")
     yield from _beyond("buffers of", " products", [products(trial)], compared.products, _plain)
@@ -116,7 +116,7 @@ def _outside(trial: Trial, compared: Compared) -> Iterator[str]:
     elif trial.duration_ns is not None:
         low, high = (share * compared.duration_ns for share in DURATIONS)
         lasts = [trial.duration_ns]
-        yield from _beyond("trials of", "", lasts, (low, high), lambda one: format_time(round(one)))
+        yield from _beyond("trials of", "", lasts, (low, high), lambda one: format_time(round(one), 3))
 
 
 def _beyond(
@@ -184,4 +184,4 @@ def _plain(value: float) -> str:
 
 
 def _rate(value: float) -> str:
-    return format_rate(round(value))
+    return format_rate(round(value), 3)
