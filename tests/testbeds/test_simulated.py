@@ -91,7 +91,7 @@ def test_only_the_active_subflows_carry_data(testbed, network):
 
 
 def test_pcdc_sends_a_small_transfer_about_as_fast_as_the_best_single_path_does(testbed):
-    """It begins where the measured RTT is the smallest, and stays there: what a subflow was given it keeps."""
+    """It begins where the measured RTT is the smallest, and stays: a subflow keeps what it was given."""
     hainan = load("UiB-HU")
 
     def completion_ns(**changes):
