@@ -14,7 +14,6 @@ does not have, and so is the path manager guard, which the kernel's testbed does
 import json
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from itertools import pairwise
 from math import lcm
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from _random_networks import LEAST_QUEUE, SHAPES, WIDE_BPS, WIDE_QUEUE, Draw
+from mptune.decision.kinds import REGIMES, buffer_regime, count_regime, product_bytes
 from mptune.measuring.seeds import seed_for
 from mptune.testbeds import FIXED, Trial
 from mptune.topology import Topology, load
@@ -42,9 +42,6 @@ CCS = (
 PMS = (*("fullmesh",) * 3, *("pcdc",) * 2, "default", "ndiffports", "binder")
 MODES = (FIXED, FIXED, "auto")
 TRANSFERS = (*(False,) * 7, True)
-#: Bounds of the regimes of the buffer, in products: the sum of the rates times the largest RTT.
-BOUNDS = ("0.1", "0.3", "0.9", "2.7", "8")
-REGIMES = tuple(f"{low} to {high}" for low, high in pairwise(BOUNDS))
 
 #: bit/s of a bottleneck and ns of a path's RTT, log-uniform.
 RATE_BPS = (1_000_000, 150_000_000)
@@ -183,25 +180,6 @@ def _digest(seed: int, name: str) -> int:
     return int.from_bytes(blake2b(f"{seed}/{name}".encode(), digest_size=6).digest(), "big")
 
 
-def product_bytes(topology: Topology) -> int:
-    """What all paths together have in flight: the sum of the rates times the largest RTT."""
-    return total_bps(topology) * max(path.base_rtt_ns for path in topology.paths) // _BIT_NS_PER_BYTE
-
-
-def total_bps(topology: Topology) -> int:
-    """What all paths together can carry."""
-    sites = topology.sender.interfaces, topology.receiver.interfaces
-    up = sum(one.up_effects.mean_rate_bps(one.up_bps) or 0 for one in sites[0])
-    down = sum(one.down_effects.mean_rate_bps(one.down_bps) or 0 for one in sites[1])
-    return min(sum(path.rate_bps for path in topology.paths), up, down)
-
-
-def regime(products: float) -> str:
-    """The regime of a buffer; beyond the last bound it counts as the last."""
-    passed = sum(products >= float(bound) for bound in BOUNDS[1:-1])
-    return REGIMES[passed]
-
-
 def _case(
     topology: Topology,
     factors: dict[str, tuple[str, ...]],
@@ -234,7 +212,7 @@ def _case(
     own = {
         "congestion control": (cc,),
         "path manager": (pm,),
-        "buffer": (regime(size / product),),
+        "buffer": (buffer_regime(size / product),),
         "buffer mode": (mode,),
         "sent": ("transfer" if transfer else "saturated",),
     }
@@ -280,7 +258,7 @@ class _Drawing:
         self._effects = [effect for effect in effects if getattr(self, f"_{effect}")()]
         self._lsrr = decks["lsrr"].deal()
         self.factors = {
-            "paths": (_paths(len(self._ends)),),
+            "paths": (count_regime(len(self._ends)),),
             "loss": (self._loss,),
             "bottlenecks": (self._bottlenecks,),
             "ways": ("asymmetric" if asymmetric else "symmetric",),
@@ -469,11 +447,6 @@ class _Drawing:
             flow |= {"off": _time(int(self._draw.between(200_000_000, 2_000_000_000)))}
         self._background.append(flow)
         return True
-
-
-def _paths(number: int) -> str:
-    """Regime of a number of paths."""
-    return "2" if number == 2 else "3 or 4" if number <= 4 else "5 to 8"
 
 
 def _rate(bps: int) -> str:

@@ -29,6 +29,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     saturated : nothing of fixed size is sent.
     about : what it is, in words.
+    expected : the interval that the shipped model error gives the kernel's mean, Mbit/s; None if it knows no
+        error for the kind.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     factors: dict[str, tuple[str, ...]]
     simulated: Runs
     kernel: Runs
+    expected: tuple[float, float] | None = None
 
     @property
     def error(self) -> float | None:
@@ -66,6 +69,12 @@ class Pair(NamedTuple):
         return None if half is None or one is None or other is None else abs(one - other) <= half
 
     @property
+    def as_expected(self) -> bool | None:
+        """The mean lies inside the interval with the model's error; None if there is none."""
+        within, mean_ = self.judged.expected, mean(self.predicted)
+        return None if within is None or mean_ is None else within[0] <= mean_ <= within[1]
+
+    @property
     def model_error(self) -> float | None:
         """Model error with which it would."""
         other = mean(self.predicted)
@@ -85,6 +94,10 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     bias : signed (`mptune.decision.agreement.bias`); `bias_half` is half of its 95 % interval, from the means
         of the networks, whose configurations are not independent of each other.
     inside : share of the predicted means inside the 95 % prediction intervals.
+    as_expected : share of them inside the shipped intervals, which have the model's error in them; of the
+        floor None.
+    expected : how many configurations have such an interval.
+    width : median width of those intervals, high / low - 1.
     model_error : standard deviation of a model's error that would put 95 % of them inside.
     """
 
@@ -96,6 +109,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     bias_half: float | None
     inside: float | None
     model_error: float | None
+    as_expected: float | None = None
+    expected: int = 0
+    width: float | None = None
 
 
 class Regime(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,6 +210,9 @@ def figures(pairs: Sequence[Pair]) -> Figures:
     compared = [(pair, error) for pair in pairs if (error := pair.error) is not None]
     absolute = sorted(abs(error) for _, error in compared)
     inside = [held for pair, _ in compared if (held := pair.inside) is not None]
+    expected = [held for pair, _ in compared if (held := pair.as_expected) is not None]
+    within = [pair.judged.expected for pair, _ in compared if pair.judged.expected is not None]
+    widths = sorted(high / low - 1 for low, high in within)
     needed = sorted(one for pair, _ in compared if (one := pair.model_error) is not None)
     by_network: dict[str, list[float]] = {}
     for pair, error in compared:
@@ -208,6 +227,9 @@ def figures(pairs: Sequence[Pair]) -> Figures:
         bias_half=half_width([math.fsum(one) / len(one) for one in by_network.values()]),
         inside=sum(inside) / len(inside) if inside else None,
         model_error=quantile(needed, 0.95) if needed else None,
+        as_expected=sum(expected) / len(expected) if expected else None,
+        expected=len(expected),
+        width=quantile(widths, 0.5) if widths else None,
     )
 
 

@@ -11,14 +11,17 @@ from pathlib import Path
 
 import msgspec
 
+import _drawn_error
 import _drawn_kernel
 import _drawn_report
 import _drawn_tables
 from _docs import replace
 from _drawn import Case, networks
 from _drawn_kernel import Environment, Results, Run
-from _drawn_report import Judged
+from _drawn_report import Judged, Runs, numbers
 from _measure import RESULTS, machine, write
+from mptune.decision import model_error
+from mptune.decision.model_error import ModelError
 from mptune.errors import InputError
 from mptune.measuring.progress import Reporter
 from mptune.testbeds import Trial
@@ -65,8 +68,15 @@ def run(asked: argparse.Namespace) -> None:
         [(case, case.runs(seed, asked.simulated_runs or SIMULATED_RUNS)) for case in with_kernel],
         reporter,
     )
-    kernel = [one for one in found if one]
-    judged = [_judged(*one) for one in zip(with_kernel, simulated, kernel, strict=True)]
+    sides = [
+        (_throughputs(one), _throughputs(other))
+        for one, other in zip(simulated, [one for one in found if one], strict=True)
+    ]
+    if asked.learn_error or asked.write_error:
+        error = _learn(asked, with_kernel, sides, environment.kernel, seed, purpose)
+    else:
+        error = model_error.shipped()
+    judged = [_judged(case, *both, error) for case, both in zip(with_kernel, sides, strict=True)]
     report = _drawn_report.report(judged)
     again = f"--random {asked.random} {'--seed' if purpose == 'working' else '--report-seed'} {seed}"
     _drawn_tables.show(report, judged, again)
@@ -107,18 +117,58 @@ def _runs(found: Sequence[Run | None]) -> list[Run]:
     return [run for run in found if run is not None and run.failed in (None, "stalled")]
 
 
-def _judged(case: Case, simulated: Sequence[Run], kernel: Sequence[Run]) -> Judged:
-    sides = [
-        tuple(run.mbps for run in side if run.failed in (None, "stalled")) for side in (simulated, kernel)
-    ]
+def _learn(
+    asked: argparse.Namespace,
+    cases: Sequence[Case],
+    sides: Sequence[tuple[Runs, Runs]],
+    kernel: str,
+    seed: int,
+    purpose: str,
+) -> ModelError:
+    """Learn the simulator's error from this draw, print what it is worth, and ship it if asked to."""
+    if purpose == "report" or asked.only:
+        raise SystemExit("--learn-error and --write-error: expected a whole working draw")
+    both = [(numbers(one), numbers(other)) for one, other in sides]
+    errors = _drawn_error.errors_of(cases, both)
+    with Reporter().phase("error, each network left out") as progress:
+        learnt = _drawn_error.learn(errors, progress)
+    numbered = sorted(len(kernel) for _, kernel in both if kernel)
+    found = _drawn_error.document(
+        learnt,
+        [case for case, one in zip(cases, both, strict=True) if all(one)],
+        kernel=kernel,
+        seed=seed,
+        runs=numbered[len(numbered) // 2],
+        duration_ns=round(asked.duration * 1e9),
+    )
+    _drawn_tables.show_error(found, learnt)
+    if asked.write_error:
+        model_error.SHIPPED.write_bytes(_drawn_error.written(found))
+        print(f"written to {model_error.SHIPPED}", file=sys.stderr)
+    return found
+
+
+def _throughputs(runs: Sequence[Run]) -> Runs:
+    """Mbit/s of the runs that say something; None of those that stalled."""
+    return tuple(run.mbps for run in runs if run.failed in (None, "stalled"))
+
+
+def _judged(case: Case, simulated: Runs, kernel: Runs, error: ModelError) -> Judged:
+    # For as many runs as there are here.
+    asked = msgspec.structs.replace(error, runs=max(1, len(numbers(kernel))))
+    expected = asked.expected(case.trial, numbers(simulated))
+    within = None
+    if expected.low_mbps is not None and expected.high_mbps is not None:
+        within = expected.low_mbps, expected.high_mbps
     return Judged(
         name=case.name,
         network=case.network,
         saturated=case.trial.transfer_bytes is None,
         about=about(case.trial),
         factors=case.factors,
-        simulated=sides[0],
-        kernel=sides[1],
+        simulated=simulated,
+        kernel=kernel,
+        expected=within,
     )
 
 

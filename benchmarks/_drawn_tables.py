@@ -3,16 +3,22 @@
 Not a benchmark.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from _drawn_error import Learnt, by_regime, gains
 from _drawn_report import Figures, Judged, Report, mean
 from _measure import RESULTS
+from mptune.decision.model_error import ModelError
 
 #: Columns of the table by regime; each figure with the kernel's own, in parentheses.
-COLUMNS = ("", "regime", "n", "median", "90th", "bias", "in 95 %", "model error")
+COLUMNS = (
+    *("", "regime", "n", "median", "90th", "bias", "in 95 %", "with the model's error", "its width"),
+    "model error",
+)
 
 
 def show(report: Report, judged: Sequence[Judged], again: str) -> None:
@@ -64,6 +70,9 @@ def summary(report: Report) -> Iterator[tuple[str, str, str]]:
         label = {"median": "regret, median", "q90": "regret, 90th percentile", "max": "regret, largest"}[name]
         yield label, share(getattr(whole, wanted)), share(getattr(floor, wanted))
     yield "kernel means inside the 95 % intervals", share(whole.figures.inside), share(floor.figures.inside)
+    held = f"{share(whole.figures.as_expected)} of {whole.figures.expected}"
+    yield "the same with the model's error, as shipped", held, "-"
+    yield "median width of these, high / low - 1", share(whole.figures.width), "-"
     yield (
         "model error with which 95 % are inside",
         share(whole.figures.model_error),
@@ -72,6 +81,32 @@ def summary(report: Report) -> Iterator[tuple[str, str, str]]:
     stalls = [f"{one:.1%}" for one in whole.stalls]
     yield "runs that stall, simulated and kernel", " and ".join(stalls), share(floor.stalls[1])
     yield "stalls on both sides or on none", share(whole.stalls_agree), share(floor.stalls_agree)
+
+
+def show_error(found: ModelError, learnt: Learnt) -> None:
+    """What was learnt, and what it is worth on networks left out, by regime."""
+    console = Console(width=130)
+    scale = found.scale
+    console.print(
+        f"The simulator's error, from {found.configurations} configurations of {found.networks} networks: "
+        f"spread {scale.spread:.3g}, centre {scale.centre:g}, a half within {scale.half:g}, "
+        f"90 % within {scale.nine_tenths:g}, 95 % within {scale.ends:g} spreads.",
+        highlight=False,
+    )
+    for name, regimes in scale.effects.items():
+        words = [f"{regime} {math.exp(value):.2f}" for regime, value in regimes.items()]
+        console.print(f"  {name}: spread times {', '.join(words)}", highlight=False)
+    table = Table(
+        *("", "regime", "n", "inside", "median width"), title="Each network left out", title_justify="left"
+    )
+    for name, regime, number, inside, width in by_regime(learnt.checked):
+        table.add_row(name, regime, str(number), share(inside), share(width))
+    console.print(table)
+    inside, number = gains(learnt.checked)
+    console.print(
+        f"Gains of one configuration over another of its network: {inside:.1%} of {number} inside.",
+        highlight=False,
+    )
 
 
 def markdown(report: Report) -> str:
@@ -98,7 +133,16 @@ def _row(figures: Figures, floor: Figures) -> tuple[str, ...]:
             (figures.model_error, floor.model_error),
         )
     ]
-    return str(figures.n), both[0], both[1], f"{signed(figures)} ({share(floor.bias)})", both[2], both[3]
+    known = share(figures.as_expected), share(figures.width)
+    return (
+        str(figures.n),
+        both[0],
+        both[1],
+        f"{signed(figures)} ({share(floor.bias)})",
+        both[2],
+        *known,
+        both[3],
+    )
 
 
 def share(value: float | None) -> str:

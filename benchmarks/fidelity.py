@@ -3,6 +3,7 @@
     python benchmarks/fidelity.py                            # eight chosen networks
     python benchmarks/fidelity.py --random 24 --seed 1       # drawn ones, to work with
     python benchmarks/fidelity.py --random 24 --report-seed S    # drawn ones that nobody looked at before
+    python benchmarks/fidelity.py --random 24 --seed 1 --kept --write-error    # learn the simulator's error
 
 Drawn networks (`_drawn`): all effects of links, two to eight paths, all congestion controls and path managers
 that the kernel has, 0.1 to 8 products of buffer. Each of their configurations runs 5 times on the kernel and
@@ -213,6 +214,12 @@ def main() -> None:
     )
     parser.add_argument("--write-docs", action="store_true", help="drawn networks into the docs")
     parser.add_argument(
+        "--learn-error",
+        action="store_true",
+        help="of a working draw: learn the simulator's error by kind, and check it on networks left out",
+    )
+    parser.add_argument("--write-error", action="store_true", help="the same, and ship it with mptune")
+    parser.add_argument(
         "--runs", type=int, help=f"on the kernel: {RUNS}, of drawn networks {_drawn_run.RUNS}"
     )
     parser.add_argument("--simulated-runs", type=int, help="runs in the simulator, if different")
@@ -231,8 +238,17 @@ def main() -> None:
     if asked.random:
         _drawn_run.run(asked)
         return
-    if asked.report_seed is not None or asked.kept or asked.write_docs:
-        parser.error("--report-seed, --kept and --write-docs: expected --random N beside it")
+    if (
+        asked.report_seed is not None
+        or asked.kept
+        or asked.write_docs
+        or asked.learn_error
+        or asked.write_error
+    ):
+        parser.error(
+            "--report-seed, --kept, --write-docs, --learn-error and --write-error: "
+            "expected --random N beside it"
+        )
     asked.runs = asked.runs or RUNS
     asked.simulated_runs = asked.simulated_runs or asked.runs
     print(", ".join(f"{name} {value}" for name, value in machine().items()))

@@ -3,16 +3,20 @@
 And a testbed of formulas instead of packets, for tests of what is done with observations.
 """
 
+import math
 import os
 import random
 import signal
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from hypothesis import settings
 
+from mptune.decision import kinds, model_error
 from mptune.errors import Failure
 from mptune.testbeds import BIN_NS, Observation, SubflowObservation, Trial
+from mptune.testbeds.stacks import LINUX_VERSION, STACKS
 from mptune.topology import CoreSegment, Interface, Path, Site, Topology
 
 pytest_plugins = ["tests.plugins.lost_interrupts", "tests.plugins.needs", "tests.plugins.reruns"]
@@ -104,6 +108,45 @@ def _withdrawn(trial: Trial, now_ns: int) -> set[str]:
 @pytest.fixture
 def fake_testbed() -> FakeTestbed:
     return FakeTestbed()
+
+
+@pytest.fixture
+def made_up_error() -> model_error.ModelError:
+    """An error of the simulator with a spread of a tenth, which may stand in for the shipped one."""
+    return model_error.ModelError(
+        schema=model_error.SCHEMA,
+        kernel="Linux 9.9",
+        stack=msgspec.structs.asdict(STACKS["linux"]),
+        release=LINUX_VERSION,
+        mptune="0",
+        simulated="",
+        draw=1,
+        networks=30,
+        configurations=200,
+        runs=5,
+        scale=model_error.Scale(
+            spread=0.1,
+            effects={"paths used": {"1": -1.0, "2": 0.0}, "loss": {"heavy": math.log(3)}},
+            centre=0.0,
+            half=0.6,
+            nine_tenths=1.6,
+            ends=2.0,
+        ),
+        compared=kinds.Compared(
+            congestion_controls=("cubic",),
+            path_managers=("default", "fullmesh", "pcdc"),
+            buffer_modes=("fixed",),
+            paths=(2, 8),
+            path_bps=(1e6, 150e6),
+            total_bps=(1e6, 300e6),
+            rtt_ns=(6e6, 160e6),
+            loss_ppb=(0, 1e7),
+            products=(0.1, 8),
+            transfer_bytes=(2**16, 2**24),
+            duration_ns=10 * 10**9,
+        ),
+        validated=model_error.Validated(coverage=0.95, width=0.5),
+    )
 
 
 @pytest.fixture

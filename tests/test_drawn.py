@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from mptune.decision.kinds import product_bytes, total_bps
 from mptune.errors import Failure
 from mptune.linux import congestion, doctor
 from mptune.linux.sandbox import leftovers
@@ -130,7 +131,7 @@ class TestTheDraw:
         assert set(found) == set(drawing.REGIMES)
         assert all(abs(number - len(cases) / 4) <= 4 for number in found.values())
         for network in drawn:
-            product = drawing.product_bytes(network.topology)
+            product = product_bytes(network.topology)
             for case in network.cases:
                 size = case.trial.buffer_bytes
                 assert size >= drawing.LEAST_BUFFER and size % 1024 == 0
@@ -148,7 +149,7 @@ class TestTheDraw:
 
     def test_the_emulator_can_carry_them(self, drawing, drawn):
         for network in drawn:
-            assert 0 < drawing.total_bps(network.topology) <= drawing.MOST_BPS
+            assert 0 < total_bps(network.topology) <= drawing.MOST_BPS
             assert 2 <= len(network.topology.paths) <= 8
 
     def test_all_effects_come_up(self, drawing, tmp_path):

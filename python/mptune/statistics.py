@@ -155,6 +155,19 @@ def prediction_half_width(
     return quantile_ * math.sqrt(variance * (1 / len(values) + 1 / n) + (model_error * mean) ** 2)
 
 
+def log_mean_variance(values: Sequence[float], n: int) -> float:
+    """Variance of log(mean of `n` further values / mean of the sample), by scatter alone; means above 0.
+
+    To first order: the sample's variance, as a share of its mean's square, times 1/len(values) + 1/n. 0 below
+    two values, which show no scatter.
+    """
+    if len(values) < 2:
+        return 0.0
+    mean = _mean(values)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return variance / mean**2 * (1 / len(values) + 1 / n)
+
+
 def model_error_needed(
     values: Sequence[float], mean: float, n: int, *, confidence: float = CONFIDENCE
 ) -> float | None:

@@ -137,6 +137,32 @@ def test_a_simulated_answer_says_so(run: Make):
     assert "Nothing was measured between the machines" in told(run()).expected.text[-1]
 
 
+def test_a_simulated_gain_has_the_interval_that_a_kernel_leaves_it(run: Make):
+    expected = {"mean_mbps": 20.0, "low_mbps": 15.0, "high_mbps": 26.0, "runs": 5, "unknown": None}
+    gain = {"low_mbps": -1.5, "high_mbps": 12.0, "unknown": None}
+    found = told(run(on_kernel=expected, gain_on_kernel=gain)).expected
+    shown = " ".join(found.text)
+    assert "On a Linux kernel expect 15.00 to 26.00 Mbit/s (95 % interval for the mean of 5 runs)" in shown
+    assert "The gain there is -1.50 to +12.0 Mbit/s (95 %). It may be a loss." in shown
+    assert found.gain_on_kernel is not None and found.gain_on_kernel.high_mbps == 12.0
+
+
+def test_an_error_that_is_not_known_is_not_made_up(run: Make):
+    unknown = {"low_mbps": None, "high_mbps": None, "unknown": "plain TCP was not compared"}
+    shown = " ".join(told(run(on_kernel=unknown, gain_on_kernel=unknown)).expected.text)
+    assert "not known: plain TCP was not compared." in shown
+
+
+def test_a_run_of_an_earlier_version_has_no_such_interval(run: Make):
+    shown = " ".join(told(run(on_kernel=None, gain_on_kernel=None)).expected.text)
+    assert "of a version that did not say it" in shown
+
+
+def test_what_was_measured_on_a_kernel_is_as_it_was_measured(run: Make):
+    shown = " ".join(told(run(on_kernel=None, options={"testbed": "namespaces"})).expected.text)
+    assert "did not say it" not in shown and "Linux kernel expect" not in shown
+
+
 # What the kernel cannot do.
 
 

@@ -1,5 +1,6 @@
 """The whole job on a testbed of formulas, where the right answer is known."""
 
+import math
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from mptune.campaign.documents import result_document
 from mptune.campaign.optimise import Result, optimise
 from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.decision.confirmation import Confirmation
+from mptune.decision.model_error import ModelError
 from mptune.decision.uncertainty import gap
 from mptune.errors import InputError, MptuneError
 from mptune.impact import ImpactOptions
@@ -243,6 +245,49 @@ def test_the_document_has_the_promised_shape(network: Topology, fake_testbed: An
     traditional = theory.traditional(network)["eq3"]
     assert document["share_of_traditional"] == pytest.approx(document["obs_bytes"] / traditional)
     assert document["traditional_mib"] == pytest.approx(traditional / MIB)
+
+
+def test_a_simulated_answer_says_what_to_expect_on_a_kernel(
+    network: Topology, fake_testbed: Any, made_up_error: ModelError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = msgspec.structs.replace(
+        made_up_error.compared,
+        congestion_controls=("cubic", "reno"),
+        products=(0.0, 1e3),
+        total_bps=(1e6, 1e9),
+        duration_ns=SECOND,
+    )
+    learnt = msgspec.structs.replace(made_up_error, compared=compared)
+    monkeypatch.setattr("mptune.campaign.optimise.shipped", lambda: learnt)
+    result = optimise(network, TrialRunner(fake_testbed), OPTIONS)
+    document = result_document(result)
+    expected, gained, mean = (document[one] for one in ("on_kernel", "gain_on_kernel", "confirmed"))
+    assert expected["unknown"] is None and expected["kernel"] == "Linux 9.9" and expected["runs"] == 5
+    # A spread of a tenth, and 95 % within two of them, on more than two paths.
+    assert expected["high_mbps"] / expected["low_mbps"] >= math.exp(0.4) * 0.999
+    assert expected["low_mbps"] < mean["mean"] < expected["high_mbps"]
+    assert gained["low_mbps"] < document["gain"]["mean"] < gained["high_mbps"]
+    told = document["answer"]
+    assert any("On a Linux kernel expect" in one and "200 configurations" in one for one in told)
+    assert any("cannot say" in one for one in told), "the gain of 3 % is far less than the error"
+
+
+def test_a_simulated_answer_of_another_kind_says_that_its_error_is_not_known(
+    network: Topology, fake_testbed: Any, made_up_error: ModelError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mptune.campaign.optimise.shipped", lambda: made_up_error)
+    stack = msgspec.structs.replace(OPTIONS.stack, stack="v0.9x")
+    document = result_document(optimise(network, TrialRunner(fake_testbed), changed(stack=stack)))
+    assert "v0.9x" in document["on_kernel"]["unknown"] and document["on_kernel"]["low_mbps"] is None
+    assert document["gain_on_kernel"]["low_mbps"] is None
+    assert sum("not known" in one and "v0.9x" in one for one in document["answer"]) == 1
+
+
+def test_what_was_measured_on_a_kernel_needs_no_such_interval(network: Topology, fake_testbed: Any) -> None:
+    fake_testbed.name = "namespaces"
+    document = result_document(optimise(network, TrialRunner(fake_testbed), OPTIONS))
+    assert document["on_kernel"] is None and document["gain_on_kernel"] is None
+    assert not any("kernel expect" in one or "not known" in one for one in document["answer"])
 
 
 @pytest.mark.parametrize(

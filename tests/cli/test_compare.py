@@ -3,6 +3,7 @@
 import csv
 import json
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -108,6 +109,36 @@ def test_json_has_the_numbers_of_the_table(pair):
     second, first = result["configurations"]  # by buffer, however they were written
     assert first["kernel"]["throughput_mbps"] == pytest.approx(45)
     assert second["kernel"]["stalled"] == 1 and second["error"] is None
+
+
+def test_a_simulated_value_that_stands_alone_has_the_error_to_expect(pair, made_up_error, monkeypatch):
+    compared = msgspec.structs.replace(
+        made_up_error.compared,
+        congestion_controls=("reno", "cubic"),
+        products=(0.0, 1e3),
+        path_bps=(0.0, 1e12),
+        total_bps=(0.0, 1e12),
+        rtt_ns=(0.0, 1e12),
+        loss_ppb=(0.0, 1e9),
+    )
+    learnt = msgspec.structs.replace(made_up_error, compared=compared)
+    monkeypatch.setattr("mptune.decision.comparison.shipped", lambda: learnt)
+    asked = ("--cc", "cubic", "--buffers", "256KiB,1MiB", "--runs", "2")
+    lines = compare(*asked).stdout.splitlines()
+    assert sum("expected" in line for line in lines) == 1
+    assert "256 KiB" in next(line for line in lines if "expected" in line)
+    alone, beside = (
+        one["expected"] for one in json.loads(compare(*asked, "--json").stdout)["configurations"]
+    )
+    assert alone["low_mbps"] < 12.5 < alone["high_mbps"]
+    assert beside["low_mbps"] < 50 < beside["high_mbps"]
+
+
+def test_what_was_not_compared_before_says_so_where_it_stands_alone(pair, made_up_error, monkeypatch):
+    monkeypatch.setattr("mptune.decision.comparison.shipped", lambda: made_up_error)
+    told = "How far a kernel is from a simulated value is not known: the congestion control vegas"
+    assert told in compare("--cc", "vegas", "--runs", "2").stdout
+    assert told not in compare("--cc", "vegas", "--buffers", "1MiB", "--runs", "2").stdout
 
 
 def test_transfers_are_compared_too(pair):

@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 from mptune.errors import Failure
+from mptune.report.answer import answer
+from mptune.report.choices import choices
 from mptune.report.markup import MAX_ROWS, data, prose, table
 from mptune.report.page import page
-from mptune.report.run_data import RunData, TrialRow
+from mptune.report.run_data import OnKernel, RunData, TrialRow
 from mptune.report.sections import Table
 from tests.report.making import sections
 
@@ -82,6 +84,24 @@ def test_the_answer_and_every_choice_are_there(parsed: Parsed, optimised: RunDat
     assert set(optimised.answer.subflows) <= set(parsed.text["span"])
     (slider,) = [one for one in parsed.named("input") if one.get("type") == "range"]
     assert slider["max"] == str(len(optimised.answer.pareto) - 1)
+
+
+@pytest.mark.parametrize(
+    ("expected", "shown"),
+    [
+        (OnKernel(low_mbps=12.5, high_mbps=31.0, runs=5), "<td>12.50 to 31.00</td>"),
+        (OnKernel(unknown="<b> was not compared"), "not known: &lt;b&gt; was not compared"),
+        (None, ""),
+    ],
+)
+def test_the_error_to_expect_on_a_kernel_stands_beside_the_confirmation(
+    optimised: RunData, expected: OnKernel | None, shown: str
+) -> None:
+    assert optimised.answer is not None
+    changed = msgspec.structs.replace(optimised.answer, on_kernel=expected)
+    run = msgspec.structs.replace(optimised, answer=changed)
+    found = answer(run, choices(run), "")
+    assert shown in found and ('class="on-kernel"' in found) == (expected is not None)
 
 
 def test_headings_do_not_skip_a_level(parsed: Parsed) -> None:

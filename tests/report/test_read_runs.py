@@ -63,6 +63,17 @@ def test_runs_are_told_apart_by_the_shortest_end_of_their_paths(copy: Path, tmp_
         read_runs([copy, tmp_path / "other" / ".." / "copy"])
 
 
+def test_a_run_of_a_version_that_said_no_error_is_read(copy: Path) -> None:
+    answer = json.loads((copy / "result.json").read_text())
+    assert (
+        answer["on_kernel"]["unknown"] or answer["on_kernel"]["low_mbps"] < answer["on_kernel"]["high_mbps"]
+    )
+    del answer["on_kernel"], answer["gain_on_kernel"]
+    (copy / "result.json").write_text(json.dumps(answer))
+    found = read_run(copy, "run").answer
+    assert found is not None and found.on_kernel is None and found.gain_on_kernel is None
+
+
 def broken(copy: Path, what: str) -> None:
     """Break a run directory in one way."""
     if what == "no config":

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mptune.response import Combination
+from mptune.response.process import CURVES, with_prediction
 from mptune.strategy import STRATEGIES, Arm, Ask, Question, Told, Verdict, create
 
 KIB = 1024
@@ -259,6 +260,38 @@ def test_a_prior_with_the_wrong_ranks_is_dropped_and_the_answer_holds():
     assert verdict is not None
     assert verdict.prior == "dropped"
     assert asked.arms[verdict.arm].combination.cc == "cubic"
+
+
+def test_a_prior_of_a_small_error_saves_more_than_one_of_a_large_error():
+    asked = question(*FOUR, runs=9, budget_s=None)
+    prior = predictions(asked, rising(PLATEAUS))
+    needed = []
+    for error in ((0.005, 0.02), (0.3, 1.0)):
+        helped = question(*FOUR, runs=9, budget_s=None, prior=prior, prior_error=error)
+        trials, verdict = play("adaptive", helped, rising(PLATEAUS, 0.02))
+        assert verdict is not None
+        needed.append(len(trials))
+    assert needed[0] < needed[1]
+
+
+def test_a_wrong_prior_is_dropped_however_small_its_error_is_said_to_be():
+    plateaus = {"cubic": (100, 512 * KIB), "reno": (40, 256 * KIB), "vegas": (20, 128 * KIB)}
+    names = ("cubic@A", "reno@B", "vegas@C")
+    asked = question(*names, runs=9, budget_s=None)
+    wrong = predictions(asked, rising(plateaus), turned=True)
+    asked = question(*names, runs=9, budget_s=None, prior=wrong, prior_error=(0.0, 0.0))
+    _, verdict = play("adaptive", asked, rising(plateaus, 0.01))
+    assert verdict is not None
+    assert verdict.prior == "dropped"
+    assert asked.arms[verdict.arm].combination.cc == "cubic"
+
+
+def test_an_error_of_a_prior_is_met_by_two_hypotheses():
+    """A half of a normal error lies within 0.6745 standard deviations, nine tenths within 1.6449."""
+    narrow, wide = sorted({one.error or 0.0 for one in with_prediction((0.1, 0.3))})
+    assert narrow * CURVES == pytest.approx(0.1 / 0.6745) and wide * CURVES == pytest.approx(0.3 / 1.6449)
+    assert {one.error for one in with_prediction((9.0, 99.0))} == {1.0}
+    assert len(with_prediction()) == len(with_prediction((0.1, 0.3)))
 
 
 @pytest.mark.parametrize("certainty", [0.5, 0.8, 0.95, 0.999])

@@ -9,7 +9,7 @@ mod common;
 use common::*;
 use mptune_core::mptcp::scheduler;
 use mptune_core::network::NetworkSpec;
-use mptune_core::trial::{Outcome, TrialSpec};
+use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};
 use mptune_core::units::{MILLISECOND, SECOND};
 
 const KIB: u64 = 1024;
@@ -277,4 +277,32 @@ fn a_transfer_completes_while_its_buffers_grow() {
             assert_eq!(run(&spec).in_order_bytes, bytes, "{accounting}");
         }
     }
+}
+
+#[test]
+fn a_subflow_on_standby_sends_what_it_was_given() {
+    // Linux: MP_PRIO changes what a subflow is given from then on; its socket sends what it has. The kernel's
+    // scheduler gives the slow subflow some tenths of a second of data ahead.
+    let network =
+        disjoint(&[queued(link(20.0, 10.0), 20.0, 1.0), queued(link(2.0, 10.0), 20.0, 4.0)]);
+    let mut spec = trial(network, "cubic", MIB, 10);
+    (spec.accounting, spec.scheduler) = ("linux".into(), "kernel".into());
+    let at_ns = 5 * SECOND;
+    spec.script = vec![ScriptSpec { at_ns, path: 1, action: ScriptAction::Standby }];
+    let outcome = spec.run().expect("a valid trial");
+    let slow = &outcome.subflows[1];
+    let per_bin = 10 * SECOND / slow.bins.len() as u64;
+    let after: u64 = slow.bins[(at_ns / per_bin) as usize..].iter().sum();
+    // The path holds 5 kB, its queue 20 kB.
+    assert!(after > 2 * 25_000, "{after}");
+    let again: u64 = outcome.subflows.iter().map(|one| one.reinjected).sum();
+    assert_eq!(again, 0);
+}
+
+#[test]
+fn bbr_has_send_buffers_of_three_windows() {
+    // tcp_sndbuf_expand, bbr_sndbuf_expand: others have two.
+    use mptune_core::congestion::Controller;
+    let windows = |cc: &str| Controller::new(cc).expect("a known name").buffered_windows();
+    assert_eq!(["cubic", "bbr"].map(windows), [2, 3]);
 }

@@ -19,7 +19,7 @@ from mptune.apply.machine import Reading, Seen, look
 from mptune.apply.plan import Difference, HostPlan, Outline, Part, outline, resolve
 from mptune.apply.policy import POLICIES, content
 from mptune.errors import InputError, one_of
-from mptune.report.run_data import Interval
+from mptune.report.run_data import Interval, OnKernel
 from mptune.testbeds import FIXED
 from mptune.topology import Site
 from mptune.units import MIB, format_size
@@ -98,6 +98,8 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     confirmed : in runs with new seeds.
     baseline : what it was compared with, in words; None if it was not.
     gain : over that; `share` of its mean.
+    on_kernel, gain_on_kernel : 95 % intervals of both on a kernel, by the error of the simulator; None where
+        they were measured on one, and in runs of versions that did not say it.
     is_kernel_default : whether that is what a kernel does that is left alone.
     text : all of it in sentences.
     """
@@ -108,6 +110,8 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     baseline: str | None
     gain: Interval | None
     share: float | None
+    on_kernel: OnKernel | None = None
+    gain_on_kernel: OnKernel | None = None
     is_kernel_default: bool
     text: tuple[str, ...]
 
@@ -411,6 +415,7 @@ def _expected(found: Outline) -> Expected:
     else:
         text.append("It was not compared with anything, so what is gained is unknown.")
     if testbed == "simulated":
+        text.extend(_on_kernel(answer.on_kernel, answer.gain_on_kernel))
         text.append("Nothing was measured between the machines: `mptune optimise --testbed hosts` does that.")
     return Expected(
         testbed=testbed,
@@ -421,9 +426,30 @@ def _expected(found: Outline) -> Expected:
         if gain is None or baseline is None
         else Interval(mean=gain.mean, low=gain.low, high=gain.high, runs=gain.runs),
         share=None if gain is None else gain.share,
+        on_kernel=answer.on_kernel,
+        gain_on_kernel=answer.gain_on_kernel,
         is_kernel_default=is_default,
         text=tuple(text),
     )
+
+
+def _on_kernel(expected: OnKernel | None, gain: OnKernel | None) -> Iterator[str]:
+    """What the simulator's error makes of both, as sentences."""
+    if expected is None:
+        yield "How far a kernel is from this is not known: the run is of a version that did not say it."
+    elif expected.low_mbps is None or expected.high_mbps is None:
+        yield f"How far a kernel is from this is not known: {expected.unknown}."
+    else:
+        yield (
+            f"On a Linux kernel expect {digits(expected.low_mbps)} to {digits(expected.high_mbps)} Mbit/s "
+            f"(95 % interval for the mean of {expected.runs} runs)."
+        )
+        if gain is not None and gain.low_mbps is not None and gain.high_mbps is not None:
+            low, high = digits(gain.low_mbps, 3, "+"), digits(gain.high_mbps, 3, "+")
+            doubt = " It may be a loss." if gain.low_mbps < 0 else ""
+            yield f"The gain there is {low} to {high} Mbit/s (95 %).{doubt}"
+        elif gain is not None:
+            yield f"What is gained there is not known: {gain.unknown}."
 
 
 def _confirmed(confirmed: Interval, otp_mbps: float, where: str, stack: str | None) -> str:

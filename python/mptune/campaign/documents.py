@@ -17,6 +17,7 @@ from mptune.campaign.optimise import Result
 from mptune.campaign.rounds import Round
 from mptune.decision import Decision
 from mptune.decision.confirmation import AgainstTcp, Confirmation
+from mptune.decision.model_error import OnKernel, gain
 from mptune.decision.robustness import Finalist
 from mptune.decision.uncertainty import Uncertainty
 from mptune.impact import Impact
@@ -94,6 +95,8 @@ def result_document(result: Result) -> dict[str, Any]:
             "gain": None if confirmation is None else _gain(confirmation),
             "against_tcp": None if confirmation is None else _against_tcp(confirmation.against_tcp),
             "finalists": [_finalist(one) for one in result.finalists],
+            "on_kernel": None if result.on_kernel is None else _on_kernel(result.on_kernel),
+            "gain_on_kernel": _gain_on_kernel(result),
             "uncertainty": _uncertainty(decision.uncertainty),
             "reached": None if result.reached is None else _reached(result.reached),
             "models": _models(decision),
@@ -374,6 +377,19 @@ def _gain_over(gain: Summary | None, baseline: Summary | None) -> dict[str, Any]
     """A gain, and its mean as a share of what it is over."""
     share = gain.mean / baseline.mean if gain and baseline and baseline.mean else None
     return {**_interval(gain), "share": share}
+
+
+def _on_kernel(expected: OnKernel) -> dict[str, Any]:
+    """What a kernel is expected to give; null with the reason where that is not known."""
+    return msgspec.structs.asdict(expected) | {"unknown": expected.unknown or None}
+
+
+def _gain_on_kernel(result: Result) -> dict[str, Any] | None:
+    """The gain over the default that is expected on a kernel; null where nothing was simulated."""
+    if result.on_kernel is None or result.default_on_kernel is None:
+        return None
+    found = gain(result.on_kernel, result.default_on_kernel)
+    return msgspec.structs.asdict(found) | {"unknown": found.unknown or None}
 
 
 def _against_tcp(against: AgainstTcp | None) -> dict[str, Any] | None:

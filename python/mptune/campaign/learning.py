@@ -228,6 +228,7 @@ class _Sweep:
             budget_s=None if budget_s is None else max(0.0, budget_s),
             seed=options.seed,
             prior=self.predict(),
+            prior_error=None if self._prior is None else self._prior.error(self._arms, self._buffers),
         )
         strategy = create(options.chosen_strategy, question)
         strategy.tell(list(self._told()))

@@ -26,6 +26,7 @@ from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.rounds import Answered, Round
 from mptune.decision import Decision
 from mptune.decision.confirmation import Confirmation, verdict
+from mptune.decision.model_error import OnKernel, shipped
 from mptune.decision.robustness import (
     Finalist,
 )
@@ -36,8 +37,9 @@ from mptune.impact import (
     Impact,
     warnings_of,
 )
+from mptune.measuring.planning import plan_run
 from mptune.measuring.progress import Reporter
-from mptune.measuring.records import Record
+from mptune.measuring.records import Record, throughputs
 from mptune.measuring.runner import TrialRunner
 from mptune.response import Response
 from mptune.testbeds import PLAIN_TCP, stack_title
@@ -64,6 +66,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     warnings : sentences for the user.
     records : every trial, in the order of measurement.
     rounds : of a campaign that is repeated over time, the last of them with this result; otherwise empty.
+    on_kernel, default_on_kernel : what a kernel is expected to give with the answer and with the default
+        where both were simulated; None where they were measured on a kernel, or elsewhere.
     """
 
     name: str
@@ -83,6 +87,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     traditional: dict[str, int] = {}
     records: tuple[Record, ...] = ()
     rounds: tuple[Round, ...] = ()
+    on_kernel: OnKernel | None = None
+    default_on_kernel: OnKernel | None = None
 
     @property
     def answered(self) -> Answered:
@@ -176,6 +182,7 @@ def optimise(
         error.so_far = so_far(reached.steps if reached else ())
         raise
     decision = contest.decision
+    ours, theirs = (None, None) if job.is_real else on_kernel(job, confirmation)
     return Result(
         name=topology.name,
         decision=decision,
@@ -191,6 +198,8 @@ def optimise(
         confirmation=confirmation,
         reached=reached,
         traditional=traditional(topology),
+        on_kernel=ours,
+        default_on_kernel=theirs,
         warnings=(
             *left_out(topology, prediction=job.wants_prior),
             *warnings_of(impacts),
@@ -209,6 +218,24 @@ def optimise(
             *confirmation.records,
         ),
     )
+
+
+def on_kernel(job: Job, confirmation: Confirmation) -> tuple[OnKernel, OnKernel]:
+    """What a kernel is expected to give with the answer and with the default, by what fresh trials gave."""
+    runs = job.fresh_runs
+    found = []
+    for place, one in enumerate((confirmation.recommended, confirmation.default)):
+        planned = plan_run(
+            job.topology,
+            one,
+            purpose="confirm",
+            run=0,
+            duration_ns=job.options.duration_ns,
+            base_seed=job.options.seed,
+        )
+        simulated = throughputs(confirmation.records[place * runs : (place + 1) * runs])
+        found.append(shipped().expected(planned.trial, simulated))
+    return found[0], found[1]
 
 
 def traditional(topology: Topology) -> dict[str, int]:

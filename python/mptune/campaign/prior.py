@@ -1,16 +1,21 @@
 """What the simulator predicts for the arms of a real testbed: where to look first.
 
-Single short trials of the same topology, one per octave of the buffer. A prediction may be wrong; what
-becomes of it is the strategy's business (`mptune.strategy.Question.prior`). It takes no time on the testbed.
+Single short trials of the same topology, one per octave of the buffer. A prediction may be wrong; by how much
+is learnt from drawn networks, and what becomes of it is the strategy's business
+(`mptune.strategy.Question.prior`). It takes no time on the testbed.
 """
 
 import math
 from collections.abc import Callable, Sequence
 
+from mptune.decision.kinds import factors
+from mptune.decision.model_error import shipped
 from mptune.measuring.planning import Configuration, plan_run
+from mptune.measuring.records import PlannedTrial
 from mptune.measuring.runner import TrialRunner
 from mptune.measuring.running import Advance
 from mptune.response import Combination
+from mptune.statistics import quantile
 from mptune.testbeds import create
 from mptune.topology import Topology
 
@@ -51,20 +56,33 @@ class Prior:
         self._simulate(missing, progress)
         return tuple(tuple(self._between(arm, some, size) for size in buffers) for arm in arms)
 
+    def error(self, arms: Sequence[Combination], buffers: Sequence[int]) -> tuple[float, float] | None:
+        """How far a kernel is from these predictions, as shares of the throughput: a half and nine tenths.
+
+        The median over all arms and buffers whose error is known; None where none is.
+        """
+        learnt = shipped()
+        trials = (self._planned(arm, size).trial for arm in arms for size in buffers)
+        spreads = sorted(learnt.scale.of(factors(one)) for one in trials if not learnt.unknown(one))
+        if not spreads:
+            return None
+        middle = quantile(spreads, 0.5)
+        return math.expm1(middle * learnt.scale.half), math.expm1(middle * learnt.scale.nine_tenths)
+
+    def _planned(self, arm: Combination, size: int) -> PlannedTrial:
+        return plan_run(
+            self._topology,
+            self._configuration(arm, size),
+            purpose="search",
+            run=0,
+            duration_ns=self._duration_ns,
+            base_seed=self._seed,
+        )
+
     def _simulate(self, ones: Sequence[tuple[Combination, int]], progress: Advance | None) -> None:
         if not ones:
             return
-        planned = [
-            plan_run(
-                self._topology,
-                self._configuration(arm, size),
-                purpose="search",
-                run=0,
-                duration_ns=self._duration_ns,
-                base_seed=self._seed,
-            )
-            for arm, size in ones
-        ]
+        planned = [self._planned(arm, size) for arm, size in ones]
         records = self._runner.measure(planned, progress=progress)
         for one, record in zip(ones, records, strict=True):
             self._known[one] = record.throughput_mbps or 0.0

@@ -11,6 +11,7 @@ from mptune.campaign.learning import Reached, percent_certain
 from mptune.campaign.optimise import Result
 from mptune.campaign.rounds import Round
 from mptune.decision.confirmation import Confirmation
+from mptune.decision.model_error import gain
 from mptune.decision.uncertainty import Uncertainty
 from mptune.statistics import Summary
 from mptune.strategy import ROOM
@@ -38,6 +39,7 @@ def answer(result: Result) -> list[str]:
     return [
         _sentence(result),
         _expectation(result),
+        *_on_kernel(result),
         *filter(None, comparisons),
         *_sureness(result),
         *_over_time(result.rounds),
@@ -169,6 +171,16 @@ def _expectation(result: Result) -> str:
         f"Expect {digits(confirmed.mean)} Mbit/s{interval(confirmed)}, {mean}; "
         f"{source} {digits(predicted)}{range_}."
     )
+
+
+def _on_kernel(result: Result) -> list[str]:
+    """What a kernel may give where the simulator says this, as sentences: throughput, and gain."""
+    ours, theirs = result.on_kernel, result.default_on_kernel
+    if ours is None:
+        return []
+    if ours.unknown or theirs is None or theirs.mean_mbps <= 0:
+        return [ours.sentence]
+    return [ours.sentence, gain(ours, theirs).sentence]
 
 
 def _comparison(confirmation: Confirmation | None) -> str:

@@ -17,6 +17,9 @@ from mptune.decision.comparison import CompareOptions
 from mptune.store.directory import run_directory, write_config, write_json
 from mptune.topology import Topology
 
+#: Columns of the interval that is expected of a kernel, Mbit/s.
+_EXPECTED = ("expected_low_mbps", "expected_high_mbps")
+
 
 def document(name: str, comparison: Comparison) -> dict[str, Any]:
     """`--json`: throughputs in Mbit/s, errors relative to the kernel."""
@@ -56,10 +59,12 @@ def write(
         with (directory / "comparison.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             sides = [f"{side}_{key}" for side in ("simulated", "kernel") for key in Cell.__struct_fields__]
-            writer.writerow(["pm", "cc", "buffer_bytes", *sides, "error"])
+            writer.writerow(["pm", "cc", "buffer_bytes", *sides, "error", *_EXPECTED])
             for row in comparison.rows:
                 cells = [msgspec.structs.astuple(cell) for cell in (row.simulated, row.kernel)]
-                writer.writerow([row.pm, row.cc, row.buffer_bytes, *cells[0], *cells[1], row.error])
+                writer.writerow(
+                    [row.pm, row.cc, row.buffer_bytes, *cells[0], *cells[1], row.error, *_ends(row)]
+                )
 
 
 def _row(row: Row) -> dict[str, Any]:
@@ -68,7 +73,13 @@ def _row(row: Row) -> dict[str, Any]:
         "simulated": msgspec.to_builtins(row.simulated),
         "kernel": msgspec.to_builtins(row.kernel),
         "error": row.error,
+        "expected": None if row.expected is None else msgspec.to_builtins(row.expected),
     }
+
+
+def _ends(row: Row) -> tuple[float | None, float | None]:
+    expected = row.expected
+    return (None, None) if expected is None else (expected.low_mbps, expected.high_mbps)
 
 
 def _key(row: Row | None) -> dict[str, Any] | None:

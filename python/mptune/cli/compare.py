@@ -98,12 +98,15 @@ def _show(out: Console, name: str, comparison: Comparison) -> None:
             row.cc,
             units.format_size(row.buffer_bytes),
             _number(row.simulated),
-            _number(row.kernel),
+            _kernel(row),
             "-" if row.error is None else f"{row.error:+.1%}",
             "; ".join(_trouble(row)),
         )
     out.print()
     out.print(shown)
+    unknown = [row.expected.unknown for row in comparison.rows if _is_alone(row) and row.expected]
+    for reason in sorted(set(filter(None, unknown))):
+        out.print(f"How far a kernel is from a simulated value is not known: {reason}.", markup=False)
     reasons = {row.kernel.reason for row in comparison.rows if row.kernel.failed} - {None}
     for reason in sorted(str(reason) for reason in reasons):
         out.print(f"! kernel: {reason}", markup=False)
@@ -147,6 +150,19 @@ def _number(cell: Cell) -> str:
     if cell.low_mbps == cell.high_mbps:
         return f"{cell.throughput_mbps:.2f}"
     return f"{cell.throughput_mbps:.2f} ({cell.low_mbps:.2f} to {cell.high_mbps:.2f})"
+
+
+def _is_alone(row: Row) -> bool:
+    """Whether there is a simulated throughput, and none of the kernel."""
+    return row.kernel.throughput_mbps is None and row.simulated.throughput_mbps is not None
+
+
+def _kernel(row: Row) -> str:
+    """What the kernel gave; where it gave nothing, what the simulator leads to expect of it (95 %)."""
+    expected = row.expected
+    if not _is_alone(row) or expected is None or expected.low_mbps is None or expected.high_mbps is None:
+        return _number(row.kernel)
+    return f"- (expected {expected.low_mbps:.2f} to {expected.high_mbps:.2f})"
 
 
 def _trouble(row: Row) -> list[str]:

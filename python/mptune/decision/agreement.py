@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from mptune.decision.model_error import OnKernel
 from mptune.decision.selection import SACRIFICE
 from mptune.statistics import quantile
 from mptune.testbeds import BIN_NS, Observation
@@ -37,13 +38,19 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One configuration on both testbeds."""
+    """One configuration on both testbeds.
+
+    Attributes
+    ----------
+    expected : what the simulated runs lead to expect of a kernel; None where nothing was asked for.
+    """
 
     pm: str
     cc: str
     buffer_bytes: int
     simulated: Cell
     kernel: Cell
+    expected: OnKernel | None = None
 
     @property
     def error(self) -> float | None:

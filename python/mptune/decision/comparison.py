@@ -10,7 +10,8 @@ from typing import Annotated, Self
 import msgspec
 
 from mptune import testbeds
-from mptune.decision.agreement import Comparison, Row, compare, summarise_runs
+from mptune.decision.agreement import Comparison, Row, compare, is_stalled, summarise_runs
+from mptune.decision.model_error import shipped
 from mptune.errors import InputError, one_of
 from mptune.measuring.progress import Reporter
 from mptune.measuring.running import run_trials
@@ -100,6 +101,11 @@ def measure(
     for number, (pm, cc, size) in enumerate(configurations):
         here = slice(number * options.runs, (number + 1) * options.runs)
         quiet = stall_ns(trials[here][0])
+        gave = [
+            one.throughput_bps / 1e6
+            for one in simulated[here]
+            if one.failed is None and not is_stalled(one, quiet)
+        ]
         rows.append(
             Row(
                 pm=pm,
@@ -107,6 +113,7 @@ def measure(
                 buffer_bytes=size,
                 simulated=summarise_runs(simulated[here], quiet),
                 kernel=summarise_runs(measured[here], quiet),
+                expected=shipped().expected(trials[here][0], gave),
             )
         )
     return compare(rows)

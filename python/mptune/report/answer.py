@@ -110,8 +110,20 @@ def _confirmed(answer: Answer) -> str:
     return (
         '<table class="confirmed"><caption>Confirmed with new seeds</caption><thead><tr><td></td>'
         '<th scope="col">configuration</th><th scope="col">Mbit/s (95 % interval)</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table>"
+        f"<tbody>{rows}{_on_kernel(answer)}</tbody></table>"
     )
+
+
+def _on_kernel(answer: Answer) -> str:
+    """What a kernel may give instead of the simulator; nothing where it was measured on one."""
+    expected = answer.on_kernel
+    if expected is None:
+        return ""
+    if expected.low_mbps is None or expected.high_mbps is None:
+        told = escape(f"not known: {expected.unknown}")
+    else:
+        told = ends(expected.low_mbps, expected.high_mbps)
+    return f'<tr class="on-kernel"><th scope="row">on a kernel</th><td>recommended</td><td>{told}</td></tr>'
 
 
 def _between(interval: Interval) -> str:

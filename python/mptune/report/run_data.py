@@ -64,6 +64,18 @@ class AgainstTcp(msgspec.Struct, frozen=True):
     tcp: TcpBaseline
 
 
+class OnKernel(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kernel is expected to give, or to gain, where it was simulated: a 95 % interval, Mbit/s.
+
+    None, with the reason, where the simulator's error is not known (`mptune.decision.model_error`).
+    """
+
+    low_mbps: float | None = None
+    high_mbps: float | None = None
+    unknown: str | None = None
+    runs: int = 0
+
+
 class FrontRow(msgspec.Struct, frozen=True):
     """A point of the trade-off: what a sacrifice buys; MiB and Mbit/s, intervals None without resampling.
 
@@ -197,6 +209,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     answer: tuple[str, ...]
     warnings: tuple[str, ...]
+    on_kernel: OnKernel | None = None
+    gain_on_kernel: OnKernel | None = None
     rounds: tuple[RoundRow, ...] = ()
     reached: Reached | None = None
 

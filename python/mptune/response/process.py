@@ -13,6 +13,7 @@ observations can tell: these are hypotheses, each as credible as it makes them l
 Used by `mptune.response.belief`, and by the adaptive strategy for what is not measured yet.
 """
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -66,6 +67,11 @@ ANYWHERE, OWN = 0.6, 0.3
 #: How much a connection on several paths has in common with one on a single path, of what they share.
 SINGLE = 0.5
 
+#: Standard deviation of all curves of an arm together.
+CURVES = math.sqrt(
+    SUBFLOWS.level**2 + SUBFLOWS.bend**2 + (1 + ANYWHERE**2 + OWN**2) * (CONTROL.level**2 + CONTROL.bend**2)
+)
+
 #: Standard deviation of the jags, of MPTCP and of plain TCP.
 ROUGHNESS, TCP_ROUGHNESS = 0.053, 0.005
 
@@ -95,7 +101,33 @@ class Hypothesis(NamedTuple):
 
 _JAGS = (0.1, 0.3, 1.0, 2.0)
 WITHOUT = tuple(Hypothesis(control, jags) for control in (0.3, 1.0, 3.0) for jags in _JAGS)
-WITH = tuple(Hypothesis(1.0, jags, error) for error in (0.15, 0.5) for jags in _JAGS)
+
+#: Factors of the curves where the error of a prediction is not known, and the least that is believed of one
+#: that is: curves without any error could never be contradicted.
+UNKNOWN_ERRORS, LEAST_ERROR = (0.15, 0.5), 0.05
+
+#: Standard normal values within which a half and nine tenths are.
+_HALF, _NINE_TENTHS = 0.6745, 1.6449
+
+
+def with_prediction(within: tuple[float, float] | None = None) -> tuple[Hypothesis, ...]:
+    """Hypotheses in which a prediction is the mean, and all curves its error.
+
+    Heavy tails are a mixture of a narrow and a wide normal error: one with the half, one with nine tenths of
+    the errors where they are.
+
+    Parameters
+    ----------
+    within : shares of the throughput within which a half and nine tenths of its errors lie; None where they
+        are not known.
+    """
+    errors: tuple[float, ...] = UNKNOWN_ERRORS
+    if within is not None:
+        sizes = within[0] / _HALF, within[1] / _NINE_TENTHS
+        # More than a factor of 1 would be less than nothing known.
+        errors = tuple(min(1.0, max(LEAST_ERROR, size / CURVES)) for size in sizes)
+    return tuple(Hypothesis(1.0, jags, error) for error in errors for jags in _JAGS)
+
 
 #: Observations that hypotheses are judged by: those of the largest throughputs, which matter most.
 _JUDGING = 150
@@ -142,6 +174,7 @@ class Process:
     ----------
     arms, buffers : at least one of each; buffers ascending, in any unit.
     predicted : throughputs in any unit, shape (arms, buffers); None where nothing is.
+    prior_error : as `within` of `with_prediction`.
 
     Attributes
     ----------
@@ -149,7 +182,11 @@ class Process:
     """
 
     def __init__(
-        self, arms: Sequence[Arm], buffers: Sequence[float], predicted: "Floats | None" = None
+        self,
+        arms: Sequence[Arm],
+        buffers: Sequence[float],
+        predicted: "Floats | None" = None,
+        prior_error: tuple[float, float] | None = None,
     ) -> None:
         import numpy as np
 
@@ -162,7 +199,8 @@ class Process:
         self._over = _covariance(SUBFLOWS, apart), _covariance(CONTROL, apart)
         self._jagged = np.array([TCP_ROUGHNESS if one.combination.is_tcp else ROUGHNESS for one in arms])
         self._predicted = predicted
-        self.hypotheses = WITHOUT if predicted is None else WITHOUT + WITH
+        self._with = () if predicted is None else with_prediction(prior_error)
+        self.hypotheses = WITHOUT + self._with
 
     def parts(self, one: Hypothesis) -> "list[tuple[Floats, Floats]]":
         """Covariance between arms and over the buffers, of every curve of the sum."""
@@ -190,7 +228,7 @@ class Process:
         judging = points.highest(_JUDGING)
         likely = np.array([self._log_likelihood(judging, one) for one in self.hypotheses])
         # A prediction is as credible as none before anything was observed.
-        before = np.array([1 / len(WITHOUT if one.error is None else WITH) for one in self.hypotheses])
+        before = np.array([1 / len(WITHOUT if one.error is None else self._with) for one in self.hypotheses])
         weights = np.exp(np.round(likely - likely.max(), 6)) * before
         shares: Floats = weights / weights.sum()
         return shares

@@ -65,6 +65,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     seed : of the strategy's own draws.
     prior : predicted throughputs, Mbit/s: a row per arm with a value per buffer; empty for none. Their ranks
         and shapes matter, not their level.
+    prior_error : how far the truth is from the prior, as shares of the throughput: a half and nine tenths
+        of its errors lie within these; None where that is not known.
     """
 
     arms: tuple[Arm, ...]
@@ -77,6 +79,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     budget_s: float | None = None
     seed: int = 1
     prior: tuple[tuple[float, ...], ...] = ()
+    prior_error: tuple[float, float] | None = None
 
     def left(self, spent_s: float) -> int:
         """How many trials may be asked for together, after this many seconds."""

@@ -46,12 +46,18 @@ class Curves:
     ----------
     arms, buffers : as in `mptune.strategy.Question`; at least one of each.
     predicted : throughputs in any unit, shape (arms, buffers); None where nothing is.
+    prior_error : as in `mptune.strategy.Question`.
     """
 
     def __init__(
-        self, arms: Sequence[Arm], buffers: Sequence[int], predicted: Floats | None, seed: int
+        self,
+        arms: Sequence[Arm],
+        buffers: Sequence[int],
+        predicted: Floats | None,
+        seed: int,
+        prior_error: tuple[float, float] | None = None,
     ) -> None:
-        self._process = Process(arms, buffers, predicted)
+        self._process = Process(arms, buffers, predicted, prior_error)
         self.shape = self._process.shape
         self._count = min(MOST_DRAWS, max(LEAST_DRAWS, DRAWN // math.prod(self.shape)))
         random = np.random.default_rng(seed)

@@ -61,7 +61,7 @@ class Adaptive:
         self._place = {arm: place for place, arm in enumerate(order)}
         predicted = np.array([question.prior[arm] for arm in order]) if question.prior else None
         arms = [question.arms[arm] for arm in order]
-        self._curves = Curves(arms, question.buffers, predicted, question.seed)
+        self._curves = Curves(arms, question.buffers, predicted, question.seed, question.prior_error)
         self._kinds = [{one.active or one.combination.manager, one.combination.cc} for one in arms]
         self._octaves = np.log2(np.array(question.buffers, dtype=float))
         #: By what was asked for, with internal numbers of the arms.

@@ -1,6 +1,6 @@
 //! What a congestion control is: the trait, the window it governs, and the facts it is given.
 
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 
 /// RFC 6928 section 2: initial window, segments.
 pub const INITIAL_WINDOW: f64 = 10.0;
@@ -118,6 +118,12 @@ pub struct Peer {
     pub outstanding: u32,
     /// Variation of the RTT (RFC 6298 `RTTVAR`), ns.
     pub rtt_variation: Nanos,
+    /// Congestion window, segments, also while in fast recovery.
+    pub window: f64,
+    /// Segments that were sent and are not cumulatively acknowledged; none that wait in a queue.
+    pub sent: u32,
+    /// The controller's pacing rate, segments per ns, 0 if it has none.
+    pub pace: f64,
 }
 
 /// The subflows of a connection as a controller sees them: `all[me]` is its own.
@@ -146,6 +152,8 @@ impl<'a> Peers<'a> {
 pub trait CongestionControl {
     /// The sender takes delivery-rate samples for this controller.
     const RATE_SAMPLES: bool = false;
+    /// Windows that a send buffer that grows makes room for (Linux `tcp_sndbuf_expand`, `sndbuf_expand`).
+    const BUFFERED_WINDOWS: Bytes = 2;
     /// The controller sets the window in every state (Linux `cong_control`); the sender then leaves
     /// it alone in recovery, after a tail loss probe and after an idle time.
     const OWNS_WINDOW: bool = false;

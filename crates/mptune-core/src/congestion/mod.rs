@@ -33,7 +33,7 @@ pub use control::{
     Ack, CongestionControl, INFINITE_SSTHRESH, INITIAL_WINDOW, Peer, Peers, RateSample, Window,
 };
 
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 
 /// Writes the [`Controller`] enum, the list of names and the dispatch from one list.
 macro_rules! controllers {
@@ -59,6 +59,11 @@ macro_rules! controllers {
             /// [`CongestionControl::OWNS_WINDOW`].
             pub fn owns_window(&self) -> bool {
                 match self { $(Self::$variant(_) => <$type as CongestionControl>::OWNS_WINDOW),+ }
+            }
+
+            /// [`CongestionControl::BUFFERED_WINDOWS`].
+            pub fn buffered_windows(&self) -> Bytes {
+                match self { $(Self::$variant(_) => <$type as CongestionControl>::BUFFERED_WINDOWS),+ }
             }
 
             /// [`CongestionControl::ECN_PER_SEGMENT`].

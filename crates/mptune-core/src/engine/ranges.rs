@@ -18,6 +18,12 @@ impl RangeSet {
         self.ranges.is_empty()
     }
 
+    /// Number of ranges.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.ranges.len()
+    }
+
     /// The range with the smallest numbers.
     pub fn first(&self) -> Option<Range<Seq>> {
         self.ranges.front().map(|&(start, end)| start..end)

@@ -4,6 +4,7 @@
 //! network: the time is an argument, and they return what to send. How subflows share data and buffers is up to
 //! `mptcp`.
 
+pub mod pacing;
 mod rate;
 mod receiver;
 mod recovery;

@@ -242,6 +242,17 @@ impl Receiver {
         self.holding
     }
 
+    /// Ranges held out of order.
+    #[inline]
+    pub fn ranges(&self) -> usize {
+        self.held.count()
+    }
+
+    /// The segment is held next to no other: it begins a range.
+    pub fn begins_range(&self, seq: Seq) -> bool {
+        seq > self.next && (seq - 1..=seq + 1).all(|near| self.held.containing(near).is_none())
+    }
+
     /// The segment was received before.
     pub fn knows(&self, seq: Seq) -> bool {
         seq < self.next || self.held.containing(seq).is_some()
@@ -306,6 +317,16 @@ mod tests {
         assert_eq!(receiver.acknowledge(false).sack, [(22, 23), (18, 20)]);
         receiver.on_segment(0, 20, 20, |_| ());
         assert_eq!(receiver.acknowledge(false).sack, [(18, 21), (22, 23)]);
+    }
+
+    #[test]
+    fn a_segment_beside_no_other_begins_a_range() {
+        let mut receiver = settled();
+        for seq in [18, 22] {
+            receiver.on_segment(0, seq, seq, |_| ());
+        }
+        let begins: Vec<_> = (14..25).filter(|&seq| receiver.begins_range(seq)).collect();
+        assert_eq!((begins, receiver.ranges()), (vec![20, 24], 2));
     }
 
     #[test]

@@ -33,7 +33,7 @@ mod tests;
 mod window;
 
 use super::{Ack, CongestionControl, Peers, Window};
-use crate::units::{Nanos, Seq};
+use crate::units::{Bytes, Nanos, Seq};
 use model::Model;
 use state::{Mode, State};
 
@@ -44,6 +44,8 @@ pub struct Bbr(Box<Model>);
 impl CongestionControl for Bbr {
     const RATE_SAMPLES: bool = true;
     const OWNS_WINDOW: bool = true;
+    /// A recovery may need a third (`bbr_sndbuf_expand`).
+    const BUFFERED_WINDOWS: Bytes = 3;
 
     fn on_established(&mut self, window: &mut Window, srtt: Nanos, now: Nanos) {
         let model = &mut *self.0;

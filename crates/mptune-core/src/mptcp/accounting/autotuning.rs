@@ -21,9 +21,6 @@ const FIRST_SEGMENTS: Bytes = 10;
 /// skb_shared_info` (320) rounded up to 2 KiB, and `struct sk_buff` (256). Kernels with IP tunnels have a
 /// longer `MAX_TCP_HEADER`, which makes it 4352.
 const PACKET: Bytes = 2304;
-/// Windows that fit the send buffer (`tcp_sndbuf_expand`), for congestion controls that do not say otherwise.
-const WINDOWS: Bytes = 2;
-
 /// Dynamic right-sizing of the receive buffer.
 #[derive(Debug)]
 pub struct ReceiveTuning {
@@ -72,25 +69,27 @@ pub struct SendTuning {
     limit: Bytes,
     /// The connection's buffer is limited as well (v0.9x), or only those of its subflows (Linux).
     whole_is_limited: bool,
+    /// Windows that fit the buffer of a subflow (`sndbuf_expand` of the congestion control).
+    windows: Bytes,
     /// The buffer of each subflow.
     subflows: Vec<Bytes>,
 }
 
 impl SendTuning {
     /// As upstream Linux does it (`__mptcp_sync_sndbuf`): the sum of its subflows' buffers, each of which
-    /// is limited.
-    pub fn linux(limit: Bytes) -> Self {
-        Self { limit, whole_is_limited: false, subflows: Vec::new() }
+    /// is limited and fits this many `windows`.
+    pub fn linux(limit: Bytes, windows: Bytes) -> Self {
+        Self { limit, whole_is_limited: false, windows, subflows: Vec::new() }
     }
 
     /// Of a plain TCP: the only buffer there is, which is limited (`tcp_sndbuf_expand`).
-    pub fn of_tcp(limit: Bytes) -> Self {
-        Self { whole_is_limited: true, ..Self::linux(limit) }
+    pub fn of_tcp(limit: Bytes, windows: Bytes) -> Self {
+        Self { whole_is_limited: true, ..Self::linux(limit, windows) }
     }
 
     /// As the kernels v0.9x do it (`mptcp_update_sndbuf`): the sum is limited.
-    pub fn v0_9x(limit: Bytes) -> Self {
-        Self { whole_is_limited: true, ..Self::linux(limit) }
+    pub fn v0_9x(limit: Bytes, windows: Bytes) -> Self {
+        Self { whole_is_limited: true, ..Self::linux(limit, windows) }
     }
 
     /// A subflow's congestion window is `segments`, of `packet` bytes each: returns whether its buffer grew
@@ -99,7 +98,7 @@ impl SendTuning {
         if self.subflows.len() <= subflow {
             self.subflows.resize(subflow + 1, 0);
         }
-        let wanted = WINDOWS * segments.max(FIRST_SEGMENTS) * packet;
+        let wanted = self.windows * segments.max(FIRST_SEGMENTS) * packet;
         let own = &mut self.subflows[subflow];
         let before = *own;
         *own = before.max(wanted.min(self.limit));
@@ -158,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_sender_has_room_for_two_windows_of_each_subflow() {
-        let mut tuning = SendTuning::linux(1 << 20);
+        let mut tuning = SendTuning::linux(1 << 20, 2);
         assert_eq!(tuning.whole(), 16_384);
         assert!(tuning.expand_memory(0, 4), "an initial window at least");
         assert_eq!((tuning.of(0), tuning.whole()), (46_080, 50_176));
@@ -171,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_older_sender_limits_the_whole() {
-        let mut tuning = SendTuning::v0_9x(100_000);
+        let mut tuning = SendTuning::v0_9x(100_000, 2);
         tuning.expand(0, 30, 1000);
         assert_eq!(tuning.whole(), 60_000);
         tuning.expand(1, 30, 1000);
@@ -184,7 +183,7 @@ mod tests {
             limit in 1u64..1 << 24,
             windows in prop::collection::vec((0usize..4, 0u64..10_000), 1..100),
         ) {
-            let (mut linux, mut older) = (SendTuning::linux(limit), SendTuning::v0_9x(limit));
+            let (mut linux, mut older) = (SendTuning::linux(limit, 2), SendTuning::v0_9x(limit, 2));
             let mut before = 0;
             for (subflow, segments) in windows {
                 let grew = linux.expand_memory(subflow, segments);

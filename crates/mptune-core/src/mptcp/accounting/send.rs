@@ -14,11 +14,12 @@ use crate::units::{Bytes, Seq};
 /// How the buffer grows, if it does.
 fn tuning(options: &ConnectionOptions) -> Option<Box<SendTuning>> {
     let limit = options.send_buffer.min(i32::MAX as Bytes);
+    let windows = options.controller.buffered_windows();
     (options.buffer_mode == BufferMode::Auto).then(|| {
         Box::new(match options.accounting {
-            Accounting::Payload => SendTuning::v0_9x(limit),
-            Accounting::Linux if options.is_tcp() => SendTuning::of_tcp(limit),
-            Accounting::Linux => SendTuning::linux(limit),
+            Accounting::Payload => SendTuning::v0_9x(limit, windows),
+            Accounting::Linux if options.is_tcp() => SendTuning::of_tcp(limit, windows),
+            Accounting::Linux => SendTuning::linux(limit, windows),
         })
     })
 }

@@ -23,6 +23,9 @@ impl DataReceiver {
         packet: &Packet,
         sent: &SendBuffer,
     ) {
+        if would_forget(&subflows[id], packet.seq) {
+            self.acknowledge(io, &mut subflows[id], false);
+        }
         let before = self.reassembly.next();
         let Some(reply) = self.take(io.now, &mut subflows[id], packet, sent) else {
             subflows[id].memory.refused += 1;
@@ -153,6 +156,19 @@ fn deliver(
         bytes += Bytes::from(payload);
     }
     bytes
+}
+
+/// Ranges that an acknowledgement is expected to have room for (Linux `TCP_SACK_BLOCKS_EXPECTED`).
+const RANGES_EXPECTED: usize = 2;
+
+/// An acknowledgement is held back, and the segment begins one range more than later ones would report: what is
+/// held back is sent before (Linux `tcp_sack_new_ofo_skb`, `tcp_sack_compress_send_ack`).
+#[inline]
+fn would_forget(subflow: &Subflow, seq: Seq) -> bool {
+    let Subflow { receiver, memory, .. } = subflow;
+    memory.compression.holds_back()
+        && receiver.ranges() >= RANGES_EXPECTED
+        && receiver.begins_range(seq)
 }
 
 /// The reply, unless an acknowledgement of a gap at `gap` is held back for now.

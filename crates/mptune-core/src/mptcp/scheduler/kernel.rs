@@ -26,11 +26,16 @@ pub struct Kernel {
     paces: Vec<f64>,
 }
 
-/// Linux `sk_pacing_rate` (`tcp_update_pacing_rate`), segments per ns.
+/// Linux `sk_pacing_rate`, segments per ns: what the congestion control sets, otherwise what follows from the
+/// larger of the window and the segments that were sent, which during a recovery are a window of before the loss
+/// (`tcp_update_pacing_rate`).
 pub fn pacing_rate(subflow: &Peer) -> f64 {
-    let slow_start = subflow.cwnd < subflow.ssthresh / 2.0;
+    if subflow.pace > 0.0 {
+        return subflow.pace;
+    }
+    let slow_start = subflow.window < subflow.ssthresh / 2.0;
     let ratio = if slow_start { SLOW_START_RATIO } else { AVOIDANCE_RATIO };
-    ratio * subflow.cwnd / subflow.srtt.max(1) as f64
+    ratio * subflow.window.max(f64::from(subflow.sent)) / subflow.srtt.max(1) as f64
 }
 
 impl Kernel {
@@ -103,6 +108,18 @@ mod tests {
         let longer = [subflow(100, 100, 20), subflow(10, 30, 29 + BURST)];
         let now = Choice { ready: 0b11, ..choice(&longer, 1000, 1000) };
         assert_eq!(scheduler.select(now), Some(0));
+    }
+
+    #[test]
+    fn the_pace_is_the_controllers_or_that_of_the_larger_of_window_and_flight() {
+        // tcp_update_pacing_rate: 120 % of 40 segments in 10 ms; after a loss still of the 40 that are out.
+        let open = subflow(10, 40, 40);
+        let recovering = Peer { cwnd: 20.0, ssthresh: 20.0, window: 22.0, sent: 40, ..open };
+        let close = |pace: f64, expected: f64| assert!((pace * 1e6 / expected - 1.0).abs() < 1e-9);
+        close(pacing_rate(&open), 1.2 * 4.0);
+        close(pacing_rate(&recovering), 1.2 * 4.0);
+        close(pacing_rate(&Peer { sent: 10, ..recovering }), 1.2 * 2.2);
+        close(pacing_rate(&Peer { pace: 3e-6, ..open }), 3.0);
     }
 
     #[test]

@@ -82,6 +82,7 @@ pub(crate) mod testing {
             srtt: rtt_ms * MILLISECOND,
             min_rtt: rtt_ms * MILLISECOND,
             outstanding,
+            window: f64::from(cwnd),
             ..Peer::default()
         }
     }

@@ -8,17 +8,11 @@ use super::DataSender;
 use crate::mptcp::scheduler::pacing_rate;
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
+use crate::tcp::pacing;
 use crate::units::{MILLISECOND, Nanos};
 
-/// Linux `sk_pacing_shift` 10: a burst is what the pacing rate sends in 1/1024 s.
-const BURST_SPAN: f64 = 1e9 / 1024.0;
 /// Linux `net.ipv4.tcp_min_tso_segs`.
 const SMALLEST_BURST: u32 = 2;
-/// Linux `GSO_LEGACY_MAX_SIZE`, bytes of the largest burst.
-const LARGEST_BURST: u32 = 65_536;
-/// Linux `net.ipv4.tcp_tso_rtt_log`: RTTs below 2^9 us add a full burst, and the addition is halved with
-/// each further 2^9 us.
-const RTT_LOG: u32 = 9;
 /// Linux `net.ipv4.tcp_tso_win_divisor`: this fraction of a window is sent without waiting.
 const WINDOW_PART: f64 = 3.0;
 
@@ -53,11 +47,6 @@ impl DataSender {
     /// Segments of a full burst.
     fn burst(&self, id: SubflowId) -> u32 {
         let (peer, full) = (&self.scheduling.peers[id], self.buffer.full());
-        let halvings = (peer.min_rtt / 1000) >> RTT_LOG;
-        let short_way = if halvings < 32 { LARGEST_BURST >> halvings } else { 0 };
-        let paced = pacing_rate(peer) * BURST_SPAN;
-        let largest = LARGEST_BURST / full;
-        // Saturates; the rate is never NaN.
-        (paced as u32).saturating_add(short_way / full).min(largest).max(SMALLEST_BURST)
+        pacing::burst(1e9 * pacing_rate(peer), peer.min_rtt, full, SMALLEST_BURST)
     }
 }

@@ -81,7 +81,8 @@ impl DataSender {
         while !self.reinjections.is_empty() && self.reinject(io, subflows, self.scheduling.ready())
         {
         }
-        for id in scheduler::bits(self.scheduling.ready()) {
+        // Also those on standby: nobody takes back what they were given.
+        for id in scheduler::bits(self.scheduling.room) {
             self.send_queue(io, subflows, id);
         }
         let limit = self.buffer.limit();

@@ -14,6 +14,7 @@ mod round;
 mod timer;
 mod undo;
 
+use super::pacing::Pacing;
 use super::{Acknowledgement, Prr, RttEstimator, rate::RateEstimator, recovery::PrrInput};
 use crate::congestion::{Controller, Peer, Peers, Window};
 use crate::engine::{RangeSet, Ring};
@@ -140,9 +141,7 @@ pub struct Sender {
     delivered: u64,
     /// Delivery-rate samples, for a controller that requests them.
     rate: Option<Box<RateEstimator>>,
-    /// Time between two segments when paced, 0 otherwise, and when the next may leave.
-    pacing_gap: Nanos,
-    paced_until: Nanos,
+    pacing: Pacing,
     acked_since_loss: u64,
     acked_between_losses: u64,
     /// Segments and retransmissions found lost by acknowledgements.
@@ -187,8 +186,7 @@ impl Sender {
             ecn_signal: false,
             delivered: 0,
             rate,
-            pacing_gap: 0,
-            paced_until: 0,
+            pacing: Pacing::default(),
             acked_since_loss: 0,
             acked_between_losses: 0,
             lost_total: 0,
@@ -247,7 +245,7 @@ impl Sender {
     /// New data may be sent: there is room, the pace allows it, and no lost segment waits for retransmission.
     #[inline]
     pub fn ready(&self, now: Nanos) -> bool {
-        now >= self.paced_until
+        self.pacing.allows(now)
             && self.lost.is_empty()
             && self.lost_again.is_empty()
             && self.has_room()
@@ -267,6 +265,9 @@ impl Sender {
             ssthresh: self.window.ssthresh,
             outstanding: self.outstanding(),
             rtt_variation: self.rtt.variation(),
+            window: self.window.cwnd,
+            sent: self.outstanding(),
+            pace: self.pacing.rate(),
         }
     }
 
@@ -356,8 +357,8 @@ impl Sender {
     /// neither.
     #[inline]
     pub fn deadline(&self, now: Nanos) -> Nanos {
-        if self.paced_until > now && self.has_room() {
-            return self.deadline.min(self.paced_until);
+        if !self.pacing.allows(now) && self.has_room() {
+            return self.deadline.min(self.pacing.until());
         }
         self.deadline
     }
@@ -388,16 +389,13 @@ impl Sender {
     #[inline]
     fn note_departure(&mut self, now: Nanos) {
         self.last_sent_at = now;
-        if self.pacing_gap > 0 {
-            self.paced_until = self.paced_until.max(now) + self.pacing_gap;
-        }
+        self.pacing.on_departure(now);
     }
 
     /// Applies the pace that the controller now requests.
     #[inline]
     pub(super) fn update_pacing(&mut self) {
-        let rate = self.controller.pacing_rate();
-        self.pacing_gap = rate.map_or(0, |rate| (1e9 / rate.max(1e-3)) as Nanos);
+        self.pacing.set(self.controller.pacing_rate(), self.rtt.min);
     }
 
     /// The scheduler had nothing for this subflow although it was ready.
@@ -437,7 +435,7 @@ impl Sender {
                 (Some(first), Some(again)) => again < first,
                 (first, _) => first.is_none(),
             };
-            let has_room = self.has_room() && now >= self.paced_until;
+            let has_room = self.has_room() && self.pacing.allows(now);
             let queue = if again { &mut self.lost_again } else { &mut self.lost };
             let seq = *queue.front()?;
             let waits = seq >= self.una

@@ -102,6 +102,12 @@ impl Compression {
         Some(now + LONGEST.min(rtt / RTT_SHARE) + SLACK)
     }
 
+    /// An acknowledgement is held back.
+    #[inline]
+    pub fn holds_back(&self) -> bool {
+        self.left_out > 0
+    }
+
     /// An acknowledgement was sent.
     #[inline]
     pub fn on_acknowledged(&mut self) {

@@ -1,0 +1,342 @@
+"""The simulator's error, learnt from a drawn set: spreads by kind of network, and what they are worth.
+
+Not a benchmark. `mptune.decision.model_error` has the formula that is learnt here: the logarithm of kernel
+mean / simulated mean has a spread, which is a product of a factor for each regime. All factors are fitted
+together, the likeliest ones under Student's t, so that a few very large errors do not decide everything. A
+regime with few cases keeps to the whole: the logarithms of the factors have a normal prior around 0, a wide
+one for the number of paths and narrow ones for the rest (`PRIOR`). How many spreads the ends of an interval
+are from its centre is the quantile of the errors themselves, each from a fit without its network, and no
+distribution's.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+import mptune
+from _drawn import RATE_BPS, RTT_NS, TRANSFER_BYTES, Case
+from mptune.decision.kinds import BOUNDS, Compared, factors, products, total_bps
+from mptune.decision.model_error import SCHEMA, ModelError, OnKernel, Scale, Validated, gain
+from mptune.statistics import CONFIDENCE, half_width, log_mean_variance, quantile
+from mptune.testbeds.stacks import DEFAULT_STACK, LINUX_VERSION, STACKS
+
+Floats = NDArray[np.float64]
+
+#: Degrees of freedom: fewer would fit the many small errors alone, more only the few large ones.
+FREEDOM = 10.0
+#: Standard deviations of the logarithms of the factors, before anything was learnt. With several paths a
+#: scheduler and buffers decide, with one there is little to be wrong about.
+PRIOR = {
+    "paths used": 1.0,
+    "buffer": 0.25,
+    "loss": 0.25,
+    "congestion control": 0.25,
+    "buffer mode": 0.25,
+    "sent": 0.25,
+}
+#: Fewest simulated runs with a number: fewer show no scatter.
+LEAST_RUNS = 2
+#: Fewest configurations and networks that anything is learnt from.
+LEAST = 40, 4
+#: Smallest spread: less than that is what the kernel differs by from itself.
+LEAST_SPREAD = 1e-3
+_DIGITS = 4
+
+
+class Error(NamedTuple):
+    """A configuration with numbers on both sides.
+
+    Attributes
+    ----------
+    log : of kernel mean / simulated mean.
+    variance : of that, by the scatter of the runs (`log_mean_variance`).
+    simulated, kernel : means, Mbit/s.
+    """
+
+    network: str
+    kind: dict[str, str]
+    log: float
+    variance: float
+    simulated: float
+    kernel: float
+
+
+class Fitted(NamedTuple):
+    """Spreads that were fitted: of no effect, and of each regime, as logarithms."""
+
+    base: float
+    effects: dict[str, dict[str, float]]
+
+    def spread(self, kind: dict[str, str]) -> float:
+        """Of a kind."""
+        return math.exp(
+            self.base + math.fsum(self.effects[name].get(kind[name], 0.0) for name in self.effects)
+        )
+
+    def standardised(self, error: Error) -> float:
+        """An error in spreads."""
+        return error.log / math.hypot(self.spread(error.kind), math.sqrt(error.variance))
+
+
+class Checked(NamedTuple):
+    """The interval of a configuration in a network that nothing was learnt from.
+
+    Attributes
+    ----------
+    low, high : Mbit/s.
+    """
+
+    error: Error
+    low: float
+    high: float
+
+    @property
+    def inside(self) -> bool:
+        """Whether the kernel's mean is in it."""
+        return self.low <= self.error.kernel <= self.high
+
+
+class Learnt(NamedTuple):
+    """What a drawn set teaches."""
+
+    scale: Scale
+    checked: tuple[Checked, ...]
+
+
+def errors_of(cases: Sequence[Case], sides: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[Error]:
+    """Of every case with numbers on both sides: simulated and kernel runs that gave one, Mbit/s."""
+    found = []
+    for case, (simulated, kernel) in zip(cases, sides, strict=True):
+        if len(simulated) < LEAST_RUNS or not kernel:
+            continue
+        means = math.fsum(simulated) / len(simulated), math.fsum(kernel) / len(kernel)
+        if min(means) > 0:
+            variance = log_mean_variance(simulated, len(kernel))
+            log = math.log(means[1] / means[0])
+            found.append(Error(case.network, factors(case.trial), log, variance, *means))
+    return found
+
+
+def fit(errors: Sequence[Error]) -> Fitted:
+    """The likeliest spreads."""
+    from scipy.optimize import minimize
+
+    places = [(name, regime) for name in PRIOR for regime in sorted({one.kind[name] for one in errors})]
+    has = np.array([[float(one.kind[name] == regime) for name, regime in places] for one in errors])
+    has = has.reshape(len(errors), len(places))
+    squares = np.array([one.log**2 for one in errors])
+    scatter = np.array([one.variance for one in errors]) + LEAST_SPREAD**2
+    strict = np.array([PRIOR[name] ** -2 for name, _ in places])
+
+    def unlikely(values: Floats) -> tuple[float, Floats]:
+        """Negative log-likelihood with the prior, but for a constant, and its gradient."""
+        own = np.exp(2 * (values[0] + has @ values[1:]))
+        variance = own + scatter
+        far = squares / variance
+        likely = -np.log(variance) / 2 - (FREEDOM + 1) / 2 * np.log1p(far / FREEDOM)
+        slope = own / variance * ((FREEDOM + 1) * far / (FREEDOM + far) - 1)
+        pull = strict * values[1:]
+        value = -likely.sum() + (pull * values[1:]).sum() / 2
+        return float(value), np.concatenate([[-slope.sum()], pull - has.T @ slope])
+
+    start = np.zeros(len(places) + 1)
+    start[0] = math.log(max(float(np.sqrt(np.median(squares))), LEAST_SPREAD))
+    # Below the smallest spread nothing changes any more.
+    bounds = [(math.log(LEAST_SPREAD), math.log(10.0)), *[(-5.0, 5.0)] * len(places)]
+    found = minimize(unlikely, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    effects: dict[str, dict[str, float]] = {name: {} for name in PRIOR}
+    for (name, regime), value in zip(places, found[1:], strict=True):
+        effects[name][regime] = float(value)
+    return Fitted(float(found[0]), effects)
+
+
+def left_out(errors: Sequence[Error]) -> list[tuple[list[Error], list[Error]]]:
+    """Every network by itself, and the errors of all others before it."""
+    names = sorted({one.network for one in errors})
+    return [
+        ([one for one in errors if one.network != name], [one for one in errors if one.network == name])
+        for name in names
+    ]
+
+
+class Apart(NamedTuple):
+    """An error, and the spreads fitted to all networks but its own.
+
+    Attributes
+    ----------
+    far : the error in spreads.
+    """
+
+    error: Error
+    fitted: Fitted
+    far: float
+
+
+def apart(errors: Sequence[Error], progress: Callable[[int, int], None] | None = None) -> list[Apart]:
+    """Every error, judged by what the other networks teach."""
+    found = []
+    parts = left_out(errors)
+    for number, (others, own) in enumerate(parts):
+        fitted = fit(others)
+        found += [Apart(one, fitted, fitted.standardised(one)) for one in own]
+        if progress is not None:
+            progress(number + 1, len(parts))
+    return found
+
+
+def scaled(fitted: Fitted, errors: Sequence[Apart]) -> Scale:
+    """Spreads, with the quantiles of errors in spreads of their own."""
+    centre = _centre(errors)
+    away = sorted(abs(one.far - centre) for one in errors)
+    return Scale(
+        spread=_short(math.exp(fitted.base)),
+        effects={
+            name: {regime: _short(value) for regime, value in regimes.items()}
+            for name, regimes in fitted.effects.items()
+        },
+        centre=_short(centre),
+        half=_short(quantile(away, 0.5)),
+        nine_tenths=_short(quantile(away, 0.9)),
+        ends=_short(quantile(away, CONFIDENCE)),
+    )
+
+
+def _centre(errors: Sequence[Apart]) -> float:
+    """The median error, if the networks' own medians prove that it is not 0."""
+    by_network: dict[str, list[float]] = {}
+    for one in errors:
+        by_network.setdefault(one.error.network, []).append(one.far)
+    medians = [quantile(sorted(one), 0.5) for one in by_network.values()]
+    half = half_width(medians)
+    if half is None or abs(math.fsum(medians) / len(medians)) <= half:
+        return 0.0
+    return quantile(sorted(one.far for one in errors), 0.5)
+
+
+def learn(errors: Sequence[Error], progress: Callable[[int, int], None] | None = None) -> Learnt:
+    """The error of a drawn set, and the interval of each network by what the others teach.
+
+    The spreads of a network's interval are fitted without it, and its errors do not count in the quantiles.
+
+    Raises
+    ------
+    SystemExit : there are too few.
+    """
+    networks = len({one.network for one in errors})
+    if len(errors) < LEAST[0] or networks < LEAST[1]:
+        raise SystemExit(
+            f"expected at least {LEAST[0]} configurations of {LEAST[1]} networks to learn the simulator's "
+            f"error from, found {len(errors)} of {networks}"
+        )
+    found = apart(errors, progress)
+    checked = []
+    for name in sorted({one.network for one in errors}):
+        own = [one for one in found if one.error.network == name]
+        scale = scaled(own[0].fitted, [one for one in found if one.error.network != name])
+        for one in (each.error for each in own):
+            checked.append(Checked(one, *scale.interval(one.simulated, one.kind, one.variance)))
+    return Learnt(scaled(fit(errors), found), tuple(checked))
+
+
+def gains(checked: Sequence[Checked]) -> tuple[float, int]:
+    """How often the kernel's gain of one configuration over another of its network is inside, of how many."""
+    held = []
+    for place, one in enumerate(checked):
+        for other in checked[:place]:
+            if one.error.network == other.error.network:
+                low, high = gain(*(OnKernel(c.error.simulated, c.low, c.high) for c in (one, other))).ends
+                held.append(low <= one.error.kernel - other.error.kernel <= high)
+    return (sum(held) / len(held) if held else 0.0), len(held)
+
+
+def document(
+    learnt: Learnt,
+    cases: Sequence[Case],
+    *,
+    kernel: str,
+    seed: int,
+    runs: int,
+    duration_ns: int,
+) -> ModelError:
+    """What is shipped.
+
+    Parameters
+    ----------
+    cases : those with numbers on both sides.
+    """
+    widths = sorted(one.high / one.low - 1 for one in learnt.checked)
+    inside = sum(one.inside for one in learnt.checked) / len(learnt.checked)
+    return ModelError(
+        schema=SCHEMA,
+        kernel=f"Linux {kernel}",
+        stack=msgspec.structs.asdict(STACKS[DEFAULT_STACK]),
+        release=LINUX_VERSION,
+        mptune=mptune.__version__,
+        simulated=digest([one.error.simulated for one in learnt.checked]),
+        draw=seed,
+        networks=len({one.error.network for one in learnt.checked}),
+        configurations=len(learnt.checked),
+        runs=runs,
+        scale=learnt.scale,
+        compared=compared(cases, duration_ns),
+        validated=Validated(coverage=_short(inside), width=_short(quantile(widths, 0.5))),
+    )
+
+
+def compared(cases: Sequence[Case], duration_ns: int) -> Compared:
+    """Names that have results, and ranges: what is drawn from, and what scaled rates add to it."""
+    trials = [case.trial for case in cases]
+    topologies = list({case.network: case.trial.topology for case in cases}.values())
+    paths = [path for one in topologies for path in one.paths]
+
+    def around(values: Sequence[float], *drawn: float) -> tuple[float, float]:
+        return float(min(*values, *drawn)), float(max(*values, *drawn))
+
+    return Compared(
+        congestion_controls=tuple(sorted({one.cc for one in trials})),
+        path_managers=tuple(sorted({one.pm for one in trials})),
+        buffer_modes=tuple(sorted({one.buffer_mode for one in trials})),
+        paths=around([len(one.paths) for one in topologies], 2),
+        path_bps=around([path.rate_bps for path in paths], *RATE_BPS),
+        total_bps=around([total_bps(one) for one in topologies], total_bps(topologies[0])),
+        rtt_ns=around([path.base_rtt_ns for path in paths], *RTT_NS),
+        loss_ppb=around([path.loss_ppb for path in paths], 0),
+        products=around([products(one) for one in trials], float(BOUNDS[0]), float(BOUNDS[-1])),
+        transfer_bytes=around(TRANSFER_BYTES),
+        duration_ns=duration_ns,
+    )
+
+
+def digest(means: Sequence[float]) -> str:
+    """Of the simulator's means."""
+    text = " ".join(f"{mean:.6g}" for mean in means)
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def by_regime(checked: Sequence[Checked]) -> list[tuple[str, str, int, float, float]]:
+    """Factor, regime, how many, share inside, and median width of the intervals of networks left out."""
+    rows: list[tuple[str, str, int, float, float]] = []
+    groups: dict[tuple[str, str], list[Checked]] = {("", "all"): list(checked)}
+    for name in checked[0].error.kind:
+        for regime in sorted({one.error.kind[name] for one in checked}):
+            groups[name, regime] = [one for one in checked if one.error.kind[name] == regime]
+    for (name, regime), ones in groups.items():
+        widths = sorted(one.high / one.low - 1 for one in ones)
+        inside = sum(one.inside for one in ones) / len(ones)
+        rows.append((name, regime, len(ones), inside, quantile(widths, 0.5)))
+    return rows
+
+
+def written(found: ModelError) -> bytes:
+    """The file."""
+    plain: Any = msgspec.to_builtins(found)
+    return msgspec.json.format(msgspec.json.encode(plain), indent=2) + b"\n"
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")

@@ -1,0 +1,173 @@
+//! When a paced segment may leave (Linux `net/ipv4/tcp_output.c`, `tcp_update_skb_after_send`,
+//! `tcp_pacing_check`), and how many leave together (`tcp_tso_autosize`, `bbr_min_tso_segs`).
+//!
+//! Not the rate, which is the controller's ([`crate::congestion::CongestionControl::pacing_rate`]).
+
+use crate::units::Nanos;
+
+/// The first segments of a connection are not paced (as the first 10 of a flow in `sch_fq`).
+const UNPACED: u32 = 10;
+/// Linux `sk_pacing_shift` 10: a burst is what the pacing rate sends in 1/1024 s.
+const BURSTS_PER_SECOND: f64 = 1024.0;
+/// Linux `GSO_LEGACY_MAX_SIZE`, bytes of the largest burst.
+const LARGEST_BURST: u32 = 65_536;
+/// Linux `net.ipv4.tcp_tso_rtt_log`: RTTs below 2^9 us add a full burst, and the addition is halved with
+/// each further 2^9 us.
+const RTT_LOG: u32 = 9;
+/// A burst is at least two segments, below this many bit/s one (Linux `bbr_min_tso_rate`).
+const SMALLEST_BURST: u32 = 2;
+const SINGLY_BELOW_BPS: f64 = 1.2e6;
+/// Bytes of a segment where only segments are counted.
+const SEGMENT_BYTES: u32 = 1448;
+
+/// Segments of a burst at a pacing rate of `rate` segments/s of `full` bytes, at least `least`.
+pub fn burst(rate: f64, min_rtt: Nanos, full: u32, least: u32) -> u32 {
+    let halvings = (min_rtt / 1000) >> RTT_LOG;
+    let short_way = if halvings < 32 { LARGEST_BURST >> halvings } else { 0 };
+    let largest = LARGEST_BURST / full;
+    // Saturates; the rate is never NaN.
+    ((rate / BURSTS_PER_SECOND) as u32).saturating_add(short_way / full).min(largest).max(least)
+}
+
+/// The pace of one sender.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Pacing {
+    /// Segments per ns and the time between two, 0 if it is not paced, and segments that leave together.
+    rate: f64,
+    gap: Nanos,
+    burst: u32,
+    /// When the next burst may leave (Linux `tcp_wstamp_ns`).
+    until: Nanos,
+    /// When the present one began, how many of its segments are left, and how much of its time may be saved
+    /// because it began late.
+    began: Nanos,
+    left: u32,
+    credit: Nanos,
+    /// Segments so far that were not paced.
+    unpaced: u32,
+}
+
+impl Pacing {
+    /// The pace from now on, segments/s; none if it is not paced.
+    #[inline]
+    pub fn set(&mut self, rate: Option<f64>, min_rtt: Nanos) {
+        let Some(rate) = rate else { return };
+        let rate = rate.max(1e-3);
+        self.rate = rate / 1e9;
+        self.gap = (1e9 / rate) as Nanos;
+        let is_slow = rate * f64::from(SEGMENT_BYTES) * 8.0 < SINGLY_BELOW_BPS;
+        self.burst = burst(rate, min_rtt, SEGMENT_BYTES, if is_slow { 1 } else { SMALLEST_BURST });
+    }
+
+    /// Segments per ns, 0 if it is not paced.
+    #[inline]
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// A segment may leave now.
+    #[inline]
+    pub fn allows(&self, now: Nanos) -> bool {
+        now >= self.until || (self.left > 0 && now == self.began)
+    }
+
+    /// When the next burst may leave.
+    #[inline]
+    pub fn until(&self) -> Nanos {
+        self.until
+    }
+
+    /// A segment leaves.
+    #[inline]
+    pub fn on_departure(&mut self, now: Nanos) {
+        if self.gap > 0 {
+            self.note(now);
+        }
+    }
+
+    fn note(&mut self, now: Nanos) {
+        if self.unpaced < UNPACED {
+            self.unpaced += 1;
+            return;
+        }
+        if self.left == 0 || now != self.began {
+            (self.began, self.left) = (now, self.burst);
+            self.credit = now.saturating_sub(self.until);
+            self.until = self.until.max(now);
+        }
+        self.left -= 1;
+        let saved = self.credit.min(self.gap / 2);
+        self.credit -= saved;
+        self.until += self.gap - saved;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{MILLISECOND, SECOND};
+
+    /// Departure times, ns, of this many segments that leave as soon as they may.
+    fn departures(mut pacing: Pacing, mut now: Nanos, number: usize) -> Vec<Nanos> {
+        let mut found = vec![];
+        while found.len() < number {
+            if !pacing.allows(now) {
+                now = pacing.until();
+            }
+            pacing.on_departure(now);
+            found.push(now);
+        }
+        found
+    }
+
+    fn paced(rate: f64, min_rtt: Nanos) -> Pacing {
+        let mut pacing = Pacing::default();
+        pacing.set(Some(rate), min_rtt);
+        pacing
+    }
+
+    #[test]
+    fn ten_segments_leave_at_once_and_then_pairs_at_the_rate() {
+        let found = departures(paced(1_000.0, 100 * MILLISECOND), 0, 16);
+        let (second, third) = (2 * MILLISECOND, 4 * MILLISECOND);
+        assert_eq!(found[..10], [0; 10]);
+        assert_eq!(found[10..], [0, 0, second, second, third, third]);
+    }
+
+    #[test]
+    fn slow_senders_send_segments_one_by_one() {
+        // 1.2 Mbit/s are 103.6 segments of 1448 bytes.
+        let apart = |rate| {
+            let found = departures(paced(rate, SECOND), 0, 14);
+            found[11] != found[12] && found[12] != found[13]
+        };
+        assert!(apart(103.0) && !apart(104.0));
+    }
+
+    #[test]
+    fn a_late_burst_is_followed_sooner_but_by_no_more_than_half() {
+        let mut pacing = paced(1_000.0, SECOND);
+        for _ in 0..12 {
+            pacing.on_departure(0);
+        }
+        let gap_after = |late: Nanos| {
+            let mut pacing = pacing;
+            let now = pacing.until() + late;
+            pacing.on_departure(now);
+            pacing.on_departure(now);
+            pacing.until() - now
+        };
+        assert_eq!(gap_after(0), 2 * MILLISECOND);
+        assert_eq!(gap_after(MILLISECOND / 2), 3 * MILLISECOND / 2);
+        assert_eq!(gap_after(SECOND), MILLISECOND);
+    }
+
+    #[test]
+    fn bursts_are_a_millisecond_of_the_rate_and_more_on_short_ways() {
+        assert_eq!(burst(10_240.0, SECOND, 1448, 2), 10);
+        assert_eq!(burst(10.0, SECOND, 1448, 2), 2);
+        // 64 KiB halved 4 times, after 2 ms.
+        assert_eq!(burst(0.0, 2_048_000, 1448, 2), (65_536 >> 4) / 1448);
+        assert_eq!(burst(1e9, SECOND, 1448, 2), 45);
+    }
+}

@@ -1,0 +1,187 @@
+"""What kind of network and configuration a trial is, and whether that kind was compared with a kernel.
+
+The error of the simulator is learnt by kind (`mptune.decision.model_error`) from drawn networks
+(benchmarks/fidelity.py), whose figures have the same regimes.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from mptune.testbeds import DEFAULT_FAMILY, PLAIN_TCP, Trial
+from mptune.testbeds.stacks import DEFAULT_STACK, STACKS, describe
+from mptune.topology import TcpBackground, Topology
+from mptune.units import format_rate, format_size, format_time
+
+#: Bounds of the regimes of the buffer, in products: the sum of the rates times the largest RTT.
+BOUNDS: Final = ("0.1", "0.3", "0.9", "2.7", "8")
+REGIMES: Final = tuple(f"{low} to {high}" for low, high in pairwise(BOUNDS))
+
+#: Losses up to this many parts per billion are light.
+LIGHT_PPB: Final = 1_000_000
+
+#: Path managers that send on a single path, with one subflow or several.
+_ON_ONE_PATH = ("default", "ndiffports")
+
+#: Durations of saturated trials as shares of the compared one: others start, and lose, too differently.
+DURATIONS: Final = (0.5, 6.0)
+
+_BIT_NS_PER_BYTE = 8 * 10**9
+
+Range = tuple[float, float]
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was compared with a kernel: names, and smallest and largest of each quantity.
+
+    Attributes
+    ----------
+    paths : of a network.
+    path_bps, total_bps : rate of a path, and of all together.
+    rtt_ns, loss_ppb : of a path.
+    products : of the buffer, as in `BOUNDS`.
+    duration_ns : of every saturated trial.
+    """
+
+    congestion_controls: tuple[str, ...]
+    path_managers: tuple[str, ...]
+    buffer_modes: tuple[str, ...]
+    paths: Range
+    path_bps: Range
+    total_bps: Range
+    rtt_ns: Range
+    loss_ppb: Range
+    products: Range
+    transfer_bytes: Range
+    duration_ns: int
+
+
+def factors(trial: Trial) -> dict[str, str]:
+    """What the error is learnt by: factor -> regime.
+
+    `paths used` are those that the configuration sends on, which its path manager may choose among more.
+    """
+    return {
+        "paths used": count_regime(_used(trial)),
+        "buffer": buffer_regime(products(trial)),
+        "loss": loss_regime(trial.topology),
+        "congestion control": trial.cc,
+        "buffer mode": trial.buffer_mode,
+        "sent": "saturated" if trial.transfer_bytes is None else "transfer",
+    }
+
+
+def outside(trial: Trial, compared: Compared) -> str:
+    """Why a trial is of a kind that was not compared, as a part of a sentence; empty if it was."""
+    return next(_outside(trial, compared), "")
+
+
+def _outside(trial: Trial, compared: Compared) -> Iterator[str]:
+    topology = trial.topology
+    wanted = msgspec.structs.asdict(STACKS[DEFAULT_STACK])
+    if trial.protocol == PLAIN_TCP:
+        yield "plain TCP was not compared"
+    if trial.members != wanted:
+        yield f"the stack {describe(trial.members)} was not compared with a kernel"
+    if trial.family != DEFAULT_FAMILY:
+        yield f"{trial.family} was not compared"
+    if trial.script:
+        yield "paths that change by a script were not compared"
+    if any(isinstance(flow, TcpBackground) for flow in topology.background):
+        yield "TCP connections of others were not compared"
+    for what, name, names in (
+        ("congestion control", trial.cc, compared.congestion_controls),
+        ("path manager", trial.pm, compared.path_managers),
+        ("buffer mode", trial.buffer_mode, compared.buffer_modes),
+    ):
+        if name not in names:
+            yield f"the {what} {name} was not compared"
+    yield from _beyond("networks of", " paths", [len(topology.paths)], compared.paths, _plain)
+    rates = [path.rate_bps for path in topology.paths]
+    yield from _beyond("paths of", "", rates, compared.path_bps, _rate)
+    yield from _beyond("networks of", " in all", [total_bps(topology)], compared.total_bps, _rate)
+    rtts = [path.base_rtt_ns for path in topology.paths]
+    yield from _beyond("RTTs of", "", rtts, compared.rtt_ns, lambda one: format_time(round(one), 3))
+    losses = [path.loss_ppb for path in topology.paths]
+    yield from _beyond("losses of", "", losses, compared.loss_ppb, lambda one: f"{one / 1e7:.3g} %")
+    yield from _beyond("buffers of", " products", [products(trial)], compared.products, _plain)
+    if trial.transfer_bytes is not None:
+        sizes = [trial.transfer_bytes]
+        yield from _beyond(
+            "transfers of", "", sizes, compared.transfer_bytes, lambda one: format_size(round(one), 3)
+        )
+    elif trial.duration_ns is not None:
+        low, high = (share * compared.duration_ns for share in DURATIONS)
+        lasts = [trial.duration_ns]
+        yield from _beyond("trials of", "", lasts, (low, high), lambda one: format_time(round(one), 3))
+
+
+def _beyond(
+    what: str, unit: str, values: Sequence[float], within: Range, shown: Callable[[float], str]
+) -> Iterator[str]:
+    """A value that is not within the range, if there is one."""
+    for value in values:
+        if not within[0] <= value <= within[1]:
+            low, high = shown(within[0]), shown(within[1])
+            yield f"{what} {shown(value)}{unit} were not compared (from {low} to {high} were)"
+
+
+def products(trial: Trial) -> float:
+    """The buffer of a trial in products."""
+    product = product_bytes(trial.topology)
+    return trial.buffer_bytes / product if product else math.inf
+
+
+def product_bytes(topology: Topology) -> int:
+    """What all paths together have in flight: the sum of the rates times the largest RTT."""
+    return total_bps(topology) * max(path.base_rtt_ns for path in topology.paths) // _BIT_NS_PER_BYTE
+
+
+def total_bps(topology: Topology) -> int:
+    """What all paths together can carry."""
+    sites = topology.sender.interfaces, topology.receiver.interfaces
+    up = sum(one.up_effects.mean_rate_bps(one.up_bps) or 0 for one in sites[0])
+    down = sum(one.down_effects.mean_rate_bps(one.down_bps) or 0 for one in sites[1])
+    return min(sum(path.rate_bps for path in topology.paths), up, down)
+
+
+def buffer_regime(products: float) -> str:
+    """The regime of a buffer; beyond the first and the last bound it counts as the first and the last."""
+    passed = sum(products >= float(bound) for bound in BOUNDS[1:-1])
+    return REGIMES[passed]
+
+
+def count_regime(paths: int) -> str:
+    """The regime of a number of paths."""
+    return str(paths) if paths <= 2 else "3 or 4" if paths <= 4 else "5 to 8"
+
+
+def loss_regime(topology: Topology) -> str:
+    """The regime of the losses that data meet: of the path that loses most, or in bursts on any of them."""
+    effects = [
+        one
+        for path in topology.paths
+        for one in (path.local.up_effects, path.core.forward_effects, path.remote.down_effects)
+    ]
+    if any(one.gilbert_elliott is not None for one in effects):
+        return "burst"
+    most = max(path.loss_ppb for path in topology.paths)
+    return "none" if not most else "light" if most <= LIGHT_PPB else "heavy"
+
+
+def _used(trial: Trial) -> int:
+    """Number of paths that a configuration sends on."""
+    if trial.pm in _ON_ONE_PATH:
+        return 1
+    return len(trial.pm_options.get("active") or trial.topology.paths)
+
+
+def _plain(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _rate(value: float) -> str:
+    return format_rate(round(value), 3)
