@@ -112,7 +112,11 @@ def test_the_answer_comes_first_and_an_earlier_run_is_kept_unless_forced(tmp_pat
     shown = optimise(out)
     first, second, kernel, third, *_ = shown.stdout.splitlines()
     assert first.startswith("UiT-HAW, for Linux 6.18's MPTCP: use path manager ") and "MiB" in first
-    assert "kernel" in kernel and second.startswith("Expect ") and third.startswith("Compared with fullmesh, cubic and 0.5 MiB")
+    assert (
+        "kernel" in kernel
+        and second.startswith("Expect ")
+        and third.startswith("Compared with fullmesh, cubic and 0.5 MiB")
+    )
     assert f"Report: {out / 'report.html'}" in shown.stdout and "sweep" in shown.stderr
     before = (out / "config.json").read_bytes()
     refused = optimise(out)
