@@ -69,7 +69,7 @@ def test_both_access_lines_of_uit_haw_contribute(design: str) -> None:
 
 
 def test_the_table_begins_with_the_answer_and_progress_stays_off_stdout() -> None:
-    shown = impact()
+    shown = impact("--buffer", "256KiB")
     assert shown.stdout.splitlines()[0] == "UiT-HAW, cubic: send on P-D, T-D."
     assert "trials/s" in shown.stderr and "trials/s" not in shown.stdout
 

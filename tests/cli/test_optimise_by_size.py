@@ -101,7 +101,7 @@ def test_the_terminal_shows_answer_and_default_for_each_size(tmp_path: Path) -> 
 def test_an_interrupted_run_is_continued_to_the_same_answer(
     done: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    out, left = tmp_path / "out", [150]
+    out, left = tmp_path / "out", [len(table(done[0] / "observations.csv")) // 2]
     testbed = testbeds.create("simulated")
     run = testbed.run
 

@@ -16,7 +16,7 @@ from mptune.campaign.definition import Definition
 from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.daemon import remeasure
 from mptune.daemon.policies import Policies, Remeasure
-from mptune.daemon.remeasure import ANSWER, RUN
+from mptune.daemon.remeasure import ANSWER, RENEWED, RUN
 from mptune.errors import InputError, MptuneError
 from mptune.measuring.progress import Reporter
 from tests.apply.worlds import make_runs
@@ -118,6 +118,7 @@ def test_the_new_answer_takes_the_place_of_the_old(daemon: Daemon, policies: Pol
     assert [one["action"] for one in daemon.asked] == ["status", "suspend", "reload", "say"]
     assert daemon.asked[-1]["what"] == "measured again" and "fullmesh with reno for 999" in done.why
     assert sorted(one.name for one in place.iterdir()) == [ANSWER, RUN]
+    assert (place / RUN / RENEWED).read_bytes() == (place / ANSWER).read_bytes()
 
 
 def failing(definition: Definition, directory: Path, reporter: Reporter) -> None:

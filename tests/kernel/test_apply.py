@@ -172,6 +172,33 @@ def test_what_somebody_else_wrote_into_a_file_stays(machine):
     assert machine.sh("cat /etc/mptune/policy.toml").startswith("[daemon]")
 
 
+RUN = "/var/lib/mptune/policies/a-run/run"
+
+
+def test_an_answer_that_the_daemon_measured_again_is_put_back(machine):
+    before = machine.look()
+    machine.apply(FILES)
+    # As the measuring leaves it: the new answer, and the same in the new run.
+    machine.sh(f"mkdir {RUN}; echo new | tee {RUN}/renewed.json > {RUN}/../policy.json")
+    assert [one["state"] for one in machine.order("status")["settings"]][-2:] == ["set", "renewed"]
+    machine.sh(f"mv {RUN} /var/lib/mptune/aside")
+    assert machine.order("status")["settings"][-1]["state"] == "changed"
+    machine.sh(f"mv /var/lib/mptune/aside {RUN}")
+    kept = machine.roll_back()["kept"]
+    assert {one["name"].split()[0] for one in kept} == {"directory"}  # the run is the user's
+    machine.sh(f"rm -r {RUN}; rmdir -p /var/lib/mptune/policies/a-run || true")
+    assert machine.look() == before
+
+
+def test_a_renewed_answer_that_somebody_else_changed_stays(machine):
+    machine.apply(FILES)
+    machine.sh(f"mkdir {RUN}; echo new > {RUN}/renewed.json; echo newer > {RUN}/../policy.json")
+    assert machine.order("status")["settings"][-1]["state"] == "changed"
+    assert "file /var/lib/mptune/policies/a-run/policy.json" in {
+        one["name"] for one in machine.roll_back()["kept"]
+    }
+
+
 def test_files_outlive_a_restart_and_so_does_what_is_known_of_them(machine):
     before = machine.look()
     machine.apply([SYSCTL, *FILES])

@@ -242,7 +242,32 @@ def test_an_address_whose_packets_leave_elsewhere_is_told(daemon, world):
         daemon.begin()
         line = daemon.heard("10.77.0.1 on spare is not used")
         assert line.startswith("warning: ") and "leave by if0 (it needs a rule" in line
+        of = {one["address"]: one for one in daemon.ask("status")["interfaces"] if one["address"]}
+        assert of["10.77.0.1"] == {
+            "device": "spare", "address": "10.77.0.1", "used": False, "why": "packets from it leave by if0",
+        }  # fmt: skip
+        others = [one for address, one in of.items() if address.startswith("10.64.")]
+        assert others and all(one["used"] and not one["why"] for one in others)
     assert not [line for line in daemon.said if "10.64." in line]
+
+
+def test_status_says_which_devices_are_not_used_and_why(daemon, world):
+    policy = '[[policy]]\nname = "one"\nto = ["10.65.0.0/16"]\npolicy = "fullmesh"\n'
+    daemon.write(policy, interfaces=["if0", "spare", "nowhere"])
+    with without_a_route_of_its_own(world, "10.77.0.1"):
+        inside(world.sites.local, lambda: subprocess.run(["ip", "link", "set", "spare", "down"], check=True))
+        daemon.begin()
+        found = daemon.ask("status")["interfaces"]
+        assert "if0" in {one["device"] for one in found if one["used"]}
+        why = {one["device"]: one["why"] for one in found if not one["used"]}
+        assert why["spare"] == "it is down"
+        assert why["nowhere"] == "there is no such device"
+        assert why["if1"] == why["peer"] == "not among daemon.interfaces" and "lo" not in why
+        shown = subprocess.run(
+            command_line("status", "--policy", daemon.file),
+            env=daemon.env, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert "no: there is no such device" in shown.stdout
 
 
 # What is refused, before anything is changed.

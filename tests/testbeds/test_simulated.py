@@ -91,7 +91,7 @@ def test_only_the_active_subflows_carry_data(testbed, network):
 
 
 def test_pcdc_sends_a_small_transfer_about_as_fast_as_the_best_single_path_does(testbed):
-    """It begins where the measured RTT is the smallest, and stays there."""
+    """It begins where the measured RTT is the smallest, and stays: a subflow keeps what it was given."""
     hainan = load("UiB-HU")
 
     def completion_ns(**changes):
@@ -99,10 +99,11 @@ def test_pcdc_sends_a_small_transfer_about_as_fast_as_the_best_single_path_does(
         return testbed.run(trial(hainan, **transfer, **changes)).completion_ns
 
     labels = [path.label for path in hainan.paths]
-    best = min(completion_ns(pm="default", initial_path=label) for label in labels)
+    alone = {label: completion_ns(pm="default", initial_path=label) for label in labels}
+    best, worst = min(alone.values()), max(labels, key=lambda label: alone[label])
     measured = {"rtt_ns": {path.label: path.base_rtt_ns for path in hainan.paths}}
     assert completion_ns(pm="pcdc", pm_options=measured) < 1.15 * best
-    assert completion_ns(pm="pcdc") > 1.5 * best  # it moves in mid-transfer
+    assert completion_ns(pm="pcdc", initial_path=worst) > 1.2 * best
 
 
 def test_the_size_of_a_transfer_may_be_unknown(testbed, network):

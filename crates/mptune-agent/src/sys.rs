@@ -351,6 +351,39 @@ pub fn receive(fd: BorrowedFd<'_>, data: &mut [u8]) -> io::Result<Datagram> {
     }
 }
 
+/// Receives the datagrams that are there, each into its own piece of `data` of this size, as many as there are
+/// pieces. `lengths` becomes theirs, as they were sent: one that is longer than its piece is cut off.
+///
+/// # Errors
+/// There is none (`WouldBlock`), or the socket has failed.
+pub fn receive_some(
+    fd: BorrowedFd<'_>,
+    data: &mut [u8],
+    size: usize,
+    lengths: &mut Vec<usize>,
+) -> io::Result<()> {
+    let mut parts: Vec<_> = data
+        .chunks_exact_mut(size)
+        .map(|piece| libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: size })
+        .collect();
+    let message = |part: &mut libc::iovec| {
+        // SAFETY: mmsghdr is plain data, for which all zeros is a value.
+        let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (part, 1);
+        message
+    };
+    let mut messages: Vec<_> = parts.iter_mut().map(message).collect();
+    let (count, flags) = (messages.len() as u32, libc::MSG_DONTWAIT | libc::MSG_TRUNC);
+    // SAFETY: the kernel writes `count` elements, all of the vector, and at most `size` bytes into each piece;
+    // the pieces and their iovecs outlive the call.
+    let received = check(unsafe {
+        libc::recvmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), count, flags, ptr::null_mut())
+    })?;
+    lengths.clear();
+    lengths.extend(messages[..received as usize].iter().map(|one| one.msg_len as usize));
+    Ok(())
+}
+
 /// Waits until a descriptor is ready, a signal arrived or the time is over.
 pub fn wait(watches: &mut [Watch<'_>], timeout: Duration) -> io::Result<()> {
     let mut polled: Vec<_> = watches

@@ -88,14 +88,14 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    state : "set" as wanted, as "before", "unfinished" because somebody was killed, "changed" by somebody
-        else, or "gone" with what it belonged to.
+    state : "set" as wanted, as "before", "unfinished" because somebody was killed, "renewed" because the
+        daemon measured it again, "changed" by somebody else, or "gone" with what it belonged to.
     """
 
     setting: Setting
     before: Setting
     present: Setting
-    state: Literal["set", "before", "unfinished", "changed", "gone"]
+    state: Literal["set", "before", "unfinished", "renewed", "changed", "gone"]
 
 
 class Reverted(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_daemon(out: Console, status: Mapping[str, Any]) -> None:
-    """What it does, by policy, and what is wrong."""
+    """What it does, by policy, which interfaces it uses, and what is wrong."""
     mode, file = status["mode"], status["policy_file"]
     head = f"daemon: process {status['pid']}, mode {mode}, {file}"
     out.print(head, style="bold", markup=False)
@@ -33,6 +33,10 @@ def show_daemon(out: Console, status: Mapping[str, Any]) -> None:
             _range(one, "seen"),
         )
     out.print(shown, markup=False)
+    devices = table("interface", "address", "used")
+    for one in status["interfaces"]:
+        devices.add_row(one["device"], one["address"] or "", "yes" if one["used"] else f"no: {one['why']}")
+    out.print(devices, markup=False)
     for line in troubles(status):
         out.print(line, style="yellow", markup=False)
 

@@ -21,6 +21,7 @@ _STATES = {
     "set": "",
     "before": "as before",
     "unfinished": "unfinished: an apply was killed",
+    "renewed": "measured again by the daemon",
     "changed": "changed by somebody else",
     "gone": "what it belonged to is gone",
 }

@@ -36,6 +36,9 @@ from mptune.topology import Interface, Topology
 
 #: The run in the directory of an answer, and the answer.
 RUN, ANSWER = "run", "policy.json"
+#: The answer once more, in a run that the daemon's own measuring made: by it `mptune rollback` knows that
+#: nobody else has changed the answer (crates/mptune-agent/src/settings/file.rs).
+RENEWED = "renewed.json"
 
 #: Shorter than this nothing is begun.
 _LEAST = timedelta(minutes=2)
@@ -140,6 +143,7 @@ def _renew(policies: Policies, name: str, allowed: Remeasure, reporter: Reporter
             measure(definition, work / RUN, reporter)
         new = renewed(old, work / RUN)
         _write(work / ANSWER, new)
+        _write(work / RUN / RENEWED, new)
         _exchange(policies, place, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -316,8 +316,8 @@ fn carried(info: &[u8]) -> u64 {
 }
 
 impl Steering for Endpoints {
-    fn events(&self) -> BorrowedFd<'_> {
-        self.manager.events()
+    fn events(&self, _now_ns: u64) -> Option<BorrowedFd<'_>> {
+        Some(self.manager.events())
     }
 
     fn pause(&self, now_ns: u64) -> Option<Duration> {

@@ -4,6 +4,7 @@
 //! rules are now. Where several addresses of a device are of one network only one of them is used for
 //! something new: the kernel's order of preference is that of its flags. Nothing is changed here.
 
+use super::status::InterfaceStatus;
 use crate::host::routes::{Routes, own_address};
 use crate::paths::hosting::{AddressChange, Hosting};
 use crate::paths::netlink::error::Error;
@@ -42,6 +43,8 @@ struct Own {
 struct Inventory {
     devices: BTreeMap<u32, String>,
     own: BTreeSet<Own>,
+    /// The devices that are not used, and why.
+    unused: BTreeMap<String, &'static str>,
 }
 
 impl Inventory {
@@ -116,13 +119,27 @@ impl State {
         let mut found = Inventory::default();
         let question = RouteNetlinkMessage::GetLink(LinkMessage::default());
         self.routes.dump("devices", question, |answer| {
-            if let RouteNetlinkMessage::NewLink(link) = answer
-                && let Some(name) = usable_device(&link)
-                && self.interfaces.as_ref().is_none_or(|wanted| wanted.contains(&name))
-            {
+            let RouteNetlinkMessage::NewLink(link) = answer else { return };
+            let Some(name) = device_name(&link) else { return };
+            let flags = link.header.flags;
+            if flags.contains(LinkFlags::Loopback) {
+                return; // it leads nowhere
+            }
+            if self.interfaces.as_ref().is_some_and(|wanted| !wanted.contains(&name)) {
+                found.unused.insert(name, "not among daemon.interfaces");
+            } else if usable_device(&link) {
                 found.devices.insert(link.header.index, name);
+            } else if !flags.contains(LinkFlags::Up) {
+                found.unused.insert(name, "it is down");
+            } else {
+                found.unused.insert(name, "it has no carrier");
             }
         })?;
+        for wanted in self.interfaces.iter().flatten() {
+            if !found.devices.values().any(|name| name == wanted) {
+                found.unused.entry(wanted.clone()).or_insert("there is no such device");
+            }
+        }
         let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
         self.routes.dump("addresses", question, |answer| {
             if let RouteNetlinkMessage::NewAddress(address) = answer
@@ -216,6 +233,50 @@ impl Addresses {
 }
 
 impl Addresses {
+    /// The devices of this machine but the loopback, with those of their addresses that others can reach: which
+    /// are used towards one of these hosts, and why the others are not.
+    pub fn overview(&self, remotes: &[IpAddr]) -> Vec<InterfaceStatus> {
+        let misled: BTreeMap<IpAddr, String> =
+            self.misled(remotes).into_iter().map(|(_, address, other)| (address, other)).collect();
+        let usable: BTreeSet<IpAddr> =
+            self.usable_towards_any(remotes).into_iter().map(|(_, _, address)| address).collect();
+        let state = self.state.borrow();
+        let inventory = &state.inventory;
+        let for_new: BTreeSet<IpAddr> =
+            inventory.for_new().into_iter().map(|own| own.address).collect();
+        let mut found = Vec::new();
+        for (number, device) in &inventory.devices {
+            let entry = |address, why: String| {
+                let (device, used) = (device.clone(), why.is_empty());
+                InterfaceStatus { device, address, used, why }
+            };
+            let own = || inventory.own.iter().filter(|own| own.device == *number);
+            found.extend(own().map(|own| {
+                let why = match misled.get(&own.address) {
+                    _ if usable.contains(&own.address) => String::new(),
+                    _ if !own.preferred => "it is deprecated".to_owned(),
+                    _ if !for_new.contains(&own.address) => {
+                        "another address of its network is used".to_owned()
+                    }
+                    Some(other) => format!("packets from it leave by {other}"),
+                    None => "no route leaves from it by this device".to_owned(),
+                };
+                entry(Some(own.address), why)
+            }));
+            if own().next().is_none() {
+                found.push(entry(None, "it has no address that others can reach".to_owned()));
+            }
+        }
+        let unused = inventory.unused.iter().map(|(device, why)| InterfaceStatus {
+            device: device.clone(),
+            address: None,
+            used: false,
+            why: (*why).to_owned(),
+        });
+        found.extend(unused);
+        found
+    }
+
     /// Addresses from which packets leave by another device than their own, whichever of these hosts they go
     /// to: device, address, and that other device.
     pub fn misled(&self, remotes: &[IpAddr]) -> Vec<(String, IpAddr, String)> {
@@ -267,13 +328,14 @@ fn reaches(local: IpAddr, remote: IpAddr) -> bool {
     }
 }
 
-/// The name of a device that is up and leads anywhere.
-fn usable_device(link: &LinkMessage) -> Option<String> {
+/// A device is up and leads anywhere.
+fn usable_device(link: &LinkMessage) -> bool {
     let flags = link.header.flags;
     let up = flags.contains(LinkFlags::Up | LinkFlags::LowerUp);
-    if !up || flags.contains(LinkFlags::Loopback) {
-        return None;
-    }
+    up && !flags.contains(LinkFlags::Loopback)
+}
+
+fn device_name(link: &LinkMessage) -> Option<String> {
     link.attributes.iter().find_map(|attribute| match attribute {
         LinkAttribute::IfName(name) => Some(name.clone()),
         _ => None,
@@ -375,11 +437,12 @@ mod tests {
     fn a_device_must_be_up_and_no_loop() {
         let mut link = LinkMessage::default();
         link.attributes.push(LinkAttribute::IfName("eth1".to_owned()));
-        assert_eq!(usable_device(&link), None);
+        assert_eq!(device_name(&link), Some("eth1".to_owned()));
+        assert!(!usable_device(&link));
         link.header.flags = LinkFlags::Up | LinkFlags::LowerUp;
-        assert_eq!(usable_device(&link), Some("eth1".to_owned()));
+        assert!(usable_device(&link));
         link.header.flags |= LinkFlags::Loopback;
-        assert_eq!(usable_device(&link), None);
+        assert!(!usable_device(&link));
     }
 
     #[test]

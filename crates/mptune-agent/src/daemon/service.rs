@@ -25,6 +25,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::fs::File;
 use std::io::Read;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -209,11 +210,16 @@ impl Service {
         self.warn_of_routes();
     }
 
-    /// Says which addresses are of no use, as their packets leave elsewhere.
-    fn warn_of_routes(&mut self) {
+    /// Hosts to which connections may go.
+    fn remotes(&self) -> Vec<IpAddr> {
         let mut remotes = ByDestination::new(&self.plan, &self.suspended).destinations();
         remotes.extend(ANYWHERE);
-        for (device, address, other) in self.addresses.misled(&remotes) {
+        remotes
+    }
+
+    /// Says which addresses are of no use, as their packets leave elsewhere.
+    fn warn_of_routes(&mut self) {
+        for (device, address, other) in self.addresses.misled(&self.remotes()) {
             let why = format!(
                 "{address} on {device} is not used: packets from it leave by {other} (it needs a rule and a \
                  table of its own, see ip-rule(8))"
@@ -301,17 +307,18 @@ impl Service {
         let mut watches = vec![
             Watch::readable(&self.signals),
             event(self.addresses.events()),
-            event(self.steering.events()),
             self.watchdog.watch(),
         ];
         watches.extend(self.server.watches());
+        let others = watches.len();
+        watches.extend(self.steering.events(now_ns).map(event));
         sys::wait(&mut watches, pause).map_err(|error| Ending::Failed(error.to_string()))?;
         let ready: Vec<_> = watches.iter().map(|watch| watch.ready).collect();
         Ok(Ready {
             signals: ready[0],
             addresses: ready[1],
-            guardian: ready[3],
-            server: ready[4..].to_vec(),
+            guardian: ready[2],
+            server: ready[3..others].to_vec(),
         })
     }
 
@@ -540,6 +547,7 @@ impl Service {
                 max_data: one.max_data,
                 budget: one.budget,
             }),
+            interfaces: self.addresses.overview(&self.remotes()),
             policies: self.plan.rules.iter().map(of).collect(),
         }
     }

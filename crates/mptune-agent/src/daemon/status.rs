@@ -1,6 +1,7 @@
 //! How the daemon is, as readers of its socket get it.
 
 use serde::Serialize;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Everything.
@@ -35,8 +36,23 @@ pub struct Status {
     pub memory_bytes: u64,
     /// When measurements may be repeated.
     pub remeasure: Option<RemeasureStatus>,
+    /// The devices of this machine and their addresses.
+    pub interfaces: Vec<InterfaceStatus>,
     /// In the order of the file.
     pub policies: Vec<PolicyStatus>,
+}
+
+/// A device with one of its addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InterfaceStatus {
+    /// Its name.
+    pub device: String,
+    /// None if it has no address that could be used.
+    pub address: Option<IpAddr>,
+    /// New subflows may begin there, towards a destination of a policy or towards anywhere.
+    pub used: bool,
+    /// Why not; empty if they may.
+    pub why: String,
 }
 
 /// When and how measurements may be repeated, as in the policy file.

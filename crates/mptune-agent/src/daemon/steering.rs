@@ -25,8 +25,8 @@ pub struct Steered {
 
 /// What keeps connections under their policies.
 pub trait Steering {
-    /// Readable when there are events.
-    fn events(&self) -> BorrowedFd<'_>;
+    /// Readable when there are events; none while they wait, until the pause is over.
+    fn events(&self, now_ns: u64) -> Option<BorrowedFd<'_>>;
 
     /// How long there is nothing to do except events and changes of addresses, at this CLOCK_MONOTONIC;
     /// none means forever.
@@ -61,8 +61,8 @@ pub trait Steering {
 }
 
 impl Steering for Manager {
-    fn events(&self) -> BorrowedFd<'_> {
-        self.events()
+    fn events(&self, now_ns: u64) -> Option<BorrowedFd<'_>> {
+        (!self.rests(now_ns)).then(|| self.events())
     }
 
     fn pause(&self, now_ns: u64) -> Option<Duration> {

@@ -9,7 +9,7 @@ use super::connection::{Act, Connection, PathChange};
 use super::happening::{Happening, Noted};
 use super::hosting::{AddressChange, Hosting};
 use super::netlink::commands::Commands;
-use super::netlink::diag::{Diag, Families, Glance, Mptcp};
+use super::netlink::diag::{Diag, ESTABLISHED, Families, Glance, Mptcp, Single};
 use super::netlink::error::Error;
 use super::netlink::events::{Change, Event, Events, SubflowEvent};
 use super::pair::Pair;
@@ -42,6 +42,11 @@ const KEPT: usize = 1000;
 const SETTLING_NS: u64 = 100_000_000;
 /// The processor slept if the clock that counts sleep is ahead by this much more than before.
 const SLEPT_NS: u64 = 1_000_000_000;
+/// On a busy host events wait for each other: taken one by one they would cost a turn each, and most connections
+/// that open with some of them end with the next. In the long run they are taken once in this time,
+const EVENTS_NS: u64 = 20_000_000;
+/// but after a pause this many times at once: a connection begins with three.
+const EVENTS_AT_ONCE: u64 = 4;
 /// Happenings that nobody takes, after which the oldest are dropped.
 const MOST_HAPPENINGS: usize = 4096;
 
@@ -93,6 +98,10 @@ pub struct Manager {
     turn: u32,
     glance_at_ns: u64,
     close_look_at_ns: u64,
+    /// When nothing is left of the time that taking events takes, see `EVENTS_NS`.
+    events_paid_ns: u64,
+    /// Connections that end with the events that were taken, by the number of the event.
+    ending: HashMap<u32, usize>,
 }
 
 impl Manager {
@@ -122,6 +131,8 @@ impl Manager {
             turn: 0,
             glance_at_ns: 0,
             close_look_at_ns: 0,
+            events_paid_ns: 0,
+            ending: HashMap::new(),
         })
     }
 
@@ -189,12 +200,23 @@ impl Manager {
         self.events.as_fd()
     }
 
+    /// Events wait until then, CLOCK_MONOTONIC; for one connection, or for a measurement, none do.
+    fn events_at_ns(&self) -> u64 {
+        self.events_paid_ns.saturating_sub(EVENTS_AT_ONCE * EVENTS_NS)
+    }
+
+    /// Events are not taken now: [`Manager::pause`] says for how long.
+    pub fn rests(&self, now_ns: u64) -> bool {
+        now_ns < self.events_at_ns()
+    }
+
     /// How long there is nothing to do except events and commands; none means forever.
     pub fn pause(&self, now_ns: u64) -> Option<Duration> {
         let glance = (!self.live.is_empty()).then_some(self.glance_at_ns);
         let close_look = (!self.troubled.is_empty()).then_some(self.close_look_at_ns);
         let addresses = self.addresses_at_ns.filter(|_| !self.live.is_empty());
-        let further = addresses.into_iter().chain(self.sampling.due_ns());
+        let events = self.rests(now_ns).then(|| self.events_at_ns());
+        let further = addresses.into_iter().chain(self.sampling.due_ns()).chain(events);
         let next = glance.into_iter().chain(close_look).chain(further).min()?;
         Some(Duration::from_nanos(next.saturating_sub(now_ns)))
     }
@@ -204,11 +226,7 @@ impl Manager {
     /// # Errors
     /// The kernel's side no longer works.
     pub fn step(&mut self) -> Result<(), Error> {
-        let mut events = Vec::new();
-        let lost = self.events.take(&mut events)?;
-        for event in events {
-            self.on_event(&event)?;
-        }
+        let lost = !self.rests(sys::monotonic_ns()) && self.take_events()?;
         if lost || self.has_slept() {
             self.resynchronise()?;
         }
@@ -218,7 +236,7 @@ impl Manager {
         if !self.troubled.is_empty() && sys::monotonic_ns() >= self.close_look_at_ns {
             self.close_look_at_ns = sys::monotonic_ns() + CLOSE_LOOK_NS;
             let troubled = self.troubled.clone();
-            troubled.into_iter().try_for_each(|token| self.look_closely(token))?;
+            self.look_closely(troubled)?;
         }
         if !self.live.is_empty() && sys::monotonic_ns() >= self.glance_at_ns {
             self.glance()?;
@@ -261,6 +279,32 @@ impl Manager {
     }
 
     // Events
+
+    /// Acts on the events that have arrived; true if the kernel dropped some.
+    fn take_events(&mut self) -> Result<bool, Error> {
+        let mut events = Vec::new();
+        let lost = self.events.take(&mut events)?;
+        if self.is_of_host() {
+            if !events.is_empty() {
+                self.events_paid_ns = self.events_paid_ns.max(sys::monotonic_ns()) + EVENTS_NS;
+            }
+            self.ending = endings(&events);
+        }
+        for (number, event) in events.iter().enumerate() {
+            if let Event::Closed { token } = event
+                && self.ending.get(token) == Some(&number)
+            {
+                self.ending.remove(token);
+            }
+            self.on_event(event)?;
+        }
+        Ok(lost)
+    }
+
+    /// All connections of a host are managed.
+    fn is_of_host(&self) -> bool {
+        self.host.is_some() && self.all
+    }
 
     fn on_event(&mut self, event: &Event) -> Result<(), Error> {
         match event {
@@ -319,7 +363,7 @@ impl Manager {
     }
 
     fn establish(&mut self, token: u32, denies_initial: bool) -> Result<(), Error> {
-        self.note(token)?;
+        self.note([token])?;
         let host = self.host.clone();
         self.with(token, |connection, now_ns| match host {
             Some(host) => connection.on_begun(denies_initial, &*host, now_ns),
@@ -348,7 +392,7 @@ impl Manager {
         if !self.live.contains_key(&event.token) || event.change == Change::Priority {
             return Ok(());
         }
-        self.note(event.token)?;
+        self.note([event.token])?;
         if event.change == Change::Established {
             if let Some(connection) = self.live.get_mut(&event.token) {
                 connection.learn_numbers(&event.pair, event.local_id, event.remote_id);
@@ -377,7 +421,8 @@ impl Manager {
     }
 
     fn join(&mut self, token: u32, pair: Pair) -> Result<(), Error> {
-        let seen = self.diag.look_at(&pair)?;
+        let is_ending = self.ending.contains_key(&token);
+        let seen = if is_ending { None } else { self.diag.look_at(&pair)? };
         let tokens = &mut self.tokens;
         let mut joined = false;
         if let Some(connection) = self.live.get_mut(&token) {
@@ -426,7 +471,7 @@ impl Manager {
                 }
             })?;
         }
-        news.into_iter().try_for_each(|token| self.look_closely(token))?;
+        self.look_closely(news)?;
         if looks_at_all {
             self.weigh_all();
         }
@@ -450,9 +495,10 @@ impl Manager {
             return Ok(());
         }
         let began_ns = sys::cpu_ns();
-        for token in &due {
-            let Some(connection) = self.live.get(token) else { continue };
-            let look = Look::take(&mut self.diag, *token, &connection.established())?;
+        let live = |&token| Some((token, self.live.get(&token)?.established()));
+        let chosen: Vec<_> = due.iter().filter_map(live).collect();
+        let looks = Look::take(&mut self.diag, &chosen)?;
+        for ((token, _), look) in chosen.iter().zip(&looks) {
             self.with(*token, |connection, now_ns| connection.on_sampled(look.as_ref(), now_ns))?;
         }
         self.sampling.end(due.len(), sys::cpu_ns() - began_ns);
@@ -472,21 +518,29 @@ impl Manager {
         all.fold(Families::default(), Families::and)
     }
 
-    /// Polls the subflows of a connection one by one and acts on the result.
-    fn look_closely(&mut self, token: u32) -> Result<(), Error> {
-        self.note(token)?;
-        self.with(token, Connection::on_looked)
+    /// Polls the subflows of connections and acts on the result.
+    fn look_closely(&mut self, tokens: BTreeSet<u32>) -> Result<(), Error> {
+        self.note(tokens.iter().copied())?;
+        tokens.into_iter().try_for_each(|token| self.with(token, Connection::on_looked))
     }
 
-    /// Updates what is known about a connection's subflows.
-    fn note(&mut self, token: u32) -> Result<(), Error> {
-        let Some(connection) = self.live.get_mut(&token) else { return Ok(()) };
-        for (id, pair) in connection.established() {
-            if let Some(seen) = self.diag.look_at(&pair)? {
-                connection.note(id, seen, sys::monotonic_ns());
+    /// Updates what is known about the subflows of connections.
+    fn note(&mut self, tokens: impl IntoIterator<Item = u32>) -> Result<(), Error> {
+        let (mut pairs, mut owners) = (Vec::new(), Vec::new());
+        for token in tokens.into_iter().filter(|token| !self.ending.contains_key(token)) {
+            for (id, pair) in self.live.get(&token).map(Connection::established).unwrap_or_default()
+            {
+                pairs.push(pair);
+                owners.push((token, id));
             }
         }
-        Ok(())
+        let live = &mut self.live;
+        self.diag.look_at_all(&pairs, |place, seen| {
+            let (token, id) = owners[place];
+            if let Some(connection) = live.get_mut(&token) {
+                connection.note(id, seen, sys::monotonic_ns());
+            }
+        })
     }
 
     /// Events were lost: a survey replaces them.
@@ -623,9 +677,18 @@ impl Manager {
     fn carry_out(&mut self, token: u32) -> Result<(), Error> {
         let Some(connection) = self.live.get_mut(&token) else { return Ok(()) };
         let mut acts = VecDeque::from(connection.take_acts());
+        if self.ending.contains_key(&token) {
+            acts.clear();
+        }
         while let Some(act) = acts.pop_front() {
             match self.kernel.obey(&mut self.diag, token, &act) {
                 Ok(()) => connection.on_done(&act, sys::monotonic_ns()),
+                // It ended meanwhile, and the event that says so is on its way.
+                Err(Error::Refused(_))
+                    if self.host.is_some() && !is_there(&mut self.diag, connection)? =>
+                {
+                    connection.on_refused_at_end(&act, sys::monotonic_ns());
+                }
                 Err(Error::Refused(refusal)) => {
                     connection.on_refused(&act, &refusal.to_string(), sys::monotonic_ns());
                 }
@@ -669,6 +732,24 @@ impl Obeying for Commands {
     fn opens(&self) -> bool {
         true
     }
+}
+
+/// The connections that end, with the number of the last event that says so.
+fn endings(events: &[Event]) -> HashMap<u32, usize> {
+    let ends = events.iter().enumerate().filter_map(|(number, event)| match event {
+        Event::Closed { token } => Some((*token, number)),
+        _ => None,
+    });
+    ends.collect()
+}
+
+/// A subflow of the connection is established.
+fn is_there(diag: &mut Diag, connection: &Connection) -> Result<bool, Error> {
+    let established = connection.established();
+    let subflows: Vec<_> = established.iter().map(|(_, pair)| Single::Subflow(*pair)).collect();
+    let mut found = false;
+    diag.count(&subflows, |_, counted| found |= counted.state == ESTABLISHED)?;
+    Ok(found)
 }
 
 /// What happened to a connection, for a journal.

@@ -14,7 +14,7 @@
 //!
 //! Nothing is decided here about subflows, and no clock is read.
 
-use super::netlink::diag::{Counted, Diag};
+use super::netlink::diag::{Counted, Diag, Single};
 use super::netlink::error::Error;
 use super::pair::Pair;
 use crate::meter::info::{MptcpInfo, TcpInfo};
@@ -105,29 +105,41 @@ pub struct Look {
 }
 
 impl Look {
-    /// Asks the kernel; none if the connection is gone, or if the kernel reports no connections.
+    /// Asks the kernel about connections, by their tokens, with their established subflows; none for one that
+    /// is gone, or if the kernel reports no connections.
     ///
-    /// The connection comes first: what its subflows could not be given then they still have not, unless
+    /// A connection comes before its subflows: what they could not be given then they still have not, unless
     /// something has changed meanwhile, and then nothing is held against the buffers.
     ///
     /// # Errors
     /// The kernel does not answer such queries.
     pub fn take(
         diag: &mut Diag,
-        token: u32,
-        established: &[(SubflowId, Pair)],
-    ) -> Result<Option<Self>, Error> {
-        let mut look = None;
-        diag.count_connection(token, |counted| look = Some(Self::at(&counted)))?;
-        let Some(mut look) = look else { return Ok(None) };
-        for (id, pair) in established {
-            diag.count_subflow(pair, |counted| {
-                let backup = counted.mptcp.is_some_and(|it| it.backup || it.backup_by_peer);
-                let tcp = TcpInfo::parse(counted.info);
-                look.subflows.push(SubflowLook { id: *id, backup, tcp });
-            })?;
+        connections: &[(u32, Vec<(SubflowId, Pair)>)],
+    ) -> Result<Vec<Option<Self>>, Error> {
+        let (mut sockets, mut owners) = (Vec::new(), Vec::new());
+        for (index, (token, established)) in connections.iter().enumerate() {
+            sockets.push(Single::Connection(*token));
+            owners.push((index, None));
+            for (id, pair) in established {
+                sockets.push(Single::Subflow(*pair));
+                owners.push((index, Some(*id)));
+            }
         }
-        Ok(Some(look))
+        let mut looks: Vec<Option<Self>> = vec![None; connections.len()];
+        diag.count(&sockets, |place, counted| {
+            let (index, id) = owners[place];
+            match (id, &mut looks[index]) {
+                (None, look) => *look = Some(Self::at(&counted)),
+                (Some(id), Some(look)) => {
+                    let backup = counted.mptcp.is_some_and(|it| it.backup || it.backup_by_peer);
+                    let tcp = TcpInfo::parse(counted.info);
+                    look.subflows.push(SubflowLook { id, backup, tcp });
+                }
+                (Some(_), None) => {}
+            }
+        })?;
+        Ok(looks)
     }
 
     fn at(counted: &Counted<'_>) -> Self {

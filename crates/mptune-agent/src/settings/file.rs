@@ -58,6 +58,20 @@ impl File {
         found
     }
 
+    /// It is the answer of a run as the daemon measured it again: the same is beside it in the new run
+    /// (python/mptune/daemon/remeasure.py).
+    pub fn is_renewed(&self, present: &State) -> bool {
+        let State::File { content, .. } = present else { return false };
+        let is_answer = self.path.file_name().is_some_and(|name| name == "policy.json");
+        let run = self.directory().join("run");
+        let noted = Self { path: run.join("renewed.json"), ..self.noted() };
+        // Somebody else's link would lead elsewhere.
+        let leads_here = fs::symlink_metadata(&run).is_ok_and(|about| about.is_dir());
+        is_answer
+            && leads_here
+            && matches!(noted.found(), Ok(State::File { content: same, .. }) if same == *content)
+    }
+
     fn shown_path(&self) -> std::path::Display<'_> {
         self.path.display()
     }

@@ -73,7 +73,12 @@ impl Entry {
     pub fn is_foreign(&self, present: &State) -> bool {
         let kind = self.setting.kind();
         let ours = self.passed.iter().chain([&self.wanted, &self.before]);
-        !ours.into_iter().any(|state| kind.same(state, present))
+        !ours.into_iter().any(|state| kind.same(state, present)) && !self.is_renewed(present)
+    }
+
+    /// Whether the daemon has measured it again.
+    pub fn is_renewed(&self, present: &State) -> bool {
+        matches!(&self.setting, Setting::File(file) if file.is_renewed(present))
     }
 }
 

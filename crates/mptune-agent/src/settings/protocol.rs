@@ -69,7 +69,7 @@ pub struct Standing {
     pub before: Value,
     /// With the value that it has now.
     pub present: Value,
-    /// `set`, `before`, `unfinished`, `changed` by somebody else, or `gone`.
+    /// `set`, `before`, `unfinished`, `renewed` by the daemon, `changed` by somebody else, or `gone`.
     pub state: &'static str,
 }
 

@@ -82,6 +82,7 @@ fn standing(entry: &Entry) -> Result<Standing, String> {
         now if kind.same(now, &entry.wanted) => "set",
         State::Gone => "gone",
         now if kind.same(now, &entry.before) => "before",
+        now if entry.is_renewed(now) => "renewed",
         now if !entry.is_foreign(now) => "unfinished",
         _ => "changed",
     };

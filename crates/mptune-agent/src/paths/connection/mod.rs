@@ -447,6 +447,13 @@ impl Connection {
         }
     }
 
+    /// The kernel has refused something because the connection is ending, which is nothing to be said.
+    pub fn on_refused_at_end(&mut self, act: &Act, now_ns: u64) {
+        if let Act::Create { subflow, .. } = *act {
+            self.report(Report::JoinFailed(subflow), now_ns);
+        }
+    }
+
     // What it means
 
     /// What the kernel should do, in this order.

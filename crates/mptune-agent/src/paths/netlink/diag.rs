@@ -31,6 +31,8 @@ const INET_DIAG_ULP_INFO: u16 = 19;
 const INET_DIAG_REQ_PROTOCOL: u16 = 3;
 /// TCP_LISTEN, include/net/tcp_states.h.
 const LISTEN: u8 = 10;
+/// TCP_ESTABLISHED, likewise.
+pub const ESTABLISHED: u8 = 1;
 const INET_ULP_INFO_MPTCP: u16 = 3;
 /// `idiag_cookie` that matches any.
 const NO_COOKIE: [u8; 8] = [0xff; 8];
@@ -296,64 +298,86 @@ impl Diag {
     /// As for a glance.
     pub fn look_at(&mut self, pair: &Pair) -> Result<Option<Statistics>, Error> {
         let mut found = None;
-        self.exact(Counting::Tcp, ExtensionFlags::INFO, between(pair), |payload| {
-            let glance = head(payload)?;
-            if let (Some(info), Some(mptcp)) = attributes(payload)? {
-                found = Some(Statistics::new(&glance, &info, &mptcp));
-            }
-            Ok(())
-        })?;
+        self.look_at_all(&[*pair], |_, seen| found = Some(seen))?;
         Ok(found)
     }
 
-    /// One subflow with what a census has of it; `each` is not called if it is gone.
+    /// Subflows as they are now; `each` is called with a subflow's place among `pairs`, unless it is gone.
     ///
     /// # Errors
     /// As for a glance.
-    pub fn count_subflow(
+    pub fn look_at_all(
         &mut self,
-        pair: &Pair,
-        mut each: impl FnMut(Counted<'_>),
+        pairs: &[Pair],
+        mut each: impl FnMut(usize, Statistics),
     ) -> Result<(), Error> {
-        self.exact(Counting::Tcp, ExtensionFlags::INFO, between(pair), |payload| {
-            counted(payload, &mut each)
+        let questions: Vec<_> =
+            pairs.iter().map(|pair| Single::Subflow(*pair).question()).collect();
+        self.exact(&questions, |place, payload| {
+            let glance = head(payload)?;
+            if let (Some(info), Some(mptcp)) = attributes(payload)? {
+                each(place, Statistics::new(&glance, &info, &mptcp));
+            }
+            Ok(())
         })
     }
 
-    /// One connection with what a census has of it and its memory; `each` is not called if it is gone, or if
-    /// the kernel counts no connections.
+    /// Single sockets with what a census has of them, connections with their memory; `each` is called with a
+    /// socket's place among these, unless it is gone or the kernel does not count such sockets.
+    ///
+    /// The kernel looks at them in this order.
     ///
     /// # Errors
     /// As for a glance.
-    pub fn count_connection(
+    pub fn count(
         &mut self,
-        token: u32,
-        mut each: impl FnMut(Counted<'_>),
+        sockets: &[Single],
+        mut each: impl FnMut(usize, Counted<'_>),
     ) -> Result<(), Error> {
-        // The first half of the cookie is the token (net/mptcp/mptcp_diag.c, mptcp_diag_dump_one).
-        let mut cookie = [0; 8];
-        cookie[..4].copy_from_slice(&token.to_ne_bytes());
-        let socket = SocketId { cookie, ..SocketId::new_v4() };
-        let extensions = ExtensionFlags::INFO | ExtensionFlags::SKMEMINFO;
-        self.exact(Counting::Mptcp, extensions, socket, |payload| counted(payload, &mut each))
+        let questions: Vec<_> = sockets.iter().map(Single::question).collect();
+        self.exact(&questions, |place, payload| counted(payload, |found| each(place, found)))
     }
 
-    /// A question about one socket; without an answer if there is no such socket.
+    /// Questions about one socket each; without an answer where there is no such socket.
     fn exact(
         &mut self,
-        counting: Counting,
-        extensions: ExtensionFlags,
-        socket: SocketId,
-        mut each: impl FnMut(&[u8]) -> Result<(), DecodeError>,
+        questions: &[OfProtocol],
+        mut each: impl FnMut(usize, &[u8]) -> Result<(), DecodeError>,
     ) -> Result<(), Error> {
-        let family = if socket.source_address.is_ipv4() { AF_INET } else { AF_INET6 };
-        let question = request(family, StateFlags::ESTABLISHED, extensions, socket);
-        let asked = self
-            .netlink
-            .ask(NAME, counting.question(question), |message| Ok(each(message.payload())?));
-        match asked {
+        self.netlink.ask_all(NAME, questions, |place, answer| match answer {
+            Ok(message) => Ok(each(place, message.payload())?),
             Err(Error::Refused(refusal)) if refusal.number() == libc::ENOENT => Ok(()),
-            asked => explain(asked),
+            Err(error) => Err(error),
+        })
+    }
+}
+
+/// A socket of which there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Single {
+    /// A subflow, by its ends.
+    Subflow(Pair),
+    /// A connection, by its token.
+    Connection(u32),
+}
+
+impl Single {
+    fn question(&self) -> OfProtocol {
+        match self {
+            Self::Subflow(pair) => {
+                let family = if pair.local.is_ipv4() { AF_INET } else { AF_INET6 };
+                let (states, extensions) = (StateFlags::ESTABLISHED, ExtensionFlags::INFO);
+                Counting::Tcp.question(request(family, states, extensions, between(pair)))
+            }
+            Self::Connection(token) => {
+                // The first half of the cookie is the token (net/mptcp/mptcp_diag.c, mptcp_diag_dump_one).
+                let mut cookie = [0; 8];
+                cookie[..4].copy_from_slice(&token.to_ne_bytes());
+                let socket = SocketId { cookie, ..SocketId::new_v4() };
+                let extensions = ExtensionFlags::INFO | ExtensionFlags::SKMEMINFO;
+                let question = request(AF_INET, StateFlags::ESTABLISHED, extensions, socket);
+                Counting::Mptcp.question(question)
+            }
         }
     }
 }

@@ -8,8 +8,7 @@ use super::error::{Error, Refusal};
 use crate::sys::{self, Watch};
 use netlink_packet_core::{
     DoneBuffer, ErrorBuffer, NLM_F_ACK, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST, NLMSG_DONE,
-    NLMSG_ERROR, NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
-    NlasIterator, nla_align,
+    NLMSG_ERROR, NetlinkBuffer, NetlinkSerializable, NlasIterator, nla_align,
 };
 use netlink_sys::Socket;
 use std::io::ErrorKind;
@@ -24,6 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const RECEIVE_BUFFER: i32 = 1 << 20;
 /// The largest datagram the kernel sends is half of it (`NLMSG_GOODSIZE`, netlink_dump).
 const DATAGRAM: usize = 1 << 16;
+/// Of several small messages received at once, the largest, bytes: what is known of one socket is below a quarter
+/// of it, and so is an event.
+const SMALL: usize = 1 << 11;
+/// How many of them fit into the buffer.
+const TOGETHER: usize = DATAGRAM / SMALL;
 /// The kernel's own words in an answer, include/uapi/linux/netlink.h.
 const NLMSGERR_ATTR_MSG: u16 = 1;
 /// Alignment of the messages of a datagram, and of attributes.
@@ -39,6 +43,8 @@ pub struct Netlink {
     socket: Socket,
     sequence: u32,
     buffer: Vec<u8>,
+    /// Of the datagrams in it, if there are several.
+    lengths: Vec<usize>,
 }
 
 impl Netlink {
@@ -54,7 +60,7 @@ impl Netlink {
             Ok(socket)
         };
         let socket = open().map_err(|error| Error::io("netlink", &error))?;
-        Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(DATAGRAM) })
+        Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(DATAGRAM), lengths: Vec::new() })
     }
 
     /// Receives the messages of a multicast group from now on.
@@ -92,6 +98,56 @@ impl Netlink {
         self.request(name, message, NLM_F_ACK, each)
     }
 
+    /// Several questions at once, each with one small answer; `each` is called with a question's place among
+    /// them, and its answer or refusal.
+    ///
+    /// # Errors
+    /// The kernel does not answer, and errors from `each`, the first of them after all answers have arrived.
+    pub fn ask_all<I: NetlinkSerializable>(
+        &mut self,
+        name: &str,
+        questions: &[I],
+        mut each: impl FnMut(usize, Result<&Received<'_>, Error>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut done = Ok(());
+        for (number, some) in questions.chunks(TOGETHER).enumerate() {
+            let first = self.sequence.wrapping_add(1);
+            let mut bytes = Vec::new();
+            for question in some {
+                self.sequence = self.sequence.wrapping_add(1);
+                self.pack(question, 0, &mut bytes);
+            }
+            self.socket.send(&bytes, 0).map_err(|error| Error::io(name, &error))?;
+            let mut answered = 0;
+            while answered < some.len() {
+                self.wait_for_answer(name, Self::receive_some)?;
+                for part in self.parts() {
+                    let Some(part) = part else {
+                        return Err(Error::Failed(format!(
+                            "{name}: an answer above {SMALL} bytes"
+                        )));
+                    };
+                    messages(part, |message| {
+                        let place = message.sequence_number().wrapping_sub(first) as usize;
+                        if place >= some.len() {
+                            return Ok(()); // to a question that was given up
+                        }
+                        answered += 1;
+                        let answer = match end(name, message) {
+                            Ok(true) => return Ok(()),
+                            Ok(false) => Ok(message),
+                            Err(error) => Err(error),
+                        };
+                        let noted = each(number * TOGETHER + place, answer);
+                        done = std::mem::replace(&mut done, Ok(())).and(noted);
+                        Ok(())
+                    })?;
+                }
+            }
+        }
+        done
+    }
+
     /// A question about all objects; `each` is called for every answer.
     ///
     /// # Errors
@@ -105,16 +161,26 @@ impl Netlink {
         self.request(name, message, NLM_F_DUMP, each)
     }
 
-    /// Messages that have arrived, without waiting; true if the kernel dropped some because they were
-    /// not read in time.
+    /// Messages that have arrived, without waiting; true if some are missing, because the kernel dropped them
+    /// as they were not read in time, or because they are long.
     pub fn take(
         &mut self,
         mut each: impl FnMut(&Received<'_>) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let mut lost = false;
         loop {
-            match self.receive() {
-                Ok(true) => messages(&self.buffer, &mut each)?,
+            match self.receive_some() {
+                Ok(true) => {
+                    for part in self.parts() {
+                        match part {
+                            Some(whole) => messages(whole, &mut each)?,
+                            None => lost = true,
+                        }
+                    }
+                    if self.lengths.len() < TOGETHER {
+                        return Ok(lost);
+                    }
+                }
                 Ok(false) => return Ok(lost),
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => lost = true,
                 Err(error) => return Err(Error::io("netlink events", &error)),
@@ -133,7 +199,7 @@ impl Netlink {
         self.send(message, flags).map_err(|error| Error::io(name, &error))?;
         let mut over = false;
         while !over {
-            self.wait_for_answer(name)?;
+            self.wait_for_answer(name, Self::receive)?;
             let sequence = self.sequence;
             messages(&self.buffer, |message| {
                 if message.sequence_number() != sequence {
@@ -150,19 +216,31 @@ impl Netlink {
     }
 
     fn send<I: NetlinkSerializable>(&self, message: I, flags: u16) -> std::io::Result<()> {
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | flags;
-        header.sequence_number = self.sequence;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
+        let mut bytes = Vec::new();
+        self.pack(&message, flags, &mut bytes);
         self.socket.send(&bytes, 0).map(drop)
     }
 
-    fn wait_for_answer(&mut self, name: &str) -> Result<(), Error> {
+    /// Appends a request.
+    fn pack<I: NetlinkSerializable>(&self, message: &I, flags: u16, bytes: &mut Vec<u8>) {
+        let start = bytes.len();
+        let length = HEADER + message.buffer_len();
+        bytes.resize(start + nla_align!(length), 0);
+        let (header, payload) = bytes[start..start + length].split_at_mut(HEADER);
+        header[..4].copy_from_slice(&(length as u32).to_ne_bytes());
+        header[4..6].copy_from_slice(&message.message_type().to_ne_bytes());
+        header[6..8].copy_from_slice(&(NLM_F_REQUEST | flags).to_ne_bytes());
+        header[8..12].copy_from_slice(&self.sequence.to_ne_bytes());
+        message.serialize(payload);
+    }
+
+    fn wait_for_answer(
+        &mut self,
+        name: &str,
+        receive: impl Fn(&mut Self) -> std::io::Result<bool>,
+    ) -> Result<(), Error> {
         for _ in 0..2 {
-            if self.receive().map_err(|error| Error::io(name, &error))? {
+            if receive(self).map_err(|error| Error::io(name, &error))? {
                 return Ok(());
             }
             let mut watches = [Watch::readable(&self.socket)];
@@ -180,6 +258,24 @@ impl Netlink {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Fills the buffer with small datagrams ([`Netlink::parts`]); false if there is none.
+    fn receive_some(&mut self) -> std::io::Result<bool> {
+        self.buffer.resize(DATAGRAM, 0);
+        match sys::receive_some(self.socket.as_fd(), &mut self.buffer, SMALL, &mut self.lengths) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.lengths.clear();
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The datagrams that [`Netlink::receive_some`] received; none for one that is longer than its room.
+    fn parts(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        self.buffer.chunks(SMALL).zip(&self.lengths).map(|(part, &length)| part.get(..length))
     }
 }
 
