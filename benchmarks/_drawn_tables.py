@@ -94,9 +94,11 @@ def show_error(found: ModelError, learnt: Learnt) -> None:
         highlight=False,
     )
     for strengths, one in zip(CANDIDATES, learnt.scores, strict=True):
-        words = ", ".join(f"{name} ({strength:g})" for name, strength in strengths.items())
+        factors = ", ".join(f"{name} ({strength:g})" for name, strength in strengths.items())
         taken = " (taken)" if strengths == learnt.strengths else ""
-        console.print(f"  interval score {one:.3f}: {words or 'one spread for all'}{taken}", highlight=False)
+        console.print(
+            f"  interval score {one:.3f}: {factors or 'one spread for all'}{taken}", highlight=False
+        )
     for name, regimes in scale.effects.items():
         words = [f"{regime} {math.exp(value):.2f}" for regime, value in regimes.items()]
         console.print(f"  {name}: spread times {', '.join(words)}", highlight=False)
