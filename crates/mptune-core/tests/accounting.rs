@@ -310,13 +310,14 @@ fn bbr_has_send_buffers_of_three_windows() {
 #[test]
 fn what_waits_on_a_path_that_fails_is_sent_on_another_whoever_repeats_it() {
     // Without the memory of Linux there is no timer of the connection that would repeat it.
-    for accounting in ["payload", "linux"] {
+    for (accounting, tenths) in [("payload", 5), ("payload", 10), ("payload", 20), ("linux", 10)] {
         let network =
-            disjoint(&[queued(link(7.0, 80.0), 160.0, 0.1), queued(link(0.2, 80.0), 160.0, 0.1)]);
-        let mut spec = transfer(trial(network, "reno", 200_000, 1), MIB);
+            disjoint(&[queued(link(7.0, 80.0), 160.0, 1.0), queued(link(1.0, 80.0), 160.0, 1.0)]);
+        let mut spec = transfer(trial(network, "reno", MIB, 1), 4 * MIB);
         (spec.accounting, spec.scheduler) = (accounting.into(), "kernel".into());
-        spec.script = vec![ScriptSpec { at_ns: SECOND / 2, path: 1, action: ScriptAction::Down }];
+        let at_ns = tenths * SECOND / 10;
+        spec.script = vec![ScriptSpec { at_ns, path: 1, action: ScriptAction::Down }];
         let outcome = spec.run().expect("a valid trial");
-        assert!(outcome.failed.is_none(), "{accounting}: {:?}", outcome.failed);
+        assert!(outcome.failed.is_none(), "{accounting}, {tenths}: {:?}", outcome.failed);
     }
 }
