@@ -100,6 +100,11 @@ conformance: setup  ## run the tests of RFCs, drafts and kernel files; show how 
 recommendations: setup  ## measure every scenario's recommendation and default on the kernel
 	@$(BIN)/python benchmarks/recommendations.py $(OPTIONS)
 
+# Needs root, Debian's apt, and qemu-system-x86; takes about 15 minutes a kernel.
+.PHONY: kernel-matrix
+kernel-matrix: setup  ## boot Debian's kernels in qemu, without KVM, and write what each has and does into the docs
+	@$(BIN)/python benchmarks/matrix/matrix.py $(OPTIONS)
+
 # Random networks, algorithms, buffers and outages until the time is up; a failure ends it and is kept as a test case.
 FUZZ_MINUTES := 20
 .PHONY: fuzz

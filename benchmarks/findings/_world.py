@@ -190,14 +190,19 @@ def windows(connection: socket.socket) -> list[int]:
 
 
 def counters(*names: str) -> dict[str, int]:
-    """Counters of this namespace (/proc/net/netstat), all of MPTCP that are not 0, or those named."""
+    """Counters of this namespace (/proc/net/netstat): all of MPTCP that are not 0, or those named.
+
+    A name that the kernel does not have is left out: it is not a counter that stands at 0.
+    """
     lines = Path("/proc/net/netstat").read_text().splitlines()
     found: dict[str, Any] = {}
     for head, values in zip(lines[::2], lines[1::2], strict=True):
         group, *keys = head.split()
         if names or group == "MPTcpExt:":
             found |= dict(zip(keys, map(int, values.split()[1:]), strict=False))
-    return {key: found.get(key, 0) for key in names} or {key: value for key, value in found.items() if value}
+    if names:
+        return {key: found[key] for key in names if key in found}
+    return {key: value for key, value in found.items() if value}
 
 
 def kernel() -> str:

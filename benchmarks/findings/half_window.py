@@ -14,7 +14,7 @@ BUFFER, PIECE, PIECES = 1 << 20, bytes(1 << 16), 64
 
 def receiver(link: Link) -> None:
     """Read everything at once."""
-    listener = listen(SO_RCVBUF=BUFFER)
+    listener = listen(SO_RCVBUFFORCE=BUFFER)
     link.tell("listening")
     connection, _ = listener.accept()
     while connection.recv(1 << 16):

@@ -91,7 +91,7 @@ def report(got: bytes) -> None:
         print(f"    WRONG: {last - first + 1} bytes at {first} are those of {source}")
     print(f"    {len(got)} of {SIZE} bytes received, {'intact' if not wrong else f'{len(wrong)} wrong'}")
     print(
-        f"    receiver: {counters('MPJoinAckRx', 'DSSNoMatching', 'DataCsumErr', 'DuplicateData')}",
+        f"    receiver: {counters('MPJoinAckRx', 'DSSNotMatching', 'DataCsumErr', 'DuplicateData')}",
         flush=True,
     )
 

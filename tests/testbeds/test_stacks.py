@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from mptune.testbeds import Trial, create, names
+from mptune.testbeds import Trial, create, names, stacks
 from mptune.testbeds.stacks import DEFAULT_STACK, MEMBERS, STACKS, VERSION_0_1, describe, refusal, title
 
 
@@ -29,6 +29,14 @@ def test_what_differs_from_the_nearest_stack_is_named():
     assert describe(msgspec.structs.asdict(VERSION_0_1)) == "linux with scheduler minrtt, accounting payload"
     assert title(members("linux"), "7.1") == "Linux 7.1's MPTCP"
     assert title(members("v0.9x", scheduler="ecf")) == "MPTCP v0.9x with scheduler ecf"
+
+
+def test_another_release_is_one_line(monkeypatch):
+    older = msgspec.structs.replace(STACKS["linux"], scheduler="minrtt")
+    monkeypatch.setattr(stacks, "STACKS", {**STACKS, "linux-6.1": older})
+    assert describe(msgspec.structs.asdict(older)) == "linux-6.1"
+    assert title(msgspec.structs.asdict(older)) == "Linux 6.1's MPTCP"
+    assert title(members("linux")) == f"Linux {stacks.LINUX_VERSION}'s MPTCP"
 
 
 def test_a_testbed_with_one_stack_refuses_others_by_name_and_single_members_by_theirs():

@@ -35,7 +35,8 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
     ecn: bool = True
 
 
-#: Upstream Linux as it is simulated: net/mptcp of this version.
+#: The stack `linux`: net/mptcp of this release. Another release whose members differ is a line of `STACKS`,
+#: called by its release: "linux-6.12".
 LINUX_VERSION: Final = "6.18"
 
 #: Every stack by its name. 1500 bytes on the wire are 1448 after the headers of IPv4 and TCP with timestamps,
@@ -80,10 +81,11 @@ def title(members: Mapping[str, Any], release: str = LINUX_VERSION) -> str:
 
     Parameters
     ----------
-    release : of the Linux kernel, where the stack is upstream's.
+    release : of the Linux kernel, where the stack is `linux`; others have theirs in their name.
     """
     name, _, changes = describe(members).partition(" ")
-    whose = f"Linux {release}'s MPTCP" if name == "linux" else f"MPTCP {name}"
+    family, _, named = name.partition("-")
+    whose = f"Linux {named or release}'s MPTCP" if family == "linux" else f"MPTCP {name}"
     return f"{whose} {changes}" if changes else whose
 
 

@@ -1,0 +1,198 @@
+"""The tables of docs/reference/kernels.md, from what is kept of each kernel.
+
+Not a benchmark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import _trials
+from _docs import replace
+from _packages import order
+from mptune.testbeds import create
+from mptune.units import format_size
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "kernels.md"
+#: What `mptune doctor` says of the machine, which is the same for all.
+_OF_THE_MACHINE = {
+    "agent",
+    "open files",
+    "memory for TCP",
+    "socket buffers",
+    "processors",
+    "wake-up from sleep",
+    "iperf3",
+    "mptcpize",
+    "congestion controls without privilege",
+}
+_NONE = "-"
+
+
+class Asked:
+    """What is kept of a kernel."""
+
+    def __init__(self, kept: dict[str, Any]) -> None:
+        self.kept = kept
+
+    def said(self, event: str) -> list[dict[str, Any]]:
+        """All of these."""
+        return [line for line in self.kept["said"] if line["event"] == event]
+
+    def one(self, event: str, key: str) -> Any:
+        """A value of the first of them; None without one."""
+        return next((line.get(key) for line in self.said(event)), None)
+
+    def outputs(self, finding: str, *arguments: str) -> list[str]:
+        """What a program of findings/ printed, each time it ran with such arguments."""
+        return [
+            line["output"]
+            for line in self.said("finding")
+            if line["name"] == finding and (not arguments or line["arguments"] == list(arguments))
+        ]
+
+
+def write(results: Path) -> None:
+    """Put the tables into the page."""
+    kernels = [Asked(json.loads(path.read_text())) for path in results.glob("*.json")]
+    kernels.sort(key=lambda one: order(one.kept["release"]))
+    for name, rows in {
+        "kernels": _kernels(kernels),
+        "doctor": _doctor(kernels),
+        "settings": _settings(kernels),
+        "findings": _findings(kernels),
+        "trials": _measured(kernels),
+    }.items():
+        replace(PAGE, name, table(rows))
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Of Markdown; the first row is its head."""
+    head, *rest = rows
+    lines = [head, ["---"] * len(head), *rest]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _head(first: str, kernels: Sequence[Asked]) -> list[str]:
+    return [first, *(one.kept["series"] for one in kernels)]
+
+
+def _kernels(kernels: Sequence[Asked]) -> list[list[str]]:
+    rows = [["series", "package version", "release", "asked on"]]
+    return rows + [[one.kept[key] for key in ("series", "package", "release", "date")] for one in kernels]
+
+
+def _doctor(kernels: Sequence[Asked]) -> list[list[str]]:
+    """The lines of `mptune doctor` that are the kernel's."""
+    checks = [
+        {check["name"]: check for check in (one.one("doctor", "said") or {}).get("checks", [])}
+        for one in kernels
+    ]
+    names = dict.fromkeys(name for found in checks for name in found if name not in _OF_THE_MACHINE)
+    rows = [_head("", kernels)]
+    for name in names:
+        required = any(found.get(name, {}).get("required") for found in checks)
+        cells = [_NONE if name not in found else _check(found[name]) for found in checks]
+        rows.append([f"{name} *" if required else name, *cells])
+    return rows
+
+
+def _check(check: dict[str, Any]) -> str:
+    found = re.sub(r" ?\(?Linux [\w.+-]+\)?", "", check["found"]).partition(";")[0]
+    return ": ".join(part for part in (check["state"], found) if part)
+
+
+def _settings(kernels: Sequence[Asked]) -> list[list[str]]:
+    """Of net.mptcp as they are at first, and the counters that not all have."""
+    values = [one.one("settings", "values") or {} for one in kernels]
+    rows = [_head("net.mptcp", kernels)]
+    for name in sorted({name for found in values for name in found}):
+        rows.append([f"`{name}`", *(found.get(name, _NONE) for found in values)])
+    counted = [one.one("settings", "counters") or [] for one in kernels]
+    rows.append(["counters (`MPTcpExt`)", *(str(len(names)) for names in counted)])
+    return rows
+
+
+def _findings(kernels: Sequence[Asked]) -> list[list[str]]:
+    """A line for each finding: what its program showed."""
+    shown: dict[str, Callable[[Asked], str]] = {
+        "1 wrong payload": lambda one: _wrong(one.outputs("wrong_payload")[:1]),
+        "1, with `--checksum`": lambda one: _wrong(one.outputs("wrong_payload", "--checksum")),
+        "1, `mptune doctor --integrity`": _integrity,
+        "2 stalls": lambda one: _stalls(one.outputs("stall")),
+        "3 dropped beyond the window": lambda one: _dropped(one.outputs("overrun")),
+        "4 window offered: one subflow": lambda one: _offered(one, "one subflow"),
+        "4 with a silent second one": lambda one: _offered(one, "a second one on standby"),
+        "4 when it carries data too": lambda one: _offered(one, "the second one carries data too"),
+    }
+    return [_head("", kernels)] + [[name, *(show(one) for one in kernels)] for name, show in shown.items()]
+
+
+def _wrong(outputs: Sequence[str]) -> str:
+    """Of the first case of wrong_payload.py."""
+    first = re.split(r"(?m)^  while .*\n", "".join(outputs))[1:2]
+    for text in first:
+        if found := re.search(r"received, (\d+) wrong", text):
+            return f"{found[1]} bytes"
+        if "intact" in text:
+            joined = "'MPJoinAckRx': 1" in text
+            return "intact" if joined else "intact, but nothing joined"
+    return "no result" if outputs else _NONE
+
+
+def _integrity(one: Asked) -> str:
+    said = one.one("integrity", "said")
+    if said is None:
+        return "no result" if one.said("integrity") else _NONE
+    plain = sum(not wrong["provoked"] for wrong in said["wrong"])
+    provoked = sum(wrong["provoked"] for wrong in said["wrong"])
+    parts = [f"{plain} of {said['transfers']}"]
+    parts.append(f"provoked {provoked} of {said['provoked']}" if said["provoked"] else "not provoked")
+    return ", ".join(parts)
+
+
+def _stalls(outputs: Sequence[str]) -> str:
+    text = "".join(outputs)
+    stalled, complete = text.count("STALLED"), text.count("complete:")
+    return f"{stalled} of {stalled + complete}" if stalled + complete else "no result" if outputs else _NONE
+
+
+def _dropped(outputs: Sequence[str]) -> str:
+    last = [found[-1] for text in outputs if (found := re.findall(r"(\d+) dropped so far", text))]
+    return ", ".join(last) or _NONE
+
+
+def _offered(one: Asked, when: str) -> str:
+    """Windows of the first subflow, KiB."""
+    found = [re.search(rf"(?m)^  {re.escape(when)}: (\d+)", text) for text in one.outputs("half_window")]
+    return ", ".join(f"{int(match[1]) / 1024:.0f}" for match in found if match) or _NONE
+
+
+def _measured(kernels: Sequence[Asked]) -> list[list[str]]:
+    """Throughput of the trials beside the simulator's, kbit/s."""
+    bed = create("simulated")
+    rows = [["network", "congestion control", "buffer", "simulated", *_head("", kernels)[1:]]]
+    for number, case in enumerate(_trials.cases()):
+        simulated = [bed.run(trial) for trial in case.trials]
+        mean = statistics.fmean(one.throughput_bps for one in simulated)
+        cells = [
+            ", ".join(_trial(line["observation"]) for line in one.said("trial") if line["number"] == number)
+            or _NONE
+            for one in kernels
+        ]
+        buffer = f"{format_size(case.buffer_bytes)} {case.buffer_mode}"
+        rows.append([case.network, case.cc, buffer, f"{mean / 1e3:.0f}", *cells])
+    return rows
+
+
+def _trial(observation: dict[str, Any]) -> str:
+    """In order, per second of the trial; in parentheses if the machine was too busy for it."""
+    failed, rate = observation["failed"], 8e6 * observation["in_order_bytes"] / observation["duration_ns"]
+    if failed is not None and failed["kind"] != "overloaded":
+        return str(failed["kind"])
+    return f"{rate:.0f}" if failed is None else f"({rate:.0f})"
