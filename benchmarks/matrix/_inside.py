@@ -22,9 +22,11 @@ import _trials
 from mptune.errors import MptuneError
 
 FINDINGS = Path(__file__).parent.parent / "findings"
+#: So long that the subflow joins, and data arrive, while recv() holds the socket, however slow the guest is.
+_HOLD = ("--hold", "4")
 #: Each program of findings/, with its arguments: those of the page, and more runs of what is seldom shown.
 PROGRAMS = {
-    "wrong_payload": (("wrong_payload.py",), ("wrong_payload.py", "--checksum")),
+    "wrong_payload": (("wrong_payload.py", *_HOLD), ("wrong_payload.py", *_HOLD, "--checksum")),
     "stall": (("stall.py", "--runs", "12"),),
     "overrun": (("overrun.py", "--seconds", "8"), ("overrun.py", "--seconds", "8")),
     "half_window": (("half_window.py",), ("half_window.py",)),

@@ -48,13 +48,9 @@ class Asked:
         """A value of the first of them; None without one."""
         return next((line.get(key) for line in self.said(event)), None)
 
-    def outputs(self, finding: str, *arguments: str) -> list[str]:
-        """What a program of findings/ printed, each time it ran with such arguments."""
-        return [
-            line["output"]
-            for line in self.said("finding")
-            if line["name"] == finding and (not arguments or line["arguments"] == list(arguments))
-        ]
+    def outputs(self, finding: str) -> list[str]:
+        """What a program of findings/ printed, each time it ran."""
+        return [line["output"] for line in self.said("finding") if line["name"] == finding]
 
 
 def write(results: Path) -> None:
@@ -122,7 +118,7 @@ def _findings(kernels: Sequence[Asked]) -> list[list[str]]:
     """A line for each finding: what its program showed."""
     shown: dict[str, Callable[[Asked], str]] = {
         "1 wrong payload": lambda one: _wrong(one.outputs("wrong_payload")[:1]),
-        "1, with `--checksum`": lambda one: _wrong(one.outputs("wrong_payload", "--checksum")),
+        "1, with `--checksum`": lambda one: _wrong(one.outputs("wrong_payload")[1:2]),
         "1, `mptune doctor --integrity`": _integrity,
         "2 stalls": lambda one: _stalls(one.outputs("stall")),
         "3 dropped beyond the window": lambda one: _dropped(one.outputs("overrun")),
@@ -192,7 +188,8 @@ def _measured(kernels: Sequence[Asked]) -> list[list[str]]:
 
 def _trial(observation: dict[str, Any]) -> str:
     """In order, per second of the trial; in parentheses if the machine was too busy for it."""
-    failed, rate = observation["failed"], 8e6 * observation["in_order_bytes"] / observation["duration_ns"]
+    failed = observation["failed"]
     if failed is not None and failed["kind"] != "overloaded":
         return str(failed["kind"])
+    rate = 8e6 * observation["in_order_bytes"] / observation["duration_ns"]
     return f"{rate:.0f}" if failed is None else f"({rate:.0f})"
