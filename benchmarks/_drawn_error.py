@@ -3,10 +3,10 @@
 Not a benchmark. `mptune.decision.model_error` has the formula that is learnt here: the logarithm of kernel
 mean / simulated mean has a spread, which is a product of a factor for each regime. All factors are fitted
 together, the likeliest ones under Student's t, so that a few very large errors do not decide everything. A
-regime with few cases keeps to the whole: the logarithms of the factors have a normal prior around 0, a wide
-one for the number of paths and narrow ones for the rest (`PRIOR`). How many spreads the ends of an interval
-are from its centre is the quantile of the errors themselves, each from a fit without its network, and no
-distribution's.
+regime with few cases keeps to the whole: the logarithms of the factors have a normal prior around 0. Which
+factors there are, and how wide their priors, is one of a few `CANDIDATES`, the one whose intervals are the
+best for networks that were left out. How many spreads the ends of an interval are from its centre is the
+quantile of the errors themselves, each from a fit without its network, and no distribution's.
 """
 
 import math
@@ -29,16 +29,20 @@ Floats = NDArray[np.float64]
 
 #: Degrees of freedom: fewer would fit the many small errors alone, more only the few large ones.
 FREEDOM = 10.0
-#: Standard deviations of the logarithms of the factors, before anything was learnt. With several paths a
-#: scheduler and buffers decide, with one there is little to be wrong about.
-PRIOR = {
-    "paths used": 1.0,
-    "buffer": 0.25,
-    "loss": 0.25,
-    "congestion control": 0.25,
-    "buffer mode": 0.25,
-    "sent": 0.25,
-}
+#: Factors with the standard deviations of the logarithms of theirs, before anything was learnt.
+Strengths = dict[str, float]
+NARROW, WIDE = 0.25, 1.0
+_FACTORS = "subflows", "buffer", "loss", "congestion control", "buffer mode", "sent"
+#: What is tried, the simplest first: one spread for all, one factor, all of them, subflows more than others.
+CANDIDATES: tuple[Strengths, ...] = (
+    {},
+    *({name: NARROW} for name in _FACTORS),
+    {"subflows": WIDE},
+    dict.fromkeys(_FACTORS, NARROW),
+    dict.fromkeys(_FACTORS, NARROW) | {"subflows": WIDE},
+)
+#: A later one has to be better by this share: among so many, one is better by luck.
+WORTH = 0.03
 #: Fewest simulated runs with a number: fewer show no scatter.
 LEAST_RUNS = 2
 #: Fewest configurations and networks that anything is learnt from.
@@ -102,9 +106,17 @@ class Checked(NamedTuple):
 
 
 class Learnt(NamedTuple):
-    """What a drawn set teaches."""
+    """What a drawn set teaches.
+
+    Attributes
+    ----------
+    strengths : the best of the candidates; `scores` has those of all.
+    checked : intervals of networks left out.
+    """
 
     scale: Scale
+    strengths: Strengths
+    scores: tuple[float, ...]
     checked: tuple[Checked, ...]
 
 
@@ -122,16 +134,16 @@ def errors_of(cases: Sequence[Case], sides: Sequence[tuple[Sequence[float], Sequ
     return found
 
 
-def fit(errors: Sequence[Error]) -> Fitted:
+def fit(errors: Sequence[Error], strengths: Strengths) -> Fitted:
     """The likeliest spreads."""
     from scipy.optimize import minimize
 
-    places = [(name, regime) for name in PRIOR for regime in sorted({one.kind[name] for one in errors})]
+    places = [(name, regime) for name in strengths for regime in sorted({one.kind[name] for one in errors})]
     has = np.array([[float(one.kind[name] == regime) for name, regime in places] for one in errors])
     has = has.reshape(len(errors), len(places))
     squares = np.array([one.log**2 for one in errors])
     scatter = np.array([one.variance for one in errors]) + LEAST_SPREAD**2
-    strict = np.array([PRIOR[name] ** -2 for name, _ in places])
+    strict = np.array([strengths[name] ** -2 for name, _ in places])
 
     def unlikely(values: Floats) -> tuple[float, Floats]:
         """Negative log-likelihood with the prior, but for a constant, and its gradient."""
@@ -149,7 +161,7 @@ def fit(errors: Sequence[Error]) -> Fitted:
     # Below the smallest spread nothing changes any more.
     bounds = [(math.log(LEAST_SPREAD), math.log(10.0)), *[(-5.0, 5.0)] * len(places)]
     found = minimize(unlikely, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    effects: dict[str, dict[str, float]] = {name: {} for name in PRIOR}
+    effects: dict[str, dict[str, float]] = {name: {} for name in strengths}
     for (name, regime), value in zip(places, found[1:], strict=True):
         effects[name][regime] = float(value)
     return Fitted(float(found[0]), effects)
@@ -177,16 +189,37 @@ class Apart(NamedTuple):
     far: float
 
 
-def apart(errors: Sequence[Error], progress: Callable[[int, int], None] | None = None) -> list[Apart]:
+def apart(errors: Sequence[Error], strengths: Strengths) -> list[Apart]:
     """Every error, judged by what the other networks teach."""
     found = []
-    parts = left_out(errors)
-    for number, (others, own) in enumerate(parts):
-        fitted = fit(others)
+    for others, own in left_out(errors):
+        fitted = fit(others, strengths)
         found += [Apart(one, fitted, fitted.standardised(one)) for one in own]
-        if progress is not None:
-            progress(number + 1, len(parts))
     return found
+
+
+def check(found: Sequence[Apart]) -> list[Checked]:
+    """The interval of each error: spreads fitted without its network, quantiles without its network's."""
+    checked = []
+    for name in sorted({one.error.network for one in found}):
+        own = [one for one in found if one.error.network == name]
+        scale = scaled(own[0].fitted, [one for one in found if one.error.network != name])
+        for one in (each.error for each in own):
+            checked.append(Checked(one, *scale.interval(one.simulated, one.kind, one.variance)))
+    return checked
+
+
+def score(checked: Sequence[Checked]) -> float:
+    """Mean interval score of the logarithms, the less the better: the width, and 2 / 5 % of what is missed.
+
+    T. Gneiting and A. E. Raftery, "Strictly proper scoring rules, prediction, and estimation", Journal of the
+    American Statistical Association 102, 2007, section 6.2.
+    """
+    total = 0.0
+    for one in checked:
+        missed = max(0.0, math.log(one.low / one.error.kernel), math.log(one.error.kernel / one.high))
+        total += math.log(one.high / one.low) + 2 / (1 - CONFIDENCE) * missed
+    return total / len(checked)
 
 
 def scaled(fitted: Fitted, errors: Sequence[Apart]) -> Scale:
@@ -221,7 +254,8 @@ def _centre(errors: Sequence[Apart]) -> float:
 def learn(errors: Sequence[Error], progress: Callable[[int, int], None] | None = None) -> Learnt:
     """The error of a drawn set, and the interval of each network by what the others teach.
 
-    The spreads of a network's interval are fitted without it, and its errors do not count in the quantiles.
+    The spreads of a network's interval are fitted without it, and its errors do not count in the quantiles;
+    the candidate alone is chosen by all networks.
 
     Raises
     ------
@@ -233,14 +267,19 @@ def learn(errors: Sequence[Error], progress: Callable[[int, int], None] | None =
             f"expected at least {LEAST[0]} configurations of {LEAST[1]} networks to learn the simulator's "
             f"error from, found {len(errors)} of {networks}"
         )
-    found = apart(errors, progress)
-    checked = []
-    for name in sorted({one.network for one in errors}):
-        own = [one for one in found if one.error.network == name]
-        scale = scaled(own[0].fitted, [one for one in found if one.error.network != name])
-        for one in (each.error for each in own):
-            checked.append(Checked(one, *scale.interval(one.simulated, one.kind, one.variance)))
-    return Learnt(scaled(fit(errors), found), tuple(checked))
+    best: tuple[float, Strengths, list[Apart], list[Checked]] | None = None
+    scores = []
+    for number, strengths in enumerate(CANDIDATES):
+        found = apart(errors, strengths)
+        checked = check(found)
+        scores.append(score(checked))
+        if best is None or scores[-1] < (1 - WORTH) * best[0]:
+            best = scores[-1], strengths, found, checked
+        if progress is not None:
+            progress(number + 1, len(CANDIDATES))
+    assert best is not None
+    _, strengths, found, checked = best
+    return Learnt(scaled(fit(errors, strengths), found), strengths, tuple(scores), tuple(checked))
 
 
 def gains(checked: Sequence[Checked]) -> tuple[float, int]:

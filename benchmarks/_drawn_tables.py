@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from _drawn_error import Learnt, by_regime, gains
+from _drawn_error import CANDIDATES, Learnt, by_regime, gains
 from _drawn_report import Figures, Judged, Report, mean
 from _measure import RESULTS
 from mptune.decision.model_error import ModelError
@@ -93,6 +93,12 @@ def show_error(found: ModelError, learnt: Learnt) -> None:
         f"90 % within {scale.nine_tenths:g}, 95 % within {scale.ends:g} spreads.",
         highlight=False,
     )
+    for strengths, one in zip(CANDIDATES, learnt.scores, strict=True):
+        factors = ", ".join(f"{name} ({strength:g})" for name, strength in strengths.items())
+        taken = " (taken)" if strengths == learnt.strengths else ""
+        console.print(
+            f"  interval score {one:.3f}: {factors or 'one spread for all'}{taken}", highlight=False
+        )
     for name, regimes in scale.effects.items():
         words = [f"{regime} {math.exp(value):.2f}" for regime, value in regimes.items()]
         console.print(f"  {name}: spread times {', '.join(words)}", highlight=False)

@@ -126,7 +126,7 @@ def made_up_error() -> model_error.ModelError:
         runs=5,
         scale=model_error.Scale(
             spread=0.1,
-            effects={"paths used": {"1": -1.0, "2": 0.0}, "loss": {"heavy": math.log(3)}},
+            effects={"subflows": {"1": -1.0, "2": 0.0}, "loss": {"heavy": math.log(3)}},
             centre=0.0,
             half=0.6,
             nine_tenths=1.6,

@@ -12,6 +12,8 @@ from mptune.statistics import log_mean_variance
 
 BENCHMARKS = str(Path(__file__).parent.parent / "benchmarks")
 COUNTS = ("1", "2", "3 or 4", "5 to 8")
+#: Factors as of the candidate with all of them.
+ALL = dict.fromkeys(("buffer", "loss", "congestion control", "buffer mode", "sent"), 0.25) | {"subflows": 1.0}
 #: True spreads.
 SPREADS = {"1": 0.02, "2": 0.05, "3 or 4": 0.1, "5 to 8": 0.3}
 
@@ -34,7 +36,7 @@ def made(learning):
             for _ in range(8):
                 count = chance.choice(COUNTS)
                 kind = {
-                    "paths used": count,
+                    "subflows": count,
                     "buffer": chance.choice(["0.1 to 0.3", "2.7 to 8"]),
                     "loss": chance.choice(["none", "heavy"]),
                     "congestion control": chance.choice(["reno", "cubic", "olia", "bbr"]),
@@ -50,11 +52,11 @@ def made(learning):
 
 
 def held(learnt, errors):
-    """Share of the kernel's means of a fresh draw inside, and by number of paths used."""
+    """Share of the kernel's means of a fresh draw inside, and by number of subflows."""
     inside: dict[str, list[bool]] = {count: [] for count in COUNTS}
     for one in errors:
         low, high = learnt.scale.interval(one.simulated, one.kind, one.variance)
-        inside[one.kind["paths used"]].append(low <= one.kernel <= high)
+        inside[one.kind["subflows"]].append(low <= one.kernel <= high)
     every = [hit for hits in inside.values() for hit in hits]
     return sum(every) / len(every), {count: sum(hits) / len(hits) for count, hits in inside.items()}
 
@@ -81,15 +83,15 @@ class TestCoverage:
 
     def test_scatter_of_the_runs_is_no_error_of_the_model(self, learning, made):
         """Where runs scatter by more than the model errs, the spread stays the model's."""
-        noisy = learning.fit(made(60, 5, heavy=False, scatter=0.1))
-        one = next(one for one in made(60, 5) if one.kind["paths used"] == "1")
+        noisy = learning.fit(made(60, 5, heavy=False, scatter=0.1), ALL)
+        one = next(one for one in made(60, 5) if one.kind["subflows"] == "1")
         assert noisy.spread(one.kind) < 0.06
 
 
 class TestPooling:
     def test_spreads_differ_where_there_are_many(self, learning, made):
-        fitted = learning.fit(made(60, 6, heavy=False))
-        effects = fitted.effects["paths used"]
+        fitted = learning.fit(made(60, 6, heavy=False), ALL)
+        effects = fitted.effects["subflows"]
         assert 0.5 < (effects["5 to 8"] - effects["1"]) / math.log(15) < 1.3
 
     def test_a_single_case_says_little(self, learning, made):
@@ -98,22 +100,30 @@ class TestPooling:
         kind = errors[0].kind | {"congestion control": "vegas"}
 
         def effect(number):
-            log = 4 * SPREADS[kind["paths used"]]
+            log = 4 * SPREADS[kind["subflows"]]
             more = [learning.Error(f"n{n}", kind, log, 0.0, 50.0, 50 * math.exp(log)) for n in range(number)]
-            return learning.fit([*errors, *more]).effects["congestion control"]["vegas"]
+            return learning.fit([*errors, *more], ALL).effects["congestion control"]["vegas"]
 
         assert 0 < effect(1) < 0.3 < effect(12)
 
+    def test_factors_that_matter_are_found_and_others_left(self, learning, made):
+        """The true spreads differ by a factor of 15 with the subflows, and by nothing else."""
+        assert learning.learn(made(28, 14)).strengths.get("subflows")
+        alike = [one for one in made(60, 15) if one.kind["subflows"] == "2"]
+        assert learning.learn(alike).strengths == {}
+
     def test_what_is_no_different_has_no_effect(self, learning, made):
         """The true spread depends on the paths alone."""
-        effects = learning.fit(made(100, 8, heavy=False)).effects
+        effects = learning.fit(made(100, 8, heavy=False), ALL).effects
         assert all(abs(value) < 0.25 for value in effects["loss"].values())
         assert effects["sent"]["saturated"] == pytest.approx(0.0, abs=0.15)
 
     def test_a_few_huge_errors_do_not_widen_everything(self, learning, made):
         errors = made(28, 9, heavy=False)
         wild = [one._replace(log=3.0, kernel=50 * math.exp(3.0)) for one in errors[:3]]
-        calm, shaken = (learning.fit(some).spread(errors[-1].kind) for some in (errors, [*wild, *errors[3:]]))
+        calm, shaken = (
+            learning.fit(some, ALL).spread(errors[-1].kind) for some in (errors, [*wild, *errors[3:]])
+        )
         assert shaken < 2 * calm
 
 
@@ -132,7 +142,7 @@ class TestTheDocument:
 
     def test_the_order_of_the_configurations_means_nothing(self, learning, made):
         errors = made(10, 13)
-        one, other = (learning.fit(some) for some in (errors, errors[::-1]))
+        one, other = (learning.fit(some, ALL) for some in (errors, errors[::-1]))
         assert one.base == pytest.approx(other.base, abs=1e-3)
 
     def test_means_that_change_change_the_digest(self, learning):
@@ -153,6 +163,15 @@ class TestTheDocument:
             assert {name: (value,) for name, value in shared.items()} == {
                 name: case.factors[name] for name in shared
             }
+
+
+def test_an_interval_score_is_the_width_and_what_is_missed(learning):
+    """Of an interval of a factor e about the truth, and of one that misses by a factor e."""
+    error = learning.Error("n", {}, 0.0, 0.0, 1.0, 1.0)
+    inside = learning.Checked(error, math.exp(-0.5), math.exp(0.5))
+    outside_ = learning.Checked(error, math.e, math.e**2)
+    assert learning.score([inside]) == pytest.approx(1.0)
+    assert learning.score([inside, outside_]) == pytest.approx((1 + 1 + 40) / 2)
 
 
 def test_scatter_of_both_means_is_counted():

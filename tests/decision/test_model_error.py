@@ -61,7 +61,7 @@ loss = "{loss}"
 """
 #: 30 Mbit/s and 20 ms.
 PRODUCT = 75_000
-KIND = {"paths used": "2", "loss": "none"}
+KIND = {"subflows": "2", "loss": "none"}
 
 
 @pytest.fixture
@@ -98,10 +98,10 @@ class TestTheInterval:
         assert (low, high) == pytest.approx((50 * math.exp(-0.2), 50 * math.exp(0.2)))
 
     def test_factors_multiply_the_spread(self, learnt):
-        assert learnt.scale.of({"paths used": "1", "loss": "heavy"}) == pytest.approx(0.3 / math.e)
+        assert learnt.scale.of({"subflows": "1", "loss": "heavy"}) == pytest.approx(0.3 / math.e)
 
     def test_a_regime_that_was_not_named_has_no_effect(self, learnt):
-        assert learnt.scale.of({"paths used": "5 to 8", "other": "x"}) == pytest.approx(0.1)
+        assert learnt.scale.of({"subflows": "5 to 8", "other": "x"}) == pytest.approx(0.1)
 
     def test_scatter_adds_as_a_variance(self, learnt):
         low, high = learnt.scale.interval(1.0, KIND, 0.03)
@@ -122,16 +122,16 @@ class TestTheInterval:
 
 
 class TestKinds:
-    def test_paths_used_are_those_that_the_path_manager_chooses(self, trial):
+    def test_subflows_are_those_that_the_path_manager_sends_on(self, trial):
         given = {
             "fullmesh": ({}, "2"),
             "default": ({}, "1"),
-            "ndiffports": ({"ndiffports": 3}, "1"),
+            "ndiffports": ({"ndiffports": 3}, "3 or 4"),
             "pcdc": ({"active": ["B-T"]}, "1"),
         }
         for pm, (options, expected) in given.items():
             one = msgspec.structs.replace(trial, pm=pm, pm_options=options)
-            assert kinds.factors(one)["paths used"] == expected, pm
+            assert kinds.factors(one)["subflows"] == expected, pm
 
     @pytest.mark.parametrize(("loss", "expected"), [("0 %", "none"), ("0.1 %", "light"), ("0.11 %", "heavy")])
     def test_losses_count_by_the_path_that_loses_most(self, topology, loss, expected):

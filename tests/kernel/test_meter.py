@@ -199,8 +199,9 @@ def test_transfer_over_mptcp(testbed):
     assert 0 < result["cpu_ns"] < 3 * result["duration_ns"]
     (flow,) = result["subflows"]
     assert (flow["local"], flow["remote"]) == (SOURCE[0], RECEIVER)
-    # On a busy machine the kernel repeats bytes that were merely late.
-    assert size <= flow["bytes"] == sum(flow["bins"]) <= size + result["reinjected_bytes"]
+    # On a busy machine the kernel repeats bytes that were merely late, and the FIN, which counts as a byte
+    # (`tcpi_bytes_acked`), may be acknowledged before the last look.
+    assert size <= flow["bytes"] == sum(flow["bins"]) <= size + result["reinjected_bytes"] + 1
     assert flow["min_rtt_ns"] > 0 and flow["cwnd"] > 0 and flow["backup"] is False and not flow["closed"]
     assert sorted(line["event"] for line in lines) == ["accepted", "connected"]
     (connected,) = (line for line in lines if line["event"] == "connected")

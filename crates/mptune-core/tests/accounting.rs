@@ -306,3 +306,18 @@ fn bbr_has_send_buffers_of_three_windows() {
     let windows = |cc: &str| Controller::new(cc).expect("a known name").buffered_windows();
     assert_eq!(["cubic", "bbr"].map(windows), [2, 3]);
 }
+
+#[test]
+fn what_waits_on_a_path_that_fails_is_sent_on_another_whoever_repeats_it() {
+    // Without the memory of Linux there is no timer of the connection that would repeat it.
+    for (accounting, tenths) in [("payload", 5), ("payload", 10), ("payload", 20), ("linux", 10)] {
+        let network =
+            disjoint(&[queued(link(7.0, 80.0), 160.0, 1.0), queued(link(1.0, 80.0), 160.0, 1.0)]);
+        let mut spec = transfer(trial(network, "reno", MIB, 1), 4 * MIB);
+        (spec.accounting, spec.scheduler) = (accounting.into(), "kernel".into());
+        let at_ns = tenths * SECOND / 10;
+        spec.script = vec![ScriptSpec { at_ns, path: 1, action: ScriptAction::Down }];
+        let outcome = spec.run().expect("a valid trial");
+        assert!(outcome.failed.is_none(), "{accounting}, {tenths}: {:?}", outcome.failed);
+    }
+}

@@ -23,8 +23,8 @@ REGIMES: Final = tuple(f"{low} to {high}" for low, high in pairwise(BOUNDS))
 #: Losses up to this many parts per billion are light.
 LIGHT_PPB: Final = 1_000_000
 
-#: Path managers that send on a single path, with one subflow or several.
-_ON_ONE_PATH = ("default", "ndiffports")
+#: Subflows of ndiffports unless told (`crates/mptune-core/src/pathmanager/ndiffports.rs`).
+_NDIFFPORTS = 2
 
 #: Durations of saturated trials as shares of the compared one: others start, and lose, too differently.
 DURATIONS: Final = (0.5, 6.0)
@@ -62,10 +62,10 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def factors(trial: Trial) -> dict[str, str]:
     """What the error is learnt by: factor -> regime.
 
-    `paths used` are those that the configuration sends on, which its path manager may choose among more.
+    `subflows` are those that carry data, which the path manager may choose among more.
     """
     return {
-        "paths used": count_regime(_used(trial)),
+        "subflows": count_regime(_subflows(trial)),
         "buffer": buffer_regime(products(trial)),
         "loss": loss_regime(trial.topology),
         "congestion control": trial.cc,
@@ -155,7 +155,7 @@ def buffer_regime(products: float) -> str:
 
 
 def count_regime(paths: int) -> str:
-    """The regime of a number of paths."""
+    """The regime of a number of paths or subflows."""
     return str(paths) if paths <= 2 else "3 or 4" if paths <= 4 else "5 to 8"
 
 
@@ -172,11 +172,15 @@ def loss_regime(topology: Topology) -> str:
     return "none" if not most else "light" if most <= LIGHT_PPB else "heavy"
 
 
-def _used(trial: Trial) -> int:
-    """Number of paths that a configuration sends on."""
-    if trial.pm in _ON_ONE_PATH:
-        return 1
-    return len(trial.pm_options.get("active") or trial.topology.paths)
+def _subflows(trial: Trial) -> int:
+    """Number of subflows that a configuration sends on."""
+    match trial.pm:
+        case "default":
+            return 1
+        case "ndiffports":
+            return int(trial.pm_options.get("ndiffports", _NDIFFPORTS))
+        case _:
+            return len(trial.pm_options.get("active") or trial.topology.paths)
 
 
 def _plain(value: float) -> str:

@@ -4,7 +4,7 @@
 use super::DataSender;
 use crate::mptcp::io::Io;
 use crate::mptcp::scheduler;
-use crate::mptcp::subflow::{Phase, Subflow};
+use crate::mptcp::subflow::Subflow;
 use crate::units::Nanos;
 
 impl DataSender {
@@ -106,14 +106,16 @@ impl DataSender {
         }
     }
 
-    /// What waits in the send queue of a subflow that is closed goes to others, before anything that was
-    /// already sent once: otherwise it would never be sent. One on standby sends what it was given, as in Linux,
-    /// where no data leaves a subflow's queue again; one that is silent keeps it, and what it holds is
+    /// What waits in the send queue of a subflow that is closed or failing goes to others, before anything that
+    /// was already sent once: otherwise it might never be sent. One on standby sends what it was given, as in
+    /// Linux, where no data leaves a subflow's queue again; one that is silent keeps it, and what it holds is
     /// repeated from the first missing segment on.
     pub(super) fn recall_queues(&mut self, subflows: &mut [Subflow]) {
-        let una = self.buffer.una();
-        let closed = |(_, one): &(usize, &mut Subflow)| one.phase != Phase::Established;
-        for (id, subflow) in subflows.iter_mut().enumerate().filter(closed) {
+        let (usable, una) = (self.scheduling.usable, self.buffer.una());
+        let gives_back = |(id, one): &(usize, &mut Subflow)| {
+            usable >> id & 1 == 0 && !one.alive() && !one.is_silent()
+        };
+        for (id, subflow) in subflows.iter_mut().enumerate().filter(gives_back) {
             for data in subflow.queue.drain(..).rev().filter(|&data| data >= una) {
                 *self.carried_by.at_mut(data) &= !(1 << id);
                 self.reinjections.push_front(data);

@@ -338,9 +338,9 @@ impl ReceiveMemory {
     /// is left to the application, which reads first (`__tcp_ack_snd_check`, `mptcp_cleanup_rbuf`).
     pub fn offer(&mut self, now: Nanos, subflow: &mut SubflowMemory) -> u32 {
         let largest = self.largest_window(subflow);
-        let mut free = self.free_window(0, largest);
+        let mut free = self.free_window(0, largest, subflow);
         if now < self.read_at {
-            let until_read = self.free_window(self.unread, largest);
+            let until_read = self.free_window(self.unread, largest, subflow);
             if until_read >= subflow.window && free < 2 * until_read {
                 free = until_read;
             }
@@ -362,7 +362,7 @@ impl ReceiveMemory {
 
     /// Linux `__tcp_select_window`: when less than half is free, nothing below a segment or a
     /// sixteenth is offered.
-    fn free_window(&self, unread: Bytes, largest: Bytes) -> Bytes {
+    fn free_window(&self, unread: Bytes, largest: Bytes, subflow: &SubflowMemory) -> Bytes {
         let whole = payload_in(self.limit, self.ratio);
         let charged = self.held + self.queued + unread;
         let mut free = payload_in(self.limit.saturating_sub(charged), self.ratio);
@@ -372,7 +372,24 @@ impl ReceiveMemory {
                 return 0;
             }
         }
-        self.scaled(free.min(largest))
+        let free = free.min(largest);
+        if self.shift > 0 {
+            return self.scaled(free);
+        }
+        whole_segments(free, whole, subflow.received_mss(), subflow.window).min(UNSCALED_WINDOW)
+    }
+}
+
+/// What a header without a scale offers of `free` bytes: whole segments of `mss` bytes, unless the window
+/// offered last is closer than that (Linux `__tcp_select_window`).
+fn whole_segments(free: Bytes, whole: Bytes, mss: Bytes, last: Bytes) -> Bytes {
+    let mss = mss.min(whole).max(1);
+    if last + mss <= free || last > free {
+        free / mss * mss
+    } else if mss == whole && free > last + whole / 2 {
+        free
+    } else {
+        last
     }
 }
 
@@ -398,6 +415,18 @@ mod tests {
     use crate::units::{MILLISECOND, SECOND};
 
     const KIB: Bytes = 1024;
+
+    #[test]
+    fn without_a_scale_the_window_is_whole_segments() {
+        // Captured on Linux 6.18 with SO_RCVBUF of 33 KiB and segments of 1424 bytes: windows of 28 and 23 segments.
+        let mut memory = ReceiveMemory::new(33 * KIB, 1424);
+        let mut subflow = grown(&mut memory);
+        assert_eq!(memory.offer(SECOND, &mut subflow), 28 * 1424);
+        assert_eq!(whole_segments(32_900, 33_792, 1424, 0), 23 * 1424);
+        // One that is no segment away stays.
+        assert_eq!(whole_segments(32_900, 33_792, 1424, 32_000), 32_000);
+        assert_eq!(whole_segments(32_900, 33_792, 1424, 33_000), 23 * 1424);
+    }
 
     #[test]
     fn the_window_is_what_linux_6_18_offers() {

@@ -58,6 +58,12 @@ impl SubflowMemory {
         larger
     }
 
+    /// The largest payload of any segment so far, at least what is assumed at first (Linux `rcv_mss`,
+    /// `tcp_initialize_rcv_mss`).
+    pub fn received_mss(&self) -> Bytes {
+        Bytes::from(self.segment.max(SMALLEST_TELLING))
+    }
+
     /// Its own `sk_rcvbuf` grew to this.
     pub fn grow(&mut self, limit: Bytes) {
         self.grown = Some(limit);
