@@ -52,6 +52,7 @@ impl Connection {
     #[inline]
     fn send_from(&mut self, io: &mut Io<'_>, id: SubflowId) {
         self.sender.retransmit(io, &mut self.subflows[id]);
+        self.subflows[id].gathering = false;
         self.sender.refresh(io.now, &self.subflows, id);
         self.pump(io);
         let subflow = &self.subflows[id];

@@ -117,21 +117,18 @@ impl DataSender {
 
     /// A subflow sends from its queue what its window allows.
     fn send_queue(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], id: SubflowId) {
-        let kept = self.kept_for_burst(io.now, &mut subflows[id], id);
-        while self.scheduling.has_room(id)
-            && subflows[id].queue.len() > kept
-            && !self.waits_for_more(&subflows[id])
-        {
-            let Some(data) = subflows[id].queue.pop_front() else { break };
-            self.assign(io, subflows, id, data);
+        while self.scheduling.has_room(id) && !self.waits_for_more(&subflows[id]) {
+            let together = self.next_burst(io.now, &mut subflows[id], id);
+            for sent in 0..together {
+                let goes = sent == 0 || self.scheduling.has_room(id);
+                let next = if goes { subflows[id].queue.pop_front() } else { None };
+                let Some(data) = next else { return };
+                self.assign(io, subflows, id, data);
+            }
+            if together == 0 {
+                return;
+            }
         }
-    }
-
-    /// Segments at the end of a subflow's send queue that wait for a burst: those just handed to it,
-    /// since earlier ones will not grow.
-    fn kept_for_burst(&mut self, now: Nanos, subflow: &mut Subflow, id: SubflowId) -> usize {
-        let fresh = std::mem::take(&mut subflow.fresh);
-        if fresh > 0 && self.tso && self.gathers(now, subflow, id) { fresh } else { 0 }
     }
 
     /// The next segment goes to a subflow's send queue, or extends the short one at its end.
@@ -144,7 +141,7 @@ impl DataSender {
         }
         let data = self.take_next(subflows, id);
         subflows[id].queue.push_back(data);
-        subflows[id].fresh += 1;
+        subflows[id].gathering = false;
         self.scheduling.peers[id].outstanding += 1;
     }
 

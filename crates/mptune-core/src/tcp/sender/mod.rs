@@ -406,6 +406,13 @@ impl Sender {
         }
     }
 
+    /// There is room in the window, and yet nothing is sent because a burst waits for more of it.
+    pub fn note_held_back(&mut self) {
+        self.window_limited = true;
+        self.largest_flight = self.in_flight();
+        self.usage_round_end = self.next;
+    }
+
     /// Linux `tcp_cwnd_validate`: remembers for a round whether the window was used up.
     #[inline]
     fn note_window_use(&mut self, flight: u32) {
