@@ -36,7 +36,6 @@ impl Connection {
         io.close_flow(subflow.flow);
         io.queue.set(subflow.timer, NEVER);
         io.queue.set(subflow.ack_timer, NEVER);
-        self.receiver.on_closed();
     }
 
     /// The path's address is announced again: the subflows it had are reopened.

@@ -33,7 +33,7 @@ impl DataReceiver {
         };
         let progress = self.reassembly.next() - before;
         self.reply(io, &mut subflows[id], reply, progress);
-        if progress > 0 && self.buffer.heeds_reads() {
+        if progress > 0 && self.buffer.heeds_read(io.now) {
             self.on_read(io.now, subflows);
         }
         if progress > 1 {

@@ -70,11 +70,6 @@ impl DataReceiver {
         self.buffer.join(&mut subflow.memory);
     }
 
-    /// A subflow was closed.
-    pub fn on_closed(&mut self) {
-        self.buffer.on_closed();
-    }
-
     /// A data segment arrived on a subflow; `sent` is what the sender knows about all segments.
     #[inline]
     pub fn on_data(
@@ -86,7 +81,7 @@ impl DataReceiver {
         sent: &SendBuffer,
     ) {
         self.note_ecn(io, &mut subflows[id], packet);
-        if self.buffer.grows() {
+        if self.buffer.needs_rtts() {
             let subflow = &mut subflows[id];
             subflow.memory.rtt = subflow.sender.rtt.srtt;
         }

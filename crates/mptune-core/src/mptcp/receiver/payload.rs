@@ -37,7 +37,7 @@ impl DataReceiver {
         let next = self.reassembly.next();
         if next > before {
             self.delivered.add(io.now, sent.payload(before, next), next == sent.end());
-            if self.buffer.heeds_reads() {
+            if self.buffer.heeds_read(io.now) {
                 self.buffer.on_read(io.now, next, open(subflows));
             }
         }
