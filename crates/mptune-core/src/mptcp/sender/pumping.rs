@@ -116,7 +116,7 @@ impl DataSender {
     }
 
     /// A subflow sends from its queue what its window allows.
-    fn send_queue(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], id: SubflowId) {
+    pub(super) fn send_queue(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], id: SubflowId) {
         while self.scheduling.has_room(id) && !self.waits_for_more(&subflows[id]) {
             let together = self.next_burst(io.now, &mut subflows[id], id);
             for sent in 0..together {

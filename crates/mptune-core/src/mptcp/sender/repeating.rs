@@ -77,16 +77,19 @@ impl DataSender {
         active.or_else(|| if all_silent { any() } else { None })
     }
 
+    /// What is repeated goes to the subflow's send queue, which its window and pace empty.
     fn repeat(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], id: SubflowId) {
         let una = self.buffer.una();
         for data in una..self.buffer.next().min(una.saturating_add(REPEATED)) {
-            let waits_in_a_queue = *self.carried_by.at(data) & queued(subflows, data) != 0;
-            if waits_in_a_queue || !self.scheduling.has_room(id) {
-                return;
+            if *self.carried_by.at(data) & queued(subflows, data) & !(1 << id) != 0 {
+                break;
             }
             self.count_repeated(data);
-            self.carry_again(io, subflows, id, data);
+            self.note_carried_again(&mut subflows[id], id, data);
+            subflows[id].queue.push_back(data);
+            self.scheduling.peers[id].outstanding += 1;
         }
+        self.send_queue(io, subflows, id);
     }
 }
 

@@ -85,14 +85,19 @@ impl DataSender {
         id: SubflowId,
         data: Seq,
     ) {
-        *self.carried_by.at_mut(data) |= 1 << id;
-        self.reinjected += 1;
         if self.timers.is_none() {
             self.count_repeated(data);
         }
-        subflows[id].counted.reinjected += 1;
-        self.buffer.share_window(data, &mut subflows[id].send_window);
+        self.note_carried_again(&mut subflows[id], id, data);
         self.assign(io, subflows, id, data);
+    }
+
+    /// A segment that was handed to a subflow before is now this one's.
+    pub(super) fn note_carried_again(&mut self, subflow: &mut Subflow, id: SubflowId, data: Seq) {
+        *self.carried_by.at_mut(data) |= 1 << id;
+        self.reinjected += 1;
+        subflow.counted.reinjected += 1;
+        self.buffer.share_window(data, &mut subflow.send_window);
     }
 
     /// Counts the bytes of a segment that goes out again: under Linux accounting, as Linux does, only if the
