@@ -79,7 +79,7 @@ class NamespacesTestbed:
         return self._awake
 
     def check_network(self, topology: Topology) -> None:
-        """Refuse a network that is not known well enough to be emulated, or has traffic that the emulator lacks.
+        """Refuse a network that is not known well enough, or has traffic that the emulator lacks.
 
         Raises
         ------
