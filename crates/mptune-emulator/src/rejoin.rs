@@ -11,7 +11,7 @@ use crate::header::{replace, updated};
 use mptune_core::network::RouteId;
 use mptune_core::units::{BitsPerSecond, MICROSECOND, Nanos};
 
-/// Networks with more capacity than this rejoin segments. Two processors carry this much without.
+/// Networks with more capacity than this rejoin segments: about what two processors carry without.
 pub(crate) const REJOINING: BitsPerSecond = 1_200_000_000;
 /// How long segments are gathered: about what network cards wait before they interrupt.
 pub(crate) const GATHERING: Nanos = 50 * MICROSECOND;
@@ -32,7 +32,8 @@ pub(crate) struct Train {
     payload: usize,
     /// Payload of its first segment; the others have as much, but the last may have less.
     segment: usize,
-    count: u64,
+    /// When each of its packets was due.
+    due: Vec<Nanos>,
     /// The sequence number that follows.
     next: u32,
     /// Nothing can follow.
@@ -48,18 +49,19 @@ impl Train {
             transport: 0,
             payload: 0,
             segment: 0,
-            count: 0,
+            due: Vec::new(),
             next: 0,
             closed: true,
         }
     }
 
-    /// Begins with a packet as [`crate::frame::Frame::write`] writes it, of whatever kind.
-    pub fn begin(&mut self, route: RouteId, written: &[u8]) {
+    /// Begins with a packet of whatever kind, as [`crate::frame::Frame::write`] writes it, and when it was due.
+    pub fn begin(&mut self, route: RouteId, at: Nanos, written: &[u8]) {
         self.route = route;
         self.bytes.clear();
         self.bytes.extend_from_slice(written);
-        self.count = 1;
+        self.due.clear();
+        self.due.push(at);
         self.closed = true;
         if let Some(headers) = Headers::of(written) {
             self.transport = headers.transport;
@@ -71,7 +73,7 @@ impl Train {
     }
 
     /// Appends a packet; false, and nothing happens, if it cannot follow.
-    pub fn append(&mut self, written: &[u8]) -> bool {
+    pub fn append(&mut self, at: Nanos, written: &[u8]) -> bool {
         if self.closed || self.bytes.len() - PREFIX + self.segment > LARGEST {
             return false;
         }
@@ -88,7 +90,7 @@ impl Train {
         let tcp = self.transport;
         self.bytes[tcp + FLAGS] |= headers.flags;
         self.next = self.next.wrapping_add(length as u32);
-        self.count += 1;
+        self.due.push(at);
         self.closed = length < self.segment || headers.flags != ACK;
         true
     }
@@ -116,7 +118,7 @@ impl Train {
 
     /// What the device takes.
     pub fn finish(&mut self) -> &[u8] {
-        if self.count > 1 {
+        if self.due.len() > 1 {
             self.close();
         }
         &self.bytes
@@ -144,15 +146,15 @@ impl Train {
         sum.copy_from_slice(&(!updated(!old, first as u16, whole as u16)).to_be_bytes());
     }
 
-    /// How many packets it consists of.
-    pub fn count(&self) -> u64 {
-        self.count
+    /// When each of its packets was due.
+    pub fn due(&self) -> &[Nanos] {
+        &self.due
     }
 
-    /// The bytes of its packets, if each had its headers.
+    /// The bytes of its packets, each with its headers.
     pub fn packet_bytes(&self) -> u64 {
-        let headers = if self.count > 1 { self.payload - PREFIX } else { 0 };
-        (self.bytes.len() - PREFIX) as u64 + (self.count - 1) * headers as u64
+        let headers = if self.due.len() > 1 { self.payload - PREFIX } else { 0 };
+        (self.bytes.len() - PREFIX + (self.due.len() - 1) * headers) as u64
     }
 
     pub fn route(&self) -> RouteId {

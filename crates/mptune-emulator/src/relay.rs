@@ -331,20 +331,21 @@ impl Relay {
         let mut used = 0;
         for _ in 0..REJOINED_BATCH {
             let Some(Due { at, route, packet }) = self.due.pop_front() else { break };
-            self.lateness.record(clock.now().saturating_sub(at));
             let bytes = written(&self.slab, &mut self.scratch, packet);
             let last = trains[..used].iter_mut().rfind(|train| train.route() == route);
-            if !last.is_some_and(|train| train.append(bytes)) {
+            if !last.is_some_and(|train| train.append(at, bytes)) {
                 if used == trains.len() {
                     trains.push(Train::new());
                 }
-                trains[used].begin(route, bytes);
+                trains[used].begin(route, at, bytes);
                 used += 1;
             }
             self.done_with(packet);
         }
         for train in &mut trains[..used] {
-            let (count, length) = (train.count(), train.packet_bytes());
+            let now = clock.now();
+            train.due().iter().for_each(|&at| self.lateness.record(now.saturating_sub(at)));
+            let (count, length) = (train.due().len() as u64, train.packet_bytes());
             let sent = ports.send(self.routes.end(train.route()), train.finish());
             self.tally.count(&sent, count, length);
         }

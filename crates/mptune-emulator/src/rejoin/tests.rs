@@ -21,12 +21,12 @@ fn sent(v6: bool, payload: usize, segment: u16) -> Sent {
 fn rejoined(packets: &[Vec<u8>]) -> Vec<(Vec<u8>, u64)> {
     let mut trains: Vec<Train> = Vec::new();
     for packet in packets {
-        if !trains.last_mut().is_some_and(|train| train.append(packet)) {
+        if !trains.last_mut().is_some_and(|train| train.append(1, packet)) {
             trains.push(Train::new());
-            trains.last_mut().expect("one").begin(0, packet);
+            trains.last_mut().expect("one").begin(0, 1, packet);
         }
     }
-    let finish = |train: &mut Train| (train.finish().to_vec(), train.count());
+    let finish = |train: &mut Train| (train.finish().to_vec(), train.due().len() as u64);
     trains.iter_mut().map(finish).collect()
 }
 
