@@ -183,34 +183,28 @@ impl<P: Carried> Network<P> {
 
     /// A packet of `size` bytes enters a route. It is dropped silently where a queue is full, where
     /// the link loses it or when the path is down; see the counters of the link.
-    #[inline]
+    // Inlined, so that a packet is put together in the ring where it waits, not copied there.
+    #[inline(always)]
     pub fn send(&mut self, queue: &mut EventQueue, now: Nanos, to: RouteId, size: u32, payload: P) {
         debug_assert!(size <= u32::from(u16::MAX));
+        let packet = InFlight { at: now, route: to as u8, hop: 0, size: size as u16, payload };
         if self.routes[to].is_plain {
-            let packet = InFlight { at: now, route: to as u8, hop: 0, size: size as u16, payload };
             self.traverse(queue, packet);
         } else {
-            self.send_with_care(queue, now, to, size, payload);
+            self.send_with_care(queue, packet);
         }
     }
 
     /// The same on a route that is down or watched.
     #[cold]
     #[inline(never)]
-    fn send_with_care(
-        &mut self,
-        queue: &mut EventQueue,
-        now: Nanos,
-        to: RouteId,
-        size: u32,
-        payload: P,
-    ) {
-        let up = self.routes[to].up;
+    fn send_with_care(&mut self, queue: &mut EventQueue, packet: InFlight<P>) {
+        let InFlight { at, route, size, payload, .. } = packet;
+        let up = self.routes[RouteId::from(route)].up;
         if let Some(watch) = &mut self.watch {
-            watch.enter(now, to, size, payload, up);
+            watch.enter(at, RouteId::from(route), u32::from(size), payload, up);
         }
         if up {
-            let packet = InFlight { at: now, route: to as u8, hop: 0, size: size as u16, payload };
             self.traverse(queue, packet);
         }
     }
@@ -259,17 +253,20 @@ impl<P: Carried> Network<P> {
             return None;
         }
         let ring = &mut self.rings[number];
-        // Copied before it is taken out: as one value the optional packet would be copied in parts.
-        let packet = *ring.front()?;
-        ring.pop();
-        queue.set(source, ring.front().map_or(NEVER, |next| next.at));
+        let packet = ring.front()?;
         if waiting == Waiting::End {
-            return Some((RouteId::from(packet.route), packet.payload));
+            let arrived = (RouteId::from(packet.route), packet.payload);
+            ring.skip(1);
+            queue.set(source, ring.front().map_or(NEVER, |next| next.at));
+            return Some(arrived);
         }
+        let packet = *packet;
+        ring.skip(1);
+        queue.set(source, ring.front().map_or(NEVER, |next| next.at));
         if waiting == Waiting::WatchedEnd {
             return Some(self.see(&packet));
         }
-        self.traverse(queue, packet);
+        self.enter(queue, packet);
         None
     }
 
@@ -287,7 +284,7 @@ impl<P: Carried> Network<P> {
     /// A plain link took in a packet and did not let it out.
     #[cold]
     #[inline(never)]
-    fn note_loss(&mut self, packet: &InFlight<P>, link: usize) {
+    fn note_loss(&mut self, packet: InFlight<P>, link: usize) {
         let Some(watch) = &mut self.watch else { return };
         let dropped = watch.has_dropped(link, self.links[link].counters().dropped);
         let fate = if dropped { Fate::Dropped } else { Fate::Lost };
@@ -360,18 +357,19 @@ impl<P: Carried> Network<P> {
         }
     }
 
-    /// Moves a packet as far as its way is known: to the next place where it must wait.
-    #[inline]
+    /// Moves a packet as far as its way is known: to the next place where it must wait. Takes it by value where it
+    /// goes elsewhere: what others see an address of cannot stay in registers.
+    #[inline(always)]
     fn traverse(&mut self, queue: &mut EventQueue, mut packet: InFlight<P>) {
         let route = &self.routes[usize::from(packet.route)];
         loop {
             let hop = &route.hops[usize::from(packet.hop)];
             let Link::Plain(link) = &mut self.links[hop.link] else {
-                return self.enter_composite(queue, &packet);
+                return self.enter_composite(queue, packet);
             };
             let Some(at) = link.traverse(packet.at, u32::from(packet.size)) else {
                 let number = hop.link;
-                return self.note_loss(&packet, number);
+                return self.note_loss(packet, number);
             };
             packet.at = at;
             packet.hop += 1;
@@ -379,6 +377,12 @@ impl<P: Carried> Network<P> {
                 return self.wait(queue, ring, packet);
             }
         }
+    }
+
+    /// [`Self::traverse`] where a packet has to be copied anyway.
+    #[inline(never)]
+    fn enter(&mut self, queue: &mut EventQueue, packet: InFlight<P>) {
+        self.traverse(queue, packet);
     }
 
     // Otherwise it is not inlined into the hottest loop, because it has other callers too.
@@ -391,11 +395,11 @@ impl<P: Carried> Network<P> {
     }
 
     #[inline(never)]
-    fn enter_composite(&mut self, queue: &mut EventQueue, packet: &InFlight<P>) {
+    fn enter_composite(&mut self, queue: &mut EventQueue, packet: InFlight<P>) {
         let link = self.routes[usize::from(packet.route)].hops[usize::from(packet.hop)].link;
         if let Link::Composite(composite) = &mut self.links[link] {
             let before = composite.counters();
-            let left = composite.arrive(*packet, packet.payload.flow());
+            let left = composite.arrive(packet, packet.payload.flow());
             if let (None, Some(watch)) = (&left, &mut self.watch) {
                 if let Some(fate) = composite.fate_since(before) {
                     let route = RouteId::from(packet.route);
@@ -423,7 +427,7 @@ impl<P: Carried> Network<P> {
         }
         for _ in 0..exit.copies {
             match next {
-                Next::Link => self.traverse(queue, packet),
+                Next::Link => self.enter(queue, packet),
                 Next::Ring(ring) => self.wait(queue, ring, packet),
                 Next::Ordered(heap) => {
                     let packets = &mut self.ordered[heap].packets;

@@ -17,7 +17,7 @@ impl DataReceiver {
     #[inline(never)]
     pub(super) fn on_charged(
         &mut self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
         packet: &Packet,
@@ -96,7 +96,7 @@ impl DataReceiver {
 
     /// The application read all there was: what waits for a delayed acknowledgement on any subflow is
     /// acknowledged now (Linux `mptcp_cleanup_rbuf`), so that the fastest one reports the open window.
-    fn acknowledge_pending(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) {
+    fn acknowledge_pending(&mut self, io: &mut Io, subflows: &mut [Subflow]) {
         for subflow in subflows.iter_mut().filter(|s| s.receiver.deadline() < NEVER) {
             self.acknowledge(io, subflow, false);
         }

@@ -12,7 +12,7 @@ impl DataReceiver {
     #[inline]
     pub(super) fn on_payload(
         &mut self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
         packet: &Packet,

@@ -64,7 +64,7 @@ impl DataSender {
         number: usize,
         options: &ConnectionOptions,
         receiver: &ReceiveBuffer,
-        io: &mut Io<'_>,
+        io: &mut Io,
     ) -> Self {
         let cut = options.scheduler.style() == Style::Push && !options.is_tcp();
         let buffer = SendBuffer::new(options, receiver, cut);
@@ -142,7 +142,7 @@ impl DataSender {
     #[inline]
     pub fn expand(
         &mut self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflows: &[Subflow],
         id: SubflowId,
         new: bool,
@@ -153,7 +153,7 @@ impl DataSender {
     #[inline(never)]
     fn expand_part(
         &mut self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflow: &Subflow,
         id: SubflowId,
         new: bool,
@@ -179,7 +179,7 @@ impl DataSender {
     #[inline]
     pub fn on_data_ack(
         &mut self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
         ack: &Packet,
@@ -195,7 +195,7 @@ impl DataSender {
 
     /// Something new is DATA_ACKed: the retransmission is postponed, and there is room to write.
     #[inline(never)]
-    fn on_data_acked(&mut self, io: &mut Io<'_>, subflows: &[Subflow]) {
+    fn on_data_acked(&mut self, io: &mut Io, subflows: &[Subflow]) {
         self.postpone_repetition(io, subflows);
         if let Some(timers) = self.timers.as_ref().filter(|_| self.buffer.wakes_application()) {
             timers.wake_application(io);

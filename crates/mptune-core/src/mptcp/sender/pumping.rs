@@ -13,7 +13,7 @@ impl DataSender {
     /// one that the path manager wants reported ([`Self::notify_at`]), it pauses and returns that number;
     /// unless it copies, call it again then.
     #[inline]
-    pub fn pump(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+    pub fn pump(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         match self.scheduling.style {
             Style::Pull => self.pull(io, subflows),
             Style::Push => self.push(io, subflows),
@@ -28,7 +28,7 @@ impl DataSender {
 
     /// Each segment goes to a subflow whose window has room for it.
     #[inline]
-    fn pull(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+    fn pull(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         loop {
             let ready = self.scheduling.ready();
             if ready == 0 {
@@ -54,7 +54,7 @@ impl DataSender {
 
     /// The buffers release nothing although these subflows have room.
     #[inline]
-    fn hold_back(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], ready: u64, limit: Seq) {
+    fn hold_back(&mut self, io: &mut Io, subflows: &mut [Subflow], ready: u64, limit: Seq) {
         self.note_app_limited(subflows, ready);
         self.note_blocked(io.now, limit);
         if self.opportunistic && limit < self.buffer.end() {
@@ -63,7 +63,7 @@ impl DataSender {
     }
 
     /// Segments are handed to subflows whose send queue has room, and leave it when the window has room.
-    fn push(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+    fn push(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         while let Some(id) = self.next_receiver(io.now) {
             loop {
                 self.hand_over(subflows, id);
@@ -116,7 +116,7 @@ impl DataSender {
     }
 
     /// A subflow sends from its queue what its window allows.
-    fn send_queue(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], id: SubflowId) {
+    fn send_queue(&mut self, io: &mut Io, subflows: &mut [Subflow], id: SubflowId) {
         let kept = self.kept_for_burst(io.now, &mut subflows[id], id);
         while self.scheduling.has_room(id)
             && subflows[id].queue.len() > kept
@@ -162,7 +162,7 @@ impl DataSender {
     }
 
     /// Every subflow sends every segment that is not acknowledged by the time its turn comes.
-    fn copy(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+    fn copy(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         self.reinjections.clear();
         for id in scheduler::bits(self.scheduling.ready()) {
             while self.scheduling.has_room(id) {

@@ -13,7 +13,7 @@ impl DataSender {
     /// Raiciu et al., NSDI 2012, section 4.2). The slower subflows that hold the first missing
     /// segment are slowed down, once per round trip, and if they are much slower the segment is
     /// resent on the faster one.
-    pub(super) fn unblock(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], ready: u64) {
+    pub(super) fn unblock(&mut self, io: &mut Io, subflows: &mut [Subflow], ready: u64) {
         let una = self.buffer.una();
         if una == self.buffer.next() {
             return;
@@ -57,7 +57,7 @@ impl DataSender {
     /// reinjected then. Otherwise they could wait forever, and so would everything after them.
     pub(super) fn reinject(
         &mut self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflows: &mut [Subflow],
         ready: u64,
     ) -> bool {

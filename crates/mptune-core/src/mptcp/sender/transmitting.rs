@@ -12,14 +12,14 @@ use crate::units::{Bytes, Nanos, Seq};
 impl DataSender {
     /// What the subflow's loss recovery retransmits.
     #[inline]
-    pub fn retransmit(&mut self, io: &mut Io<'_>, subflow: &mut Subflow) {
+    pub fn retransmit(&mut self, io: &mut Io, subflow: &mut Subflow) {
         while let Some(segment) = subflow.sender.next_retransmission(io.now) {
             self.transmit(io, subflow, segment, false);
         }
     }
 
     /// The subflow's tail loss probe is due.
-    pub fn probe(&mut self, io: &mut Io<'_>, subflow: &mut Subflow) {
+    pub fn probe(&mut self, io: &mut Io, subflow: &mut Subflow) {
         if let Some(segment) = subflow.sender.probe(io.now) {
             self.transmit(io, subflow, segment, false);
         }
@@ -30,7 +30,7 @@ impl DataSender {
     #[inline(always)]
     fn transmit(
         &self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflow: &mut Subflow,
         (seq, data): (Seq, Seq),
         new: bool,
@@ -55,7 +55,7 @@ impl DataSender {
     #[inline]
     pub(super) fn assign(
         &mut self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
         data: Seq,
@@ -80,7 +80,7 @@ impl DataSender {
     /// A segment previously handed to another subflow, or to this one, goes out on this one.
     pub(super) fn carry_again(
         &mut self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
         data: Seq,
