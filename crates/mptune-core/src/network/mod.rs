@@ -122,6 +122,9 @@ pub struct Network<P> {
     ordered: Vec<Heap<P>>,
     udp: Vec<Udp>,
     watch: Option<Box<Watch<P>>>,
+    /// A packet that leaves the usual way. It is passed on here: one that anything has the address of is put
+    /// together in memory and then copied to its ring, which makes a processor wait.
+    aside: InFlight<P>,
 }
 
 impl<P: Carried> Network<P> {
@@ -142,6 +145,7 @@ impl<P: Carried> Network<P> {
             ordered: heaps.collect(),
             udp: Vec::new(),
             watch: None,
+            aside: InFlight::default(),
         };
         for heap in 0..ordered.len() {
             network.add_role(queue, Role::Ordered(heap));
@@ -191,14 +195,16 @@ impl<P: Carried> Network<P> {
         if self.routes[to].is_plain {
             self.traverse(queue, packet);
         } else {
-            self.send_with_care(queue, packet);
+            self.aside = packet;
+            self.send_with_care(queue);
         }
     }
 
     /// The same on a route that is down or watched.
     #[cold]
     #[inline(never)]
-    fn send_with_care(&mut self, queue: &mut EventQueue, packet: InFlight<P>) {
+    fn send_with_care(&mut self, queue: &mut EventQueue) {
+        let packet = self.aside;
         let InFlight { at, route, size, payload, .. } = packet;
         let up = self.routes[RouteId::from(route)].up;
         if let Some(watch) = &mut self.watch {
@@ -284,8 +290,9 @@ impl<P: Carried> Network<P> {
     /// A plain link took in a packet and did not let it out.
     #[cold]
     #[inline(never)]
-    fn note_loss(&mut self, packet: InFlight<P>, link: usize) {
+    fn note_loss(&mut self, link: usize) {
         let Some(watch) = &mut self.watch else { return };
+        let packet = &self.aside;
         let dropped = watch.has_dropped(link, self.links[link].counters().dropped);
         let fate = if dropped { Fate::Dropped } else { Fate::Lost };
         watch.lose(packet.at, RouteId::from(packet.route), &packet.payload, fate, link);
@@ -357,19 +364,20 @@ impl<P: Carried> Network<P> {
         }
     }
 
-    /// Moves a packet as far as its way is known: to the next place where it must wait. Takes it by value where it
-    /// goes elsewhere: what others see an address of cannot stay in registers.
+    /// Moves a packet as far as its way is known: to the next place where it must wait.
     #[inline(always)]
     fn traverse(&mut self, queue: &mut EventQueue, mut packet: InFlight<P>) {
         let route = &self.routes[usize::from(packet.route)];
         loop {
             let hop = &route.hops[usize::from(packet.hop)];
             let Link::Plain(link) = &mut self.links[hop.link] else {
-                return self.enter_composite(queue, packet);
+                self.aside = packet;
+                return self.enter_composite(queue);
             };
             let Some(at) = link.traverse(packet.at, u32::from(packet.size)) else {
                 let number = hop.link;
-                return self.note_loss(packet, number);
+                self.aside = packet;
+                return self.note_loss(number);
             };
             packet.at = at;
             packet.hop += 1;
@@ -395,7 +403,8 @@ impl<P: Carried> Network<P> {
     }
 
     #[inline(never)]
-    fn enter_composite(&mut self, queue: &mut EventQueue, packet: InFlight<P>) {
+    fn enter_composite(&mut self, queue: &mut EventQueue) {
+        let packet = self.aside;
         let link = self.routes[usize::from(packet.route)].hops[usize::from(packet.hop)].link;
         if let Link::Composite(composite) = &mut self.links[link] {
             let before = composite.counters();
