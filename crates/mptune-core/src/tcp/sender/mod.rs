@@ -111,6 +111,9 @@ pub struct Sender {
     una: Seq,
     next: Seq,
     board: Ring<Segment>,
+    /// From this segment on the board is plain: all were sent once, in order, and are neither lost nor selectively
+    /// acknowledged.
+    plain_from: Seq,
     sacked: RangeSet,
     sacked_out: u32,
     lost_out: u32,
@@ -162,6 +165,7 @@ impl Sender {
             una: 0,
             next: 0,
             board: Ring::new(),
+            plain_from: 0,
             sacked: RangeSet::default(),
             sacked_out: 0,
             lost_out: 0,
@@ -450,8 +454,15 @@ impl Sender {
         }
     }
 
+    /// The segment, to be marked.
+    #[inline]
+    fn mark(&mut self, seq: Seq) -> &mut Segment {
+        self.plain_from = self.plain_from.max(seq + 1);
+        self.board.at_mut(seq)
+    }
+
     fn retransmit(&mut self, now: Nanos, seq: Seq) -> Seq {
-        let segment = self.board.at_mut(seq);
+        let segment = self.mark(seq);
         segment.sent_at = now;
         segment.flags |= RETRANSMITTED | AMBIGUOUS;
         let data = segment.data;
@@ -481,10 +492,11 @@ impl Sender {
         self.probe_end = Some(self.next);
         self.arm(now);
         let last = self.next.checked_sub(1).filter(|&last| last >= self.una)?;
-        let segment = self.board.at_mut(last);
+        let segment = self.mark(last);
         segment.flags |= AMBIGUOUS;
+        let data = segment.data;
         self.retransmitted_total += 1;
-        Some((last, segment.data))
+        Some((last, data))
     }
 
     /// A faster subflow waits for what this one carries: halves the window unless a recovery is under way, and
