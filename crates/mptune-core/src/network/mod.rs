@@ -59,7 +59,7 @@ use crate::engine::{EventQueue, Ring, Source};
 use crate::units::{NEVER, Nanos};
 use link::Link;
 use place::{BACKGROUND, InFlight, Ordered};
-use route::{Junction, Map, Next, Route, Waiting};
+use route::{Hop, Junction, Map, Next, Route, Waiting};
 use stream::Streams;
 use udp::UdpSource;
 use watch::Watch;
@@ -112,6 +112,8 @@ struct Udp {
 pub struct Network<P> {
     links: Vec<Link<P>>,
     routes: Vec<Route>,
+    /// Those of all routes, one route after another.
+    hops: Vec<Hop>,
     rings: Vec<Ring<InFlight<P>>>,
     /// What the packets in each ring wait for.
     waiting: Vec<Waiting>,
@@ -131,12 +133,13 @@ impl<P: Carried> Network<P> {
     /// Builds the network and registers its event sources with `queue`. The specification must
     /// be valid ([`NetworkSpec::validate`]).
     pub fn new(spec: &NetworkSpec, seed: u64, queue: &mut EventQueue) -> Self {
-        let Map { routes, rings, waiting, junctions, ordered } = Map::new(spec);
+        let Map { routes, hops, rings, waiting, junctions, ordered } = Map::new(spec);
         let sources: Vec<Source> = rings.iter().map(|_| queue.add_source()).collect();
         let heaps = ordered.iter().map(|&ring| Heap { packets: Ordered::new(), ring });
         let mut network = Self {
             links: Vec::new(),
             routes,
+            hops,
             rings: rings.iter().map(|_| Ring::new()).collect(),
             waiting,
             junctions,
@@ -367,24 +370,31 @@ impl<P: Carried> Network<P> {
     /// Moves a packet as far as its way is known: to the next place where it must wait.
     #[inline(always)]
     fn traverse(&mut self, queue: &mut EventQueue, mut packet: InFlight<P>) {
-        let route = &self.routes[usize::from(packet.route)];
+        let mut number = self.hop(&packet);
         loop {
-            let hop = &route.hops[usize::from(packet.hop)];
+            let hop = &self.hops[number];
             let Link::Plain(link) = &mut self.links[hop.link] else {
                 self.aside = packet;
                 return self.enter_composite(queue);
             };
             let Some(at) = link.traverse(packet.at, u32::from(packet.size)) else {
-                let number = hop.link;
+                let link = hop.link;
                 self.aside = packet;
-                return self.note_loss(number);
+                return self.note_loss(link);
             };
             packet.at = at;
             packet.hop += 1;
+            number += 1;
             if let Next::Ring(ring) = hop.next {
                 return self.wait(queue, ring, packet);
             }
         }
+    }
+
+    /// The number of a packet's next hop.
+    #[inline]
+    fn hop(&self, packet: &InFlight<P>) -> usize {
+        self.routes[usize::from(packet.route)].first + usize::from(packet.hop)
     }
 
     /// [`Self::traverse`] where a packet has to be copied anyway.
@@ -405,7 +415,7 @@ impl<P: Carried> Network<P> {
     #[inline(never)]
     fn enter_composite(&mut self, queue: &mut EventQueue) {
         let packet = self.aside;
-        let link = self.routes[usize::from(packet.route)].hops[usize::from(packet.hop)].link;
+        let link = self.hops[self.hop(&packet)].link;
         if let Link::Composite(composite) = &mut self.links[link] {
             let before = composite.counters();
             let left = composite.arrive(packet, packet.payload.flow());
@@ -428,7 +438,7 @@ impl<P: Carried> Network<P> {
             }
         }
         let Some((mut packet, exit)) = left else { return };
-        let next = self.routes[usize::from(packet.route)].hops[usize::from(packet.hop)].next;
+        let next = self.hops[self.hop(&packet)].next;
         packet.at = exit.at;
         packet.hop += 1;
         if exit.copies > 1 {

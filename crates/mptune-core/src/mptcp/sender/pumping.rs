@@ -220,6 +220,9 @@ impl DataSender {
 
     #[inline]
     pub(super) fn select(&mut self, now: Nanos, ready: u64, window: Seq) -> Option<SubflowId> {
+        if let Some(id) = self.scheduling.only(ready) {
+            return Some(id);
+        }
         self.scheduling.select(now, ready, window, self.buffer.burst_may_end())
     }
 }

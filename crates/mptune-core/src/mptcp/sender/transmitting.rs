@@ -64,10 +64,10 @@ impl DataSender {
         if subflow.sender.outstanding() == 0 {
             subflow.sender.on_start(io.now);
         }
-        let seq = subflow.sender.send(io.now, data);
+        let (seq, ready) = subflow.sender.send(io.now, data);
         let payload = self.transmit(io, subflow, (seq, data), true);
         subflow.carried_data = true;
-        if !subflow.sender.ready(io.now) {
+        if !ready {
             self.scheduling.set_room(id, false);
         }
         io.queue.set_no_later(subflow.timer, subflow.sender.deadline(io.now));

@@ -249,10 +249,13 @@ impl Sender {
     /// New data may be sent: there is room, the pace allows it, and no lost segment waits for retransmission.
     #[inline]
     pub fn ready(&self, now: Nanos) -> bool {
-        self.pacing.allows(now)
-            && self.lost.is_empty()
-            && self.lost_again.is_empty()
-            && self.has_room()
+        self.may_send(now) && self.has_room()
+    }
+
+    /// The same, whatever the room.
+    #[inline]
+    fn may_send(&self, now: Nanos) -> bool {
+        self.pacing.allows(now) && self.lost.is_empty() && self.lost_again.is_empty()
     }
 
     /// What a coupled congestion control may see of this subflow.
@@ -367,9 +370,10 @@ impl Sender {
         self.deadline
     }
 
-    /// A new segment carrying `data` is sent; returns its number.
+    /// A new segment carrying `data` is sent; returns its number, and whether the next one may be
+    /// ([`Self::ready`]).
     #[inline]
-    pub fn send(&mut self, now: Nanos, data: Seq) -> Seq {
+    pub fn send(&mut self, now: Nanos, data: Seq) -> (Seq, bool) {
         let seq = self.next;
         if let Some(rate) = &mut self.rate {
             rate.on_send(now, self.next - self.una);
@@ -380,14 +384,14 @@ impl Sender {
         if self.state == State::Recovery {
             self.prr.sent += 1;
         }
-        let flight = self.in_flight();
-        self.note_window_use(flight);
+        let (flight, window) = (self.in_flight(), self.whole_window());
+        self.note_window_use(flight, window);
         // The second segment removes the delayed ACK from the probe's wait; later ones would only shift it by
         // their distance, as every ACK does.
         if self.timer == Timer::Off || self.outstanding() == 2 {
             self.arm(now);
         }
-        seq
+        (seq, flight < window && self.may_send(now))
     }
 
     #[inline]
@@ -412,8 +416,8 @@ impl Sender {
 
     /// Linux `tcp_cwnd_validate`: remembers for a round whether the window was used up.
     #[inline]
-    fn note_window_use(&mut self, flight: u32) {
-        let limited = flight >= self.whole_window();
+    fn note_window_use(&mut self, flight: u32, window: u32) {
+        let limited = flight >= window;
         let grew = !self.window_limited && flight > self.largest_flight;
         if limited || grew || self.una >= self.usage_round_end {
             self.window_limited = limited;
