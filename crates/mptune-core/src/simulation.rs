@@ -92,8 +92,8 @@ impl Simulation {
             if source < self.first_timer {
                 let arrived = self.io.network.advance(&mut self.io.queue, source, until);
                 if let Some((route, packet)) = arrived {
-                    self.deliver(route, &packet);
-                    if self.connections[connection].completed_at().is_some() {
+                    let may_complete = self.deliver(route, &packet);
+                    if may_complete && self.connections[connection].completed_at().is_some() {
                         return true;
                     }
                 }
@@ -105,15 +105,18 @@ impl Simulation {
         false
     }
 
+    /// A packet is at the end of its route; whether it may have been the last one of a transfer.
     #[inline]
-    fn deliver(&mut self, route: usize, packet: &Packet) {
+    fn deliver(&mut self, route: usize, packet: &Packet) -> bool {
         let (number, id) = self.io.flows[usize::from(packet.flow)];
         // A closed flow belongs to no connection.
-        let Some(connection) = self.connections.get_mut(number) else { return };
-        if route % 2 == 0 {
+        let Some(connection) = self.connections.get_mut(number) else { return false };
+        let to_receiver = route % 2 == 0;
+        if to_receiver {
             connection.on_receiver_packet(&mut self.io, id, packet);
         } else {
             connection.on_sender_packet(&mut self.io, id, packet);
         }
+        to_receiver
     }
 }

@@ -96,20 +96,12 @@ impl Receiver {
     ) -> Reply {
         if seq == self.next {
             self.next += 1;
-            let closes_gap = !self.held.is_empty();
-            if closes_gap {
-                self.release();
+            deliver(data);
+            if self.held.is_empty() {
+                return self.in_order(now);
             }
-            let (mut seq, mut data) = (seq, data);
-            loop {
-                deliver(data);
-                seq += 1;
-                if seq == self.next {
-                    break;
-                }
-                data = self.data_of(seq);
-            }
-            return if closes_gap { Reply::Now { duplicate: false } } else { self.in_order(now) };
+            self.release(deliver);
+            return Reply::Now { duplicate: false };
         }
         if self.knows(seq) {
             return Reply::Now { duplicate: true };
@@ -166,11 +158,14 @@ impl Receiver {
 
     /// The segment just received may have closed a gap (RFC 5681 section 4.2: acknowledge at once).
     #[inline(never)]
-    fn release(&mut self) {
+    fn release(&mut self, mut deliver: impl FnMut(Seq)) {
         if let Some(range) = self.held.first().filter(|range| range.start == self.next) {
             self.holding -= range.end - range.start;
             self.next = range.end;
             self.held.remove_below(self.next);
+            for seq in range {
+                deliver(self.data_of(seq));
+            }
         }
     }
 

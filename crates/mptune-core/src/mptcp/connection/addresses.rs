@@ -51,7 +51,7 @@ impl Connection {
         let subflow = &mut self.subflows[id];
         subflow.reopen(flow, sender);
         subflow.role = role;
-        self.sender.refresh(io.now, &self.subflows, id);
+        self.sender.refresh_one(io.now, &self.subflows, id);
         self.ask(io, id, Kind::Syn);
     }
 }

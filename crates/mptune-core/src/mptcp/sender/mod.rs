@@ -128,7 +128,7 @@ impl DataSender {
         self.scheduling.usable = usable;
         self.recall_queues(subflows);
         for id in 0..subflows.len() {
-            self.refresh(now, subflows, id);
+            self.refresh_one(now, subflows, id);
         }
     }
 

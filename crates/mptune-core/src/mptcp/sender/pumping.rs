@@ -176,7 +176,7 @@ impl DataSender {
                     *self.carried_by.at_mut(data) |= 1 << id;
                 }
                 subflows[id].position = data + 1;
-                self.assign(io, subflows, id, data);
+                self.assign_one(io, subflows, id, data);
             }
         }
         if self.is_notification_due() { self.notification() } else { None }

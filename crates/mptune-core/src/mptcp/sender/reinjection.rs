@@ -26,7 +26,7 @@ impl DataSender {
                 let slower = srtt < self.scheduling.peers[other].srtt;
                 if slower && subflows[other].sender.penalise() {
                     subflows[id].penalised_at = io.now;
-                    self.refresh(io.now, subflows, other);
+                    self.refresh_one(io.now, subflows, other);
                 }
             }
         }

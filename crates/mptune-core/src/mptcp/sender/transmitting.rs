@@ -13,6 +13,13 @@ impl DataSender {
     /// What the subflow's loss recovery retransmits.
     #[inline]
     pub fn retransmit(&mut self, io: &mut Io, subflow: &mut Subflow) {
+        if subflow.sender.has_lost() {
+            self.retransmit_lost(io, subflow);
+        }
+    }
+
+    #[inline(never)]
+    fn retransmit_lost(&mut self, io: &mut Io, subflow: &mut Subflow) {
         while let Some(segment) = subflow.sender.next_retransmission(io.now) {
             self.transmit(io, subflow, segment, false);
         }
@@ -51,8 +58,21 @@ impl DataSender {
         payload
     }
 
+    /// [`Self::assign`] where it is rare.
+    #[inline(never)]
+    pub(super) fn assign_one(
+        &mut self,
+        io: &mut Io,
+        subflows: &mut [Subflow],
+        id: SubflowId,
+        data: Seq,
+    ) {
+        self.assign(io, subflows, id, data);
+    }
+
     /// A segment goes out on a subflow for the first time on it.
-    #[inline]
+    // As [`Self::transmit`].
+    #[inline(always)]
     pub(super) fn assign(
         &mut self,
         io: &mut Io,
@@ -92,7 +112,7 @@ impl DataSender {
         }
         subflows[id].counted.reinjected += 1;
         self.buffer.share_window(data, &mut subflows[id].send_window);
-        self.assign(io, subflows, id, data);
+        self.assign_one(io, subflows, id, data);
     }
 
     /// Counts the bytes of a segment that goes out again: under Linux accounting, as Linux does, only if the
@@ -101,8 +121,15 @@ impl DataSender {
         self.reinjected_bytes += Bytes::from(self.buffer.payload_of(data));
     }
 
+    /// [`Self::refresh`] where it is rare.
+    #[inline(never)]
+    pub fn refresh_one(&mut self, now: Nanos, subflows: &[Subflow], id: SubflowId) {
+        self.refresh(now, subflows, id);
+    }
+
     /// Updates what schedulers and coupled controllers see of a subflow.
-    #[inline]
+    // As [`Self::transmit`].
+    #[inline(always)]
     pub fn refresh(&mut self, now: Nanos, subflows: &[Subflow], id: SubflowId) {
         let subflow = &subflows[id];
         let usable = self.scheduling.usable >> id & 1 == 1;

@@ -255,7 +255,7 @@ impl Sender {
     /// The same, whatever the room.
     #[inline]
     fn may_send(&self, now: Nanos) -> bool {
-        self.pacing.allows(now) && self.lost.is_empty() && self.lost_again.is_empty()
+        self.pacing.allows(now) && !self.has_lost()
     }
 
     /// What a coupled congestion control may see of this subflow.
@@ -432,6 +432,12 @@ impl Sender {
         self.window_limited
             || (self.window.in_slow_start()
                 && self.window.cwnd < 2.0 * f64::from(self.largest_flight))
+    }
+
+    /// Segments found lost may wait for their retransmission.
+    #[inline]
+    pub fn has_lost(&self) -> bool {
+        !(self.lost.is_empty() && self.lost_again.is_empty())
     }
 
     /// The next lost segment to retransmit if the window allows: its number and its data. The lowest goes first
