@@ -84,6 +84,17 @@ impl Receiver {
         }
     }
 
+    /// The segment that is expected arrived while none is held, as nearly all do: the response. None if it is
+    /// another one, or others may follow it: see [`Self::on_segment`].
+    #[inline]
+    pub fn on_next(&mut self, now: Nanos, seq: Seq) -> Option<Reply> {
+        if seq != self.next || !self.held.is_empty() {
+            return None;
+        }
+        self.next += 1;
+        Some(self.in_order(now))
+    }
+
     /// A segment arrived; `deliver` is called with the data sequence number of each segment that is
     /// now in subflow order.
     #[inline]
