@@ -140,24 +140,12 @@ impl DataSender {
     /// A subflow is `new`, or it got an acknowledgement and sent what it could: where the send buffer grows,
     /// its part may have to. Returns whether there is now more to send.
     #[inline]
-    pub fn expand(
-        &mut self,
-        io: &mut Io,
-        subflows: &[Subflow],
-        id: SubflowId,
-        new: bool,
-    ) -> bool {
+    pub fn expand(&mut self, io: &mut Io, subflows: &[Subflow], id: SubflowId, new: bool) -> bool {
         self.buffer.grows() && self.expand_part(io, &subflows[id], id, new)
     }
 
     #[inline(never)]
-    fn expand_part(
-        &mut self,
-        io: &mut Io,
-        subflow: &Subflow,
-        id: SubflowId,
-        new: bool,
-    ) -> bool {
+    fn expand_part(&mut self, io: &mut Io, subflow: &Subflow, id: SubflowId, new: bool) -> bool {
         let cwnd = self.scheduling.peers[id].cwnd;
         let grew = subflow.sender.has_room() && self.buffer.expand(id, cwnd, new);
         match &self.timers {

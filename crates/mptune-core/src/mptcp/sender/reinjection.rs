@@ -55,12 +55,7 @@ impl DataSender {
     ///
     /// Skips segments that a healthy subflow also carries: it delivers them, or fails and has them
     /// reinjected then. Otherwise they could wait forever, and so would everything after them.
-    pub(super) fn reinject(
-        &mut self,
-        io: &mut Io,
-        subflows: &mut [Subflow],
-        ready: u64,
-    ) -> bool {
+    pub(super) fn reinject(&mut self, io: &mut Io, subflows: &mut [Subflow], ready: u64) -> bool {
         let sound = sound(subflows);
         let data = loop {
             let Some(&data) = self.reinjections.front() else { return false };

@@ -24,7 +24,15 @@ pub(super) struct Scheduling {
 impl Scheduling {
     pub fn new(policy: scheduler::Policy, whole_window: Seq) -> Self {
         let (style, takes_the_only_one) = (policy.style(), policy.takes_the_only_one());
-        Self { policy, style, takes_the_only_one, peers: Vec::new(), room: 0, usable: 0, whole_window }
+        Self {
+            policy,
+            style,
+            takes_the_only_one,
+            peers: Vec::new(),
+            room: 0,
+            usable: 0,
+            whole_window,
+        }
     }
 
     /// Subflows that may carry data and have room for it.
