@@ -73,7 +73,12 @@ impl Sender {
     }
 
     #[inline(never)]
-    fn on_any_ack(&mut self, now: Nanos, ack: &Acknowledgement, peers: Peers<'_>) -> Progress {
+    pub(super) fn on_any_ack(
+        &mut self,
+        now: Nanos,
+        ack: &Acknowledgement,
+        peers: Peers<'_>,
+    ) -> Progress {
         let (prior_in_flight, lost_before) = (self.in_flight(), self.lost_total);
         let mut round = Round::new(now, self.rtt.min);
         let advanced = self.update_board(ack, &mut round);
