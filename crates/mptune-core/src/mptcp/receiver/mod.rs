@@ -74,7 +74,7 @@ impl DataReceiver {
     #[inline]
     pub fn on_data(
         &mut self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
         packet: &Packet,
@@ -92,7 +92,7 @@ impl DataReceiver {
     }
 
     #[inline]
-    fn note_ecn(&mut self, io: &mut Io<'_>, subflow: &mut Subflow, packet: &Packet) {
+    fn note_ecn(&mut self, io: &mut Io, subflow: &mut Subflow, packet: &Packet) {
         if subflow.receiver.on_ecn(packet.congestion_experienced, packet.ecn_signal) {
             self.acknowledge(io, subflow, false);
         }
@@ -101,7 +101,7 @@ impl DataReceiver {
 
     /// Acknowledges what just arrived, now or later; it brought `progress` segments in order.
     #[inline(always)]
-    fn reply(&mut self, io: &mut Io<'_>, subflow: &mut Subflow, reply: Reply, progress: Seq) {
+    fn reply(&mut self, io: &mut Io, subflow: &mut Subflow, reply: Reply, progress: Seq) {
         // A gap in the data sequence space closed: the window opens by more than a segment or two,
         // and the sender may be waiting for it (RFC 9293 section 3.8.6.2.2).
         let window_opened = progress > 2;
@@ -116,7 +116,7 @@ impl DataReceiver {
 
     /// Sends an acknowledgement on a subflow.
     #[inline]
-    pub fn acknowledge(&mut self, io: &mut Io<'_>, subflow: &mut Subflow, duplicate: bool) {
+    pub fn acknowledge(&mut self, io: &mut Io, subflow: &mut Subflow, duplicate: bool) {
         let ack = subflow.receiver.acknowledge(duplicate);
         let data = self.reassembly.next();
         let Subflow { receiver, memory, .. } = subflow;

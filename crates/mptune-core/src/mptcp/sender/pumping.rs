@@ -13,7 +13,7 @@ impl DataSender {
     /// one that the path manager wants reported ([`Self::notify_at`]), it pauses and returns that number;
     /// unless it copies, call it again then.
     #[inline]
-    pub fn pump(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+    pub fn pump(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         match self.scheduling.style {
             Style::Pull => self.pull(io, subflows),
             Style::Push => self.push(io, subflows),
@@ -28,7 +28,7 @@ impl DataSender {
 
     /// Each segment goes to a subflow whose window has room for it.
     #[inline]
-    fn pull(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+    fn pull(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         loop {
             let ready = self.scheduling.ready();
             if ready == 0 {
@@ -54,7 +54,7 @@ impl DataSender {
 
     /// The buffers release nothing although these subflows have room.
     #[inline]
-    fn hold_back(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], ready: u64, limit: Seq) {
+    fn hold_back(&mut self, io: &mut Io, subflows: &mut [Subflow], ready: u64, limit: Seq) {
         self.note_app_limited(subflows, ready);
         self.note_blocked(io.now, limit);
         if self.opportunistic && limit < self.buffer.end() {
@@ -63,7 +63,7 @@ impl DataSender {
     }
 
     /// Segments are handed to subflows whose send queue has room, and leave it when the window has room.
-    fn push(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+    fn push(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         while let Some(id) = self.next_receiver(io.now) {
             loop {
                 self.hand_over(subflows, id);
@@ -116,7 +116,7 @@ impl DataSender {
     }
 
     /// A subflow sends from its queue what its window allows.
-    pub(super) fn send_queue(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], id: SubflowId) {
+    pub(super) fn send_queue(&mut self, io: &mut Io, subflows: &mut [Subflow], id: SubflowId) {
         while self.scheduling.has_room(id) && !self.waits_for_more(&subflows[id]) {
             let together = self.next_burst(io.now, &mut subflows[id], id);
             for sent in 0..together {
@@ -159,7 +159,7 @@ impl DataSender {
     }
 
     /// Every subflow sends every segment that is not acknowledged by the time its turn comes.
-    fn copy(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+    fn copy(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         self.reinjections.clear();
         for id in scheduler::bits(self.scheduling.ready()) {
             while self.scheduling.has_room(id) {
@@ -173,7 +173,7 @@ impl DataSender {
                     *self.carried_by.at_mut(data) |= 1 << id;
                 }
                 subflows[id].position = data + 1;
-                self.assign(io, subflows, id, data);
+                self.assign_one(io, subflows, id, data);
             }
         }
         if self.is_notification_due() { self.notification() } else { None }
@@ -217,6 +217,9 @@ impl DataSender {
 
     #[inline]
     pub(super) fn select(&mut self, now: Nanos, ready: u64, window: Seq) -> Option<SubflowId> {
+        if let Some(id) = self.scheduling.only(ready) {
+            return Some(id);
+        }
         self.scheduling.select(now, ready, window, self.buffer.burst_may_end())
     }
 }
