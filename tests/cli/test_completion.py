@@ -1,6 +1,5 @@
 """What a shell completes: the shell's own line, in bash, with the program that it asks."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +28,7 @@ def complete(tmp_path):
             'printf "%s\\n" "${COMPREPLY[@]}"'
         )
         done = subprocess.run(
-            [shutil.which("bash"), "--norc", "-c", text], capture_output=True, text=True, check=False
+            ["bash", "--norc", "-c", text], capture_output=True, text=True, check=False
         )
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout.split()

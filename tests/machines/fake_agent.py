@@ -2,7 +2,7 @@
 """Stands in for the agent's role `host` where only the conversation matters: it changes nothing.
 
 It is of the version in the variable FAKE_VERSION. Its roles are `echo`, which says what it is told, and
-`fails`; its sysctls are those of `SYSCTLS`. It leaves a note of how it ended in the file that FAKE_NOTE names.
+`fails`; its sysctls are those of `SYSCTLS`. It leaves a note of its end in the file that FAKE_NOTE names.
 """
 
 import json

@@ -79,7 +79,7 @@ class _Program(TyperGroup):
         **extra: Any,
     ) -> Any:
         if COMPLETION_VARIABLE in os.environ:
-            from typer.completion import completion_init
+            from typer.completion import completion_init  # type: ignore[attr-defined] # imported there
 
             completion_init()
         try:

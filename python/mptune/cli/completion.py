@@ -37,7 +37,7 @@ def completion(
 
     Where the examples put it, new shells find it. For the shell that runs: eval "$(mptune completion bash)".
     """
-    from typer.completion import get_completion_script
+    from typer.completion import get_completion_script  # type: ignore[attr-defined] # imported there
 
     if shell not in _PLACES:
         raise InputError("SHELL", "", one_of(_PLACES, shell))
