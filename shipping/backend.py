@@ -1,19 +1,20 @@
 """Builds the package: maturin's PEP 517 hooks, and before them the programs that maturin does not build.
 
-The wheel has three compiled files. The extension is maturin's; `mptune-agent` and the library of `mptune exec`
-are built here, with cargo, into `python/mptune/_bin`, so that `pip install` of a source distribution gives all
-of mptune. BPF objects are made if there are none yet and clang is there; man pages come along where
-`make man` has written them. Run as a program it only makes the two files (`make agent`).
+The wheel has three compiled files. The extension is maturin's; `mptune-agent` and the library of
+`mptune exec` are built here, with cargo, into `python/mptune/_bin`, so that `pip install` of a source
+distribution gives all of mptune. BPF objects are made if there are none yet and clang is there; man pages
+come along where `make man` has written them. Run as a program it only makes the two files (`make agent`).
 
-The variable MPTUNE_WHEEL_TARGET, such as `x86_64-unknown-linux-gnu.2.17`, builds for any Linux with that version
-of glibc or a later one, with zig as the linker (`make wheel`).
+The variable MPTUNE_WHEEL_TARGET, such as `x86_64-unknown-linux-gnu.2.17`, builds for any Linux with that
+version of glibc or a later one, with zig as the linker (`make wheel`).
 """
 
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,9 @@ def build_wheel(
     """Build the wheel; its name."""
     import maturin
 
-    prepare()
-    return str(maturin.build_wheel(wheel_directory, _settings(config_settings), metadata_directory))
+    with _for_this_machine():
+        prepare()
+        return str(maturin.build_wheel(wheel_directory, _settings(config_settings), metadata_directory))
 
 
 def build_editable(
@@ -95,7 +97,7 @@ def programs() -> None:
     subprocess.run(command, cwd=ROOT, check=True, stdout=sys.stderr)
     built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), target, "release")
     for file in FILES.values():
-        _put(built / file, PROGRAMS / file)
+        _put((built / file).read_bytes(), PROGRAMS / file)
 
 
 def objects() -> None:
@@ -108,6 +110,18 @@ def _target() -> tuple[str, str]:
     """The target and its oldest glibc; empty for this machine's own."""
     target, _, glibc = os.environ.get(TARGET, "").partition(".")
     return target, glibc
+
+
+@contextmanager
+def _for_this_machine() -> Iterator[None]:
+    """Leave this machine's own programs in the sources after the block, whatever it is built for."""
+    own = {file: (PROGRAMS / file).read_bytes() for file in FILES.values() if (PROGRAMS / file).exists()}
+    try:
+        yield
+    finally:
+        if any(_target()):
+            for file, content in own.items():
+                _put(content, PROGRAMS / file)
 
 
 def _settings(given: Settings) -> dict[str, Any]:
@@ -131,10 +145,9 @@ def _data() -> None:
         shutil.copy(page, pages)
 
 
-def _put(built: Path, place: Path) -> None:
-    """Replace a file that may be in use, if it is another one."""
+def _put(content: bytes, place: Path) -> None:
+    """Replace a program that may be running, if it is another one."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    content = built.read_bytes()
     if place.exists() and place.read_bytes() == content:
         return
     fresh = place.with_name(f".{place.name}.{os.getpid()}")

@@ -59,7 +59,7 @@ class Command(NamedTuple):
         return self.name.replace(" ", "-")
 
     def walk(self) -> Iterator[Command]:
-        """This command and all below it, in the order of `--help`."""
+        """The command and all below it, in the order of `--help`."""
         yield self
         for one in self.commands:
             yield from one.walk()

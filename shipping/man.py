@@ -1,7 +1,7 @@
 """Writes man/*.1, a page for every command, from the declarations that `--help` shows (`make man`).
 
-Macros are man(7)'s; characters beyond ASCII are written by their code points, which groff and mandoc both read
-whatever the locale.
+Macros are man(7)'s; characters beyond ASCII are written by their code points, which groff and mandoc both
+read whatever the locale.
 """
 
 import re
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from commands import Command, Parameter, Text, program
-
 from mptune import __version__
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "man"
+CITATION = ROOT / "CITATION.cff"
 
 _EXIT_STATUS = (
     ("0", "It was done."),
@@ -54,9 +54,10 @@ def _lines(command: Command) -> Iterator[str]:
             yield from (".TP", f".BR {_escaped(one.page)} (1)", _escaped(one.summary))
     if command.examples:
         yield from (".SH EXAMPLES", ".nf", *map(_escaped, command.examples), ".fi")
-    yield ".SH EXIT STATUS"
-    for status, meaning in _EXIT_STATUS:
-        yield from (".TP", f".B {status}", meaning)
+    if not any("exit code" in text.words.lower() for text in command.description):  # some have their own
+        yield ".SH EXIT STATUS"
+        for status, meaning in _EXIT_STATUS:
+            yield from (".TP", f".B {status}", meaning)
     if " " in command.name:
         above = command.page.rpartition("-")[0]
         yield from (".SH SEE ALSO", f".BR {_escaped(above)} (1)")
@@ -88,8 +89,10 @@ def _escaped(text: str) -> str:
 
 def _released() -> str:
     """Day of the release, as CITATION.cff has it."""
-    (found,) = re.findall(r"^date-released: *['\"]?([0-9-]+)", (ROOT / "CITATION.cff").read_text(), re.M)
-    return found
+    found: list[str] = re.findall(
+        r"^date-released: *['\"]?([0-9-]+)", (ROOT / "CITATION.cff").read_text(), re.M
+    )
+    return found[0]
 
 
 if __name__ == "__main__":

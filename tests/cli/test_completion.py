@@ -27,9 +27,7 @@ def complete(tmp_path):
             '"$(complete -p mptune | sed "s/.*-F \\([^ ]*\\) .*/\\1/")" mptune\n'
             'printf "%s\\n" "${COMPREPLY[@]}"'
         )
-        done = subprocess.run(
-            ["bash", "--norc", "-c", text], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(["bash", "--norc", "-c", text], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout.split()
 

@@ -1,7 +1,8 @@
 """What the site has beside docs/*.md (a hook of mkdocs; `make docs`).
 
-The front page is the README; the commands come from the declarations that `--help` shows, the Python names from
-`mptune.__all__`. Pages stand in the order in which the README lists them, new ones last: there is no second list.
+The front page is the README; the commands come from the declarations that `--help` shows, the Python names
+from `mptune.__all__`. Pages stand in the order in which the README lists them, new ones last: there is no
+second list.
 """
 
 import re
@@ -14,14 +15,11 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "shipping"), str(ROOT / "python")]
 
+import mptune  # noqa: E402 # found by the line above
 from commands import Command, Parameter, program  # noqa: E402 # found by the line above
-
-import mptune  # noqa: E402 # the same
 
 #: Files beside docs/, and the pages they become.
 _ADDED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-#: Where the README names the pages of each part.
-_PARTS = {"Tutorial": "", "How to": "how-to", "Reference": "reference", "Explanation": "explanation"}
 _COMMANDS, _PYTHON = "reference/commands", "reference/python.md"
 
 
@@ -58,7 +56,7 @@ def nav() -> list[Any]:
 
 def _pages(folder: str) -> list[str]:
     """Pages of a folder: as the README lists them, then the others."""
-    there = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs" / folder).glob("*.md"))
+    there = sorted(f"{folder}/{path.name}" for path in (ROOT / "docs" / folder).glob("*.md"))
     listed = re.findall(r"\(docs/([^)#]+\.md)", (ROOT / "README.md").read_text("utf-8"))
     return sorted(there, key=lambda page: listed.index(page) if page in listed else len(listed))
 
@@ -87,7 +85,7 @@ def _command(command: Command) -> list[str]:
 def _table(title: str, found: tuple[Parameter, ...]) -> list[str]:
     if not found:
         return []
-    rows = [f"| `{one.written}` | {_plain(one.help)} |".replace("|", "|") for one in found]
+    rows = [f"| `{one.written}` | {_plain(one.help)} |" for one in found]
     return ["", f"## {title}", "", "| | |", "|---|---|", *rows]
 
 
