@@ -34,7 +34,7 @@ _UNFINISHED = re.compile(r"Missing |Usage: |Option '[a-z-]+' requires an argumen
 
 PROGRAM = typer.main.get_command(app)
 #: Base class of errors in a command line.
-WRONG = typer.BadParameter.__mro__[2]
+WRONG: type[BaseException] = typer.BadParameter.__mro__[2]
 
 
 class Page(NamedTuple):
