@@ -258,7 +258,7 @@ def _capped(wanted: int | None) -> tuple[str, ...]:
 def _environment(own: Mapping[str, str], wanted: Wanted, kernel_cc: str | None) -> dict[str, str]:
     """Variables for the library, for the loader that preloads it, and for children written in Go."""
     if not LIBRARY.is_file():
-        raise MptuneError(f"{LIBRARY} is missing: run `make setup` in the source directory")
+        raise MptuneError(f"{LIBRARY} is missing: run `make setup` in the source directory, or install mptune again")
     library = str(LIBRARY)
     if any(letter in ": \t\n" for letter in library):
         raise MptuneError(f"{library} has a blank or colon in it, which LD_PRELOAD cannot take: move mptune")

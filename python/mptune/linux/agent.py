@@ -16,7 +16,7 @@ PROGRAM = Path(mptune.__file__).parent / "_bin" / "mptune-agent"
 
 #: Seconds it has to report its version.
 _ANSWER_S = 10.0
-_REMEDY = "run `make setup` in the source directory"
+_REMEDY = "run `make setup` in the source directory, or install mptune again"
 
 
 def command(role: str, network_namespace: str | None = None, user_namespace: str | None = None) -> list[str]:
