@@ -22,6 +22,7 @@ unexport VIRTUAL_ENV
 
 BIN := .venv/bin
 RESULTS := target/test-results
+INSTALLED := tests/packaging/test_installed.py
 
 .PHONY: help
 help:  ## show this list
@@ -75,13 +76,17 @@ wheel: setup man  ## build a wheel in dist/ with the agent and the BPF programs,
 
 .PHONY: check-wheel
 check-wheel:  ## install the wheel of dist/ where there is nothing else, and use it
-	@MPTUNE_WHEEL=$$(ls $(WHEEL)) $(BIN)/pytest tests/packaging -k installed
+	@MPTUNE_PACKAGE=$$(ls $(WHEEL)) $(BIN)/pytest $(INSTALLED)
 
 .PHONY: sdist
 sdist: setup man  ## pack the sources into dist/; `pip install` of that builds all of mptune, and needs Rust
 	@$(MAKE) --silent -C bpf needed
-	@$(UV) build --quiet --sdist --no-build-isolation --python $(BIN)/python --out-dir dist
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(UV) build --quiet --sdist --no-build-isolation --python $(BIN)/python --out-dir dist
 	@ls dist/mptune-*.tar.gz
+
+.PHONY: check-sdist
+check-sdist:  ## install the archive of dist/ where there is nothing but Rust, which takes minutes, and use it
+	@MPTUNE_PACKAGE=$$(ls dist/mptune-*.tar.gz) $(BIN)/pytest $(INSTALLED)
 
 .PHONY: docs
 docs: setup  ## build the documentation as a site in target/site; loads nothing from elsewhere
@@ -118,8 +123,8 @@ test-rust: | $(RESULTS)
 # What uses the network of this machine comes last and by itself: it needs the processors.
 test-python: | $(RESULTS)
 	@status=0; rm -f $(RESULTS)/pytest.txt $(RESULTS)/left-out.json; \
-	for part in "--numprocesses auto --dist loadfile --ignore tests/kernel --ignore tests/hosts" \
-	  "tests/kernel tests/hosts"; do \
+	for part in "--numprocesses auto --dist loadfile --ignore tests/kernel --ignore tests/hosts --ignore $(INSTALLED)" \
+	  "tests/kernel tests/hosts $(INSTALLED)"; do \
 	  $(BIN)/pytest $$part --left-out=$(RESULTS)/left-out.json 2>&1 | tee -a $(RESULTS)/pytest.txt || status=1; \
 	done; exit $$status
 

@@ -1,13 +1,14 @@
 """The wheel in a virtual environment of its own: no compiler on the PATH, no sources near, another directory.
 
-`make check-wheel` runs it on the wheel of dist/ (MPTUNE_WHEEL); otherwise one is built of what is compiled
-here already.
+`make check-wheel` and `make check-sdist` run it on what they find in dist/ (MPTUNE_PACKAGE); otherwise a wheel
+is built of what is compiled here already.
 """
 
 import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,8 @@ from tests.plugins.needs import BPF_SOURCES, ROOT, Thing, lack, uv
 
 pytestmark = [pytest.mark.needs("linux", "uv"), pytest.mark.timeout(900)]
 
-WHEEL = "MPTUNE_WHEEL"
-BUILD = "import backend, sys; print(backend.build_wheel(sys.argv[1]))"
+PACKAGE = "MPTUNE_PACKAGE"
+BUILD = "import backend, sys; backend.build_{}(sys.argv[1])"
 
 
 def done(*command, **options):
@@ -31,20 +32,25 @@ def done(*command, **options):
     return found.stdout
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    if given := os.environ.get(WHEEL):
-        return Path(given).resolve()
-    directory = tmp_path_factory.mktemp("dist")
+def build(kind, directory):
+    """Let the backend build into a directory; the file."""
     # The interpreter with which everything else was built: with another one all would be compiled anew.
     environment = {"PYO3_PYTHON": sys.executable, **os.environ, "PYTHONPATH": str(ROOT / "shipping")}
-    done(sys.executable, "-c", BUILD, directory, cwd=ROOT, env=environment)
-    (found,) = directory.glob("*.whl")
+    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where maturin is
+    done(sys.executable, "-c", BUILD.format(kind), directory, cwd=ROOT, env=environment)
+    (found,) = directory.iterdir()
     return found
 
 
 @pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory):
+def package(tmp_path_factory):
+    if given := os.environ.get(PACKAGE):
+        return Path(given).resolve()
+    return build("wheel", tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def installed(package, tmp_path_factory):
     """The environment: where its programs are."""
     place = tmp_path_factory.mktemp("installed")
     locked = place / "locked.txt"
@@ -52,7 +58,7 @@ def installed(wheel, tmp_path_factory):
     locked.write_text(done(uv(), "export", "--quiet", *options, cwd=ROOT))
     python = place / "venv/bin/python"
     done(uv(), "venv", "--quiet", "--no-project", "--python", sys.executable, python.parents[1], cwd=place)
-    done(uv(), "pip", "install", "--quiet", "--python", python, "--constraint", locked, wheel, cwd=place)
+    done(uv(), "pip", "install", "--quiet", "--python", python, "--constraint", locked, package, cwd=place)
     return python.parent
 
 
@@ -67,8 +73,8 @@ def mptune(installed, tmp_path):
     return run
 
 
-def test_the_wheel_fits_every_python_from_the_oldest(wheel):
-    assert wheel.name.startswith(f"mptune-{__version__}-cp311-abi3-")
+def test_a_wheel_fits_every_python_from_the_oldest(package):
+    assert package.name.startswith((f"mptune-{__version__}-cp311-abi3-", f"mptune-{__version__}.tar"))
 
 
 def test_everything_is_in_it(mptune, installed):
@@ -77,8 +83,8 @@ def test_everything_is_in_it(mptune, installed):
     assert told["features"]["preload"]
     assert told["features"]["bpf_objects"] in (BPF_SOURCES, [])  # without clang there are none
     assert told["features"]["parquet"] is None
-    package = Path(done(installed / "python", "-I", "-c", "import mptune; print(mptune.__file__)"))
-    assert installed.parent in package.parents
+    place = Path(done(installed / "python", "-I", "-c", "import mptune; print(mptune.__file__)"))
+    assert installed.parent in place.parents
 
 
 def test_a_trial(mptune):
@@ -122,3 +128,18 @@ def test_one_program_over_mptcp(mptune, installed):
 def test_the_pages_that_were_written_are_where_man_looks(installed):
     pages = {path.name for path in (ROOT / "man").glob("*.1")}
     assert {path.name for path in (installed.parent / "share/man/man1").glob("mptune*.1")} == pages
+
+
+def test_an_archive_of_the_sources_has_all_that_it_is_built_of(tmp_path):
+    """Whole crates, also those that maturin does not build, in the workspace that the lock file is of."""
+    with tarfile.open(build("sdist", tmp_path)) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    (root,) = (tmp_path / "unpacked").iterdir()
+    command = ("cargo", "metadata", "--locked", "--offline", "--no-deps", "--format-version", "1")
+    members = json.loads(done(*command, cwd=root))["packages"]
+    assert {one["name"] for one in members} == {path.name for path in (ROOT / "crates").iterdir()}
+    for folder in ("crates", "bpf", "shipping", "scenarios"):
+        tracked = done("git", "ls-files", "-z", folder, cwd=ROOT).split("\0")
+        assert not [name for name in tracked if name and not (root / name).is_file()]
+    inside = {path.name for path in (root / "python/mptune/scenarios").iterdir()}
+    assert inside == {path.name for path in (ROOT / "scenarios").iterdir()}
