@@ -1,7 +1,7 @@
 """The wheel in a virtual environment of its own: no compiler on the PATH, no sources near, another directory.
 
-`make check-wheel` and `make check-sdist` run it on what is in dist/ (MPTUNE_PACKAGE); otherwise a wheel is built of
-what is compiled here already.
+`make check-wheel` and `make check-sdist` run it on what is in dist/ (MPTUNE_PACKAGE); otherwise a wheel is
+built of what is compiled here.
 """
 
 import json

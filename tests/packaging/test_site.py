@@ -1,4 +1,4 @@
-"""The check of the built site: what it takes for loaded from elsewhere. The site itself is `make docs`' matter."""
+"""What the check of the built site takes for loaded from elsewhere; the site itself is `make docs`' matter."""
 
 import importlib
 
