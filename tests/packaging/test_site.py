@@ -1,4 +1,4 @@
-"""What the check of the built site takes for loaded from elsewhere; the site itself is `make docs`' matter."""
+"""What the check of the built site takes for loaded from elsewhere; `make docs` runs it on the site."""
 
 import importlib
 
