@@ -57,7 +57,9 @@ def nav() -> list[Any]:
 def _pages(folder: str) -> list[str]:
     """Pages of a folder: as the README lists them, then the others."""
     there = sorted(f"{folder}/{path.name}" for path in (ROOT / "docs" / folder).glob("*.md"))
-    listed = re.findall(r"\(docs/([^)#]+\.md)", (ROOT / "README.md").read_text("utf-8"))
+    readme = (ROOT / "README.md").read_text("utf-8").splitlines()
+    table = "\n".join(line for line in readme if line.startswith("|"))
+    listed = re.findall(r"\(docs/([^)#]+\.md)", table)
     return sorted(there, key=lambda page: listed.index(page) if page in listed else len(listed))
 
 
@@ -73,7 +75,7 @@ def _command(command: Command) -> list[str]:
     lines = [f"# {command.name}", "", command.summary, "", "```", f"{command.name} {command.usage}", "```"]
     for text in command.description[1:]:
         lines += ["", *(["```", *text.lines, "```"] if text.lines else [_plain(text.words)])]
-    lines += _table("Arguments", command.arguments) + _table("Options", command.options)
+    lines += _table("Argument", command.arguments) + _table("Option", command.options)
     if command.commands:
         lines += ["", "## Commands", ""]
         lines += [f"- [{one.name}]({one.page}.md): {_plain(one.summary)}" for one in command.commands]
@@ -86,7 +88,7 @@ def _table(title: str, found: tuple[Parameter, ...]) -> list[str]:
     if not found:
         return []
     rows = [f"| `{one.written}` | {_plain(one.help)} |" for one in found]
-    return ["", f"## {title}", "", "| | |", "|---|---|", *rows]
+    return ["", f"## {title}s", "", f"| {title} | |", "|---|---|", *rows]
 
 
 def _plain(text: str) -> str:
