@@ -188,4 +188,4 @@ bench: setup  ## run every benchmark in benchmarks/; each prints a table and wri
 clean:  ## remove everything built and installed here, except runs/
 	rm -rf .venv .tools target dist man .pytest_cache .mypy_cache .ruff_cache .hypothesis python/mptune/_core.*.so \
 	  python/mptune/bpf_objects python/mptune/_bin
-	find python tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find python shipping tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

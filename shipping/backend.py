@@ -89,6 +89,10 @@ def prepare() -> None:
 
 def programs() -> None:
     """Build the agent and the library, and put them into the package."""
+    if shutil.which("cargo") is None:
+        sys.exit(
+            "mptune: cargo, which compiles its programs, is missing: install Rust 1.85 or later, or a wheel"
+        )
     target, glibc = _target()
     command = ["cargo", "zigbuild" if glibc else "build", "--release", "--locked", "--quiet"]
     command += [f"--package={crate}" for crate in FILES]
@@ -157,4 +161,7 @@ def _put(content: bytes, place: Path) -> None:
 
 
 if __name__ == "__main__":
-    programs()
+    try:
+        programs()
+    except subprocess.CalledProcessError as failed:
+        sys.exit(failed.returncode)  # cargo has said why
