@@ -17,7 +17,7 @@ from mptune import __version__
 from mptune.linux import doctor
 from tests.plugins.needs import BPF_SOURCES, ROOT, Thing, lack, uv
 
-pytestmark = [pytest.mark.needs("linux", "uv"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.needs("linux", "uv"), pytest.mark.timeout(1800)]
 
 PACKAGE = "MPTUNE_PACKAGE"
 BUILD = "import backend, sys; backend.build_{}(sys.argv[1])"
