@@ -96,6 +96,11 @@ def _browser() -> Iterator[Thing]:
         yield Thing("chromium", "packages")
 
 
+def _uv() -> Iterator[Thing]:
+    if uv() is None:
+        yield Thing("uv (make setup)", "elsewhere")
+
+
 def _compiler() -> Iterator[Thing]:
     if compiler() is None:
         yield Thing("a C compiler", "elsewhere")
@@ -142,6 +147,8 @@ NEEDS: Mapping[str, Need] = {
     "sysctl": Need("files for sysctl", _sysctl),
     "ansible": Need("playbooks for Ansible", _ansible),
     "namespaces": Need("settings in a namespace", _programs("ip", "unshare", "nsenter", "ss")),
+    "uv": Need("the package as it is installed", _uv),
+    "groff": Need("man pages in the programs that read them", _programs("groff")),
     "iperf3": Need("iperf3 beside the meter", _programs("iperf3", "mptcpize")),
 }
 
@@ -155,6 +162,12 @@ def ansible() -> str | None:
 def browser() -> str | None:
     """Path of the browser, if there is one."""
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+def uv() -> str | None:
+    """Path of uv, if there is one: what runs this, on the PATH, or as the Makefile installs it."""
+    local = sorted(ROOT.glob(".tools/uv-*/bin/uv"))
+    return os.environ.get("UV") or shutil.which("uv") or (str(local[-1]) if local else None)
 
 
 def compiler() -> str | None:

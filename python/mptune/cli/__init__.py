@@ -12,6 +12,7 @@ from mptune.cli import (
     cc,
     clean,
     compare,
+    completion,
     daemon,
     diverge,
     doctor,
@@ -55,6 +56,7 @@ _COMMANDS = (
     daemon,
     watch,
     doctor,
+    completion,
     clean,
 )
 

@@ -19,6 +19,7 @@ from mptune.cli._common import (
     OutOption,
     QuietOption,
     add,
+    complete_scenarios,
     load_topology,
 )
 from mptune.cli._measurement_file import BufferUnitOption, ColumnOption, ThroughputUnitOption, reading
@@ -58,7 +59,11 @@ def optimise(
     measuring: Given[MeasuringOptions],
     topology: Annotated[
         str | None,
-        typer.Argument(metavar="TOPOLOGY", help="A topology file, or the name of a shipped scenario."),
+        typer.Argument(
+            metavar="TOPOLOGY",
+            help="A topology file, or the name of a shipped scenario.",
+            autocompletion=complete_scenarios,
+        ),
     ] = None,
     data: Annotated[
         str | None,
