@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mptune.errors import InputError, MptuneError
-from mptune.report.charts.style import Spec, look
+from mptune.report._same_pdf import same
+from mptune.report.charts.style import FONT, Spec, look
 from mptune.report.page import page
 from mptune.report.run_data import RunData
 from mptune.report.sections import Section, sections
@@ -83,13 +84,13 @@ def _drawn(one: Section) -> dict[str, bytes]:
         ink, paper = colours["title"]["color"], colours["background"]
         ground = f'<rect width="100%" height="100%" fill="{paper}"/><title>'
         svg = one.drawing[0].replace("currentColor", ink).replace("var(--paper)", paper)
-        svg = svg.replace("<title>", ground, 1)
+        svg = svg.replace("<title>", ground, 1).replace("system-ui, sans-serif", FONT, 1)
     else:
         svg = vl_convert.vegalite_to_svg(printed(one))
     return {
         "svg": svg.encode(),
         "png": vl_convert.svg_to_png(svg, scale=_PNG_SCALE),
-        "pdf": vl_convert.svg_to_pdf(svg),
+        "pdf": same(vl_convert.svg_to_pdf(svg)),
     }
 
 
