@@ -177,9 +177,9 @@ def _again(definition: Definition, work: Path) -> Path | None:
 
 def _measured(run: RunData) -> dict[str, Any]:
     """What config.json says, and what the testbed said about the first trial that the report shows."""
-    testbed = next((one.metadata for one in run.observations.values()), {})
+    trial = next((one.metadata for one in run.observations.values()), {})
     config = run.config
-    return {"time": config.time, "versions": config.versions, "platform": config.platform, "testbed": testbed}
+    return {"time": config.time, "versions": config.versions, "platform": config.platform, "one trial": trial}
 
 
 def _described(run: RunData, label: str, licence: str) -> Described:
