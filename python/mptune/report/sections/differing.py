@@ -57,7 +57,8 @@ def differing(run: RunData, choices: Choices) -> Iterator[Section]:
         title="Which congestion controls differ",
         lead="How much more the first of a pair gives: mean over the configurations measured with both, and "
         "its 95 % interval. Runs share their seeds, so they are compared run by run. Filled marks differ "
-        f"by more than chance at 5 % after Holm's correction for the number of pairs ({len(rows)}): {shown} of them.",
+        "by more than chance at 5 % after Holm's correction for the number of pairs "
+        f"({len(rows)}): {shown} of them.",
         panels=[Panel(chart=differences(rows))],
         tables=[
             Table(
