@@ -41,7 +41,11 @@ def same(pdf: bytes) -> bytes:
 
 
 def _sorted(lines: re.Match[bytes]) -> bytes:
-    return b"".join(sorted(lines[0].splitlines(keepends=True), key=lambda line: (len(line.split()[0]), line)))
+    return b"".join(sorted(lines[0].splitlines(keepends=True), key=_by_number))
+
+
+def _by_number(line: bytes) -> tuple[int, bytes]:
+    return len(line.split()[0]), line
 
 
 def _numbered(roots: list[int], objects: dict[int, tuple[bytes, bytes]]) -> dict[int, int]:

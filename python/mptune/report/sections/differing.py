@@ -35,18 +35,18 @@ def differing(run: RunData, choices: Choices) -> Iterator[Section]:
         return
     corrected = holm([difference.p for _, _, difference, _ in found])
     rows: Rows = []
-    for (first, second, one, places), p in zip(found, corrected, strict=True):
-        better, other, sign = (first, second, 1) if one.mean >= 0 else (second, first, -1)
-        ends = sorted((sign * one.low, sign * one.high))
+    for (first, second, by, places), p in zip(found, corrected, strict=True):
+        better, other, sign = (first, second, 1) if by.mean >= 0 else (second, first, -1)
+        ends = sorted((sign * by.low, sign * by.high))
         rows.append(
             {
                 "pair": f"{better} - {other}",
-                "mean_mbps": sign * one.mean,
+                "mean_mbps": sign * by.mean,
                 "low_mbps": ends[0],
                 "high_mbps": ends[1],
                 "p": p,
                 "differ": "yes" if p < 1 - CONFIDENCE else "not shown",
-                "runs": one.n,
+                "runs": by.n,
                 "configurations": places,
             }
         )
