@@ -40,8 +40,9 @@ def same(pdf: bytes) -> bytes:
     return _written(pdf[: starts[0]], [numbers[one] for one in roots], numbers, objects)
 
 
-def _sorted(lines: re.Match[bytes]) -> bytes:
-    return b"".join(sorted(lines[0].splitlines(keepends=True), key=_by_number))
+def _sorted(found: re.Match[bytes]) -> bytes:
+    lines: list[bytes] = found[0].splitlines(keepends=True)
+    return b"".join(sorted(lines, key=_by_number))
 
 
 def _by_number(line: bytes) -> tuple[int, bytes]:
