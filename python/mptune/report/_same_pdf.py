@@ -42,7 +42,8 @@ def same(pdf: bytes) -> bytes:
 
 def _sorted(found: re.Match[bytes]) -> bytes:
     lines: list[bytes] = found[0].splitlines(keepends=True)
-    return b"".join(sorted(lines, key=_by_number))
+    ordered = sorted(lines, key=_by_number)
+    return b"".join(ordered)
 
 
 def _by_number(line: bytes) -> tuple[int, bytes]:
