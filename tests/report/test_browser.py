@@ -182,6 +182,14 @@ def test_nothing_jumps_while_the_slider_moves(opened: Opened) -> None:
     assert len(tops) == 1
 
 
+@pytest.mark.parametrize("opened", [("answer", PHONE, "light")], indirect=True)
+def test_on_a_phone_the_trade_off_comes_before_the_evidence(opened: Opened) -> None:
+    ids = ["sentence", "sacrifice", "trade-off", "evidence"]
+    tops = [opened.page.locator(f"#{one}").bounding_box() for one in ids]
+    assert None not in tops
+    assert [box["y"] for box in tops if box] == sorted(box["y"] for box in tops if box)
+
+
 def test_a_legend_brings_out_what_it_names(opened: Opened) -> None:
     page = opened.page
     button = page.locator('.legend[data-section="response"] button').first
