@@ -83,7 +83,6 @@ def reduce_trials(
     `started` is when the trial began, seconds since 1970.
     Otherwise a campaign of thousands of trials would hold all their time series in memory.
     """
-
     pool = executor or Threads(workers)
     pool.check(testbed)
     note: Callable[[], str] = getattr(testbed, "note", str)
@@ -93,10 +92,9 @@ def reduce_trials(
     if not trials:
         return []
     session: Callable[[], AbstractContextManager[object]] = getattr(testbed, "session", nullcontext)
-    with session():
-        with pool.started(testbed, trials, reduce) as futures:
-            _watch(futures, progress, lambda: ", ".join(filter(None, (note(), pool.note()))))
-            return [future.result() for future in futures]
+    with session(), pool.started(testbed, trials, reduce) as futures:
+        _watch(futures, progress, lambda: ", ".join(filter(None, (note(), pool.note()))))
+        return [future.result() for future in futures]
 
 
 def _watch(futures: Sequence[Future[T]], progress: Advance | None, note: Callable[[], str]) -> None:

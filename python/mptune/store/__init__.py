@@ -617,7 +617,7 @@ def _record(row: Mapping[str, Any], subflows: Iterable[SubflowRecord]) -> Record
         duration_s=None if row["duration_ns"] is None else row["duration_ns"] / 1e9,
         completion_s=None if row["completion_ns"] is None else row["completion_ns"] / 1e9,
         repeated=row["repeated"],
-        settings=json.loads(row["settings"]),
+        settings=msgspec.json.decode(row["settings"]),
     )
 
 
