@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -19,11 +18,7 @@ from mptune.measuring.planning import Configuration, plan_trials
 from mptune.measuring.runner import TrialRunner
 from mptune.store import Campaign, create, open_store
 from mptune.topology import load
-
-pytest.importorskip("distributed", reason="needs dask.distributed: pip install 'mptune[dask]'")
-
-#: Longest wait for a process to be ready, seconds.
-READY_S = 30
+from tests.plugins.waiting import until
 
 
 def trials(count: int) -> list:
@@ -68,18 +63,12 @@ def worker(address: str, **environment: str):
     return process("distributed.cli.dask_worker", address, *words, **environment)
 
 
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + READY_S
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def runner(address: str, store=None, **options: int) -> TrialRunner:
     chosen = ExecutorOptions(executor="dask", scheduler=address, **options)
     return TrialRunner(testbeds.create("simulated"), None, store, chosen.create())
 
 
+@pytest.mark.needs("dask")
 def test_results_are_those_of_threads_when_a_worker_is_killed_and_another_stalls(tmp_path: Path) -> None:
     planned = trials(60)
     expected = TrialRunner(testbeds.create("simulated")).measure(planned)
@@ -101,6 +90,7 @@ def test_results_are_those_of_threads_when_a_worker_is_killed_and_another_stalls
     assert done == list(range(1, 61))
 
 
+@pytest.mark.needs("dask")
 def test_a_restarted_scheduler_gets_what_is_missing(tmp_path: Path) -> None:
     planned = trials(60)
     expected = TrialRunner(testbeds.create("simulated")).measure(planned)
@@ -118,6 +108,7 @@ def test_a_restarted_scheduler_gets_what_is_missing(tmp_path: Path) -> None:
         assert runner(address).measure(planned, progress=progress) == expected
 
 
+@pytest.mark.needs("dask")
 def test_an_interrupted_client_resumes_without_what_it_has(tmp_path: Path) -> None:
     planned = trials(40)
     expected = TrialRunner(testbeds.create("simulated")).measure(planned)
@@ -142,6 +133,7 @@ def test_an_interrupted_client_resumes_without_what_it_has(tmp_path: Path) -> No
     assert len(again) == 40 - kept
 
 
+@pytest.mark.needs("dask")
 def test_a_worker_with_another_mptune_is_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,9 +146,10 @@ def test_a_worker_with_another_mptune_is_refused_by_name(
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.needs("dask")
 def test_an_address_without_a_scheduler_is_said_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executor, "_ANSWER_S", 0.5)
-    with pytest.raises(MptuneError, match="tcp://127.0.0.1:9: no scheduler of dask answers"):
+    with pytest.raises(MptuneError, match=r"tcp://127\.0\.0\.1:9: no scheduler of dask answers"):
         runner("tcp://127.0.0.1:9").measure(trials(1))
 
 
@@ -166,6 +159,7 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.
         runner("tcp://127.0.0.1:9").measure(trials(1))
 
 
+@pytest.mark.needs("dask")
 def test_a_kernel_is_not_somewhere_else() -> None:
     chosen = EXECUTORS["dask"](ExecutorOptions(executor="dask", scheduler="tcp://127.0.0.1:9"), None)
     with pytest.raises(InputError, match="expected threads with the testbed namespaces"):

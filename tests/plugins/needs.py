@@ -9,6 +9,7 @@ Every skip of the suite is made here: the linter refuses pytest's own ways (pypr
 """
 
 import ctypes
+import importlib.util
 import json
 import os
 import platform
@@ -91,6 +92,11 @@ def _ansible() -> Iterator[Thing]:
         yield Thing("ansible-playbook", "packages")
 
 
+def _dask() -> Iterator[Thing]:
+    if importlib.util.find_spec("distributed") is None:
+        yield Thing("dask.distributed", "elsewhere")
+
+
 def _browser() -> Iterator[Thing]:
     if browser() is None:
         yield Thing("chromium", "packages")
@@ -142,6 +148,7 @@ NEEDS: Mapping[str, Need] = {
     "sysctl": Need("files for sysctl", _sysctl),
     "ansible": Need("playbooks for Ansible", _ansible),
     "namespaces": Need("settings in a namespace", _programs("ip", "unshare", "nsenter", "ss")),
+    "dask": Need("trials on the workers of dask", _dask),
     "iperf3": Need("iperf3 beside the meter", _programs("iperf3", "mptcpize")),
 }
 

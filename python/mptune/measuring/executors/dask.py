@@ -46,7 +46,7 @@ _MOST_KILLED = 10
 
 
 class _Sent(NamedTuple):
-    index: int
+    number: int
     future: Any
     at: float
     started: float
@@ -190,7 +190,7 @@ class _Run(Generic[T]):
                 self._slow.add(has[key])
             # It stays out as well: the first observation counts.
             self._out[key] = one._replace(at=now)
-            self._waiting.appendleft(one.index)
+            self._waiting.appendleft(one.number)
 
     def _return(self) -> None:
         """Wait for the scheduler, and give out again what it had."""
@@ -234,8 +234,8 @@ class _Run(Generic[T]):
         """Put a trial back among those to run, unless another copy of it has ended."""
         one = self._out.pop(key)
         one.future.release()
-        if not self.futures[one.index].done():
-            self._waiting.appendleft(one.index)
+        if not self.futures[one.number].done():
+            self._waiting.appendleft(one.number)
 
     def _take(self, key: str) -> None:
         """Take what came back for a trial."""
@@ -246,8 +246,8 @@ class _Run(Generic[T]):
         try:
             outcome: _worker.Outcome = one.future.result(timeout=_FETCH_S)
         except library.KilledWorker:
-            self._killed[one.index] = self._killed.get(one.index, 0) + 1
-            if self._killed[one.index] < _MOST_KILLED:
+            self._killed[one.number] = self._killed.get(one.number, 0) + 1
+            if self._killed[one.number] < _MOST_KILLED:
                 self._again(key)
                 return
             died = Failure("died", "every worker that ran it ended")
@@ -280,10 +280,10 @@ class _Run(Generic[T]):
         """Hand over an observation, once."""
         one = self._out.pop(key)
         one.future.release()
-        for other in [other for other, sent in self._out.items() if sent.index == one.index]:
+        for other in [other for other, sent in self._out.items() if sent.number == one.number]:
             self._out.pop(other).future.release()
-        if not (future := self.futures[one.index]).done():
-            future.set_result(self._keep(one.index, one.started, observation))
+        if not (future := self.futures[one.number]).done():
+            future.set_result(self._keep(one.number, one.started, observation))
 
 
 def _library() -> Any:
