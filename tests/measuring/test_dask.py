@@ -12,7 +12,7 @@ import pytest
 
 from mptune import testbeds
 from mptune.errors import InputError, MptuneError
-from mptune.measuring.executors import EXECUTORS, ExecutorOptions
+from mptune.measuring.executors import EXECUTORS, ExecutorOptions, _worker
 from mptune.measuring.executors import dask as executor
 from mptune.measuring.planning import Configuration, plan_trials
 from mptune.measuring.runner import TrialRunner
@@ -76,18 +76,18 @@ def test_results_are_those_of_threads_when_a_worker_is_killed_and_another_stalls
         address, _ = stack.enter_context(scheduler(tmp_path))
         victims = [stack.enter_context(worker(address)) for _ in range(2)]
         stack.enter_context(worker(address))
-        done = []
+        seen = []
 
-        def progress(number: int, total: int, note: str = "") -> None:
-            done.append(number)
-            if number == 20:
+        def progress(done: int, total: int, note: str = "") -> None:
+            seen.append(done)
+            if done == 20:
                 victims[0].kill()
-            if number == 40:
+            if done == 40:
                 victims[1].send_signal(signal.SIGSTOP)
 
         found = runner(address, timeout_ns=10**9).measure(planned, progress=progress)
     assert found == expected
-    assert done == list(range(1, 61))
+    assert seen == list(range(1, 61))
 
 
 @pytest.mark.needs("dask")
@@ -98,8 +98,8 @@ def test_a_restarted_scheduler_gets_what_is_missing(tmp_path: Path) -> None:
         address, first = stack.enter_context(scheduler(tmp_path))
         stack.enter_context(worker(address))
 
-        def progress(number: int, total: int, note: str = "") -> None:
-            if number == 20:
+        def progress(done: int, total: int, note: str = "") -> None:
+            if done == 20:
                 first.kill()
                 first.wait()
                 stack.enter_context(scheduler(tmp_path, int(address.rpartition(":")[2])))
@@ -115,8 +115,8 @@ def test_an_interrupted_client_resumes_without_what_it_has(tmp_path: Path) -> No
     path = tmp_path / "store"
     campaign = Campaign(name="test", settings={}, environment={})
 
-    def stop(number: int, total: int, note: str = "") -> None:
-        if number == 20:
+    def stop(done: int, total: int, note: str = "") -> None:
+        if done == 20:
             raise KeyboardInterrupt
 
     again = []
@@ -140,7 +140,7 @@ def test_a_worker_with_another_mptune_is_refused_by_name(
     with ExitStack() as stack:
         address, _ = stack.enter_context(scheduler(tmp_path))
         stack.enter_context(worker(address))
-        monkeypatch.setattr(executor._worker, "identity", lambda: "9.9 (of another core)")
+        monkeypatch.setattr(_worker, "identity", lambda: "9.9 (of another core)")
         with pytest.raises(MptuneError, match=r"^tcp://127\.0\.0\.1:\d+: has mptune .*9\.9") as raised:
             runner(address).measure(trials(2))
     assert "\n" not in str(raised.value)
@@ -172,5 +172,5 @@ def test_a_kernel_is_not_somewhere_else() -> None:
     ids=["no address", "an address without dask"],
 )
 def test_an_address_and_dask_go_together(options: ExecutorOptions) -> None:
-    with pytest.raises(InputError, match="--scheduler"):
+    with pytest.raises(InputError, match="--dask-scheduler"):
         options.check()

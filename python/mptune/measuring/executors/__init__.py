@@ -33,7 +33,7 @@ class ExecutorOptions(Options, frozen=True, kw_only=True):
         Option(
             TEXT,
             "Address of dask's scheduler, such as tcp://head:8786; with --executor dask.",
-            flag="--scheduler",
+            flag="--dask-scheduler",
             key="dask.scheduler",
         ),
     ] = None
