@@ -9,6 +9,7 @@ Every skip of the suite is made here: the linter refuses pytest's own ways (pypr
 """
 
 import ctypes
+import importlib.util
 import json
 import os
 import platform
@@ -91,6 +92,11 @@ def _ansible() -> Iterator[Thing]:
         yield Thing("ansible-playbook", "packages")
 
 
+def _dask() -> Iterator[Thing]:
+    if importlib.util.find_spec("distributed") is None:
+        yield Thing("dask.distributed", "elsewhere")
+
+
 def _browser() -> Iterator[Thing]:
     if browser() is None:
         yield Thing("chromium", "packages")
@@ -149,6 +155,7 @@ NEEDS: Mapping[str, Need] = {
     "namespaces": Need("settings in a namespace", _programs("ip", "unshare", "nsenter", "ss")),
     "uv": Need("the package as it is installed", _uv),
     "groff": Need("man pages in the programs that read them", _programs("groff")),
+    "dask": Need("trials on the workers of dask", _dask),
     "iperf3": Need("iperf3 beside the meter", _programs("iperf3", "mptcpize")),
 }
 

@@ -19,6 +19,7 @@ from mptune.cli._common import (
 )
 from mptune.errors import MptuneError
 from mptune.impact import ImpactOptions
+from mptune.measuring.executors import ExecutorOptions
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import Cc, MeasuringOptions
 from mptune.units import format_size, format_time
@@ -46,6 +47,7 @@ def impact(
     topology: TopologyArgument,
     options: ImpactOptions,
     measuring: MeasuringOptions,
+    where: ExecutorOptions,
     stack: StackOptions,
     cc: Cc = "cubic",
     quiet: QuietOption = False,
@@ -74,7 +76,9 @@ def impact(
 
     loaded = load_topology(topology, reverse=measuring.reverse)
     stack.check_on(measuring.testbed)
-    runner = TrialRunner(testbeds.create(measuring.testbed), measuring.jobs)
+    runner = TrialRunner(
+        testbeds.create(measuring.testbed), measuring.jobs, executor=where.create(measuring.jobs)
+    )
     reporter = Reporter(quiet=quiet)
     one_ns = run_ns(loaded, options)
     reporter.say(

@@ -227,6 +227,11 @@ class Given(Generic[O]):
     def __init__(self, kind: type[O], texts: Mapping[tuple[str, ...], str]) -> None:
         self.kind, self._texts = kind, texts
 
+    @property
+    def given(self) -> bool:
+        """Whether anything was written."""
+        return bool(self._texts)
+
     def text(self, *fields: str) -> str | None:
         """Text that was written for one of them, if any."""
         return self._texts.get(fields)
