@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from mptune.bundle import _archive
 from mptune.bundle.making import write_bundle
 from mptune.campaign.definition import from_settings, read_definition
 from mptune.cli import app
@@ -162,7 +161,7 @@ def test_what_was_there_stays_if_writing_fails(
 
     out = tmp_path / "kept.zip"
     out.write_bytes(b"earlier")
-    monkeypatch.setattr(_archive.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(MptuneError if isinstance(fault, OSError) else KeyboardInterrupt):
         write_bundle(run, out, parquet=False)
     assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("kept.zip", b"earlier")]

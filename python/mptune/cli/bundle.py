@@ -16,7 +16,6 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "mptune bundle runs/demo                                # demo.zip in this directory",
             "mptune bundle runs/demo --out paper.zip --license https://creativecommons.org/licenses/by/4.0/",
-            "mptune report paper.zip                                # the same figures, on any machine",
         )
     )(bundle)
 
@@ -34,7 +33,8 @@ def bundle(
 ) -> None:
     """Put everything about a run into one zip file: data, tables, figures, environment, commands.
 
-    The file is an RO-Crate 1.1. The same run gives the same file, and mptune report draws from it.
+    The file is a research object crate (version 1.1). The same run gives the same file; mptune report draws
+    from it.
     """
     from mptune.bundle.making import NO_LICENCE, write_bundle
 
