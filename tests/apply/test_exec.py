@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mptune.apply import exec as programs
-from mptune.apply._exec_program import Program
+from mptune.apply._exec_program import Obstacle, Program
 from mptune.apply._exec_statistics import collected, gathered
 from mptune.cli import app
 from mptune.errors import InputError, MptuneError
@@ -133,6 +133,13 @@ def test_a_buffer_above_the_kernels_limit_is_said():
     assert "the receive buffer is" in receive and "net.core.rmem_max=" in receive
 
 
+def odd(monkeypatch, obstacle: Obstacle, *, go: str = "go1.25", notifies: bool = True) -> None:
+    """A program with an obstacle, on a kernel that has user notifications of seccomp, or not."""
+    found = Program(path=Path("/x"), loaded=Path("/x"), obstacle=obstacle, detail="/x is odd", go_version=go)
+    monkeypatch.setattr(programs, "find", lambda _: found)
+    monkeypatch.setattr(programs, "_can_supervise", lambda: notifies)
+
+
 @pytest.mark.parametrize(
     ("obstacle", "wanted", "statistics", "expected"),
     [
@@ -141,35 +148,54 @@ def test_a_buffer_above_the_kernels_limit_is_said():
         ("musl", programs.Wanted(), False, "use a build for glibc"),
         ("architecture", programs.Wanted(), False, "this machine's own architecture"),
         ("privileges", programs.Wanted(), False, "sudo mptune exec"),
-        ("go", programs.Wanted(cc="reno"), False, "can have MPTCP, but not --cc; "),
-        ("go", programs.Wanted(cc="reno"), True, "but not --cc or --stats; .*`ss -Mti`"),
+        ("go", programs.Wanted(cc="reno"), True, "GODEBUG=multipathtcp=1; sysctl .*`ss -Mti`"),
     ],
 )
-def test_a_program_that_cannot_be_preloaded_is_refused_with_what_to_do(
+def test_a_program_that_cannot_be_given_its_sockets_is_refused_with_what_to_do(
     monkeypatch, obstacle, wanted, statistics, expected
 ):
-    found = Program(
-        path=Path("/x"), loaded=Path("/x"), obstacle=obstacle, detail="/x is odd", go_version="go1.25"
-    )
-    monkeypatch.setattr(programs, "find", lambda _: found)
+    odd(monkeypatch, obstacle, notifies=False)
     with pytest.raises(InputError, match=f"COMMAND: /x is odd, so nothing can be preloaded: .*{expected}"):
         programs.plan(["x"], wanted, statistics=statistics)
 
 
-def test_go_needs_a_version_that_knows_mptcp(monkeypatch):
-    def go(version: str | None) -> None:
-        found = Program(path=Path("/x"), loaded=Path("/x"), obstacle="go", go_version=version)
-        monkeypatch.setattr(programs, "find", lambda _: found)
+@pytest.mark.parametrize("obstacle", ["static", "musl", "go"])
+def test_where_nothing_can_be_preloaded_another_process_makes_the_sockets(monkeypatch, obstacle):
+    monkeypatch.delenv("GODEBUG", raising=False)
+    odd(monkeypatch, obstacle)
+    planned = programs.plan(["x"], programs.Wanted(cc="reno"))
+    assert planned.supervised and "another process" in planned.summary
+    assert planned.environment == {"GODEBUG": "multipathtcp=0"}, "else Go's are left alone as MPTCP already"
+    with pytest.raises(InputError, match="can be started without --stats"):
+        programs.plan(["x"], programs.Wanted(), statistics=True)
 
-    go("go1.21.0")
-    assert programs.plan(["x"], programs.Wanted()).environment["GODEBUG"].endswith("multipathtcp=1")
-    go("go1.20.1")
-    with pytest.raises(InputError, match=r"built by go1\.20\.1, and MPTCP takes Go 1\.21"):
-        programs.plan(["x"], programs.Wanted())
-    programs.plan(["x"], programs.Wanted(protocol="tcp"))
-    go("")
-    with pytest.raises(InputError, match=r"a Go before 1\.18"):
-        programs.plan(["x"], programs.Wanted())
+
+@pytest.mark.parametrize("obstacle", ["architecture", "privileges"])
+def test_rights_and_architectures_are_an_obstacle_for_that_too(monkeypatch, obstacle):
+    odd(monkeypatch, obstacle)
+    with pytest.raises(InputError, match="COMMAND: /x is odd"):
+        programs.plan(["x"], programs.Wanted(), supervised=True)
+
+
+def test_a_supervisor_that_is_asked_for(monkeypatch):
+    assert programs.plan(TRUE, programs.Wanted(), supervised=True).supervised
+    with pytest.raises(InputError, match="--supervise: expected no --stats"):
+        programs.plan(TRUE, programs.Wanted(), supervised=True, statistics=True)
+    monkeypatch.setattr(programs, "_can_supervise", lambda: False)
+    with pytest.raises(InputError, match="--supervise: this kernel has no user notifications"):
+        programs.plan(TRUE, programs.Wanted(), supervised=True)
+
+
+def test_a_go_that_knows_mptcp_needs_nobody_for_that_alone(monkeypatch):
+    def planned(version: str, **wanted: Any) -> programs.Plan:
+        odd(monkeypatch, "go", go=version)
+        return programs.plan(["x"], programs.Wanted(**wanted))
+
+    own = planned("go1.21.0")
+    assert not own.supervised and own.environment["GODEBUG"].endswith("multipathtcp=1")
+    assert not planned("go1.20.1", protocol="tcp").supervised
+    for version in ("go1.20.1", ""):
+        assert planned(version).supervised
 
 
 # What follows starts programs, with the library that is built, or none: a loader only complains about it.

@@ -167,19 +167,30 @@ def go_program(tmp_path_factory) -> Path:
 
 
 @pytest.mark.timeout(300)
-def test_a_static_go_program_is_told_by_godebug(hosts, folder, go_program):
+def test_a_static_go_program_by_its_own_mptcp(hosts, folder, go_program):
     if not find(str(go_program)).go_has_mptcp:
-        old = hosts.run("local", [str(go_program), f"{URL}/big"])
-        assert old.returncode == 2 and "MPTCP takes Go 1.21" in old.stderr
-        return
+        lack(TESTED, Thing("Go 1.21 or later", "packages"))
     with hosts.server(web(folder), 8000) as server:
         done = hosts.run("local", [str(go_program), f"{URL}/big"])
     assert (done.returncode, done.stdout) == (0, f"{BIG}\n"), done.stderr
     assert len(joined(server[0])) == 1
     with hosts.server([str(go_program), "serve", str(folder)], 8000, options=()):
         assert len(joined(hosts.watched(client("curl")))) == 1
-    refused = hosts.run("local", [str(go_program), URL], "--cc", "reno")
-    assert refused.returncode == 2 and "can have MPTCP, but not --cc" in refused.stderr
+    refused = hosts.run("local", [str(go_program), URL], "--stats")
+    assert refused.returncode == 2 and "can be started without --stats" in refused.stderr
+
+
+@pytest.mark.timeout(300)
+def test_a_static_go_program_whose_sockets_are_made_for_it(hosts, folder, go_program):
+    """Its version does not matter then, nor whether it would make MPTCP sockets itself."""
+    given = ["--cc", "reno", "--buffer", "1MiB"]
+    with hosts.server(web(folder), 8000) as server:
+        done = hosts.run("local", [str(go_program), f"{URL}/big"], *given)
+    assert (done.returncode, done.stdout) == (0, f"{BIG}\n"), done.stderr
+    assert len(joined(server[0])) == 1
+    with hosts.server([str(go_program), "serve", str(folder)], 8000, options=given):
+        assert len(joined(hosts.watched(client("curl")))) == 1
+        assert " reno " in hosts.call("remote", "ss", "-Htin")
 
 
 #: Fetches over connections of its own: how many, and a way to end each.
@@ -295,16 +306,19 @@ def kinds(hosts: Hosts, *options: str) -> dict[str, object]:
     return found
 
 
-def test_tcp_sockets_alone_change(hosts):
-    plain = kinds(hosts)
-    changed = kinds(hosts, "--cc", "reno", "--buffer", "256KiB")
+@pytest.mark.parametrize("how", [[], ["--supervise"]], ids=["preloaded", "supervised"])
+def test_tcp_sockets_alone_change(hosts, how):
+    plain = kinds(hosts, *how)
+    changed = kinds(hosts, *how, "--cc", "reno", "--buffer", "256KiB")
     for name in ("tcp", "tcp6", "flags"):
         assert changed[name] == [262, 2 * 256 * 1024, "reno"], name
         assert plain[name][0] == 262  # type: ignore[index]
     for name in ("udp", "udp6", "unix", "sctp", "mptcp"):
         assert changed[name] == plain[name], name
     assert plain["udp"][0] == 17  # type: ignore[index]
-    assert (changed["told"], changed["again"], changed["told then"]) == (6, 6, 262)
+    # From outside, nothing stands between a program and what the kernel says of its socket.
+    told = (262, 262, 262) if how else (6, 6, 262)
+    assert (changed["told"], changed["again"], changed["told then"]) == told
 
 
 #: Sets options that programs set, before and after connecting, and reads them back.
@@ -390,6 +404,25 @@ def test_where_mptcp_is_disabled_tcp_works(hosts, folder):
     assert (refused["what"], refused["error"]) == ("mptcp", "ENOPROTOOPT")
     (theirs,) = server[0]["connections"]
     assert theirs["kind"] == "tcp", "the kernel accepts a client of TCP as a socket of TCP"
+
+
+def test_where_mptcp_is_disabled_a_supervised_program_has_tcp_with_what_was_asked_for(hosts):
+    hosts.sysctl("local", "net.mptcp.enabled", "0")
+    try:
+        found = kinds(hosts, "--supervise", "--cc", "reno", "--buffer", "256KiB")
+    finally:
+        hosts.sysctl("local", "net.mptcp.enabled", "1")
+    assert found["tcp"] == [6, 2 * 256 * 1024, "reno"]
+
+
+def test_a_socket_is_one_of_the_namespace_of_the_program(hosts, folder):
+    """A supervised child in a network namespace of its own reaches nobody."""
+    reach = python(f"import socket; socket.create_connection(('{SERVER}', 8000), 10).close(); print('there')")
+    with hosts.server(web(folder), 8000):
+        near = hosts.run("local", reach, "--supervise")
+        far = hosts.run("local", [program("unshare"), "--net", *reach], "--supervise")
+    assert near.stdout == "there\n", near.stderr
+    assert far.returncode == 1 and "Network is unreachable" in far.stderr
 
 
 def test_a_server_without_mptcp_is_talked_to_in_tcp(hosts, folder):

@@ -2,10 +2,10 @@
 //!
 //! Every role exchanges lines of JSON on standard input and output, ends with its standard input
 //! and writes no files, except for the journals of the roles `host` and `settings`, and files that are settings.
-//! The role `daemon` is no such role: it is a service, which reads its policy file and has a socket. What the
-//! roles share is here: the command line (`arguments`), the lines and signals (`control`), how a role begins and
+//! The role `daemon` is no such role: it is a service, which reads its policy file and has a socket; and `exec`
+//! becomes another program. What the roles share is here: the command line (`arguments`), the lines and signals (`control`), how a role begins and
 //! ends and what it may do (`role`), addresses in the kernel's layout (`address`), and the only files with
-//! unsafe code: system calls (`sys`) and the machine's own libbpf (`libbpf`).
+//! unsafe code: system calls (`sys`, `seccomp`) and the machine's own libbpf (`libbpf`).
 
 #![cfg(target_os = "linux")]
 
@@ -15,18 +15,22 @@ mod awake;
 mod congestion;
 mod control;
 pub mod daemon;
+mod exec;
 mod host;
 mod libbpf;
 pub mod meter;
 pub mod paths;
 pub mod probe;
 mod role;
+mod seccomp;
 mod settings;
 mod sys;
 mod transfer;
 mod watch;
 
 use self::arguments::{Arguments, DAEMON, HOST, Request};
+use self::exec::EXEC;
+use std::ffi::OsString;
 
 /// The name of a role and its function, which returns the exit status of the process.
 type Role = (&'static str, fn(&Arguments) -> i32);
@@ -62,7 +66,12 @@ fn startable() -> Vec<&'static str> {
 ///
 /// 0: the role did its job, even if the measurement failed. 1: it refused and said why. 2: the
 /// arguments are wrong.
-pub fn main(arguments: impl Iterator<Item = String>) -> i32 {
+pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
+    let mut arguments = arguments.peekable();
+    if arguments.next_if(|first| first == EXEC).is_some() {
+        return exec::main(arguments);
+    }
+    let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
     let names: Vec<_> = ROLES.iter().map(|(name, _)| *name).collect();
     match arguments::parse(arguments, &names) {
         Ok(Request::Version) => {

@@ -2,7 +2,7 @@
 
 #[cfg(target_os = "linux")]
 fn main() {
-    std::process::exit(mptune_agent::main(std::env::args().skip(1)));
+    std::process::exit(mptune_agent::main(std::env::args_os().skip(1)));
 }
 
 #[cfg(not(target_os = "linux"))]

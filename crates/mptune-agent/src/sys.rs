@@ -1,6 +1,6 @@
 //! The system calls that `std` does not offer, each behind a safe signature.
 //!
-//! Beside `libbpf` the only file of the crate with `unsafe`. No policy: the callers decide what to ask the kernel
+//! Beside `libbpf` and `seccomp` the only file of the crate with `unsafe`. No policy: the callers decide what to ask the kernel
 //! and what an error means.
 
 #![allow(unsafe_code)]
@@ -218,7 +218,12 @@ pub fn signals_as_file() -> io::Result<File> {
 
 /// A non-blocking socket that no child process inherits.
 pub fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
-    let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    any_socket(domain, kind | libc::SOCK_NONBLOCK, protocol)
+}
+
+/// A socket that no child process inherits, and that blocks unless `kind` says otherwise.
+pub fn any_socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
+    let kind = kind | libc::SOCK_CLOEXEC;
     // SAFETY: socket takes integers; the new descriptor has no other owner.
     let fd = check(unsafe { libc::socket(domain, kind, protocol) })?;
     // SAFETY: as above.

@@ -2,13 +2,15 @@
 
 A preloaded library (crate mptune-preload) makes the program's TCP sockets MPTCP sockets, with a congestion
 control and buffers; children inherit it, and nothing else on the machine changes. The environment variables
-are described in `crates/mptune-preload/src/settings.rs`. What concerns the machine and not a program (path
+are described in `crates/mptune-preload/src/settings.rs`. For programs into which nothing can be preloaded the
+agent makes the sockets (`crates/mptune-agent/src/exec`). What concerns the machine and not a program (path
 manager, subflows, sysctls) is the business of `mptune apply`. It prints nothing.
 """
 
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -16,9 +18,10 @@ import msgspec
 
 import mptune
 from mptune.apply import _exec_process, _exec_statistics
-from mptune.apply._exec_program import Program, find
+from mptune.apply._exec_program import Obstacle, Program, find
 from mptune.apply._exec_statistics import Connection, Statistics, Subflow
 from mptune.errors import InputError, MptuneError
+from mptune.linux import agent as agents
 from mptune.linux.agent import REMEDY
 from mptune.units import format_size
 
@@ -46,6 +49,8 @@ _LARGEST = 2**30
 #: Room for the name of a congestion control, TCP_CA_NAME_MAX.
 _CC_ROOM = 16
 _CC_SYSCTL = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+#: What this kernel's filters of system calls can do.
+_SECCOMP = Path("/proc/sys/kernel/seccomp/actions_avail")
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +78,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     kernel_cc : the kernel's name of the congestion control.
     warnings : what is not quite as asked for.
     environment : variables that differ from those of this program.
+    supervised : its sockets are made by another process instead of by a preloaded library.
     """
 
     program: Program
@@ -81,6 +87,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     kernel_cc: str | None
     warnings: tuple[str, ...]
     environment: dict[str, str]
+    supervised: bool = False
 
     @property
     def summary(self) -> str:
@@ -91,7 +98,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         parts.append("the system's congestion control" if wanted.cc is None else f"{wanted.cc}{other}")
         size = wanted.buffer_bytes
         parts.append("autotuned buffers" if size is None else f"buffers of {format_size(size)}")
-        return "; ".join([", ".join(parts), *wanted.notes])
+        how = ["its sockets are made by another process"] if self.supervised else []
+        return "; ".join([", ".join(parts), *how, *wanted.notes])
 
 
 def from_run(directory: Path) -> Wanted:
@@ -120,24 +128,34 @@ def from_run(directory: Path) -> Wanted:
     )
 
 
-def plan(command: Sequence[str], wanted: Wanted, *, statistics: bool = False) -> Plan:
+def plan(
+    command: Sequence[str], wanted: Wanted, *, statistics: bool = False, supervised: bool = False
+) -> Plan:
     """Check that a program can be started as wanted, and how.
+
+    Parameters
+    ----------
+    statistics : what its connections did is wanted too.
+    supervised : another process is to make its sockets, although a library could be preloaded.
 
     Raises
     ------
-    InputError : there is no such program, it cannot be told what is wanted, or the kernel would refuse it.
+    InputError : there is no such program, it cannot be given what is wanted, or the kernel would refuse it.
     MptuneError : the library is missing.
     """
     program = find(command[0])
-    _check_program(program, wanted, statistics=statistics)
+    supervised = _is_supervised(program, wanted, statistics=statistics, asked=supervised)
     kernel_cc = None if wanted.cc is None else _usable(wanted.cc)
+    own = os.environ
     return Plan(
         program=program,
         command=tuple(command),
         wanted=wanted,
         kernel_cc=kernel_cc,
         warnings=_capped(wanted.buffer_bytes),
-        environment=_environment(os.environ, wanted, kernel_cc),
+        # Go's own MPTCP sockets would be left alone, so it makes TCP sockets.
+        environment=_go(own, wanted, 0) if supervised else _environment(own, wanted, kernel_cc),
+        supervised=supervised,
     )
 
 
@@ -147,8 +165,14 @@ def start(planned: Plan) -> None:
     Raises
     ------
     InputError : the kernel cannot start it.
+    MptuneError : the agent is missing, which makes the sockets of a supervised one.
     """
-    _exec_process.become(planned.program.path, planned.command, os.environ | planned.environment)
+    path, command = planned.program.path, list(planned.command)
+    if planned.supervised:
+        agent = agents.program()
+        command = [str(agent), "exec", *_options(planned), str(path), *command]
+        path = agent
+    _exec_process.become(path, command, os.environ | planned.environment)
 
 
 def watch(planned: Plan) -> tuple[int, Statistics]:
@@ -164,29 +188,57 @@ def watch(planned: Plan) -> tuple[int, Statistics]:
         return code, _exec_statistics.read(file)
 
 
-def _check_program(program: Program, wanted: Wanted, *, statistics: bool) -> None:
-    """Refuse a program that would not get what is wanted, and say what to do."""
-    if program.obstacle is None:
-        return
-    asked = {
+def _options(planned: Plan) -> list[str]:
+    """What the agent is to give the sockets."""
+    options = ["--tcp"] if planned.wanted.protocol == "tcp" else []
+    if planned.kernel_cc is not None:
+        options += ["--cc", planned.kernel_cc]
+    if (size := planned.wanted.buffer_bytes) is not None:
+        options += ["--buffer", str(min(size, _LARGEST))]
+    return options
+
+
+def _is_supervised(program: Program, wanted: Wanted, *, statistics: bool, asked: bool) -> bool:
+    """Whether another process makes its sockets.
+
+    Raises
+    ------
+    InputError : the program would not get what is wanted; with what to do.
+    """
+    if asked and statistics:
+        raise InputError("--supervise", "", f"expected no --stats beside it; {_INSTEAD['--stats']}")
+    if asked and not _can_supervise():
+        raise InputError("--supervise", "", "this kernel has no user notifications of seccomp")
+    obstacle = program.obstacle
+    if obstacle is None:
+        return asked
+    given = {
         "--cc": wanted.cc is not None,
         "--buffer": wanted.buffer_bytes is not None,
         "--stats": statistics,
     }
-    instead = "; ".join(_INSTEAD[name] for name, given in asked.items() if given)
-    if program.obstacle != "go":
-        advice = "; ".join(filter(None, (_ADVICE[program.obstacle], instead)))
-    elif wanted.protocol == "mptcp" and not program.go_has_mptcp:
-        built = program.go_version or "a Go before 1.18"
-        advice = f"it was built by {built}, and MPTCP takes Go 1.21: build it anew"
-    elif instead:
-        names = " or ".join(name for name, given in asked.items() if given)
-        advice = f"it can have MPTCP, but not {names}; {instead}"
-    else:
-        return
+    does_it_itself = obstacle == "go" and (wanted.protocol == "tcp" or program.go_has_mptcp)
+    if does_it_itself and not asked and not any(given.values()):
+        return False
+    if obstacle in _SUPERVISABLE and _can_supervise():
+        if not statistics:
+            return True
+        advice = f"it can be started without --stats; {_INSTEAD['--stats']}"
+        raise InputError("COMMAND", "", f"{program.detail}, so nothing can be preloaded: {advice}")
+    instead = [_INSTEAD[name] for name, is_given in given.items() if is_given]
+    advice = "; ".join([_ADVICE[obstacle], *instead])
     raise InputError("COMMAND", "", f"{program.detail}, so nothing can be preloaded: {advice}")
 
 
+def _can_supervise() -> bool:
+    """Whether a process may answer system calls of another one here."""
+    with suppress(OSError):
+        return "user_notif" in _SECCOMP.read_text().split()
+    return False
+
+
+#: The sockets of these another process can make.
+_SUPERVISABLE: tuple[Obstacle, ...] = ("go", "static", "musl")
 #: What there is for a whole machine, or a network namespace.
 _INSTEAD = {
     "--cc": "sysctl net.ipv4.tcp_congestion_control chooses the congestion control of all programs",
@@ -194,6 +246,7 @@ _INSTEAD = {
     "--stats": "`ss -Mti` shows connections while they last",
 }
 _ADVICE = {
+    "go": "Go 1.21 and later have MPTCP by themselves, with GODEBUG=multipathtcp=1",
     "static": "use a build with shared libraries, or one that makes MPTCP sockets itself",
     "musl": "use a build for glibc, or one that makes MPTCP sockets itself",
     "architecture": "use a build for this machine's own architecture",
@@ -272,7 +325,12 @@ def _environment(own: Mapping[str, str], wanted: Wanted, kernel_cc: str | None) 
         f"{_PREFIX}BUFFER": "" if size is None else str(min(size, _LARGEST)),
         f"{_PREFIX}STATS": "",
     }
+    return found | _go(own, wanted, 1)
+
+
+def _go(own: Mapping[str, str], wanted: Wanted, value: int) -> dict[str, str]:
+    """Whether programs written in Go make MPTCP sockets by themselves, if the user has not chosen."""
     go = own.get("GODEBUG", "")
-    if wanted.protocol == "mptcp" and f"{_GO}=" not in go:
-        found["GODEBUG"] = f"{go},{_GO}=1".lstrip(",")
-    return found
+    if wanted.protocol == "tcp" or f"{_GO}=" in go:
+        return {}
+    return {"GODEBUG": f"{go},{_GO}={value}".lstrip(",")}

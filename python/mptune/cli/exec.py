@@ -55,6 +55,7 @@ def register(app: typer.Typer) -> None:
             "mptune exec --run runs/demo -- rsync -a data host:        # as the run's answer says",
             "mptune exec --cc olia --buffer 4MiB -- python3 client.py  # after: sudo mptune cc load olia",
             "mptune exec --stats -- wget https://example.org/file      # what each subflow carried",
+            "mptune exec --supervise -- ./fetch-all.sh                 # a script of static or Go programs",
             "mptune exec --json -- iperf3 -c server 2>figures.json     # the same as JSON",
         ),
     )(with_flags(exec_))
@@ -70,14 +71,23 @@ def exec_(
     stats: Annotated[
         bool, typer.Option("--stats", help="At the end say on stderr what each connection did, by subflow.")
     ] = False,
+    supervise: Annotated[
+        bool,
+        typer.Option(
+            "--supervise",
+            help="Have another process make the sockets, of children that are static or in Go too; "
+            "otherwise only where nothing can be preloaded into the program itself.",
+        ),
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say on stderr what is used.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run one program with MPTCP, a congestion control and buffers; nothing else is touched.
 
     TCP sockets of the program and its children become MPTCP sockets, or stay TCP where that is refused; all
-    others stay as they are. It needs no root. Programs in which that cannot be done (linked statically,
-    setuid) are refused with what to do instead; those in Go get GODEBUG=multipathtcp=1.
+    others stay as they are. It needs no root. A library is preloaded into the program; of programs that take
+    none (linked statically, built for musl, in Go) another process makes the sockets, without --stats. Where
+    neither is possible (setuid, another architecture) the program is refused, with what to do instead.
 
     The exit code is the program's, 128 and the number of the signal that ended it, or 2 if it was not
     started. --json prints the statistics as JSON, also on stderr: stdout is the program's.
@@ -86,7 +96,7 @@ def exec_(
 
     wanted = _wanted(run, cc, buffer)
     watched = stats or as_json
-    planned = programs.plan(command, wanted, statistics=watched)
+    planned = programs.plan(command, wanted, statistics=watched, supervised=supervise)
     for warning in planned.warnings:
         typer.echo(f"mptune: {warning}", err=True)
     if (verbose or watched) and not as_json:

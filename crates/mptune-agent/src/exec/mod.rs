@@ -1,0 +1,108 @@
+//! Starts a program into which no library can be preloaded, and makes its TCP sockets for it: the role `exec`.
+//!
+//! ```text
+//! mptune-agent exec [--tcp] [--cc NAME] [--buffer BYTES] FILE NAME ARGUMENTS...
+//! ```
+//!
+//! A filter before the system calls of the program and its children (`filter`) stops `socket()` where it makes
+//! one of TCP; a process apart (`supervisor`) makes one of MPTCP instead, with the congestion control and the
+//! buffers, and hands it over. This process becomes the program, so that its number, its exit status, its terminal
+//! and its signals are the program's own. It takes no right that the user does not have. Not the preloaded library
+//! (crate mptune-preload), which can do more where it can be had, and no role with lines of JSON.
+
+mod filter;
+mod supervisor;
+
+use crate::seccomp;
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use supervisor::Wanted;
+
+/// The name of the role, which takes all that follows it.
+pub const EXEC: &str = "exec";
+
+/// Becomes the program; returns the exit status only if that fails.
+pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
+    let reason = match parse(arguments) {
+        Err(reason) => reason,
+        Ok((wanted, mut program)) => match supervised(wanted) {
+            Err(error) => format!("its system calls cannot be watched: {error}"),
+            Ok(()) => {
+                let file = program.get_program().to_string_lossy().into_owned();
+                format!("cannot start {file}: {}", program.exec())
+            }
+        },
+    };
+    eprintln!("mptune: error: COMMAND: {reason}");
+    2
+}
+
+fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<(Wanted, Command), String> {
+    let mut wanted = Wanted { mptcp: true, cc: None, buffer_bytes: None };
+    let file = loop {
+        let word = arguments.next().ok_or("expected a program, found nothing")?;
+        let mut value = || arguments.next().and_then(|value| value.into_string().ok());
+        match word.to_str() {
+            Some("--tcp") => wanted.mptcp = false,
+            Some("--cc") => wanted.cc = Some(value().ok_or("--cc: expected a name")?),
+            Some("--buffer") => {
+                let bytes = value().and_then(|text| text.parse().ok()).filter(|&bytes| bytes > 0);
+                wanted.buffer_bytes = Some(bytes.ok_or("--buffer: expected a number of bytes")?);
+            }
+            _ => break word,
+        }
+    };
+    let mut program = Command::new(file);
+    program.arg0(arguments.next().ok_or("expected the program's name, found nothing")?);
+    program.args(arguments);
+    Ok((wanted, program))
+}
+
+/// From here on the sockets of this process are made by another one.
+fn supervised(wanted: Wanted) -> io::Result<()> {
+    let (mut ours, theirs) = UnixStream::pair()?;
+    if seccomp::fork_apart()? {
+        drop(ours);
+        supervisor::main(&wanted, theirs);
+    }
+    drop(theirs);
+    let listener = seccomp::install(&mut filter::program(wanted.mptcp))?;
+    seccomp::send_descriptor(ours.as_fd(), listener.as_fd())?;
+    ours.read_exact(&mut [0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<(Wanted, Command), String> {
+        parse(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn what_follows_the_program_is_the_programs() {
+        let (wanted, program) = parsed("--cc reno --buffer 4096 /bin/x x --tcp").unwrap();
+        assert_eq!((wanted.mptcp, wanted.cc.as_deref()), (true, Some("reno")));
+        assert_eq!(wanted.buffer_bytes, Some(4096));
+        assert_eq!(program.get_program(), "/bin/x");
+        assert_eq!(program.get_args().collect::<Vec<_>>(), ["--tcp"]);
+        assert!(!parsed("--tcp /bin/x x").unwrap().0.mptcp);
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong() {
+        let cases = [
+            ("", "a program"),
+            ("/bin/x", "the program's name"),
+            ("--cc", "--cc: "),
+            ("--buffer 0 x x", "--buffer: "),
+        ];
+        for (line, expected) in cases {
+            assert!(parsed(line).err().unwrap().contains(expected));
+        }
+    }
+}
