@@ -68,9 +68,12 @@ TimeoutStopSec=20s
 # use the socket.
 DynamicUser=yes
 User=mptune
+# For the socket. It must not outlive the service: systemd would put it where only root can go.
 RuntimeDirectory=mptune
 RuntimeDirectoryMode=0755
-RuntimeDirectoryPreserve=restart
+# For what a daemon that died has left.
+StateDirectory=mptune-daemon
+StateDirectoryMode=0700
 UMask=0077
 
 # Subflows, roles, endpoints, net.mptcp.path_manager; nothing else.

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 const FOLDER: &str = "daemon";
 /// Where that directory is for root.
 const ROOTS: &str = "/run/mptune";
-/// What systemd sets for a unit with `RuntimeDirectory=`.
-const SYSTEMD: &str = "RUNTIME_DIRECTORY";
+/// What systemd sets for a unit with `StateDirectory=`.
+const SYSTEMD: &str = "STATE_DIRECTORY";
 /// For tests.
 const VARIABLE: &str = "MPTUNE_RUN_DIRECTORY";
 
@@ -75,7 +75,9 @@ fn directory() -> Result<PathBuf, String> {
     let first = |value: std::ffi::OsString| {
         std::env::split_paths(&value).next().unwrap_or_default() // several, with colons
     };
-    let known = given(VARIABLE).map(PathBuf::from).or_else(|| given(SYSTEMD).map(first));
+    // For a user who exists only while the unit runs it is a symbolic link into a directory of root's.
+    let of_unit = || given(SYSTEMD).map(first).map(|it| fs::canonicalize(&it).unwrap_or(it));
+    let known = given(VARIABLE).map(PathBuf::from).or_else(of_unit);
     match known.or_else(|| (sys::user() == 0).then(|| ROOTS.into())) {
         Some(directory) => Ok(directory),
         None => places::run_directory(),
