@@ -190,7 +190,7 @@ def test_a_static_go_program_whose_sockets_are_made_for_it(hosts, folder, go_pro
     assert len(joined(server[0])) == 1
     with hosts.server([str(go_program), "serve", str(folder)], 8000, options=given):
         assert len(joined(hosts.watched(client("curl")))) == 1
-        assert " reno " in hosts.call("remote", "ss", "-Htin")
+        assert " reno " in hosts.call("remote", "ss", "-Htlin")
 
 
 #: Fetches over connections of its own: how many, and a way to end each.
@@ -406,13 +406,23 @@ def test_where_mptcp_is_disabled_tcp_works(hosts, folder):
     assert theirs["kind"] == "tcp", "the kernel accepts a client of TCP as a socket of TCP"
 
 
+#: Protocol, send buffer and congestion control of a TCP socket.
+TCP = """
+import socket
+with socket.socket() as one:
+    cc = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\\0").decode()
+    print(one.getsockopt(socket.SOL_SOCKET, socket.SO_PROTOCOL),
+          one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), cc)
+"""
+
+
 def test_where_mptcp_is_disabled_a_supervised_program_has_tcp_with_what_was_asked_for(hosts):
     hosts.sysctl("local", "net.mptcp.enabled", "0")
     try:
-        found = kinds(hosts, "--supervise", "--cc", "reno", "--buffer", "256KiB")
+        done = hosts.run("local", python(TCP), "--supervise", "--cc", "reno", "--buffer", "256KiB")
     finally:
         hosts.sysctl("local", "net.mptcp.enabled", "1")
-    assert found["tcp"] == [6, 2 * 256 * 1024, "reno"]
+    assert done.stdout.split() == ["6", str(2 * 256 * 1024), "reno"], done.stderr
 
 
 def test_a_socket_is_one_of_the_namespace_of_the_program(hosts, folder):
