@@ -140,11 +140,12 @@ def _configure(device: str, last: int, paths: Sequence[Pair], sysctls: dict[str,
     shell(f"ip mptcp limits set subflows {len(paths) - 1} add_addr_accepted 0")
 
 
-def shell(command: str) -> None:
-    """Run a command in this process' namespace."""
+def shell(command: str) -> str:
+    """Run a command in this process' namespace; its output."""
     done = subprocess.run(command.split(), capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"{command}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def endpoint(index: int, flags: str = "subflow") -> None:

@@ -1,20 +1,36 @@
 """A connection that stands still: its receive memory is full of data that wait for one missing segment.
 
-Finding 2 of docs/explanation/kernel-findings.md. A small receive buffer, a slow path and a fast one: the
-segment that is missing is on the slow path, and finds no memory when it arrives. Prints how far each transfer
-came.
+Finding 2 of docs/explanation/kernel-findings.md. A small receive buffer, a slow path and a fast one: what is
+missing comes by the slow path, and when it arrives the connection takes nothing any more. Prints how far each
+transfer came, and of one that stands still what lies where.
 """
 
 import argparse
+import re
 import select
 import socket
 from functools import partial
 
-from _world import Link, Pair, connect, counters, endpoint, kernel, listen, run
+from _world import Link, Pair, connect, counters, endpoint, kernel, listen, run, shell
 
 PATHS = (Pair("1mbit", 3100, 400_000), Pair("50mbit", 3100, 400_000))
 SIZE, STALLED_S = 300_000, 8.0
 NAMES = ("TCPRcvQDrop", "TCPZeroWindowDrop", "TCPWantZeroWindowAdv", "RcvPruned", "PruneCalled", "OfoPruned")
+
+
+def held(limit: int) -> str:
+    """What the connection waits for, and what its subflows have in their receive queues (ss(8))."""
+    connection = re.search(r"ESTAB +(\d+) .* rcv_nxt:(\w+)", shell("ss -MinHO"))
+    if connection is None:
+        return "the connection is not there any more"
+    found = [
+        f"connection: {connection[1]} bytes of memory taken of {limit}, waits for ...{connection[2][-6:]}"
+    ]
+    for bytes_held, address, first in re.findall(
+        r"ESTAB +(\d+) +\d+ +\S+ +([\d.]+):.* seq:(\w+)", shell("ss -tinHO")
+    ):
+        found.append(f"subflow from {address}: {bytes_held} bytes in its queue, from ...{first[-6:]}")
+    return "; ".join(found)
 
 
 def receiver(link: Link, buffer: int) -> None:
@@ -30,6 +46,7 @@ def receiver(link: Link, buffer: int) -> None:
         print(f"  complete: {got} bytes", flush=True)
     except TimeoutError:
         print(f"  STALLED after {got} bytes: nothing more for {STALLED_S:.0f} s", flush=True)
+        print(f"    {held(2 * buffer)}", flush=True)
     print(f"    receiver: {counters(*NAMES)}", flush=True)
     link.tell("done")
 
