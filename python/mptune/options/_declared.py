@@ -69,18 +69,18 @@ class Declared(NamedTuple):
         """Dotted key in a campaign file."""
         return self.option.key
 
-    def parse(self, text: str) -> Any:
-        """Value of a text from the command line.
+    def parse(self, text: str, place: Place | None = None) -> Any:
+        """Value of a text as it is on the command line.
 
         Raises
         ------
-        InputError : naming the flag.
+        InputError : naming the flag, or what `place` says.
         """
         try:
             value = self.option.kind.parse(text)
             self.option.kind.check(value)
         except ValueError as error:
-            raise InputError(self.flag, "", str(error)) from None
+            raise InputError(*(place or by_flag)(self), str(error)) from None
         return value
 
 
@@ -222,10 +222,12 @@ def _built(kind: type[O], values: Mapping[tuple[str, ...], Any], given: O | None
 
 
 class Given(Generic[O]):
-    """What was written on the command line for the options of a struct."""
+    """What was written for the options of a struct, on the command line unless `place` says where."""
 
-    def __init__(self, kind: type[O], texts: Mapping[tuple[str, ...], str]) -> None:
-        self.kind, self._texts = kind, texts
+    def __init__(
+        self, kind: type[O], texts: Mapping[tuple[str, ...], str], place: Place | None = None
+    ) -> None:
+        self.kind, self._texts, self._place = kind, texts, place or by_flag
 
     def text(self, *fields: str) -> str | None:
         """Text that was written for one of them, if any."""
@@ -236,15 +238,15 @@ class Given(Generic[O]):
 
         Raises
         ------
-        InputError : naming the flag of an invalid value.
+        InputError : naming the place of an invalid value.
         """
         wanted: Any = kind or self.kind
         values = {
-            one.fields: one.parse(self._texts[one.fields])
+            one.fields: one.parse(self._texts[one.fields], self._place)
             for one in declared(wanted)
             if one.fields in self._texts
         }
-        return build(wanted, values, by_flag)
+        return build(wanted, values, self._place)
 
     def beyond(self, kind: type[Options]) -> list[str]:
         """Flags that were given although another struct does not have their options."""
