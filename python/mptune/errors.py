@@ -49,7 +49,17 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class MptuneError(Exception):
-    """Base of every error whose message is meant for the user (one line, no traceback)."""
+    """Base of every error whose message is meant for the user (one line, no traceback).
+
+    Examples
+    --------
+    >>> import mptune
+    >>> try:
+    ...     mptune.open_run("nowhere")
+    ... except mptune.MptuneError as error:
+    ...     print(error)
+    nowhere: expected a run directory, found no config.json in it
+    """
 
     exit_code = 1
 
@@ -62,6 +72,15 @@ class InputError(MptuneError):
     where : the file or command-line option the value came from.
     key : the key inside it (dotted path), or "" when the whole of `where` is meant.
     expected : what was expected, and what was found instead.
+
+    Examples
+    --------
+    >>> import mptune
+    >>> try:
+    ...     mptune.run("UiT-HAW", duration="soon")
+    ... except mptune.InputError as error:
+    ...     print(error.where)
+    duration
     """
 
     exit_code = 2

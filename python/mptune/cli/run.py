@@ -20,6 +20,7 @@ from mptune.options.trials import Reverse, Testbed
 if TYPE_CHECKING:
     from mptune.testbeds import Observation, Trial
 
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     add(

@@ -78,8 +78,8 @@ def measure_alone(
     topology: Topology,
     cc: str,
     options: ImpactOptions,
-    measuring: MeasuringOptions = MeasuringOptions(),
-    stack: StackOptions = StackOptions(),
+    measuring: MeasuringOptions,
+    stack: StackOptions,
     *,
     reporter: Reporter | None = None,
 ) -> Impact:

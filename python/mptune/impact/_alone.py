@@ -1,4 +1,4 @@
-"""Impact factors under one congestion control on their own, outside a campaign: nothing is kept of the trials."""
+"""Impact factors under one congestion control, outside a campaign: nothing is kept of the trials."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -32,6 +32,13 @@ def load(path: str | File) -> Topology:
     Raises
     ------
     InputError : no such file, not TOML, or anything in it that is not as expected.
+
+    Examples
+    --------
+    >>> import mptune
+    >>> network = mptune.load("UNIS-HiN")
+    >>> network.sender.abbr, network.receiver.abbr, len(network.paths)
+    ('UNIS', 'HiN', 6)
     """
     file = find(path)
     where = str(file)

@@ -1,0 +1,148 @@
+"""The Python face: its names, their examples, and how they agree with the commands."""
+
+import doctest
+import inspect
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import mptune
+from mptune.cli import app
+from mptune.face import _functions, _keywords, _options
+from mptune.options import declared
+
+PUBLIC = sorted(set(mptune.__all__) - {"__version__", "version"})
+
+#: Keyword types by function.
+TYPES = {
+    "run": _keywords.RunKeywords,
+    "impact_factors": _keywords.ImpactKeywords,
+    "sweep": _keywords.SweepKeywords,
+    "optimise": _keywords.OptimiseKeywords,
+    "fit": _keywords.FitKeywords,
+    "compare": _keywords.CompareKeywords,
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_has_an_example_that_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = doctest.DocTestParser().get_doctest(
+        inspect.getdoc(getattr(mptune, name)) or "", {}, name, None, None
+    )
+    assert found.examples
+    told: list[str] = []
+    failed = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL).run(found, out=told.append)
+    assert failed.failed == 0, "".join(told)
+
+
+def test_the_import_loads_nothing_that_takes_time():
+    heavy = ("pandas", "altair", "numpy", "msgspec", "mptune.face", "mptune.campaign", "typer")
+    code = f"import sys, mptune; print([one for one in {heavy!r} if one in sys.modules], dir(mptune))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == f"[] {sorted(mptune.__all__)}\n"
+
+
+def test_the_commands_do_not_load_the_face():
+    code = "import sys, mptune.cli; mptune.cli.app; print('mptune.face' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == "False\n"
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_types_have_the_keywords_that_are_declared(name):
+    known = {key for kind in _functions.KINDS[name] for key in _options.keywords(kind)}
+    assert set(TYPES[name].__annotations__) == known
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_every_flag_is_a_keyword(name):
+    for kind in _functions.KINDS[name]:
+        for one in declared(kind):
+            assert one.option.file_only or _options.name_of(one) in TYPES[name].__annotations__
+
+
+def test_a_trial_is_that_of_the_command():
+    arguments = ["run", "UiT-HAW", "--duration", "2s", "--cc", "reno", "--buffer", "1MiB", "--json"]
+    printed = json.loads(CliRunner().invoke(app, arguments).stdout)
+    here = mptune.run("UiT-HAW", duration="2s", cc="reno", buffer=1)
+    assert json.loads(json.dumps(here.as_dict())) == printed
+    total = here.series().groupby("t_s")["throughput_mbps"].sum()
+    assert here.frame()["throughput_mbps"].sum() == pytest.approx(total.mean(), rel=0.01)
+
+
+def test_reverse_and_loaded_topologies():
+    network = mptune.load("UiT-HAW")
+    there = mptune.run("UiT-HAW", reverse=True, duration="2s").frame()
+    assert there["path"].tolist() == ["D-P", "D-T"]
+    assert there.equals(mptune.run(network.reversed(), duration="2s").frame())
+    assert "P-D" in network._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ({"durations": "2s"}, "durations"),
+        ({"buffer": "big"}, "buffer"),
+        ({"duration": "2s", "transfer": "1MiB"}, "transfer"),
+        ({"cc": object()}, "cc"),
+    ],
+)
+def test_an_error_names_the_keyword(options, where):
+    with pytest.raises(mptune.InputError) as found:
+        mptune.run("UiT-HAW", **options)
+    assert found.value.where == where and "\n" not in str(found.value)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    place = tmp_path_factory.mktemp("runs") / "swept"
+    return mptune.sweep(
+        "UiT-HAW", out=place, pm="fullmesh", cc=("cubic", "reno"), buffers="1MiB,2MiB", runs=2, duration="2s"
+    ), place
+
+
+def test_a_sweep_is_kept_and_quiet(swept, capsys):
+    found, place = swept
+    assert (place / "report.html").is_file() and capsys.readouterr().err == ""
+    assert mptune.open_run(place) == found
+    table = pd.read_csv(place / "observations.csv")
+    assert sorted(found.frame()["throughput_mbps"].round(6)) == sorted(table["throughput_mbps"].round(6))
+    assert len(found.subflows()) == 2 * len(found.frame())
+
+
+def test_every_figure_is_a_chart_that_can_be_saved(swept, tmp_path):
+    found, _ = swept
+    for name in found.figures:
+        found.chart(name).save(tmp_path / f"{name}.svg")
+        assert (tmp_path / f"{name}.svg").read_text().startswith("<svg")
+    with pytest.raises(mptune.InputError, match="expected one of"):
+        found.chart("none")
+
+
+def test_other_charts_can_be_saved(tmp_path):
+    factors = mptune.impact_factors("UiT-HAW", runs=2, duration="2s")
+    (tmp_path / "data.csv").write_text(
+        "cc,buffer_mib,throughput_mbps\n" + "".join(f"cubic,{b},{9 * b - b * b / 2}\n" for b in range(1, 9))
+    )
+    fitted = mptune.fit(tmp_path / "data.csv")
+    found: list[Any] = [mptune.run("UiT-HAW", duration="2s"), factors, fitted]
+    for number, one in enumerate(found):
+        one.chart().save(tmp_path / f"{number}.svg")
+        assert "<table" in one._repr_html_()
+
+
+def test_ctrl_c_says_what_is_kept(tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_functions, "start", interrupted)
+    for out, told in ((None, "nothing is kept"), (tmp_path / "run", "mptune campaign resume")):
+        with pytest.raises(KeyboardInterrupt) as found:
+            mptune.sweep("UiT-HAW", out=out, pm="fullmesh", cc="cubic")
+        assert told in found.value.__notes__[0]
