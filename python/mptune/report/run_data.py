@@ -83,7 +83,7 @@ class Gain(Interval, frozen=True, kw_only=True):
 
 
 class FinalistRow(Interval, frozen=True, kw_only=True):
-    """A configuration of the shortlist, Mbit/s; `worst` and `average` are shares of the best, None untried."""
+    """A configuration of the shortlist, Mbit/s; `worst` and `average` are shares of the best."""
 
     pm: str
     cc: str
