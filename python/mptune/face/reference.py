@@ -1,4 +1,4 @@
-"""The reference of the face, from docstrings and declarations: `python -m mptune.face.reference` prints it."""
+"""The face's reference, from docstrings and declarations: `python -m mptune.face.reference` prints it."""
 
 import inspect
 import sys
@@ -11,7 +11,9 @@ from mptune.face._options import keywords
 _HEAD = """# Python
 
 `import mptune` offers what the commands do. Only the names on this page are stable; every other module
-of the package is internal. Options are keywords with the names of the flags; a value is written as on the command line
+of the package is internal.
+
+Options are keywords with the names of the flags; a value is written as on the command line
 (`"4MiB"`, `"30s"`), or is a number, a bool, or a sequence. Errors are `mptune.MptuneError`, wrong input
 `mptune.InputError`, each one line. Nothing is printed unless `progress=True`.
 
