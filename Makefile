@@ -22,6 +22,7 @@ unexport VIRTUAL_ENV
 
 BIN := .venv/bin
 RESULTS := target/test-results
+INSTALLED := tests/packaging/test_installed.py
 
 .PHONY: help
 help:  ## show this list
@@ -39,21 +40,59 @@ bpf:  ## build congestion controls that kernels lack, as BPF objects; needs clan
 # Files in the package: the same agent runs on machines without Python, and programs of any kind load the library.
 .PHONY: agent
 agent:  ## build mptune-agent, which runs on the measured machines, and the library of mptune exec into the package
-	@cargo build --release --locked --quiet -p mptune-agent -p mptune-preload
-	@for file in mptune-agent libmptune_preload.so; do \
-	  install -C -D -m 755 "$${CARGO_TARGET_DIR:-target}/release/$$file" "python/mptune/_bin/$$file"; done
+	@python3 shipping/backend.py
+
+.PHONY: man
+man: setup  ## write a man page for every command into man/, from the declarations that --help shows
+	@$(BIN)/python shipping/man.py
+
+# Into a virtual environment of its own: what only one target needs, others need not install.
+tools = UV_PROJECT_ENVIRONMENT=target/$(1)-tools $(UV) sync --quiet --locked
+
+# Runs wherever glibc is as old as this or newer. zig links against it, for any target: no old machine is needed.
+TARGET := x86_64-unknown-linux-gnu
+GLIBC := 2.17
+ARCHITECTURE := $(firstword $(subst -, ,$(TARGET)))
+PLATFORM := manylinux_$(subst .,_,$(GLIBC))_$(ARCHITECTURE)
+WHEEL = dist/mptune-*$(PLATFORM).whl
+IN_WHEEL := _bin/mptune-agent _bin/libmptune_preload.so scenarios/UNIS-HiN.toml \
+  $(patsubst %.c,bpf_objects/%.o,$(notdir $(wildcard bpf/congestion/*.bpf.c)))
 
 # BPF objects work on every kernel, so installing the wheel needs no clang.
 .PHONY: wheel
-wheel: setup  ## build a wheel in dist/ with the agent and the BPF programs; needs clang and libbpf's headers
+wheel: setup man  ## build a wheel in dist/ with the agent and the BPF programs, for TARGET; needs clang and libbpf's headers
 	@$(MAKE) --silent -C bpf needed
-	@rm -rf dist
-	$(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out dist
-	@inside=$$($(BIN)/python -m zipfile --list dist/*.whl); \
-	for file in _bin/mptune-agent _bin/libmptune_preload.so $(patsubst %.c,bpf_objects/%.o,$(notdir $(wildcard bpf/congestion/*.bpf.c))); do \
-	  grep -q "^mptune/$$file " <<<"$$inside" || \
-	    { echo "$$file is not in the wheel"; exit 1; }; \
-	done; echo "dist: $$(cd dist && ls *.whl), with $(words $(wildcard bpf/congestion/*.bpf.c)) BPF programs"
+	@$(call tools,wheel) --only-group wheel
+	@test -d "$$(rustc --print target-libdir --target $(TARGET))" || rustup --quiet target add $(TARGET)
+	@rm -f $(WHEEL)
+	@PATH="$(CURDIR)/target/wheel-tools/bin:$$PATH" MPTUNE_WHEEL_TARGET=$(TARGET).$(GLIBC) \
+	  $(UV) build --quiet --wheel --no-build-isolation --python target/wheel-tools/bin/python --out-dir dist
+	@inside=$$($(BIN)/python -m zipfile --list $(WHEEL)); \
+	for file in $(IN_WHEEL); do grep -q "^mptune/$$file " <<<"$$inside" || { echo "$$file is not in the wheel"; exit 1; }; done
+	@needs=$$(target/wheel-tools/bin/auditwheel show $(WHEEL) 2>/dev/null | tr '\n' ' '); \
+	grep -q 'platform tag: "$(PLATFORM)"' <<<"$$needs" || { echo "more than glibc $(GLIBC) is needed: $$needs"; exit 1; }
+	@echo "$$(ls $(WHEEL)): glibc $(GLIBC) or later, with $(words $(wildcard bpf/congestion/*.bpf.c)) BPF programs"
+	@[ $(ARCHITECTURE) != "$$(uname -m)" ] || $(MAKE) check-wheel
+
+.PHONY: check-wheel
+check-wheel:  ## install the wheel of dist/ where there is nothing else, and use it
+	@MPTUNE_PACKAGE=$$(ls $(WHEEL)) $(BIN)/pytest $(INSTALLED)
+
+.PHONY: sdist
+sdist: setup man  ## pack the sources into dist/; `pip install` of that builds all of mptune, and needs Rust
+	@$(MAKE) --silent -C bpf needed
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(UV) build --quiet --sdist --no-build-isolation --python $(BIN)/python --out-dir dist
+	@ls dist/mptune-*.tar.gz
+
+.PHONY: check-sdist
+check-sdist:  ## install the archive of dist/ where there is nothing but Rust, which takes minutes, and use it
+	@MPTUNE_PACKAGE=$$(ls dist/mptune-*.tar.gz) $(BIN)/pytest $(INSTALLED)
+
+.PHONY: docs
+docs: setup  ## build the documentation as a site in target/site; loads nothing from elsewhere
+	@$(call tools,docs) --no-default-groups --group docs --no-install-project
+	@NO_MKDOCS_2_WARNING=1 target/docs-tools/bin/mkdocs build --strict --quiet
+	@$(BIN)/python shipping/check_site.py target/site
 
 $(UV_LOCAL):
 	python3 -m venv .tools/uv-$(UV_PINNED)
@@ -84,8 +123,8 @@ test-rust: | $(RESULTS)
 # What uses the network of this machine comes last and by itself: it needs the processors.
 test-python: | $(RESULTS)
 	@status=0; rm -f $(RESULTS)/pytest.txt $(RESULTS)/left-out.json; \
-	for part in "--numprocesses auto --dist loadfile --ignore tests/kernel --ignore tests/hosts" \
-	  "tests/kernel tests/hosts"; do \
+	for part in "--numprocesses auto --dist loadfile --ignore tests/kernel --ignore tests/hosts --ignore $(INSTALLED)" \
+	  "tests/kernel tests/hosts $(INSTALLED)"; do \
 	  $(BIN)/pytest $$part --left-out=$(RESULTS)/left-out.json 2>&1 | tee -a $(RESULTS)/pytest.txt || status=1; \
 	done; exit $$status
 
@@ -147,6 +186,6 @@ bench: setup  ## run every benchmark in benchmarks/; each prints a table and wri
 
 .PHONY: clean
 clean:  ## remove everything built and installed here, except runs/
-	rm -rf .venv .tools target dist .pytest_cache .mypy_cache .ruff_cache .hypothesis python/mptune/_core.*.so \
+	rm -rf .venv .tools target dist man .pytest_cache .mypy_cache .ruff_cache .hypothesis python/mptune/_core.*.so \
 	  python/mptune/bpf_objects python/mptune/_bin
-	find python tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find python shipping tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

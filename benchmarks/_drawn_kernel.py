@@ -3,8 +3,9 @@
 Not a benchmark. The file has a line of JSON for each environment (kernel, sysctls, versions) and for each
 configuration: its mean, and every run with its seed, its throughput or why it has none, and what each path
 carried. A configuration is found by a digest of everything that makes its results: the network and the
-trial's settings, the release of the kernel, the sysctls in its namespaces, the version of the agent, and
-`BEHAVIOUR`. The file is written anew after every trial, so an interrupted measurement continues.
+trial's settings, the release of the kernel, the sysctls in its namespaces, and `BEHAVIOUR`; not by the
+version of the agent, most of which are no reason to measure again. The file is written anew after every
+trial, so an interrupted measurement continues.
 """
 
 import json
@@ -32,6 +33,9 @@ from mptune.testbeds.namespaces import stall_ns
 #: Raise it when emulator, meter or path managers change what a trial on the kernel gives: what was measured
 #: before is then measured anew.
 BEHAVIOUR = 1
+
+#: Stands in digests where the version of the agent was when the first results were kept.
+_AGENT_OF_THE_FIRST = "0.1.0"
 
 #: How often a trial is measured on a machine that was too busy, beside the testbed's own repetitions.
 ATTEMPTS = 3
@@ -72,7 +76,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """What results depend on beside network and trial; `processor` and `cores` are for information."""
+    """What results depend on beside network and trial; `agent`, `processor` and `cores` are for information.
+
+    `agent` is the version that measured last: what an agent does differently is in `behaviour`.
+    """
 
     kernel: str
     machine: str
@@ -103,6 +110,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
         """Digest of what results depend on."""
         given = msgspec.structs.asdict(self)
         del given["processor"], given["cores"]
+        given["agent"] = _AGENT_OF_THE_FIRST
         given["sysctls"] = {k: v for k, v in self.sysctls.items() if k not in _OF_THE_MACHINE}
         return _digest(given)
 

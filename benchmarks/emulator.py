@@ -40,7 +40,10 @@ RUNS = 3
 SECONDS = 10
 
 #: Rates of the two paths, Mbit/s; none: only probes.
-CASES: list[list[int]] = [[], [20, 10], [100, 50], [350, 150], [700, 300], [800, 400], [1000, 500]]
+CASES: list[list[int]] = [
+    *([], [20, 10], [100, 50], [350, 150], [700, 300], [800, 400]),
+    *([1000, 500], [1500, 700], [2000, 1000]),
+]
 
 #: Round-trip times of the two paths, milliseconds; one-way delay of the path of the probes.
 RTTS_MS = (20, 40)

@@ -69,8 +69,13 @@ def two_paths(rates_mbps: list[int]) -> dict[str, Any]:
 
 
 def run_case(topology: list[int] | str, cc: str, seconds: int, stack: str) -> dict[str, float]:
-    """One trial, timed in this process."""
+    """One trial over the two paths or the scenario."""
     network = load(topology).network() if isinstance(topology, str) else two_paths(topology)
+    return timed(network, cc, seconds, stack)
+
+
+def timed(network: dict[str, Any], cc: str, seconds: int, stack: str) -> dict[str, float]:
+    """One trial over this network (as the core's JSON has it), timed in this process."""
     trial = {
         "network": network,
         "pm": "fullmesh",

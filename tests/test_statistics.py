@@ -11,7 +11,9 @@ from scipy import stats
 from mptune.statistics import (
     difference,
     half_width,
+    holm,
     model_error_needed,
+    paired,
     prediction_half_width,
     quantile,
     summarise,
@@ -111,3 +113,30 @@ def test_with_the_error_that_is_needed_the_interval_just_reaches(
     else:
         assert half >= distance - rounding
     assert model_error_needed(values[:1], mean, n) is None
+
+
+def test_a_paired_difference_is_scipys():
+    before, after = [3.0, 5.0, 4.0, 8.0], [3.5, 5.9, 4.2, 9.1]
+    found, expected = paired(before, after), stats.ttest_rel(after, before)
+    interval = expected.confidence_interval(0.95)
+    assert found.p == pytest.approx(expected.pvalue) and found.n == 4
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+
+
+def test_pairs_that_all_differ_by_the_same_leave_no_doubt():
+    assert paired([1.0, 2.0], [2.0, 3.0]).p == 0
+    assert paired([1.0, 2.0], [1.0, 2.0]).p == 1
+    with pytest.raises(ValueError, match="pairs"):
+        paired([1.0], [2.0])
+
+
+def test_holms_correction_by_hand():
+    """Ranked 0.01, 0.02, 0.03, 0.5: times 4, 3, 2 and 1, and never below one that is smaller."""
+    assert holm([0.03, 0.01, 0.5, 0.02]) == pytest.approx([0.06, 0.04, 0.5, 0.06])
+    assert holm([]) == [] and holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_holm_rejects_a_true_hypothesis_no_more_often_than_it_says():
+    generator = np.random.default_rng(5)
+    tries = [min(holm(list(generator.uniform(size=15)))) < 0.05 for _ in range(4000)]
+    assert np.mean(tries) == pytest.approx(0.05, abs=0.012)

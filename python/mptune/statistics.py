@@ -131,6 +131,58 @@ def difference(before: Sequence[float], after: Sequence[float]) -> Difference:
     return Difference(mean=mean, low=mean - two_sided, high=mean + two_sided, least=mean - one_sided)
 
 
+class Paired(msgspec.Struct, frozen=True, kw_only=True):
+    """How much one sample exceeds another, value by value.
+
+    Attributes
+    ----------
+    low, high : 95 % interval of the mean.
+    p : of the t-test that the mean is 0, two-sided.
+    """
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    n: int
+
+
+def paired(before: Sequence[float], after: Sequence[float]) -> Paired:
+    """How much larger `after` is, by the t-interval of the differences: what pairs share cancels out.
+
+    Raises
+    ------
+    ValueError : not two samples of the same size, or fewer than two pairs.
+    """
+    if len(before) != len(after) or len(after) < 2:
+        raise ValueError("at least two pairs of values are needed")
+    differences = [new - old for old, new in zip(before, after, strict=True)]
+    mean, half = _mean(differences), half_width(differences)
+    assert half is not None  # there are two values
+    n = len(differences)
+    if not half:
+        return Paired(mean=mean, low=mean, high=mean, p=0.0 if mean else 1.0, n=n)
+    from scipy.special import stdtr, stdtrit  # lazily: as above
+
+    error = half / float(stdtrit(n - 1, 0.5 + CONFIDENCE / 2))
+    p = 2 * float(stdtr(n - 1, -abs(mean) / error))
+    return Paired(mean=mean, low=mean - half, high=mean + half, p=p, n=n)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values corrected for being many, in the order given: the chance that any is wrong keeps its level.
+
+    S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6,
+    1979. It needs no independence.
+    """
+    corrected = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda one: p_values[one])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = largest
+    return corrected
+
+
 def prediction_half_width(
     values: Sequence[float], n: int, *, model_error: float = 0.0, confidence: float = CONFIDENCE
 ) -> float | None:

@@ -1,6 +1,9 @@
 """How commands end: exit codes, one line per error, no traceback unless asked for."""
 
+import json
+import platform
 import re
+from pathlib import Path
 
 import pytest
 import typer
@@ -66,10 +69,34 @@ def test_version_and_help_end_well() -> None:
     from mptune import __version__
 
     version = runner.invoke(app, ["--version"])
-    assert (version.exit_code, version.stdout) == (0, f"mptune {__version__}\n")
+    assert (version.exit_code, version.stdout.splitlines()[0]) == (0, f"mptune {__version__}")
     bare, asked = runner.invoke(app, []), runner.invoke(app, ["--help"])
     assert bare.exit_code == asked.exit_code == 0
     assert bare.stdout == asked.stdout
+
+
+def test_the_version_says_what_is_here_and_what_is_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from mptune.linux import agent, bpf
+
+    monkeypatch.setattr(agent, "PROGRAM", tmp_path / "nothing")
+    monkeypatch.setattr(bpf, "OBJECTS", tmp_path)
+    shown = dict(line.split(maxsplit=1) for line in runner.invoke(app, ["--version"]).stdout.splitlines())
+    assert shown["agent"] == "none" and shown["BPF"] == "programs     none"
+    assert platform.release() in shown["kernel"]
+    (tmp_path / "reno.bpf.o").touch()
+    done = runner.invoke(app, ["--version", "--json"])
+    told = json.loads(done.stdout)
+    assert told["features"]["agent"] is None and told["features"]["bpf_objects"] == ["reno"]
+    assert told["kernel"]["release"] == platform.release()
+    assert told["kernel"]["mptcp"] == (told["kernel"]["reason"] is None)
+
+
+def test_json_alone_is_refused() -> None:
+    for arguments in (["--json"], ["--json", "paths", "UNIS-HiN"]):
+        result = runner.invoke(app, arguments)
+        assert result.exit_code == 2 and "expected with --version" in result.stderr
 
 
 def commands() -> list[str]:

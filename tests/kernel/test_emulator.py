@@ -5,13 +5,16 @@ UDP sockets at both ends: one thread sends and receives, so what it measures is 
 
 import json
 import os
+import random
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 
@@ -93,6 +96,29 @@ class Emulation:
             one.connect(other.getsockname()[:2])
         return ends
 
+    def connection(self, stack, family, protocol):
+        """The two ends of a connection on the first path."""
+        version = "ipv4" if family == socket.AF_INET else "ipv6"
+        ends = []
+        for side in SIDES:
+            make = lambda: socket.socket(family, socket.SOCK_STREAM, protocol)  # noqa: E731
+            end = stack.enter_context(inside(self.sites.of(side), make))
+            end.settimeout(PATIENCE_S)
+            end.bind((getattr(self.interfaces[side][0], version), 0))
+            ends.append(end)
+        sender, listener = ends
+        listener.listen()
+        sender.connect(listener.getsockname()[:2])
+        receiver, _ = listener.accept()
+        receiver.settimeout(PATIENCE_S)
+        return sender, stack.enter_context(receiver)
+
+    def received(self, side):
+        """Deliveries to the first device of a side, by the kernel's count."""
+        read = lambda: Path("/proc/thread-self/net/dev").read_text()  # noqa: E731
+        line = next(line for line in inside(self.sites.of(side), read).splitlines() if "if0:" in line)
+        return int(line.partition(":")[2].split()[1])
+
     def report(self):
         """Stop, and what it says then."""
         self.emulator.tell({"action": "stop"})
@@ -169,6 +195,32 @@ def test_a_burst_leaves_at_the_rate_of_the_link_whole_and_in_order(family):
     size = DATAGRAM + HEADERS[family]
     assert took == pytest.approx((count - 1) * size * 8 / rate, rel=0.05)
     assert (report["packets"], report["bytes"]) == (count, count * size)
+
+
+@pytest.mark.parametrize("protocol", [socket.IPPROTO_TCP, socket.IPPROTO_MPTCP], ids=["TCP", "MPTCP"])
+@FAMILIES
+def test_at_a_rate_at_which_segments_are_rejoined_what_is_sent_arrives(family, protocol):
+    """Through losses, and with fewer deliveries to the receiving stack than packets on the network."""
+    size = 24 << 20
+    network = links(rate_bps=2_000_000_000, delay_ns=1_000_000, queue_bytes=1_000_000, loss_ppb=1_000_000)
+    data = random.Random(1).randbytes(size)
+    with Emulation(network) as emulation, ExitStack() as stack:
+        sender, receiver = emulation.connection(stack, family, protocol)
+        sending = threading.Thread(target=sender.sendall, args=(data,))
+        sending.start()
+        found = bytearray()
+        while len(found) < size:
+            part = receiver.recv(1 << 20)
+            assert part
+            found += part
+        sending.join()
+        delivered = emulation.received("remote")
+        report = emulation.report()
+    assert found == data
+    there = report["links"][0]
+    assert there["lost"] > 0 and report["overflow"] == 0
+    assert there["forwarded"] >= size / 1500
+    assert delivered < there["forwarded"] / 2
 
 
 def test_what_does_not_fit_into_the_queue_is_dropped():

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Stands in for the agent's role `host` where only the conversation matters: it changes nothing.
 
-Its roles are `echo`, which says what it is told, and `fails`; its sysctls are those of `SYSCTLS`. It leaves a
-note of how it ended in the file that the variable FAKE_NOTE names.
+It is of the version in the variable FAKE_VERSION. Its roles are `echo`, which says what it is told, and
+`fails`; its sysctls are those of `SYSCTLS`. It leaves a note of its end in the file that FAKE_NOTE names.
 """
 
 import json
@@ -24,8 +24,8 @@ def main():
     if own.parent.name.startswith("mptune-agent-"):  # it was delivered
         own.unlink()
         own.parent.rmdir()
-    hello = {"event": "hello", "version": "0.1.0", "protocol": 1, "net_admin": True, "pid": os.getpid()}
-    say(**hello | json.loads(os.environ.get("FAKE_HELLO", "{}")))
+    hello = {"event": "hello", "version": os.environ["FAKE_VERSION"], "protocol": 1, "net_admin": True}
+    say(**hello | {"pid": os.getpid()} | json.loads(os.environ.get("FAKE_HELLO", "{}")))
     ending = "lost"
     for line in sys.stdin:
         command = json.loads(line)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from mptune import __version__
 from mptune.errors import TrialError
 from mptune.linux import agent
 from mptune.machines import MachineError, SshMachine
@@ -62,6 +63,7 @@ def ssh(tmp_path, monkeypatch, place):
     content = FAKE.read_text().replace("/usr/bin/env python3", sys.executable)
     monkeypatch.setattr(agent, "PROGRAM", program(tmp_path / "mptune-agent", content))
     monkeypatch.setenv("FAKE_NOTE", str(tmp_path / "note"))
+    monkeypatch.setenv("FAKE_VERSION", __version__)
     use()
     return use
 
@@ -279,7 +281,7 @@ def test_without_ssh_or_without_a_word_of_it_it_is_said(ssh, monkeypatch):
 @pytest.mark.parametrize(
     ("hello", "said"),
     [
-        ({"version": "0.0.9"}, "its mptune-agent is version 0.0.9, this is 0.1.0: install the same"),
+        ({"version": "0.0.9"}, f"its mptune-agent is version 0.0.9, this is {__version__}: install the same"),
         ({"protocol": 2}, "install the same"),
         ({"event": "refused", "reason": "in use by another session (pid 7)"}, "another session (pid 7)"),
     ],

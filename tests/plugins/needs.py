@@ -9,6 +9,7 @@ Every skip of the suite is made here: the linter refuses pytest's own ways (pypr
 """
 
 import ctypes
+import importlib.util
 import json
 import os
 import platform
@@ -91,9 +92,19 @@ def _ansible() -> Iterator[Thing]:
         yield Thing("ansible-playbook", "packages")
 
 
+def _dask() -> Iterator[Thing]:
+    if importlib.util.find_spec("distributed") is None:
+        yield Thing("dask.distributed", "elsewhere")
+
+
 def _browser() -> Iterator[Thing]:
     if browser() is None:
         yield Thing("chromium", "packages")
+
+
+def _uv() -> Iterator[Thing]:
+    if uv() is None:
+        yield Thing("uv (make setup)", "elsewhere")
 
 
 def _compiler() -> Iterator[Thing]:
@@ -142,6 +153,9 @@ NEEDS: Mapping[str, Need] = {
     "sysctl": Need("files for sysctl", _sysctl),
     "ansible": Need("playbooks for Ansible", _ansible),
     "namespaces": Need("settings in a namespace", _programs("ip", "unshare", "nsenter", "ss")),
+    "uv": Need("the package as it is installed", _uv),
+    "groff": Need("man pages in the programs that read them", _programs("groff")),
+    "dask": Need("trials on the workers of dask", _dask),
     "iperf3": Need("iperf3 beside the meter", _programs("iperf3", "mptcpize")),
 }
 
@@ -155,6 +169,12 @@ def ansible() -> str | None:
 def browser() -> str | None:
     """Path of the browser, if there is one."""
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+def uv() -> str | None:
+    """Path of uv, if there is one: what runs this, on the PATH, or as the Makefile installs it."""
+    local = sorted(ROOT.glob(".tools/uv-*/bin/uv"))
+    return os.environ.get("UV") or shutil.which("uv") or (str(local[-1]) if local else None)
 
 
 def compiler() -> str | None:

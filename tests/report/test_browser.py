@@ -148,7 +148,8 @@ def test_the_slider_changes_the_sentence_and_moves_the_ring(opened: Opened, opti
     assert said is not None and 0 <= float(said[1]) + 0.005 - best.buffer_mib < 0.012
     assert "model predicts" in page.locator("#prediction").inner_text()
     assert not page.locator("#evidence").is_visible()
-    assert slider.get_attribute("aria-valuetext") == page.locator("#given-up").inner_text() == "0 %"
+    least = f"{100 * best.sacrifice:g} %"
+    assert slider.get_attribute("aria-valuetext") == page.locator("#given-up").inner_text() == least
     page.wait_for_function("before => JSON.stringify(window.ringAt()) !== before", arg=at_first)
     page.locator("#back").press("Enter")
     assert sentence.all_inner_texts() == [optimised.answer.answer[0]]
@@ -179,6 +180,14 @@ def test_nothing_jumps_while_the_slider_moves(opened: Opened) -> None:
         tops.add(page.evaluate("document.getElementById('sacrifice').getBoundingClientRect().top"))
         page.keyboard.press("ArrowLeft")
     assert len(tops) == 1
+
+
+@pytest.mark.parametrize("opened", [("answer", PHONE, "light")], indirect=True)
+def test_on_a_phone_the_trade_off_comes_before_the_evidence(opened: Opened) -> None:
+    ids = ["sentence", "sacrifice", "trade-off", "evidence"]
+    tops = [opened.page.locator(f"#{one}").bounding_box() for one in ids]
+    assert None not in tops
+    assert [box["y"] for box in tops if box] == sorted(box["y"] for box in tops if box)
 
 
 def test_a_legend_brings_out_what_it_names(opened: Opened) -> None:

@@ -1,6 +1,7 @@
 """The files of a report: every figure in every format, whole or not at all."""
 
 import os
+import re
 import struct
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -36,6 +37,27 @@ def test_every_figure_in_every_format(written: list[Path], optimised: RunData, t
             assert content.startswith(b"\x89PNG") and width > 700 and height > 150
         else:
             assert content.startswith(b"%PDF-")
+
+
+def test_figures_are_the_same_bytes_when_they_are_drawn_again(
+    written: list[Path], optimised: RunData, transfers: RunData, tmp_path: Path
+) -> None:
+    """PDF objects and clip paths were numbered differently each time."""
+    again = write_report([optimised, transfers], tmp_path)
+    for old, new in zip(written, again, strict=True):
+        assert old.name == new.name and old.read_bytes() == new.read_bytes(), old.name
+
+
+def test_a_pdf_in_one_form_is_still_one(written: list[Path]) -> None:
+    """Every place in the table of references is where that object begins."""
+    for one in written:
+        if one.suffix == ".pdf":
+            content = one.read_bytes()
+            table = content[int(content.rpartition(b"startxref\n")[2].split()[0]) :]
+            places = re.findall(rb"(\d{10}) \d{5} n", table)
+            assert table.startswith(b"xref") and len(places) > 5
+            for number, place in enumerate(places, start=1):
+                assert content[int(place) :].startswith(b"%d 0 obj" % number)
 
 
 def test_figures_need_no_style_sheet(written: list[Path]) -> None:

@@ -33,13 +33,13 @@ def test_a_run_shows_what_it_has(optimised: RunData, transfers: RunData, paths: 
     names = {run.label: [one.name for one in sections(run)] for run in (optimised, transfers, paths)}
     over_time = ["over-time", "over-time-subflows", "round-trips", "over-time-congestion-controls"]
     assert names["optimised"] == [
-        *("trade-off", "response", "bars", "single-runs", "impact-factors"),
+        *("trade-off", "response", "bars", "differing", "single-runs", "impact-factors"),
         *over_time,
         "topology",
     ]
     assert names["transfers"] == ["impact-factors", "completion", "topology"]  # pcdc measures its sets first
     assert names["paths"] == [
-        *("bars", "single-runs"),
+        *("bars", "differing", "single-runs"),
         *over_time,
         *("initial-paths", "time-of-day", "topology"),
     ]

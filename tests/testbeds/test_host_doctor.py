@@ -6,6 +6,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from mptune import __version__
 from mptune.cli import app
 from mptune.errors import InputError
 from mptune.linux import bpf
@@ -43,7 +44,7 @@ class Machine:
 
     def __init__(self, target, name, looked, leaves=None, privileged=True):
         self.target, self.name, self._looked, self._leaves = target, name, looked, leaves or {}
-        self.hello = {"version": "0.1.0", "net_admin": privileged}
+        self.hello = {"version": __version__, "net_admin": privileged}
         self.closed = False
 
     def look(self, names, pairs=()):
@@ -101,7 +102,7 @@ def test_hosts_that_can_have_nothing_to_paste(hosts, file):
     assert not [one.remedy for one in (*laptop.findings, *server.findings) if one.remedy]
     found = by_name(laptop)
     assert found["interface C"].found == "wwan0, 10.2.0.2"
-    assert found["agent"].found == "0.1.0, delivered for the session"
+    assert found["agent"].found == f"{__version__}, delivered for the session"
     # A strict filter does no harm where there is one device.
     assert by_name(server)["reverse path filter"].found == "strict on ens3"
 

@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 
+import msgspec
 import pytest
 
 from mptune.errors import InputError
@@ -13,6 +14,7 @@ from mptune.measuring.runner import TrialRunner
 from mptune.measuring.running import run_trials
 from mptune.testbeds import Observation, Trial, create
 from mptune.testbeds.namespaces import NamespacesTestbed
+from mptune.topology import TcpBackground, UdpBackground
 
 pytestmark = pytest.mark.needs("linux")
 
@@ -49,6 +51,14 @@ def test_without_ipv6_it_is_refused_with_the_reason_and_tried_once(testbed, netw
             "--family: expected ipv4, found ipv6: Address family not supported"
         )
     assert len(tried) == 1
+
+
+def test_a_tcp_connection_of_others_is_refused_and_datagrams_are_not(testbed, network):
+    datagrams = UdpBackground(link="A-X forward", rate_bps=1_000_000, packet_bytes=1500)
+    testbed.check_network(msgspec.structs.replace(network, background=(datagrams,)))
+    connection = TcpBackground(path="A-X", cc="cubic")
+    with pytest.raises(InputError, match=r"background: expected kind = \"udp\""):
+        testbed.check_network(msgspec.structs.replace(network, background=(datagrams, connection)))
 
 
 class Spoiled(Quiet):

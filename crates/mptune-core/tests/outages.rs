@@ -49,6 +49,14 @@ fn a_short_outage_costs_a_fragment_for_each_period_of_the_timer() {
 }
 
 #[test]
+fn a_fragment_is_repeated_whole_whatever_the_pace_of_the_subflow() {
+    // It waits in the send queue, and leaves at the pace of BBR.
+    let spec = TrialSpec { cc: "bbr".into(), ..with_standby(300 * MILLISECOND) };
+    let repeated = run(&spec).reinjected;
+    assert!(repeated > 0 && repeated % FRAGMENT == 0, "{repeated}");
+}
+
+#[test]
 fn a_standby_subflow_takes_over_from_the_first_missing_segment_on() {
     let outcome = run(&with_standby(4 * SECOND));
     // Linux does not count what goes to another subflow because its own is stale.

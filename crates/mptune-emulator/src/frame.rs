@@ -3,8 +3,8 @@
 //! The header is `struct virtio_net_hdr` of Linux `include/uapi/linux/virtio_net.h`. Two things are left to
 //! devices here: the transport's checksum, which is not needed where no bit changes, and cutting what TCP sends
 //! at once into segments. The network carries segments, so they are cut here as the kernel would
-//! (`net/ipv4/tcp_offload.c`, `tcp_gso_segment`). They are never rejoined: the receiver has to see, and
-//! acknowledge, each one.
+//! (`net/ipv4/tcp_offload.c`, `tcp_gso_segment`). They are rejoined only in networks of high capacity (`rejoin`):
+//! otherwise the receiver sees, and acknowledges, each one.
 
 use crate::header::{replace, updated};
 
@@ -14,18 +14,18 @@ pub(crate) const PREFIX: usize = 10;
 pub(crate) const LARGEST: usize = PREFIX + u16::MAX as usize;
 
 /// Flag: so far the transport's checksum covers only the pseudo-header.
-const NEEDS_CHECKSUM: u8 = 1;
+pub(crate) const NEEDS_CHECKSUM: u8 = 1;
 /// Kinds of packets to cut; the bit says that only the first segment reports a smaller window.
-const TCP_V4: u8 = 1;
-const TCP_V6: u8 = 4;
+pub(crate) const TCP_V4: u8 = 1;
+pub(crate) const TCP_V6: u8 = 4;
 const ECN: u8 = 0x80;
 
 /// Offsets in a TCP header (RFC 9293, section 3.1).
-const SEQUENCE: usize = 4;
-const DATA_OFFSET: usize = 12;
-const FLAGS: usize = 13;
-const CHECKSUM: usize = 16;
-const TCP_HEADER: usize = 20;
+pub(crate) const SEQUENCE: usize = 4;
+pub(crate) const DATA_OFFSET: usize = 12;
+pub(crate) const FLAGS: usize = 13;
+pub(crate) const CHECKSUM: usize = 16;
+pub(crate) const TCP_HEADER: usize = 20;
 /// FIN and PSH belong to the last segment, CWR (RFC 3168) to the first.
 const LAST_ONLY: u8 = 0x01 | 0x08;
 const FIRST_ONLY: u8 = 0x80;

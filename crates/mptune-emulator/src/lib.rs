@@ -21,6 +21,7 @@ mod header;
 mod lateness;
 mod processors;
 mod recorder;
+mod rejoin;
 mod relay;
 mod report;
 mod routes;

@@ -9,6 +9,7 @@ use crate::frame::{Frame, LARGEST, PREFIX};
 use crate::header::{self, Header};
 use crate::lateness::Lateness;
 use crate::recorder::{Recorder, Recording};
+use crate::rejoin::{GATHERING, REJOINING, Train};
 use crate::routes::Routes;
 use crate::slab::{SLOT, Slab, Slot};
 use mptune_core::engine::EventQueue;
@@ -25,6 +26,8 @@ const READ_BATCH: usize = 16;
 /// traffic waits to be read rather than to be delivered; few enough to keep read times correct within a fifth
 /// of a millisecond.
 const WRITE_BATCH: usize = 32;
+/// The same where segments are rejoined: they take a few writes.
+const REJOINED_BATCH: usize = 256;
 /// How often background traffic is simulated while nothing else happens.
 const CATCH_UP: Nanos = MILLISECOND;
 /// Packets to refuse before searching for slots again: a search through all of them takes about as long as a
@@ -115,6 +118,18 @@ pub(crate) struct Tally {
     pub overflow: u64,
 }
 
+impl Tally {
+    /// Counts what was written, or refused.
+    fn count(&mut self, sent: &io::Result<()>, packets: u64, bytes: u64) {
+        if sent.is_ok() {
+            self.packets += packets;
+            self.bytes += bytes;
+        } else {
+            self.overflow += packets;
+        }
+    }
+}
+
 /// The network with the packets on it.
 #[derive(Debug)]
 pub(crate) struct Relay {
@@ -129,6 +144,10 @@ pub(crate) struct Relay {
     buffer: Box<[u8]>,
     /// A marked copy.
     scratch: Box<[u8; SLOT]>,
+    /// Where segments are rejoined: a train per route.
+    trains: Option<Vec<Train>>,
+    /// Nothing is written before.
+    quiet_until: Nanos,
     /// Packets to refuse before searching for slots again.
     refusals: u64,
     tally: Tally,
@@ -156,6 +175,8 @@ impl Relay {
             due: VecDeque::new(),
             buffer: vec![0; LARGEST].into_boxed_slice(),
             scratch: Box::new([0; SLOT]),
+            trains: config.capacity().filter(|&capacity| capacity > REJOINING).map(|_| Vec::new()),
+            quiet_until: 0,
             refusals: 0,
             tally: Tally::default(),
             lateness: Lateness::new(),
@@ -198,12 +219,12 @@ impl Relay {
     /// The latest time for the next call of [`Self::deliver`]; none for never, unless something is received.
     pub fn next_at(&self, now: Nanos) -> Option<Nanos> {
         if !self.due.is_empty() {
-            return Some(now);
+            return Some(now.max(self.quiet_until));
         }
         let next = self.network.next_at(&self.queue);
         let latest = if self.has_background { now + CATCH_UP } else { NEVER };
         let at = next.min(latest);
-        (at < NEVER).then_some(at)
+        (at < NEVER).then_some(at.max(self.quiet_until))
     }
 
     /// Reads some of a device's packets.
@@ -274,29 +295,69 @@ impl Relay {
 
     /// Writes some of the packets that have arrived.
     pub fn deliver(&mut self, ports: &mut impl Ports, clock: &impl Clock) {
-        self.advance(clock.now());
-        for _ in 0..WRITE_BATCH {
-            let Some(Due { at, route, packet }) = self.due.pop_front() else { return };
-            let length = usize::from(packet.length);
-            let mut bytes = &self.slab.bytes(packet.slot)[..PREFIX + length];
-            if packet.marked {
-                // On a copy: if the network duplicated the packet, only one of the two may be marked.
-                let copy = &mut self.scratch[..PREFIX + length];
-                copy.copy_from_slice(bytes);
-                header::mark_ce(&mut copy[PREFIX..]);
-                bytes = copy;
-            }
-            self.lateness.record(clock.now().saturating_sub(at));
-            match ports.send(self.routes.end(route), bytes) {
-                Ok(()) => {
-                    self.tally.packets += 1;
-                    self.tally.bytes += length as u64;
+        let now = clock.now();
+        self.advance(now);
+        match self.trains.take() {
+            Some(mut trains) => {
+                if now >= self.quiet_until {
+                    self.deliver_rejoined(&mut trains, ports, clock);
                 }
-                Err(_) => self.tally.overflow += 1,
+                self.trains = Some(trains);
             }
-            if !packet.shared {
-                self.slab.release(packet.slot);
+            None => self.deliver_each(ports, clock),
+        }
+    }
+
+    /// Every packet by itself.
+    fn deliver_each(&mut self, ports: &mut impl Ports, clock: &impl Clock) {
+        for _ in 0..WRITE_BATCH {
+            let Some(due) = self.due.pop_front() else { return };
+            self.lateness.record(clock.now().saturating_sub(due.at));
+            let length = u64::from(due.packet.length);
+            let bytes = written(&self.slab, &mut self.scratch, due.packet);
+            let sent = ports.send(self.routes.end(due.route), bytes);
+            self.tally.count(&sent, 1, length);
+            self.done_with(due.packet);
+        }
+    }
+
+    /// Segments that follow each other in one piece. The order on a route stays.
+    fn deliver_rejoined(
+        &mut self,
+        trains: &mut Vec<Train>,
+        ports: &mut impl Ports,
+        clock: &impl Clock,
+    ) {
+        let mut used = 0;
+        for _ in 0..REJOINED_BATCH {
+            let Some(Due { at, route, packet }) = self.due.pop_front() else { break };
+            let bytes = written(&self.slab, &mut self.scratch, packet);
+            let last = trains[..used].iter_mut().rfind(|train| train.route() == route);
+            if !last.is_some_and(|train| train.append(at, bytes)) {
+                if used == trains.len() {
+                    trains.push(Train::new());
+                }
+                trains[used].begin(route, at, bytes);
+                used += 1;
             }
+            self.done_with(packet);
+        }
+        for train in &mut trains[..used] {
+            let now = clock.now();
+            train.due().iter().for_each(|&at| self.lateness.record(now.saturating_sub(at)));
+            let (count, length) = (train.due().len() as u64, train.packet_bytes());
+            let sent = ports.send(self.routes.end(train.route()), train.finish());
+            self.tally.count(&sent, count, length);
+        }
+        if used > 0 && self.due.is_empty() {
+            self.quiet_until = clock.now() + GATHERING;
+        }
+    }
+
+    /// Returns the slot of a packet that was written.
+    fn done_with(&mut self, packet: Handle) {
+        if !packet.shared {
+            self.slab.release(packet.slot);
         }
     }
 
@@ -322,6 +383,19 @@ impl Relay {
         self.refusals = if slot.is_some() { 0 } else { REFUSALS };
         slot
     }
+}
+
+/// A packet as a device takes it.
+fn written<'a>(slab: &'a Slab, scratch: &'a mut [u8; SLOT], packet: Handle) -> &'a [u8] {
+    let bytes = &slab.bytes(packet.slot)[..PREFIX + usize::from(packet.length)];
+    if !packet.marked {
+        return bytes;
+    }
+    // On a copy: if the network duplicated the packet, only one of the two may be marked.
+    let copy = &mut scratch[..bytes.len()];
+    copy.copy_from_slice(bytes);
+    header::mark_ce(&mut copy[PREFIX..]);
+    copy
 }
 
 #[cfg(test)]

@@ -80,7 +80,8 @@ impl Segment {
                 NO_OPERATION => 1,
                 _ => options.get(1).map_or(0, |&length| usize::from(length)),
             };
-            if length == 0 || length > options.len() {
+            // It counts itself and the kind.
+            if kind != NO_OPERATION && length < 2 || length > options.len() {
                 return;
             }
             let (option, rest) = options.split_at(length);
@@ -203,6 +204,15 @@ pub(crate) mod tests {
         }
         let found = parse(&tcp(ENDS, &sent, &options, 0)).expect("TCP");
         assert_eq!(found.sack, [(100, 200), (300, 400), (0, 0)]);
+    }
+
+    #[test]
+    fn an_option_that_is_shorter_than_its_own_length_ends_the_options() {
+        for length in [0, 1] {
+            let options = [SACK, length, WINDOW_SCALE, 3, 9, 0, 0, 0];
+            let found = parse(&tcp(ENDS, &Segment::default(), &options, 0)).expect("TCP");
+            assert_eq!(found, Segment::default());
+        }
     }
 
     #[test]

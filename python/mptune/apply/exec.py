@@ -19,6 +19,7 @@ from mptune.apply import _exec_process, _exec_statistics
 from mptune.apply._exec_program import Program, find
 from mptune.apply._exec_statistics import Connection, Statistics, Subflow
 from mptune.errors import InputError, MptuneError
+from mptune.linux.agent import REMEDY
 from mptune.units import format_size
 
 __all__ = [
@@ -258,7 +259,7 @@ def _capped(wanted: int | None) -> tuple[str, ...]:
 def _environment(own: Mapping[str, str], wanted: Wanted, kernel_cc: str | None) -> dict[str, str]:
     """Variables for the library, for the loader that preloads it, and for children written in Go."""
     if not LIBRARY.is_file():
-        raise MptuneError(f"{LIBRARY} is missing: run `make setup` in the source directory")
+        raise MptuneError(f"{LIBRARY} is missing: {REMEDY}")
     library = str(LIBRARY)
     if any(letter in ": \t\n" for letter in library):
         raise MptuneError(f"{library} has a blank or colon in it, which LD_PRELOAD cannot take: move mptune")

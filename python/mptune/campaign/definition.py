@@ -17,6 +17,7 @@ from mptune.campaign.job import Job, configuration
 from mptune.campaign.optimise_options import OptimiseOptions, withdrawals
 from mptune.campaign.papers import BUFFERS, CCS, PMS
 from mptune.impact import ImpactOptions, SubflowSets
+from mptune.measuring.executors import ExecutorOptions
 from mptune.measuring.planning import Configuration
 from mptune.measuring.progress import Reporter
 from mptune.measuring.runner import TrialRunner
@@ -221,6 +222,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     topology: Topology
     testbed: str
     options: OptimiseOptions | SweepOptions
+    #: Where its file has it run; no part of its settings, as it changes no result.
+    executor: ExecutorOptions = ExecutorOptions()
 
     def settings(self) -> dict[str, Any]:
         """JSON types that `from_settings` reads again, and a person can read too."""
@@ -303,6 +306,7 @@ class _Head(Options, frozen=True, kw_only=True):
     kind: Annotated[str, Option(choice(lambda: KINDS), "What the campaign is.", key="kind")] = "optimise"
     testbed: Testbed = "simulated"
     reverse: Reverse = False
+    where: ExecutorOptions = ExecutorOptions()
 
 
 def read_definition(path: str | Path) -> Definition:
@@ -324,6 +328,7 @@ def read_definition(path: str | Path) -> Definition:
         topology=topology,
         testbed=head.testbed,
         options=tables.options(head.kind),
+        executor=head.where,
     )
     check(definition, in_file(where))
     return definition

@@ -25,6 +25,7 @@ from mptune.campaign.sending import recall, to_come
 from mptune.campaign.size_documents import write_sizes
 from mptune.errors import InputError, MptuneError
 from mptune.impact import Impact, measure_impact
+from mptune.measuring.executors import Executor
 from mptune.measuring.planning import plan_trials
 from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
@@ -56,6 +57,7 @@ def start(
     *,
     force: bool = False,
     workers: int | None = None,
+    executor: Executor | None = None,
     reporter: Reporter | None = None,
     wait: Wait = wait_until,
 ) -> Result | SizesResult | None:
@@ -72,6 +74,8 @@ def start(
     MptuneError : the store cannot be written, or too many trials failed for an answer.
     """
     check(definition)
+    if executor is not None:
+        executor.check(testbeds.create(definition.testbed))
     start_directory(directory, force=force)
     campaign = Campaign(
         name=definition.name,
@@ -84,13 +88,16 @@ def start(
         },
     )
     with create(directory / STORE, campaign) as store:
-        return _Run(definition, directory, store, workers, reporter or Reporter(quiet=True), wait).run()
+        return _Run(
+            definition, directory, store, (workers, executor), reporter or Reporter(quiet=True), wait
+        ).run()
 
 
 def resume(
     directory: Path,
     *,
     workers: int | None = None,
+    executor: Executor | None = None,
     reporter: Reporter | None = None,
     wait: Wait = wait_until,
 ) -> Result | SizesResult | None:
@@ -103,7 +110,9 @@ def resume(
     """
     with open_store(directory / STORE) as store:
         definition = from_settings(store.campaign().settings)
-        return _Run(definition, directory, store, workers, reporter or Reporter(quiet=True), wait).run()
+        return _Run(
+            definition, directory, store, (workers, executor), reporter or Reporter(quiet=True), wait
+        ).run()
 
 
 class _Run:
@@ -114,7 +123,7 @@ class _Run:
         definition: Definition,
         directory: Path,
         store: Store,
-        workers: int | None,
+        where: tuple[int | None, Executor | None],
         reporter: Reporter,
         wait: Wait,
     ) -> None:
@@ -125,7 +134,7 @@ class _Run:
             testbed.be_patient(definition.options.for_ns / 1e9, reporter.say)
         # Limits hold for all of a campaign, however often it is interrupted.
         self._lasted_ns = recall(definition, store, testbed)
-        self._runner = TrialRunner(testbed, workers, store)
+        self._runner = TrialRunner(testbed, where[0], store, where[1])
         self._reporter, self._wait = reporter, wait
 
     def run(self) -> Result | SizesResult | None:

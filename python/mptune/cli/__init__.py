@@ -8,10 +8,12 @@ from mptune.cli import (
     advise,
     apply,
     buffers,
+    bundle,
     campaign,
     cc,
     clean,
     compare,
+    completion,
     daemon,
     diverge,
     doctor,
@@ -41,6 +43,7 @@ _COMMANDS = (
     optimise,
     campaign,
     report,
+    bundle,
     advise,
     apply,
     status,
@@ -55,6 +58,7 @@ _COMMANDS = (
     daemon,
     watch,
     doctor,
+    completion,
     clean,
 )
 

@@ -6,6 +6,7 @@ It knows no particular command. The contract: results on stdout, one line per er
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,7 @@ from typer.core import TyperGroup
 
 from mptune import interrupts
 from mptune.cli._flags import with_flags
-from mptune.errors import Interrupted, MptuneError
+from mptune.errors import InputError, Interrupted, MptuneError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,9 +26,22 @@ if TYPE_CHECKING:
 
     from mptune.topology import Topology
 
+
+def complete_scenarios(incomplete: str) -> list[str]:
+    """What a shell completes; files it finds itself."""
+    from mptune.topology import shipped
+
+    return [name for name in shipped() if name.startswith(incomplete)]
+
+
 #: The TOPOLOGY argument, the same for every command.
 TopologyArgument = Annotated[
-    str, typer.Argument(metavar="TOPOLOGY", help="A topology file, or the name of a shipped scenario.")
+    str,
+    typer.Argument(
+        metavar="TOPOLOGY",
+        help="A topology file, or the name of a shipped scenario.",
+        autocompletion=complete_scenarios,
+    ),
 ]
 #: Options that are the same in every command.
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -46,6 +60,12 @@ _USAGE_ERROR: type[BaseException] = typer.BadParameter.__mro__[2]
 _UNLIMITED = 1000
 
 
+#: What the program is called.
+PROGRAM = "mptune"
+#: With it set, the program completes a command line instead of running it.
+COMPLETION_VARIABLE = "_MPTUNE_COMPLETE"
+
+
 class _Program(TyperGroup):
     """Turns every error into one line and an exit code."""
 
@@ -58,8 +78,14 @@ class _Program(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
+        if COMPLETION_VARIABLE in os.environ:
+            from typer.completion import completion_init  # type: ignore[attr-defined] # imported there
+
+            completion_init()
         try:
-            code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            code = super().main(
+                args, prog_name, complete_var or COMPLETION_VARIABLE, False, windows_expand_args, **extra
+            )
         except _USAGE_ERROR as error:
             _fail(_usage(error))
             code = 2
@@ -90,7 +116,7 @@ def program() -> typer.Typer:
     """Build the app with its global options and no commands yet."""
     app = typer.Typer(
         cls=_Program,
-        name="mptune",
+        name=PROGRAM,
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -105,14 +131,24 @@ def program() -> typer.Typer:
 def _options(
     ctx: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the versions, the kernel and what is installed, and exit."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --version: print that as JSON.")] = False,
 ) -> None:
     """Find the best Multipath TCP configuration for a multi-homed host."""
     if version:
-        from mptune import __version__
+        from mptune.cli._version import about, lines
 
-        typer.echo(f"mptune {__version__}")
+        found = about()
+        if as_json:
+            emit_json(found)
+        else:
+            typer.echo("\n".join(lines(found)))
         raise typer.Exit
+    if as_json:
+        raise InputError("--json", "", "expected with --version, or after a command")
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
         raise typer.Exit

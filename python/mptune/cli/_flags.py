@@ -109,10 +109,21 @@ def _flag(name: str, one: Declared) -> inspect.Parameter:
         hint: Any = Annotated[bool | None, typer.Option(flag, help=_help(one))]
     else:
         text: Any = list[str] if kind.several else str
-        option = typer.Option(one.flag, help=_help(one), metavar=kind.metavar)
+        names = _names(kind) if kind.known() else None
+        option = typer.Option(one.flag, help=_help(one), metavar=kind.metavar, autocompletion=names)
         hint = Annotated[text if required else text | None, option]
     default = inspect.Parameter.empty if required else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def _names(kind: Any) -> Callable[[str], list[str]]:
+    """What a shell completes: the names that the help lists, and the last one of a list."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",") if kind.several else ("", "", incomplete)
+        return [f"{before}{comma}{name}" for name in map(str, kind.known()) if name.startswith(last)]
+
+    return complete
 
 
 def _help(one: Declared) -> str:

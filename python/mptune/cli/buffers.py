@@ -15,7 +15,15 @@ import typer
 from mptune import units
 from mptune.campaign.practical import PracticalOptions
 from mptune.cli._buffer_tables import Case, Recommendation, document, show
-from mptune.cli._common import JsonOption, QuietOption, add, console, emit_json, load_topology
+from mptune.cli._common import (
+    JsonOption,
+    QuietOption,
+    add,
+    complete_scenarios,
+    console,
+    emit_json,
+    load_topology,
+)
 from mptune.cli._practical_tables import practical_document, show_practical
 from mptune.errors import InputError
 from mptune.options import Given, Option, Options, choice, count, time
@@ -54,7 +62,12 @@ def register(app: typer.Typer) -> None:
 
 def buffers(
     topology: Annotated[
-        str | None, typer.Argument(metavar="TOPOLOGY", help="A topology file or a shipped scenario.")
+        str | None,
+        typer.Argument(
+            metavar="TOPOLOGY",
+            help="A topology file or a shipped scenario.",
+            autocompletion=complete_scenarios,
+        ),
     ] = None,
     path: Annotated[
         list[str] | None,

@@ -10,7 +10,8 @@ import typer
 from mptune.cli import _answers
 from mptune.cli._common import ForceOption, JsonOption, OutOption, QuietOption, add, console, emit_json
 from mptune.errors import InputError
-from mptune.options import Option, choice
+from mptune.measuring.executors import ExecutorOptions
+from mptune.options import Given, Option, choice
 from mptune.options.repetition import Every, Lasting
 from mptune.options.trials import Jobs
 from mptune.store.export import FORMATS
@@ -46,6 +47,7 @@ def register(app: typer.Typer) -> None:
 
 def run(
     file: Annotated[str, typer.Argument(metavar="FILE.toml", help="The campaign file.")],
+    where: Given[ExecutorOptions],
     every: Every = None,
     lasting: Lasting = None,
     out: OutOption = None,
@@ -75,13 +77,22 @@ def run(
         definition = msgspec.structs.replace(definition, options=options)
     now = datetime.now().astimezone()
     directory = default_directory(definition.name, now) if out is None else Path(out)
+    chosen = where.build() if where.given else definition.executor
     with keeping(directory):
-        result = start(definition, directory, force=force, workers=jobs, reporter=Reporter(quiet=quiet))
+        result = start(
+            definition,
+            directory,
+            force=force,
+            workers=jobs,
+            executor=chosen.create(jobs),
+            reporter=Reporter(quiet=quiet),
+        )
     _answers.show(result, directory, as_json)
 
 
 def resume(
     directory: DirectoryArgument,
+    where: ExecutorOptions,
     jobs: Jobs = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -92,7 +103,9 @@ def resume(
     from mptune.measuring.progress import Reporter
 
     with keeping(Path(directory)):
-        result = go_on(Path(directory), workers=jobs, reporter=Reporter(quiet=quiet))
+        result = go_on(
+            Path(directory), workers=jobs, executor=where.create(jobs), reporter=Reporter(quiet=quiet)
+        )
     _answers.show(result, Path(directory), as_json)
 
 

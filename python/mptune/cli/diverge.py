@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mptune.cli._common import JsonOption, QuietOption, add, console, emit_json, load_topology
+from mptune.cli._common import (
+    JsonOption,
+    QuietOption,
+    add,
+    complete_scenarios,
+    console,
+    emit_json,
+    load_topology,
+)
 from mptune.divergence.options import DivergeOptions
 from mptune.errors import InputError
 from mptune.options.trials import Reverse
@@ -44,7 +52,11 @@ def diverge(
     options: DivergeOptions,
     topology: Annotated[
         str | None,
-        typer.Argument(metavar="[TOPOLOGY]", help="A topology file, or the name of a shipped scenario."),
+        typer.Argument(
+            metavar="[TOPOLOGY]",
+            help="A topology file, or the name of a shipped scenario.",
+            autocompletion=complete_scenarios,
+        ),
     ] = None,
     traces: Annotated[
         tuple[str, str] | None,

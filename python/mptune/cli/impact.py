@@ -16,6 +16,7 @@ from mptune.cli._common import (
     load_topology,
 )
 from mptune.impact import ImpactOptions
+from mptune.measuring.executors import ExecutorOptions
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import Cc, MeasuringOptions
 from mptune.units import format_time
@@ -41,6 +42,7 @@ def impact(
     topology: TopologyArgument,
     options: ImpactOptions,
     measuring: MeasuringOptions,
+    where: ExecutorOptions,
     stack: StackOptions,
     cc: Cc = "cubic",
     quiet: QuietOption = False,
@@ -64,7 +66,15 @@ def impact(
     from mptune.measuring.progress import Reporter
 
     loaded = load_topology(topology, reverse=measuring.reverse)
-    measured = measure_alone(loaded, cc, options, measuring, stack, reporter=Reporter(quiet=quiet))
+    measured = measure_alone(
+        loaded,
+        cc,
+        options,
+        measuring,
+        stack,
+        executor=where.create(measuring.jobs),
+        reporter=Reporter(quiet=quiet),
+    )
     if as_json:
         emit_json(impact_document(measured))
     else:

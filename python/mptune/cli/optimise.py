@@ -19,11 +19,13 @@ from mptune.cli._common import (
     OutOption,
     QuietOption,
     add,
+    complete_scenarios,
     load_topology,
 )
 from mptune.cli._measurement_file import BufferUnitOption, ColumnOption, ThroughputUnitOption, reading
 from mptune.decision import DecisionOptions
 from mptune.errors import InputError
+from mptune.measuring.executors import Executor, ExecutorOptions
 from mptune.options import Given, Options, distinct
 from mptune.options.trials import MeasuringOptions
 
@@ -56,9 +58,14 @@ def register(app: typer.Typer) -> None:
 def optimise(
     options: Given[OptimiseOptions],
     measuring: Given[MeasuringOptions],
+    where: Given[ExecutorOptions],
     topology: Annotated[
         str | None,
-        typer.Argument(metavar="TOPOLOGY", help="A topology file, or the name of a shipped scenario."),
+        typer.Argument(
+            metavar="TOPOLOGY",
+            help="A topology file, or the name of a shipped scenario.",
+            autocompletion=complete_scenarios,
+        ),
     ] = None,
     data: Annotated[
         str | None,
@@ -99,7 +106,7 @@ def optimise(
     reporter = Reporter(quiet=quiet)
     result: Result | SizesResult
     if data is not None:
-        _refuse([*options.beyond(_Reading), *measuring.beyond(Options)], "with")
+        _refuse([*options.beyond(_Reading), *measuring.beyond(Options), *where.beyond(Options)], "with")
         columns = partial(reading, throughput_unit, buffer_unit, column, None)
         result = _read(data, loaded, options, columns, directory, reporter, force=force)
     else:
@@ -114,7 +121,8 @@ def optimise(
         definition = Definition(
             name=loaded.name, topology=loaded, testbed=given.testbed, options=options.build()
         )
-        result = _measure(definition, directory, given.jobs, reporter, force=force)
+        executor = where.build().create(given.jobs)
+        result = _measure(definition, directory, given.jobs, executor, reporter, force=force)
     _answers.show(result, directory, as_json)
 
 
@@ -132,14 +140,20 @@ def _refuse(flags: Sequence[str], how: str) -> None:
 
 
 def _measure(
-    definition: Definition, directory: Path, jobs: int | None, reporter: Reporter, *, force: bool
+    definition: Definition,
+    directory: Path,
+    jobs: int | None,
+    executor: Executor,
+    reporter: Reporter,
+    *,
+    force: bool,
 ) -> Result | SizesResult:
     """The main job as a campaign."""
     from mptune.campaign.execution import start
     from mptune.cli._run_directory import keeping
 
     with keeping(directory):
-        found = start(definition, directory, force=force, workers=jobs, reporter=reporter)
+        found = start(definition, directory, force=force, workers=jobs, executor=executor, reporter=reporter)
     assert found is not None  # the main job has a result
     return found
 

@@ -16,6 +16,7 @@ from mptune.impact._eq5 import impact_factor
 from mptune.impact._judge import MAX_SUM, judge
 from mptune.impact._options import DESIGNS, ZERO_RULES, ImpactOptions
 from mptune.impact._result import Decision, Impact, PathImpact, SubflowSets, partition, warnings_of
+from mptune.measuring.executors import Executor
 from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
@@ -81,6 +82,7 @@ def measure_alone(
     measuring: MeasuringOptions,
     stack: StackOptions,
     *,
+    executor: Executor | None = None,
     reporter: Reporter | None = None,
 ) -> Impact:
     """Impact factors under one congestion control, with everything that a person asks for at once.
@@ -88,6 +90,7 @@ def measure_alone(
     Parameters
     ----------
     topology : already in the direction that is meant; `measuring.reverse` is not looked at.
+    executor : where trials are run; threads by default.
     reporter : says what to expect, and shows the progress.
 
     Raises
@@ -110,6 +113,7 @@ def measure_alone(
         stack,
         run_ns=run_ns(topology, options),
         measure=measure,
+        executor=executor,
         reporter=reporter or Reporter(quiet=True),
     )
 

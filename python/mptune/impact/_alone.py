@@ -10,6 +10,7 @@ from mptune._text import digits
 from mptune.errors import MptuneError
 from mptune.impact._options import ImpactOptions
 from mptune.impact._result import Impact
+from mptune.measuring.executors import Executor
 from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
@@ -32,11 +33,12 @@ def alone(
     *,
     run_ns: int,
     measure: Measure,
+    executor: Executor | None,
     reporter: Reporter,
 ) -> Impact:
     """What `mptune.impact.measure_alone` does, given the design's measurement and the length of its runs."""
     stack.check_on(measuring.testbed)
-    runner = TrialRunner(testbeds.create(measuring.testbed), measuring.jobs)
+    runner = TrialRunner(testbeds.create(measuring.testbed), measuring.jobs, executor=executor)
     reporter.say(
         testbeds.notice(
             measuring.testbed,

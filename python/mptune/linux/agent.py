@@ -16,7 +16,8 @@ PROGRAM = Path(mptune.__file__).parent / "_bin" / "mptune-agent"
 
 #: Seconds it has to report its version.
 _ANSWER_S = 10.0
-_REMEDY = "run `make setup` in the source directory"
+#: Where the compiled files of the package come from.
+REMEDY = "run `make setup` in the source directory, or install mptune again"
 
 
 def command(role: str, network_namespace: str | None = None, user_namespace: str | None = None) -> list[str]:
@@ -42,7 +43,7 @@ def version() -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_ANSWER_S)
     except (OSError, subprocess.SubprocessError) as error:
-        raise MptuneError(f"{PROGRAM}: does not run: {error}; {_REMEDY}") from None
+        raise MptuneError(f"{PROGRAM}: does not run: {error}; {REMEDY}") from None
     return done.stdout.split()[-1]
 
 
@@ -54,7 +55,7 @@ def program() -> Path:
     MptuneError : it is missing, or cannot be made executable.
     """
     if not PROGRAM.is_file():
-        raise MptuneError(f"{PROGRAM}: the agent is missing; {_REMEDY}")
+        raise MptuneError(f"{PROGRAM}: the agent is missing; {REMEDY}")
     if not os.access(PROGRAM, os.X_OK):
         try:
             PROGRAM.chmod(0o755)

@@ -105,8 +105,7 @@ def _agent() -> Finding:
         return Finding(name="agent", state="missing", found=found, remedy=remedy, required=True)
     if version != _core.version():
         found = f"version {version} beside mptune {_core.version()}"
-        remedy = "run `make setup` in the source directory, or install mptune again"
-        return Finding(name="agent", state="missing", found=found, remedy=remedy, required=True)
+        return Finding(name="agent", state="missing", found=found, remedy=agent.REMEDY, required=True)
     return Finding(name="agent", state="ok", found=f"mptune-agent {version}", required=True)
 
 

@@ -34,6 +34,11 @@ def main() -> int:
     return 0
 
 
+def mptcp_obstacle() -> str | None:
+    """Why this process gets no MPTCP socket, in the kernel's words; None if it does."""
+    return _try(_mptcp)
+
+
 def _try(attempt: Callable[[], None]) -> str | None:
     try:
         attempt()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from mptune._text import digits
+from mptune.measuring.executors import Executor
 from mptune.measuring.records import PlannedTrial, Record, record
 from mptune.measuring.running import Advance, reduce_trials
 from mptune.testbeds import Observation, Testbed
@@ -91,11 +92,13 @@ class TrialRunner(NamedTuple):
     ----------
     workers : trials in parallel, as in `mptune.measuring.running.run_trials`.
     store : keeps every observation, and has those of an interrupted run; None keeps nothing.
+    executor : where they are run, as in `mptune.measuring.running.run_trials`.
     """
 
     testbed: Testbed
     workers: int | None = None
     store: Memory | None = None
+    executor: Executor | None = None
 
     def measure(
         self,
@@ -136,6 +139,7 @@ class TrialRunner(NamedTuple):
             lambda index, _, observation: keep(planned[index], observation),
             workers=self.workers,
             progress=advance,
+            executor=self.executor,
         )
 
     def _resume(
@@ -167,7 +171,12 @@ class TrialRunner(NamedTuple):
                 progress(before + distinct - total + done, before + distinct, tally.note(note))
 
         fresh = reduce_trials(
-            self.testbed, [one.trial for _, one in order], keep, workers=self.workers, progress=advance
+            self.testbed,
+            [one.trial for _, one in order],
+            keep,
+            workers=self.workers,
+            progress=advance,
+            executor=self.executor,
         )
         store.flush()
         records = store.records(key for key in keys if key in known)

@@ -1,19 +1,17 @@
-"""Runs trials on all cores, in threads: a testbed spends its time outside the interpreter lock.
+"""Runs trials with an executor (`mptune.measuring.executors`): by default on all cores, in threads.
 
 It knows no purpose and no statistics: trials in, observations out, in the same order. Trials are planned in
 `mptune.measuring.planning`; progress is shown by `mptune.measuring.progress`.
 """
 
-import os
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from queue import Empty, SimpleQueue
 from typing import Protocol, TypeVar
 
 from mptune import interrupts
-from mptune.errors import Failure, InputError, TrialError
+from mptune.measuring.executors import Executor, Threads
 from mptune.testbeds import Observation, Testbed, Trial
 
 T = TypeVar("T")
@@ -33,7 +31,12 @@ _LOOK_UP_S = 0.5
 
 
 def run_trials(
-    testbed: Testbed, trials: Sequence[Trial], *, workers: int | None = None, progress: Advance | None = None
+    testbed: Testbed,
+    trials: Sequence[Trial],
+    *,
+    workers: int | None = None,
+    progress: Advance | None = None,
+    executor: Executor | None = None,
 ) -> list[Observation]:
     """Run trials and return their observations in the same order.
 
@@ -44,6 +47,7 @@ def run_trials(
     ----------
     workers : trials in parallel; by default the testbed's limit, which always applies, or one per core.
     progress : called in this thread after every finished trial.
+    executor : where they are run; by default threads of this process, `workers` of them.
 
     Raises
     ------
@@ -56,7 +60,12 @@ def run_trials(
     with the progress.
     """
     return reduce_trials(
-        testbed, trials, lambda _, __, observation: observation, workers=workers, progress=progress
+        testbed,
+        trials,
+        lambda _, __, observation: observation,
+        workers=workers,
+        progress=progress,
+        executor=executor,
     )
 
 
@@ -67,50 +76,25 @@ def reduce_trials(
     *,
     workers: int | None = None,
     progress: Advance | None = None,
+    executor: Executor | None = None,
 ) -> list[T]:
     """Like `run_trials`, but keep only the result of `reduce(index, started, observation)`.
 
     `started` is when the trial began, seconds since 1970.
     Otherwise a campaign of thousands of trials would hold all their time series in memory.
     """
-
-    def one(index: int) -> T:
-        started = time.time()
-        return reduce(index, started, _observe(testbed, trials[index]))
-
+    pool = executor or Threads(workers)
+    pool.check(testbed)
+    note: Callable[[], str] = getattr(testbed, "note", str)
     check: Callable[[Trial], None] = getattr(testbed, "check", lambda trial: None)
     for trial in trials:
         check(trial)
     if not trials:
         return []
     session: Callable[[], AbstractContextManager[object]] = getattr(testbed, "session", nullcontext)
-    with session():
-        executor = ThreadPoolExecutor(max_workers=_workers(testbed, workers), thread_name_prefix="trial")
-        try:
-            futures = [executor.submit(one, index) for index in range(len(trials))]
-            _watch(futures, progress, getattr(testbed, "note", str))
-            return [future.result() for future in futures]
-        except KeyboardInterrupt:
-            # Otherwise trials in real time would run to their end.
-            getattr(testbed, "interrupt", lambda: None)()
-            raise
-        finally:
-            executor.shutdown(wait=True, cancel_futures=True)
-
-
-def _observe(testbed: Testbed, trial: Trial) -> Observation:
-    """One observation, failed if the testbed could not run the trial."""
-    try:
-        return testbed.run(trial)
-    except InputError:
-        raise
-    except TrialError as error:
-        failed = error.failure
-    except Exception as error:  # no error of a testbed may end the campaign
-        failed = Failure("died", f"{type(error).__name__}: {error}")
-    return Observation(
-        testbed=testbed.name, duration_ns=0, in_order_bytes=0, bins=[], subflows=[], failed=failed
-    )
+    with session(), pool.started(testbed, trials, reduce) as futures:
+        _watch(futures, progress, lambda: ", ".join(filter(None, (note(), pool.note()))))
+        return [future.result() for future in futures]
 
 
 def _watch(futures: Sequence[Future[T]], progress: Advance | None, note: Callable[[], str]) -> None:
@@ -128,11 +112,3 @@ def _watch(futures: Sequence[Future[T]], progress: Advance | None, note: Callabl
         done += 1
         if progress is not None:
             progress(done, len(futures), note())
-
-
-def _workers(testbed: Testbed, wanted: int | None) -> int:
-    """Threads to use: as requested or one per core, within the testbed's limit if it has one."""
-    limit = testbed.parallel
-    if limit is None:
-        return max(1, wanted or len(os.sched_getaffinity(0)))
-    return max(1, min(wanted or limit, limit))

@@ -229,6 +229,11 @@ class Given(Generic[O]):
     ) -> None:
         self.kind, self._texts, self._place = kind, texts, place or by_flag
 
+    @property
+    def given(self) -> bool:
+        """Whether anything was written."""
+        return bool(self._texts)
+
     def text(self, *fields: str) -> str | None:
         """Text that was written for one of them, if any."""
         return self._texts.get(fields)

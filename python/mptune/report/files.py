@@ -1,13 +1,15 @@
 """The files of a report: the page, and every figure as SVG, PNG and PDF. Offline; no browser is needed."""
 
 import os
+import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mptune.errors import InputError, MptuneError
-from mptune.report.charts.style import Spec, look
+from mptune.report._same_pdf import same
+from mptune.report.charts.style import FONT, Spec, look
 from mptune.report.page import page
 from mptune.report.read_runs import read_run
 from mptune.report.run_data import RunData
@@ -89,14 +91,24 @@ def _drawn(one: Section) -> dict[str, bytes]:
         ink, paper = colours["title"]["color"], colours["background"]
         ground = f'<rect width="100%" height="100%" fill="{paper}"/><title>'
         svg = one.drawing[0].replace("currentColor", ink).replace("var(--paper)", paper)
-        svg = svg.replace("<title>", ground, 1)
+        svg = svg.replace("<title>", ground, 1).replace("system-ui, sans-serif", FONT, 1)
     else:
-        svg = vl_convert.vegalite_to_svg(printed(one))
+        svg = _counted_anew(vl_convert.vegalite_to_svg(printed(one)))
     return {
         "svg": svg.encode(),
         "png": vl_convert.svg_to_png(svg, scale=_PNG_SCALE),
-        "pdf": vl_convert.svg_to_pdf(svg),
+        "pdf": same(vl_convert.svg_to_pdf(svg)),
     }
+
+
+def _counted_anew(svg: str) -> str:
+    """The text with its clip paths numbered from 1: Vega counts them through all figures of a process."""
+    numbers: dict[str, int] = {}
+    return re.sub(
+        r'(?<=id="clip)\d+(?=")|(?<=url\(#clip)\d+(?=\))',
+        lambda found: str(numbers.setdefault(found[0], len(numbers) + 1)),
+        svg,
+    )
 
 
 def printed(one: Section) -> Spec:

@@ -6,6 +6,7 @@ again. The tables are in `mptune.store._schema`; this module decides nothing and
 `mptune.measuring.runner`).
 """
 
+import itertools
 import json
 import os
 import sqlite3
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from datetime import datetime
 from hashlib import blake2b
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -50,6 +52,17 @@ _RECORD = (
 #: Columns of a record's subflow, which are its fields.
 _SUBFLOWS = tuple(field.name for field in msgspec.structs.fields(SubflowRecord))
 _SUBFLOW = ", ".join(_SUBFLOWS)
+_subflow_values = attrgetter(*_SUBFLOWS)
+
+#: Columns of a trial, as `Store._row` gives them.
+_TRIAL = (
+    *("id", "key", "campaign", "topology", "testbed", "purpose", "round", "run", "pm", "cc", "buffer_bytes"),
+    *("seed", "withdrawn", "settings", "status", "failed", "failed_kind", "started", "finished"),
+    *("duration_ns", "completion_ns", "throughput_mbps", "omega", "repeated", "observation"),
+)
+
+#: Rows of one statement: as many as fit, by the largest of these; SQLite allows 32766 values.
+_ROWS = (128, 16, 1)
 
 _PACK = msgspec.msgpack.Encoder()
 
@@ -229,8 +242,7 @@ class Store:
             try:
                 with self._connection:
                     self._connection.execute("BEGIN IMMEDIATE")
-                    for key, finished in batch.items():
-                        self._insert(key, finished)
+                    self._insert(batch)
             except sqlite3.Error as error:
                 self._error = _explained(self.path, error)
                 return
@@ -238,9 +250,40 @@ class Store:
                 for key in batch:
                     del self._pending[key]
 
-    def _insert(self, key: bytes, one: _Finished) -> None:
+    def _insert(self, batch: Mapping[bytes, _Finished]) -> None:
+        """Insert trials with their subflows, many rows per statement.
+
+        Each statement costs a turn at the interpreter's lock, which the trials' threads want as well.
+        """
+        ((last,),) = self._connection.execute("SELECT coalesce(max(id), 0) FROM trial").fetchall()
+        numbered = list(enumerate(batch.items(), start=last + 1))
+        self._insert_rows("INSERT OR REPLACE INTO trial", _TRIAL, [self._row(n, *one) for n, one in numbered])
+        self._insert_rows(
+            "INSERT INTO subflow",
+            ("trial", "number", *_SUBFLOWS),
+            [
+                (number, i, *_subflow_values(subflow))
+                for number, (_, one) in numbered
+                for i, subflow in enumerate(one.record.subflows)
+            ],
+        )
+
+    def _insert_rows(self, insert: str, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
+        marks = f"({', '.join('?' * len(columns))})"
+        done = 0
+        for size in _ROWS:
+            statement = f"{insert} ({', '.join(columns)}) VALUES {', '.join([marks] * size)}"
+            while len(rows) - done >= size:
+                values = tuple(itertools.chain.from_iterable(rows[done : done + size]))
+                self._connection.execute(statement, values)
+                done += size
+
+    def _row(self, number: int, key: bytes, one: _Finished) -> tuple[object, ...]:
+        """The values of `_TRIAL`."""
         trial, observation, record = one.planned.trial, one.observation, one.record
-        row = (
+        failed = record.failed
+        return (
+            number,
             key,
             self._campaign,
             self._topologies[id(trial.topology)][1],
@@ -253,10 +296,10 @@ class Store:
             record.buffer_bytes,
             record.seed,
             record.withdrawn,
-            json.dumps(record.settings),
-            "done" if record.failed is None else "failed",
-            None if record.failed is None else record.failed.reason,
-            None if record.failed is None else record.failed.kind,
+            json.dumps(record.settings) if record.settings else "{}",
+            "done" if failed is None else "failed",
+            None if failed is None else failed.reason,
+            None if failed is None else failed.kind,
             one.started,
             one.finished,
             observation.duration_ns,
@@ -265,21 +308,6 @@ class Store:
             record.omega,
             record.repeated,
             one.packed,
-        )
-        marks = ", ".join("?" * len(row))
-        cursor = self._connection.execute(
-            "INSERT OR REPLACE INTO trial (key, campaign, topology, testbed, purpose, round, run, pm, cc, "
-            "buffer_bytes, seed, withdrawn, settings, status, failed, failed_kind, started, finished, "
-            f"duration_ns, completion_ns, throughput_mbps, omega, repeated, observation) VALUES ({marks})",
-            row,
-        )
-        number = cursor.lastrowid
-        self._connection.executemany(
-            f"INSERT INTO subflow (trial, number, {_SUBFLOW}) VALUES (?, ?{', ?' * len(_SUBFLOWS)})",
-            [
-                (number, i, *(getattr(one, name) for name in _SUBFLOWS))
-                for i, one in enumerate(record.subflows)
-            ],
         )
 
     @contextmanager
@@ -303,10 +331,13 @@ class Store:
     def records(self, keys: Iterable[bytes]) -> dict[bytes, Record]:
         """Records of finished trials, by key."""
         wanted = frozenset(keys)
+        if not wanted:
+            return {}
         subflows: dict[int, list[SubflowRecord]] = {}
-        for trial, *columns in self._read(f"SELECT trial, {_SUBFLOW} FROM subflow ORDER BY trial, number"):
-            row = dict(zip(_SUBFLOWS, columns, strict=True))
-            one = SubflowRecord(**row | {"active": bool(row["active"])})
+        for trial, path, active, *rest in self._read(
+            f"SELECT trial, {_SUBFLOW} FROM subflow ORDER BY trial, number"
+        ):
+            one = SubflowRecord(**dict(zip(_SUBFLOWS, (path, bool(active), *rest), strict=True)))
             subflows.setdefault(trial, []).append(one)
         return {
             row["key"]: _record(row, subflows.get(row["id"], ()))
@@ -586,7 +617,7 @@ def _record(row: Mapping[str, Any], subflows: Iterable[SubflowRecord]) -> Record
         duration_s=None if row["duration_ns"] is None else row["duration_ns"] / 1e9,
         completion_s=None if row["completion_ns"] is None else row["completion_ns"] / 1e9,
         repeated=row["repeated"],
-        settings=json.loads(row["settings"]),
+        settings=msgspec.json.decode(row["settings"]),
     )
 
 

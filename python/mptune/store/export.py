@@ -7,7 +7,7 @@ store and computes nothing.
 import json
 import os
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,12 +48,15 @@ def _parquet(frame: "pd.DataFrame", path: Path) -> None:
 FORMATS: dict[str, Callable[["pd.DataFrame", Path], None]] = {"csv": _csv, "parquet": _parquet}
 
 
-def export(store: Store, directory: Path, kind: str, *, series: bool = False) -> list[Path]:
+def export(
+    store: Store, directory: Path, kind: str, *, series: bool = False, zone: tzinfo | None = None
+) -> list[Path]:
     """Write the tables `trials`, `subflows` and, if requested, `series`; return the files.
 
     Parameters
     ----------
     kind : one of `FORMATS`.
+    zone : of the times; None is this machine's.
 
     Raises
     ------
@@ -62,7 +65,7 @@ def export(store: Store, directory: Path, kind: str, *, series: bool = False) ->
     import pandas as pd
 
     tables: dict[str, list[dict[str, Any]]] = {
-        "trials": [_trial(row) for row in store.rows(_TRIALS)],
+        "trials": [_trial(row, zone) for row in store.rows(_TRIALS)],
         "subflows": store.rows("SELECT * FROM subflow ORDER BY trial, number"),
     }
     if series:
@@ -84,10 +87,10 @@ def export(store: Store, directory: Path, kind: str, *, series: bool = False) ->
     return files
 
 
-def _trial(row: dict[str, Any]) -> dict[str, Any]:
+def _trial(row: dict[str, Any], zone: tzinfo | None) -> dict[str, Any]:
     """One trial with its settings as columns and its time of day."""
     settings = json.loads(row.pop("settings"))
-    started = datetime.fromtimestamp(row.pop("started")).astimezone()
+    started = datetime.fromtimestamp(row.pop("started")).astimezone(zone)
     midnight = started.replace(hour=0, minute=0, second=0, microsecond=0)
     return {
         **row,

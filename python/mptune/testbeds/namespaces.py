@@ -22,7 +22,7 @@ from mptune.testbeds import _kernel_observation, _kernel_plan, _overload
 from mptune.testbeds._base import Observation, Trial
 from mptune.testbeds._kernel_plan import stall_ns
 from mptune.testbeds._recorded import MOST_PACKETS, SPACING_NS, run_of
-from mptune.topology import Topology
+from mptune.topology import TcpBackground, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,13 +79,16 @@ class NamespacesTestbed:
         return self._awake
 
     def check_network(self, topology: Topology) -> None:
-        """Refuse a network that is not known well enough to be emulated.
+        """Refuse a network that is not known well enough, or has traffic that the emulator lacks.
 
         Raises
         ------
-        InputError : naming the first value that is missing.
+        InputError : naming the first value that is missing, or the connection of others.
         """
         topology.check_known("the emulator")
+        if any(isinstance(flow, TcpBackground) for flow in topology.background):
+            expected = 'expected kind = "udp": the emulator has no TCP connections of others'
+            raise InputError(topology.file, "background", expected)
 
     def check(self, trial: Trial) -> None:
         """Refuse what the kernel cannot do, without running it.

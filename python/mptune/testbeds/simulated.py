@@ -81,6 +81,8 @@ class SimulatedTestbed:
     name = "simulated"
     only_stack: str | None = None
     parallel: int | None = None
+    #: The same trial gives the same observation on any machine.
+    anywhere = True
 
     def check_network(self, topology: Topology) -> None:
         """Refuse a network that is not known well enough to be simulated.

@@ -21,7 +21,8 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
     accounting : what the buffers are charged with: "payload", or "linux" for socket memory, with everything
         that follows from it (docs/explanation/buffers.md).
     opportunistic : opportunistic retransmission and penalisation (Raiciu et al., NSDI 2012, section 4.2).
-    tso : segments leave in bursts, as with segmentation offload.
+    tso : segments leave in bursts, as with segmentation offload, also with a scheduler that keeps no send
+        queues; with `kernel` they always do.
     mss : bytes of a full segment over IPv4. With the accounting "linux" they include the DSS option,
         otherwise not. Over IPv6 the packet is as long, and its header takes 20 of them (RFC 8200 section 3).
     ecn : data is ECN-capable (RFC 3168), so that links that mark do not have to drop it.

@@ -5,7 +5,7 @@
 //! if it is killed its guardian does (`guardian`), and if that is killed as well the next session (`journal`).
 //!
 //! ```text
-//! out  {"event": "hello", "version": "0.1.0", "protocol": 1, ...}
+//! out  {"event": "hello", "version": "0.2.0", "protocol": 1, ...}
 //! in   {"action": "beat"}                                     at least every 2 s
 //! in   {"action": "start", "id": 7, "role": "sender"}
 //! in   {"action": "tell", "id": 7, "line": {...}}             for its standard input

@@ -13,13 +13,14 @@ pub type Source = usize;
 const SOURCE_BITS: u32 = 12;
 /// Most sources a queue can hold.
 pub const MAX_SOURCES: usize = 1 << SOURCE_BITS;
+const KEYS: usize = 2 * MAX_SOURCES;
 
 /// Next times of all sources, earliest first.
 #[derive(Debug, Clone)]
 pub struct EventQueue {
     /// `keys[1]` is the winner; leaves start at `leaves`. A key is `time << 12 | source`: times
-    /// below 2^52 ns leave 12 bits.
-    keys: Vec<u64>,
+    /// below 2^52 ns leave 12 bits. It has room for all sources, so that no index needs a check.
+    keys: Box<[u64; KEYS]>,
     leaves: usize,
     sources: usize,
 }
@@ -33,7 +34,7 @@ fn key(time: Nanos, source: Source) -> u64 {
 impl EventQueue {
     /// An empty queue.
     pub fn new() -> Self {
-        Self { keys: vec![u64::MAX; 2], leaves: 1, sources: 0 }
+        Self { keys: Box::new([u64::MAX; KEYS]), leaves: 1, sources: 0 }
     }
 
     /// Adds a source without an event.
@@ -51,13 +52,13 @@ impl EventQueue {
     }
 
     fn grow(&mut self) {
-        let old = self.keys.split_off(self.leaves);
-        self.leaves *= 2;
-        self.keys = vec![u64::MAX; 2 * self.leaves];
-        self.keys[self.leaves..self.leaves + old.len()].copy_from_slice(&old);
-        for node in (1..self.leaves).rev() {
-            self.keys[node] = self.keys[2 * node].min(self.keys[2 * node + 1]);
+        // The new right half of the tree is empty.
+        for level in (0..=self.leaves.ilog2()).rev() {
+            let (from, width) = (1 << level, 1 << level);
+            self.keys.copy_within(from..from + width, 2 * from);
+            self.keys[2 * from + width..4 * from].fill(u64::MAX);
         }
+        self.leaves *= 2;
     }
 
     /// Sets the time of the source's next event; [`NEVER`] for none.
@@ -65,18 +66,18 @@ impl EventQueue {
     pub fn set(&mut self, source: Source, time: Nanos) {
         let mut node = self.leaves + source;
         let mut winner = if time >= NEVER { u64::MAX } else { key(time, source) };
-        self.keys[node] = winner;
         while node > 1 {
-            winner = winner.min(self.keys[node ^ 1]);
+            self.keys[node % KEYS] = winner;
+            winner = winner.min(self.keys[(node ^ 1) % KEYS]);
             node /= 2;
-            self.keys[node] = winner;
         }
+        self.keys[1] = winner;
     }
 
     /// The time of the source's next event, or [`NEVER`].
     #[inline]
     pub fn time_of(&self, source: Source) -> Nanos {
-        self.keys[self.leaves + source] >> SOURCE_BITS
+        self.keys[(self.leaves + source) % KEYS] >> SOURCE_BITS
     }
 
     /// Sets the source's next event unless it already has an earlier one: timers are re-armed lazily, and check

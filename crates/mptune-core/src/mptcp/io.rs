@@ -25,19 +25,19 @@ pub enum Timer {
 
 /// Everything in the simulation that a connection may touch.
 #[derive(Debug)]
-pub struct Io<'a> {
+pub struct Io {
     /// The current time.
     pub now: Nanos,
     /// The event queue.
-    pub queue: &'a mut EventQueue,
+    pub queue: EventQueue,
     /// The network.
-    pub network: &'a mut Network<Packet>,
+    pub network: Network<Packet>,
     /// For each flow number, its connection and subflow.
-    pub flows: &'a mut Vec<(usize, SubflowId)>,
+    pub flows: Vec<(usize, SubflowId)>,
     /// For each timer's source, counted from the first one, its connection and purpose.
-    pub timers: &'a mut Vec<(usize, Timer)>,
+    pub timers: Vec<(usize, Timer)>,
     /// The ends of every path.
-    pub paths: &'a [PathEnds],
+    pub paths: Vec<PathEnds>,
     /// The network obeys loose source routes.
     pub lsrr_honoured: bool,
 }
@@ -45,7 +45,7 @@ pub struct Io<'a> {
 /// Stands for the connection of a closed flow: there is none.
 const NOBODY: usize = usize::MAX;
 
-impl Io<'_> {
+impl Io {
     pub(super) fn add_timer(&mut self, connection: usize, timer: Timer) -> Source {
         self.timers.push((connection, timer));
         self.queue.add_source()
@@ -63,8 +63,8 @@ impl Io<'_> {
         self.flows[usize::from(flow)].0 = NOBODY;
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn send(&mut self, route: usize, size: u32, packet: Packet) {
-        self.network.send(self.queue, self.now, route, size, packet);
+        self.network.send(&mut self.queue, self.now, route, size, packet);
     }
 }

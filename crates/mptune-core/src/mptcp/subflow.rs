@@ -81,8 +81,8 @@ pub struct Subflow {
     pub position: Seq,
     /// Its TCP's send window, under Linux accounting.
     pub send_window: SendWindow,
-    /// Segments handed to its queue by the event being handled.
-    pub fresh: usize,
+    /// The next of its queue wait for a burst until an acknowledgement comes or more is handed to it.
+    pub gathering: bool,
     /// When it last slowed down a slower subflow.
     pub penalised_at: Nanos,
     /// Payload bytes it was the first to deliver.
@@ -123,7 +123,7 @@ impl Subflow {
             queue: VecDeque::new(),
             position: 0,
             send_window: SendWindow::default(),
-            fresh: 0,
+            gathering: false,
             penalised_at: 0,
             series,
             memory: SubflowMemory::default(),
@@ -146,6 +146,7 @@ impl Subflow {
         (self.timed_out, self.failing) = (false, false);
         self.silent_periods = 0;
         (self.position, self.asked) = (0, 0);
+        self.gathering = false;
         self.send_window = SendWindow::default();
         self.memory = SubflowMemory::default();
     }

@@ -59,7 +59,7 @@ use crate::engine::{EventQueue, Ring, Source};
 use crate::units::{NEVER, Nanos};
 use link::Link;
 use place::{BACKGROUND, InFlight, Ordered};
-use route::{Junction, Map, Next, Route, Waiting};
+use route::{Hop, Junction, Map, Next, Route, Waiting};
 use stream::Streams;
 use udp::UdpSource;
 use watch::Watch;
@@ -112,6 +112,8 @@ struct Udp {
 pub struct Network<P> {
     links: Vec<Link<P>>,
     routes: Vec<Route>,
+    /// Those of all routes, one route after another.
+    hops: Vec<Hop>,
     rings: Vec<Ring<InFlight<P>>>,
     /// What the packets in each ring wait for.
     waiting: Vec<Waiting>,
@@ -122,18 +124,22 @@ pub struct Network<P> {
     ordered: Vec<Heap<P>>,
     udp: Vec<Udp>,
     watch: Option<Box<Watch<P>>>,
+    /// A packet that leaves the usual way. It is passed on here: one that anything has the address of is put
+    /// together in memory and then copied to its ring, which makes a processor wait.
+    aside: InFlight<P>,
 }
 
 impl<P: Carried> Network<P> {
     /// Builds the network and registers its event sources with `queue`. The specification must
     /// be valid ([`NetworkSpec::validate`]).
     pub fn new(spec: &NetworkSpec, seed: u64, queue: &mut EventQueue) -> Self {
-        let Map { routes, rings, waiting, junctions, ordered } = Map::new(spec);
+        let Map { routes, hops, rings, waiting, junctions, ordered } = Map::new(spec);
         let sources: Vec<Source> = rings.iter().map(|_| queue.add_source()).collect();
         let heaps = ordered.iter().map(|&ring| Heap { packets: Ordered::new(), ring });
         let mut network = Self {
             links: Vec::new(),
             routes,
+            hops,
             rings: rings.iter().map(|_| Ring::new()).collect(),
             waiting,
             junctions,
@@ -142,6 +148,7 @@ impl<P: Carried> Network<P> {
             ordered: heaps.collect(),
             udp: Vec::new(),
             watch: None,
+            aside: InFlight::default(),
         };
         for heap in 0..ordered.len() {
             network.add_role(queue, Role::Ordered(heap));
@@ -183,34 +190,30 @@ impl<P: Carried> Network<P> {
 
     /// A packet of `size` bytes enters a route. It is dropped silently where a queue is full, where
     /// the link loses it or when the path is down; see the counters of the link.
-    #[inline]
+    // Inlined, so that a packet is put together in the ring where it waits, not copied there.
+    #[inline(always)]
     pub fn send(&mut self, queue: &mut EventQueue, now: Nanos, to: RouteId, size: u32, payload: P) {
         debug_assert!(size <= u32::from(u16::MAX));
+        let packet = InFlight { at: now, route: to as u8, hop: 0, size: size as u16, payload };
         if self.routes[to].is_plain {
-            let packet = InFlight { at: now, route: to as u8, hop: 0, size: size as u16, payload };
             self.traverse(queue, packet);
         } else {
-            self.send_with_care(queue, now, to, size, payload);
+            self.aside = packet;
+            self.send_with_care(queue);
         }
     }
 
     /// The same on a route that is down or watched.
     #[cold]
     #[inline(never)]
-    fn send_with_care(
-        &mut self,
-        queue: &mut EventQueue,
-        now: Nanos,
-        to: RouteId,
-        size: u32,
-        payload: P,
-    ) {
-        let up = self.routes[to].up;
+    fn send_with_care(&mut self, queue: &mut EventQueue) {
+        let packet = self.aside;
+        let InFlight { at, route, size, payload, .. } = packet;
+        let up = self.routes[RouteId::from(route)].up;
         if let Some(watch) = &mut self.watch {
-            watch.enter(now, to, size, payload, up);
+            watch.enter(at, RouteId::from(route), u32::from(size), payload, up);
         }
         if up {
-            let packet = InFlight { at: now, route: to as u8, hop: 0, size: size as u16, payload };
             self.traverse(queue, packet);
         }
     }
@@ -259,17 +262,20 @@ impl<P: Carried> Network<P> {
             return None;
         }
         let ring = &mut self.rings[number];
-        // Copied before it is taken out: as one value the optional packet would be copied in parts.
-        let packet = *ring.front()?;
-        ring.pop();
-        queue.set(source, ring.front().map_or(NEVER, |next| next.at));
+        let packet = ring.front()?;
         if waiting == Waiting::End {
-            return Some((RouteId::from(packet.route), packet.payload));
+            let arrived = (RouteId::from(packet.route), packet.payload);
+            ring.skip(1);
+            queue.set(source, ring.front().map_or(NEVER, |next| next.at));
+            return Some(arrived);
         }
+        let packet = *packet;
+        ring.skip(1);
+        queue.set(source, ring.front().map_or(NEVER, |next| next.at));
         if waiting == Waiting::WatchedEnd {
             return Some(self.see(&packet));
         }
-        self.traverse(queue, packet);
+        self.enter(queue, packet);
         None
     }
 
@@ -287,8 +293,9 @@ impl<P: Carried> Network<P> {
     /// A plain link took in a packet and did not let it out.
     #[cold]
     #[inline(never)]
-    fn note_loss(&mut self, packet: &InFlight<P>, link: usize) {
+    fn note_loss(&mut self, link: usize) {
         let Some(watch) = &mut self.watch else { return };
+        let packet = &self.aside;
         let dropped = watch.has_dropped(link, self.links[link].counters().dropped);
         let fate = if dropped { Fate::Dropped } else { Fate::Lost };
         watch.lose(packet.at, RouteId::from(packet.route), &packet.payload, fate, link);
@@ -361,24 +368,39 @@ impl<P: Carried> Network<P> {
     }
 
     /// Moves a packet as far as its way is known: to the next place where it must wait.
-    #[inline]
+    #[inline(always)]
     fn traverse(&mut self, queue: &mut EventQueue, mut packet: InFlight<P>) {
-        let route = &self.routes[usize::from(packet.route)];
+        let mut number = self.hop(&packet);
         loop {
-            let hop = &route.hops[usize::from(packet.hop)];
+            let hop = &self.hops[number];
             let Link::Plain(link) = &mut self.links[hop.link] else {
-                return self.enter_composite(queue, &packet);
+                self.aside = packet;
+                return self.enter_composite(queue);
             };
             let Some(at) = link.traverse(packet.at, u32::from(packet.size)) else {
-                let number = hop.link;
-                return self.note_loss(&packet, number);
+                let link = hop.link;
+                self.aside = packet;
+                return self.note_loss(link);
             };
             packet.at = at;
             packet.hop += 1;
+            number += 1;
             if let Next::Ring(ring) = hop.next {
                 return self.wait(queue, ring, packet);
             }
         }
+    }
+
+    /// The number of a packet's next hop.
+    #[inline]
+    fn hop(&self, packet: &InFlight<P>) -> usize {
+        self.routes[usize::from(packet.route)].first + usize::from(packet.hop)
+    }
+
+    /// [`Self::traverse`] where a packet has to be copied anyway.
+    #[inline(never)]
+    fn enter(&mut self, queue: &mut EventQueue, packet: InFlight<P>) {
+        self.traverse(queue, packet);
     }
 
     // Otherwise it is not inlined into the hottest loop, because it has other callers too.
@@ -391,11 +413,12 @@ impl<P: Carried> Network<P> {
     }
 
     #[inline(never)]
-    fn enter_composite(&mut self, queue: &mut EventQueue, packet: &InFlight<P>) {
-        let link = self.routes[usize::from(packet.route)].hops[usize::from(packet.hop)].link;
+    fn enter_composite(&mut self, queue: &mut EventQueue) {
+        let packet = self.aside;
+        let link = self.hops[self.hop(&packet)].link;
         if let Link::Composite(composite) = &mut self.links[link] {
             let before = composite.counters();
-            let left = composite.arrive(*packet, packet.payload.flow());
+            let left = composite.arrive(packet, packet.payload.flow());
             if let (None, Some(watch)) = (&left, &mut self.watch) {
                 if let Some(fate) = composite.fate_since(before) {
                     let route = RouteId::from(packet.route);
@@ -415,7 +438,7 @@ impl<P: Carried> Network<P> {
             }
         }
         let Some((mut packet, exit)) = left else { return };
-        let next = self.routes[usize::from(packet.route)].hops[usize::from(packet.hop)].next;
+        let next = self.hops[self.hop(&packet)].next;
         packet.at = exit.at;
         packet.hop += 1;
         if exit.copies > 1 {
@@ -423,7 +446,7 @@ impl<P: Carried> Network<P> {
         }
         for _ in 0..exit.copies {
             match next {
-                Next::Link => self.traverse(queue, packet),
+                Next::Link => self.enter(queue, packet),
                 Next::Ring(ring) => self.wait(queue, ring, packet),
                 Next::Ordered(heap) => {
                     let packets = &mut self.ordered[heap].packets;

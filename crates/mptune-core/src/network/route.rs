@@ -23,7 +23,9 @@ pub(super) struct Hop {
 
 #[derive(Debug, Clone)]
 pub(super) struct Route {
-    pub hops: Vec<Hop>,
+    /// Its first hop's number among all hops; the others follow.
+    pub first: usize,
+    length: usize,
     pub up: bool,
     /// It is up, and nobody watches.
     pub is_plain: bool,
@@ -58,6 +60,7 @@ pub(super) struct Junction {
 /// All routes and the places on them.
 pub(super) struct Map {
     pub routes: Vec<Route>,
+    pub hops: Vec<Hop>,
     /// Places where packets arrive in time order, whatever their route.
     pub rings: Vec<Place>,
     /// What the packets in each of the rings wait for.
@@ -79,18 +82,20 @@ impl Map {
             .collect();
         let mut map = Self {
             routes: Vec::new(),
+            hops: Vec::new(),
             rings: Vec::new(),
             waiting: Vec::new(),
             junctions: Vec::new(),
             ordered: Vec::new(),
         };
         for way in ways {
-            let hops = way.iter().enumerate().map(|(i, &link)| {
+            let (first, length) = (map.hops.len(), way.len());
+            for (i, &link) in way.iter().enumerate() {
                 let place = (link, way.get(i + 1).copied());
-                Hop { link, next: map.next(place, &spec.links[link], &in_time) }
-            });
-            let hops = hops.collect();
-            map.routes.push(Route { hops, up: true, is_plain: true });
+                let next = map.next(place, &spec.links[link], &in_time);
+                map.hops.push(Hop { link, next });
+            }
+            map.routes.push(Route { first, length, up: true, is_plain: true });
         }
         let waiting = |&(_, to): &Place| to.map_or(Waiting::End, |_| Waiting::Link);
         map.waiting = map.rings.iter().map(waiting).collect();
@@ -121,8 +126,9 @@ impl Map {
     /// released: 0 if packets enter the link as they are sent, or as a heap or a queue releases them.
     fn lookahead(&self, spec: &NetworkSpec, link: usize) -> Nanos {
         let visits = self.routes.iter().flat_map(|route| {
-            let visits = route.hops.iter().enumerate().filter(move |(_, hop)| hop.link == link);
-            visits.map(|(i, _)| &route.hops[..i])
+            let hops = &self.hops[route.first..route.first + route.length];
+            let visits = hops.iter().enumerate().filter(move |(_, hop)| hop.link == link);
+            visits.map(|(i, _)| &hops[..i])
         });
         visits.map(|before| delay_since_event(spec, before)).min().unwrap_or(0)
     }

@@ -36,6 +36,8 @@ struct FakePorts {
     inboxes: [VecDeque<(Nanos, Vec<u8>)>; 4],
     /// What was written: device and packet.
     outbox: Vec<(usize, Vec<u8>)>,
+    /// The same with what is left to the device.
+    whole: Vec<Vec<u8>>,
     refuses: bool,
 }
 
@@ -55,6 +57,7 @@ impl Ports for FakePorts {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         self.outbox.push((device, packet[PREFIX..].to_vec()));
+        self.whole.push(packet.to_vec());
         Ok(())
     }
 }
@@ -161,6 +164,59 @@ fn what_is_sent_at_once_arrives_as_segments_at_the_rate_of_the_link() {
         let bytes = 59_500 + 60 * headers;
         assert_eq!(bench.relay.tally(), Tally { packets: 60, bytes, ..Tally::default() });
     }
+}
+
+/// Of four paths, each of the rate; queues and losses are the model's.
+fn fast(rate_bps: u64, more: Value) -> Value {
+    let mut link = json!({"delay_ns": 3 * MS, "rate_bps": rate_bps, "queue_bytes": 100_000});
+    link.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    two_by_two(link)
+}
+
+#[test]
+fn at_high_rates_segments_arrive_in_pieces_with_nothing_else_changed() {
+    for v6 in [false, true] {
+        let bytes = Sent { flags: 0x10, ..sent_at_once(v6) }.bytes();
+        let expected = written(&bytes);
+        for (rate_bps, rejoins) in [(REJOINING / 4, false), (REJOINING / 4 + 1, true)] {
+            let mut bench = Bench::new(&fast(rate_bps, json!({})), 100, 0);
+            bench.send_bytes(0, 0, bytes.clone());
+            bench.run(SECOND);
+            let pieces: Vec<_> = bench.ports.whole.iter().map(|piece| written(piece)).collect();
+            assert_eq!(pieces.iter().any(|piece| piece.len() > 1), rejoins);
+            assert_eq!(pieces.concat(), expected);
+            let late = bench.relay.lateness().max();
+            assert!(if rejoins { late > 0 && late <= GATHERING } else { late == 0 }, "{late}");
+            assert_eq!(bench.relay.tally().packets, 60);
+            assert_eq!(
+                bench.relay.tally().bytes,
+                expected.iter().map(|p| (p.len() - PREFIX) as u64).sum::<u64>()
+            );
+        }
+    }
+}
+
+#[test]
+fn at_high_rates_the_network_still_drops_and_marks_segments_one_by_one() {
+    let more = json!({"loss_ppb": 100_000_000, "aqm": {"kind": "step", "mark_bytes": 30_000}});
+    let sent = Sent { flags: 0x10, ..sent_at_once(false) };
+    let mut outcomes = Vec::new();
+    for factor in [1, 4] {
+        // Above and below the limit; the queue is the same relative to what is sent.
+        let mut bench = Bench::new(&fast(REJOINING / factor, more.clone()), 100, 0);
+        bench.send_bytes(0, 0, sent.bytes());
+        bench.run(SECOND);
+        let counters = bench.relay.counters().next().expect("a link");
+        let packets: Vec<_> = bench.ports.whole.iter().flat_map(|piece| written(piece)).collect();
+        assert_eq!(packets.len() as u64 + counters.lost + counters.dropped, 60);
+        assert!(counters.lost > 0 && counters.marked > 5, "{counters:?}");
+        // What the queue marked may be lost behind it.
+        let marked = packets.iter().filter(|packet| packet[PREFIX + 1] & 3 == 3).count() as u64;
+        assert!(marked <= counters.marked && marked + counters.lost >= counters.marked);
+        assert_eq!(bench.ports.whole.len() < packets.len(), factor == 1);
+        outcomes.push(packets);
+    }
+    assert_eq!(outcomes[0], outcomes[1]);
 }
 
 #[test]

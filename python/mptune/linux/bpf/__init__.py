@@ -87,6 +87,11 @@ def programs() -> list[str]:
     return sorted(path.name.removesuffix(".bpf.o") for path in OBJECTS.glob("*.bpf.o"))
 
 
+def has_library() -> bool:
+    """Whether this machine has the library that registers the programs."""
+    return _libbpf.available()
+
+
 def lacking(cc: str) -> str | None:
     """Why there is no compiled program of `cc`; None if there is one."""
     if not programs():

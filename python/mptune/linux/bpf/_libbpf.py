@@ -110,6 +110,15 @@ class _ProgramInfo(ctypes.Structure):
     )
 
 
+def available() -> bool:
+    """Whether this machine has the library."""
+    try:
+        ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return False
+    return True
+
+
 @cache
 def _libbpf() -> Any:
     try:

@@ -31,6 +31,9 @@ SHAPES = (
 )
 DASHES = ((1, 0), (6, 3), (2, 2))
 
+#: The font of files: the one that vl-convert has in itself, so that they are the same on every machine.
+FONT = "Liberation Sans, sans-serif"
+
 #: Height of a chart, pixels.
 HEIGHT = 280
 
@@ -224,7 +227,7 @@ def look(*, page: bool) -> dict[str, Any]:
     text = {"labelColor": tone["ink"], "titleColor": tone["ink"]}
     return {
         "background": None if page else tone["paper"],
-        "font": "system-ui, sans-serif" if page else "sans-serif",
+        "font": "system-ui, sans-serif" if page else FONT,
         "view": {"stroke": None},
         "axis": {
             **text,

@@ -15,6 +15,9 @@ from mptune.report.charts.style import (
     vertical,
 )
 
+#: Room at the ends of the horizontal axis, pixels: for the text to the left of the first mark.
+_ROOM = 42
+
 
 def trade_off(
     rows: Rows, colours: Key, *, steps: Key | None = None, choices: Rows = (), choice: int | None = None
@@ -32,7 +35,7 @@ def trade_off(
 
     columns = "buffer_mib", "buffer_low_mib", "buffer_high_mib"
     sizes = [row[name] for row in rows for name in columns if row.get(name) is not None]
-    x = horizontal(LOG_BUFFER, values=round_sizes(sizes), type="log", nice=False, padding=18)
+    x = horizontal(LOG_BUFFER, values=round_sizes(sizes), type="log", nice=False, padding=_ROOM)
     y = vertical(THROUGHPUT, zero=False, padding=26)
     size, throughput = x("buffer_mib"), y("throughput_mbps")
     path = base("rows").mark_line(interpolate="step-after", strokeWidth=1).encode(x=size, y=throughput)

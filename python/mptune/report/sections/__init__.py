@@ -17,6 +17,7 @@ from mptune.report.sections.compared import (
     compared_fronts,
     compared_responses,
 )
+from mptune.report.sections.differing import differing
 from mptune.report.sections.factors import completion, initial_paths, time_of_day
 from mptune.report.sections.network import network
 from mptune.report.sections.reached import reached
@@ -38,6 +39,7 @@ _OF_A_RUN: tuple[_Maker, ...] = (
     reached,
     responses,
     bars,
+    differing,
     single_runs,
     sets,
     over_time,

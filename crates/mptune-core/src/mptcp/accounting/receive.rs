@@ -85,21 +85,21 @@ impl ReceiveBuffer {
         }
     }
 
-    /// It grows, and needs to know the RTTs of the subflows.
+    /// It needs to know the RTTs of the subflows.
     #[inline]
-    pub fn grows(&self) -> bool {
+    pub fn needs_rtts(&self) -> bool {
         match self {
             Self::Payload(window) => window.tuning.is_some(),
-            Self::Linux(memory) => memory.is_growing(),
+            Self::Linux(_) => true,
         }
     }
 
     /// [`Self::on_read`] may change something.
     #[inline]
-    pub fn heeds_reads(&self) -> bool {
+    pub fn heeds_read(&self, now: Nanos) -> bool {
         match self {
             Self::Payload(window) => window.tuning.is_some(),
-            Self::Linux(memory) => memory.heeds_reads(),
+            Self::Linux(memory) => memory.heeds_read(now),
         }
     }
 
@@ -147,13 +147,6 @@ impl ReceiveBuffer {
     pub fn join(&mut self, subflow: &mut SubflowMemory) {
         if let Self::Linux(memory) = self {
             memory.join(subflow);
-        }
-    }
-
-    /// A subflow was closed.
-    pub fn on_closed(&mut self) {
-        if let Self::Linux(memory) = self {
-            memory.on_closed();
         }
     }
 

@@ -14,7 +14,7 @@ use crate::units::NEVER;
 
 impl Connection {
     /// The path's address is removed: its subflows are closed, and others carry what they had.
-    pub(super) fn remove_address(&mut self, io: &mut Io<'_>, path: PathId) {
+    pub(super) fn remove_address(&mut self, io: &mut Io, path: PathId) {
         let was_open: Vec<bool> =
             self.subflows.iter().map(|one| one.phase != Phase::Closed).collect();
         self.report(io, Report::AddressRemoved(path));
@@ -29,29 +29,28 @@ impl Connection {
     }
 
     /// Both ends close a subflow.
-    pub(super) fn close(&mut self, io: &mut Io<'_>, id: SubflowId) {
+    pub(super) fn close(&mut self, io: &mut Io, id: SubflowId) {
         let subflow = &mut self.subflows[id];
         subflow.phase = Phase::Closed;
         subflow.silent_periods = 0;
         io.close_flow(subflow.flow);
         io.queue.set(subflow.timer, NEVER);
         io.queue.set(subflow.ack_timer, NEVER);
-        self.receiver.on_closed();
     }
 
     /// The path's address is announced again: the subflows it had are reopened.
-    pub(super) fn announce_address(&mut self, io: &mut Io<'_>, path: PathId) {
+    pub(super) fn announce_address(&mut self, io: &mut Io, path: PathId) {
         self.report(io, Report::AddressAnnounced(path));
     }
 
     /// A closed subflow begins its next life.
-    pub(super) fn reopen(&mut self, io: &mut Io<'_>, id: SubflowId, role: Role) {
+    pub(super) fn reopen(&mut self, io: &mut Io, id: SubflowId, role: Role) {
         let flow = io.add_flow(self.number, id);
         let sender = Sender::new(self.controller.clone());
         let subflow = &mut self.subflows[id];
         subflow.reopen(flow, sender);
         subflow.role = role;
-        self.sender.refresh(io.now, &self.subflows, id);
+        self.sender.refresh_one(io.now, &self.subflows, id);
         self.ask(io, id, Kind::Syn);
     }
 }

@@ -12,7 +12,7 @@ use crate::tcp::Sender;
 
 impl Connection {
     /// Opens a subflow for the first time, or reopens a closed one.
-    pub(super) fn connect(&mut self, io: &mut Io<'_>, id: SubflowId, path: PathId, role: Role) {
+    pub(super) fn connect(&mut self, io: &mut Io, id: SubflowId, path: PathId, role: Role) {
         if id < self.subflows.len() {
             return self.reopen(io, id, role);
         }
@@ -29,7 +29,7 @@ impl Connection {
     }
 
     /// Sends a handshake packet that requires an answer.
-    pub(super) fn ask(&mut self, io: &mut Io<'_>, id: SubflowId, kind: Kind) {
+    pub(super) fn ask(&mut self, io: &mut Io, id: SubflowId, kind: Kind) {
         let subflow = &mut self.subflows[id];
         subflow.note_asked(io.now);
         io.queue.set(subflow.timer, subflow.deadline(io.now));
@@ -37,13 +37,13 @@ impl Connection {
         io.send(forward(subflow.path), self.syn_size, packet);
     }
 
-    pub(super) fn answer(&mut self, io: &mut Io<'_>, id: SubflowId, kind: Kind) {
+    pub(super) fn answer(&mut self, io: &mut Io, id: SubflowId, kind: Kind) {
         let subflow = &self.subflows[id];
         let packet = Packet { flow: subflow.flow, kind, ..Packet::default() };
         io.send(reverse(subflow.path), self.syn_size, packet);
     }
 
-    pub(super) fn on_syn_ack(&mut self, io: &mut Io<'_>, id: SubflowId) {
+    pub(super) fn on_syn_ack(&mut self, io: &mut Io, id: SubflowId) {
         let subflow = &mut self.subflows[id];
         if subflow.phase != Phase::SynSent {
             return;
@@ -59,12 +59,12 @@ impl Connection {
         }
     }
 
-    pub(super) fn on_join(&mut self, io: &mut Io<'_>, id: SubflowId) {
+    pub(super) fn on_join(&mut self, io: &mut Io, id: SubflowId) {
         self.receiver.on_joined(&mut self.subflows[id]);
         self.answer(io, id, Kind::JoinConfirmed);
     }
 
-    pub(super) fn on_join_confirmed(&mut self, io: &mut Io<'_>, id: SubflowId) {
+    pub(super) fn on_join_confirmed(&mut self, io: &mut Io, id: SubflowId) {
         let subflow = &mut self.subflows[id];
         if subflow.phase == Phase::JoinAckSent {
             subflow.note_answered(io.now);
@@ -72,7 +72,7 @@ impl Connection {
         }
     }
 
-    pub(super) fn on_established(&mut self, io: &mut Io<'_>, id: SubflowId) {
+    pub(super) fn on_established(&mut self, io: &mut Io, id: SubflowId) {
         self.subflows[id].phase = Phase::Established;
         self.update_roles(io.now);
         self.sender.expand(io, &self.subflows, id, true);
@@ -80,7 +80,7 @@ impl Connection {
         self.pump(io);
     }
 
-    pub(super) fn on_handshake_timer(&mut self, io: &mut Io<'_>, id: SubflowId) {
+    pub(super) fn on_handshake_timer(&mut self, io: &mut Io, id: SubflowId) {
         let subflow = &mut self.subflows[id];
         let deadline = subflow.deadline(io.now);
         if deadline > io.now {

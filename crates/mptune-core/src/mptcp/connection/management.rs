@@ -9,7 +9,7 @@ use crate::pathmanager::{Order, Report, Role, SubflowId};
 use crate::units::{NEVER, Nanos};
 
 impl Connection {
-    pub(super) fn follow_script(&mut self, io: &mut Io<'_>) {
+    pub(super) fn follow_script(&mut self, io: &mut Io) {
         if self.subflows.is_empty() {
             self.connect(io, 0, self.initial_path, Role::Active);
         }
@@ -21,7 +21,7 @@ impl Connection {
         io.queue.set(self.script_timer, next);
     }
 
-    fn perform(&mut self, io: &mut Io<'_>, action: ScriptedAction) {
+    fn perform(&mut self, io: &mut Io, action: ScriptedAction) {
         match action.event {
             ScriptedEvent::Cut => io.network.set_path_up(action.path, false),
             ScriptedEvent::Restore => io.network.set_path_up(action.path, true),
@@ -34,7 +34,7 @@ impl Connection {
     }
 
     /// A path was taken out of service or put back.
-    fn change_service(&mut self, io: &mut Io<'_>, report: Report) {
+    fn change_service(&mut self, io: &mut Io, report: Report) {
         self.report(io, report);
         self.pump(io);
     }
@@ -64,7 +64,7 @@ impl Connection {
     }
 
     /// Reports to the path manager's driver and carries out its orders.
-    pub(super) fn report(&mut self, io: &mut Io<'_>, report: Report) {
+    pub(super) fn report(&mut self, io: &mut Io, report: Report) {
         for (id, subflow) in self.subflows.iter().enumerate() {
             self.driver.set_min_rtt(id, subflow.min_rtt());
         }

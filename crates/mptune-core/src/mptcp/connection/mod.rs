@@ -62,13 +62,13 @@ pub struct Connection {
 
 impl Connection {
     /// A connection that begins with [`Self::on_timer`] of its script timer at `options.start`.
-    pub fn new(number: usize, options: ConnectionOptions, io: &mut Io<'_>) -> Self {
+    pub fn new(number: usize, options: ConnectionOptions, io: &mut Io) -> Self {
         let script_timer = io.add_timer(number, Timer::Script);
         io.queue.set(script_timer, options.start);
         let receiver = DataReceiver::new(&options);
         let sender = DataSender::new(number, &options, receiver.buffer(), io);
         let (is_tcp, syn_size) = (options.is_tcp(), options.syn_size());
-        let (paths, size) = (io.paths, options.size);
+        let (paths, size) = (io.paths.as_slice(), options.size);
         let assignment =
             Assignment::with_policy(options.path_manager, paths, size, io.lsrr_honoured);
         let driver = Driver::new(assignment, Stack::SIMULATED, options.initial_path);
@@ -160,7 +160,7 @@ impl Connection {
 
     /// A packet of a subflow arrived at the data receiver.
     #[inline]
-    pub fn on_receiver_packet(&mut self, io: &mut Io<'_>, id: SubflowId, packet: &Packet) {
+    pub fn on_receiver_packet(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
         match packet.kind {
             Kind::Data => {
                 self.receiver.on_data(io, &mut self.subflows, id, packet, self.sender.buffer());
@@ -173,7 +173,7 @@ impl Connection {
 
     /// A packet of a subflow arrived at the data sender.
     #[inline]
-    pub fn on_sender_packet(&mut self, io: &mut Io<'_>, id: SubflowId, packet: &Packet) {
+    pub fn on_sender_packet(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
         match packet.kind {
             Kind::Ack => self.on_ack(io, id, packet),
             Kind::SynAck => self.on_syn_ack(io, id),
@@ -183,7 +183,7 @@ impl Connection {
     }
 
     /// A timer's event is due. Timers are re-armed lazily: it may turn out to be too early.
-    pub fn on_timer(&mut self, io: &mut Io<'_>, source: Source, timer: Timer) {
+    pub fn on_timer(&mut self, io: &mut Io, source: Source, timer: Timer) {
         io.queue.set(source, NEVER);
         match timer {
             Timer::Subflow(id) => self.on_subflow_timer(io, id),

@@ -7,7 +7,7 @@ use crate::units::Bytes;
 
 impl Connection {
     /// A sample is due.
-    pub(super) fn sample(&mut self, io: &mut Io<'_>) {
+    pub(super) fn sample(&mut self, io: &mut Io) {
         for id in 0..self.subflows.len() {
             self.driver.set_statistics(id, self.statistics(id));
         }
@@ -26,7 +26,7 @@ impl Connection {
     }
 
     /// The next sample, if the path manager wants any.
-    pub(super) fn sample_later(&mut self, io: &mut Io<'_>) {
+    pub(super) fn sample_later(&mut self, io: &mut Io) {
         if let (Some(timer), Some(interval)) = (self.sampling, self.driver.sampling()) {
             io.queue.set(timer, io.now + interval);
         }

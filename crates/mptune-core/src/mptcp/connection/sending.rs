@@ -10,7 +10,7 @@ use crate::tcp::{Acknowledgement, TimerAction};
 
 impl Connection {
     #[inline]
-    pub(super) fn on_ack(&mut self, io: &mut Io<'_>, id: SubflowId, packet: &Packet) {
+    pub(super) fn on_ack(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
         self.sender.on_data_ack(io, &mut self.subflows, id, packet);
         let subflow = &mut self.subflows[id];
         let ack = Acknowledgement {
@@ -35,14 +35,14 @@ impl Connection {
     }
 
     /// The connection's retransmission is due.
-    pub(super) fn on_data_timer(&mut self, io: &mut Io<'_>) {
+    pub(super) fn on_data_timer(&mut self, io: &mut Io) {
         if self.sender.on_data_timer(io, &mut self.subflows) {
             self.update_roles(io.now);
             self.pump(io);
         }
     }
 
-    pub(super) fn on_application(&mut self, io: &mut Io<'_>) {
+    pub(super) fn on_application(&mut self, io: &mut Io) {
         self.sender.on_application();
         self.pump(io);
     }
@@ -50,8 +50,9 @@ impl Connection {
     /// After something changed for one subflow: its retransmissions, then whatever the scheduler
     /// assigns to any subflow.
     #[inline]
-    fn send_from(&mut self, io: &mut Io<'_>, id: SubflowId) {
+    fn send_from(&mut self, io: &mut Io, id: SubflowId) {
         self.sender.retransmit(io, &mut self.subflows[id]);
+        self.subflows[id].gathering = false;
         self.sender.refresh(io.now, &self.subflows, id);
         self.pump(io);
         let subflow = &self.subflows[id];
@@ -60,7 +61,7 @@ impl Connection {
 
     /// Sends what may be sent, and notifies the path manager at the numbers of bytes it asked for.
     #[inline]
-    pub(super) fn pump(&mut self, io: &mut Io<'_>) {
+    pub(super) fn pump(&mut self, io: &mut Io) {
         while let Some(bytes) = self.sender.pump(io, &mut self.subflows) {
             self.report(io, Report::BytesSent(bytes));
             if self.sender.copies() {
@@ -69,7 +70,7 @@ impl Connection {
         }
     }
 
-    pub(super) fn on_subflow_timer(&mut self, io: &mut Io<'_>, id: SubflowId) {
+    pub(super) fn on_subflow_timer(&mut self, io: &mut Io, id: SubflowId) {
         let subflow = &mut self.subflows[id];
         match subflow.phase {
             Phase::SynSent | Phase::JoinAckSent => self.on_handshake_timer(io, id),
@@ -87,7 +88,7 @@ impl Connection {
 
     /// A subflow timed out: what it carries may be lost for long, so other subflows carry it as well,
     /// unless that takes more than a timeout. Plain TCP has no others, and continues by itself.
-    fn on_timeout(&mut self, io: &mut Io<'_>, id: SubflowId) {
+    fn on_timeout(&mut self, io: &mut Io, id: SubflowId) {
         let subflow = &mut self.subflows[id];
         subflow.timed_out = true;
         if !subflow.failing && !self.sender.judges_silence() {
@@ -101,7 +102,7 @@ impl Connection {
         self.report(io, Report::Timeouts { subflow: id, consecutive });
     }
 
-    fn on_progress_again(&mut self, io: &mut Io<'_>, id: SubflowId) {
+    fn on_progress_again(&mut self, io: &mut Io, id: SubflowId) {
         let subflow = &mut self.subflows[id];
         (subflow.timed_out, subflow.failing) = (false, false);
         subflow.silent_periods = 0;

@@ -2,11 +2,14 @@
 //! at its subflow or is dropped there (Linux `net/ipv4/tcp_input.c`, `tcp_data_queue`,
 //! `tcp_data_queue_ofo`; `net/mptcp/protocol.c`, `__mptcp_move_skbs_from_subflow`).
 
+use super::delivered::Delivered;
 use super::{DataReceiver, open};
 use crate::mptcp::accounting::memory::{Extent, ReceiveMemory, SubflowMemory, truesize};
 use crate::mptcp::accounting::{ReceiveBuffer, SendBuffer};
 use crate::mptcp::io::Io;
 use crate::mptcp::packet::Packet;
+use crate::mptcp::reassembly::Reassembly;
+use crate::mptcp::series::Series;
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
 use crate::tcp::{Receiver, Reply, RttEstimator};
@@ -17,7 +20,7 @@ impl DataReceiver {
     #[inline(never)]
     pub(super) fn on_charged(
         &mut self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
         packet: &Packet,
@@ -33,7 +36,7 @@ impl DataReceiver {
         };
         let progress = self.reassembly.next() - before;
         self.reply(io, &mut subflows[id], reply, progress);
-        if progress > 0 && self.buffer.heeds_reads() {
+        if progress > 0 && self.buffer.heeds_read(io.now) {
             self.on_read(io.now, subflows);
         }
         if progress > 1 {
@@ -56,31 +59,16 @@ impl DataReceiver {
         if refuses(memory, own, receiver, packet.seq) {
             return None;
         }
-        // Its length is forgotten once it is DATA_ACKed: then use the packet's own.
-        let length = |data| sent.segment(data).map_or(packet.window_edge, Extent::length);
         grow_window(memory, own, receiver, packet.seq, packet.window_edge);
         let gap = receiver.next();
-        let reply = receiver.on_segment(now, packet.seq, packet.data, |data| {
-            let before = reassembly.next();
-            let payload = if data == packet.data { packet.window_edge } else { length(data) };
-            // Looked up only behind a gap: the next segment begins where what was delivered ends.
-            let start = match data.cmp(&before) {
-                Ordering::Less => None,
-                Ordering::Equal => Some(memory.delivered()),
-                Ordering::Greater => sent.segment(data).map(|segment| segment.start),
-            };
-            if !admits(memory, own, start, payload) {
-                return;
+        let mut arrival = Arrival { now, packet, sent, reassembly, memory, own, delivered, series };
+        let reply = match receiver.on_next(now, packet.seq) {
+            Some(reply) => {
+                arrival.take(packet.data);
+                reply
             }
-            let Some(released) = reassembly.on_segment(data) else { return };
-            series.add(now, Bytes::from(payload));
-            if released == 0 {
-                return memory.hold(now, payload);
-            }
-            let held = (before + 1..before + released).map(length);
-            let bytes = deliver(memory, now, payload, held);
-            delivered.add(now, bytes, before + released == sent.end());
-        });
+            None => arrival.take_released(receiver),
+        };
         Some(compressed(own, receiver, now, gap, &sender.rtt, reply))
     }
 
@@ -96,7 +84,7 @@ impl DataReceiver {
 
     /// The application read all there was: what waits for a delayed acknowledgement on any subflow is
     /// acknowledged now (Linux `mptcp_cleanup_rbuf`), so that the fastest one reports the open window.
-    fn acknowledge_pending(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) {
+    fn acknowledge_pending(&mut self, io: &mut Io, subflows: &mut [Subflow]) {
         for subflow in subflows.iter_mut().filter(|s| s.receiver.deadline() < NEVER) {
             self.acknowledge(io, subflow, false);
         }
@@ -124,6 +112,59 @@ fn grow_window(
     } else if memory.grows(own, payload) {
         receiver.stay_quick();
     }
+}
+
+/// A segment that its subflow accepted, and all that it concerns.
+struct Arrival<'a> {
+    now: Nanos,
+    packet: &'a Packet,
+    sent: &'a SendBuffer,
+    reassembly: &'a mut Reassembly,
+    memory: &'a mut ReceiveMemory,
+    own: &'a mut SubflowMemory,
+    delivered: &'a mut Delivered,
+    series: &'a mut Series,
+}
+
+impl Arrival<'_> {
+    /// Passes a segment that is in subflow order to the connection.
+    #[inline]
+    fn take(&mut self, data: Seq) {
+        let (sent, packet) = (self.sent, self.packet);
+        let before = self.reassembly.next();
+        let payload =
+            if data == packet.data { packet.window_edge } else { length(sent, packet, data) };
+        // Looked up only behind a gap: the next segment begins where what was delivered ends.
+        let start = match data.cmp(&before) {
+            Ordering::Less => None,
+            Ordering::Equal => Some(self.memory.delivered()),
+            Ordering::Greater => sent.segment(data).map(|segment| segment.start),
+        };
+        if !admits(self.memory, self.own, start, payload) {
+            return;
+        }
+        let Some(released) = self.reassembly.on_segment(data) else { return };
+        self.series.add(self.now, Bytes::from(payload));
+        if released == 0 {
+            return self.memory.hold(self.now, payload);
+        }
+        let held = (before + 1..before + released).map(|data| length(sent, packet, data));
+        let bytes = deliver(self.memory, self.now, payload, held);
+        self.delivered.add(self.now, bytes, before + released == sent.end());
+    }
+
+    /// The subflow holds segments, or the segment comes out of order: passes on what is now in order.
+    #[inline(never)]
+    fn take_released(&mut self, receiver: &mut Receiver) -> Reply {
+        let (seq, data) = (self.packet.seq, self.packet.data);
+        receiver.on_segment(self.now, seq, data, |data| self.take(data))
+    }
+}
+
+/// Payload bytes of a segment. They are forgotten once it is DATA_ACKed: then those of the packet that arrived.
+#[inline]
+fn length(sent: &SendBuffer, packet: &Packet, data: Seq) -> u32 {
+    sent.segment(data).map_or(packet.window_edge, Extent::length)
 }
 
 /// The connection accepts a segment that is in subflow order. `start` is none if it was delivered before.

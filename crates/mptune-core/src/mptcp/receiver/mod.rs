@@ -70,23 +70,18 @@ impl DataReceiver {
         self.buffer.join(&mut subflow.memory);
     }
 
-    /// A subflow was closed.
-    pub fn on_closed(&mut self) {
-        self.buffer.on_closed();
-    }
-
     /// A data segment arrived on a subflow; `sent` is what the sender knows about all segments.
     #[inline]
     pub fn on_data(
         &mut self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
         packet: &Packet,
         sent: &SendBuffer,
     ) {
         self.note_ecn(io, &mut subflows[id], packet);
-        if self.buffer.grows() {
+        if self.buffer.needs_rtts() {
             let subflow = &mut subflows[id];
             subflow.memory.rtt = subflow.sender.rtt.srtt;
         }
@@ -97,7 +92,7 @@ impl DataReceiver {
     }
 
     #[inline]
-    fn note_ecn(&mut self, io: &mut Io<'_>, subflow: &mut Subflow, packet: &Packet) {
+    fn note_ecn(&mut self, io: &mut Io, subflow: &mut Subflow, packet: &Packet) {
         if subflow.receiver.on_ecn(packet.congestion_experienced, packet.ecn_signal) {
             self.acknowledge(io, subflow, false);
         }
@@ -106,7 +101,7 @@ impl DataReceiver {
 
     /// Acknowledges what just arrived, now or later; it brought `progress` segments in order.
     #[inline(always)]
-    fn reply(&mut self, io: &mut Io<'_>, subflow: &mut Subflow, reply: Reply, progress: Seq) {
+    fn reply(&mut self, io: &mut Io, subflow: &mut Subflow, reply: Reply, progress: Seq) {
         // A gap in the data sequence space closed: the window opens by more than a segment or two,
         // and the sender may be waiting for it (RFC 9293 section 3.8.6.2.2).
         let window_opened = progress > 2;
@@ -121,7 +116,7 @@ impl DataReceiver {
 
     /// Sends an acknowledgement on a subflow.
     #[inline]
-    pub fn acknowledge(&mut self, io: &mut Io<'_>, subflow: &mut Subflow, duplicate: bool) {
+    pub fn acknowledge(&mut self, io: &mut Io, subflow: &mut Subflow, duplicate: bool) {
         let ack = subflow.receiver.acknowledge(duplicate);
         let data = self.reassembly.next();
         let Subflow { receiver, memory, .. } = subflow;

@@ -64,6 +64,8 @@ pub enum Style {
 pub trait Scheduler {
     /// How its choices reach the subflows.
     const STYLE: Style = Style::Pull;
+    /// It has no state and always takes the only ready subflow: it need not be asked then.
+    const TAKES_THE_ONLY_ONE: bool = false;
 
     /// The subflow that takes the next segment, one of `choice.ready`; none waits for a better one
     /// to become ready. (For [`Style::Push`], subflows are ready when their send queue has room.)

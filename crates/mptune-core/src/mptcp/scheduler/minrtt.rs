@@ -9,6 +9,8 @@ use super::{Choice, Scheduler};
 pub struct MinRtt;
 
 impl Scheduler for MinRtt {
+    const TAKES_THE_ONLY_ONE: bool = true;
+
     #[inline]
     fn select(&mut self, choice: Choice<'_>) -> Option<usize> {
         choice.fastest_ready()

@@ -41,6 +41,11 @@ macro_rules! schedulers {
                 match self { $(Self::$variant(_) => <$type as Scheduler>::STYLE),+ }
             }
 
+            /// [`Scheduler::TAKES_THE_ONLY_ONE`].
+            pub fn takes_the_only_one(&self) -> bool {
+                match self { $(Self::$variant(_) => <$type as Scheduler>::TAKES_THE_ONLY_ONE),+ }
+            }
+
             /// [`Scheduler::select`].
             #[inline]
             pub fn select(&mut self, choice: Choice<'_>) -> Option<usize> {

@@ -64,7 +64,7 @@ impl DataSender {
         number: usize,
         options: &ConnectionOptions,
         receiver: &ReceiveBuffer,
-        io: &mut Io<'_>,
+        io: &mut Io,
     ) -> Self {
         let cut = options.scheduler.style() == Style::Push && !options.is_tcp();
         let buffer = SendBuffer::new(options, receiver, cut);
@@ -128,7 +128,7 @@ impl DataSender {
         self.scheduling.usable = usable;
         self.recall_queues(subflows);
         for id in 0..subflows.len() {
-            self.refresh(now, subflows, id);
+            self.refresh_one(now, subflows, id);
         }
     }
 
@@ -140,24 +140,12 @@ impl DataSender {
     /// A subflow is `new`, or it got an acknowledgement and sent what it could: where the send buffer grows,
     /// its part may have to. Returns whether there is now more to send.
     #[inline]
-    pub fn expand(
-        &mut self,
-        io: &mut Io<'_>,
-        subflows: &[Subflow],
-        id: SubflowId,
-        new: bool,
-    ) -> bool {
+    pub fn expand(&mut self, io: &mut Io, subflows: &[Subflow], id: SubflowId, new: bool) -> bool {
         self.buffer.grows() && self.expand_part(io, &subflows[id], id, new)
     }
 
     #[inline(never)]
-    fn expand_part(
-        &mut self,
-        io: &mut Io<'_>,
-        subflow: &Subflow,
-        id: SubflowId,
-        new: bool,
-    ) -> bool {
+    fn expand_part(&mut self, io: &mut Io, subflow: &Subflow, id: SubflowId, new: bool) -> bool {
         let cwnd = self.scheduling.peers[id].cwnd;
         let grew = subflow.sender.has_room() && self.buffer.expand(id, cwnd, new);
         match &self.timers {
@@ -179,7 +167,7 @@ impl DataSender {
     #[inline]
     pub fn on_data_ack(
         &mut self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
         ack: &Packet,
@@ -195,7 +183,7 @@ impl DataSender {
 
     /// Something new is DATA_ACKed: the retransmission is postponed, and there is room to write.
     #[inline(never)]
-    fn on_data_acked(&mut self, io: &mut Io<'_>, subflows: &[Subflow]) {
+    fn on_data_acked(&mut self, io: &mut Io, subflows: &[Subflow]) {
         self.postpone_repetition(io, subflows);
         if let Some(timers) = self.timers.as_ref().filter(|_| self.buffer.wakes_application()) {
             timers.wake_application(io);

@@ -13,7 +13,7 @@ impl DataSender {
     /// one that the path manager wants reported ([`Self::notify_at`]), it pauses and returns that number;
     /// unless it copies, call it again then.
     #[inline]
-    pub fn pump(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+    pub fn pump(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         match self.scheduling.style {
             Style::Pull => self.pull(io, subflows),
             Style::Push => self.push(io, subflows),
@@ -28,7 +28,7 @@ impl DataSender {
 
     /// Each segment goes to a subflow whose window has room for it.
     #[inline]
-    fn pull(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+    fn pull(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         loop {
             let ready = self.scheduling.ready();
             if ready == 0 {
@@ -54,7 +54,7 @@ impl DataSender {
 
     /// The buffers release nothing although these subflows have room.
     #[inline]
-    fn hold_back(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], ready: u64, limit: Seq) {
+    fn hold_back(&mut self, io: &mut Io, subflows: &mut [Subflow], ready: u64, limit: Seq) {
         self.note_app_limited(subflows, ready);
         self.note_blocked(io.now, limit);
         if self.opportunistic && limit < self.buffer.end() {
@@ -63,7 +63,7 @@ impl DataSender {
     }
 
     /// Segments are handed to subflows whose send queue has room, and leave it when the window has room.
-    fn push(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+    fn push(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         while let Some(id) = self.next_receiver(io.now) {
             loop {
                 self.hand_over(subflows, id);
@@ -116,22 +116,19 @@ impl DataSender {
     }
 
     /// A subflow sends from its queue what its window allows.
-    fn send_queue(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], id: SubflowId) {
-        let kept = self.kept_for_burst(io.now, &mut subflows[id], id);
-        while self.scheduling.has_room(id)
-            && subflows[id].queue.len() > kept
-            && !self.waits_for_more(&subflows[id])
-        {
-            let Some(data) = subflows[id].queue.pop_front() else { break };
-            self.assign(io, subflows, id, data);
+    pub(super) fn send_queue(&mut self, io: &mut Io, subflows: &mut [Subflow], id: SubflowId) {
+        while self.scheduling.has_room(id) && !self.waits_for_more(&subflows[id]) {
+            let together = self.next_burst(io.now, &mut subflows[id], id);
+            for sent in 0..together {
+                let goes = sent == 0 || self.scheduling.has_room(id);
+                let next = if goes { subflows[id].queue.pop_front() } else { None };
+                let Some(data) = next else { return };
+                self.assign(io, subflows, id, data);
+            }
+            if together == 0 {
+                return;
+            }
         }
-    }
-
-    /// Segments at the end of a subflow's send queue that wait for a burst: those just handed to it,
-    /// since earlier ones will not grow.
-    fn kept_for_burst(&mut self, now: Nanos, subflow: &mut Subflow, id: SubflowId) -> usize {
-        let fresh = std::mem::take(&mut subflow.fresh);
-        if fresh > 0 && self.tso && self.gathers(now, subflow, id) { fresh } else { 0 }
     }
 
     /// The next segment goes to a subflow's send queue, or extends the short one at its end.
@@ -144,7 +141,7 @@ impl DataSender {
         }
         let data = self.take_next(subflows, id);
         subflows[id].queue.push_back(data);
-        subflows[id].fresh += 1;
+        subflows[id].gathering = false;
         self.scheduling.peers[id].outstanding += 1;
     }
 
@@ -162,7 +159,7 @@ impl DataSender {
     }
 
     /// Every subflow sends every segment that is not acknowledged by the time its turn comes.
-    fn copy(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> Option<Bytes> {
+    fn copy(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         self.reinjections.clear();
         for id in scheduler::bits(self.scheduling.ready()) {
             while self.scheduling.has_room(id) {
@@ -176,7 +173,7 @@ impl DataSender {
                     *self.carried_by.at_mut(data) |= 1 << id;
                 }
                 subflows[id].position = data + 1;
-                self.assign(io, subflows, id, data);
+                self.assign_one(io, subflows, id, data);
             }
         }
         if self.is_notification_due() { self.notification() } else { None }
@@ -220,6 +217,9 @@ impl DataSender {
 
     #[inline]
     pub(super) fn select(&mut self, now: Nanos, ready: u64, window: Seq) -> Option<SubflowId> {
+        if let Some(id) = self.scheduling.only(ready) {
+            return Some(id);
+        }
         self.scheduling.select(now, ready, window, self.buffer.burst_may_end())
     }
 }

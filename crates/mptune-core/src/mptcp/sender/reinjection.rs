@@ -13,7 +13,7 @@ impl DataSender {
     /// Raiciu et al., NSDI 2012, section 4.2). The slower subflows that hold the first missing
     /// segment are slowed down, once per round trip, and if they are much slower the segment is
     /// resent on the faster one.
-    pub(super) fn unblock(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], ready: u64) {
+    pub(super) fn unblock(&mut self, io: &mut Io, subflows: &mut [Subflow], ready: u64) {
         let una = self.buffer.una();
         if una == self.buffer.next() {
             return;
@@ -26,7 +26,7 @@ impl DataSender {
                 let slower = srtt < self.scheduling.peers[other].srtt;
                 if slower && subflows[other].sender.penalise() {
                     subflows[id].penalised_at = io.now;
-                    self.refresh(io.now, subflows, other);
+                    self.refresh_one(io.now, subflows, other);
                 }
             }
         }
@@ -55,12 +55,7 @@ impl DataSender {
     ///
     /// Skips segments that a healthy subflow also carries: it delivers them, or fails and has them
     /// reinjected then. Otherwise they could wait forever, and so would everything after them.
-    pub(super) fn reinject(
-        &mut self,
-        io: &mut Io<'_>,
-        subflows: &mut [Subflow],
-        ready: u64,
-    ) -> bool {
+    pub(super) fn reinject(&mut self, io: &mut Io, subflows: &mut [Subflow], ready: u64) -> bool {
         let sound = sound(subflows);
         let data = loop {
             let Some(&data) = self.reinjections.front() else { return false };

@@ -19,14 +19,14 @@ const REPEATED: Seq = 23;
 
 impl DataSender {
     /// Data was sent: the timer runs.
-    pub(super) fn start_repetition(&mut self, io: &mut Io<'_>, subflows: &[Subflow]) {
+    pub(super) fn start_repetition(&mut self, io: &mut Io, subflows: &[Subflow]) {
         if self.timers.as_ref().is_some_and(|timers| !timers.is_running()) {
             self.arm_repetition(io, subflows);
         }
     }
 
     /// Something is DATA_ACKed: the timer restarts, or stops if that was everything.
-    pub(super) fn postpone_repetition(&mut self, io: &mut Io<'_>, subflows: &[Subflow]) {
+    pub(super) fn postpone_repetition(&mut self, io: &mut Io, subflows: &[Subflow]) {
         if self.buffer.una() < self.buffer.next() {
             self.arm_repetition(io, subflows);
         } else if let Some(timers) = &mut self.timers {
@@ -36,7 +36,7 @@ impl DataSender {
 
     /// Linux `mptcp_set_timeout`: the longest remaining wait of any subflow that answers for its own timer,
     /// whatever its pace.
-    fn arm_repetition(&mut self, io: &mut Io<'_>, subflows: &[Subflow]) {
+    fn arm_repetition(&mut self, io: &mut Io, subflows: &[Subflow]) {
         let Some(timers) = &mut self.timers else { return };
         let mut longest = 0;
         for (id, subflow) in subflows.iter().enumerate() {
@@ -50,7 +50,7 @@ impl DataSender {
     }
 
     /// The timer's event is due; returns whether a subflow is stale from now on.
-    pub fn on_data_timer(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow]) -> bool {
+    pub fn on_data_timer(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> bool {
         if self.timers.as_ref().is_none_or(|timers| timers.is_early(io)) {
             return false;
         }
@@ -77,16 +77,19 @@ impl DataSender {
         active.or_else(|| if all_silent { any() } else { None })
     }
 
-    fn repeat(&mut self, io: &mut Io<'_>, subflows: &mut [Subflow], id: SubflowId) {
+    /// What is repeated goes to the subflow's send queue, which its window and pace empty.
+    fn repeat(&mut self, io: &mut Io, subflows: &mut [Subflow], id: SubflowId) {
         let una = self.buffer.una();
         for data in una..self.buffer.next().min(una.saturating_add(REPEATED)) {
-            let waits_in_a_queue = *self.carried_by.at(data) & queued(subflows, data) != 0;
-            if waits_in_a_queue || !self.scheduling.has_room(id) {
-                return;
+            if *self.carried_by.at(data) & queued(subflows, data) & !(1 << id) != 0 {
+                break;
             }
             self.count_repeated(data);
-            self.carry_again(io, subflows, id, data);
+            self.note_carried_again(&mut subflows[id], id, data);
+            subflows[id].queue.push_back(data);
+            self.scheduling.peers[id].outstanding += 1;
         }
+        self.send_queue(io, subflows, id);
     }
 }
 

@@ -10,6 +10,8 @@ use crate::units::{Nanos, Seq};
 pub(super) struct Scheduling {
     policy: scheduler::Policy,
     pub style: Style,
+    /// [`scheduler::Policy::takes_the_only_one`].
+    takes_the_only_one: bool,
     /// Every subflow in order of creation.
     pub peers: Vec<Peer>,
     /// Bit sets of subflows: with room in their window; allowed to carry data.
@@ -21,8 +23,16 @@ pub(super) struct Scheduling {
 
 impl Scheduling {
     pub fn new(policy: scheduler::Policy, whole_window: Seq) -> Self {
-        let style = policy.style();
-        Self { policy, style, peers: Vec::new(), room: 0, usable: 0, whole_window }
+        let (style, takes_the_only_one) = (policy.style(), policy.takes_the_only_one());
+        Self {
+            policy,
+            style,
+            takes_the_only_one,
+            peers: Vec::new(),
+            room: 0,
+            usable: 0,
+            whole_window,
+        }
     }
 
     /// Subflows that may carry data and have room for it.
@@ -51,8 +61,16 @@ impl Scheduling {
         self.policy.continues()
     }
 
-    /// The subflow that takes the next segment; `window` segments fit the buffers.
+    /// The subflow that takes the next segment, if no more needs to be known than which are ready: usually one
+    /// is, that of the acknowledgement just processed.
     #[inline]
+    pub fn only(&self, ready: u64) -> Option<SubflowId> {
+        let known = self.takes_the_only_one && ready.is_power_of_two();
+        known.then(|| ready.trailing_zeros() as SubflowId)
+    }
+
+    /// The subflow that takes the next segment; `window` segments fit the buffers.
+    #[inline(never)]
     pub fn select(
         &mut self,
         now: Nanos,

@@ -17,7 +17,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    pub fn new(number: usize, accounting: Accounting, io: &mut Io<'_>) -> Option<Self> {
+    pub fn new(number: usize, accounting: Accounting, io: &mut Io) -> Option<Self> {
         (accounting == Accounting::Linux).then(|| Self {
             repetition: io.add_timer(number, Timer::Data),
             deadline: NEVER,
@@ -30,7 +30,7 @@ impl Timers {
     }
 
     /// Data is retransmitted at `deadline` at the earliest.
-    pub fn run_until(&mut self, io: &mut Io<'_>, deadline: Nanos) {
+    pub fn run_until(&mut self, io: &mut Io, deadline: Nanos) {
         self.deadline = deadline;
         io.queue.set_no_later(self.repetition, deadline);
     }
@@ -40,7 +40,7 @@ impl Timers {
     }
 
     /// The retransmission's event came too early and is set again.
-    pub fn is_early(&self, io: &mut Io<'_>) -> bool {
+    pub fn is_early(&self, io: &mut Io) -> bool {
         let early = self.deadline > io.now;
         if early {
             io.queue.set(self.repetition, self.deadline);
@@ -48,7 +48,7 @@ impl Timers {
         early
     }
 
-    pub fn wake_application(&self, io: &mut Io<'_>) {
+    pub fn wake_application(&self, io: &mut Io) {
         io.queue.set_no_later(self.application, io.now + WRITING);
     }
 }

@@ -12,14 +12,21 @@ use crate::units::{Bytes, Nanos, Seq};
 impl DataSender {
     /// What the subflow's loss recovery retransmits.
     #[inline]
-    pub fn retransmit(&mut self, io: &mut Io<'_>, subflow: &mut Subflow) {
+    pub fn retransmit(&mut self, io: &mut Io, subflow: &mut Subflow) {
+        if subflow.sender.has_lost() {
+            self.retransmit_lost(io, subflow);
+        }
+    }
+
+    #[inline(never)]
+    fn retransmit_lost(&mut self, io: &mut Io, subflow: &mut Subflow) {
         while let Some(segment) = subflow.sender.next_retransmission(io.now) {
             self.transmit(io, subflow, segment, false);
         }
     }
 
     /// The subflow's tail loss probe is due.
-    pub fn probe(&mut self, io: &mut Io<'_>, subflow: &mut Subflow) {
+    pub fn probe(&mut self, io: &mut Io, subflow: &mut Subflow) {
         if let Some(segment) = subflow.sender.probe(io.now) {
             self.transmit(io, subflow, segment, false);
         }
@@ -30,7 +37,7 @@ impl DataSender {
     #[inline(always)]
     fn transmit(
         &self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflow: &mut Subflow,
         (seq, data): (Seq, Seq),
         new: bool,
@@ -51,11 +58,24 @@ impl DataSender {
         payload
     }
 
+    /// [`Self::assign`] where it is rare.
+    #[inline(never)]
+    pub(super) fn assign_one(
+        &mut self,
+        io: &mut Io,
+        subflows: &mut [Subflow],
+        id: SubflowId,
+        data: Seq,
+    ) {
+        self.assign(io, subflows, id, data);
+    }
+
     /// A segment goes out on a subflow for the first time on it.
-    #[inline]
+    // As [`Self::transmit`].
+    #[inline(always)]
     pub(super) fn assign(
         &mut self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
         data: Seq,
@@ -64,10 +84,10 @@ impl DataSender {
         if subflow.sender.outstanding() == 0 {
             subflow.sender.on_start(io.now);
         }
-        let seq = subflow.sender.send(io.now, data);
+        let (seq, ready) = subflow.sender.send(io.now, data);
         let payload = self.transmit(io, subflow, (seq, data), true);
         subflow.carried_data = true;
-        if !subflow.sender.ready(io.now) {
+        if !ready {
             self.scheduling.set_room(id, false);
         }
         io.queue.set_no_later(subflow.timer, subflow.sender.deadline(io.now));
@@ -80,19 +100,24 @@ impl DataSender {
     /// A segment previously handed to another subflow, or to this one, goes out on this one.
     pub(super) fn carry_again(
         &mut self,
-        io: &mut Io<'_>,
+        io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
         data: Seq,
     ) {
-        *self.carried_by.at_mut(data) |= 1 << id;
-        self.reinjected += 1;
         if self.timers.is_none() {
             self.count_repeated(data);
         }
-        subflows[id].counted.reinjected += 1;
-        self.buffer.share_window(data, &mut subflows[id].send_window);
-        self.assign(io, subflows, id, data);
+        self.note_carried_again(&mut subflows[id], id, data);
+        self.assign_one(io, subflows, id, data);
+    }
+
+    /// A segment that was handed to a subflow before is now this one's.
+    pub(super) fn note_carried_again(&mut self, subflow: &mut Subflow, id: SubflowId, data: Seq) {
+        *self.carried_by.at_mut(data) |= 1 << id;
+        self.reinjected += 1;
+        subflow.counted.reinjected += 1;
+        self.buffer.share_window(data, &mut subflow.send_window);
     }
 
     /// Counts the bytes of a segment that goes out again: under Linux accounting, as Linux does, only if the
@@ -101,8 +126,15 @@ impl DataSender {
         self.reinjected_bytes += Bytes::from(self.buffer.payload_of(data));
     }
 
+    /// [`Self::refresh`] where it is rare.
+    #[inline(never)]
+    pub fn refresh_one(&mut self, now: Nanos, subflows: &[Subflow], id: SubflowId) {
+        self.refresh(now, subflows, id);
+    }
+
     /// Updates what schedulers and coupled controllers see of a subflow.
-    #[inline]
+    // As [`Self::transmit`].
+    #[inline(always)]
     pub fn refresh(&mut self, now: Nanos, subflows: &[Subflow], id: SubflowId) {
         let subflow = &subflows[id];
         let usable = self.scheduling.usable >> id & 1 == 1;

@@ -10,6 +10,7 @@ use crate::units::{Nanos, Seq};
 // controls from being inlined, at 1 to 2 % of all instructions.
 impl Sender {
     /// An acknowledgement arrived; `all` are the connection's subflows, `me` this one's index.
+    #[inline]
     pub fn on_ack(
         &mut self,
         now: Nanos,
@@ -18,6 +19,66 @@ impl Sender {
         me: usize,
     ) -> Progress {
         let peers = Peers { all, me };
+        if self.is_plain(ack) {
+            return self.on_plain_ack(now, ack.next.min(self.next), peers);
+        }
+        self.on_any_ack(now, ack, peers)
+    }
+
+    /// Nothing is or was going on, and the acknowledgement only moves on: nearly all are like that.
+    #[inline]
+    fn is_plain(&self, ack: &Acknowledgement) -> bool {
+        ack.next > self.una
+            && self.una >= self.plain_from
+            && ack.sack[0].1 == 0
+            && !(ack.duplicate || ack.ecn_echo)
+            && self.state == State::Open
+            && self.probe_end.is_none()
+            && self.rate.is_none()
+    }
+
+    /// What [`Self::on_any_ack`] does with such a one.
+    fn on_plain_ack(&mut self, now: Nanos, next: Seq, peers: Peers<'_>) -> Progress {
+        let prior_in_flight = self.next - self.una;
+        let mut round = Round::new(now, self.rtt.min);
+        let (first, last) = (self.board.at(self.una).sent_at, self.board.at(next - 1).sent_at);
+        round.note_plain(next - self.una, first, last, next);
+        self.board.skip(round.delivered);
+        self.una = next;
+        self.rack_scan = self.rack_scan.max(next);
+        let rtt = self.take_rtt_sample(now, &round);
+        self.note_delivered(now, &round);
+        let facts = Ack {
+            now,
+            acked: round.delivered,
+            rtt,
+            srtt: self.rtt.srtt,
+            min_rtt: self.rtt.min,
+            una: next,
+            next: self.next,
+            prior_in_flight,
+            in_flight: self.next - next,
+            lost: 0,
+            delivered: self.delivered,
+            cwnd_limited: self.is_window_limited(),
+            open: true,
+            ecn_echo: false,
+            rate: None,
+        };
+        self.controller.on_delivered(&mut self.window, &facts, peers);
+        self.controller.on_ack(&mut self.window, &facts, peers);
+        self.update_pacing();
+        self.arm(now);
+        Progress { delivered: round.delivered, advanced: true }
+    }
+
+    #[inline(never)]
+    pub(super) fn on_any_ack(
+        &mut self,
+        now: Nanos,
+        ack: &Acknowledgement,
+        peers: Peers<'_>,
+    ) -> Progress {
         let (prior_in_flight, lost_before) = (self.in_flight(), self.lost_total);
         let mut round = Round::new(now, self.rtt.min);
         let advanced = self.update_board(ack, &mut round);
@@ -144,7 +205,7 @@ impl Sender {
             for seq in part {
                 let segment = *self.board.at(seq);
                 self.uncount(segment.flags);
-                self.board.at_mut(seq).flags = SACKED | (segment.flags & AMBIGUOUS);
+                self.mark(seq).flags = SACKED | (segment.flags & AMBIGUOUS);
                 self.sacked_out += 1;
                 if let Some(rate) = &mut self.rate {
                     rate.on_delivered(round.now, seq);

@@ -85,7 +85,7 @@ impl Sender {
     }
 
     fn mark_lost(&mut self, seq: Seq) {
-        self.board.at_mut(seq).flags |= LOST;
+        self.mark(seq).flags |= LOST;
         self.lost_out += 1;
         self.lost_total += 1;
         self.lost.push_back(seq);
@@ -108,6 +108,7 @@ impl Sender {
             self.retransmitted_out -= u32::from(segment.flags & RETRANSMITTED != 0);
             self.lost_out += u32::from(segment.flags & LOST == 0);
             segment.flags = LOST | (segment.flags & AMBIGUOUS);
+            self.plain_from = self.plain_from.max(seq + 1);
             self.lost.push_back(seq);
         }
         let mut retransmissions = std::mem::take(&mut self.retransmissions);

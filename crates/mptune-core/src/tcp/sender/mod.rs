@@ -111,6 +111,9 @@ pub struct Sender {
     una: Seq,
     next: Seq,
     board: Ring<Segment>,
+    /// From this segment on the board is plain: all were sent once, in order, and are neither lost nor selectively
+    /// acknowledged.
+    plain_from: Seq,
     sacked: RangeSet,
     sacked_out: u32,
     lost_out: u32,
@@ -162,6 +165,7 @@ impl Sender {
             una: 0,
             next: 0,
             board: Ring::new(),
+            plain_from: 0,
             sacked: RangeSet::default(),
             sacked_out: 0,
             lost_out: 0,
@@ -245,10 +249,13 @@ impl Sender {
     /// New data may be sent: there is room, the pace allows it, and no lost segment waits for retransmission.
     #[inline]
     pub fn ready(&self, now: Nanos) -> bool {
-        self.pacing.allows(now)
-            && self.lost.is_empty()
-            && self.lost_again.is_empty()
-            && self.has_room()
+        self.may_send(now) && self.has_room()
+    }
+
+    /// The same, whatever the room.
+    #[inline]
+    fn may_send(&self, now: Nanos) -> bool {
+        self.pacing.allows(now) && !self.has_lost()
     }
 
     /// What a coupled congestion control may see of this subflow.
@@ -363,9 +370,10 @@ impl Sender {
         self.deadline
     }
 
-    /// A new segment carrying `data` is sent; returns its number.
+    /// A new segment carrying `data` is sent; returns its number, and whether the next one may be
+    /// ([`Self::ready`]).
     #[inline]
-    pub fn send(&mut self, now: Nanos, data: Seq) -> Seq {
+    pub fn send(&mut self, now: Nanos, data: Seq) -> (Seq, bool) {
         let seq = self.next;
         if let Some(rate) = &mut self.rate {
             rate.on_send(now, self.next - self.una);
@@ -376,14 +384,14 @@ impl Sender {
         if self.state == State::Recovery {
             self.prr.sent += 1;
         }
-        let flight = self.in_flight();
-        self.note_window_use(flight);
+        let (flight, window) = (self.in_flight(), self.whole_window());
+        self.note_window_use(flight, window);
         // The second segment removes the delayed ACK from the probe's wait; later ones would only shift it by
         // their distance, as every ACK does.
         if self.timer == Timer::Off || self.outstanding() == 2 {
             self.arm(now);
         }
-        seq
+        (seq, flight < window && self.may_send(now))
     }
 
     #[inline]
@@ -406,10 +414,17 @@ impl Sender {
         }
     }
 
+    /// There is room in the window, and yet nothing is sent because a burst waits for more of it.
+    pub fn note_held_back(&mut self) {
+        self.window_limited = true;
+        self.largest_flight = self.in_flight();
+        self.usage_round_end = self.next;
+    }
+
     /// Linux `tcp_cwnd_validate`: remembers for a round whether the window was used up.
     #[inline]
-    fn note_window_use(&mut self, flight: u32) {
-        let limited = flight >= self.whole_window();
+    fn note_window_use(&mut self, flight: u32, window: u32) {
+        let limited = flight >= window;
         let grew = !self.window_limited && flight > self.largest_flight;
         if limited || grew || self.una >= self.usage_round_end {
             self.window_limited = limited;
@@ -424,6 +439,12 @@ impl Sender {
         self.window_limited
             || (self.window.in_slow_start()
                 && self.window.cwnd < 2.0 * f64::from(self.largest_flight))
+    }
+
+    /// Segments found lost may wait for their retransmission.
+    #[inline]
+    pub fn has_lost(&self) -> bool {
+        !(self.lost.is_empty() && self.lost_again.is_empty())
     }
 
     /// The next lost segment to retransmit if the window allows: its number and its data. The lowest goes first
@@ -450,8 +471,15 @@ impl Sender {
         }
     }
 
+    /// The segment, to be marked.
+    #[inline]
+    fn mark(&mut self, seq: Seq) -> &mut Segment {
+        self.plain_from = self.plain_from.max(seq + 1);
+        self.board.at_mut(seq)
+    }
+
     fn retransmit(&mut self, now: Nanos, seq: Seq) -> Seq {
-        let segment = self.board.at_mut(seq);
+        let segment = self.mark(seq);
         segment.sent_at = now;
         segment.flags |= RETRANSMITTED | AMBIGUOUS;
         let data = segment.data;
@@ -481,10 +509,11 @@ impl Sender {
         self.probe_end = Some(self.next);
         self.arm(now);
         let last = self.next.checked_sub(1).filter(|&last| last >= self.una)?;
-        let segment = self.board.at_mut(last);
+        let segment = self.mark(last);
         segment.flags |= AMBIGUOUS;
+        let data = segment.data;
         self.retransmitted_total += 1;
-        Some((last, segment.data))
+        Some((last, data))
     }
 
     /// A faster subflow waits for what this one carries: halves the window unless a recovery is under way, and

@@ -40,6 +40,15 @@ impl Round {
         self.note_newest(sent_at, seq);
     }
 
+    /// This many segments before `end` were delivered, all sent once: the first and the last of them then.
+    #[inline]
+    pub(super) fn note_plain(&mut self, number: u32, first: Nanos, last: Nanos, end: Seq) {
+        self.delivered = number;
+        self.first_sent_at = Some(first);
+        (self.last_sent_at, self.newest_sent_at) = (last, last);
+        self.newest_end = end;
+    }
+
     /// RFC 8985 section 6.2 step 2: an ACK that comes sooner than any round trip cannot be for the
     /// retransmission, so it says nothing about when the delivered copy was sent.
     pub(super) fn note_ambiguous(&mut self, sent_at: Nanos, seq: Seq) {

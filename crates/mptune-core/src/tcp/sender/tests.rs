@@ -43,7 +43,13 @@ impl Subject {
         let mut blocks = SackBlocks::default();
         blocks[..sack.len()].copy_from_slice(sack);
         let ack = Acknowledgement { next, sack: blocks, duplicate, ecn_echo: false };
-        self.sender.on_ack(at_ms * MILLISECOND, &ack, &self.peers, 0)
+        let (now, peers) = (at_ms * MILLISECOND, Peers { all: &self.peers, me: 0 });
+        let mut thorough = self.sender.clone();
+        let progress = self.sender.on_ack(now, &ack, &self.peers, 0);
+        // The short way for plain acknowledgements leads where the way for any leads.
+        assert_eq!(thorough.on_any_ack(now, &ack, peers), progress);
+        assert_eq!(format!("{thorough:?}"), format!("{:?}", self.sender));
+        progress
     }
 
     /// Everything the sender would retransmit now.

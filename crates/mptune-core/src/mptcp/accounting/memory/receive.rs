@@ -40,9 +40,11 @@ pub struct ReceiveMemory {
     most: Bytes,
     tuning: Option<ReceiveTuning>,
     /// Payload in 256 bytes of memory: of the connection, the least of its subflows (Linux
-    /// `scaling_ratio`); and that of a subflow changed since it was determined.
+    /// `scaling_ratio`); when an RTT at whose end it was determined last ended, and until when it stays (Linux
+    /// `rcvq_space.time`, `rcvq_space.rtt_us`).
     ratio: Bytes,
-    ratio_changed: bool,
+    measured_at: Nanos,
+    measured_until: Nanos,
     /// Window scale (RFC 7323).
     shift: u32,
     /// Payload of a full segment, and what it is charged.
@@ -120,7 +122,8 @@ impl ReceiveMemory {
             most,
             tuning: None,
             ratio: DEFAULT_RATIO,
-            ratio_changed: false,
+            measured_at: 0,
+            measured_until: 0,
             shift,
             full,
             full_cost: Bytes::from(truesize(full as u32)),
@@ -175,7 +178,10 @@ impl ReceiveMemory {
     /// `rcv_ssthresh` (`ss -tin`) grew from 2,095,704 to 2,588,672.
     #[inline]
     pub fn grows(&mut self, subflow: &mut SubflowMemory, payload: u32) -> bool {
-        self.ratio_changed |= subflow.measure(payload);
+        // The only socket of a plain TCP knows at once (`tcp_measure_rcv_mss`).
+        if subflow.measure(payload) && self.is_tcp {
+            self.ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO);
+        }
         !subflow.is_largest && self.grows_further(subflow, payload)
     }
 
@@ -203,14 +209,8 @@ impl ReceiveMemory {
     }
 
     /// The receiver knows about a subflow: its share is the assumed one until a segment shows the real one.
-    pub fn join(&mut self, subflow: &mut SubflowMemory) {
+    pub fn join(&self, subflow: &mut SubflowMemory) {
         subflow.ratio.get_or_insert(DEFAULT_RATIO);
-        self.ratio_changed = true;
-    }
-
-    /// A subflow was closed.
-    pub fn on_closed(&mut self) {
-        self.ratio_changed = true;
     }
 
     /// It grows.
@@ -221,27 +221,33 @@ impl ReceiveMemory {
 
     /// [`Self::on_read`] may find something new.
     #[inline]
-    pub fn heeds_reads(&self) -> bool {
-        self.ratio_changed || self.is_growing()
+    pub fn heeds_read(&self, now: Nanos) -> bool {
+        now >= self.measured_until
     }
 
-    /// The application read: how much memory can hold is judged by the subflow that uses it worst (Linux
-    /// `mptcp_rcv_space_adjust`; it checks again after the longest RTT). A subflow on which
-    /// nothing large has arrived yet, such as a standby one, counts as half: on Linux 6.18 with 275 KiB the
-    /// window fell from 346,184 to 281,600 bytes when a second subflow joined, until data arrived on it.
-    /// Returns the new size, which the subflows' own follow, if it grew.
+    /// The application read: once in the longest RTT, how much memory can hold is judged by the subflow that uses
+    /// it worst (Linux `mptcp_rcv_space_adjust`). A subflow on which nothing large has arrived yet, such as a
+    /// standby one, counts as half: on Linux 6.18 with 275 KiB the window fell from 346,184 to 281,600 bytes
+    /// when a second subflow joined, until data arrived on it. Returns the new size, which the subflows' own
+    /// follow, if it grew.
     pub fn on_read<'a>(
         &mut self,
         now: Nanos,
         subflows: impl Iterator<Item = &'a SubflowMemory>,
     ) -> Option<Bytes> {
-        self.ratio_changed = false;
+        if !self.heeds_read(now) {
+            return None;
+        }
         let (mut least, mut rtt) = (Bytes::MAX, 0);
         for subflow in subflows {
             least = least.min(subflow.ratio.unwrap_or(Bytes::MAX));
             rtt = rtt.max(subflow.rtt);
         }
         self.ratio = if least < Bytes::MAX { least } else { DEFAULT_RATIO };
+        if now >= self.measured_at + rtt {
+            self.measured_at = now;
+        }
+        self.measured_until = self.measured_at + rtt;
         let window = self.tuning.as_mut()?.on_read(now, rtt, self.delivered)?;
         let before = self.limit;
         self.limit = before.max(memory_for(window, self.ratio).min(self.most));
@@ -460,21 +466,27 @@ mod tests {
     }
 
     #[test]
-    fn a_read_is_heeded_once_a_subflow_shows_another_share_joins_or_is_closed() {
+    fn a_silent_subflow_narrows_the_window_at_the_end_of_an_rtt_and_so_it_widens_again() {
+        // Recorded on Linux 6.18, RTT of 44 ms: a subflow joined at 157.6 ms; windows grew until the
+        // application read at 199.7 ms, an RTT after 155.4 ms.
         let mut memory = ReceiveMemory::new(275 * KIB, 1424);
         let mut first = grown(&mut memory);
-        assert!(!memory.heeds_reads() && !memory.grows(&mut first, 1424));
-        assert!(!memory.heeds_reads(), "nothing new");
+        first.rtt = 44 * MILLISECOND;
         let mut joined = SubflowMemory::default();
-        memory.join(&mut joined);
-        assert!(memory.heeds_reads());
-        memory.on_read(0, [&first, &joined].into_iter());
-        let halved = window(&mut memory, &mut first);
-        memory.on_delivered(0, 100_000);
-        memory.on_closed();
-        assert!(memory.heeds_reads());
-        memory.on_read(0, [&first].into_iter());
-        assert!(window(&mut memory, &mut first) >= halved && !memory.heeds_reads());
+        let mut offered = |joined: &SubflowMemory, at: Nanos| {
+            memory.on_delivered(at, 60_000);
+            if memory.heeds_read(at) {
+                memory.on_read(at, [&first, joined].into_iter());
+            }
+            memory.offer(at + MILLISECOND, &mut first)
+        };
+        assert_eq!(offered(&joined, 100 * MILLISECOND), 346_816, "not known yet");
+        joined.ratio = Some(DEFAULT_RATIO);
+        assert_eq!(offered(&joined, 143 * MILLISECOND), 346_816);
+        assert!(offered(&joined, 144 * MILLISECOND) < 300_000);
+        joined.measure(1424);
+        assert!(offered(&joined, 187 * MILLISECOND) < 300_000);
+        assert_eq!(offered(&joined, 188 * MILLISECOND), 346_816);
     }
 
     #[test]

@@ -1,0 +1,54 @@
+"""The campaign file of a definition: the inverse of `read_definition`, for runs asked for in other ways.
+
+It writes what differs from the defaults. The topology is named, not contained.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from mptune.campaign.definition import KINDS, Definition
+from mptune.options import Declared, declared, value_of
+
+
+def definition_file(definition: Definition, topology: str) -> str:
+    """Text of a campaign file.
+
+    Parameters
+    ----------
+    topology : the file, or the name of a shipped scenario.
+    """
+    kind = next(name for name, one in KINDS.items() if isinstance(definition.options, one))
+    head = {"name": definition.name, "topology": topology, "kind": kind, "testbed": definition.testbed}
+    tables: dict[str, list[str]] = {"": [f"{key} = {_quoted(text)}" for key, text in head.items()]}
+    for one, value in _changed(definition):
+        table, _, key = one.key.rpartition(".")
+        line = f"{key} = {_written(one, value)}"
+        if line not in tables.setdefault(table, []):
+            tables[table].append(line)
+    parts = [[*([f"[{table}]"] if table else []), *lines] for table, lines in tables.items()]
+    return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
+
+
+def _changed(definition: Definition) -> Iterator[tuple[Declared, Any]]:
+    """Options that differ from what a file without them would give."""
+    kind = type(definition.options)
+    plain = kind().completed()
+    for one in declared(kind):
+        value = value_of(definition.options, one.fields)
+        if one.key and value is not None and value != value_of(plain, one.fields):
+            yield one, value
+
+
+def _written(one: Declared, value: Any) -> str:
+    kind = one.option.kind
+    text = kind.show(value)
+    if str in kind.written:
+        return _quoted(text)
+    if list in kind.written:
+        return json.dumps(text.split(","), ensure_ascii=False)
+    return text
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,167 @@
+"""Builds the package: maturin's PEP 517 hooks, and before them the programs that maturin does not build.
+
+The wheel has three compiled files. The extension is maturin's; `mptune-agent` and the library of
+`mptune exec` are built here, with cargo, into `python/mptune/_bin`, so that `pip install` of a source
+distribution gives all of mptune. BPF objects are made if there are none yet and clang is there; man pages
+come along where `make man` has written them. Run as a program it only makes the two files (`make agent`).
+
+The variable MPTUNE_WHEEL_TARGET, such as `x86_64-unknown-linux-gnu.2.17`, builds for any Linux with that
+version of glibc or a later one, with zig as the linker (`make wheel`).
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+PROGRAMS = ROOT / "python/mptune/_bin"
+BPF_OBJECTS = ROOT / "python/mptune/bpf_objects"
+PAGES = ROOT / "man"
+#: What pyproject.toml calls the wheel's data: files that go below the prefix of the installation.
+DATA = ROOT / "target/wheel-data"
+TARGET = "MPTUNE_WHEEL_TARGET"
+#: Crates whose results are files of the package, and those files.
+FILES = {"mptune-agent": "mptune-agent", "mptune-preload": "libmptune_preload.so"}
+
+Settings = Mapping[str, Any] | None
+
+
+def build_wheel(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    """Build the wheel; its name."""
+    import maturin
+
+    with _for_this_machine():
+        prepare()
+        return str(maturin.build_wheel(wheel_directory, _settings(config_settings), metadata_directory))
+
+
+def build_editable(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    """Build the wheel that points to the sources; its name."""
+    import maturin
+
+    prepare()
+    return str(maturin.build_editable(wheel_directory, _settings(config_settings), metadata_directory))
+
+
+def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
+    """Pack the sources; the name of the archive."""
+    import maturin
+
+    _data()
+    return str(maturin.build_sdist(sdist_directory, config_settings))
+
+
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Settings = None) -> str:
+    """What an installer asks before it builds."""
+    import maturin
+
+    _data()
+    return str(maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings))
+
+
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
+
+
+def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
+    """Nothing beside what pyproject.toml names: cargo must be there."""
+    return []
+
+
+get_requires_for_build_editable = get_requires_for_build_sdist = get_requires_for_build_wheel
+
+
+def prepare() -> None:
+    """Make every file that the wheel takes as it is."""
+    if sys.platform == "linux":
+        programs()
+    objects()
+    _data()
+
+
+def programs() -> None:
+    """Build the agent and the library, and put them into the package."""
+    if shutil.which("cargo") is None:
+        sys.exit(
+            "mptune: cargo, which compiles its programs, is missing: install Rust 1.85 or later, or a wheel"
+        )
+    target, glibc = _target()
+    command = ["cargo", "zigbuild" if glibc else "build", "--release", "--locked", "--quiet"]
+    command += [f"--package={crate}" for crate in FILES]
+    if target:
+        command.append(f"--target={target}.{glibc}" if glibc else f"--target={target}")
+    subprocess.run(command, cwd=ROOT, check=True, stdout=sys.stderr)
+    built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), target, "release")
+    for file in FILES.values():
+        _put((built / file).read_bytes(), PROGRAMS / file)
+
+
+def objects() -> None:
+    """Compile the BPF programs, unless they came with the sources or there is no clang."""
+    if not any(BPF_OBJECTS.glob("*.bpf.o")) and shutil.which("make"):
+        subprocess.run(["make", "--silent", "-C", "bpf"], cwd=ROOT, check=True, stdout=sys.stderr)
+
+
+def _target() -> tuple[str, str]:
+    """The target and its oldest glibc; empty for this machine's own."""
+    target, _, glibc = os.environ.get(TARGET, "").partition(".")
+    return target, glibc
+
+
+@contextmanager
+def _for_this_machine() -> Iterator[None]:
+    """Leave this machine's own programs in the sources after the block, whatever it is built for."""
+    own = {file: (PROGRAMS / file).read_bytes() for file in FILES.values() if (PROGRAMS / file).exists()}
+    try:
+        yield
+    finally:
+        if any(_target()):
+            for file, content in own.items():
+                _put(content, PROGRAMS / file)
+
+
+def _settings(given: Settings) -> dict[str, Any]:
+    """What maturin is told: as the caller says, and where the wheel is to run."""
+    settings = dict(given or {})
+    target, glibc = _target()
+    if target:
+        settings["build-args"] = f"{settings.get('build-args', '')} --target {target}".strip()
+    if glibc:
+        tag = f"manylinux_{glibc.replace('.', '_')}"
+        settings["build-args"] += f" --zig --compatibility {tag}"
+    return settings
+
+
+def _data() -> None:
+    """The directory of the wheel's data, with the man pages that there are."""
+    shutil.rmtree(DATA, ignore_errors=True)
+    pages = DATA / "data/share/man/man1"
+    pages.mkdir(parents=True)
+    for page in sorted(PAGES.glob("*.1")):
+        shutil.copy(page, pages)
+
+
+def _put(content: bytes, place: Path) -> None:
+    """Replace a program that may be running, if it is another one."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.exists() and place.read_bytes() == content:
+        return
+    fresh = place.with_name(f".{place.name}.{os.getpid()}")
+    fresh.write_bytes(content)
+    fresh.chmod(0o755)
+    fresh.replace(place)
+
+
+if __name__ == "__main__":
+    try:
+        programs()
+    except subprocess.CalledProcessError as failed:
+        sys.exit(failed.returncode)  # cargo has said why

@@ -1,0 +1,104 @@
+"""What the site has beside docs/*.md (a hook of mkdocs; `make docs`).
+
+The front page is the README; the commands come from the declarations that `--help` shows, the Python names
+from `mptune.__all__`. Pages stand in the order in which the README lists them, new ones last: there is no
+second list.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parent.parent
+sys.path[:0] = [str(ROOT / "shipping"), str(ROOT / "python")]
+
+import mptune  # noqa: E402 # found by the line above
+from commands import Command, Parameter, program  # noqa: E402 # found by the line above
+
+#: Files beside docs/, and the pages they become.
+_ADDED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+_COMMANDS, _PYTHON = "reference/commands", "reference/python.md"
+
+
+def on_config(config: Any) -> Any:
+    """Give the site its order."""
+    config.nav = nav()
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that no file of docs/ has."""
+    pages = {target: _moved((ROOT / source).read_text("utf-8")) for source, target in _ADDED.items()}
+    for command in program().walk():
+        pages[f"{_COMMANDS}/{command.page}.md"] = "\n".join(_command(command)) + "\n"
+    pages[_PYTHON] = _python()
+    for path, text in pages.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def nav() -> list[Any]:
+    """Titles and pages, part by part."""
+    commands = [f"{_COMMANDS}/{command.page}.md" for command in program().walk()]
+    reference = [{"Commands": commands}, _PYTHON, *_pages("reference")]
+    return [
+        {"mptune": "index.md"},
+        "tutorial.md",
+        {"How to": _pages("how-to")},
+        {"Reference": reference},
+        {"Explanation": _pages("explanation")},
+        {"About": ["decisions.md", "changelog.md", "contributing.md"]},
+    ]
+
+
+def _pages(folder: str) -> list[str]:
+    """Pages of a folder: as the README lists them, then the others."""
+    there = sorted(f"{folder}/{path.name}" for path in (ROOT / "docs" / folder).glob("*.md"))
+    readme = (ROOT / "README.md").read_text("utf-8").splitlines()
+    table = "\n".join(line for line in readme if line.startswith("|"))
+    listed = re.findall(r"\(docs/([^)#]+\.md)", table)
+    return sorted(there, key=lambda page: listed.index(page) if page in listed else len(listed))
+
+
+def _moved(text: str) -> str:
+    """A file of the top directory with its links as they are from docs/."""
+    text = text.replace("](docs/", "](")
+    for source, target in _ADDED.items():
+        text = text.replace(f"]({source}", f"]({target}")
+    return text
+
+
+def _command(command: Command) -> list[str]:
+    lines = [f"# {command.name}", "", command.summary, "", "```", f"{command.name} {command.usage}", "```"]
+    for text in command.description[1:]:
+        lines += ["", *(["```", *text.lines, "```"] if text.lines else [_plain(text.words)])]
+    lines += _table("Argument", command.arguments) + _table("Option", command.options)
+    if command.commands:
+        lines += ["", "## Commands", ""]
+        lines += [f"- [{one.name}]({one.page}.md): {_plain(one.summary)}" for one in command.commands]
+    if command.examples:
+        lines += ["", "## Examples", "", "```", *command.examples, "```"]
+    return lines
+
+
+def _table(title: str, found: tuple[Parameter, ...]) -> list[str]:
+    if not found:
+        return []
+    rows = [f"| `{one.written}` | {_plain(one.help)} |" for one in found]
+    return ["", f"## {title}s", "", f"| {title} | |", "|---|---|", *rows]
+
+
+def _plain(text: str) -> str:
+    """Text of a declaration, in which nothing is markup."""
+    return re.sub(r"([\\`*_<>|\[\]])", r"\\\1", " ".join(text.split()))
+
+
+def _python() -> str:
+    """The names of `import mptune`."""
+    lines = ["# Python", "", "`import mptune` gives these names; everything else may change at any time.", ""]
+    for name in mptune.__all__:
+        lines += [f"::: mptune.{name}", ""]
+    return "\n".join(lines)

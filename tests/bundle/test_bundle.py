@@ -1,0 +1,187 @@
+"""Bundles: what is in one, that it is the same again, and that figures drawn from it elsewhere are too."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from mptune.bundle.making import write_bundle
+from mptune.campaign.definition import from_settings, read_definition
+from mptune.cli import app
+from mptune.errors import MptuneError
+from mptune.store import open_store
+
+pytestmark = pytest.mark.timeout(180)
+
+CAMPAIGN = """
+name = "small"
+topology = "UiT-HAW"
+kind = "sweep"
+[factors]
+pm = ["fullmesh", "default"]
+cc = ["reno"]
+buffers = ["0.1", "0.5"]
+[trials]
+runs = 2
+duration = "1s"
+"""
+
+
+def mptune(*arguments: object) -> Any:
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("runs")
+    (place / "sweep.toml").write_text(CAMPAIGN)
+    shown = mptune("campaign", "run", place / "sweep.toml", "--out", place / "sweep", "--quiet")
+    assert shown.exit_code == 0, shown.stderr
+    (place / "sweep" / "private.txt").write_text("not of the run")
+    return place / "sweep"
+
+
+@pytest.fixture(scope="module")
+def bundle(run: Path) -> Path:
+    return write_bundle(run, run.parent / "sweep.zip").path
+
+
+def test_the_crate_describes_every_file(bundle: Path, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the libraries that it imports
+        from rocrate.rocrate import ROCrate
+
+        with zipfile.ZipFile(bundle) as archive:
+            archive.extractall(tmp_path)
+        crate = ROCrate(tmp_path)
+    there = {one.relative_to(tmp_path).as_posix() for one in tmp_path.rglob("*") if one.is_file()}
+    described = {one.id for one in crate.get_by_type("File")}
+    assert described == there - {"ro-crate-metadata.json"}
+    for one in crate.get_by_type("File"):
+        assert int(one["contentSize"]) == (tmp_path / one.id).stat().st_size, one.id
+    assert crate.metadata["conformsTo"] == "https://w3id.org/ro/crate/1.1"
+    for wanted in ("name", "description", "datePublished", "license"):
+        assert crate.root_dataset[wanted], wanted
+    assert described == {
+        part.id
+        for top in crate.root_dataset["hasPart"]
+        for part in ([top] if top.type == "File" else top["hasPart"])
+    }
+
+
+def test_every_reference_in_the_metadata_is_explained(bundle: Path) -> None:
+    with zipfile.ZipFile(bundle) as archive:
+        graph = json.loads(archive.read("ro-crate-metadata.json"))["@graph"]
+    explained = {one["@id"] for one in graph}
+    assert len(explained) == len(graph)
+
+    def references(value: Any) -> set[str]:
+        if isinstance(value, list):
+            return set().union(*map(references, value)) if value else set()
+        return {value["@id"]} if isinstance(value, dict) else set()
+
+    for entity in graph:
+        for name, value in entity.items():
+            assert name == "conformsTo" or references(value) <= explained, (entity["@id"], name)
+
+
+def test_only_what_the_run_recorded_is_in_it(run: Path, bundle: Path) -> None:
+    with zipfile.ZipFile(bundle) as archive:
+        assert not [one for one in archive.namelist() if "private" in one]
+        for name in archive.namelist():
+            assert str(run.parent).encode() not in archive.read(name), name
+
+
+def test_the_campaign_file_asks_for_the_same_again(run: Path, bundle: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(bundle) as archive:
+        archive.extract("campaign.toml", tmp_path)
+    with open_store(run / "campaign.sqlite", write=False) as store:
+        asked = from_settings(store.campaign().settings)
+    assert read_definition(tmp_path / "campaign.toml") == asked
+
+
+def test_the_store_in_it_can_be_read(bundle: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(bundle) as archive:
+        archive.extract("sweep/campaign.sqlite", tmp_path)
+    connection = sqlite3.connect(tmp_path / "sweep" / "campaign.sqlite")
+    assert connection.execute("SELECT count(*) FROM trial").fetchone() == (8,)
+    connection.close()
+
+
+def test_another_home_zone_and_place_give_the_same_bytes(run: Path, bundle: Path, tmp_path: Path) -> None:
+    """The bundle made from a copy of the run, and the figures drawn from the bundle."""
+    shutil.copytree(run, tmp_path / "other" / "sweep")
+    shutil.copy(bundle, tmp_path / "moved.zip")
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {"HOME": str(home), "TZ": "Asia/Tokyo", "LC_ALL": "C", "PATH": os.environ["PATH"]}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    for arguments in (
+        ["report", "moved.zip", "--out", "drawn"],
+        ["bundle", "other/sweep", "--out", "again.zip"],
+    ):
+        code = "from mptune.cli import main; main()"
+        subprocess.run(
+            [sys.executable, "-c", code, *arguments], cwd=tmp_path, env=environment, check=True, timeout=120
+        )
+    with zipfile.ZipFile(bundle) as archive:
+        names = [one for one in archive.namelist() if one.startswith("figures/")]
+        assert {Path(one).suffix for one in names} == {".svg", ".png", ".pdf"}
+        for name in [*names, "report.html"]:
+            assert (tmp_path / "drawn" / name).read_bytes() == archive.read(name), name
+    assert (tmp_path / "again.zip").read_bytes() == bundle.read_bytes()
+
+
+def test_the_report_says_whether_its_figures_are_those_of_the_bundle(bundle: Path, tmp_path: Path) -> None:
+    told = json.loads(mptune("report", bundle, "--out", tmp_path / "same", "--json").stdout)
+    assert told["differing"] == []
+    with zipfile.ZipFile(bundle) as archive, zipfile.ZipFile(tmp_path / "changed.zip", "w") as changed:
+        for name in archive.namelist():
+            changed.writestr(name, b"<svg/>" if name == "figures/topology.svg" else archive.read(name))
+    told = json.loads(mptune("report", tmp_path / "changed.zip", "--json").stdout)
+    assert told["differing"] == ["topology.svg"]
+    assert told["report"] == str(tmp_path / "changed-report" / "report.html")
+
+
+@pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_what_was_there_stays_if_writing_fails(
+    fault: BaseException, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise fault
+
+    out = tmp_path / "kept.zip"
+    out.write_bytes(b"earlier")
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(MptuneError if isinstance(fault, OSError) else KeyboardInterrupt):
+        write_bundle(run, out, parquet=False)
+    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("kept.zip", b"earlier")]
+
+
+def test_bad_input_is_one_line(run: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.zip"
+    text.write_text("no zip")
+    other = tmp_path / "other.zip"
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("../config.json", "{}")
+        archive.writestr("ro-crate-metadata.json", "{}")
+    for arguments in (
+        ("bundle", tmp_path),
+        ("bundle", run, "--out", tmp_path / "none" / "a.zip"),
+        ("bundle", run, "--out", tmp_path),
+        ("report", text),
+        ("report", other),
+    ):
+        shown = mptune(*arguments)
+        assert shown.exit_code == 2, shown.output
+        assert len(shown.stderr.splitlines()) == 1, shown.stderr
+    assert not (tmp_path.parent / "config.json").exists()

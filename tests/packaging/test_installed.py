@@ -1,0 +1,145 @@
+"""The wheel in a virtual environment of its own: no compiler on the PATH, no sources near, another directory.
+
+`make check-wheel` and `make check-sdist` run it on what is in dist/ (MPTUNE_PACKAGE); otherwise a wheel is
+built of what is compiled here.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from mptune import __version__
+from mptune.linux import doctor
+from tests.plugins.needs import BPF_SOURCES, ROOT, Thing, lack, uv
+
+pytestmark = [pytest.mark.needs("linux", "uv"), pytest.mark.timeout(1800)]
+
+PACKAGE = "MPTUNE_PACKAGE"
+BUILD = "import backend, sys; backend.build_{}(sys.argv[1])"
+
+
+def done(*command, **options):
+    """What a program says; the test fails if the program does."""
+    found = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=False, **options
+    )
+    assert found.returncode == 0, f"{command}:\n{found.stdout[-3000:]}\n{found.stderr[-3000:]}"
+    return found.stdout
+
+
+def build(kind, directory):
+    """Let the backend build into a directory; the file."""
+    # The interpreter with which everything else was built: with another one all would be compiled anew.
+    environment = {"PYO3_PYTHON": sys.executable, **os.environ, "PYTHONPATH": str(ROOT / "shipping")}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where maturin is
+    done(sys.executable, "-c", BUILD.format(kind), directory, cwd=ROOT, env=environment)
+    (found,) = directory.iterdir()
+    return found
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    if given := os.environ.get(PACKAGE):
+        return Path(given).resolve()
+    return build("wheel", tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def installed(package, tmp_path_factory):
+    """The environment: where its programs are."""
+    place = tmp_path_factory.mktemp("installed")
+    locked = place / "locked.txt"
+    options = ("--frozen", "--no-dev", "--no-emit-project", "--no-hashes")
+    locked.write_text(done(uv(), "export", "--quiet", *options, cwd=ROOT))
+    python = place / "venv/bin/python"
+    done(uv(), "venv", "--quiet", "--no-project", "--python", sys.executable, python.parents[1], cwd=place)
+    done(uv(), "pip", "install", "--quiet", "--python", python, "--constraint", locked, package, cwd=place)
+    return python.parent
+
+
+@pytest.fixture
+def mptune(installed, tmp_path):
+    """Runs the installed program in a directory of its own."""
+
+    def run(*arguments):
+        environment = {"PATH": str(installed), "HOME": str(tmp_path), "NO_COLOR": "1"}
+        return done(installed / "mptune", *arguments, cwd=tmp_path, env=environment)
+
+    return run
+
+
+def test_a_wheel_fits_every_python_from_the_oldest(package):
+    assert package.name.startswith((f"mptune-{__version__}-cp311-abi3-", f"mptune-{__version__}.tar"))
+
+
+def test_everything_is_in_it(mptune, installed):
+    told = json.loads(mptune("--version", "--json"))
+    assert told["mptune"] == told["core"] == told["features"]["agent"] == __version__
+    assert told["features"]["preload"]
+    assert told["features"]["bpf_objects"] in (BPF_SOURCES, [])  # without clang there are none
+    assert told["features"]["parquet"] is None
+    place = Path(done(installed / "python", "-I", "-c", "import mptune; print(mptune.__file__)"))
+    assert installed.parent in place.parents
+
+
+def test_a_trial(mptune):
+    told = json.loads(mptune("run", "UNIS-HiN", "--duration", "2s", "--json"))
+    assert told["throughput_mbps"] > 1
+
+
+def test_the_main_job_and_its_report(mptune, tmp_path):
+    small = ("--cc", "reno", "--pm", "fullmesh", "--buffers", "1,4", "--runs", "1", "--duration", "1s")
+    mptune("optimise", "UNIS-HiN", *small, "--out", "run", "--quiet")
+    assert json.loads((tmp_path / "run/result.json").read_text())
+    mptune("report", "run")
+    assert "<svg" in (tmp_path / "run/report.html").read_text(encoding="utf-8")
+
+
+def test_a_trial_on_the_kernel(mptune):
+    if reason := doctor.obstacle():
+        lack("trials on the kernel", Thing("what they need", "elsewhere"), detail=reason)
+    told = json.loads(mptune("run", "UiT-HAW", "--testbed", "namespaces", "--duration", "2s", "--json"))
+    assert told["throughput_mbps"] > 0.1
+
+
+#: Says whether its socket is MPTCP's: only those know the statistics of MPTCP (SOL_MPTCP, MPTCP_INFO).
+PROGRAM = """
+import socket
+try:
+    socket.socket().getsockopt(284, 1, 8)
+    print("mptcp")
+except OSError:
+    print("tcp")
+"""
+
+
+def test_one_program_over_mptcp(mptune, installed):
+    assert done(installed / "python", "-c", PROGRAM) == "tcp\n"
+    kernel = json.loads(mptune("--version", "--json"))["kernel"]
+    said = mptune("exec", "--", installed / "python", "-c", PROGRAM)
+    assert said == ("mptcp\n" if kernel["mptcp"] else "tcp\n")
+
+
+def test_the_pages_that_were_written_are_where_man_looks(installed):
+    pages = {path.name for path in (ROOT / "man").glob("*.1")}
+    assert {path.name for path in (installed.parent / "share/man/man1").glob("mptune*.1")} == pages
+
+
+def test_an_archive_of_the_sources_has_all_that_it_is_built_of(tmp_path):
+    """Whole crates, also those that maturin does not build, in the workspace that the lock file is of."""
+    with tarfile.open(build("sdist", tmp_path)) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    (root,) = (tmp_path / "unpacked").iterdir()
+    command = ("cargo", "metadata", "--locked", "--offline", "--no-deps", "--format-version", "1")
+    members = json.loads(done(*command, cwd=root))["packages"]
+    assert {one["name"] for one in members} == {path.name for path in (ROOT / "crates").iterdir()}
+    for folder in ("crates", "bpf", "shipping", "scenarios"):
+        tracked = done("git", "ls-files", "-z", folder, cwd=ROOT).split("\0")
+        assert not [name for name in tracked if name and not (root / name).is_file()]
+    inside = {path.name for path in (root / "python/mptune/scenarios").iterdir()}
+    assert inside == {path.name for path in (ROOT / "scenarios").iterdir()}

@@ -1,0 +1,159 @@
+"""The documentation: every link leads somewhere, and every command line shown is one that mptune takes.
+
+What the commands shown give is tested where the commands are. Commands are parsed, not run.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import typer
+
+from mptune.cli import app
+from tests.plugins.needs import ROOT
+
+PAGES = sorted(
+    [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + [*ROOT.glob("docs/**/*.md")]
+)
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+
+_FENCE = re.compile(r"^ *(```+|~~~+)", re.M)
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ +(.*?) *#*$", re.M)
+_CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
+#: What a shell takes for more than words of one command: the rest of the line is not mptune's.
+_SHELL = frozenset({"|", ">", ">>", "2>", "&&", "||", ";", "&", "<"})
+#: What stands for something left out.
+_LEFT_OUT = re.compile(r"\.\.\.|…|<[a-z]")
+
+#: Objections to a command line that only says less than a whole one.
+_UNFINISHED = re.compile(r"Missing |Usage: |Option '[a-z-]+' requires an argument")
+
+PROGRAM = typer.main.get_command(app)
+#: Base class of errors in a command line.
+WRONG: type[BaseException] = typer.BadParameter.__mro__[2]
+
+
+class Page(NamedTuple):
+    """A page, split."""
+
+    prose: str
+    fenced: str
+
+
+def split(text: str) -> Page:
+    """Fenced blocks and the rest, each as text."""
+    kinds: dict[bool, list[str]] = {True: [], False: []}
+    fence = ""
+    for line in text.splitlines():
+        if (found := _FENCE.match(line)) and (not fence or found[1] == fence):
+            fence = "" if fence else found[1]
+        else:
+            kinds[bool(fence)].append(line)
+    return Page("\n".join(kinds[False]), "\n".join(kinds[True]))
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading, as GitHub and the site make it."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip().lower()
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def anchors(text: str) -> set[str]:
+    """All anchors of a page; a heading that repeats is numbered."""
+    found: list[str] = []
+    for heading in _HEADING.findall(split(text).prose):
+        one = slug(heading)
+        found.append(f"{one}-{number}" if (number := found.count(one)) else one)
+    return set(found)
+
+
+def broken(page: Path) -> Iterator[str]:
+    """Links of a page that lead nowhere; those to other sites are not followed."""
+    text = page.read_text(encoding="utf-8")
+    for target in _LINK.findall(_CODE.sub("", split(text).prose)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists():
+            yield f"{target}: there is no such file"
+        elif anchor and anchor not in anchors(file.read_text(encoding="utf-8")):
+            yield f"{target}: there is no such heading"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_link_leads_somewhere(name: str) -> None:
+    assert not list(broken(ROOT / name))
+
+
+def shown(page: Page) -> Iterator[tuple[str, bool]]:
+    """Command lines of mptune, and whether they are whole: a line of a block, not a mention in a sentence."""
+    for line in page.fenced.replace("\\\n", " ").splitlines():
+        words = line.strip().removeprefix("$ ").removeprefix("sudo ").removeprefix(".venv/bin/")
+        if words.startswith("mptune ") and not _output(words):
+            yield words, True
+    for _, code in _CODE.findall(page.prose):
+        words = " ".join(code.split()).removeprefix("sudo ")
+        if words.startswith("mptune "):
+            yield words, False
+
+
+def _output(line: str) -> bool:
+    """Whether a line of a block is something that mptune or a table of it prints: "mptune 0.2.0"."""
+    return bool(re.match(r"mptune(:| +[\d(=:])", line))
+
+
+def arguments(line: str) -> list[str]:
+    """The words after the program's name."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
+    lexer.whitespace_split = True
+    lexer.commenters = "#"
+    words = list(lexer)
+    end = next((place for place, word in enumerate(words) if word in _SHELL), len(words))
+    return words[1:end]
+
+
+def objection(words: list[str], whole: bool) -> str | None:
+    """What mptune says of a command line; None if it takes it."""
+    command, above = PROGRAM, None
+    name = "mptune"
+    try:
+        while True:
+            commands = getattr(command, "commands", None)
+            context = command.make_context(name, list(words), parent=above)
+            if commands is None or not (rest := [*context._protected_args, *context.args]):
+                return None
+            if rest[0] not in commands:
+                return f"no command {rest[0]}"
+            above, name, command, words = context, rest[0], commands[rest[0]], rest[1:]
+    except typer.Exit:
+        return None  # --help, --version
+    except WRONG as error:
+        message = str(getattr(error, "format_message", error.__str__)())
+        return None if not whole and _UNFINISHED.match(message) else message
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_line_shown_is_one_that_mptune_takes(name: str) -> None:
+    page = split((ROOT / name).read_text(encoding="utf-8"))
+    wrong = {
+        line: said
+        for line, whole in shown(page)
+        if not _LEFT_OUT.search(line) and (said := objection(arguments(line), whole))
+    }
+    assert not wrong
+
+
+def test_a_wrong_one_would_be_found() -> None:
+    """What the tests above look for, on lines that are wrong."""
+    assert "nonsense" in str(objection(["nonsense"], True))
+    assert "--bufers" in str(objection(["optimise", "UNIS-HiN", "--bufers", "4"], False))
+    assert "Missing" in str(objection(["run"], True)) and objection(["run"], False) is None
+    assert objection(arguments("mptune campaign run FILE.toml --quiet > log 2>&1  # at night"), True) is None
+    page = ROOT / "docs" / "tutorial.md"
+    assert slug("`mptune fit`: what it's for") == "mptune-fit-what-its-for"
+    assert "from-a-topology-file-to-an-answer" in anchors(page.read_text(encoding="utf-8"))
