@@ -20,7 +20,8 @@ ORDER = [
     *("topology", "theory", "path_managers", "linux", "machines", "probing"),
     *("recording", "testbeds", "options"),
     *("measuring", "store", "impact", "response", "strategy", "measurements", "glm", "decision"),
-    *("divergence", "campaign", "reproduce", "report", "bundle", "apply", "daemon", "watching", "face", "cli"),
+    *("divergence", "campaign", "reproduce", "report", "bundle", "apply", "daemon", "watching"),
+    *("face", "cli"),
 ]
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path

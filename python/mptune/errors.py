@@ -12,7 +12,7 @@ And `Failure`: why a trial gave no number, for code (its kind) and for people (i
 This module formats one-line messages; it neither prints them nor exits: `mptune.cli` does.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
@@ -63,13 +63,17 @@ class MptuneError(Exception):
 
     exit_code = 1
 
+    def reword(self, words: Callable[[str], str]) -> None:
+        """Change the message, for readers who write options in another way."""
+        self.args = tuple(words(str(one)) for one in self.args)
+
 
 class InputError(MptuneError):
     """Bad input: says where it is, which key, and what was expected.
 
     Parameters
     ----------
-    where : the file or command-line option the value came from.
+    where : the file, or the option as the caller writes it: a flag, or a keyword.
     key : the key inside it (dotted path), or "" when the whole of `where` is meant.
     expected : what was expected, and what was found instead.
 
@@ -88,6 +92,11 @@ class InputError(MptuneError):
     def __init__(self, where: str, key: str, expected: str) -> None:
         self.where, self.key, self.expected = where, key, expected
         super().__init__(": ".join(part for part in (where, key, expected) if part))
+
+    def reword(self, words: Callable[[str], str]) -> None:
+        """Change where it is, and what was expected; the key of a file stays."""
+        self.where, self.expected = words(self.where), words(self.expected)
+        self.args = (": ".join(part for part in (self.where, self.key, self.expected) if part),)
 
 
 class LimitReached(InputError):

@@ -9,11 +9,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import mptune
 from mptune.cli import app
-from mptune.face import _functions, _keywords, _options
+from mptune.face import _functions, _keywords, _kinds, _options
 from mptune.options import declared
 
 PUBLIC = sorted(set(mptune.__all__) - {"__version__", "version"})
@@ -37,7 +38,7 @@ def test_every_public_name_has_an_example_that_runs(name, tmp_path, monkeypatch)
     )
     assert found.examples
     told: list[str] = []
-    failed = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL).run(found, out=told.append)
+    failed = doctest.DocTestRunner().run(found, out=told.append)
     assert failed.failed == 0, "".join(told)
 
 
@@ -56,13 +57,13 @@ def test_the_commands_do_not_load_the_face():
 
 @pytest.mark.parametrize("name", TYPES)
 def test_types_have_the_keywords_that_are_declared(name):
-    known = {key for kind in _functions.KINDS[name] for key in _options.keywords(kind)}
+    known = {key for kind in _kinds.KINDS[name] for key in _options.keywords(kind)}
     assert set(TYPES[name].__annotations__) == known
 
 
 @pytest.mark.parametrize("name", TYPES)
 def test_every_flag_is_a_keyword(name):
-    for kind in _functions.KINDS[name]:
+    for kind in _kinds.KINDS[name]:
         for one in declared(kind):
             assert one.option.file_only or _options.name_of(one) in TYPES[name].__annotations__
 
@@ -146,3 +147,26 @@ def test_ctrl_c_says_what_is_kept(tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt) as found:
             mptune.sweep("UiT-HAW", out=out, pm="fullmesh", cc="cubic")
         assert told in found.value.__notes__[0]
+
+
+#: What a function does not need, or has under another name: how a command writes, and where it reads from.
+ELSEWHERE = {
+    "run": {"series", "csv"},
+    "optimise": {"from", "throughput_unit", "buffer_unit", "column"},
+    "fit": {"validate", "throughput_unit", "buffer_unit", "column", "factor", "cc"},
+}
+PRINTING = {"help", "json", "quiet", "out", "force"}
+COMMANDS = {name: name for name in TYPES if name != "sweep"} | {"impact_factors": "impact"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_the_command_is_a_keyword(name):
+    command: Any = typer.main.get_command(app)
+    command = command.commands[COMMANDS[name]]
+    flags = {
+        max(one.opts, key=len).removeprefix("--").replace("-", "_")
+        for one in command.params
+        if one.param_type_name == "option"
+    }
+    theirs = {f"{one}_" if one == "for" else one for one in flags - PRINTING}
+    assert theirs - ELSEWHERE.get(name, set()) == set(TYPES[name].__annotations__)

@@ -9,10 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Unpack
 
 from mptune import interrupts
-from mptune.campaign.definition import Definition, SweepOptions
+from mptune.campaign.definition import Definition
 from mptune.campaign.execution import start
-from mptune.campaign.optimise_options import OptimiseOptions
-from mptune.decision.comparison import CompareOptions
 from mptune.decision.comparison import measure as measure_both
 from mptune.errors import TrialError
 from mptune.face._keywords import (
@@ -23,16 +21,15 @@ from mptune.face._keywords import (
     RunKeywords,
     SweepKeywords,
 )
+from mptune.face._kinds import KINDS
 from mptune.face._options import build
 from mptune.face._records import Agreement, Fit, ImpactFactors, OneTrial, Run, of_directory
-from mptune.glm.analysis import AnalysisOptions, analyse
-from mptune.impact import ImpactOptions, measure_alone
+from mptune.face._wording import speaking
+from mptune.glm.analysis import analyse
+from mptune.impact import measure_alone
 from mptune.measurements import ReadOptions, read_measurements
-from mptune.measuring.one_trial import RunOptions, measure_one
+from mptune.measuring.one_trial import measure_one
 from mptune.measuring.progress import Reporter
-from mptune.options import Options
-from mptune.options.stacks import StackOptions
-from mptune.options.trials import Cc, Jobs, MeasuringOptions, Reverse, Testbed
 from mptune.report.files import draw_run
 from mptune.report.read_runs import read_run
 from mptune.topology import Topology, load
@@ -41,43 +38,12 @@ from mptune.topology import Topology, load
 Network = Topology | str | Path
 
 
-class OneTrialOptions(Options, frozen=True, kw_only=True):
-    """Where one trial is run."""
-
-    testbed: Testbed = "simulated"
-    reverse: Reverse = False
-
-
-class ComparedOptions(Options, frozen=True, kw_only=True):
-    """Where the simulator is compared with a kernel."""
-
-    testbed: Testbed = "namespaces"
-    reverse: Reverse = False
-    jobs: Jobs = None
-
-
-class OneCcOptions(Options, frozen=True, kw_only=True):
-    """The one congestion control of impact factors."""
-
-    cc: Cc = "cubic"
-
-
-#: The structs whose options each function has as keywords.
-KINDS: dict[str, tuple[type[Options], ...]] = {
-    "run": (RunOptions, OneTrialOptions),
-    "impact_factors": (ImpactOptions, OneCcOptions, MeasuringOptions, StackOptions),
-    "sweep": (SweepOptions, MeasuringOptions),
-    "optimise": (OptimiseOptions, MeasuringOptions),
-    "fit": (AnalysisOptions,),
-    "compare": (CompareOptions, ComparedOptions),
-}
-
-
 def _loaded(topology: Network, *, reverse: bool) -> Topology:
     found = topology if isinstance(topology, Topology) else load(topology)
     return found.reversed() if reverse else found
 
 
+@speaking("run")
 def run(topology: Network, *, progress: bool = False, **options: Unpack[RunKeywords]) -> OneTrial:
     """Run one trial, as `mptune run` does.
 
@@ -117,6 +83,7 @@ def run(topology: Network, *, progress: bool = False, **options: Unpack[RunKeywo
     return OneTrial(trial=trial, observation=observation)
 
 
+@speaking("impact_factors")
 def impact_factors(
     topology: Network, *, progress: bool = False, **options: Unpack[ImpactKeywords]
 ) -> ImpactFactors:
@@ -143,13 +110,22 @@ def impact_factors(
     >>> mptune.impact_factors("UiT-HAW", cc="cubic", runs=2, duration="2s").frame().shape[0]
     2
     """
-    chosen, one, measuring, stack = build(options, *KINDS["impact_factors"])
+    chosen, one, measuring, where, stack = build(options, *KINDS["impact_factors"])
     loaded = _loaded(topology, reverse=measuring.reverse)
     with interrupts.noting():
-        found = measure_alone(loaded, one.cc, chosen, measuring, stack, reporter=Reporter(quiet=not progress))
+        found = measure_alone(
+            loaded,
+            one.cc,
+            chosen,
+            measuring,
+            stack,
+            executor=where.create(measuring.jobs),
+            reporter=Reporter(quiet=not progress),
+        )
     return ImpactFactors(topology=loaded, impact=found)
 
 
+@speaking("sweep")
 def sweep(
     topology: Network,
     *,
@@ -190,6 +166,7 @@ def sweep(
     return _campaign(topology, build(options, *KINDS["sweep"]), out, force=force, progress=progress)
 
 
+@speaking("optimise")
 def optimise(
     topology: Network,
     *,
@@ -230,13 +207,20 @@ def _campaign(
     topology: Network, built: Sequence[Any], out: str | Path | None, *, force: bool, progress: bool
 ) -> Run:
     """Run a campaign in its directory, or in one that is gone afterwards, and read it."""
-    options, measuring = built
+    options, measuring, where = built
     loaded = _loaded(topology, reverse=measuring.reverse)
     definition = Definition(name=loaded.name, topology=loaded, testbed=measuring.testbed, options=options)
     reporter = Reporter(quiet=not progress)
     with _directory(out, loaded.name) as directory, interrupts.noting():
         try:
-            start(definition, directory, force=force, workers=measuring.jobs, reporter=reporter)
+            start(
+                definition,
+                directory,
+                force=force,
+                workers=measuring.jobs,
+                executor=where.create(measuring.jobs),
+                reporter=reporter,
+            )
         except KeyboardInterrupt as error:
             kept = "nothing is kept: `out` was not given"
             if out is not None:
@@ -286,6 +270,7 @@ def open_run(directory: str | Path) -> Run:
     return of_directory(place, read_run(place, place.resolve().name))
 
 
+@speaking("fit")
 def fit(
     data: str | Path,
     *,
@@ -339,6 +324,7 @@ def fit(
     return Fit(analysis=analyse(read_measurements(str(data), how), chosen, fresh))
 
 
+@speaking("compare")
 def compare(topology: Network, *, progress: bool = False, **options: Unpack[CompareKeywords]) -> Agreement:
     """Measure the same configurations in the simulator and on a kernel, as `mptune compare` does.
 
@@ -363,7 +349,7 @@ def compare(topology: Network, *, progress: bool = False, **options: Unpack[Comp
     >>> mptune.compare("UiT-HAW", testbed="simulated")
     Traceback (most recent call last):
     ...
-    mptune.errors.InputError: --testbed: expected one of namespaces, hosts, found 'simulated'
+    mptune.errors.InputError: testbed: expected one of namespaces, hosts, found 'simulated'
     """
     chosen, where = build(options, *KINDS["compare"])
     loaded = _loaded(topology, reverse=where.reverse)

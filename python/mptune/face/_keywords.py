@@ -60,6 +60,9 @@ class ImpactKeywords(TypedDict, total=False):
     testbed: One | None
     reverse: bool | None
     jobs: int | None
+    executor: One | None
+    dask_scheduler: One | None
+    trial_timeout: One | None
     stack: One | None
     scheduler: One | None
     accounting: One | None
@@ -107,6 +110,9 @@ class SweepKeywords(TypedDict, total=False):
     testbed: One | None
     reverse: bool | None
     jobs: int | None
+    executor: One | None
+    dask_scheduler: One | None
+    trial_timeout: One | None
 
 
 class OptimiseKeywords(TypedDict, total=False):
@@ -160,6 +166,9 @@ class OptimiseKeywords(TypedDict, total=False):
     testbed: One | None
     reverse: bool | None
     jobs: int | None
+    executor: One | None
+    dask_scheduler: One | None
+    trial_timeout: One | None
 
 
 class FitKeywords(TypedDict, total=False):

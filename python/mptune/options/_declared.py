@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar, Union, get_args, get
 import msgspec
 
 from mptune.errors import InputError
-from mptune.options._kinds import Kind
+from mptune.options._kinds import SWITCH, Kind
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ class Option(Generic[T]):
 
     Attributes
     ----------
-    help : a sentence or two; the default and the names to choose from are added by whoever prints it.
+    help : a sentence or two; `Declared.described` adds the default and the names to choose from.
     key : dotted key in a campaign file; empty for what only the command line has.
     flag : on the command line; without it the last part of the key.
     nested : flag where the struct is part of another struct, if it is another one there.
@@ -68,6 +68,20 @@ class Declared(NamedTuple):
     def key(self) -> str:
         """Dotted key in a campaign file."""
         return self.option.key
+
+    @property
+    def described(self) -> str:
+        """Help with the names to choose from and the default."""
+        option = self.option
+        names = ", ".join(option.kind.known())
+        known = f" {'Any' if option.kind.several else 'One'} of {names}." if names else ""
+        default = option.unset if self.default is None else self._shown_default()
+        return f"{option.help}{known}" + (f"  [default: {default}]" if default else "")
+
+    def _shown_default(self) -> str:
+        if self.option.kind is SWITCH or self.default in (msgspec.NODEFAULT, ()):
+            return ""
+        return str(self.option.kind.show(self.default))
 
     def parse(self, text: str, place: Place | None = None) -> Any:
         """Value of a text as it is on the command line.
