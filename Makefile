@@ -94,6 +94,11 @@ docs: setup  ## build the documentation as a site in target/site; loads nothing 
 	@NO_MKDOCS_2_WARNING=1 target/docs-tools/bin/mkdocs build --strict --quiet
 	@$(BIN)/python shipping/check_site.py target/site
 
+# The outputs are in the repository, for readers there and on the site; a test runs the cells and compares them.
+.PHONY: notebook
+notebook: setup  ## run the cells of docs/notebook.ipynb and write what they show into it
+	@$(BIN)/python shipping/cells.py
+
 $(UV_LOCAL):
 	python3 -m venv .tools/uv-$(UV_PINNED)
 	.tools/uv-$(UV_PINNED)/bin/pip install --quiet --disable-pip-version-check uv==$(UV_PINNED)

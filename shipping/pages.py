@@ -1,7 +1,8 @@
 """What the site has beside docs/*.md (a hook of mkdocs; `make docs`).
 
-The front page is the README; the commands come from the declarations that `--help` shows. Pages
-stand in the order in which the README lists them, new ones last: there is no second list.
+The front page is the README; the notebook is a page with what its cells show; the commands come from the
+declarations that `--help` shows. Pages stand in the order in which the README lists them, new ones last:
+there is no second list.
 """
 
 import re
@@ -14,11 +15,12 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "shipping"), str(ROOT / "python")]
 
+import cells  # noqa: E402 # found by the line above
 from commands import Command, Parameter, program  # noqa: E402 # found by the line above
 
 #: Files beside docs/, and the pages they become.
 _ADDED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-_COMMANDS = "reference/commands"
+_COMMANDS, _NOTEBOOK = "reference/commands", "notebook.md"
 
 
 def on_config(config: Any) -> Any:
@@ -32,9 +34,17 @@ def on_files(files: Files, config: Any) -> Files:
     pages = {target: _moved((ROOT / source).read_text("utf-8")) for source, target in _ADDED.items()}
     for command in program().walk():
         pages[f"{_COMMANDS}/{command.page}.md"] = "\n".join(_command(command)) + "\n"
+    pages[_NOTEBOOK] = f"{cells.page(cells.read()['cells'])}\n[This page as a notebook](notebook.ipynb)\n"
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Lead links to the notebook to its page, which leads to the file."""
+    return (
+        markdown if page.file.src_uri == _NOTEBOOK else markdown.replace("notebook.ipynb)", _NOTEBOOK + ")")
+    )
 
 
 def nav() -> list[Any]:
@@ -44,6 +54,7 @@ def nav() -> list[Any]:
     return [
         {"mptune": "index.md"},
         "tutorial.md",
+        _NOTEBOOK,
         {"How to": _pages("how-to")},
         {"Reference": reference},
         {"Explanation": _pages("explanation")},

@@ -11,6 +11,7 @@ import msgspec
 from mptune.campaign.documents import impact_document
 from mptune.decision.agreement import Cell, Comparison
 from mptune.errors import InputError, one_of
+from mptune.face._wording import in_python
 from mptune.glm.analysis import Analysis
 from mptune.impact import Impact
 from mptune.measuring.one_trial import mbps_of_bins, trial_document
@@ -57,6 +58,11 @@ def _html(headline: str, frame: pd.DataFrame, notes: tuple[str, ...] = ()) -> st
     below = "".join(f"<p>{escape(note)}</p>" for note in notes)
     table = frame.to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.4g}")
     return f"<p><b>{escape(headline)}</b></p>{table}{below}"
+
+
+def _short(record: object, headline: str) -> str:
+    """What a console shows: all that is in it would be pages."""
+    return f"<{type(record).__name__}: {headline}>"
 
 
 class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +142,9 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
             return f"{self.completion_s:.3f} s ({how})"
         return f"{self.throughput_mbps:.4g} Mbit/s ({how})"
 
+    def __repr__(self) -> str:
+        return _short(self, self._headline)
+
     def _repr_html_(self) -> str:
         return _html(self._headline, self.frame(), () if self.failed is None else (self.failed,))
 
@@ -201,9 +210,16 @@ class ImpactFactors(msgspec.Struct, frozen=True, kw_only=True):
             for one in self.impact.paths
         ]
 
+    @property
+    def _headline(self) -> str:
+        return f"{self.topology.name}, {self.impact.cc}: send on {', '.join(self.optional)}"
+
+    def __repr__(self) -> str:
+        return _short(self, self._headline)
+
     def _repr_html_(self) -> str:
-        headline = f"{self.topology.name}, {self.impact.cc}: send on {', '.join(self.optional)}"
-        return _html(headline, self.frame(), self.impact.warnings)
+        shown = self.frame()[["path", "carries_data", "decision", "mean", "low", "high", "rtt_ms"]]
+        return _html(self._headline, shown, tuple(map(in_python("impact_factors"), self.impact.warnings)))
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
@@ -273,8 +289,20 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
         spec = response(points, curves, colours, top=max(one.throughput_mbps for one in data))
         return _figure("fit", f"The {self.form} form", "Measurements and formula.", spec, colours)
 
+    @property
+    def _headline(self) -> str:
+        quality = self.analysis.best.quality().r_squared
+        share = "" if quality is None else f", R² {quality:.3f}"
+        return f"The {self.form} form fits best{share}"
+
+    def __repr__(self) -> str:
+        return _short(self, self._headline)
+
     def _repr_html_(self) -> str:
-        return _html(f"The {self.form} form fits best", self.frame(), self.analysis.warnings)
+        formulas = tuple(f"{name}: {text}" if name else text for name, text in self.formulas.items())
+        return _html(
+            self._headline, self.frame(), (*formulas, *map(in_python("fit"), self.analysis.warnings))
+        )
 
 
 def _named(one: Any) -> str:
@@ -336,12 +364,19 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
         title = f"{self.topology.name}: simulator and kernel"
         return _figure("agreement", title, "Mean and range of the runs.", spec, colours)
 
-    def _repr_html_(self) -> str:
+    @property
+    def _headline(self) -> str:
         found = self.comparison.median_error
         error = (
             "no configuration gave a number on both sides" if found is None else f"median error {found:.1%}"
         )
-        return _html(f"{self.topology.name}: {error}", self.frame())
+        return f"{self.topology.name}: {error}"
+
+    def __repr__(self) -> str:
+        return _short(self, self._headline)
+
+    def _repr_html_(self) -> str:
+        return _html(self._headline, self.frame())
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -436,13 +471,21 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError("figure", "", one_of(found, figure))
         return _chart(found[wanted])
 
+    @property
+    def _headline(self) -> str:
+        answer = self.answer or self.answer_by_size
+        return f"{self.name}: {len(self.trials)} trials" if answer is None else answer.answer[0]
+
+    def __repr__(self) -> str:
+        return _short(self, self._headline)
+
     def _repr_html_(self) -> str:
         answer = self.answer or self.answer_by_size
         if answer is None:
-            return _html(f"{self.name}: {len(self.trials)} trials", self._means())
-        first, *more = answer.answer
+            return _html(self._headline, self._means())
         frame = self._means() if self.answer is None else self._confirmed(self.answer)
-        return _html(first, frame, (*more, *answer.warnings))
+        notes = (*answer.answer[1:], *answer.warnings)
+        return _html(self._headline, frame, tuple(map(in_python("optimise"), notes)))
 
     def _means(self) -> pd.DataFrame:
         """Means over the runs of each configuration."""

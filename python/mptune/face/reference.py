@@ -25,7 +25,8 @@ line (`"4MiB"`, `"30s"`), or is a number, a bool, or a sequence; None is the def
 times need a unit. Errors are `mptune.MptuneError`, wrong input `mptune.InputError`, each one line that names
 the keyword. Nothing is printed unless `progress=True`. Results are immutable records.
 
-This page is made by `python -m mptune.face.reference` from docstrings and the options' declarations.
+[The notebook](../notebook.ipynb) shows them at work. This page is made by `python -m mptune.face.reference`
+from docstrings and the options' declarations.
 """
 
 #: Of a class that is not the face's own: what is promised of it.

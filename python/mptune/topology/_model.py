@@ -96,6 +96,11 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         return pd.DataFrame(self.path_rows())
 
+    def __repr__(self) -> str:
+        """What a console shows; all that is in it would be pages."""
+        ends = f"{self.sender.abbr} to {self.receiver.abbr}"
+        return f"<{type(self).__name__} {self.name}: {ends}, {len(self.paths)} paths>"
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the paths, and how many numbers are assumed."""
         assumed = sum(bool(one.assumed) for one in self.provenance.values())
