@@ -10,6 +10,7 @@ import base64
 import contextlib
 import io
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +19,11 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "docs/notebook.ipynb"
+
+#: How pandas wants its tables to look; the site has its own way for tables without a class.
+_PANDAS = re.compile(
+    r' border="\d" class="dataframe"| class="dataframe"|<style scoped>.*?</style>\n', re.DOTALL
+)
 
 Cell = dict[str, Any]
 
@@ -99,7 +105,7 @@ def _page(cell: Cell) -> Iterator[str]:
             content = base64.b64encode(picture.encode()).decode()
             yield f'<img alt="What the cell shows" src="data:image/svg+xml;base64,{content}">'
         elif html := data.get("text/html"):
-            yield f'<div class="md-typeset__scrollwrap">\n{html}\n</div>'
+            yield f"<div>\n{_PANDAS.sub('', html)}\n</div>"
         else:
             yield f"```text\n{''.join(output.get('text', [])) or data['text/plain']}\n```"
 

@@ -170,3 +170,38 @@ def test_every_option_of_the_command_is_a_keyword(name):
     }
     theirs = {f"{one}_" if one == "for" else one for one in flags - PRINTING}
     assert theirs - ELSEWHERE.get(name, set()) == set(TYPES[name].__annotations__)
+
+
+@pytest.mark.parametrize(
+    ("function", "runs_them"),
+    [("sweep", "start"), ("optimise", "start"), ("impact_factors", "measure_alone")],
+)
+def test_trials_are_run_by_the_executor_that_was_asked_for(function, runs_them, monkeypatch):
+    used = []
+
+    def stopped(*_, executor, **__):
+        used.append(executor.name)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_functions, runs_them, stopped)
+    for options in ({}, {"executor": "dask", "dask_scheduler": "tcp://127.0.0.1:1"}):
+        with pytest.raises(KeyboardInterrupt):
+            getattr(mptune, function)("UiT-HAW", **options)
+    assert used == ["threads", "dask"]
+
+
+def test_a_console_shows_a_line_and_a_notebook_a_table(swept):
+    found, _ = swept
+    few = mptune.run("UiT-HAW", duration="2s")
+    for one in (found, few, mptune.load("UiT-HAW")):
+        assert repr(one).startswith(f"<{type(one).__name__}") and len(repr(one)) < 200
+    assert found._repr_html_().count("<tr") == 1 + 4  # each of the configurations once
+    assert "P-D" in few._repr_html_()
+
+
+def test_a_notebook_shows_times_where_transfers_were_measured():
+    found = mptune.sweep(
+        "UiT-HAW", pm="fullmesh", cc="cubic", buffers="1MiB", transfer="64KiB,128KiB", runs=2
+    )
+    shown = found._repr_html_()
+    assert "completion_s" in shown and "throughput" not in shown and shown.count("<tr") == 3

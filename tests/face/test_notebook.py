@@ -1,4 +1,4 @@
-"""The notebook of the documentation: it runs, what it shows is what it shows here, and it is of no machine."""
+"""The notebook of the documentation: it runs, shows what is kept in it, and is of no machine."""
 
 import importlib
 import json

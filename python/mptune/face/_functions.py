@@ -56,12 +56,12 @@ def run(topology: Network, *, progress: bool = False, **options: Unpack[RunKeywo
     Returns
     -------
     OneTrial
-        A frame of it has a row per subflow; throughput in Mbit/s.
+        Its frame has a row per subflow (Mbit/s, ms), its series a row per subflow and 100 ms.
 
     Raises
     ------
     InputError : no such topology or keyword, or a value that cannot be.
-    TrialError : the trial failed.
+    MptuneError : the trial failed, or there is no such testbed on this machine.
 
     Examples
     --------
@@ -97,12 +97,12 @@ def impact_factors(
     Returns
     -------
     ImpactFactors
-        A frame of it has a row per path; factors are shares of the throughput, without unit.
+        Its frame has a row per path: factors are shares of the throughput, without unit, RTTs in ms.
 
     Raises
     ------
     InputError : no such topology or keyword, or a value that cannot be.
-    MptuneError : no trial gave a number.
+    MptuneError : no trial gave a number, or no dask scheduler answers.
 
     Examples
     --------
@@ -147,12 +147,12 @@ def sweep(
     Returns
     -------
     Run
-        A frame of it has a row per trial: MiB, Mbit/s, s.
+        Its frame has a row per trial: MiB, Mbit/s, s.
 
     Raises
     ------
     InputError : no such topology or keyword, or a value or directory that cannot be.
-    MptuneError : the directory cannot be written.
+    MptuneError : the directory cannot be written, or no dask scheduler answers.
     KeyboardInterrupt : Ctrl-C; its notes say what is kept.
 
     Examples
@@ -184,12 +184,14 @@ def optimise(
     Returns
     -------
     Run
-        Its `answer` has the buffer in MiB, the throughput in Mbit/s, and 95 % intervals.
+        Its `answer` has the buffer in MiB, the throughput in Mbit/s, and 95 % intervals; its frame has a
+        row per trial. With `transfer` it is `answer_by_size`, with completion times in s.
 
     Raises
     ------
     InputError : no such topology or keyword, or a value or directory that cannot be.
-    MptuneError : too many trials failed for an answer, or the directory cannot be written.
+    MptuneError : too many trials failed for an answer, the directory cannot be written, or no dask scheduler
+        answers.
     KeyboardInterrupt : Ctrl-C; its notes say what is kept.
 
     Examples
@@ -297,7 +299,7 @@ def fit(
     Returns
     -------
     Fit
-        A frame of it has a row per coefficient: Mbit/s per power of MiB.
+        Its frame has a row per coefficient: Mbit/s per power of MiB.
 
     Raises
     ------
@@ -336,7 +338,7 @@ def compare(topology: Network, *, progress: bool = False, **options: Unpack[Comp
     Returns
     -------
     Agreement
-        A frame of it has a row per configuration: bytes, Mbit/s, the error as a share.
+        Its frame has a row per configuration: bytes, Mbit/s, the error as a share.
 
     Raises
     ------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,9 +54,11 @@ def _figure(name: str, title: str, lead: str, spec: Spec, colours: Key) -> alt.C
     return _chart(Section(name=name, title=title, lead=lead, panels=[Panel(chart=spec)], key=colours))
 
 
-def _html(headline: str, frame: pd.DataFrame, notes: tuple[str, ...] = ()) -> str:
-    """A sentence, a table, and what to take into account."""
-    below = "".join(f"<p>{escape(note)}</p>" for note in notes)
+def _html(
+    headline: str, frame: pd.DataFrame, notes: Iterable[str] = (), *, warnings: Iterable[str] = ()
+) -> str:
+    """A sentence, a table, more sentences, and what to take into account."""
+    below = "".join(f"<p>{escape(note)}</p>" for note in (*notes, *(f"\u26a0 {one}" for one in warnings)))
     table = frame.to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.4g}")
     return f"<p><b>{escape(headline)}</b></p>{table}{below}"
 
@@ -107,13 +110,21 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
         return trial_document(self.trial, self.observation)
 
     def frame(self) -> pd.DataFrame:
-        """A row per subflow: path, active, throughput_mbps, rtt_ms, min_rtt_ms, retransmitted, timeouts."""
+        """A row per subflow: path, active, throughput_mbps, rtt_ms, min_rtt_ms, retransmitted, timeouts.
+
+        Throughput is payload delivered first, Mbit/s; the RTT is the smoothed one at the end, ms;
+        retransmissions are packets, timeouts a count.
+        """
         left_out = ("counters", "series_mbps")
         found = self.as_dict()["subflows"]
         return _frame([{name: one[name] for name in one if name not in left_out} for one in found])
 
     def series(self) -> pd.DataFrame:
-        """A row per subflow and 100 ms: subflow, t_s, throughput_mbps that it delivered first."""
+        """A row per subflow and 100 ms: subflow, place, t_s, throughput_mbps.
+
+        Subflows have places from 0; t_s is where the 100 ms begin, s; throughput is payload that this
+        subflow delivered first, Mbit/s.
+        """
         return _frame(self._series())
 
     def chart(self) -> alt.ConcatChart:
@@ -146,7 +157,7 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
         return _short(self, self._headline)
 
     def _repr_html_(self) -> str:
-        return _html(self._headline, self.frame(), () if self.failed is None else (self.failed,))
+        return _html(self._headline, self.frame(), warnings=() if self.failed is None else (self.failed,))
 
 
 class ImpactFactors(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,7 +194,11 @@ class ImpactFactors(msgspec.Struct, frozen=True, kw_only=True):
         return impact_document(self.impact)
 
     def frame(self) -> pd.DataFrame:
-        """A row per path: carries_data, decision, mean, median, min, max, q10, q90, low, high, rtt_ms."""
+        """A row per path: carries_data, decision, mean, median, min, max, q10, q90, low, high, rtt_ms.
+
+        From mean to q90 they are statistics of the factor over the runs, low and high are the interval that
+        decided: shares without unit, NaN where there was no number. RTTs are in ms.
+        """
         return _frame(self._rows())
 
     def chart(self) -> alt.ConcatChart:
@@ -219,7 +234,7 @@ class ImpactFactors(msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         shown = self.frame()[["path", "carries_data", "decision", "mean", "low", "high", "rtt_ms"]]
-        return _html(self._headline, shown, tuple(map(in_python("impact_factors"), self.impact.warnings)))
+        return _html(self._headline, shown, warnings=map(in_python("impact_factors"), self.impact.warnings))
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,7 +269,10 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
         return {_named(one): equation.formula() for one, equation in self.analysis.equations.items()}
 
     def frame(self) -> pd.DataFrame:
-        """A row per coefficient: name, value, error, t, p, low, high (95 %), robust_error, robust_p (HC3)."""
+        """A row per coefficient: name, value, error, t, p, low, high (95 %), robust_error, robust_p (HC3).
+
+        Values, errors and intervals are Mbit/s per power of MiB, as the formula says.
+        """
         return _frame([msgspec.to_builtins(one) for one in self.analysis.best.estimates()])
 
     def ranking(self) -> pd.DataFrame:
@@ -299,10 +317,9 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
         return _short(self, self._headline)
 
     def _repr_html_(self) -> str:
-        formulas = tuple(f"{name}: {text}" if name else text for name, text in self.formulas.items())
-        return _html(
-            self._headline, self.frame(), (*formulas, *map(in_python("fit"), self.analysis.warnings))
-        )
+        formulas = [f"{name}: {text}" if name else text for name, text in self.formulas.items()]
+        warnings = map(in_python("fit"), self.analysis.warnings)
+        return _html(self._headline, self.frame(), formulas, warnings=warnings)
 
 
 def _named(one: Any) -> str:
@@ -328,7 +345,11 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     comparison: Comparison
 
     def frame(self) -> pd.DataFrame:
-        """A row per configuration: pm, cc, buffer_bytes, simulated_mbps, kernel_mbps, error (a share)."""
+        """A row per configuration: pm, cc, buffer_bytes, simulated_mbps, kernel_mbps, error.
+
+        Throughputs are means of the runs that gave a number, Mbit/s; the error is the simulated one relative
+        to the kernel's, minus 1. NaN where there is none.
+        """
         return _frame(
             [
                 {
@@ -376,7 +397,13 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
         return _short(self, self._headline)
 
     def _repr_html_(self) -> str:
-        return _html(self._headline, self.frame())
+        reasons = [
+            f"{one.pm}, {one.cc}, {format_size(one.buffer_bytes)}, {side}: {cell.reason}"
+            for one in self.comparison.rows
+            for side, cell in (("simulated", one.simulated), ("kernel", one.kernel))
+            if cell.reason
+        ]
+        return _html(self._headline, self.frame(), warnings=reasons)
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -431,7 +458,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.data.trials
 
     def frame(self) -> pd.DataFrame:
-        """A row per trial: purpose, run, manager, cc, buffer_mib, throughput_mbps, completion_s, failed."""
+        """A row per trial, in the order asked for; columns carry their units.
+
+        Among them purpose (impact, sweep, confirm, ...), run, pm and manager (the path manager without and
+        with its subflows), cc, buffer_mib, throughput_mbps, completion_s (of transfers), failed (the reason),
+        and started (s since 1970).
+        """
         left_out = ("key", "subflows", "failed")
         names = [name for name in TrialRow.__struct_fields__ if name not in left_out]
         return _frame(
@@ -446,7 +478,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def subflows(self) -> pd.DataFrame:
-        """A row per trial and subflow, with the columns of `mptune campaign export`."""
+        """A row per trial and subflow: trial, number, path, active, throughput_mbps, rtt_ms, retransmitted.
+
+        Retransmissions are packets. Empty for a run without a store.
+        """
         return _frame(list(self.subflow_rows))
 
     @property
@@ -484,14 +519,21 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         if answer is None:
             return _html(self._headline, self._means())
         frame = self._means() if self.answer is None else self._confirmed(self.answer)
-        notes = (*answer.answer[1:], *answer.warnings)
-        return _html(self._headline, frame, tuple(map(in_python("optimise"), notes)))
+        words = in_python("optimise")
+        return _html(
+            self._headline, frame, map(words, answer.answer[1:]), warnings=map(words, answer.warnings)
+        )
 
     def _means(self) -> pd.DataFrame:
-        """Means over the runs of each configuration."""
-        by = ["manager", "cc", "buffer_mib"]
+        """Means over the runs of each configuration: completion times of transfers (s), or throughputs."""
         found = self.frame()
-        return found if found.empty else found.groupby(by, sort=False)["throughput_mbps"].mean().reset_index()
+        if found.empty:
+            return found
+        by, value = ["manager", "cc", "buffer_mib"], "throughput_mbps"
+        if found["transfer_bytes"].notna().any():
+            by, value = ["transfer_bytes", *by], "completion_s"
+        means = found.groupby(by, sort=False)[value].agg(["mean", "min", "max", "count"])
+        return means.rename(columns={"mean": value, "count": "runs"}).reset_index()
 
     def _confirmed(self, answer: Answer) -> pd.DataFrame:
         """What was confirmed, Mbit/s."""

@@ -29,6 +29,11 @@ def load(path: str | File) -> Topology:
     ----------
     path : the file, or the bare name of a shipped scenario ("UNIS-HiN").
 
+    Returns
+    -------
+    Topology
+        Its frame has a row per path: rates in bit/s, RTTs in ms, losses as shares, sizes in bytes.
+
     Raises
     ------
     InputError : no such file, not TOML, or anything in it that is not as expected.

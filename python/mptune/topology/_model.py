@@ -32,6 +32,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes
     ----------
+    name, description : as the file has them.
+    sender, receiver : the two sites with their interfaces; rates in bit/s, delays in ns, sizes in bytes.
     paths : all N x M pairs, local interface by local interface.
     initial_path : label of the first handshake's path unless a trial names another.
     lsrr_honoured : routers obey loose source routes (RFC 791), which the binder path manager needs.
@@ -91,7 +93,10 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         ]
 
     def frame(self) -> "pd.DataFrame":
-        """The paths as a frame, with the columns of `path_rows`."""
+        """A row per path: path, local, remote, rate_bps, rtt_ms, loss (a share), queue_bytes, bdp_bytes.
+
+        The rate is the bottleneck's, the RTT that with empty queues; NaN is not known.
+        """
         import pandas as pd
 
         return pd.DataFrame(self.path_rows())
