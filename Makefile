@@ -55,7 +55,7 @@ GLIBC := 2.17
 ARCHITECTURE := $(firstword $(subst -, ,$(TARGET)))
 PLATFORM := manylinux_$(subst .,_,$(GLIBC))_$(ARCHITECTURE)
 WHEEL = dist/mptune-*$(PLATFORM).whl
-IN_WHEEL := _bin/mptune-agent _bin/libmptune_preload.so scenarios/UNIS-HiN.toml \
+IN_WHEEL := _bin/mptune-agent _bin/libmptune_preload.so scenarios/UNIS-HiN.toml report/result.schema.json \
   $(patsubst %.c,bpf_objects/%.o,$(notdir $(wildcard bpf/congestion/*.bpf.c)))
 
 # BPF objects work on every kernel, so installing the wheel needs no clang.

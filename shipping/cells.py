@@ -11,7 +11,6 @@ import contextlib
 import io
 import json
 import re
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +41,7 @@ def executed(cells: list[Cell], directory: Path) -> list[Cell]:
     Exception : whatever a cell raises.
     """
     names: dict[str, Any] = {"__name__": "__main__"}
-    done = []
+    done: list[Cell] = []
     with contextlib.chdir(directory):
         for cell in cells:
             if cell["cell_type"] == "code":
@@ -120,4 +119,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -55,7 +55,7 @@ def test_an_error_names_keywords_wherever_it_arises(function, options, where):
 
 def test_a_directory_that_is_taken_is_said_with_its_keywords(tmp_path):
     (tmp_path / "other").touch()
-    with pytest.raises(mptune.InputError, match="^out: expected a new or empty directory"):
+    with pytest.raises(mptune.InputError, match=r"^out: expected a new or empty directory"):
         mptune.sweep("UiT-HAW", out=tmp_path)
 
 

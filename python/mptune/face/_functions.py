@@ -158,10 +158,9 @@ def sweep(
     Examples
     --------
     >>> import mptune
-    >>> few = mptune.sweep("UiT-HAW", pm="fullmesh", cc=["cubic", "reno"], buffers="1MiB,2MiB", runs=1,
-    ...                    duration="2s")
+    >>> few = mptune.sweep("UiT-HAW", pm="fullmesh", cc=["cubic", "reno"], buffers=[1, 2], duration="2s")
     >>> few.frame().groupby("cc")["throughput_mbps"].count().to_dict()
-    {'cubic': 2, 'reno': 2}
+    {'cubic': 18, 'reno': 18}
     """
     return _campaign(topology, build(options, *KINDS["sweep"]), out, force=force, progress=progress)
 
@@ -197,8 +196,8 @@ def optimise(
     Examples
     --------
     >>> import mptune
-    >>> best = mptune.optimise("UiT-HAW", pm="fullmesh,pcdc", cc="cubic", buffers="512KiB,1MiB,2MiB,4MiB",
-    ...                        runs=2, duration="3s", impact_duration="2s", off_by=0, resamples=0)
+    >>> quick = {"runs": 2, "duration": "3s", "impact_duration": "2s", "off_by": 0, "resamples": 0}
+    >>> best = mptune.optimise("UiT-HAW", cc="cubic", buffers="512KiB,1MiB,2MiB,4MiB", **quick)
     >>> best.answer.occ, best.answer.obs_mib <= 4
     ('cubic', True)
     """
@@ -263,8 +262,8 @@ def open_run(directory: str | Path) -> Run:
     Examples
     --------
     >>> import mptune
-    >>> made = mptune.sweep("UiT-HAW", out="runs/few", pm="fullmesh", cc="cubic", buffers="1MiB", runs=1,
-    ...                     duration="2s")
+    >>> few = {"pm": "fullmesh", "cc": "cubic", "buffers": "1MiB", "runs": 1, "duration": "2s"}
+    >>> made = mptune.sweep("UiT-HAW", out="runs/few", **few)
     >>> mptune.open_run("runs/few").frame().equals(made.frame())
     True
     """

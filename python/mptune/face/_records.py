@@ -247,11 +247,9 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     Examples
     --------
     >>> import mptune
-    >>> columns = "cc,buffer_mib,throughput_mbps"
-    >>> rows = [f"{cc},{size},{20 * size - size**2 + bonus}"
-    ...         for cc, bonus in (("cubic", 0), ("olia", 5)) for size in (1, 2, 4, 8)]
     >>> from pathlib import Path
-    >>> _ = Path("data.csv").write_text("\n".join([columns, *rows]))
+    >>> rows = [f"{cc},{b},{20 * b - b * b + up}" for cc, up in {"cubic": 0, "olia": 5}.items() for b in range(1, 9)]
+    >>> _ = Path("data.csv").write_text("\n".join(["cc,buffer_mib,throughput_mbps", *rows]))
     >>> mptune.fit("data.csv").ranking()["cc"].tolist()
     ['olia', 'cubic']
     """
