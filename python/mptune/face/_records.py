@@ -248,7 +248,8 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     --------
     >>> import mptune
     >>> from pathlib import Path
-    >>> rows = [f"{cc},{b},{20 * b - b * b + up}" for cc, up in {"cubic": 0, "olia": 5}.items() for b in range(1, 9)]
+    >>> better = {"cubic": 0, "olia": 5}
+    >>> rows = [f"{cc},{b},{20 * b - b * b + better[cc]}" for cc in better for b in range(1, 9)]
     >>> _ = Path("data.csv").write_text("\n".join(["cc,buffer_mib,throughput_mbps", *rows]))
     >>> mptune.fit("data.csv").ranking()["cc"].tolist()
     ['olia', 'cubic']
