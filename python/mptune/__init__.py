@@ -4,9 +4,11 @@ The public face of the package: only the names in `__all__` are stable, every mo
 They are loaded from `mptune.face` at their first use, so that `import mptune` stays cheap.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from mptune._core import version
+
+#: Type checkers know this name and take it for true; `typing`, which has it too, takes most of the time of
+#: the whole import.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from mptune.errors import InputError, MptuneError
@@ -54,14 +56,16 @@ __version__ = version()
 _ELSEWHERE = {"InputError": "errors", "MptuneError": "errors", "Topology": "topology", "load": "topology"}
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'mptune' has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # they have the imports above, and know of no other name
 
-    found = getattr(import_module(f"mptune.{_ELSEWHERE.get(name, 'face')}"), name)
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module 'mptune' has no attribute {name!r}")
+        from importlib import import_module
+
+        found = getattr(import_module(f"mptune.{_ELSEWHERE.get(name, 'face')}"), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

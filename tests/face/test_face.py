@@ -43,7 +43,7 @@ def test_every_public_name_has_an_example_that_runs(name, tmp_path, monkeypatch)
 
 
 def test_the_import_loads_nothing_that_takes_time():
-    heavy = ("pandas", "altair", "numpy", "msgspec", "mptune.face", "mptune.campaign", "typer")
+    heavy = ("typing", "pandas", "altair", "numpy", "msgspec", "mptune.face", "mptune.campaign", "typer")
     code = f"import sys, mptune; print([one for one in {heavy!r} if one in sys.modules], dir(mptune))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown == f"[] {sorted(mptune.__all__)}\n"
