@@ -1,7 +1,7 @@
 """Runs docs/notebook.ipynb and writes what its cells show (`make notebook`); and turns it into a page.
 
 Cells are run one after another in this process, in a directory of their own, as `exec` runs them: without
-Jupyter, whose kernel would be 30 packages more. So a cell is plain Python, without magic. Shown is, as in
+Jupyter, whose kernel would be 35 packages more. So a cell is plain Python, without magic. Shown is, as in
 Jupyter, what was printed and the value of the last expression: as a picture, as HTML, or else as text.
 """
 

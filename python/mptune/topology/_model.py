@@ -3,7 +3,6 @@
 No TOML and no units here (see `_load`), and no simulation.
 """
 
-from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -108,6 +107,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the paths, and how many numbers are assumed."""
+        from html import escape  # 4 ms, which every command would wait for
+
         assumed = sum(bool(one.assumed) for one in self.provenance.values())
         ends = f"{self.sender.name} to {self.receiver.name}"
         return (
