@@ -199,6 +199,13 @@ def test_a_console_shows_a_line_and_a_notebook_a_table(swept):
     assert "P-D" in few._repr_html_()
 
 
+def test_what_there_is_not_is_left_blank_in_a_notebook(tmp_path):
+    rows = "".join(f"cubic,{size},{9 * size - size * size}\n" for size in range(1, 9))
+    (tmp_path / "exact.csv").write_text("cc,buffer_mib,throughput_mbps\n" + rows)
+    found = mptune.fit(tmp_path / "exact.csv", forms="quadratic")
+    assert found.frame()["error"].isna().all() and "None" not in found._repr_html_()
+
+
 def test_a_notebook_shows_times_where_transfers_were_measured():
     found = mptune.sweep(
         "UiT-HAW", pm="fullmesh", cc="cubic", buffers="1MiB", transfer="64KiB,128KiB", runs=2

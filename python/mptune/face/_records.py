@@ -59,7 +59,8 @@ def _html(
 ) -> str:
     """A sentence, a table, more sentences, and what to take into account."""
     below = "".join(f"<p>{escape(note)}</p>" for note in (*notes, *(f"\u26a0 {one}" for one in warnings)))
-    table = frame.to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.4g}")
+    shown = frame.where(frame.notna(), float("nan"))  # a column of None would say so in every row
+    table = shown.to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.4g}")
     return f"<p><b>{escape(headline)}</b></p>{table}{below}"
 
 
@@ -150,7 +151,7 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
         trial = self.trial
         how = f"{trial.topology.name}, {trial.pm}, {trial.cc}, {format_size(trial.buffer_bytes)}"
         if self.completion_s is not None:
-            return f"{self.completion_s:.3f} s ({how})"
+            return f"{format_size(trial.transfer_bytes or 0)} in {self.completion_s:.3f} s ({how})"
         return f"{self.throughput_mbps:.4g} Mbit/s ({how})"
 
     def __repr__(self) -> str:
