@@ -117,6 +117,19 @@ def test_a_sweep_is_kept_and_quiet(swept, capsys):
     assert len(found.subflows()) == 2 * len(found.frame())
 
 
+def test_subflows_join_their_trials_and_are_the_same_again(swept):
+    found, place = swept
+    names = ["cc", "buffer_bytes", "run", "path", "throughput_mbps"]
+    joined = found.subflows().join(found.frame()[names[:3]], on="trial")[names]
+    table = pd.read_csv(place / "subflows.csv")[names]
+    assert sorted(map(tuple, joined.round(6).values)) == sorted(map(tuple, table.round(6).values))
+    again = mptune.sweep(
+        "UiT-HAW", pm="fullmesh", cc=("cubic", "reno"), buffers="1MiB,2MiB", runs=2, duration="2s", jobs=1
+    )
+    assert again.subflows().equals(found.subflows())
+    assert again.frame().drop(columns="started").equals(found.frame().drop(columns="started"))
+
+
 def test_every_figure_is_a_chart_that_can_be_saved(swept, tmp_path):
     found, _ = swept
     for name in found.figures:

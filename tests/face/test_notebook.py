@@ -41,7 +41,7 @@ def test_it_runs_and_shows_what_is_kept(cells, kept, tmp_path, monkeypatch):
 
     with altair.renderers.enable():  # what the notebook enables ends here
         found = cells.executed(kept, tmp_path)
-    assert shown(found) == shown(kept)
+    assert shown(found) == shown(kept), "what it shows has changed: make notebook"
     for name in ("office.svg", "office.pdf", "runs/office/report.html", "runs/office/result.json"):
         assert (tmp_path / name).stat().st_size
     assert sum(["picture"] in one for one in shown(found)) == 2

@@ -412,7 +412,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     data : the documents and trials of the run directory.
-    subflow_rows : a row per trial and subflow, as stored.
+    subflow_rows : a row per trial and subflow, in the order of the trials.
 
     Examples
     --------
@@ -480,7 +480,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def subflows(self) -> pd.DataFrame:
         """A row per trial and subflow: trial, number, path, active, throughput_mbps, rtt_ms, retransmitted.
 
-        Retransmissions are packets. Empty for a run without a store.
+        trial is the row of `frame()`, for joins; retransmissions are packets. Empty where there is no store.
         """
         return _frame(list(self.subflow_rows))
 
@@ -559,5 +559,10 @@ def of_directory(directory: Path, data: RunData) -> Run:
     if not (directory / STORE).is_file():
         return Run(data=data)
     with open_store(directory / STORE, write=False) as store:
-        rows = tuple(store.rows("SELECT * FROM subflow ORDER BY trial, number"))
-    return Run(data=data, subflow_rows=rows)
+        rows = [
+            *store.rows("SELECT trial.key, subflow.* FROM subflow JOIN trial ON trial.id = subflow.trial")
+        ]
+    # The store numbers trials as they end, which is never the same twice.
+    places = {one.key: place for place, one in enumerate(data.trials)}
+    placed = [{**row, "trial": places[key]} for row in rows if (key := row.pop("key")) in places]
+    return Run(data=data, subflow_rows=tuple(sorted(placed, key=lambda row: (row["trial"], row["number"]))))
