@@ -55,7 +55,7 @@ GLIBC := 2.17
 ARCHITECTURE := $(firstword $(subst -, ,$(TARGET)))
 PLATFORM := manylinux_$(subst .,_,$(GLIBC))_$(ARCHITECTURE)
 WHEEL = dist/mptune-*$(PLATFORM).whl
-IN_WHEEL := _bin/mptune-agent _bin/libmptune_preload.so scenarios/UNIS-HiN.toml \
+IN_WHEEL := _bin/mptune-agent _bin/libmptune_preload.so scenarios/UNIS-HiN.toml report/result.schema.json \
   $(patsubst %.c,bpf_objects/%.o,$(notdir $(wildcard bpf/congestion/*.bpf.c)))
 
 # BPF objects work on every kernel, so installing the wheel needs no clang.
@@ -93,6 +93,11 @@ docs: setup  ## build the documentation as a site in target/site; loads nothing 
 	@$(call tools,docs) --no-default-groups --group docs --no-install-project
 	@NO_MKDOCS_2_WARNING=1 target/docs-tools/bin/mkdocs build --strict --quiet
 	@$(BIN)/python shipping/check_site.py target/site
+
+# The outputs are in the repository, for readers there and on the site; a test runs the cells and compares them.
+.PHONY: notebook
+notebook: setup  ## run the cells of docs/notebook.ipynb and write what they show into it
+	@$(BIN)/python shipping/cells.py
 
 $(UV_LOCAL):
 	python3 -m venv .tools/uv-$(UV_PINNED)

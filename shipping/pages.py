@@ -1,8 +1,8 @@
 """What the site has beside docs/*.md (a hook of mkdocs; `make docs`).
 
-The front page is the README; the commands come from the declarations that `--help` shows, the Python names
-from `mptune.__all__`. Pages stand in the order in which the README lists them, new ones last: there is no
-second list.
+The front page is the README; the notebook is a page with what its cells show; the commands come from the
+declarations that `--help` shows. Pages stand in the order in which the README lists them, new ones last:
+there is no second list.
 """
 
 import re
@@ -15,12 +15,12 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "shipping"), str(ROOT / "python")]
 
-import mptune  # noqa: E402 # found by the line above
+import cells  # noqa: E402 # found by the line above
 from commands import Command, Parameter, program  # noqa: E402 # found by the line above
 
 #: Files beside docs/, and the pages they become.
 _ADDED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-_COMMANDS, _PYTHON = "reference/commands", "reference/python.md"
+_COMMANDS, _NOTEBOOK = "reference/commands", "notebook.md"
 
 
 def on_config(config: Any) -> Any:
@@ -34,19 +34,27 @@ def on_files(files: Files, config: Any) -> Files:
     pages = {target: _moved((ROOT / source).read_text("utf-8")) for source, target in _ADDED.items()}
     for command in program().walk():
         pages[f"{_COMMANDS}/{command.page}.md"] = "\n".join(_command(command)) + "\n"
-    pages[_PYTHON] = _python()
+    pages[_NOTEBOOK] = f"{cells.page(cells.read()['cells'])}\n[This page as a notebook](notebook.ipynb)\n"
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
 
 
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Lead links to the notebook to its page, which leads to the file."""
+    return (
+        markdown if page.file.src_uri == _NOTEBOOK else markdown.replace("notebook.ipynb)", _NOTEBOOK + ")")
+    )
+
+
 def nav() -> list[Any]:
     """Titles and pages, part by part."""
     commands = [f"{_COMMANDS}/{command.page}.md" for command in program().walk()]
-    reference = [{"Commands": commands}, _PYTHON, *_pages("reference")]
+    reference = [{"Commands": commands}, *_pages("reference")]
     return [
         {"mptune": "index.md"},
         "tutorial.md",
+        _NOTEBOOK,
         {"How to": _pages("how-to")},
         {"Reference": reference},
         {"Explanation": _pages("explanation")},
@@ -94,11 +102,3 @@ def _table(title: str, found: tuple[Parameter, ...]) -> list[str]:
 def _plain(text: str) -> str:
     """Text of a declaration, in which nothing is markup."""
     return re.sub(r"([\\`*_<>|\[\]])", r"\\\1", " ".join(text.split()))
-
-
-def _python() -> str:
-    """The names of `import mptune`."""
-    lines = ["# Python", "", "`import mptune` gives these names; everything else may change at any time.", ""]
-    for name in mptune.__all__:
-        lines += [f"::: mptune.{name}", ""]
-    return "\n".join(lines)

@@ -3,6 +3,7 @@
 What the commands shown give is tested where the commands are. Commands are parsed, not run.
 """
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from mptune.cli import app
 from tests.plugins.needs import ROOT
 
 PAGES = sorted(
-    [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + [*ROOT.glob("docs/**/*.md")]
+    [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    + [*ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/**/*.ipynb")]
 )
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
@@ -35,6 +37,15 @@ _UNFINISHED = re.compile(r"Missing |Usage: |Option '[a-z-]+' requires an argumen
 PROGRAM = typer.main.get_command(app)
 #: Base class of errors in a command line.
 WRONG: type[BaseException] = typer.BadParameter.__mro__[2]
+
+
+def text_of(page: Path) -> str:
+    """What a page says; of a notebook the text between its code."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".ipynb":
+        cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"]
+        return "\n\n".join("".join(cell["source"]) for cell in cells)
+    return text
 
 
 class Page(NamedTuple):
@@ -73,7 +84,7 @@ def anchors(text: str) -> set[str]:
 
 def broken(page: Path) -> Iterator[str]:
     """Links of a page that lead nowhere; those to other sites are not followed."""
-    text = page.read_text(encoding="utf-8")
+    text = text_of(page)
     for target in _LINK.findall(_CODE.sub("", split(text).prose)):
         if re.match(r"[a-z]+:", target):
             continue
@@ -81,7 +92,7 @@ def broken(page: Path) -> Iterator[str]:
         file = (page.parent / path).resolve() if path else page
         if not file.exists():
             yield f"{target}: there is no such file"
-        elif anchor and anchor not in anchors(file.read_text(encoding="utf-8")):
+        elif anchor and anchor not in anchors(text_of(file)):
             yield f"{target}: there is no such heading"
 
 
@@ -139,7 +150,7 @@ def objection(words: list[str], whole: bool) -> str | None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_command_line_shown_is_one_that_mptune_takes(name: str) -> None:
-    page = split((ROOT / name).read_text(encoding="utf-8"))
+    page = split(text_of(ROOT / name))
     wrong = {
         line: said
         for line, whole in shown(page)

@@ -1,12 +1,72 @@
 """mptune: the best Multipath TCP configuration for a multi-homed host.
 
-The public face of the package. The simulator itself is the Rust core behind `mptune._core`; everything
-else is imported from the module that holds it, so that `import mptune` stays cheap.
+The public face of the package: only the names in `__all__` are stable, every module below is internal.
+They are loaded from `mptune.face` at their first use, so that `import mptune` stays cheap.
 """
 
 from mptune._core import version
 
-__all__ = ["__version__", "version"]
+#: Type checkers know this name and take it for true; `typing`, which has it too, takes most of the time of
+#: the whole import.
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from mptune.errors import InputError, MptuneError
+    from mptune.face import (
+        Agreement,
+        Fit,
+        ImpactFactors,
+        OneTrial,
+        Run,
+        compare,
+        fit,
+        impact_factors,
+        open_run,
+        optimise,
+        run,
+        sweep,
+    )
+    from mptune.topology import Topology, load
+
+__all__ = [
+    "Agreement",
+    "Fit",
+    "ImpactFactors",
+    "InputError",
+    "MptuneError",
+    "OneTrial",
+    "Run",
+    "Topology",
+    "__version__",
+    "compare",
+    "fit",
+    "impact_factors",
+    "load",
+    "open_run",
+    "optimise",
+    "run",
+    "sweep",
+    "version",
+]
 
 #: Version of the package; the Python files and the compiled core always carry the same one.
 __version__ = version()
+
+#: Where names are that are not in the face.
+_ELSEWHERE = {"InputError": "errors", "MptuneError": "errors", "Topology": "topology", "load": "topology"}
+
+
+if not TYPE_CHECKING:  # they have the imports above, and know of no other name
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module 'mptune' has no attribute {name!r}")
+        from importlib import import_module
+
+        found = getattr(import_module(f"mptune.{_ELSEWHERE.get(name, 'face')}"), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -12,7 +12,7 @@ And `Failure`: why a trial gave no number, for code (its kind) and for people (i
 This module formats one-line messages; it neither prints them nor exits: `mptune.cli` does.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
@@ -49,9 +49,23 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class MptuneError(Exception):
-    """Base of every error whose message is meant for the user (one line, no traceback)."""
+    """Base of every error whose message is meant for the user (one line, no traceback).
+
+    Examples
+    --------
+    >>> import mptune
+    >>> try:
+    ...     mptune.open_run("nowhere")
+    ... except mptune.MptuneError as error:
+    ...     print(error)
+    nowhere: expected a run directory, found no config.json in it
+    """
 
     exit_code = 1
+
+    def reword(self, words: Callable[[str], str]) -> None:
+        """Change the message, for readers who write options in another way."""
+        self.args = tuple(words(str(one)) for one in self.args)
 
 
 class InputError(MptuneError):
@@ -59,9 +73,18 @@ class InputError(MptuneError):
 
     Parameters
     ----------
-    where : the file or command-line option the value came from.
+    where : the file, or the option as the caller writes it: a flag, or a keyword.
     key : the key inside it (dotted path), or "" when the whole of `where` is meant.
     expected : what was expected, and what was found instead.
+
+    Examples
+    --------
+    >>> import mptune
+    >>> try:
+    ...     mptune.run("UiT-HAW", duration="soon")
+    ... except mptune.InputError as error:
+    ...     print(error.where)
+    duration
     """
 
     exit_code = 2
@@ -69,6 +92,11 @@ class InputError(MptuneError):
     def __init__(self, where: str, key: str, expected: str) -> None:
         self.where, self.key, self.expected = where, key, expected
         super().__init__(": ".join(part for part in (where, key, expected) if part))
+
+    def reword(self, words: Callable[[str], str]) -> None:
+        """Change where it is, and what was expected; the key of a file stays."""
+        self.where, self.expected = words(self.where), words(self.expected)
+        self.args = (": ".join(part for part in (self.where, self.key, self.expected) if part),)
 
 
 class LimitReached(InputError):

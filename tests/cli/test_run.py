@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mptune.cli import app
-from mptune.cli.run import RunOptions
+from mptune.measuring.one_trial import RunOptions
 from mptune.options import declared
 from mptune.options.path_managers import PathManagerOptions
 

@@ -92,6 +92,23 @@ def test_a_trial(mptune):
     assert told["throughput_mbps"] > 1
 
 
+#: Prints a trial, and the version of the schema.
+FROM_PYTHON = """
+import json, mptune
+from importlib.resources import files
+found = mptune.run(mptune.load("UNIS-HiN"), duration="2s")
+found.chart().save("series.svg")
+schema = json.loads((files("mptune") / "report/result.schema.json").read_text())
+print(json.dumps([found.throughput_mbps, len(found.frame()), schema["$id"]]))
+"""
+
+
+def test_from_python(installed, tmp_path):
+    throughput, paths, schema = json.loads(done(installed / "python", "-I", "-c", FROM_PYTHON, cwd=tmp_path))
+    assert throughput > 1 and paths == 6 and schema.startswith("urn:mptune:result:")
+    assert (tmp_path / "series.svg").stat().st_size
+
+
 def test_the_main_job_and_its_report(mptune, tmp_path):
     small = ("--cc", "reno", "--pm", "fullmesh", "--buffers", "1,4", "--runs", "1", "--duration", "1s")
     mptune("optimise", "UNIS-HiN", *small, "--out", "run", "--quiet")

@@ -30,6 +30,9 @@ from mptune.units import MIB
 #: of linear algebra, which differ between processors, never show.
 _DIGITS = 9
 
+#: Version of the shape of `result.json` (`mptune.report.schema`).
+RESULT_VERSION = 1
+
 #: Points of a fitted curve in a table.
 _CURVE_POINTS = 120
 
@@ -76,6 +79,7 @@ def result_document(result: Result) -> dict[str, Any]:
     options = decision.options
     return document(
         {
+            "version": RESULT_VERSION,
             "topology": None if result.topology is None else result.topology.name,
             "stack": result.stack or None,
             "buffer_mode": result.buffer_mode or None,

@@ -12,7 +12,7 @@ import msgspec
 
 from mptune.campaign import wording
 from mptune.campaign.by_size import SizeAnswer, SizePoint, SizesResult, Times
-from mptune.campaign.documents import document, write_impacts, write_table
+from mptune.campaign.documents import RESULT_VERSION, document, write_impacts, write_table
 from mptune.store.directory import write_config, write_json, write_observations
 
 
@@ -20,6 +20,7 @@ def sizes_document(result: SizesResult) -> dict[str, Any]:
     """The answer of `mptune optimise --transfer`: one entry of "sizes" for each size of transfer."""
     return document(
         {
+            "version": RESULT_VERSION,
             "topology": result.topology.name,
             "stack": result.stack,
             "buffer_mode": result.buffer_mode,

@@ -69,7 +69,8 @@ def _declared(parameter: inspect.Parameter, hint: Any) -> _Parameter | None:
         return _Parameter(parameter.name, _in_order(kind), lambda raw: Given(kind, raw))
     if (option := declaration(hint)) is None:
         return None
-    one = Declared((parameter.name,), option, parameter.default)
+    default = msgspec.NODEFAULT if parameter.default is inspect.Parameter.empty else parameter.default
+    one = Declared((parameter.name,), option, default)
     return _Parameter(
         parameter.name,
         (one,),
@@ -103,14 +104,14 @@ def _written(raw: Mapping[tuple[str, ...], Any]) -> dict[tuple[str, ...], str]:
 def _flag(name: str, one: Declared) -> inspect.Parameter:
     """A flag as typer wants it."""
     kind: Any = one.option.kind
-    required = one.default in (inspect.Parameter.empty, msgspec.NODEFAULT)
+    required = one.default is msgspec.NODEFAULT
     if kind is SWITCH or kind is TOGGLE:
         flag = one.flag if kind is SWITCH else f"{one.flag}/--no-{one.flag.removeprefix('--')}"
-        hint: Any = Annotated[bool | None, typer.Option(flag, help=_help(one))]
+        hint: Any = Annotated[bool | None, typer.Option(flag, help=one.described)]
     else:
         text: Any = list[str] if kind.several else str
         names = _names(kind) if kind.known() else None
-        option = typer.Option(one.flag, help=_help(one), metavar=kind.metavar, autocompletion=names)
+        option = typer.Option(one.flag, help=one.described, metavar=kind.metavar, autocompletion=names)
         hint = Annotated[text if required else text | None, option]
     default = inspect.Parameter.empty if required else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
@@ -124,18 +125,3 @@ def _names(kind: Any) -> Callable[[str], list[str]]:
         return [f"{before}{comma}{name}" for name in map(str, kind.known()) if name.startswith(last)]
 
     return complete
-
-
-def _help(one: Declared) -> str:
-    """Help with the names to choose from and the default."""
-    option = one.option
-    names = ", ".join(option.kind.known())
-    known = f" {'Any' if option.kind.several else 'One'} of {names}." if names else ""
-    default = option.unset if one.default is None else _default(one)
-    return f"{option.help}{known}" + (f"  [default: {default}]" if default else "")
-
-
-def _default(one: Declared) -> str:
-    if one.option.kind is SWITCH or one.default in (inspect.Parameter.empty, msgspec.NODEFAULT, ()):
-        return ""
-    return str(one.option.kind.show(one.default))

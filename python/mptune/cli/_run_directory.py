@@ -20,9 +20,11 @@ def keeping(directory: Path) -> Iterator[None]:
 
     So does a limit of the user's that is reached, with the exit code of wrong input.
     """
+    from mptune.report.files import draw_run
+
     try:
         yield
-        draw(directory)
+        draw_run(directory)
     except KeyboardInterrupt as error:
         tell_interrupt(error, _kept(directory))
         raise typer.Exit(130) from None
@@ -31,14 +33,6 @@ def keeping(directory: Path) -> Iterator[None]:
         if error.so_far:
             typer.echo(f"mptune: {error.so_far}", err=True)
         raise typer.Exit(error.exit_code) from None
-
-
-def draw(directory: Path) -> None:
-    """Write the page of a finished run; the run is complete without it."""
-    from mptune.report.files import write_page
-    from mptune.report.read_runs import read_run
-
-    write_page(read_run(directory, directory.resolve().name), directory)
 
 
 def _kept(directory: Path) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import typer
 
-from mptune._text import digits
 from mptune.cli._common import (
     JsonOption,
     QuietOption,
@@ -17,16 +15,13 @@ from mptune.cli._common import (
     emit_json,
     load_topology,
 )
-from mptune.errors import MptuneError
 from mptune.impact import ImpactOptions
 from mptune.measuring.executors import ExecutorOptions
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import Cc, MeasuringOptions
-from mptune.units import format_size, format_time
+from mptune.units import format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rich.console import Console
 
     from mptune.impact import Impact, PathImpact
@@ -65,75 +60,25 @@ def impact(
     T, then T without it. The mean of the runs decides. Slow start is in the first T, so a subflow that does
     nothing ends up slightly below 0; see --settle.
     """
-    import msgspec
-
-    from mptune import testbeds
     from mptune._text import over
     from mptune.campaign.documents import impact_document
-    from mptune.impact import measure_impact, run_ns
+    from mptune.impact import measure_alone
     from mptune.measuring.progress import Reporter
-    from mptune.measuring.runner import TrialRunner
 
     loaded = load_topology(topology, reverse=measuring.reverse)
-    stack.check_on(measuring.testbed)
-    runner = TrialRunner(
-        testbeds.create(measuring.testbed), measuring.jobs, executor=where.create(measuring.jobs)
+    measured = measure_alone(
+        loaded,
+        cc,
+        options,
+        measuring,
+        stack,
+        executor=where.create(measuring.jobs),
+        reporter=Reporter(quiet=quiet),
     )
-    reporter = Reporter(quiet=quiet)
-    one_ns = run_ns(loaded, options)
-    reporter.say(
-        testbeds.notice(
-            measuring.testbed,
-            loaded,
-            buffer_modes=(options.buffer_mode,),
-            lasting_ns=options.most_runs * one_ns,
-        )
-    )
-    if testbeds.only_stack(measuring.testbed) is not None:
-        reporter.say(_patience(options, one_ns))
-    with reporter.phase("impact factors") as progress:
-        (measured,), records = measure_impact(
-            loaded, runner, [cc], options, stack=stack.chosen(), progress=progress
-        )
-    if all(one.omega is None for one in measured.paths):
-        raise MptuneError(f"no impact factors: {' '.join(measured.warnings)}")
-    if stack.chosen().accounting == "linux" and options.design == "paired":
-        found = [one.throughput_mbps for one in records if one.throughput_mbps is not None]
-        measured = msgspec.structs.replace(
-            measured, warnings=(*measured.warnings, *_too_much_buffer(cc, options, found))
-        )
     if as_json:
         emit_json(impact_document(measured))
     else:
         _show(console(), f"{loaded.name}{over(options.family)}", measured)
-
-
-def _patience(options: ImpactOptions, one_ns: int) -> str:
-    """How long it takes in real time, before the first trial has ended."""
-    runs = f"{options.most_runs} run" + "s" * (options.most_runs != 1)
-    lasting = f"{runs} of {format_time(one_ns)}"
-    if options.design == "paired":
-        lasting = f"At most {lasting}, fewer if all is decided sooner"
-    return f"{lasting}; --runs and --duration make it shorter."
-
-
-def _too_much_buffer(cc: str, options: ImpactOptions, mbps: Sequence[float]) -> Iterator[str]:
-    """Linux queues up to a whole buffer on subflows, where it waits when they are withdrawn.
-
-    Between two machines with 20 and 10 Mbit/s, 16 MiB and windows of 10 s gave factors of 0.05 and 0.35; the
-    rates suggest 0.67 and 0.33.
-    """
-    if not any(mbps):
-        return
-    bytes_s = math.fsum(mbps) / len(mbps) * 1e6 / 8
-    lasts_s, window_s = options.buffer_bytes / bytes_s, options.length_ns / 1e9
-    if lasts_s > window_s / 2:
-        size = format_size(options.buffer_bytes, 3)
-        yield (
-            f"{cc}: a buffer of {size} lasts for {digits(lasts_s)} s at this throughput, more than half of "
-            "T: what is queued before a subflow is withdrawn, or comes back, blurs the next window; a "
-            "smaller --buffer or a longer --duration tells more."
-        )
 
 
 def _show(out: Console, name: str, measured: Impact) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from mptune.topology import Known, Link, Path, Site, Topology
+    from mptune.topology import Link, Site, Topology
 
 #: Significant digits in the table; `--json` and the lists below the table have all digits.
 _DIGITS = 4
@@ -73,7 +73,7 @@ def _result(topology: Topology) -> dict[str, Any]:
         "receiver": topology.receiver.abbr,
         "initial_path": topology.initial_path,
         "lsrr_honoured": topology.lsrr_honoured,
-        "paths": [_path(path, topology.known(path)) for path in topology.paths],
+        "paths": topology.path_rows(),
         "effects": {link.name: found for link in topology.links if (found := effects_in_words(link))},
         "background": [background_in_words(flow) for flow in topology.background],
         "hosts": [_host(site) for site in (topology.sender, topology.receiver) if site.ssh is not None],
@@ -85,19 +85,6 @@ def _result(topology: Topology) -> dict[str, Any]:
             for key, p in origins
             if p.assumed
         ],
-    }
-
-
-def _path(path: Path, known: Known) -> dict[str, Any]:
-    return {
-        "path": path.label,
-        "local": path.local.isp,
-        "remote": path.remote.isp,
-        "rate_bps": known.rate_bps,
-        "rtt_ms": None if known.base_rtt_ns is None else known.base_rtt_ns / 1e6,
-        "loss": path.loss_ppb / 1e9,
-        "queue_bytes": known.queue_bytes,
-        "bdp_bytes": known.bdp_bytes,
     }
 
 

@@ -10,14 +10,19 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from mptune.impact import _eq5, _paired
+from mptune.impact._alone import alone
 from mptune.impact._candidates import candidates
 from mptune.impact._eq5 import impact_factor
 from mptune.impact._judge import MAX_SUM, judge
 from mptune.impact._options import DESIGNS, ZERO_RULES, ImpactOptions
 from mptune.impact._result import Decision, Impact, PathImpact, SubflowSets, partition, warnings_of
+from mptune.measuring.executors import Executor
+from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
 from mptune.measuring.running import Advance
+from mptune.options.stacks import StackOptions
+from mptune.options.trials import MeasuringOptions
 from mptune.testbeds.stacks import DEFAULT_STACK, STACKS, Stack
 from mptune.topology import Topology
 
@@ -32,6 +37,7 @@ __all__ = [
     "SubflowSets",
     "candidates",
     "impact_factor",
+    "measure_alone",
     "measure_impact",
     "partition",
     "run_ns",
@@ -67,6 +73,49 @@ def measure_impact(
         own = [one for one in records if one.cc == cc]
         impacts.append(judge(topology, cc, own, design.factors(topology, own), options))
     return impacts, records
+
+
+def measure_alone(
+    topology: Topology,
+    cc: str,
+    options: ImpactOptions,
+    measuring: MeasuringOptions,
+    stack: StackOptions,
+    *,
+    executor: Executor | None = None,
+    reporter: Reporter | None = None,
+) -> Impact:
+    """Impact factors under one congestion control, with everything that a person asks for at once.
+
+    Parameters
+    ----------
+    topology : already in the direction that is meant; `measuring.reverse` is not looked at.
+    executor : where trials are run; threads by default.
+    reporter : says what to expect, and shows the progress.
+
+    Raises
+    ------
+    InputError : an invalid option.
+    MptuneError : no trial gave a number.
+    """
+
+    def measure(runner: TrialRunner, progress: Advance | None) -> tuple[Impact, list[Record]]:
+        (measured,), records = measure_impact(
+            topology, runner, [cc], options, stack=stack.chosen(), progress=progress
+        )
+        return measured, records
+
+    return alone(
+        topology,
+        cc,
+        options,
+        measuring,
+        stack,
+        run_ns=run_ns(topology, options),
+        measure=measure,
+        executor=executor,
+        reporter=reporter or Reporter(quiet=True),
+    )
 
 
 def run_ns(topology: Topology, options: ImpactOptions) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar, Union, get_args, get
 import msgspec
 
 from mptune.errors import InputError
-from mptune.options._kinds import Kind
+from mptune.options._kinds import SWITCH, Kind
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ class Option(Generic[T]):
 
     Attributes
     ----------
-    help : a sentence or two; the default and the names to choose from are added by whoever prints it.
+    help : a sentence or two; `Declared.described` adds the default and the names to choose from.
     key : dotted key in a campaign file; empty for what only the command line has.
     flag : on the command line; without it the last part of the key.
     nested : flag where the struct is part of another struct, if it is another one there.
@@ -69,18 +69,32 @@ class Declared(NamedTuple):
         """Dotted key in a campaign file."""
         return self.option.key
 
-    def parse(self, text: str) -> Any:
-        """Value of a text from the command line.
+    @property
+    def described(self) -> str:
+        """Help with the names to choose from and the default."""
+        option = self.option
+        names = ", ".join(option.kind.known())
+        known = f" {'Any' if option.kind.several else 'One'} of {names}." if names else ""
+        default = option.unset if self.default is None else self._shown_default()
+        return f"{option.help}{known}" + (f"  [default: {default}]" if default else "")
+
+    def _shown_default(self) -> str:
+        if self.option.kind is SWITCH or self.default in (msgspec.NODEFAULT, ()):
+            return ""
+        return str(self.option.kind.show(self.default))
+
+    def parse(self, text: str, place: Place | None = None) -> Any:
+        """Value of a text as it is on the command line.
 
         Raises
         ------
-        InputError : naming the flag.
+        InputError : naming the flag, or what `place` says.
         """
         try:
             value = self.option.kind.parse(text)
             self.option.kind.check(value)
         except ValueError as error:
-            raise InputError(self.flag, "", str(error)) from None
+            raise InputError(*(place or by_flag)(self), str(error)) from None
         return value
 
 
@@ -222,10 +236,12 @@ def _built(kind: type[O], values: Mapping[tuple[str, ...], Any], given: O | None
 
 
 class Given(Generic[O]):
-    """What was written on the command line for the options of a struct."""
+    """What was written for the options of a struct, on the command line unless `place` says where."""
 
-    def __init__(self, kind: type[O], texts: Mapping[tuple[str, ...], str]) -> None:
-        self.kind, self._texts = kind, texts
+    def __init__(
+        self, kind: type[O], texts: Mapping[tuple[str, ...], str], place: Place | None = None
+    ) -> None:
+        self.kind, self._texts, self._place = kind, texts, place or by_flag
 
     @property
     def given(self) -> bool:
@@ -241,15 +257,15 @@ class Given(Generic[O]):
 
         Raises
         ------
-        InputError : naming the flag of an invalid value.
+        InputError : naming the place of an invalid value.
         """
         wanted: Any = kind or self.kind
         values = {
-            one.fields: one.parse(self._texts[one.fields])
+            one.fields: one.parse(self._texts[one.fields], self._place)
             for one in declared(wanted)
             if one.fields in self._texts
         }
-        return build(wanted, values, by_flag)
+        return build(wanted, values, self._place)
 
     def beyond(self, kind: type[Options]) -> list[str]:
         """Flags that were given although another struct does not have their options."""

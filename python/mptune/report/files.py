@@ -11,6 +11,7 @@ from mptune.errors import InputError, MptuneError
 from mptune.report._same_pdf import same
 from mptune.report.charts.style import FONT, Spec, look
 from mptune.report.page import page
+from mptune.report.read_runs import read_run
 from mptune.report.run_data import RunData
 from mptune.report.sections import Section, sections
 
@@ -30,6 +31,11 @@ _LETTERS = 0.17
 def write_page(run: RunData, directory: Path) -> Path:
     """Write the page of one run; takes a second or two. Raises the same errors as `write_report`."""
     return _write(directory / PAGE, page(run, (), sections(run)).encode())
+
+
+def draw_run(directory: Path) -> Path:
+    """Write the page of a finished run, which is complete without it. Raises the same as `read_run` too."""
+    return write_page(read_run(directory, directory.resolve().name), directory)
 
 
 def write_report(runs: Sequence[RunData], directory: Path, *, figures: bool = True) -> list[Path]:

@@ -76,6 +76,24 @@ class OnKernel(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 0
 
 
+class Gain(Interval, frozen=True, kw_only=True):
+    """A gain over something, Mbit/s; `share` is its mean as a share of the mean of that."""
+
+    share: float | None = None
+
+
+class FinalistRow(Interval, frozen=True, kw_only=True):
+    """A configuration of the shortlist, Mbit/s; `worst` and `average` are shares of the best."""
+
+    pm: str
+    cc: str
+    subflows: tuple[str, ...]
+    initial_path: str | None
+    buffer_mib: float
+    worst: float | None
+    average: float | None
+
+
 class FrontRow(msgspec.Struct, frozen=True):
     """A point of the trade-off: what a sacrifice buys; MiB and Mbit/s, intervals None without resampling.
 
@@ -183,8 +201,23 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """`result.json`, as far as a report shows it (`mptune.campaign.documents.result_document` writes it)."""
+    """`result.json` (`mptune.campaign.documents.result_document` writes it).
 
+    What an older version did not write has a default. MiB, Mbit/s, bytes, s; intervals of 95 %.
+    """
+
+    version: int = 0
+    topology: str | None = None
+    predicted: Interval = Interval()
+    gain: Gain | None = None
+    finalists: tuple[FinalistRow, ...] = ()
+    uncertainty: dict[str, Any] | None = None
+    r_squared: float | None = None
+    traditional_mib: float | None = None
+    share_of_traditional: float | None = None
+    selection: str = ""
+    model_asked: str = ""
+    trials: dict[str, int] = {}
     stack: str | None = None
     buffer_mode: str | None = None
     family: str | None = None
@@ -279,6 +312,12 @@ class SizeChoice(msgspec.Struct, frozen=True, kw_only=True):
 class SizesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """`result.json` of an answer by size (`mptune.campaign.size_documents` writes it)."""
 
+    version: int = 0
+    topology: str | None = None
+    stack: str | None = None
+    buffer_mode: str | None = None
+    family: str | None = None
+    trials: dict[str, int] = {}
     sizes: tuple[SizeChoice, ...]
     answer: tuple[str, ...]
     warnings: tuple[str, ...]

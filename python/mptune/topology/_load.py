@@ -29,9 +29,21 @@ def load(path: str | File) -> Topology:
     ----------
     path : the file, or the bare name of a shipped scenario ("UNIS-HiN").
 
+    Returns
+    -------
+    Topology
+        Its frame has a row per path: rates in bit/s, RTTs in ms, losses as shares, sizes in bytes.
+
     Raises
     ------
     InputError : no such file, not TOML, or anything in it that is not as expected.
+
+    Examples
+    --------
+    >>> import mptune
+    >>> network = mptune.load("UNIS-HiN")
+    >>> network.sender.abbr, network.receiver.abbr, len(network.paths)
+    ('UNIS', 'HiN', 6)
     """
     file = find(path)
     where = str(file)

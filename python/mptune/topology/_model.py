@@ -3,7 +3,7 @@
 No TOML and no units here (see `_load`), and no simulation.
 """
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -22,12 +22,17 @@ from mptune.topology._reverse import (
 )
 from mptune.topology._sites import Path, Provenance, Site
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything a testbed needs to know about the network between two sites.
 
     Attributes
     ----------
+    name, description : as the file has them.
+    sender, receiver : the two sites with their interfaces; rates in bit/s, delays in ns, sizes in bytes.
     paths : all N x M pairs, local interface by local interface.
     initial_path : label of the first handshake's path unless a trial names another.
     lsrr_honoured : routers obey loose source routes (RFC 791), which the binder path manager needs.
@@ -36,6 +41,12 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     background : background traffic.
     missing : dotted key of every rate and RTT that is not known, which only real hosts may lack; the value
         itself is a placeholder.
+
+    Examples
+    --------
+    >>> import mptune
+    >>> mptune.load("UiT-HAW").frame()["path"].tolist()
+    ['P-D', 'T-D']
     """
 
     name: str
@@ -62,6 +73,48 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 return path
         known = ", ".join(path.label for path in self.paths)
         raise InputError(where, "", f"expected a path of {self.name} ({known}), found {label!r}")
+
+    def path_rows(self) -> list[dict[str, Any]]:
+        """A row per path: labels, bit/s, ms, loss as a share, bytes; None is not known."""
+        return [
+            {
+                "path": path.label,
+                "local": path.local.isp,
+                "remote": path.remote.isp,
+                "rate_bps": known.rate_bps,
+                "rtt_ms": None if known.base_rtt_ns is None else known.base_rtt_ns / 1e6,
+                "loss": path.loss_ppb / 1e9,
+                "queue_bytes": known.queue_bytes,
+                "bdp_bytes": known.bdp_bytes,
+            }
+            for path in self.paths
+            for known in [self.known(path)]
+        ]
+
+    def frame(self) -> "pd.DataFrame":
+        """A row per path: path, local, remote, rate_bps, rtt_ms, loss (a share), queue_bytes, bdp_bytes.
+
+        The rate is the bottleneck's, the RTT that with empty queues; NaN is not known.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.path_rows())
+
+    def __repr__(self) -> str:
+        """What a console shows; all that is in it would be pages."""
+        ends = f"{self.sender.abbr} to {self.receiver.abbr}"
+        return f"<{type(self).__name__} {self.name}: {ends}, {len(self.paths)} paths>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the paths, and how many numbers are assumed."""
+        from html import escape  # 4 ms, which every command would wait for
+
+        assumed = sum(bool(one.assumed) for one in self.provenance.values())
+        ends = f"{self.sender.name} to {self.receiver.name}"
+        return (
+            f"<p><b>{escape(self.name)}</b>: {escape(ends)}</p>{self.frame().to_html(index=False, border=0)}"
+            f"<p>{assumed} of {len(self.provenance)} values are assumed.</p>"
+        )
 
     def known(self, path: Path) -> Known:
         """What is known of one of its paths."""

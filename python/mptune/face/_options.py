@@ -1,0 +1,63 @@
+"""Keywords of Python's callers, made from the declarations of options, as the flags of commands are.
+
+A keyword is the flag without its dashes, `_` for `-`; `for_` is `--for`. A value is what is written on the
+command line ("4MiB", "30s", "cubic,olia"), or a number, a bool, or a sequence of such values.
+"""
+
+import keyword
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from mptune.errors import InputError, one_of
+from mptune.options import Declared, Given, Options, declared
+
+O = TypeVar("O", bound=Options)  # noqa: E741 - as T, but of options
+
+
+def name_of(one: Declared) -> str:
+    """The keyword of an option."""
+    name = one.flag.removeprefix("--").replace("-", "_")
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def keywords(kind: type[Options]) -> dict[str, Declared]:
+    """Every option of a struct by its keyword; where two have one flag, the one with several values."""
+    found: dict[str, Declared] = {}
+    for one in declared(kind):
+        name = name_of(one)
+        if not one.option.file_only and (name not in found or one.option.kind.several):
+            found[name] = one
+    return found
+
+
+def build(given: Mapping[str, Any], *kinds: type[Options]) -> list[Any]:
+    """The structs with the values that were given; None is the default.
+
+    Raises
+    ------
+    InputError : naming the keyword that is not known, or whose value is invalid.
+    """
+    known = [keywords(kind) for kind in kinds]
+    for name in given:
+        if not any(name in one for one in known):
+            raise InputError(name, "", one_of(sorted({key for one in known for key in one}), name))
+    built = []
+    for kind, names in zip(kinds, known, strict=True):
+        texts = {
+            names[name].fields: _text(name, value)
+            for name, value in given.items()
+            if name in names and value is not None
+        }
+        built.append(Given(kind, texts, lambda one: (name_of(one), "")).build())
+    return built
+
+
+def _text(name: str, value: object) -> str:
+    """A value as it is written on the command line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    if isinstance(value, Sequence):
+        return ",".join(_text(name, one) for one in value)
+    raise InputError(name, "", f"expected text, a number or a sequence of them, found {type(value).__name__}")

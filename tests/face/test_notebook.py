@@ -1,0 +1,71 @@
+"""The notebook of the documentation: it runs, shows what is kept in it, and is of no machine."""
+
+import importlib
+import json
+import re
+
+import pytest
+
+from tests.plugins.needs import ROOT
+
+NOTEBOOK = ROOT / "docs/notebook.ipynb"
+
+
+@pytest.fixture(scope="module")
+def cells():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "shipping"))
+        yield importlib.import_module("cells")
+
+
+@pytest.fixture
+def kept():
+    return json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+
+
+def shown(cells):
+    """What is shown, cell by cell; of a picture only that it is one, as its text is as wide as the fonts."""
+    return [
+        [
+            ["picture"] if "image/svg+xml" in data else [kind, *data.values()]
+            for one in cell["outputs"]
+            for kind, data in [(one["output_type"], one.get("data", {"text": one.get("text")}))]
+        ]
+        for cell in cells
+        if cell["cell_type"] == "code"
+    ]
+
+
+def test_it_runs_and_shows_what_is_kept(cells, kept, tmp_path, monkeypatch):
+    import altair
+
+    with altair.renderers.enable():  # what the notebook enables ends here
+        found = cells.executed(kept, tmp_path)
+    assert shown(found) == shown(kept), "what it shows has changed: make notebook"
+    for name in ("office.svg", "office.pdf", "runs/office/report.html", "runs/office/result.json"):
+        assert (tmp_path / name).stat().st_size
+    assert sum(["picture"] in one for one in shown(found)) == 2
+
+
+def test_a_cell_shows_what_jupyter_would(cells, tmp_path):
+    """The value of the last expression, what was printed, and nothing after a semicolon."""
+    sources = ["a = 2\nprint(a)\na + 1", "a;", "b = a"]
+    code = [{"cell_type": "code", "source": [one], "outputs": []} for one in sources]
+    first, *others = cells.executed(code, tmp_path)
+    assert [one.get("text") or one["data"] for one in first["outputs"]] == [["2\n"], {"text/plain": ["3"]}]
+    assert [one["outputs"] for one in others] == [[], []]
+    with pytest.raises(ZeroDivisionError):
+        cells.executed([{"cell_type": "code", "source": ["1 / 0"], "outputs": []}], tmp_path)
+
+
+def test_it_names_no_machine(kept):
+    text = json.dumps([one.get("outputs") for one in kept])
+    assert not re.search(r"/(home|root|tmp|work|usr)/", text)
+
+
+def test_its_page_has_all_of_it(cells, kept):
+    page = cells.page(kept)
+    assert page.count("data:image/svg+xml") == 2 and page.count("<table") == sum(
+        "text/html" in one.get("data", {}) for cell in kept for one in cell.get("outputs", [])
+    )
+    assert all("".join(one["source"]) in page for one in kept)
