@@ -25,6 +25,8 @@ PAGES = ROOT / "man"
 #: What pyproject.toml calls the wheel's data: files that go below the prefix of the installation.
 DATA = ROOT / "target/wheel-data"
 TARGET = "MPTUNE_WHEEL_TARGET"
+#: Where `tuned.py` has left a profile of the core, the extension is compiled by it.
+PROFILE = "MPTUNE_PROFILE"
 #: Crates whose results are files of the package, and those files.
 FILES = {"mptune-agent": "mptune-agent", "mptune-preload": "libmptune_preload.so"}
 
@@ -39,6 +41,8 @@ def build_wheel(
 
     with _for_this_machine():
         prepare()
+        if profile := os.environ.get(PROFILE):
+            os.environ.update(with_profile(Path(profile)))
         return str(maturin.build_wheel(wheel_directory, _settings(config_settings), metadata_directory))
 
 
@@ -101,7 +105,7 @@ def programs() -> None:
     subprocess.run(command, cwd=ROOT, check=True, stdout=sys.stderr)
     built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), target, "release")
     for file in FILES.values():
-        _put((built / file).read_bytes(), PROGRAMS / file)
+        replace((built / file).read_bytes(), PROGRAMS / file)
 
 
 def objects() -> None:
@@ -125,7 +129,7 @@ def _for_this_machine() -> Iterator[None]:
     finally:
         if any(_target()):
             for file, content in own.items():
-                _put(content, PROGRAMS / file)
+                replace(content, PROGRAMS / file)
 
 
 def _settings(given: Settings) -> dict[str, Any]:
@@ -140,6 +144,12 @@ def _settings(given: Settings) -> dict[str, Any]:
     return settings
 
 
+def with_profile(profile: Path) -> dict[str, str]:
+    """Environment in which cargo compiles by a profile; without a word on functions that it does not have."""
+    flags = f"-Cprofile-use={profile} -Cllvm-args=-pgo-warn-missing-function=false"
+    return {"RUSTFLAGS": f"{os.environ.get('RUSTFLAGS', '')} {flags}".strip()}
+
+
 def _data() -> None:
     """The directory of the wheel's data, with the man pages that there are."""
     shutil.rmtree(DATA, ignore_errors=True)
@@ -149,7 +159,7 @@ def _data() -> None:
         shutil.copy(page, pages)
 
 
-def _put(content: bytes, place: Path) -> None:
+def replace(content: bytes, place: Path) -> None:
     """Replace a program that may be running, if it is another one."""
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.exists() and place.read_bytes() == content:
