@@ -5,7 +5,6 @@ of all (MPCOA Eq. 10), and does not collapse with larger ones. Nothing here is r
 """
 
 import math
-from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -35,10 +34,6 @@ SLOWER, MOST = 3.0, 4.0
 #: Regret of a scatter between runs as large as the throughput.
 UNSTEADY = 1.0
 
-#: Regret of another congestion control than the one that every kernel runs: about what one hundredth more
-#: buffer costs. Of answers that cannot be told apart it is the one with that.
-FAMILIAR_CC, UNFAMILIAR = "cubic", 0.05
-
 
 class Answers(NamedTuple):
     """What every configuration is worth in every draw.
@@ -56,18 +51,15 @@ class Answers(NamedTuple):
     arm: Indices
     size: Indices
 
-    def choice(self, noise: Floats, ccs: Sequence[str]) -> tuple[int, int]:
-        """Arm and buffer with the least expected regret, of about equals the steadiest and most familiar.
+    def choice(self, noise: Floats) -> tuple[int, int]:
+        """Arm and buffer with the least expected regret, and of about equals the steadiest.
 
         Parameters
         ----------
         noise : variance between runs, shape (arms, buffers), in the square of the draws' unit.
-        ccs : the congestion control of each arm.
         """
-        unfamiliar = UNFAMILIAR * np.array([cc != FAMILIAR_CC for cc in ccs])
-        expected = self.regret.mean(axis=0) + UNSTEADY * np.sqrt(noise) + unfamiliar[:, None]
         # Rounded: sums of many numbers differ in their last digits from one machine to the other.
-        expected = np.round(expected, 9)
+        expected = np.round(self.regret.mean(axis=0) + UNSTEADY * np.sqrt(noise), 9)
         arm, size = np.unravel_index(int(np.argmin(expected)), expected.shape)
         return int(arm), int(size)
 

@@ -63,7 +63,6 @@ class Adaptive:
         arms = [question.arms[arm] for arm in order]
         self._curves = Curves(arms, question.buffers, predicted, question.seed, question.prior_error)
         self._kinds = [{one.active or one.combination.manager, one.combination.cc} for one in arms]
-        self._ccs = [one.combination.cc for one in arms]
         self._octaves = np.log2(np.array(question.buffers, dtype=float))
         #: By what was asked for, with internal numbers of the arms.
         self._told: dict[Ask, Told] = {}
@@ -138,8 +137,7 @@ class Adaptive:
             seen = any(one.throughput_mbps is not None for one in trials)
             if seen or self._question.prior:
                 evidence = gathered(trials, self._curves.shape, self._octaves) if seen else None
-                sacrifice = self._question.sacrifice
-                self._belief = _Belief.after(evidence, self._curves, self._octaves, sacrifice, self._ccs)
+                self._belief = _Belief.after(evidence, self._curves, self._octaves, self._question.sacrifice)
         return self._belief
 
     def _asked(self, arm: int, size: int, run: int) -> Ask:
@@ -317,20 +315,13 @@ class _Belief(NamedTuple):
     choice: tuple[int, int]
 
     @classmethod
-    def after(
-        cls,
-        evidence: Evidence | None,
-        curves: Curves,
-        octaves: Floats,
-        sacrifice: float,
-        ccs: Sequence[str],
-    ) -> "_Belief":
-        """The belief after some evidence; with the congestion control of each arm."""
+    def after(cls, evidence: Evidence | None, curves: Curves, octaves: Floats, sacrifice: float) -> "_Belief":
+        """The belief after some evidence."""
         draws, predicted = curves.draws(evidence.points if evidence else None)
         levels = draws.mean(axis=0)
         noise = evidence.noise(levels, octaves) if evidence else np.full_like(levels, FIRST**2)
         found = answers(draws, octaves, sacrifice)
-        return cls(evidence, draws, predicted, noise, found, found.choice(noise, ccs))
+        return cls(evidence, draws, predicted, noise, found, found.choice(noise))
 
     def regret(self, place: tuple[int, int]) -> float:
         """What this answer is expected to lose."""
