@@ -50,6 +50,25 @@ def test_a_single_bad_network_does_not_outweigh_all_the_others():
     assert chosen(stated, others) == MODEL
 
 
+FAMILIAR = MODEL._replace(cc="cubic")
+
+
+@pytest.mark.parametrize(
+    ("throughput", "elsewhere", "expected"),
+    [(99.5, 99.5, FAMILIAR), (98.5, 99.5, MODEL), (99.5, 97.0, MODEL), (99.5, 60.0, MODEL)],
+    ids=["as good", "slower", "slower elsewhere", "fails elsewhere"],
+)
+def test_of_equally_good_ones_the_congestion_control_is_the_one_that_every_kernel_runs(
+    throughput, elsewhere, expected
+):
+    stated = {MODEL: [100.0] * 3, FAMILIAR: [throughput] * 3, PATH: [80.0] * 3}
+    others = {MODEL: [100.0, 100.0], FAMILIAR: [elsewhere, elsewhere], PATH: [80.0, 80.0]}
+    assert chosen(stated, others) == expected
+    if expected == FAMILIAR:
+        sentence = change(MODEL, FAMILIAR, finalists(2**20, stated, others), 0.2)
+        assert "cubic, which every kernel has, gives as much with the same buffer: 99.5" in sentence
+
+
 def test_a_favourite_that_fails_is_not_the_answer():
     assert chosen({MODEL: [0.0, 0.0], PATH: [90.0, 90.0]}, {}) == PATH
     found = finalists(2**20, {MODEL: [0.0, 0.0], PATH: [90.0, 90.0]}, {MODEL: [], PATH: []})

@@ -425,6 +425,9 @@ class Job(NamedTuple):
         default = Combination(DEFAULT_PM, DEFAULT_CC, (), favourite.initial_path)
         ones = rivals(decision, self.topology, options.pms, default, optional)
         ones += again(named(screening, optional), ones, size, self.topology, optional)
+        familiar = favourite._replace(cc=DEFAULT_CC)
+        if DEFAULT_CC in options.ccs and familiar not in ones:
+            ones.append(familiar)
         if not options.off_by or (len(ones) < 2 and not options.tcp):
             return Contest(decision)
         stated, others, records = self.compare(ones, size, sets)

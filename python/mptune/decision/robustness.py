@@ -18,6 +18,10 @@ from mptune.statistics import Summary, summarise
 #: by run, is above zero with 95 % confidence.
 REGRET = 0.01
 
+#: What every kernel runs unless told otherwise. Another congestion control is the answer only if it gives
+#: more: it would have to be chosen, loaded and watched for nothing.
+FAMILIAR_CC = "cubic"
+
 #: What MPTCP may lose against plain TCP with the same buffer, because it survives the failure of a path:
 #: about what its DSS option costs on a path that is full (20 of 1448 bytes), and not more than an answer may
 #: lose against the best plain path.
@@ -79,7 +83,8 @@ def survivor(
 
     Of those that keep to the sacrifice in every other network (if there are none, on the average of these
     networks) the favourite is chosen, unless another one is faster by more than `REGRET` in the network as
-    stated.
+    stated; and in place of either the same with the familiar congestion control, unless that is slower by
+    more than `REGRET`, there or on the average of the other networks.
     """
     sound = [one.combination for one in found if one.worst is None or one.worst >= 1 - sacrifice]
     if not sound:
@@ -89,8 +94,16 @@ def survivor(
     best = favourite if favourite in sound else max(sound, key=lambda one: (_mean(stated[one]), one))
     for one in sorted(sound, key=lambda one: (-_mean(stated[one]), one)):
         if _clearly_faster(stated[one], stated[best]):
-            return one
-    return best
+            best = one
+            break
+    familiar, by = best._replace(cc=FAMILIAR_CC), {one.combination: one for one in found}
+    return familiar if familiar in sound and _is_as_good(by[familiar], by[best]) else best
+
+
+def _is_as_good(one: Finalist, other: Finalist) -> bool:
+    """Whether it gives as much, there and elsewhere, but for a little."""
+    mine, theirs = ((it.throughput.mean if it.throughput else 0.0, it.average or 0.0) for it in (one, other))
+    return all(ours >= (1 - REGRET) * most for ours, most in zip(mine, theirs, strict=True))
 
 
 def is_beaten(
@@ -118,6 +131,11 @@ def change(favourite: Combination, chosen: Combination, found: Sequence[Finalist
     if ours.throughput is None:
         return f"The model chose {favourite.manager} with {favourite.cc}, but every fresh trial of it failed."
     fresh = "-" if theirs.throughput is None else digits(theirs.throughput.mean)
+    if chosen == favourite._replace(cc=FAMILIAR_CC) and _is_as_good(ours, theirs):
+        return (
+            f"The model chose {favourite.cc}; {chosen.cc}, which every kernel has, gives as much with the "
+            f"same buffer: {fresh} Mbit/s instead of {digits(ours.throughput.mean)} in fresh trials."
+        )
     elsewhere = ""
     if None not in (ours.worst, theirs.worst, ours.average, theirs.average):
         elsewhere = (
