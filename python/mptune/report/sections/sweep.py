@@ -76,7 +76,7 @@ def responses(run: RunData, choices: Choices) -> Iterator[Section]:
             choice=choices.answer if marks else None,
             sizes=ends,
         )
-        panels.append(Panel(title=manager, chart=chart))
+        panels.append(Panel(title=manager, chart=chart, zoom=("x", "y")))
     told = ["Marks: mean of the runs, with minimum and maximum."] if points else []
     if run.answer is not None:
         told.append(
