@@ -3,7 +3,8 @@
 import pytest
 
 from mptune.recording.steps import steps
-from mptune.testbeds import Trial, create
+from mptune.testbeds import Trial
+from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.topology import load
 
 SECOND = 10**9
@@ -15,7 +16,7 @@ def recorded():
     trial = Trial(
         topology=network, pm="fullmesh", cc="cubic", buffer_bytes=2**24, seed=3, duration_ns=4 * SECOND
     )
-    return (*create("simulated").record(trial), tuple(path.label for path in trial.topology.paths))
+    return (*SimulatedTestbed().record(trial), tuple(path.label for path in trial.topology.paths))
 
 
 def test_retransmissions_add_up_to_the_simulators_own_count(recorded):

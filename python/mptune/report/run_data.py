@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from mptune._text import on_subflows, plain_tcp
+from mptune.campaign.sensitivity import Sensitivity
 from mptune.errors import Failure
 from mptune.response import BELIEF
 from mptune.testbeds import PLAIN_TCP, Observation
@@ -212,6 +213,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     on_kernel: OnKernel | None = None
     gain_on_kernel: OnKernel | None = None
     rounds: tuple[RoundRow, ...] = ()
+    sensitivity: Sensitivity | None = None
     reached: Reached | None = None
 
     @property
