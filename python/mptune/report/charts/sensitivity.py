@@ -20,7 +20,14 @@ def sensitivity(rows: Rows, stated_mbps: float, colours: Key) -> Spec:
     lines = [{**row, "line": f"{row['value of']}\n{row['between']}"} for row in rows]
     names = list(distinct(row["line"] for row in lines))
     x = horizontal(THROUGHPUT, zero=False, nice=False, padding=14)
-    axis = alt.Axis(grid=True, ticks=False, title=None, labelLimit=170, labelExpr="split(datum.label, '\\n')")
+    axis = alt.Axis(
+        grid=True,
+        ticks=False,
+        title=None,
+        labelOffset=-6,
+        labelLimit=170,
+        labelExpr="split(datum.label, '\\n')",
+    )
     place = base("rows").encode(y=alt.Y("line:N", sort=names, axis=axis))
     shown = tips(lines, "value of", "stated", "is", "throughput_mbps", "best", "best_mbps")
     layers = [

@@ -80,7 +80,8 @@ def _lead(found: Sensitivity, changing: int, hidden: int) -> str:
     return (
         "Each value that is assumed, or measured with an interval, was varied alone. Marks: throughput of "
         "the answer with the smallest (point down) and the largest value (point up), filled where the answer "
-        f"would change; dashed: as stated. {verdict}{rest}{more} It took {found.trials} simulated trials of "
+        f"would change; dashed: as stated. The axis does not start at 0. "
+        f"{verdict}{rest}{more} It took {found.trials} simulated trials of "
         f"{found.duration_s:g} s: {found.runs} at each end with the answer, {', '.join(found.contenders)}."
     )
 
