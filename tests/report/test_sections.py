@@ -387,7 +387,7 @@ def test_what_sent_nothing_again_has_no_panel_but_is_named(optimised: RunData) -
     run = msgspec.structs.replace(optimised, steps=tuple(lossy))
     one = section(run, "retransmissions-over-time")
     assert [panel.title.partition(":")[0] for panel in one.panels] == ["default"]
-    assert "Nothing was sent again: recommended:" in one.lead
+    assert "Nothing was sent again by recommended (" in one.lead
     (table,) = one.tables
     assert sum(row["retransmitted"] for row in table.rows) == sum(step.retransmitted for step in lossy)
     silent = [msgspec.structs.replace(one, retransmitted=0) for one in lossy]

@@ -169,7 +169,8 @@ def round_trips(run: RunData, choices: Choices) -> Iterator[Section]:
         return
     drawn = {panel.title for panel in made}
     silent = [one for one in distinct(row["name"] for row in rows) if one not in drawn]
-    nothing = f" Nothing was sent again: {'; '.join(silent)}." if silent else ""
+    told = " and ".join(f"{one.replace(': ', ' (', 1)})" if ": " in one else one for one in silent)
+    nothing = f" Nothing was sent again by {told}." if silent else ""
     yield Section(
         name="retransmissions-over-time",
         title="Retransmissions over time",
