@@ -6,11 +6,12 @@ Not a benchmark.
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+import _drawn_divergences
 import _drawn_error
 import _drawn_kernel
 import _drawn_report
@@ -82,6 +83,26 @@ def run(asked: argparse.Namespace) -> None:
     _drawn_tables.show(report, judged, again)
     _say_troubles([one for runs_ in everything for one in runs_ if one is not None])
     _write(asked, report, judged, purpose, seed, environment)
+    if asked.divergences:
+        _diverging(asked, judged, {case.name: case for case in cases}, seed, reporter)
+
+
+def _diverging(
+    asked: argparse.Namespace,
+    judged: Sequence[Judged],
+    cases: Mapping[str, Case],
+    seed: int,
+    reporter: Reporter,
+) -> None:
+    """Where the two part in what is missed: on the terminal, and into the docs."""
+    wanted = _drawn_divergences.missed(judged)
+    keep = RESULTS / f"drawn-{seed}" / "divergences.jsonl"
+    said = _drawn_divergences.compare(wanted, cases, seed, keep, reporter)
+    table = list(_drawn_divergences.rows(wanted, said))
+    for name, about, kernel, simulated, what in table:
+        print(f"{name} ({about}): kernel {kernel} Mbit/s, simulated {simulated}\n    {what}")
+    if asked.write_docs:
+        replace(PAGE, "divergences", _drawn_divergences.markdown(table))
 
 
 def _asked(case: Case, only: Sequence[str] | None) -> bool:
@@ -208,7 +229,7 @@ def _write(
     seed: int,
     environment: Environment,
 ) -> None:
-    """JSON and figure; with --write-docs into the docs."""
+    """JSON and figure; with --write-docs into the docs, unless that is meant for the divergences."""
     if asked.only:
         return
     document = {
@@ -224,7 +245,7 @@ def _write(
     figure = RESULTS / f"fidelity-drawn-{seed}.svg"
     figure.write_text(draw(judged, report), encoding="utf-8")
     print(f"written to {figure}")
-    if asked.write_docs:
+    if asked.write_docs and not asked.divergences:
         sentence = (
             f"Draw {seed}, {len({one.network for one in judged})} networks, {len(judged)} configurations; "
             f"Linux {environment.kernel}."

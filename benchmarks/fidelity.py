@@ -9,7 +9,8 @@ Drawn networks (`_drawn`): all effects of links, two to eight paths, all congest
 that the kernel has, 0.1 to 8 products of buffer. Each of their configurations runs 5 times on the kernel and
 20 times in the simulator. The kernel's results are kept in benchmarks/kernel/ and measured only once; --kept
 measures nothing and needs no kernel at all. Prints every figure by regime beside the kernel against itself,
-and the worst configurations. `docs/reference/fidelity.md` explains the figures.
+and the worst configurations; --divergences says where the two part in what is missed.
+`docs/reference/fidelity.md` explains the figures.
 
 Chosen networks: every network of `networks/` x reno, cubic x 5 buffers (multiples of the sum of the rates
 times the largest RTT), fullmesh, and transfers of fixed size. The kernel's results are kept in a campaign
@@ -213,6 +214,11 @@ def main() -> None:
         help="of drawn networks: measure nothing, take the kernel's kept results",
     )
     parser.add_argument("--write-docs", action="store_true", help="drawn networks into the docs")
+    parser.add_argument(
+        "--divergences",
+        action="store_true",
+        help="record what is missed in drawn networks on both sides, and say where they part",
+    )
     parser.add_argument(
         "--learn-error",
         action="store_true",

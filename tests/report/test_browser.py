@@ -268,3 +268,26 @@ def test_it_prints_without_what_only_a_screen_can_do(opened: Opened, tmp_path: P
 def test_figures_of_all_sections_are_there(opened: Opened, optimised: RunData) -> None:
     ids = set(opened.page.eval_on_selector_all("section[id], .beside", "found => found.map(one => one.id)"))
     assert {one.name for one in sections(optimised)} <= ids
+
+
+#: What is written along the horizontal axis of a chart, in alphabetical order, as a script.
+LABELS = """JSON.stringify([...document.querySelector("#over-time-0 .role-axis-label").children]
+    .map((one) => one.textContent).sort())"""
+
+
+def test_a_wheel_scrolls_and_with_the_control_key_it_zooms(opened: Opened) -> None:
+    page, chart = opened.page, opened.page.locator("#over-time-0")
+    chart.scroll_into_view_if_needed()
+    before, at = page.evaluate(LABELS), page.evaluate("window.scrollY")
+    chart.hover()
+    page.mouse.wheel(0, -90)
+    page.wait_for_function("before => window.scrollY < before", arg=at)
+    assert page.evaluate(LABELS) == before
+    chart.hover()
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -600)
+    page.keyboard.up("Control")
+    page.wait_for_function(f"before => {LABELS} !== before", arg=before)
+    chart.dblclick()
+    page.wait_for_function(f"before => {LABELS} === before", arg=before)
+    assert opened.complaints == []

@@ -32,11 +32,12 @@ def rows(run: RunData, name: str, table: str, *others: RunData) -> list[dict[str
 def test_a_run_shows_what_it_has(optimised: RunData, transfers: RunData, paths: RunData) -> None:
     names = {run.label: [one.name for one in sections(run)] for run in (optimised, transfers, paths)}
     over_time = ["over-time", "over-time-subflows", "round-trips", "over-time-congestion-controls"]
-    assert names["optimised"] == [
+    assert [one for one in names["optimised"] if not one.endswith("s-over-time")] == [
         *("trade-off", "response", "bars", "differing", "single-runs", "impact-factors"),
         *over_time,
         "topology",
     ]
+    assert "round-trips-over-time" in names["optimised"]
     assert names["transfers"] == ["impact-factors", "completion", "topology"]  # pcdc measures its sets first
     assert names["paths"] == [
         *("bars", "differing", "single-runs"),
@@ -358,3 +359,37 @@ def test_a_front_of_one_buffer_has_a_place_for_its_labels(optimised: RunData) ->
     other = msgspec.structs.replace(point, sacrifice=point.sacrifice + 0.07, throughput_mbps=1.0)
     run = msgspec.structs.replace(optimised, answer=msgspec.structs.replace(answer, pareto=(point, other)))
     assert [panel.chart for panel in section(run, "trade-off").panels]
+
+
+def test_round_trips_over_time_are_those_of_the_confirmed_trials(optimised: RunData) -> None:
+    """The repeated trial ends with the RTTs that the confirmation's first run has in the store."""
+    shown = rows(optimised, "round-trips-over-time", "By subflow (step by step: round_trips.csv)")
+    first = {
+        name: optimised.observations[trials[0].key]
+        for name, trials in by_configuration(optimised, optimised.shown).items()
+    }
+    assert {row["name"] for row in shown} == set(first)
+    for name, seen in first.items():
+        for subflow in seen.subflows:
+            last = [
+                one
+                for one in optimised.steps
+                if name.startswith(f"{one.role}:") and one.subflow == subflow.path
+            ][-1]
+            assert last.min_rtt_ms - 0.001 <= subflow.srtt_ns / 1e6 <= last.max_rtt_ms + 0.001
+
+
+def test_what_sent_nothing_again_has_no_panel_but_is_named(optimised: RunData) -> None:
+    lossy = [
+        msgspec.structs.replace(one, retransmitted=3 if one.role == "default" and one.t_s > 1 else 0)
+        for one in optimised.steps
+    ]
+    run = msgspec.structs.replace(optimised, steps=tuple(lossy))
+    one = section(run, "retransmissions-over-time")
+    assert [panel.title.partition(":")[0] for panel in one.panels] == ["default"]
+    assert "Nothing was sent again by recommended (" in one.lead
+    (table,) = one.tables
+    assert sum(row["retransmitted"] for row in table.rows) == sum(step.retransmitted for step in lossy)
+    silent = [msgspec.structs.replace(one, retransmitted=0) for one in lossy]
+    quiet = msgspec.structs.replace(optimised, steps=tuple(silent))
+    assert "retransmissions-over-time" not in [each.name for each in sections(quiet)]

@@ -39,6 +39,7 @@ RUN_FILES = {
     "subflows.csv": "One row per trial and subflow",
     "pareto.csv": "What other sacrifices of throughput would have given",
     "curves.csv": "The fitted models",
+    "round_trips.csv": "RTT and retransmissions over time: one trial of each confirmed configuration",
     "sizes.csv": "The answer for each size of transfer",
 }
 

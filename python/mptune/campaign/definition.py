@@ -274,6 +274,9 @@ def check(definition: Definition, place: Place = by_flag) -> None:
     check_network(definition.topology)
     check_labels(definition.options, definition.topology, place)
     if isinstance(definition.options, OptimiseOptions):
+        if definition.options.sensitivity and testbeds.only_stack(definition.testbed) is not None:
+            expected = "expected only with the simulator: no other network can be varied"
+            raise error_about(type(definition.options), ("sensitivity",), expected, place)
         Job(definition.topology, runner, definition.options, Reporter(quiet=True)).check_budget(place)
     _check_interval(definition, place)
 

@@ -119,6 +119,7 @@ def result_document(result: Result) -> dict[str, Any]:
             },
             "answer": wording.answer(result),
             "warnings": list(result.warnings),
+            **({"sensitivity": msgspec.to_builtins(result.sensitivity)} if result.sensitivity else {}),
             **({"rounds": [_round(one) for one in result.rounds]} if result.rounds else {}),
         }
     )

@@ -17,9 +17,10 @@ from msgspec.structs import replace
 from mptune import __version__, interrupts, testbeds
 from mptune.campaign.by_size import SizesResult, optimise_by_size
 from mptune.campaign.definition import Definition, SweepOptions, check, from_settings
-from mptune.campaign.documents import write_impacts, write_result
+from mptune.campaign.documents import write_impacts, write_result, write_table
 from mptune.campaign.optimise import Result, optimise
 from mptune.campaign.optimise_options import OptimiseOptions
+from mptune.campaign.over_time import TABLE, rows_over_time
 from mptune.campaign.rounds import Round, changes
 from mptune.campaign.sending import recall, to_come
 from mptune.campaign.size_documents import write_sizes
@@ -163,8 +164,12 @@ class _Run:
 
     def _optimise(self, options: OptimiseOptions) -> Result:
         result = self._rounds(options)
+        topology, testbed = self._definition.topology, self._runner.testbed
+        series = list(rows_over_time(topology, testbed, result, options))
         with publish(self._directory) as directory:
             write_result(directory, result, self._asked(), self._created())
+            if series:
+                write_table(directory / TABLE, series)
         return result
 
     def _rounds(self, options: OptimiseOptions) -> Result:

@@ -24,6 +24,7 @@ from mptune.campaign.job import Contest, Job, Screening, failures, optional_sets
 from mptune.campaign.learning import Reached, learn, so_far
 from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.rounds import Answered, Round
+from mptune.campaign.sensitivity import Sensitivity, vary
 from mptune.decision import Decision
 from mptune.decision.confirmation import Confirmation, verdict
 from mptune.decision.model_error import OnKernel, shipped
@@ -68,6 +69,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     rounds : of a campaign that is repeated over time, the last of them with this result; otherwise empty.
     on_kernel, default_on_kernel : what a kernel is expected to give with the answer and with the default
         where both were simulated; None where they were measured on a kernel, or elsewhere.
+    sensitivity : what the answer hangs on; None where that was not asked for.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     rounds: tuple[Round, ...] = ()
     on_kernel: OnKernel | None = None
     default_on_kernel: OnKernel | None = None
+    sensitivity: Sensitivity | None = None
 
     @property
     def answered(self) -> Answered:
@@ -182,6 +185,7 @@ def optimise(
         error.so_far = so_far(reached.steps if reached else ())
         raise
     decision = contest.decision
+    sensitivity, varied = vary(job, contest, confirmation, sets) if options.sensitivity else (None, [])
     ours, theirs = (None, None) if job.is_real else on_kernel(job, confirmation)
     return Result(
         name=topology.name,
@@ -216,7 +220,9 @@ def optimise(
             *swept,
             *contest.records,
             *confirmation.records,
+            *varied,
         ),
+        sensitivity=sensitivity,
     )
 
 

@@ -13,7 +13,7 @@ from mptune.decision import DecisionOptions, too_few_sizes
 from mptune.impact import (
     ImpactOptions,
 )
-from mptune.options import TOGGLE, Option, choice, confidence, count, share, time
+from mptune.options import SWITCH, TOGGLE, Option, choice, confidence, count, share, time
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition
 from mptune.options.stacks import StackOptions
@@ -58,6 +58,7 @@ _OF_GRID = ("model", "selection", "on_grid")
 #: Options that decide on throughput; without a meaning for completion times.
 _OF_THROUGHPUT = (
     *("duration_ns", "sacrifice", "selection", "model", "on_grid", "resamples", "off_by", "extend"),
+    "sensitivity",
     *("every_ns", "for_ns", "strategy", "budget_ns", "certainty", "prior"),
 )
 
@@ -182,6 +183,16 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             unset=f"{FRESH_RUNS}; {RUNS[1]} with --strategy grid, {TRANSFER_RUNS[1]} with --transfer",
         ),
     ] = None
+    sensitivity: Annotated[
+        bool,
+        Option(
+            SWITCH,
+            "Afterwards vary every assumed value alone, and say which would change the answer: rates and "
+            "delays by --off-by, queues, jitter and loss from half to twice. At most 1452 short trials; only "
+            "in the simulator.",
+            key="decision.sensitivity",
+        ),
+    ] = False
     every_ns: Every = None
     for_ns: Lasting = None
 
@@ -201,6 +212,12 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             for name in ("budget_ns", "certainty", "prior"):
                 if getattr(self, name) != getattr(OptimiseOptions(), name):
                     yield name, f"expected only with --strategy {_LEARNING}: {_PAPERS} measures everything"
+        if self.sensitivity and not self.transfers:
+            for name, what in (("budget_ns", "a budget"), ("every_ns", "a repetition")):
+                if getattr(self, name) is not None:
+                    yield "sensitivity", f"expected only without {what}: it measures more, once, at the end"
+            if not self.off_by:
+                yield "sensitivity", "expected only with an --off-by above 0: rates and delays vary by it"
         yield from wrong_repetition(self.every_ns, self.for_ns)
         for name, pm in self.pm_options.unused(self.pms):
             yield f"pm_options.{name}", f"expected only with the path manager {pm}"

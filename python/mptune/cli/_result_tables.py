@@ -12,6 +12,7 @@ from mptune._text import digits
 from mptune.campaign import wording
 from mptune.campaign.optimise import Result
 from mptune.campaign.rounds import Round
+from mptune.campaign.sensitivity import Sensitivity
 from mptune.cli import _decision_tables
 from mptune.cli._tables import section, table
 from mptune.decision.confirmation import Confirmation
@@ -36,6 +37,8 @@ def show(out: Console, result: Result, directory: Path) -> None:
     # Without other networks the confirmation says the same about answer and opponent.
     if any(one.worst is not None for one in result.finalists) or (result.finalists and not result.reached):
         _finalists(out, result.finalists)
+    if result.sensitivity is not None:
+        _sensitivity(out, result.sensitivity)
     if result.traditional:
         _traditional(out, result)
     if result.impacts:
@@ -81,6 +84,23 @@ def _measured(confirmation: Confirmation) -> Iterator[tuple[str, Configuration, 
         yield "best MPTCP", against.mptcp, against.with_mptcp
     elif against is not None:
         yield "best TCP", against.tcp, against.with_tcp
+
+
+def _sensitivity(out: Console, found: Sensitivity) -> None:
+    """Values that would change the answer, and how many would not."""
+    shown = table("value", "from", "to", "| then (Mbit/s)", "instead", "| gives (Mbit/s)")
+    changing = 0
+    for one in found.values:
+        ends = [end for end in one.ends if end.instead is not None]
+        changing += bool(ends)
+        for end in ends:
+            ours, theirs = digits(end.throughput_mbps), digits(end.best_mbps)
+            shown.add_row(one.key, one.stated, end.value, ours, end.best, theirs)
+    count = len(found.values)
+    if not changing:
+        out.print(f"\nNone of {count} uncertain values would change the answer, each varied alone.")
+        return
+    section(out, f"{changing} of {count} uncertain values would change the answer, each varied alone", shown)
 
 
 def _rounds(out: Console, rounds: Sequence[Round]) -> None:

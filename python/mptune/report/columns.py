@@ -37,6 +37,7 @@ _WORDS = {
     "min_again_per_mb": "retransmitted, minimum",
     "max_again_per_mb": "retransmitted, maximum",
     "retransmitted": "retransmitted segments",
+    "again_per_s": "retransmitted, segments per s",
     "q25": "25 % quantile",
     "q75": "75 % quantile",
     "transfer_bytes": "transfer (bytes)",

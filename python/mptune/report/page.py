@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from mptune.report import markup, measured
 from mptune.report.answer import BESIDE, answer
-from mptune.report.charts.style import look
+from mptune.report.charts.style import look, zoomable
 from mptune.report.choices import choices
 from mptune.report.run_data import RunData
 from mptune.report.sections import Section
@@ -20,12 +20,17 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 )
 
+#: How a figure is zoomed, for those who have a mouse.
+_ZOOM = "Ctrl + wheel zooms, dragging moves, a double click shows everything again."
+
 
 def page(run: RunData, others: Sequence[RunData], sections: Sequence[Section]) -> str:
     """HTML text of a report."""
     found = choices(run)
     specs = {
-        f"{one.name}-{number}": markup.shortened({**panel.chart, "config": look(page=True)})
+        f"{one.name}-{number}": markup.shortened(
+            {**zoomable(panel.chart, panel.zoom), "config": look(page=True)}
+        )
         for one in sections
         for number, panel in enumerate(one.panels)
     }
@@ -111,6 +116,8 @@ def _content(one: Section | None) -> str:
     if one.drawing is not None:
         wide, narrow = one.drawing
         parts.append(f'<div class="drawing wide">{wide}</div><div class="drawing narrow">{narrow}</div>')
+    if any(panel.zoom for panel in one.panels):
+        parts.append(f'<p class="zoom">{_ZOOM}</p>')
     if one.panels:
         parts.append(f'<div class="panels of-{min(len(one.panels), 3)}">{"".join(_panels(one))}</div>')
     parts.append(markup.tables(one.open))

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from mptune._text import on_subflows, over, plain_tcp
+from mptune.campaign.over_time import TABLE
 from mptune.errors import InputError
 from mptune.measuring.records import family_of, is_tcp, members_of, stack_of
 from mptune.measuring.seeds import PURPOSES
@@ -24,6 +25,7 @@ from mptune.report.run_data import (
     ImpactSets,
     RunData,
     SizesAnswer,
+    TimeStep,
     TrialRow,
     beginning,
     chosen,
@@ -109,6 +111,7 @@ def read_run(directory: Path, label: str) -> RunData:
         trials=trials,
         foreign=foreign,
         curves=tuple(_curves(directory, "curves.csv")),
+        steps=tuple(_steps(directory)),
         shown=shown,
         panorama=panorama,
         observations=seen,
@@ -286,3 +289,16 @@ def _curves(directory: Path, name: str) -> Iterator[CurvePoint]:
                 )
     except (OSError, ValueError, KeyError) as error:
         raise InputError(str(directory), name, f"expected the table of fitted curves: {error}") from None
+
+
+def _steps(directory: Path) -> Iterator[TimeStep]:
+    """Round trips and retransmissions over time; none if there is no such file."""
+    path = directory / TABLE
+    if not path.is_file():
+        return
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                yield msgspec.convert(row, TimeStep, strict=False)
+    except (OSError, ValueError) as error:
+        raise InputError(str(directory), TABLE, f"expected the table of round trips: {error}") from None

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from mptune._text import on_subflows, plain_tcp
+from mptune.campaign.sensitivity import Sensitivity
 from mptune.errors import Failure
 from mptune.response import BELIEF
 from mptune.testbeds import PLAIN_TCP, Observation
@@ -245,6 +246,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     on_kernel: OnKernel | None = None
     gain_on_kernel: OnKernel | None = None
     rounds: tuple[RoundRow, ...] = ()
+    sensitivity: Sensitivity | None = None
     reached: Reached | None = None
 
     @property
@@ -415,6 +417,27 @@ class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
     high_mbps: float | None
 
 
+class TimeStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a subflow over time, as in `round_trips.csv`.
+
+    Attributes
+    ----------
+    role : what the configuration was confirmed as.
+    t_s, step_s : its start and its length, seconds.
+    rtt_ms, min_rtt_ms, max_rtt_ms : smoothed RTT.
+    retransmitted : segments.
+    """
+
+    role: str
+    subflow: str
+    t_s: float
+    step_s: float
+    rtt_ms: float
+    min_rtt_ms: float
+    max_rtt_ms: float
+    retransmitted: int
+
+
 def last_answering(answer: Answer) -> int | None:
     """The round that an answer is of; None without rounds."""
     return max((one.round for one in answer.rounds if one.answer is not None), default=None)
@@ -431,6 +454,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     topology : None if only measurements were given.
     trials : in the order in which they were requested, without those of other campaigns in the store.
     foreign : number of those.
+    steps : round trips and retransmissions over time; none where trials cannot be repeated.
     shown : trials drawn over time in one figure; their series are in `observations`.
     panorama : trials drawn over time in one panel per congestion control.
     observations : results of the trials of both, by their key.
@@ -446,6 +470,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     trials: tuple[TrialRow, ...]
     foreign: int
     curves: tuple[CurvePoint, ...]
+    steps: tuple[TimeStep, ...] = ()
     shown: tuple[TrialRow, ...]
     panorama: tuple[TrialRow, ...]
     observations: dict[bytes, Observation]

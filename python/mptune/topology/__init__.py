@@ -15,6 +15,7 @@ from mptune.topology._network import Link
 from mptune.topology._perturb import perturbed
 from mptune.topology._shipped import shipped
 from mptune.topology._sites import UNKNOWN, CoreSegment, Interface, Path, Provenance, Site
+from mptune.topology._vary import Uncertain, uncertain
 from mptune.topology._words import background as background_in_words
 from mptune.topology._words import effects as effects_in_words
 
@@ -34,9 +35,11 @@ __all__ = [
     "TcpBackground",
     "Topology",
     "UdpBackground",
+    "Uncertain",
     "background_in_words",
     "effects_in_words",
     "load",
     "perturbed",
     "shipped",
+    "uncertain",
 ]

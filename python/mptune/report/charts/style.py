@@ -144,6 +144,43 @@ def layered(*layers: Any, data: Mapping[str, Rows], height: int = HEIGHT, choice
     return {**spec, "datasets": {name: list(rows) for name, rows in data.items()}}
 
 
+#: Mouse and keys of a zoomed figure. A wheel alone still scrolls the page, and a finger does too.
+_WHEEL, _DRAG, _RESET = (
+    "wheel![event.ctrlKey || event.metaKey]",
+    "[mousedown, window:mouseup] > window:mousemove!",
+    "dblclick",
+)
+
+
+def zoomable(spec: Spec, axes: Sequence[str]) -> Spec:
+    """The chart of `layered` with axes that its readers can zoom and move; without axes the chart as it is.
+
+    Marks are cut off at the edges only while it is zoomed, so that labels there stay whole otherwise.
+    """
+    if not axes:
+        return spec
+    fields = [_first_field(spec["layer"], axis) for axis in axes]
+    zoomed = " || ".join(f"isArray(zoom_{field})" for field in fields)
+    select = {
+        "type": "interval",
+        "encodings": list(axes),
+        "zoom": _WHEEL,
+        "translate": _DRAG,
+        "clear": _RESET,
+    }
+    first, *others = (
+        {**layer, "mark": {"clip": {"expr": zoomed}, **layer["mark"]}} for layer in spec["layer"]
+    )
+    first = {**first, "params": [{"name": "zoom", "select": select, "bind": "scales"}]}
+    return {**spec, "layer": [first, *others]}
+
+
+def _first_field(layers: Sequence[Mapping[str, Any]], axis: str) -> str:
+    """What the first layer has along an axis; the selection is named after it."""
+    field: str = layers[0]["encoding"][axis]["field"]
+    return field
+
+
 def ring(data: str, x: Any, y: Any, *, below: bool = True) -> list[Any]:
     """Ring around the chosen row, with the text of its column `label` below or above it.
 

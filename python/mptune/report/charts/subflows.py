@@ -138,19 +138,46 @@ def over_time(rows: Rows, colours: Key, *, top: float | None = None, height: int
     return layered(*layers, data={"rows": rows}, height=height)
 
 
-def stacked(rows: Rows, colours: Key, *, top: float) -> Spec:
-    """Throughput over time, stacked by subflow (path management Fig. 4).
+def rtts_over_time(rows: Rows, colours: Key, *, top: float) -> Spec:
+    """Smoothed RTT of each subflow over time: mean, smallest and largest of each step.
 
     Parameters
     ----------
-    rows : column of `colours`, t_s, throughput_mbps.
-    top : upper end of the throughput axis, Mbit/s.
+    rows : column of `colours`, t_s, rtt_ms, min_rtt_ms, max_rtt_ms.
+    top : upper end of the vertical axis, the same for all panels, ms.
+    """
+    y = vertical("RTT (ms)", domain=[0, top], nice=True)
+    lines = base("rows").encode(x=horizontal(_TIME, nice=False)("t_s"), color=colours.colour())
+    layers = [
+        lines.mark_area(interpolate="step-after").encode(
+            y=y("min_rtt_ms"), y2="max_rtt_ms:Q", opacity=colours.opacity(0.18)
+        ),
+        lines.mark_line(strokeWidth=1.6, interpolate="step-after").encode(
+            y=y("rtt_ms"), strokeDash=colours.dash(), opacity=colours.opacity()
+        ),
+    ]
+    return layered(*layers, data={"rows": rows})
+
+
+def stacked(
+    rows: Rows,
+    colours: Key,
+    *,
+    top: float,
+    column: str = "throughput_mbps",
+    title: str = THROUGHPUT,
+) -> Spec:
+    """A number over time, stacked by subflow (path management Fig. 4).
+
+    Parameters
+    ----------
+    rows : column of `colours`, t_s, place (in the stack), `column`.
+    top : upper end of the vertical axis.
+    title : of the vertical axis.
     """
     import altair as alt
 
-    y = alt.Y(
-        "throughput_mbps:Q", title=THROUGHPUT, stack="zero", scale=alt.Scale(domain=[0, top], nice=True)
-    )
+    y = alt.Y(f"{column}:Q", title=title, stack="zero", scale=alt.Scale(domain=[0, top], nice=True))
     areas = base("rows").mark_area(interpolate="step-after")
     return layered(
         areas.encode(
@@ -159,7 +186,7 @@ def stacked(rows: Rows, colours: Key, *, top: float) -> Spec:
             color=colours.colour(),
             opacity=colours.opacity(),
             order=alt.Order("place:Q"),
-            tooltip=tips(rows, colours.field, "t_s", "throughput_mbps"),
+            tooltip=tips(rows, colours.field, "t_s", column),
         ),
         data={"rows": rows},
     )

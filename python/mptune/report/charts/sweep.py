@@ -27,6 +27,9 @@ _MANY = 150
 #: Bars have no numbers in a panel with more than this many: they would overlap on a phone.
 _NUMBERED = 12
 
+#: Opacity of an interval; paler in a panel with more curves than this, where they lie over each other.
+_BAND, _PALE_BAND, _FEW_CURVES = 0.15, 0.06, 3
+
 #: Height of a box from quartile to quartile, pixels.
 _BOX = 10
 
@@ -65,7 +68,8 @@ def response(
     if any(row["predicted_low_mbps"] is not None for row in curves):
         ends = {"y": y("predicted_low_mbps"), "y2": "predicted_high_mbps:Q"}
         band = base("curves").mark_area(clip=True)
-        layers.append(band.encode(x=x, **ends, color=colour, opacity=colours.opacity(0.15)))
+        full = _BAND if len(distinct(row[colours.field] for row in curves)) <= _FEW_CURVES else _PALE_BAND
+        layers.append(band.encode(x=x, **ends, color=colour, opacity=colours.opacity(full)))
     if curves:
         line = (
             base("curves")

@@ -22,7 +22,8 @@ from mptune.report.sections.factors import completion, initial_paths, time_of_da
 from mptune.report.sections.network import network
 from mptune.report.sections.reached import reached
 from mptune.report.sections.rounds import rounds
-from mptune.report.sections.series import over_time, panorama, stacked
+from mptune.report.sections.sensitivity import sensitivity
+from mptune.report.sections.series import over_time, panorama, round_trips, stacked
 from mptune.report.sections.subflows import sets, went_through
 from mptune.report.sections.sweep import bars, responses, single_runs
 from mptune.report.sections.trade_off import trade_off
@@ -35,6 +36,7 @@ _Maker = Callable[[RunData, Choices], Iterator[Section]]
 _OF_A_RUN: tuple[_Maker, ...] = (
     trade_off,
     by_size,
+    sensitivity,
     rounds,
     reached,
     responses,
@@ -44,6 +46,7 @@ _OF_A_RUN: tuple[_Maker, ...] = (
     sets,
     over_time,
     stacked,
+    round_trips,
     went_through,
     panorama,
     completion,

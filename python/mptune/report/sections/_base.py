@@ -19,10 +19,16 @@ SPREAD = "thin line: minimum to maximum; thick line: 10 % to 90 % quantile."
 
 
 class Panel(msgspec.Struct, kw_only=True):
-    """One chart of a section; `title` distinguishes it from the others."""
+    """One chart of a section; `title` distinguishes it from the others.
+
+    Attributes
+    ----------
+    zoom : axes ("x", "y") that the page lets its readers zoom; in files it does nothing.
+    """
 
     chart: Spec
     title: str = ""
+    zoom: tuple[str, ...] = ()
 
 
 class Table(msgspec.Struct, kw_only=True):

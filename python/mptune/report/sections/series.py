@@ -2,11 +2,13 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from mptune.report.charts.style import distinct, key
+from mptune.campaign.over_time import TABLE
+from mptune.report.charts.style import Spec, distinct, key
 from mptune.report.charts.subflows import over_time as time_chart
+from mptune.report.charts.subflows import rtts_over_time
 from mptune.report.charts.subflows import stacked as stacked_chart
 from mptune.report.choices import Choices
 from mptune.report.run_data import Answer, RunData, TrialRow
@@ -21,6 +23,9 @@ _STEPS = 80
 
 #: Widths of a step, in bins.
 _WIDTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+#: Which axes of a figure over time can be zoomed.
+ZOOM_TIME = ("x",)
 
 #: Height of one of many panels, pixels.
 _LOW = 150
@@ -46,7 +51,7 @@ def over_time(run: RunData, choices: Choices) -> Iterator[Section]:
         title="Throughput over time",
         lead=f"Received in order, per {step:g} s: mean of {runs} runs, band from minimum to maximum. What "
         "waited for a missing segment counts when that arrives, so peaks may exceed the links' rates.",
-        panels=[Panel(chart=time_chart(rows, colours))],
+        panels=[Panel(chart=time_chart(rows, colours), zoom=ZOOM_TIME)],
         key=colours,
         tables=[Table(title="Mean, minimum and maximum", rows=rows, source=_SERIES)],
     )
@@ -74,11 +79,111 @@ def stacked(run: RunData, choices: Choices) -> Iterator[Section]:
         lead=f"First run of each configuration, per {_seconds(width):g} s, stacked; subflows that delivered "
         "something.",
         panels=[
-            Panel(title=name, chart=stacked_chart(mine, colours, top=top)) for name, mine in rows.items()
+            Panel(title=name, chart=stacked_chart(mine, colours, top=top), zoom=ZOOM_TIME)
+            for name, mine in rows.items()
         ],
         key=colours,
         tables=[Table(title="Subflow by subflow", rows=without(together, "place"), source=_SERIES)],
     )
+
+
+def round_trips(run: RunData, choices: Choices) -> Iterator[Section]:
+    """Round-trip times and retransmissions over time by subflow, a panel per configuration."""
+    if not run.steps:
+        return
+    names = {_role_of(name): name for name in by_configuration(run, run.shown)}
+    rows: Rows = [
+        {
+            "name": names.get(one.role, one.role),
+            "subflow": one.subflow,
+            "t_s": one.t_s,
+            "rtt_ms": one.rtt_ms,
+            "min_rtt_ms": one.min_rtt_ms,
+            "max_rtt_ms": one.max_rtt_ms,
+            "retransmitted": one.retransmitted,
+            "again_per_s": one.retransmitted / one.step_s,
+        }
+        for one in run.steps
+    ]
+    order = [path.label for path in run.topology.paths] if run.topology else []
+    place = {label: number for number, label in enumerate(order)}
+    ordered = sorted(rows, key=lambda row: (place.get(row["subflow"].partition(" ")[0], 0), row["subflow"]))
+    colours = key("subflow", "subflow", ordered)
+    for row in rows:
+        row["place"] = colours.names.index(row["subflow"])
+    step_s = run.steps[0].step_s
+    once = f"per {step_s:g} s of the first run of each configuration, simulated again with its seed."
+    groups: dict[tuple[str, str], Rows] = {}
+    for row in rows:
+        groups.setdefault((row["name"], row["subflow"]), []).append(row)
+    round_trip = [
+        {
+            "name": name,
+            "subflow": subflow,
+            "rtt_ms": math.fsum(row["rtt_ms"] for row in mine) / len(mine),
+            "min_rtt_ms": min(row["min_rtt_ms"] for row in mine),
+            "max_rtt_ms": max(row["max_rtt_ms"] for row in mine),
+        }
+        for (name, subflow), mine in groups.items()
+    ]
+    again = [
+        {"name": name, "subflow": subflow, "retransmitted": sum(row["retransmitted"] for row in mine)}
+        for (name, subflow), mine in groups.items()
+    ]
+    table = f"By subflow (step by step: {TABLE})"
+
+    def panels(columns: Sequence[str], chart: Callable[[Rows, float], Spec], top: float) -> list[Panel]:
+        """A panel per configuration, of rows with only the columns that are drawn."""
+        drawn = {
+            one: [{column: row[column] for column in columns} for row in ordered if row["name"] == one]
+            for one in distinct(row["name"] for row in rows)
+            if any(row[columns[-1]] for row in rows if row["name"] == one)
+        }
+        return [Panel(title=one, chart=chart(mine, top), zoom=ZOOM_TIME) for one, mine in drawn.items()]
+
+    yield Section(
+        name="round-trips-over-time",
+        title="Round-trip times over time",
+        lead=f"Line: mean smoothed RTT {once} Band: smallest to largest. What is above the RTT with empty "
+        "queues was spent in queues.",
+        panels=panels(
+            ("subflow", "t_s", "rtt_ms", "min_rtt_ms", "max_rtt_ms"),
+            lambda mine, top: rtts_over_time(mine, colours, top=top),
+            HEADROOM * max(row["max_rtt_ms"] for row in rows),
+        ),
+        key=colours,
+        tables=[Table(title=table, rows=round_trip, source=TABLE)],
+    )
+    totals: dict[tuple[str, float], float] = {}
+    for row in rows:
+        step = row["name"], row["t_s"]
+        totals[step] = totals.get(step, 0.0) + row["again_per_s"]
+    made = panels(
+        ("subflow", "t_s", "place", "again_per_s"),
+        lambda mine, top: stacked_chart(
+            mine, colours, top=top, column="again_per_s", title="retransmitted (segments/s)"
+        ),
+        HEADROOM * max(totals.values()),
+    )
+    if not made:
+        return
+    drawn = {panel.title for panel in made}
+    silent = [one for one in distinct(row["name"] for row in rows) if one not in drawn]
+    told = " and ".join(f"{one.replace(': ', ' (', 1)})" if ": " in one else one for one in silent)
+    nothing = f" Nothing was sent again by {told}." if silent else ""
+    yield Section(
+        name="retransmissions-over-time",
+        title="Retransmissions over time",
+        lead=f"Segments sent again per second, stacked, {once}{nothing}",
+        panels=made,
+        key=colours,
+        tables=[Table(title=table, rows=again, source=TABLE)],
+    )
+
+
+def _role_of(name: str) -> str:
+    """What a configuration was confirmed as."""
+    return name.partition(":")[0]
 
 
 def _by_subflow(seen: Observation, width: int) -> Rows:
@@ -117,6 +222,7 @@ def panorama(run: RunData, choices: Choices) -> Iterator[Section]:
             Panel(
                 title=cc,
                 chart=time_chart([row for row in rows if row["cc"] == cc], colours, top=top, height=_LOW),
+                zoom=ZOOM_TIME,
             )
             for cc in distinct(row["cc"] for row in rows)
         ],

@@ -76,7 +76,7 @@ def responses(run: RunData, choices: Choices) -> Iterator[Section]:
             choice=choices.answer if marks else None,
             sizes=ends,
         )
-        panels.append(Panel(title=manager, chart=chart))
+        panels.append(Panel(title=manager, chart=chart, zoom=("x", "y")))
     told = ["Marks: mean of the runs, with minimum and maximum."] if points else []
     if run.answer is not None:
         told.append(
@@ -195,7 +195,8 @@ def single_runs(run: RunData, choices: Choices) -> Iterator[Section]:
         {"manager": pm, "cc": cc, "buffer_mib": size, **_quartiles([row["throughput_mbps"] for row in mine])}
         for (size, pm, cc), mine in groups.items()
     ]
-    colours = manager_key(boxes)
+    # In the order of the bars, so that a name has the same colour in both.
+    colours = manager_key(_of_best(boxes, best))
     over = ", over all initial paths" if run.many_paths else ""
     yield Section(
         name="single-runs",

@@ -1,0 +1,103 @@
+"""Where simulator and kernel part first, in the drawn configurations that the simulator misses.
+
+Each is recorded on both sides, three runs with the same seeds, and compared as `mptune diverge` does. What
+was found is kept, so that it can be interrupted. Says what happened first and what it looks like, no cause.
+"""
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from _drawn import Case
+from _drawn_report import Judged
+from mptune.divergence import find, paragraph, record, side
+from mptune.errors import TrialError
+from mptune.measuring.progress import Reporter
+from mptune.testbeds.namespaces import NamespacesTestbed
+from mptune.testbeds.simulated import SimulatedTestbed
+
+#: An error is a miss if it is larger than this, and than this many standard errors of both sides' means.
+FAR, CLEARLY = 0.2, 3.0
+RUNS = 3
+COLUMNS = ("configuration", "", "kernel (Mbit/s)", "simulated", "first divergence")
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What a comparison has found."""
+
+    name: str
+    said: str
+
+
+def missed(judged: Sequence[Judged]) -> list[Judged]:
+    """The configurations that the simulator misses, the worst first."""
+    return sorted(filter(_is_missed, judged), key=lambda one: -abs(one.error or 0.0))
+
+
+def _is_missed(one: Judged) -> bool:
+    sides = [[value for value in runs if value is not None] for runs in (one.simulated, one.kernel)]
+    if one.error is None or min(map(len, sides)) < RUNS:
+        return False
+    kernel = statistics.mean(sides[1])
+    scatter = math.hypot(*(statistics.stdev(runs) / math.sqrt(len(runs)) for runs in sides)) / kernel
+    return abs(one.error) > max(FAR, CLEARLY * scatter)
+
+
+def compare(
+    wanted: Sequence[Judged], cases: Mapping[str, Case], seed: int, keep: Path, reporter: Reporter
+) -> dict[str, str]:
+    """What is said of each by name; measures what is not kept yet."""
+    kept = (
+        [msgspec.json.decode(line, type=Found) for line in keep.read_bytes().splitlines()]
+        if keep.exists()
+        else []
+    )
+    found = {one.name: one.said for one in kept}
+    left = [one for one in wanted if one.name not in found]
+    with reporter.phase("first divergences") as progress:
+        for number, one in enumerate(left, 1):
+            try:
+                found[one.name] = _said(cases[one.name], seed)
+            except TrialError as error:
+                print(f"{one.name}: {error}")
+                continue
+            with keep.open("ab") as file:
+                file.write(msgspec.json.encode(Found(name=one.name, said=found[one.name])) + b"\n")
+            if progress is not None:
+                progress(number, len(left))
+    return found
+
+
+def _said(case: Case, seed: int) -> str:
+    trials = case.runs(seed, RUNS)
+    recorded = {one.name: record(one, trials) for one in (SimulatedTestbed(), NamespacesTestbed())}
+    until_s = min(run.duration_ns for one in recorded.values() for run in one.runs) / 1e9
+    simulated, kernel = (side(name, recorded[name], until_s) for name in ("simulated", "namespaces"))
+    return paragraph(find(kernel, simulated), kernel, simulated)
+
+
+def rows(wanted: Sequence[Judged], said: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Of the table, in the order of `COLUMNS`."""
+    for one in wanted:
+        means = (
+            statistics.mean(value for value in runs if value is not None)
+            for runs in (one.kernel, one.simulated)
+        )
+        kernel, simulated = (f"{mean:.3g}" for mean in means)
+        text = said.get(one.name, "not compared")
+        text = text.partition(": ")[2].partition(f" The {RUNS} runs of")[0] or text
+        yield (
+            one.name,
+            one.about,
+            kernel,
+            f"{simulated} ({one.error or 0:+.0%})",
+            text.removeprefix("first divergence "),
+        )
+
+
+def markdown(table: Sequence[Sequence[str]]) -> str:
+    """The table for the docs."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (COLUMNS, ["---"] * len(COLUMNS), *table))

@@ -1,0 +1,120 @@
+"""The section of what the answer hangs on: every uncertain value varied alone."""
+
+from collections.abc import Iterator
+
+from mptune._text import number_of
+from mptune.campaign.sensitivity import End, Sensitivity, Varied
+from mptune.report.charts.sensitivity import sensitivity as sensitivity_chart
+from mptune.report.charts.style import Key
+from mptune.report.choices import Choices
+from mptune.report.run_data import RunData
+from mptune.report.sections._base import Panel, Section, Table, without
+
+#: Values in the figure.
+_DRAWN = 15
+
+#: A change of the throughput that is not worth a row, as a share.
+_SLIGHT = 0.005
+
+_STAYS, _CHANGES = "the answer stays", "it would change"
+
+#: Words of a key's last part.
+_WORDS = {
+    "up": "rate up",
+    "down": "rate down",
+    "queue_up": "queue up",
+    "queue_down": "queue down",
+    "rtt": "RTT",
+}
+
+
+def sensitivity(run: RunData, choices: Choices) -> Iterator[Section]:
+    """Throughput of the answer at both ends of the range of each value, and where it would change."""
+    found = None if run.answer is None else run.answer.sensitivity
+    if found is None or not found.values:
+        return
+    everything = [_row(one, end, found) for one in found.values for end in one.ends]
+    changing = [one for one in found.values if any(end.instead for end in one.ends)]
+    worth = [one for one in found.values if one in changing or _is_felt(one, found)]
+    # Something is drawn even where nothing matters: that is the news then.
+    shown = {_words(one.key) for one in (worth or found.values)[:_DRAWN]}
+    drawn = [row for row in everything if row["value of"] in shown]
+    colours = Key(field="then", title="at that end", names=(_STAYS, _CHANGES))
+    changes = [row for row in everything if row["changes"]]
+    columns = "value of", "from", "throughput_mbps", "instead", "instead_mbps"
+    told = Table(
+        title="Where the answer would change",
+        rows=[{name: row[name] for name in columns} for row in changes],
+        source="result.json",
+        headings={"from": "from, to", "instead_mbps": "that gives (Mbit/s)"},
+    )
+    yield Section(
+        name="sensitivity",
+        title="What the answer hangs on",
+        lead=_lead(found, len(changing), len(found.values) - len(shown)),
+        panels=[Panel(chart=sensitivity_chart(drawn, found.throughput_mbps, colours))],
+        key=colours,
+        open=[told] if changes else (),
+        tables=[
+            Table(
+                title="Every value that was varied",
+                rows=without(everything, *_ONLY_DRAWN),
+                source="result.json",
+            )
+        ],
+    )
+
+
+def _is_felt(one: Varied, found: Sensitivity) -> bool:
+    """Whether the throughput changes by more than is worth a row."""
+    least = _SLIGHT * found.throughput_mbps
+    return any(abs(end.throughput_mbps - found.throughput_mbps) >= least for end in one.ends)
+
+
+def _lead(found: Sensitivity, changing: int, hidden: int) -> str:
+    """How to read it, what was tried, and what it cost."""
+    count = number_of(len(found.values), "value")
+    verdict = f"{changing or 'None'} of {count} would change the answer."
+    rest = f" Not drawn: {hidden} with less effect." if hidden else ""
+    more = f" Not tried: {number_of(found.left_out, 'further value')}." if found.left_out else ""
+    return (
+        "Each value that is assumed, or measured with an interval, was varied alone. Marks: throughput of "
+        "the answer with the smallest (point down) and the largest value (point up), filled where the answer "
+        f"would change; dashed: as stated. The axis does not start at 0. "
+        f"{verdict}{rest}{more} It took {found.trials} simulated trials of "
+        f"{found.duration_s:g} s: {found.runs} at each end with the answer, {', '.join(found.contenders)}."
+    )
+
+
+#: Columns that only the figure, or only the first table, needs.
+_ONLY_DRAWN = ("stated_mbps", "from", "between", "instead_mbps", "then", "largest", "changes")
+
+
+def _row(one: Varied, end: End, found: Sensitivity) -> dict[str, object]:
+    first, last = one.ends[0].value, one.ends[-1].value
+    # With a single end the range begins or ends at the stated value.
+    low, high = (first, last) if len(one.ends) > 1 else (one.stated, last)
+    return {
+        "value of": _words(one.key),
+        "stated": one.stated,
+        "is": end.value,
+        "because": one.because,
+        "throughput_mbps": end.throughput_mbps,
+        "stated_mbps": found.throughput_mbps,
+        "best": end.best,
+        "best_mbps": end.best_mbps,
+        "instead": end.instead or "",
+        "instead_mbps": end.best_mbps if end.instead else None,
+        "from": f"{one.stated} to {end.value}",
+        "between": f"{low} to {high}",
+        "then": _CHANGES if end.instead else _STAYS,
+        "largest": end.is_largest,
+        "changes": end.instead is not None,
+    }
+
+
+def _words(key: str) -> str:
+    """A key of the topology file in words: "HiN U, rate up", "U-U, RTT"."""
+    parts = key.split(".")
+    last = _WORDS.get(parts[-1], parts[-1])
+    return f"{parts[1]} {parts[3]}, {last}" if parts[0] == "sites" else f"{parts[2]}, {last}"
