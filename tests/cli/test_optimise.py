@@ -30,6 +30,7 @@ FILES = {
     "observations.csv",
     "pareto.csv",
     "report.html",
+    "round_trips.csv",
     "result.json",
     "subflows.csv",
 }
@@ -194,6 +195,7 @@ def test_the_observations_of_a_run_give_its_answer_again(tmp_path: Path) -> None
         "campaign.sqlite.lock",
         "impact.json",
         "observations.csv",
+        "round_trips.csv",
         "subflows.csv",
     }
     options = json.loads((again / "config.json").read_text())["options"]

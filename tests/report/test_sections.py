@@ -11,10 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from mptune.report.choices import choices
 from mptune.report.measured import in_short, warnings
 from mptune.report.page import page
 from mptune.report.run_data import Fit, RunData, TrialRow
 from mptune.report.sections import Section
+from mptune.report.sections import sweep as sweep_section
 from mptune.report.sections.series import by_configuration
 from mptune.testbeds import SubflowObservation
 from tests.report.making import sections
@@ -393,3 +395,29 @@ def test_what_sent_nothing_again_has_no_panel_but_is_named(optimised: RunData) -
     silent = [msgspec.structs.replace(one, retransmitted=0) for one in lossy]
     quiet = msgspec.structs.replace(optimised, steps=tuple(silent))
     assert "retransmissions-over-time" not in [each.name for each in sections(quiet)]
+
+
+def test_of_many_runs_some_are_drawn_and_the_extremes_are_among_them(optimised: RunData) -> None:
+    swept = optimised.swept
+    times = 60
+    many = [
+        msgspec.structs.replace(
+            one, run=copy, throughput_mbps=(one.throughput_mbps or 0.0) * (1 + copy / times)
+        )
+        for copy in range(times)
+        for one in swept
+    ]
+    others = [one for one in optimised.trials if one.purpose != "sweep"]
+    run = msgspec.structs.replace(optimised, trials=(*others, *many))
+    one = next(sweep_section.single_runs(run, choices(run)))
+    panel = one.panels[0].chart["datasets"]
+    for box in panel["boxes"]:
+        name = box["manager"], box["cc"]
+        drawn = [row["throughput_mbps"] for row in panel["runs"] if (row["manager"], row["cc"]) == name]
+        given = [
+            each.throughput_mbps or 0.0
+            for each in many
+            if (each.manager, each.cc, each.buffer_mib) == (*name, box["buffer_mib"])
+        ]
+        assert set(drawn) <= set(given) and (min(drawn), max(drawn)) == (min(given), max(given))
+    assert "of up to" in one.lead

@@ -161,6 +161,7 @@ class OptimiseKeywords(TypedDict, total=False):
     tcp: bool | None
     extend: bool | None
     confirm_runs: int | None
+    sensitivity: bool | None
     every: One | None
     for_: One | None
     testbed: One | None

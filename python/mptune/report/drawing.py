@@ -30,7 +30,7 @@ class Geometry(msgspec.Struct, frozen=True):
 
 #: One for pages and files, one for phones.
 WIDE = Geometry(width=900, box=200, label=210, font=14, rate=True)
-NARROW = Geometry(width=360, box=112, label=72, font=11, rate=False)
+NARROW = Geometry(width=360, box=110, label=84, font=11, rate=False)
 
 #: Heights of an interface's box and of a path's row, and room for the names of the sites.
 _BOX, _ROW, _TOP = 66, 34, 48

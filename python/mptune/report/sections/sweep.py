@@ -30,6 +30,9 @@ HEADROOM = 1.06
 #: With fewer runs of a configuration there is no distribution to show.
 _FEW = 3
 
+#: Runs of a configuration that are drawn one by one; a page of 100,000 trials stays small.
+_MOST_RUNS = 150
+
 #: Where the path managers start in the palette: away from the congestion controls' first colours.
 MANAGERS = 4
 
@@ -189,7 +192,7 @@ def single_runs(run: RunData, choices: Choices) -> Iterator[Section]:
     rows = [
         {"manager": pm, "cc": cc, "buffer_mib": size, **row}
         for (size, pm, cc), mine in groups.items()
-        for row in mine
+        for row in _spread_over(mine)
     ]
     boxes = [
         {"manager": pm, "cc": cc, "buffer_mib": size, **_quartiles([row["throughput_mbps"] for row in mine])}
@@ -198,10 +201,12 @@ def single_runs(run: RunData, choices: Choices) -> Iterator[Section]:
     # In the order of the bars, so that a name has the same colour in both.
     colours = manager_key(_of_best(boxes, best))
     over = ", over all initial paths" if run.many_paths else ""
+    many = max(map(len, groups.values()))
+    picked = f" ({_MOST_RUNS} of up to {many}, from the smallest to the largest)" if many > _MOST_RUNS else ""
     yield Section(
         name="single-runs",
         title="How the runs are spread",
-        lead=f"Each mark is a run{over}; box: from quartile to quartile, vertical line: median. The "
+        lead=f"Each mark is a run{over}{picked}; box: from quartile to quartile, vertical line: median. The "
         "throughput axes do not start at 0, and each has its own range.",
         panels=[
             Panel(
@@ -213,6 +218,14 @@ def single_runs(run: RunData, choices: Choices) -> Iterator[Section]:
         key=colours,
         tables=[Table(title="Quartiles", rows=boxes), Table(title="Every run", rows=rows)],
     )
+
+
+def _spread_over(runs: Rows) -> Rows:
+    """The runs, or so many of them that a figure can show: by rank, evenly, with both ends."""
+    if len(runs) <= _MOST_RUNS:
+        return runs
+    ranked = sorted(runs, key=lambda row: row["throughput_mbps"])
+    return [ranked[round(i * (len(ranked) - 1) / (_MOST_RUNS - 1))] for i in range(_MOST_RUNS)]
 
 
 def _of_size(rows: Rows, size: float) -> Rows:
