@@ -136,6 +136,24 @@ def test_killed_at_any_moment_it_ends_with_the_same_result(file: Path, tmp_path:
     assert not [one for one in out.iterdir() if one.name.startswith(".")]
 
 
+def test_a_finished_one_is_shown_and_only_decided_again_when_asked(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ran = mptune("campaign", "run", file, "--out", out, "--quiet", "--json")
+    before = {one: one.stat().st_mtime_ns for one in out.iterdir()}
+    shown = mptune("campaign", "resume", out, "--json")
+    assert json.loads(shown.stdout) == json.loads(ran.stdout)
+    assert {one: one.stat().st_mtime_ns for one in out.iterdir()} == before
+    said = mptune("campaign", "resume", out).stdout
+    assert "nothing left to run" in said and json.loads(ran.stdout)["answer"][0] in said
+    expected = (out / "pareto.csv").read_bytes()
+    (out / "pareto.csv").unlink()
+    (out / "report.html").unlink()
+    assert mptune("campaign", "resume", out, "--quiet").exit_code == 0
+    assert (out / "report.html").exists() and not (out / "pareto.csv").exists()
+    assert mptune("campaign", "resume", out, "--quiet", "--again").exit_code == 0
+    assert (out / "pareto.csv").read_bytes() == expected
+
+
 def test_ctrl_c_is_clean_and_tells_how_to_go_on(file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     long = tmp_path / "long.toml"

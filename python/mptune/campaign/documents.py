@@ -23,7 +23,7 @@ from mptune.decision.uncertainty import Uncertainty
 from mptune.impact import Impact
 from mptune.response import BELIEF, Combination
 from mptune.statistics import Summary
-from mptune.store.directory import write_config, write_json, write_observations
+from mptune.store.directory import RESULT, write_config, write_json, write_observations
 from mptune.units import MIB
 
 #: Significant digits of a number in a document: enough for any use, and few enough that the last bits
@@ -231,7 +231,7 @@ def write_result(directory: Path, result: Result, options: Mapping[str, Any], no
         write_observations(directory, result.records)
     write_impacts(directory, result.impacts)
     answer = result_document(result)
-    write_json(directory / "result.json", answer)
+    write_json(directory / RESULT, answer)
     write_table(directory / "pareto.csv", answer["pareto"])
     write_table(directory / "curves.csv", curve_rows(decision))
 

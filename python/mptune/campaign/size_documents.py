@@ -13,7 +13,7 @@ import msgspec
 from mptune.campaign import wording
 from mptune.campaign.by_size import SizeAnswer, SizePoint, SizesResult, Times
 from mptune.campaign.documents import RESULT_VERSION, document, write_impacts, write_table
-from mptune.store.directory import write_config, write_json, write_observations
+from mptune.store.directory import RESULT, write_config, write_json, write_observations
 
 
 def sizes_document(result: SizesResult) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def write_sizes(directory: Path, result: SizesResult, options: Mapping[str, Any]
     write_config(directory, options, msgspec.to_builtins(result.topology), now)
     write_observations(directory, result.records)
     write_impacts(directory, result.impacts)
-    write_json(directory / "result.json", sizes_document(result))
+    write_json(directory / RESULT, sizes_document(result))
     write_table(directory / "sizes.csv", size_rows(result.answers))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mptune.cli._common import console, emit_json
+from mptune.store.directory import RESULT
 
 if TYPE_CHECKING:
     from mptune.campaign.by_size import SizesResult
@@ -33,3 +34,22 @@ def show(result: Result | SizesResult | None, directory: Path, as_json: bool) ->
         _size_tables.show(console(), result, directory)
     else:
         _result_tables.show(console(), result, directory)
+
+
+def recall(directory: Path, as_json: bool) -> None:
+    """Print what a finished campaign has written, without deciding again."""
+    import msgspec
+
+    from mptune.report.files import PAGE
+
+    answer = directory / RESULT
+    found = msgspec.json.decode(answer.read_bytes()) if answer.exists() else {}
+    if as_json:
+        emit_json({**found, "directory": str(directory), "report": str(directory / PAGE)})
+        return
+    out = console()
+    out.print("Complete: there is nothing left to run (--again decides anew, from its trials).", markup=False)
+    for line in found.get("answer", []):
+        out.print(line, markup=False)
+    out.print(f"Observations and result: {directory}", markup=False)
+    out.print(f"Report: {directory / PAGE}", markup=False)

@@ -15,7 +15,7 @@ from mptune.store.directory import STORE
 
 
 @contextmanager
-def keeping(directory: Path) -> Iterator[None]:
+def keeping(directory: Path, *, report: bool = True) -> Iterator[None]:
     """Draw the report of the campaign that the block ran; on Ctrl-C say what is known and kept, exit 130.
 
     So does a limit of the user's that is reached, with the exit code of wrong input.
@@ -24,7 +24,8 @@ def keeping(directory: Path) -> Iterator[None]:
 
     try:
         yield
-        draw_run(directory)
+        if report:
+            draw_run(directory)
     except KeyboardInterrupt as error:
         tell_interrupt(error, _kept(directory))
         raise typer.Exit(130) from None

@@ -30,7 +30,11 @@ def register(app: typer.Typer) -> None:
             "mptune campaign run campaign.toml                      # into runs/<name>-<time>",
             "mptune campaign run campaign.toml --every 1h --for 3d  # everything again each hour",
         ),
-        (resume, "mptune campaign resume runs/UNIS-HiN-20240517-123000"),
+        (
+            resume,
+            "mptune campaign resume runs/UNIS-HiN-20240517-123000",
+            "mptune campaign resume runs/mine --again               # a finished one: only decide again",
+        ),
         (status, "mptune campaign status runs/mine", "mptune campaign status runs/mine --json"),
         (
             export,
@@ -93,6 +97,12 @@ def run(
 def resume(
     directory: DirectoryArgument,
     where: ExecutorOptions,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Decide on a finished campaign anew, from its trials, and rewrite its results."
+        ),
+    ] = False,
     jobs: Jobs = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -101,12 +111,17 @@ def resume(
     from mptune.campaign.execution import resume as go_on
     from mptune.cli._run_directory import keeping
     from mptune.measuring.progress import Reporter
+    from mptune.report.files import PAGE
+    from mptune.store.directory import is_finished
 
-    with keeping(Path(directory)):
-        result = go_on(
-            Path(directory), workers=jobs, executor=where.create(jobs), reporter=Reporter(quiet=quiet)
-        )
-    _answers.show(result, Path(directory), as_json)
+    path = Path(directory)
+    if is_finished(path) and not again:
+        with keeping(path, report=not (path / PAGE).exists()):
+            _answers.recall(path, as_json)
+        return
+    with keeping(path):
+        result = go_on(path, workers=jobs, executor=where.create(jobs), reporter=Reporter(quiet=quiet))
+    _answers.show(result, path, as_json)
 
 
 def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:

@@ -28,6 +28,9 @@ _KIND = "mptune run"
 #: The campaign store in a run directory, which exists from the first trial on.
 STORE = "campaign.sqlite"
 
+#: The answer in a run directory, if there was a question.
+RESULT = "result.json"
+
 #: Prefix of incomplete results.
 _UNPUBLISHED = ".new-"
 
@@ -144,6 +147,11 @@ def publish(path: Path) -> Iterator[Path]:
 def is_unfinished(path: Path) -> bool:
     """Whether a directory has a campaign without a result."""
     return (path / STORE).is_file() and not (path / CONFIG).exists()
+
+
+def is_finished(path: Path) -> bool:
+    """Whether a directory has a campaign with its result."""
+    return (path / STORE).is_file() and (path / CONFIG).exists()
 
 
 def write_config(
