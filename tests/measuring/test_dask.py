@@ -1,11 +1,8 @@
 """Trials on the workers of dask: the same results, whoever is killed, stalls, or has another version."""
 
-import os
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -18,49 +15,12 @@ from mptune.measuring.planning import Configuration, plan_trials
 from mptune.measuring.runner import TrialRunner
 from mptune.store import Campaign, create, open_store
 from mptune.topology import load
-from tests.plugins.waiting import until
+from tests.measuring.cluster import scheduler, worker
 
 
 def trials(count: int) -> list:
     sizes = [Configuration(pm="fullmesh", cc="reno", buffer_bytes=100_000 + n) for n in range(count)]
     return plan_trials(load("UiT-HAW"), sizes, purpose="sweep", runs=1, duration_ns=2 * 10**9, base_seed=1)
-
-
-@contextmanager
-def process(*command: str, **environment: str) -> Iterator[subprocess.Popen]:
-    """A process of dask, with its children, killed at the end."""
-    one = subprocess.Popen(
-        [sys.executable, "-m", *command],
-        env=os.environ | {"PYTHONWARNINGS": "ignore"} | environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield one
-    finally:
-        if one.poll() is None:
-            os.killpg(one.pid, signal.SIGKILL)
-        one.wait()
-
-
-@contextmanager
-def scheduler(tmp_path: Path, port: int = 0) -> Iterator[tuple[str, subprocess.Popen]]:
-    """A scheduler of its own, with its address."""
-    import json
-
-    file = tmp_path / "scheduler.json"
-    file.unlink(missing_ok=True)
-    words = ("--no-dashboard", "--host", "127.0.0.1", "--port", str(port), "--scheduler-file", str(file))
-    with process("distributed.cli.dask_scheduler", *words) as one:
-        until(file.exists)
-        until(lambda: file.read_text().endswith("}"))
-        yield json.loads(file.read_text())["address"], one
-
-
-def worker(address: str, **environment: str):
-    words = ("--nthreads", "1", "--no-dashboard", "--no-nanny", "--death-timeout", "20")
-    return process("distributed.cli.dask_worker", address, *words, **environment)
 
 
 def runner(address: str, store=None, **options: int) -> TrialRunner:
