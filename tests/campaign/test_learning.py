@@ -99,6 +99,13 @@ def test_a_budget_that_ends_first_says_what_is_open(network: Topology, noisy: An
     sure = msgspec.structs.replace(result.reached, steps=(last,))
     told = " ".join(wording.answer(msgspec.structs.replace(result, reached=sure)))
     assert "The budget ended before a smaller buffer was ruled out: " in told
+    # What competes with the answer is named, and not the answer itself, whatever else the strategy preferred.
+    chosen = result.decision.optimum.combination
+    other = chosen._replace(cc="vegas")
+    last = msgspec.structs.replace(last, contenders=(chosen, other), combination=other)
+    open_ = msgspec.structs.replace(result.reached, steps=(last,))
+    told = " ".join(wording.answer(msgspec.structs.replace(result, reached=open_)))
+    assert f"As good as far as can be told: {other.manager} with vegas." in told
 
 
 def test_a_budget_too_short_for_one_look_at_every_candidate_is_refused(network: Topology, noisy: Any) -> None:

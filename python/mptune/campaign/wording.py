@@ -13,6 +13,7 @@ from mptune.campaign.rounds import Round
 from mptune.decision.confirmation import Confirmation
 from mptune.decision.model_error import gain
 from mptune.decision.uncertainty import Uncertainty
+from mptune.response import Combination
 from mptune.statistics import Summary
 from mptune.strategy import ROOM
 from mptune.testbeds import PLAIN_TCP
@@ -226,7 +227,7 @@ def _sureness(result: Result) -> list[str]:
         return []
     if reached is not None:
         sure = _certain(reached, result.decision.options.sacrifice)
-        return [sure, *_open(reached), f"95 % intervals: {_between(uncertainty)}."]
+        return [sure, *_open(reached, result.decision.optimum.combination), f"95 % intervals: {_between(uncertainty)}."]
     wins = [f"{one.manager} with {one.cc} {100 * share:.0f} %" for one, share in uncertainty.wins.items()]
     more = f", {len(wins) - _NAMED} others" if len(wins) > _NAMED else ""
     of = "residuals" if uncertainty.single_runs else "runs"
@@ -261,8 +262,8 @@ def _certain(reached: Reached, sacrifice: float) -> str:
     return f"{why}: {claim}."
 
 
-def _open(reached: Reached) -> list[str]:
-    """What could not be told apart, as sentences."""
+def _open(reached: Reached, chosen: Combination) -> list[str]:
+    """What could not be told apart from the chosen one, as sentences."""
     last = reached.steps[-1]
     told = [PREDICTION[last.prior]] if last.prior else []
     if last.drift is not None:
@@ -270,7 +271,7 @@ def _open(reached: Reached) -> list[str]:
             f"The network changed by {100 * last.drift:+.0f} % while it was measured: no single answer holds "
             "for all that time, and this one is for its end."
         )
-    others = [f"{one.manager} with {one.cc}" for one in last.contenders if one != last.combination]
+    others = [f"{one.manager} with {one.cc}" for one in last.contenders if one != chosen]
     if not others:
         return told
     more = f" and {len(others) - _NAMED} others" if len(others) > _NAMED else ""

@@ -297,6 +297,8 @@ def _library() -> Any:
         import distributed
     except ImportError:
         raise MptuneError("--executor dask needs dask.distributed: pip install 'mptune[dask]'") from None
-    # What it logs about lost connections is handled, and shown beside the progress.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    # What it logs about lost connections is handled, and shown beside the progress. The client's logger has a
+    # level of its own.
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     return distributed
