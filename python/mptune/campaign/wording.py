@@ -227,7 +227,11 @@ def _sureness(result: Result) -> list[str]:
         return []
     if reached is not None:
         sure = _certain(reached, result.decision.options.sacrifice)
-        return [sure, *_open(reached, result.decision.optimum.combination), f"95 % intervals: {_between(uncertainty)}."]
+        return [
+            sure,
+            *_open(reached, result.decision.optimum.combination),
+            f"95 % intervals: {_between(uncertainty)}.",
+        ]
     wins = [f"{one.manager} with {one.cc} {100 * share:.0f} %" for one, share in uncertainty.wins.items()]
     more = f", {len(wins) - _NAMED} others" if len(wins) > _NAMED else ""
     of = "residuals" if uncertainty.single_runs else "runs"

@@ -1,8 +1,10 @@
-"""What runs on a worker of another machine: one trial, by value, if the worker has the same mptune.
+"""What runs on a worker of another machine: trials, by value, if the worker has the same mptune.
 
 A worker of dask calls `run` by its name, with bytes and names as arguments.
 """
 
+import time
+from collections.abc import Sequence
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -42,21 +44,24 @@ def identity() -> str:
     return f"{mptune.__version__} ({digest.hexdigest()})"
 
 
-def run(wanted: str, testbed: str, packed: bytes) -> Outcome:
-    """Run a trial if this worker's mptune is `wanted`.
+def run(wanted: str, testbed: str, packed: Sequence[bytes]) -> Outcome:
+    """Run trials, one after the other, if this worker's mptune is `wanted`.
 
     Returns
     -------
-    A word, this worker's address, and: "done", the packed observation; "input", the place, key and
-    expectation of the error of an impossible trial; "other", this worker's identity.
+    A word, this worker's address, and: "done", the packed observations and the seconds that they took;
+    "input", the place, key and expectation of the error of an impossible trial; "other", this worker's
+    identity.
     """
     from distributed import get_worker
 
     address = get_worker().address
     if identity() != wanted:
         return "other", address, identity()
+    begin = time.perf_counter()
     try:
-        observation = observe(testbeds.create(testbed), _TRIAL.decode(packed))
+        bed = testbeds.create(testbed)
+        found = [msgspec.msgpack.encode(observe(bed, _TRIAL.decode(one))) for one in packed]
     except InputError as error:
         return "input", address, error.where, error.key, error.expected
-    return "done", address, msgspec.msgpack.encode(observation)
+    return "done", address, found, time.perf_counter() - begin

@@ -1,10 +1,11 @@
 """Trials on the workers of a dask scheduler, on as many machines as there are.
 
 A trial travels by value (`_worker.run` gets its bytes) and its observation comes back the same way; the store
-stays with this process. Only a testbed whose trials give the same observation on any machine can be used.
-What ends with a worker is run again by another one; what a worker has had for too long is given to another
-one too, and the first observation counts: both are the same. A scheduler that is restarted, with its workers,
-gets what is missing once more.
+stays with this process. Short trials travel several at a time, as each journey costs the client and the
+scheduler more than a millisecond. Only a testbed whose trials give the same observation on any machine can
+be used. What ends with a worker is run again by another one; what a worker has had for too long is given to
+another one too, and the first observation counts: both are the same. A scheduler that is restarted, with its
+workers, gets what is missing once more.
 
 dask.distributed is an optional dependency and imported on first use.
 """
@@ -38,15 +39,22 @@ _LOOK_UP_S = 0.5
 #: Longest wait for an observation that a worker says it has, seconds; after it the trial is run again.
 _FETCH_S = 5.0
 
-#: Trials given out per thread of the workers: one to run, and one to begin with when it ends.
+#: Batches given out per thread of the workers: one to run, and one to begin with when it ends.
 _PER_THREAD = 2
+
+#: Batches are as large as this many seconds of a worker, which is what a killed one loses; longer trials
+#: travel alone. The most trials of one.
+_BATCH_S, _MOST_TRIALS = 0.25, 64
+
+#: Weight of the newest batch in the mean of how long a trial takes.
+_NEWEST = 0.2
 
 #: A trial that has ended this many groups of workers (dask itself tries several) has failed.
 _MOST_KILLED = 10
 
 
 class _Sent(NamedTuple):
-    number: int
+    numbers: tuple[int, ...]
     future: Any
     at: float
     started: float
@@ -141,8 +149,13 @@ class _Run(Generic[T]):
         self._waiting = deque(range(len(trials)))
         self._out: dict[str, _Sent] = {}
         self._finished: SimpleQueue[str] = SimpleQueue()
+        #: How often a trial ended its workers; such trials travel alone.
         self._killed: dict[int, int] = {}
         self._workers: dict[str, int] = {}
+        #: Seconds that a trial takes on a worker, of late; None before the first one.
+        self._lasts_s: float | None = None
+        #: Trials that were late, and may be out more than once.
+        self._copied: set[int] = set()
         #: Workers that were too slow with a trial, until they end one.
         self._slow: set[str] = set()
         self._looked_at = 0.0
@@ -190,7 +203,8 @@ class _Run(Generic[T]):
                 self._slow.add(has[key])
             # It stays out as well: the first observation counts.
             self._out[key] = one._replace(at=now)
-            self._waiting.appendleft(one.number)
+            self._copied.update(one.numbers)
+            self._waiting.extendleft(reversed(self._missing(one)))
 
     def _return(self) -> None:
         """Wait for the scheduler, and give out again what it had."""
@@ -213,32 +227,53 @@ class _Run(Generic[T]):
         """Send trials to the scheduler, not many more than its workers can run at once."""
         places = self._dask.places(sum(self._workers.values()))
         fast = [one for one in self._workers if one not in self._slow]
-        while self._waiting and len(self._out) < places and self._client.status == "running":
-            index = self._waiting.popleft()
-            if self.futures[index].done():
-                continue
+        while len(self._out) < places and self._client.status == "running":
+            if not (numbers := self._batch(places)):
+                break
             key = f"mptune-{uuid4()}"
             future = self._client.submit(
                 _worker.run,
                 self._identity,
                 self._testbed,
-                msgspec.msgpack.encode(self._trials[index]),
+                [msgspec.msgpack.encode(self._trials[one]) for one in numbers],
                 key=key,
                 pure=False,
                 workers=fast if self._slow and fast else None,
             )
-            self._out[key] = _Sent(index, future, time.monotonic(), time.time())
+            self._out[key] = _Sent(numbers, future, time.monotonic(), time.time())
             future.add_done_callback(lambda _, key=key: self._finished.put(key))
 
+    def _batch(self, places: int) -> tuple[int, ...]:
+        """The next trials that travel together; fewer near the end, so that no worker has the last ones."""
+        most = 1
+        if self._lasts_s is not None:
+            fair = len(self._waiting) // places
+            most = max(1, min(round(_BATCH_S / max(self._lasts_s, 1e-6)), fair, _MOST_TRIALS))
+        numbers: list[int] = []
+        while self._waiting and len(numbers) < most:
+            index = self._waiting.popleft()
+            if self.futures[index].done():
+                continue
+            if index in self._killed:
+                if numbers:
+                    self._waiting.appendleft(index)
+                    break
+                most = 1
+            numbers.append(index)
+        return tuple(numbers)
+
+    def _missing(self, one: _Sent) -> list[int]:
+        """Trials of a batch that have not come back by another one."""
+        return [number for number in one.numbers if not self.futures[number].done()]
+
     def _again(self, key: str) -> None:
-        """Put a trial back among those to run, unless another copy of it has ended."""
+        """Put trials back among those to run, unless other copies of them have ended."""
         one = self._out.pop(key)
         one.future.release()
-        if not self.futures[one.number].done():
-            self._waiting.appendleft(one.number)
+        self._waiting.extendleft(reversed(self._missing(one)))
 
     def _take(self, key: str) -> None:
-        """Take what came back for a trial."""
+        """Take what came back for a batch."""
         one = self._out.get(key)
         if one is None:  # another copy of it was faster, or it was given out again
             return
@@ -246,12 +281,13 @@ class _Run(Generic[T]):
         try:
             outcome: _worker.Outcome = one.future.result(timeout=_FETCH_S)
         except library.KilledWorker:
-            self._killed[one.number] = self._killed.get(one.number, 0) + 1
-            if self._killed[one.number] < _MOST_KILLED:
+            for number in one.numbers:
+                self._killed[number] = self._killed.get(number, 0) + 1
+            if len(one.numbers) > 1 or self._killed[one.numbers[0]] < _MOST_KILLED:
                 self._again(key)
                 return
             died = Failure("died", "every worker that ran it ended")
-            self._done(key, failed_observation(self._testbed, died))
+            self._done(key, [failed_observation(self._testbed, died)])
             return
         except (ImportError, AttributeError) as error:
             raise MptuneError(
@@ -274,16 +310,23 @@ class _Run(Generic[T]):
             )
         if word == "input":
             raise InputError(*values)
-        self._done(key, msgspec.msgpack.decode(values[0], type=Observation))
+        packed, took_s = values
+        lasted_s = took_s / len(packed)
+        self._lasts_s = (
+            lasted_s if self._lasts_s is None else _NEWEST * lasted_s + (1 - _NEWEST) * self._lasts_s
+        )
+        self._done(key, [msgspec.msgpack.decode(one, type=Observation) for one in packed])
 
-    def _done(self, key: str, observation: Observation) -> None:
-        """Hand over an observation, once."""
+    def _done(self, key: str, observations: Sequence[Observation]) -> None:
+        """Hand over observations, each once."""
         one = self._out.pop(key)
         one.future.release()
-        for other in [other for other, sent in self._out.items() if sent.number == one.number]:
-            self._out.pop(other).future.release()
-        if not (future := self.futures[one.number]).done():
-            future.set_result(self._keep(one.number, one.started, observation))
+        for number, observation in zip(one.numbers, observations, strict=True):
+            if not (future := self.futures[number]).done():
+                future.set_result(self._keep(number, one.started, observation))
+        if self._copied.intersection(one.numbers):
+            for other in [other for other, sent in self._out.items() if not self._missing(sent)]:
+                self._out.pop(other).future.release()
 
 
 def _library() -> Any:
