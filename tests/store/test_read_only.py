@@ -81,6 +81,7 @@ def test_everything_that_reads_works_there(
     place = sealed(campaign)
     told = mptune("campaign", "status", place)
     assert told.exit_code == 0 and ": complete." in told.stdout
+    assert mptune("campaign", "resume", place).exit_code == 0  # a finished one is only shown
     assert mptune("campaign", "export", place, "--series", "--out", tmp_path / "export").exit_code == 0
     with (tmp_path / "export" / "trials.csv").open(newline="") as lines:
         assert len(list(csv.DictReader(lines))) == 8
@@ -89,7 +90,9 @@ def test_everything_that_reads_works_there(
     assert sorted(one.name for one in campaign.iterdir()) == before
 
 
-@pytest.mark.parametrize("command", [["report"], ["campaign", "export"], ["campaign", "resume"]])
+@pytest.mark.parametrize(
+    "command", [["report"], ["campaign", "export"], ["campaign", "resume", "--again"]], ids=" ".join
+)
 def test_what_writes_there_says_so_in_one_line(
     command: list[str], campaign: Path, sealed: Callable[[Path], Path]
 ) -> None:
