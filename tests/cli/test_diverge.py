@@ -51,6 +51,13 @@ def test_the_figure_has_the_format_of_its_name(traces, tmp_path, suffix, begins)
     assert path.read_bytes().lstrip()[:20].lower().startswith(begins.lower())
 
 
+def test_what_does_not_diverge_has_a_figure_too(traces, tmp_path):
+    path = tmp_path / "figure.svg"
+    result = diverge("--traces", traces[0], traces[0], "--out", str(path))
+    assert result.exit_code == 0, result.output
+    assert "no divergence" in result.output and path.read_text().count("<path") > 10
+
+
 class ModelAsKernel(SimulatedTestbed):
     """Plays the kernel with the simulator."""
 

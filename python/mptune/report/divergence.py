@@ -92,7 +92,9 @@ def figure(found: Divergence, reference: Side, other: Side, lead: str) -> Spec:
             number = len(views)
             datasets |= {f"{one}-{number}": values for one, values in chart["datasets"].items()}
             view = {one: part for one, part in chart.items() if one in ("layer", "height", "resolve")}
-            view["layer"] = [_renamed(one, number) for one in view["layer"]]
+            # Without the line of a divergence all layers have the same data, which then stand above them.
+            shared = chart.get("data")
+            view["layer"] = [_renamed({"data": shared, **one}, number) for one in view["layer"]]
             views.append({**view, "width": _WIDTH, "title": name})
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
