@@ -8,7 +8,7 @@ mod common;
 
 use common::*;
 use mptune_core::mptcp::scheduler;
-use mptune_core::network::NetworkSpec;
+use mptune_core::network::{BackgroundSpec, NetworkSpec};
 use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};
 use mptune_core::units::{MILLISECOND, SECOND};
 
@@ -320,4 +320,26 @@ fn what_waits_on_a_path_that_fails_is_sent_on_another_whoever_repeats_it() {
         let outcome = spec.run().expect("a valid trial");
         assert!(outcome.failed.is_none(), "{accounting}, {tenths}: {:?}", outcome.failed);
     }
+}
+
+#[test]
+fn a_segment_that_is_repeated_where_it_was_sent_becomes_no_longer() {
+    // The last segment is short; its subflow acknowledges it, another one has a gap before it. The connection
+    // repeats it on the same subflow, where it waits while the window opens for more.
+    let mut network = sites(&[14.537_916], 2, 59.562_114, 0.031_082_558, 10, 5_487_795);
+    let other = BackgroundSpec {
+        path: 0,
+        cc: "scalable".into(),
+        start_ns: 4 * SECOND,
+        stop_ns: Some(8 * SECOND),
+    };
+    network.background.push(other);
+    let spec = TrialSpec {
+        scheduler: "kernel".into(),
+        accounting: "linux".into(),
+        seed: 16_843_968_353_436_689_257,
+        ..transfer(trial(network, "dctcp", 7 * KIB, 1), 564_061)
+    };
+    let outcome = run(&spec);
+    assert_eq!(outcome.in_order_bytes, 564_061);
 }

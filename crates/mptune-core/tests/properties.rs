@@ -12,34 +12,6 @@ use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec};
 use mptune_core::units::SECOND;
 use proptest::prelude::*;
 
-/// N x M paths over shared access links, as between two sites.
-fn sites(
-    rates: &[f64],
-    remotes: usize,
-    delay_ms: f64,
-    loss: f64,
-    queue_packets: u64,
-    jitter_ns: u64,
-) -> NetworkSpec {
-    let mut spec = NetworkSpec::default();
-    let mut add = |mbps: f64, delay: f64| {
-        let mut link = lossy(link(mbps, delay), loss / 4.0);
-        link.queue_bytes = Some(queue_packets * 1500);
-        link.jitter_ns = jitter_ns;
-        spec.links.push(link);
-        spec.links.len() - 1
-    };
-    let up: Vec<_> = rates.iter().map(|&rate| (add(rate, delay_ms), add(rate, 1.0))).collect();
-    let down: Vec<_> =
-        (0..remotes).map(|i| (add(rates[0] * (i + 1) as f64, 2.0), add(rates[0], 1.0))).collect();
-    for (i, &(out, back_in)) in up.iter().enumerate() {
-        for (j, &(into, back_out)) in down.iter().enumerate() {
-            spec.paths.push(path(i, j, &[out, into], &[back_out, back_in]));
-        }
-    }
-    spec
-}
-
 prop_compose! {
     fn any_network()(
         rates in prop::collection::vec(0.2f64..50.0, 1..4),

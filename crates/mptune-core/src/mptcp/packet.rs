@@ -20,9 +20,54 @@ pub const SYN_SIZE: u32 = 72;
 /// The same without MP_CAPABLE.
 pub const TCP_SYN_SIZE: u32 = 60;
 
-/// What a packet is.
+/// Where the payload of a segment lies in the data: the mapping of a DSS option (RFC 8684 section 3.3.1).
+/// Both ends have it from here alone: the sender when the segment leaves, the receiver when it arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Kind {
+pub struct Mapping {
+    /// The segment within the data sequence space.
+    pub data: Seq,
+    /// Its first byte: the lower 32 bits, as in a data sequence number of 4 octets. Windows are below 2^30.
+    pub start: u32,
+    /// Payload bytes, at least one.
+    pub length: u16,
+}
+
+/// A data segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Subflow sequence number.
+    pub seq: Seq,
+    /// Its place in the data.
+    pub mapping: Mapping,
+    /// The network may mark it instead of dropping it (ECT, RFC 3168 section 5).
+    pub ecn_capable: bool,
+    /// The network marked it (CE).
+    pub congestion_experienced: bool,
+    /// The sender responded to the echo of a mark (CWR, RFC 3168 section 6.1).
+    pub reduced: bool,
+}
+
+/// A pure acknowledgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ack {
+    /// Next segment expected on the subflow.
+    pub next: Seq,
+    /// DATA_ACK.
+    pub data: Seq,
+    /// Data sequence number up to which the sender may send (right edge of the window); under Linux accounting
+    /// the window in bytes.
+    pub window: Seq,
+    /// Selectively acknowledged ranges.
+    pub sack: SackBlocks,
+    /// Caused by a segment received twice (D-SACK).
+    pub duplicate: bool,
+    /// A mark is echoed (ECE, RFC 3168 section 6.1).
+    pub ecn_echo: bool,
+}
+
+/// What a packet carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Content {
     /// SYN with MP_CAPABLE or MP_JOIN.
     #[default]
     Syn,
@@ -32,10 +77,10 @@ pub enum Kind {
     JoinAck,
     /// Fourth packet of an MP_JOIN handshake: only now may the initiator send data.
     JoinConfirmed,
-    /// A data segment.
-    Data,
-    /// A pure acknowledgement.
-    Ack,
+    /// Data.
+    Data(Segment),
+    /// An acknowledgement without data.
+    Ack(Ack),
 }
 
 /// A packet, small enough to be copied into the rings of the links.
@@ -43,26 +88,12 @@ pub enum Kind {
 pub struct Packet {
     /// The subflow among all subflows of the simulation.
     pub flow: u16,
-    /// What it is.
-    pub kind: Kind,
-    /// Ack: caused by a segment received twice (D-SACK).
-    pub duplicate: bool,
-    /// Data: the network may mark it instead of dropping it (ECT, RFC 3168 section 5).
-    pub ecn_capable: bool,
-    /// Data: the network marked it (CE).
-    pub congestion_experienced: bool,
-    /// Ack: a mark is echoed (ECE, RFC 3168 section 6.1). Data: the sender responded to the echo (CWR).
-    pub ecn_signal: bool,
-    /// Data: subflow sequence number. Ack: next one expected.
-    pub seq: Seq,
-    /// Data: data sequence number. Ack: DATA_ACK.
-    pub data: Seq,
-    /// Ack: data sequence number up to which the sender may send (right edge of the window); under
-    /// Linux accounting the window in bytes. Data: payload bytes, under Linux accounting.
-    pub window_edge: Seq,
-    /// Ack: selectively acknowledged ranges.
-    pub sack: SackBlocks,
+    /// What it carries.
+    pub content: Content,
 }
+
+// With its times and route it fits a cache line in a link's ring.
+const _: () = assert!(size_of::<Packet>() <= 36);
 
 impl Carried for Packet {
     #[inline]
@@ -72,21 +103,27 @@ impl Carried for Packet {
 
     #[inline]
     fn is_ect(&self) -> bool {
-        self.ecn_capable
+        matches!(self.content, Content::Data(Segment { ecn_capable: true, .. }))
     }
 
     #[inline]
     fn mark_ce(&mut self) {
-        self.congestion_experienced = true;
+        if let Content::Data(segment) = &mut self.content {
+            segment.congestion_experienced = true;
+        }
     }
 
     fn is(&self, entered: &Self) -> bool {
-        let marked = Self { congestion_experienced: self.congestion_experienced, ..*entered };
-        *self == marked
+        let [one, other] = [self, entered].map(|packet| {
+            let mut marked = *packet;
+            marked.mark_ce();
+            marked
+        });
+        one == other
     }
 
     fn is_marked(&self) -> bool {
-        self.congestion_experienced
+        matches!(self.content, Content::Data(Segment { congestion_experienced: true, .. }))
     }
 }
 

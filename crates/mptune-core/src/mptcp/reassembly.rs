@@ -2,13 +2,27 @@
 
 use crate::units::Seq;
 
+/// Places at first: more are made when a segment comes from further ahead.
+const PLACES: usize = 64;
+
+/// What became of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// It is in order.
+    Next,
+    /// It waits for an earlier one.
+    Held,
+    /// It had already been received.
+    Known,
+}
+
 /// The receive side of the data sequence space. The application reads at once what is in order, so
 /// the receive buffer holds only what is out of order.
 #[derive(Debug, Clone)]
 pub struct Reassembly {
     next: Seq,
-    /// One bit for each segment of the window, by data sequence number modulo the length.
-    held: Vec<u64>,
+    /// Payload bytes of each segment held, by data sequence number modulo the length; 0 where none is.
+    held: Vec<u16>,
     mask: Seq,
     /// Segments held out of order.
     waiting: u32,
@@ -19,11 +33,16 @@ pub struct Reassembly {
 }
 
 impl Reassembly {
-    /// For a receive buffer of `window` segments.
-    pub fn new(window: Seq) -> Self {
-        let bits = window.next_power_of_two().max(64);
-        let held = vec![0; bits as usize / 64];
-        Self { next: 0, held, mask: bits - 1, waiting: 0, largest_waiting: 0, duplicates: 0 }
+    /// Nothing received yet.
+    pub fn new() -> Self {
+        Self {
+            next: 0,
+            held: vec![0; PLACES],
+            mask: PLACES as Seq - 1,
+            waiting: 0,
+            largest_waiting: 0,
+            duplicates: 0,
+        }
     }
 
     /// The next segment expected: the DATA_ACK.
@@ -32,64 +51,66 @@ impl Reassembly {
         self.next
     }
 
-    /// Makes room for a segment beyond the window in segments: under Linux accounting the window is in
-    /// bytes.
+    /// Payload bytes of every segment held.
+    #[cfg(test)]
+    pub fn held(&self) -> impl Iterator<Item = u32> {
+        self.held.iter().filter(|&&length| length > 0).map(|&length| u32::from(length))
+    }
+
+    /// Makes room for a segment so far ahead of the next one.
     #[cold]
     fn grow(&mut self, distance: Seq) {
-        let mut larger = Self::new(distance + 1);
+        let places = (distance as usize + 1).next_power_of_two();
+        let mut held = vec![0; places];
         for data in self.next..=self.next.saturating_add(self.mask) {
-            let (word, bit) = self.word(data);
-            if *word & bit != 0 {
-                let (word, bit) = larger.word(data);
-                *word |= bit;
-            }
+            held[data as usize & (places - 1)] = *self.place(data);
         }
-        (self.held, self.mask) = (larger.held, larger.mask);
+        (self.held, self.mask) = (held, places as Seq - 1);
     }
 
     #[inline]
-    fn word(&mut self, data: Seq) -> (&mut u64, u64) {
-        let bit = data & self.mask;
-        (&mut self.held[bit as usize / 64], 1 << (bit % 64))
+    fn place(&mut self, data: Seq) -> &mut u16 {
+        &mut self.held[(data & self.mask) as usize]
     }
 
-    /// A segment arrived in subflow order, which the buffer accepts. Returns how many segments that makes
-    /// available in order, or none if it had already been received.
+    /// A segment of `length` payload bytes, at least one, arrived in subflow order, and the buffer accepts it. If
+    /// it is the next one, others that waited for it may follow: see [`Self::release`].
     // Otherwise it is not inlined into the hottest loop, because it has other callers too.
     #[inline(always)]
-    pub fn on_segment(&mut self, data: Seq) -> Option<u32> {
+    pub fn on_segment(&mut self, data: Seq, length: u16) -> Arrival {
         if data == self.next {
             self.next += 1;
-            return Some(1 + if self.waiting > 0 { self.release() } else { 0 });
+            return Arrival::Next;
         }
         let next = self.next;
         if data.saturating_sub(next) > self.mask {
             self.grow(data - next);
         }
-        let (word, bit) = self.word(data);
-        if data < next || *word & bit != 0 {
+        if data < next || *self.place(data) > 0 {
             self.duplicates += 1;
-            return None;
+            return Arrival::Known;
         }
-        *word |= bit;
+        *self.place(data) = length;
         self.waiting += 1;
         self.largest_waiting = self.largest_waiting.max(self.waiting);
-        Some(0)
+        Arrival::Held
     }
 
-    fn release(&mut self) -> u32 {
-        let before = self.next;
-        loop {
-            let next = self.next;
-            let (word, bit) = self.word(next);
-            if *word & bit == 0 {
-                break;
-            }
-            *word &= !bit;
-            self.next += 1;
+    /// The next segment, if it is held: its payload bytes. It is now in order.
+    #[inline(always)]
+    pub fn release(&mut self) -> Option<u32> {
+        if self.waiting > 0 { self.release_held() } else { None }
+    }
+
+    #[inline(never)]
+    fn release_held(&mut self) -> Option<u32> {
+        let length = std::mem::take(self.place(self.next));
+        if length == 0 {
+            return None;
         }
-        self.waiting -= self.next - before;
-        self.next - before
+        self.next += 1;
+        self.waiting -= 1;
+        Some(u32::from(length))
     }
 }
 
@@ -98,34 +119,35 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Any length, and not that of its neighbours.
+    fn length(data: Seq) -> u16 {
+        (1 + data * 37 % 8960) as u16
+    }
+
     proptest! {
         #[test]
-        fn releases_every_segment_once_in_order(
-            order in Just((0u32..100).collect::<Vec<_>>()).prop_shuffle(),
-            twice in prop::collection::vec(0usize..100, 0..30),
+        fn releases_every_segment_once_in_order_with_the_length_it_came_with(
+            order in Just((0u32..300).collect::<Vec<_>>()).prop_shuffle(),
+            twice in prop::collection::vec(0usize..300, 0..30),
         ) {
             let mut arrivals = order.clone();
             for at in twice.iter().copied() {
                 arrivals.insert(at, order[at]);
             }
-            let mut reassembly = Reassembly::new(100);
-            let released: u32 = arrivals.into_iter().filter_map(|data| reassembly.on_segment(data)).sum();
-            prop_assert_eq!(released, 100);
-            prop_assert_eq!(reassembly.next(), 100);
+            let mut reassembly = Reassembly::new();
+            let mut released = Vec::new();
+            for data in arrivals {
+                if reassembly.on_segment(data, length(data)) == Arrival::Next {
+                    released.push(u32::from(length(data)));
+                    released.extend(std::iter::from_fn(|| reassembly.release()));
+                }
+                prop_assert_eq!(reassembly.next() as usize, released.len());
+                prop_assert_eq!(reassembly.held().count(), reassembly.waiting as usize);
+            }
+            let lengths: Vec<_> = (0..300).map(|data| u32::from(length(data))).collect();
+            prop_assert_eq!(released, lengths);
             prop_assert_eq!(reassembly.duplicates as usize, twice.len());
             prop_assert_eq!(reassembly.waiting, 0);
-        }
-
-        #[test]
-        fn room_made_in_between_changes_nothing(
-            order in Just((0u32..1000).collect::<Vec<_>>()).prop_shuffle(),
-        ) {
-            let mut reassembly = Reassembly::new(1);
-            let mut released = 0;
-            for data in order {
-                released += reassembly.on_segment(data).unwrap_or(0);
-            }
-            prop_assert_eq!((released, reassembly.waiting, reassembly.duplicates), (1000, 0, 0));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::accounting::SendWindow;
 use super::accounting::memory::SubflowMemory;
+use super::packet::Mapping;
 use super::series::Series;
 use crate::engine::Source;
 use crate::pathmanager::Role;
@@ -60,7 +61,7 @@ pub struct Subflow {
     /// Sending half, at the data sender.
     pub sender: Sender,
     /// Receiving half, at the data receiver.
-    pub receiver: Receiver,
+    pub receiver: Receiver<Mapping>,
     /// How far the handshake has got.
     pub phase: Phase,
     /// Who may send on it (MP_PRIO, MP_JOIN's B bit).

@@ -26,15 +26,15 @@ pub enum Reply {
     Later,
 }
 
-/// Reassembly and acknowledgement state.
+/// Reassembly and acknowledgement state. It keeps a `T` for each segment that it holds.
 #[derive(Debug, Clone)]
-pub struct Receiver {
+pub struct Receiver<T> {
     next: Seq,
     held: RangeSet,
     /// Segments held out of order.
     holding: u32,
-    /// Data sequence numbers of held segments, by segment number modulo the length.
-    data: Vec<Seq>,
+    /// What came with held segments, by segment number modulo the length.
+    data: Vec<T>,
     newest: Seq,
     before_newest: Seq,
     unacknowledged: u32,
@@ -44,7 +44,7 @@ pub struct Receiver {
     ecn_echo: bool,
 }
 
-impl Receiver {
+impl<T: Copy + Default> Receiver<T> {
     /// Nothing received yet. `ecn_per_segment` echoes marks as DCTCP requires.
     pub fn new(ecn_per_segment: bool) -> Self {
         Self {
@@ -95,15 +95,15 @@ impl Receiver {
         Some(self.in_order(now))
     }
 
-    /// A segment arrived; `deliver` is called with the data sequence number of each segment that is
-    /// now in subflow order.
+    /// A segment arrived, and `data` with it; `deliver` is called with what came with each segment that is now
+    /// in subflow order.
     #[inline]
     pub fn on_segment(
         &mut self,
         now: Nanos,
         seq: Seq,
-        data: Seq,
-        mut deliver: impl FnMut(Seq),
+        data: T,
+        mut deliver: impl FnMut(T),
     ) -> Reply {
         if seq == self.next {
             self.next += 1;
@@ -161,15 +161,15 @@ impl Receiver {
         self.deadline = self.deadline.min(until);
     }
 
-    /// The data sequence number of a segment that is or was held.
+    /// What came with a segment that is or was held.
     #[inline]
-    fn data_of(&self, seq: Seq) -> Seq {
+    fn data_of(&self, seq: Seq) -> T {
         self.data[seq as usize & (self.data.len() - 1)]
     }
 
     /// The segment just received may have closed a gap (RFC 5681 section 4.2: acknowledge at once).
     #[inline(never)]
-    fn release(&mut self, mut deliver: impl FnMut(Seq)) {
+    fn release(&mut self, mut deliver: impl FnMut(T)) {
         if let Some(range) = self.held.first().filter(|range| range.start == self.next) {
             self.holding -= range.end - range.start;
             self.next = range.end;
@@ -180,7 +180,7 @@ impl Receiver {
         }
     }
 
-    fn hold(&mut self, seq: Seq, data: Seq) {
+    fn hold(&mut self, seq: Seq, data: T) {
         let distance = (seq - self.next) as usize + 1;
         if distance > self.data.len() {
             self.grow(distance.next_power_of_two().max(64));
@@ -198,7 +198,7 @@ impl Receiver {
     }
 
     fn grow(&mut self, len: usize) {
-        let mut data = vec![0; len];
+        let mut data = vec![T::default(); len];
         let end = self.held.end().unwrap_or(self.next);
         for seq in self.next..end {
             data[seq as usize & (len - 1)] = self.data[seq as usize & (self.data.len() - 1)];
@@ -273,7 +273,7 @@ mod tests {
     const AT_ONCE: Reply = Reply::Now { duplicate: false };
 
     /// A receiver past its quick ACKs, expecting segment 16.
-    fn settled() -> Receiver {
+    fn settled() -> Receiver<Seq> {
         let mut receiver = Receiver::new(false);
         for seq in 0..16 {
             assert_eq!(receiver.on_segment(0, seq, seq, |_| ()), AT_ONCE);

@@ -6,7 +6,7 @@ use super::outcome::{Outcome, Span};
 use super::spec::TrialSpec;
 use crate::congestion::INFINITE_SSTHRESH;
 use crate::error::SpecError;
-use crate::mptcp::{Kind, Packet};
+use crate::mptcp::{Ack, Content, Packet};
 use crate::network::Passage;
 use crate::recording::{NONE, RECORD_BYTES, Record, SACKS, flag, option};
 use crate::simulation::Simulation;
@@ -127,19 +127,22 @@ impl TrialSpec {
         };
         let is_first = flow == 0;
         let handshake = if is_first { option::CAPABLE } else { option::JOIN };
-        match packet.kind {
-            Kind::Syn => (record.flags, record.options) = (flag::SYN, handshake),
-            Kind::SynAck => (record.flags, record.options) = (flag::SYN | flag::ACK, handshake),
-            Kind::JoinAck => record.options |= option::JOIN,
-            Kind::JoinConfirmed => {}
-            Kind::Data => {
+        match &packet.content {
+            Content::Syn => (record.flags, record.options) = (flag::SYN, handshake),
+            Content::SynAck => (record.flags, record.options) = (flag::SYN | flag::ACK, handshake),
+            Content::JoinAck => record.options |= option::JOIN,
+            Content::JoinConfirmed => {}
+            Content::Data(segment) => {
                 let lengths = &places.flows[&packet.flow];
-                record.seq = lengths.start(packet.seq);
-                record.length = lengths.length(packet.seq) as u16;
-                record.data = places.data.start(packet.data);
-                record.flags |= u8::from(packet.ecn_signal) * flag::CWR;
+                record.seq = lengths.start(segment.seq);
+                record.length = lengths.length(segment.seq) as u16;
+                record.data = places.data.start(segment.mapping.data);
+                record.flags |= u8::from(segment.reduced) * flag::CWR;
             }
-            Kind::Ack => places.acknowledge(packet, self.counts_segments(), &mut record),
+            Content::Ack(ack) => {
+                let lengths = &places.flows[&packet.flow];
+                places.acknowledge(ack, lengths, self.counts_segments(), &mut record);
+            }
         }
         record
     }
@@ -238,9 +241,10 @@ impl Places {
         let mut places = Self { flows: BTreeMap::new(), data: Lengths::new(full) };
         for Passage { payload: packet, .. } in passages {
             let flow = places.flows.entry(packet.flow).or_insert_with(|| Lengths::new(full));
-            if packet.kind == Kind::Data {
-                flow.note(packet.seq, packet.window_edge);
-                places.data.note(packet.data, packet.window_edge);
+            if let Content::Data(segment) = &packet.content {
+                let length = segment.mapping.length.into();
+                flow.note(segment.seq, length);
+                places.data.note(segment.mapping.data, length);
             }
         }
         places.flows.values_mut().for_each(Lengths::finish);
@@ -248,22 +252,26 @@ impl Places {
         places
     }
 
-    fn acknowledge(&self, packet: &Packet, counts_segments: bool, record: &mut Record) {
-        let lengths = &self.flows[&packet.flow];
-        record.ack = lengths.start(packet.seq);
-        record.data_ack = self.data.start(packet.data);
-        let edge = packet.window_edge;
+    fn acknowledge(
+        &self,
+        ack: &Ack,
+        lengths: &Lengths,
+        counts_segments: bool,
+        record: &mut Record,
+    ) {
+        record.ack = lengths.start(ack.next);
+        record.data_ack = self.data.start(ack.data);
         let window = if counts_segments {
-            self.data.start(edge.max(packet.data)) - record.data_ack
+            self.data.start(ack.window.max(ack.data)) - record.data_ack
         } else {
-            Bytes::from(edge)
+            Bytes::from(ack.window)
         };
         record.window = u32::try_from(window).unwrap_or(u32::MAX);
         let relative = |seq| (lengths.start(seq) as i64 - record.ack as i64) as i32;
-        for (to, &(from, end)) in record.sack.iter_mut().zip(&packet.sack) {
+        for (to, &(from, end)) in record.sack.iter_mut().zip(&ack.sack) {
             *to = if end > 0 { (relative(from), relative(end)) } else { (0, 0) };
         }
-        record.flags |= u8::from(packet.ecn_signal) * flag::ECE;
-        record.options |= u8::from(packet.duplicate) * option::DUPLICATE;
+        record.flags |= u8::from(ack.ecn_echo) * flag::ECE;
+        record.options |= u8::from(ack.duplicate) * option::DUPLICATE;
     }
 }

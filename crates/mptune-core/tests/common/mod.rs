@@ -63,6 +63,34 @@ pub fn shared_bottleneck(bottleneck: LinkSpec, access_ms: &[f64]) -> NetworkSpec
     NetworkSpec { links, paths, ..NetworkSpec::default() }
 }
 
+/// N x M paths over shared access links, as between two sites.
+pub fn sites(
+    rates: &[f64],
+    remotes: usize,
+    delay_ms: f64,
+    loss: f64,
+    queue_packets: u64,
+    jitter_ns: u64,
+) -> NetworkSpec {
+    let mut spec = NetworkSpec::default();
+    let mut add = |mbps: f64, delay: f64| {
+        let mut link = lossy(link(mbps, delay), loss / 4.0);
+        link.queue_bytes = Some(queue_packets * 1500);
+        link.jitter_ns = jitter_ns;
+        spec.links.push(link);
+        spec.links.len() - 1
+    };
+    let up: Vec<_> = rates.iter().map(|&rate| (add(rate, delay_ms), add(rate, 1.0))).collect();
+    let down: Vec<_> =
+        (0..remotes).map(|i| (add(rates[0] * (i + 1) as f64, 2.0), add(rates[0], 1.0))).collect();
+    for (i, &(out, back_in)) in up.iter().enumerate() {
+        for (j, &(into, back_out)) in down.iter().enumerate() {
+            spec.paths.push(path(i, j, &[out, into], &[back_out, back_in]));
+        }
+    }
+    spec
+}
+
 /// A path over the given links.
 pub fn path(local: usize, remote: usize, forward: &[usize], reverse: &[usize]) -> PathSpec {
     let label = format!("{local}-{remote}");

@@ -4,6 +4,7 @@ use super::autotuning::{FIRST_RECEIVE_V0_9X, ReceiveTuning};
 use super::choice::{Accounting, BufferMode};
 use super::memory::{ReceiveMemory, SubflowMemory};
 use crate::mptcp::options::ConnectionOptions;
+use crate::mptcp::packet::Mapping;
 use crate::tcp;
 use crate::units::{Bytes, Nanos, Seq};
 
@@ -110,7 +111,7 @@ impl ReceiveBuffer {
         &mut self,
         now: Nanos,
         next: Seq,
-        receiver: &mut tcp::Receiver,
+        receiver: &mut tcp::Receiver<Mapping>,
         own: &mut SubflowMemory,
     ) -> u32 {
         match self {

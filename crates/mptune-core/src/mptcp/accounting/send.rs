@@ -7,7 +7,7 @@ use super::memory::{Extent, SendMemory};
 use super::receive::ReceiveBuffer;
 use super::window::SendWindow;
 use crate::mptcp::options::{ConnectionOptions, Workload};
-use crate::mptcp::packet::Packet;
+use crate::mptcp::packet::{Ack, Mapping};
 use crate::pathmanager::SubflowId;
 use crate::units::{Bytes, Seq};
 
@@ -227,10 +227,12 @@ impl SendBuffer {
         }
     }
 
-    /// The connection's window as seen from a segment that a subflow carries also becomes the subflow's
-    /// window, if it is wider (Linux `mptcp_check_allowed_size`).
-    pub fn share_window(&self, data: Seq, subflow: &mut SendWindow) {
-        if let Some(memory) = &self.memory {
+    /// A segment that was handed to a subflow before is carried by this one too: its length is final. The
+    /// connection's window as seen from it also becomes the subflow's, if it is wider (Linux
+    /// `mptcp_check_allowed_size`).
+    pub fn share(&mut self, data: Seq, subflow: &mut SendWindow) {
+        if let Some(memory) = &mut self.memory {
+            memory.settle(data, self.next - 1);
             subflow.widen(memory.window_from(memory.start(data)));
         }
     }
@@ -238,9 +240,9 @@ impl SendBuffer {
     /// DATA_ACK and window of an acknowledgement received by a subflow with this many segments outstanding;
     /// returns how many segments it DATA_ACKs.
     #[inline]
-    pub fn on_ack(&mut self, ack: &Packet, outstanding: u32, subflow: &mut SendWindow) -> Seq {
+    pub fn on_ack(&mut self, ack: &Ack, outstanding: u32, subflow: &mut SendWindow) -> Seq {
         if self.memory.is_none() {
-            self.window_edge = self.window_edge.max(ack.window_edge);
+            self.window_edge = self.window_edge.max(ack.window);
         } else {
             self.on_charged_ack(ack, outstanding, subflow);
         }
@@ -254,9 +256,9 @@ impl SendBuffer {
     /// DATA_ACKs to an old window and sends more than was offered (Linux `ack_update_msk`,
     /// `tcp_may_update_window`; traced on Linux 6.18).
     #[inline(never)]
-    fn on_charged_ack(&mut self, ack: &Packet, outstanding: u32, subflow: &mut SendWindow) {
+    fn on_charged_ack(&mut self, ack: &Ack, outstanding: u32, subflow: &mut SendWindow) {
         let Some(memory) = &mut self.memory else { return };
-        subflow.on_offer(outstanding, ack.seq, ack.window_edge);
+        subflow.on_offer(outstanding, ack.next, ack.window);
         if ack.data >= self.una {
             memory.on_data_ack(ack.data - self.una);
             memory.on_window(subflow.offered);
@@ -292,19 +294,36 @@ impl SendBuffer {
         self.memory.as_ref().is_none_or(|memory| memory.begins_fragment())
     }
 
-    /// Payload bytes of a segment that leaves.
+    /// The place in the data of a segment that leaves.
     #[inline]
-    pub fn payload_of(&self, data: Seq) -> u32 {
-        if data < self.regular_until { self.full } else { self.irregular_payload(data) }
+    pub fn mapping(&self, data: Seq) -> Mapping {
+        if data < self.regular_until {
+            self.full_mapping(data)
+        } else {
+            self.irregular_mapping(data)
+        }
+    }
+
+    /// That of a segment if all before it and itself are full.
+    #[inline]
+    fn full_mapping(&self, data: Seq) -> Mapping {
+        // The lower 32 bits.
+        Mapping { data, start: data.wrapping_mul(self.full), length: self.full as u16 }
     }
 
     #[inline(never)]
-    fn irregular_payload(&self, data: Seq) -> u32 {
+    fn irregular_mapping(&self, data: Seq) -> Mapping {
         if self.memory.is_none() {
-            return self.payload(data, self.end) as u32;
+            return Mapping {
+                length: self.payload(data, self.end) as u16,
+                ..self.full_mapping(data)
+            };
         }
-        // A segment whose length is forgotten is sent only for its subflow's sake.
-        self.segment(data).map_or(self.full, Extent::length)
+        match self.segment(data) {
+            Some(extent) => Mapping { data, start: extent.start as u32, length: extent.length },
+            // A segment whose length is forgotten is sent only for its subflow's sake: the connection has it.
+            None => self.full_mapping(data),
+        }
     }
 
     /// Payload bytes of segments `from..to`, all of one size except the last of the transfer.
@@ -314,15 +333,9 @@ impl SendBuffer {
         if to == self.end { full - Bytes::from(self.last_lacks) } else { full }
     }
 
-    /// Payload bytes by which the last segment of the transfer falls short of a full one.
-    #[inline]
-    pub fn last_lacks(&self) -> u32 {
-        self.last_lacks
-    }
-
     /// A segment, under Linux accounting and until it is DATA_ACKed.
     #[inline]
-    pub fn segment(&self, data: Seq) -> Option<&Extent> {
+    fn segment(&self, data: Seq) -> Option<&Extent> {
         self.memory.as_ref()?.segment(data)
     }
 

@@ -6,7 +6,7 @@
 
 use super::Connection;
 use crate::mptcp::io::Io;
-use crate::mptcp::packet::Kind;
+use crate::mptcp::packet::Content;
 use crate::mptcp::subflow::Phase;
 use crate::pathmanager::{PathId, Report, Role, SubflowId};
 use crate::tcp::Sender;
@@ -51,6 +51,6 @@ impl Connection {
         subflow.reopen(flow, sender);
         subflow.role = role;
         self.sender.refresh_one(io.now, &self.subflows, id);
-        self.ask(io, id, Kind::Syn);
+        self.ask(io, id, Content::Syn);
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Connection;
 use crate::mptcp::io::{Io, Timer};
-use crate::mptcp::packet::{Kind, Packet};
+use crate::mptcp::packet::{Content, Packet};
 use crate::mptcp::series::Series;
 use crate::mptcp::subflow::{Phase, Subflow};
 use crate::network::{forward, reverse};
@@ -25,21 +25,21 @@ impl Connection {
         subflow.role = role;
         self.subflows.push(subflow);
         self.sender.add_subflow();
-        self.ask(io, id, Kind::Syn);
+        self.ask(io, id, Content::Syn);
     }
 
     /// Sends a handshake packet that requires an answer.
-    pub(super) fn ask(&mut self, io: &mut Io, id: SubflowId, kind: Kind) {
+    pub(super) fn ask(&mut self, io: &mut Io, id: SubflowId, content: Content) {
         let subflow = &mut self.subflows[id];
         subflow.note_asked(io.now);
         io.queue.set(subflow.timer, subflow.deadline(io.now));
-        let packet = Packet { flow: subflow.flow, kind, ..Packet::default() };
+        let packet = Packet { flow: subflow.flow, content };
         io.send(forward(subflow.path), self.syn_size, packet);
     }
 
-    pub(super) fn answer(&mut self, io: &mut Io, id: SubflowId, kind: Kind) {
+    pub(super) fn answer(&mut self, io: &mut Io, id: SubflowId, content: Content) {
         let subflow = &self.subflows[id];
-        let packet = Packet { flow: subflow.flow, kind, ..Packet::default() };
+        let packet = Packet { flow: subflow.flow, content };
         io.send(reverse(subflow.path), self.syn_size, packet);
     }
 
@@ -55,13 +55,13 @@ impl Connection {
             self.on_established(io, id);
         } else {
             subflow.phase = Phase::JoinAckSent;
-            self.ask(io, id, Kind::JoinAck);
+            self.ask(io, id, Content::JoinAck);
         }
     }
 
     pub(super) fn on_join(&mut self, io: &mut Io, id: SubflowId) {
         self.receiver.on_joined(&mut self.subflows[id]);
-        self.answer(io, id, Kind::JoinConfirmed);
+        self.answer(io, id, Content::JoinConfirmed);
     }
 
     pub(super) fn on_join_confirmed(&mut self, io: &mut Io, id: SubflowId) {
@@ -90,7 +90,7 @@ impl Connection {
             self.report(io, Report::JoinFailed(id));
         } else {
             let syn = subflow.phase == Phase::SynSent;
-            self.ask(io, id, if syn { Kind::Syn } else { Kind::JoinAck });
+            self.ask(io, id, if syn { Content::Syn } else { Content::JoinAck });
         }
     }
 }

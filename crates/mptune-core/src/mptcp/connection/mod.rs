@@ -21,7 +21,7 @@ pub use stall::Stall;
 
 use super::io::{Io, Timer};
 use super::options::{ConnectionOptions, ScriptedAction};
-use super::packet::{Kind, Packet};
+use super::packet::{Content, Packet};
 use super::receiver::DataReceiver;
 use super::sender::DataSender;
 use super::series::Series;
@@ -161,24 +161,22 @@ impl Connection {
     /// A packet of a subflow arrived at the data receiver.
     #[inline]
     pub fn on_receiver_packet(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
-        match packet.kind {
-            Kind::Data => {
-                self.receiver.on_data(io, &mut self.subflows, id, packet, self.sender.buffer());
-            }
-            Kind::Syn => self.answer(io, id, Kind::SynAck),
-            Kind::JoinAck => self.on_join(io, id),
-            Kind::SynAck | Kind::JoinConfirmed | Kind::Ack => {}
+        match &packet.content {
+            Content::Data(segment) => self.receiver.on_data(io, &mut self.subflows, id, segment),
+            Content::Syn => self.answer(io, id, Content::SynAck),
+            Content::JoinAck => self.on_join(io, id),
+            Content::SynAck | Content::JoinConfirmed | Content::Ack(_) => {}
         }
     }
 
     /// A packet of a subflow arrived at the data sender.
     #[inline]
     pub fn on_sender_packet(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
-        match packet.kind {
-            Kind::Ack => self.on_ack(io, id, packet),
-            Kind::SynAck => self.on_syn_ack(io, id),
-            Kind::JoinConfirmed => self.on_join_confirmed(io, id),
-            Kind::Syn | Kind::JoinAck | Kind::Data => {}
+        match &packet.content {
+            Content::Ack(ack) => self.on_ack(io, id, ack),
+            Content::SynAck => self.on_syn_ack(io, id),
+            Content::JoinConfirmed => self.on_join_confirmed(io, id),
+            Content::Syn | Content::JoinAck | Content::Data(_) => {}
         }
     }
 

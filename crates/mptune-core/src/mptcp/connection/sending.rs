@@ -3,21 +3,21 @@
 
 use super::Connection;
 use crate::mptcp::io::Io;
-use crate::mptcp::packet::Packet;
+use crate::mptcp::packet::Ack;
 use crate::mptcp::subflow::Phase;
 use crate::pathmanager::{Report, SubflowId};
 use crate::tcp::{Acknowledgement, TimerAction};
 
 impl Connection {
     #[inline]
-    pub(super) fn on_ack(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
+    pub(super) fn on_ack(&mut self, io: &mut Io, id: SubflowId, packet: &Ack) {
         self.sender.on_data_ack(io, &mut self.subflows, id, packet);
         let subflow = &mut self.subflows[id];
         let ack = Acknowledgement {
-            next: packet.seq,
+            next: packet.next,
             sack: packet.sack,
             duplicate: packet.duplicate,
-            ecn_echo: packet.ecn_signal,
+            ecn_echo: packet.ecn_echo,
         };
         let progress = subflow.sender.on_ack(io.now, &ack, self.sender.peers(), id);
         if progress.delivered > 0 && subflow.timed_out {

@@ -4,17 +4,16 @@
 
 use super::delivered::Delivered;
 use super::{DataReceiver, open};
-use crate::mptcp::accounting::memory::{Extent, ReceiveMemory, SubflowMemory, truesize};
-use crate::mptcp::accounting::{ReceiveBuffer, SendBuffer};
+use crate::mptcp::accounting::ReceiveBuffer;
+use crate::mptcp::accounting::memory::{ReceiveMemory, SubflowMemory, truesize};
 use crate::mptcp::io::Io;
-use crate::mptcp::packet::Packet;
-use crate::mptcp::reassembly::Reassembly;
+use crate::mptcp::packet::{Mapping, Segment};
+use crate::mptcp::reassembly::{Arrival, Reassembly};
 use crate::mptcp::series::Series;
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
 use crate::tcp::{Receiver, Reply, RttEstimator};
 use crate::units::{Bytes, NEVER, Nanos, Seq};
-use std::cmp::Ordering;
 
 impl DataReceiver {
     #[inline(never)]
@@ -23,14 +22,13 @@ impl DataReceiver {
         io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
-        packet: &Packet,
-        sent: &SendBuffer,
+        segment: &Segment,
     ) {
-        if would_forget(&subflows[id], packet.seq) {
+        if would_forget(&subflows[id], segment.seq) {
             self.acknowledge(io, &mut subflows[id], false);
         }
         let before = self.reassembly.next();
-        let Some(reply) = self.take(io.now, &mut subflows[id], packet, sent) else {
+        let Some(reply) = self.take(io.now, &mut subflows[id], segment) else {
             subflows[id].memory.refused += 1;
             return self.acknowledge(io, &mut subflows[id], false);
         };
@@ -45,29 +43,23 @@ impl DataReceiver {
     }
 
     /// The subflow accepts the segment and passes on what is in order; none if it has no memory.
-    fn take(
-        &mut self,
-        now: Nanos,
-        subflow: &mut Subflow,
-        packet: &Packet,
-        sent: &SendBuffer,
-    ) -> Option<Reply> {
+    fn take(&mut self, now: Nanos, subflow: &mut Subflow, segment: &Segment) -> Option<Reply> {
         let Self { reassembly, buffer: ReceiveBuffer::Linux(memory), delivered, .. } = self else {
             return None;
         };
         let Subflow { receiver, sender, memory: own, series, .. } = subflow;
-        if refuses(memory, own, receiver, packet.seq) {
+        if refuses(memory, own, receiver, segment.seq) {
             return None;
         }
-        grow_window(memory, own, receiver, packet.seq, packet.window_edge);
+        grow_window(memory, own, receiver, segment.seq, segment.mapping.length.into());
         let gap = receiver.next();
-        let mut arrival = Arrival { now, packet, sent, reassembly, memory, own, delivered, series };
-        let reply = match receiver.on_next(now, packet.seq) {
+        let mut accepted = Accepted { now, reassembly, memory, own, delivered, series };
+        let reply = match receiver.on_next(now, segment.seq) {
             Some(reply) => {
-                arrival.take(packet.data);
+                accepted.take(&segment.mapping);
                 reply
             }
-            None => arrival.take_released(receiver),
+            None => accepted.take_released(receiver, segment),
         };
         Some(compressed(own, receiver, now, gap, &sender.rtt, reply))
     }
@@ -93,7 +85,12 @@ impl DataReceiver {
 
 /// The subflow has no memory for the segment. In subflow order it is still accepted unless others
 /// are stuck before it: everything may be waiting for it.
-fn refuses(memory: &ReceiveMemory, own: &SubflowMemory, receiver: &Receiver, seq: Seq) -> bool {
+fn refuses(
+    memory: &ReceiveMemory,
+    own: &SubflowMemory,
+    receiver: &Receiver<Mapping>,
+    seq: Seq,
+) -> bool {
     let exempt = seq == receiver.next() && own.stuck == 0;
     !exempt && memory.refuses(own, receiver.holding()) && !receiver.knows(seq)
 }
@@ -103,7 +100,7 @@ fn refuses(memory: &ReceiveMemory, own: &SubflowMemory, receiver: &Receiver, seq
 fn grow_window(
     memory: &mut ReceiveMemory,
     own: &mut SubflowMemory,
-    receiver: &mut Receiver,
+    receiver: &mut Receiver<Mapping>,
     seq: Seq,
     payload: u32,
 ) {
@@ -115,10 +112,8 @@ fn grow_window(
 }
 
 /// A segment that its subflow accepted, and all that it concerns.
-struct Arrival<'a> {
+struct Accepted<'a> {
     now: Nanos,
-    packet: &'a Packet,
-    sent: &'a SendBuffer,
     reassembly: &'a mut Reassembly,
     memory: &'a mut ReceiveMemory,
     own: &'a mut SubflowMemory,
@@ -126,77 +121,55 @@ struct Arrival<'a> {
     series: &'a mut Series,
 }
 
-impl Arrival<'_> {
+impl Accepted<'_> {
     /// Passes a segment that is in subflow order to the connection.
     #[inline]
-    fn take(&mut self, data: Seq) {
-        let (sent, packet) = (self.sent, self.packet);
-        let before = self.reassembly.next();
-        let payload =
-            if data == packet.data { packet.window_edge } else { length(sent, packet, data) };
-        // Looked up only behind a gap: the next segment begins where what was delivered ends.
-        let start = match data.cmp(&before) {
-            Ordering::Less => None,
-            Ordering::Equal => Some(self.memory.delivered()),
-            Ordering::Greater => sent.segment(data).map(|segment| segment.start),
-        };
-        if !admits(self.memory, self.own, start, payload) {
+    fn take(&mut self, mapping: &Mapping) {
+        let (now, payload) = (self.now, u32::from(mapping.length));
+        if !admits(self.memory, self.own, mapping, self.reassembly.next()) {
             return;
         }
-        let Some(released) = self.reassembly.on_segment(data) else { return };
-        self.series.add(self.now, Bytes::from(payload));
-        if released == 0 {
-            return self.memory.hold(self.now, payload);
+        match self.reassembly.on_segment(mapping.data, mapping.length) {
+            Arrival::Known => return,
+            Arrival::Held => self.memory.hold(now, payload),
+            Arrival::Next => self.deliver(mapping),
         }
-        let held = (before + 1..before + released).map(|data| length(sent, packet, data));
-        let bytes = deliver(self.memory, self.now, payload, held);
-        self.delivered.add(self.now, bytes, before + released == sent.end());
+        self.series.add(now, Bytes::from(payload));
+    }
+
+    /// A segment is next in order, and those behind it that waited for it.
+    #[inline]
+    fn deliver(&mut self, mapping: &Mapping) {
+        let mut bytes = Bytes::from(mapping.length);
+        self.memory.on_delivered(self.now, mapping.length.into());
+        while let Some(waited) = self.reassembly.release() {
+            self.memory.release(waited);
+            bytes += Bytes::from(waited);
+        }
+        self.delivered.add(self.now, bytes);
     }
 
     /// The subflow holds segments, or the segment comes out of order: passes on what is now in order.
     #[inline(never)]
-    fn take_released(&mut self, receiver: &mut Receiver) -> Reply {
-        let (seq, data) = (self.packet.seq, self.packet.data);
-        receiver.on_segment(self.now, seq, data, |data| self.take(data))
+    fn take_released(&mut self, receiver: &mut Receiver<Mapping>, segment: &Segment) -> Reply {
+        receiver.on_segment(self.now, segment.seq, segment.mapping, |mapping| self.take(&mapping))
     }
 }
 
-/// Payload bytes of a segment. They are forgotten once it is DATA_ACKed: then those of the packet that arrived.
-#[inline]
-fn length(sent: &SendBuffer, packet: &Packet, data: Seq) -> u32 {
-    sent.segment(data).map_or(packet.window_edge, Extent::length)
-}
-
-/// The connection accepts a segment that is in subflow order. `start` is none if it was delivered before.
+/// The connection, which expects `next`, accepts a segment that is in subflow order.
 fn admits(
     memory: &mut ReceiveMemory,
     own: &mut SubflowMemory,
-    start: Option<Bytes>,
-    payload: u32,
+    mapping: &Mapping,
+    next: Seq,
 ) -> bool {
     if memory.is_full() {
-        own.stuck += Bytes::from(truesize(payload));
+        own.stuck += Bytes::from(truesize(mapping.length.into()));
         return false;
     }
-    let beyond = start.is_some_and(|start| memory.is_beyond(start));
+    let beyond = mapping.data >= next && memory.is_beyond(mapping.start);
     memory.beyond_window += u64::from(beyond);
     !beyond
-}
-
-/// A segment arrived in order, releasing the held ones behind it; payload bytes of all of them.
-fn deliver(
-    memory: &mut ReceiveMemory,
-    now: Nanos,
-    arrived: u32,
-    held: impl Iterator<Item = u32>,
-) -> Bytes {
-    memory.on_delivered(now, arrived);
-    let mut bytes = Bytes::from(arrived);
-    for payload in held {
-        memory.release(payload);
-        bytes += Bytes::from(payload);
-    }
-    bytes
 }
 
 /// Ranges that an acknowledgement is expected to have room for (Linux `TCP_SACK_BLOCKS_EXPECTED`).
@@ -215,7 +188,7 @@ fn would_forget(subflow: &Subflow, seq: Seq) -> bool {
 /// The reply, unless an acknowledgement of a gap at `gap` is held back for now.
 fn compressed(
     own: &mut SubflowMemory,
-    receiver: &mut Receiver,
+    receiver: &mut Receiver<Mapping>,
     now: Nanos,
     gap: Seq,
     rtt: &RttEstimator,

@@ -12,20 +12,22 @@ pub struct Delivered {
     pub progress_at: Nanos,
     /// When the whole transfer was delivered.
     pub completed_at: Option<Nanos>,
+    /// Bytes of the whole transfer.
+    whole: Bytes,
 }
 
 impl Delivered {
-    /// Nothing delivered yet, since `start`; bins have this width.
-    pub(super) fn new(start: Nanos, bin: Nanos) -> Self {
-        Self { series: Series::new(start, bin), progress_at: start, completed_at: None }
+    /// Nothing delivered yet of `whole` bytes, since `start`; bins have this width.
+    pub(super) fn new(start: Nanos, bin: Nanos, whole: Bytes) -> Self {
+        Self { series: Series::new(start, bin), progress_at: start, completed_at: None, whole }
     }
 
-    /// More was delivered; `all` if nothing comes after it.
+    /// More was delivered.
     #[inline]
-    pub(super) fn add(&mut self, now: Nanos, bytes: Bytes, all: bool) {
+    pub(super) fn add(&mut self, now: Nanos, bytes: Bytes) {
         self.series.add(now, bytes);
         self.progress_at = now;
-        if all {
+        if self.series.total() == self.whole {
             self.completed_at.get_or_insert(now);
         }
     }

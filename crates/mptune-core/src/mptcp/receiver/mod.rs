@@ -2,18 +2,18 @@
 //! acknowledgements (RFC 8684 sections 3.3.2 and 3.3.4).
 //!
 //! `tcp::Receiver` handles order on one subflow, [`ReceiveBuffer`] what fits the buffer. Segments are
-//! counted, not bytes: the receiver reads a segment's length and position from the sender's
-//! [`SendBuffer`], where a real one reads them from the packet.
+//! counted; how long each one is and where it begins is in its packet ([`Mapping`]), and kept here until it is
+//! delivered. Of the senders only their RTTs are read, in place of estimates of the receiver's own.
 
 mod charged;
 mod delivered;
 mod payload;
 
+use super::accounting::ReceiveBuffer;
 use super::accounting::memory::SubflowMemory;
-use super::accounting::{ReceiveBuffer, SendBuffer};
 use super::io::Io;
 use super::options::ConnectionOptions;
-use super::packet::{Kind, Packet, sack_size};
+use super::packet::{Ack, Content, Packet, Segment, sack_size};
 use super::reassembly::Reassembly;
 use super::subflow::{Phase, Subflow};
 use crate::network::reverse;
@@ -37,9 +37,9 @@ impl DataReceiver {
     pub fn new(options: &ConnectionOptions) -> Self {
         let buffer = ReceiveBuffer::new(options);
         Self {
-            reassembly: Reassembly::new(buffer.segments()),
+            reassembly: Reassembly::new(),
             buffer,
-            delivered: Delivered::new(options.start, options.bin),
+            delivered: Delivered::new(options.start, options.bin, options.workload.bytes()),
             ack_size: options.ack_size(),
         }
     }
@@ -70,33 +70,32 @@ impl DataReceiver {
         self.buffer.join(&mut subflow.memory);
     }
 
-    /// A data segment arrived on a subflow; `sent` is what the sender knows about all segments.
+    /// A data segment arrived on a subflow.
     #[inline]
     pub fn on_data(
         &mut self,
         io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
-        packet: &Packet,
-        sent: &SendBuffer,
+        segment: &Segment,
     ) {
-        self.note_ecn(io, &mut subflows[id], packet);
+        self.note_ecn(io, &mut subflows[id], segment);
         if self.buffer.needs_rtts() {
             let subflow = &mut subflows[id];
             subflow.memory.rtt = subflow.sender.rtt.srtt;
         }
         match self.buffer {
-            ReceiveBuffer::Payload(_) => self.on_payload(io, subflows, id, packet, sent),
-            ReceiveBuffer::Linux(_) => self.on_charged(io, subflows, id, packet, sent),
+            ReceiveBuffer::Payload(_) => self.on_payload(io, subflows, id, segment),
+            ReceiveBuffer::Linux(_) => self.on_charged(io, subflows, id, segment),
         }
     }
 
     #[inline]
-    fn note_ecn(&mut self, io: &mut Io, subflow: &mut Subflow, packet: &Packet) {
-        if subflow.receiver.on_ecn(packet.congestion_experienced, packet.ecn_signal) {
+    fn note_ecn(&mut self, io: &mut Io, subflow: &mut Subflow, segment: &Segment) {
+        if subflow.receiver.on_ecn(segment.congestion_experienced, segment.reduced) {
             self.acknowledge(io, subflow, false);
         }
-        subflow.receiver.set_ecn_state(packet.congestion_experienced);
+        subflow.receiver.set_ecn_state(segment.congestion_experienced);
     }
 
     /// Acknowledges what just arrived, now or later; it brought `progress` segments in order.
@@ -120,17 +119,15 @@ impl DataReceiver {
         let ack = subflow.receiver.acknowledge(duplicate);
         let data = self.reassembly.next();
         let Subflow { receiver, memory, .. } = subflow;
-        let packet = Packet {
-            flow: subflow.flow,
-            kind: Kind::Ack,
-            duplicate,
-            seq: ack.next,
+        let content = Content::Ack(Ack {
+            next: ack.next,
             data,
-            window_edge: self.buffer.offer(io.now, data, receiver, memory),
+            window: self.buffer.offer(io.now, data, receiver, memory),
             sack: ack.sack,
-            ecn_signal: ack.ecn_echo,
-            ..Packet::default()
-        };
+            duplicate,
+            ecn_echo: ack.ecn_echo,
+        });
+        let packet = Packet { flow: subflow.flow, content };
         io.send(reverse(subflow.path), self.ack_size + sack_size(&ack.sack), packet);
     }
 }

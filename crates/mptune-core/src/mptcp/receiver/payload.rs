@@ -1,14 +1,22 @@
 //! A segment arrives under payload accounting: it is inside the window, and there is room for it.
 
 use super::{DataReceiver, open};
-use crate::mptcp::accounting::SendBuffer;
 use crate::mptcp::io::Io;
-use crate::mptcp::packet::Packet;
-use crate::mptcp::reassembly::Reassembly;
+use crate::mptcp::packet::{Mapping, Segment};
+use crate::mptcp::reassembly::{Arrival, Reassembly};
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
 use crate::tcp::{Receiver, Reply};
-use crate::units::{Bytes, Seq};
+use crate::units::Bytes;
+
+/// Payload bytes that an arrival brought.
+#[derive(Default)]
+struct Brought {
+    /// For the first time, in order or not.
+    new: Bytes,
+    /// Delivered in order, those included that waited for it.
+    in_order: Bytes,
+}
 
 impl DataReceiver {
     #[inline]
@@ -17,21 +25,24 @@ impl DataReceiver {
         io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
-        packet: &Packet,
-        sent: &SendBuffer,
+        segment: &Segment,
     ) {
         let Subflow { receiver, series, .. } = &mut subflows[id];
         let before = self.reassembly.next();
-        let (reply, bytes) = match receiver.on_next(io.now, packet.seq) {
-            Some(reply) => (reply, take(&mut self.reassembly, packet.data, sent)),
-            None => self.take_released(io, receiver, packet, sent),
+        let mut brought = Brought::default();
+        let reply = match receiver.on_next(io.now, segment.seq) {
+            Some(reply) => {
+                take(&mut self.reassembly, &segment.mapping, &mut brought);
+                reply
+            }
+            None => self.take_released(io, receiver, segment, &mut brought),
         };
-        if bytes > 0 {
-            series.add(io.now, bytes);
+        if brought.new > 0 {
+            series.add(io.now, brought.new);
         }
         let next = self.reassembly.next();
         if next > before {
-            self.delivered.add(io.now, sent.payload(before, next), next == sent.end());
+            self.delivered.add(io.now, brought.in_order);
             if self.buffer.heeds_read(io.now) {
                 self.buffer.on_read(io.now, next, open(subflows));
             }
@@ -39,30 +50,34 @@ impl DataReceiver {
         self.reply(io, &mut subflows[id], reply, next - before);
     }
 
-    /// The subflow holds segments, or the segment comes out of order: the payload bytes that it and those it
-    /// releases are the first to bring.
+    /// The subflow holds segments, or the segment comes out of order: what it and those it releases bring.
     #[inline(never)]
     fn take_released(
         &mut self,
         io: &Io,
-        receiver: &mut Receiver,
-        packet: &Packet,
-        sent: &SendBuffer,
-    ) -> (Reply, Bytes) {
-        let mut bytes = 0;
-        let reply = receiver.on_segment(io.now, packet.seq, packet.data, |data| {
-            bytes += take(&mut self.reassembly, data, sent);
-        });
-        (reply, bytes)
+        receiver: &mut Receiver<Mapping>,
+        segment: &Segment,
+        brought: &mut Brought,
+    ) -> Reply {
+        receiver.on_segment(io.now, segment.seq, segment.mapping, |mapping| {
+            take(&mut self.reassembly, &mapping, brought);
+        })
     }
 }
 
-/// A segment arrived in subflow order: its payload bytes, 0 if it had arrived before.
+/// A segment arrived in subflow order.
 #[inline]
-fn take(reassembly: &mut Reassembly, data: Seq, sent: &SendBuffer) -> Bytes {
-    if reassembly.on_segment(data).is_none() {
-        return 0;
+fn take(reassembly: &mut Reassembly, mapping: &Mapping, brought: &mut Brought) {
+    let length = Bytes::from(mapping.length);
+    match reassembly.on_segment(mapping.data, mapping.length) {
+        Arrival::Known => {}
+        Arrival::Held => brought.new += length,
+        Arrival::Next => {
+            brought.new += length;
+            brought.in_order += length;
+            while let Some(waited) = reassembly.release() {
+                brought.in_order += Bytes::from(waited);
+            }
+        }
     }
-    let lacks = if data == sent.end() - 1 { sent.last_lacks() } else { 0 };
-    Bytes::from(sent.full() - lacks)
 }

@@ -18,7 +18,7 @@ mod transmitting;
 use super::accounting::{ReceiveBuffer, SendBuffer};
 use super::io::Io;
 use super::options::ConnectionOptions;
-use super::packet::Packet;
+use super::packet::Ack;
 use super::scheduler::Style;
 use super::subflow::Subflow;
 use crate::congestion::Peer;
@@ -165,13 +165,7 @@ impl DataSender {
 
     /// DATA_ACK and window of an acknowledgement that arrived on a subflow.
     #[inline]
-    pub fn on_data_ack(
-        &mut self,
-        io: &mut Io,
-        subflows: &mut [Subflow],
-        id: SubflowId,
-        ack: &Packet,
-    ) {
+    pub fn on_data_ack(&mut self, io: &mut Io, subflows: &mut [Subflow], id: SubflowId, ack: &Ack) {
         let subflow = &mut subflows[id];
         let outstanding = subflow.sender.outstanding();
         let acked = self.buffer.on_ack(ack, outstanding, &mut subflow.send_window);

@@ -135,19 +135,13 @@ impl DataSender {
     fn hand_over(&mut self, subflows: &mut [Subflow], id: SubflowId) {
         let newest = self.buffer.next().wrapping_sub(1);
         let waits = self.buffer.newest_is_short() && subflows[id].queue.back() == Some(&newest);
-        // Not one that was repeated elsewhere: copies of a segment have one length.
-        if waits && self.is_carried_only_by(id, newest) && self.buffer.fill_up(newest) {
+        if waits && self.buffer.fill_up(newest) {
             return;
         }
         let data = self.take_next(subflows, id);
         subflows[id].queue.push_back(data);
         subflows[id].gathering = false;
         self.scheduling.peers[id].outstanding += 1;
-    }
-
-    #[inline]
-    fn is_carried_only_by(&self, id: SubflowId, data: Seq) -> bool {
-        self.carried_by.get(data) == Some(&(1 << id))
     }
 
     /// The last segment in a subflow's send queue is not full and another short one is not yet acknowledged

@@ -2,7 +2,7 @@
 
 use super::DataSender;
 use crate::mptcp::io::Io;
-use crate::mptcp::packet::{Kind, Packet};
+use crate::mptcp::packet::{Content, Packet, Segment};
 use crate::mptcp::scheduler::Style;
 use crate::mptcp::subflow::Subflow;
 use crate::network::forward;
@@ -42,18 +42,17 @@ impl DataSender {
         (seq, data): (Seq, Seq),
         new: bool,
     ) -> u32 {
-        let payload = self.buffer.payload_of(data);
-        let packet = Packet {
-            flow: subflow.flow,
-            kind: Kind::Data,
+        let mapping = self.buffer.mapping(data);
+        let payload = u32::from(mapping.length);
+        let segment = Segment {
             seq,
-            data,
-            window_edge: payload,
+            mapping,
             // RFC 3168 section 6.1.5: retransmissions are not ECN-capable.
             ecn_capable: new && (self.ecn || subflow.sender.ecn_per_segment()),
-            ecn_signal: new && subflow.sender.take_ecn_signal(),
-            ..Packet::default()
+            congestion_experienced: false,
+            reduced: new && subflow.sender.take_ecn_signal(),
         };
+        let packet = Packet { flow: subflow.flow, content: Content::Data(segment) };
         io.send(forward(subflow.path), payload + self.header, packet);
         payload
     }
@@ -117,13 +116,13 @@ impl DataSender {
         *self.carried_by.at_mut(data) |= 1 << id;
         self.reinjected += 1;
         subflow.counted.reinjected += 1;
-        self.buffer.share_window(data, &mut subflow.send_window);
+        self.buffer.share(data, &mut subflow.send_window);
     }
 
     /// Counts the bytes of a segment that goes out again: under Linux accounting, as Linux does, only if the
     /// connection's timer repeats it (`mptcpi_bytes_retrans`, `__mptcp_retrans`).
     pub(super) fn count_repeated(&mut self, data: Seq) {
-        self.reinjected_bytes += Bytes::from(self.buffer.payload_of(data));
+        self.reinjected_bytes += Bytes::from(self.buffer.mapping(data).length);
     }
 
     /// [`Self::refresh`] where it is rare.

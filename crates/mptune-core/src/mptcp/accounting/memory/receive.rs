@@ -359,11 +359,12 @@ impl ReceiveMemory {
         window as u32
     }
 
-    /// A segment that starts here is beyond the window, and is dropped although its subflow
-    /// acknowledges it (Linux `mptcp_data_queue_ofo`).
+    /// A segment that was not delivered and starts here (the lower 32 bits) is beyond the window, and is
+    /// dropped although its subflow acknowledges it (Linux `mptcp_data_queue_ofo`).
     #[inline]
-    pub fn is_beyond(&self, start: Bytes) -> bool {
-        start > self.edge
+    pub fn is_beyond(&self, start: u32) -> bool {
+        let ahead = start.wrapping_sub(self.delivered as u32);
+        self.delivered + Bytes::from(ahead) > self.edge
     }
 
     /// Linux `__tcp_select_window`: when less than half is free, nothing below a segment or a
@@ -547,7 +548,7 @@ mod tests {
         memory.on_delivered(0, 1424);
         assert_eq!(window(&mut memory, &mut idle), first - 2 * 1424);
         assert_eq!(memory.edge(), edge);
-        assert!(!memory.is_beyond(edge) && memory.is_beyond(edge + 1));
+        assert!(!memory.is_beyond(edge as u32) && memory.is_beyond(edge as u32 + 1));
     }
 
     #[test]

@@ -38,7 +38,8 @@ fn payload_of_packets(memory: Bytes, full: u32) -> Bytes {
 pub struct Extent {
     /// Its first byte.
     pub start: Bytes,
-    length: u16,
+    /// Payload bytes.
+    pub length: u16,
 }
 
 impl Extent {
@@ -71,7 +72,8 @@ pub struct SendMemory {
     edge: Bytes,
     /// What may be handed to subflows ends here: the lesser of the last two.
     sendable: Bytes,
-    /// The newest segment is not full but may become full while it waits.
+    /// The newest segment is not full but may become full while it waits, as only one subflow has it and has not
+    /// sent it.
     newest_is_short: bool,
     /// Each segment that is not DATA_ACKed.
     segments: Ring<Extent>,
@@ -250,6 +252,12 @@ impl SendMemory {
         self.segments.at_mut(newest).length += more as u16;
         self.advance(more);
         more > 0
+    }
+
+    /// Another copy of a segment is made: no copy becomes longer than the others.
+    #[inline]
+    pub fn settle(&mut self, data: Seq, newest: Seq) {
+        self.newest_is_short &= data != newest;
     }
 
     /// The newest segment is not full but may become full while it waits.
