@@ -27,8 +27,17 @@ import msgspec
 #: - unreachable: there was no connection, or no byte arrived
 #: - incomplete: the limit came before the last byte, or before what was to be measured
 #: - corrupt: the payload is not what was sent
+#: - miscounted: the simulator's books contradict themselves, a fault of its own
 FailureKind = Literal[
-    "stalled", "overloaded", "fallback", "died", "refused", "unreachable", "incomplete", "corrupt"
+    "stalled",
+    "overloaded",
+    "fallback",
+    "died",
+    "refused",
+    "unreachable",
+    "incomplete",
+    "corrupt",
+    "miscounted",
 ]
 
 

@@ -1,10 +1,12 @@
 """The simulated testbed: what of a trial reaches the core, and what comes back."""
 
 from statistics import median
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
+from mptune import _core
 from mptune.errors import Failure, InputError
 from mptune.testbeds import FAMILIES, TESTBEDS, ScriptedAction, Trial, create, names
 from mptune.topology import TcpBackground, Topology, load
@@ -163,6 +165,19 @@ def test_an_impossible_transfer_fails_with_its_reason(testbed, network):
     assert "not completed within 1.000 s" in observation.failed.reason
     silent = testbed.run(trial(network, pm="default", script=(cut,))).failed
     assert silent == Failure("unreachable", "no byte was delivered")
+
+
+def test_a_trial_whose_books_contradict_themselves_is_a_failure(testbed, network, monkeypatch):
+    reason = "accounting: more receive memory was released than held"
+
+    def broken(spec: bytes) -> bytes:
+        outcome = msgspec.json.decode(_core.simulate(spec))
+        told = {"failed": reason, "failed_kind": "miscounted", "completion_ns": None, "expected_bytes": None}
+        return msgspec.json.encode({**outcome, **told})
+
+    core = SimpleNamespace(simulate=broken, SpecError=_core.SpecError)
+    monkeypatch.setattr("mptune.testbeds.simulated._core", core)
+    assert testbed.run(trial(network)).failed == Failure("miscounted", reason)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 //! It decides nothing; it delivers packets and timers to their owners.
 
 use crate::engine::EventQueue;
+use crate::mptcp::accounting::Miscount;
 use crate::mptcp::{Connection, ConnectionOptions, Io, Packet};
 use crate::network::{Network, NetworkSpec};
 use crate::pathmanager::PathEnds;
@@ -50,6 +51,11 @@ impl Simulation {
     /// The connection with that number.
     pub fn connection(&self, number: usize) -> &Connection {
         &self.connections[number]
+    }
+
+    /// What contradicts itself in the books of any connection, if anything.
+    pub fn miscount(&self) -> Option<Miscount> {
+        self.connections.iter().find_map(Connection::miscount)
     }
 
     /// Keeps what happens at the network's edge from now on, see [`Network::watch`].
@@ -103,6 +109,18 @@ impl Simulation {
             }
         }
         false
+    }
+
+    /// A packet that nobody sent is at the end of its route.
+    #[cfg(test)]
+    pub(crate) fn inject(&mut self, route: usize, packet: &Packet) {
+        self.deliver(route, packet);
+    }
+
+    /// The connection with that number, to be broken.
+    #[cfg(test)]
+    pub(crate) fn connection_mut(&mut self, number: usize) -> &mut Connection {
+        &mut self.connections[number]
     }
 
     /// A packet is at the end of its route; whether it may have been the last one of a transfer.

@@ -112,3 +112,6 @@ impl TrialSpec {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

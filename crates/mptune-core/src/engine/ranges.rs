@@ -24,6 +24,11 @@ impl RangeSet {
         self.ranges.len()
     }
 
+    /// Count of all numbers.
+    pub fn size(&self) -> u32 {
+        self.ranges.iter().map(|&(start, end)| end - start).sum()
+    }
+
     /// The range with the smallest numbers.
     pub fn first(&self) -> Option<Range<Seq>> {
         self.ranges.front().map(|&(start, end)| start..end)

@@ -52,7 +52,6 @@ impl Reassembly {
     }
 
     /// Payload bytes of every segment held.
-    #[cfg(test)]
     pub fn held(&self) -> impl Iterator<Item = u32> {
         self.held.iter().filter(|&&length| length > 0).map(|&length| u32::from(length))
     }

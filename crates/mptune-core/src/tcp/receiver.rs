@@ -248,6 +248,11 @@ impl<T: Copy + Default> Receiver<T> {
         self.holding
     }
 
+    /// It holds as many as it counted.
+    pub fn is_consistent(&self) -> bool {
+        self.held.size() == self.holding
+    }
+
     /// Ranges held out of order.
     #[inline]
     pub fn ranges(&self) -> usize {

@@ -17,6 +17,8 @@ pub enum FailureKind {
     Unreachable,
     /// The time limit came before a transfer's last byte.
     Incomplete,
+    /// The simulator's books contradict themselves: a fault of the simulator.
+    Miscounted,
 }
 
 /// The outcome of a trial.
@@ -129,14 +131,18 @@ impl TrialSpec {
         let completion = connection.completed_at();
         let end = completion.unwrap_or(span.end);
         let stalled = if completion.is_some() { None } else { stalled(connection, span.alive) };
-        let failure = self.failure(connection, span.end, stalled.as_ref());
+        let miscount = simulation.miscount();
+        let failure = match miscount {
+            Some(miscount) => Some((FailureKind::Miscounted, format!("accounting: {miscount}"))),
+            None => self.failure(connection, span.end, stalled.as_ref()),
+        };
         let (failed_kind, failed) = failure.unzip();
         Outcome {
             duration_ns: end,
             in_order_bytes: connection.series().total(),
             bins: connection.series().clone().finish(end),
-            expected_bytes: span.expected,
-            completion_ns: completion,
+            expected_bytes: span.expected.filter(|_| miscount.is_none()),
+            completion_ns: completion.filter(|_| miscount.is_none()),
             failed,
             failed_kind,
             stalled_ns: stalled.map(|(at, _)| at),

@@ -11,11 +11,13 @@
 mod autotuning;
 mod choice;
 pub mod memory;
+mod miscount;
 mod receive;
 mod send;
 mod window;
 
 pub use choice::{Accounting, BufferMode, MODES, NAMES};
+pub use miscount::Miscount;
 pub use receive::ReceiveBuffer;
 pub use send::SendBuffer;
 pub use window::SendWindow;

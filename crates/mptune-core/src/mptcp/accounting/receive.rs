@@ -3,6 +3,7 @@
 use super::autotuning::{FIRST_RECEIVE_V0_9X, ReceiveTuning};
 use super::choice::{Accounting, BufferMode};
 use super::memory::{ReceiveMemory, SubflowMemory};
+use super::miscount::Miscount;
 use crate::mptcp::options::ConnectionOptions;
 use crate::mptcp::packet::Mapping;
 use crate::tcp;
@@ -155,6 +156,17 @@ impl ReceiveBuffer {
     pub fn overflow(&self) -> Option<(Nanos, Bytes)> {
         let Self::Linux(memory) = self else { return None };
         memory.overflowed_at.map(|at| (at, memory.limit()))
+    }
+
+    /// What contradicts itself, if anything, when segments with these payloads wait and `delivered` bytes
+    /// were delivered.
+    pub fn miscount(
+        &self,
+        waiting: impl Iterator<Item = u32>,
+        delivered: Bytes,
+    ) -> Option<Miscount> {
+        let Self::Linux(memory) = self else { return None };
+        memory.miscount(waiting, delivered)
     }
 
     /// Times the offered window fell to zero, under Linux accounting.

@@ -4,6 +4,7 @@
 use super::autotuning::SendTuning;
 use super::choice::{Accounting, BufferMode};
 use super::memory::{Extent, SendMemory};
+use super::miscount::Miscount;
 use super::receive::ReceiveBuffer;
 use super::window::SendWindow;
 use crate::mptcp::options::{ConnectionOptions, Workload};
@@ -46,6 +47,8 @@ pub struct SendBuffer {
     memory: Option<Box<SendMemory>>,
     /// How it grows, if it does.
     tuning: Option<Box<SendTuning>>,
+    /// The first contradiction met.
+    miscount: Option<Miscount>,
 }
 
 impl SendBuffer {
@@ -65,6 +68,7 @@ impl SendBuffer {
             cut,
             memory: None,
             tuning: tuning(options),
+            miscount: None,
         };
         match options.accounting {
             Accounting::Payload => buffer.count_payload(options),
@@ -241,6 +245,10 @@ impl SendBuffer {
     /// returns how many segments it DATA_ACKs.
     #[inline]
     pub fn on_ack(&mut self, ack: &Ack, outstanding: u32, subflow: &mut SendWindow) -> Seq {
+        if ack.data > self.next {
+            self.miscount.get_or_insert(Miscount::Acknowledged);
+            return 0;
+        }
         if self.memory.is_none() {
             self.window_edge = self.window_edge.max(ack.window);
         } else {
@@ -264,6 +272,19 @@ impl SendBuffer {
             memory.on_window(subflow.offered);
         }
         self.update_window_edge();
+    }
+
+    /// What contradicts itself, if anything, when `next` is the next segment expected at the other end, and
+    /// `delivered` bytes were delivered there.
+    pub fn miscount(&self, next: Seq, delivered: Bytes) -> Option<Miscount> {
+        let ordered = |one: Bytes, two, three| one <= two && two <= three;
+        let acknowledged = ordered(self.una.into(), next.into(), self.next.into())
+            && ordered(self.acked_bytes(), delivered, self.sent_bytes());
+        let outstanding = self.next - self.una;
+        let sent = self.memory.as_ref().is_none_or(|memory| memory.is_consistent(outstanding));
+        self.miscount
+            .or_else(|| (!acknowledged).then_some(Miscount::Acknowledged))
+            .or_else(|| (!sent).then_some(Miscount::Sent))
     }
 
     /// What was handed to subflows is all there is.

@@ -9,6 +9,7 @@
 //! option informs the peer about its own direction; the application reads in-order data at once.
 
 mod addresses;
+mod audit;
 mod change;
 mod handshake;
 mod management;

@@ -167,6 +167,9 @@ fn admits(
         own.stuck += Bytes::from(truesize(mapping.length.into()));
         return false;
     }
+    if mapping.data == next {
+        memory.check_start(mapping.start);
+    }
     let beyond = mapping.data >= next && memory.is_beyond(mapping.start);
     memory.beyond_window += u64::from(beyond);
     !beyond

@@ -9,8 +9,8 @@ mod charged;
 mod delivered;
 mod payload;
 
-use super::accounting::ReceiveBuffer;
 use super::accounting::memory::SubflowMemory;
+use super::accounting::{Miscount, ReceiveBuffer};
 use super::io::Io;
 use super::options::ConnectionOptions;
 use super::packet::{Ack, Content, Packet, Segment, sack_size};
@@ -19,7 +19,7 @@ use super::subflow::{Phase, Subflow};
 use crate::network::reverse;
 use crate::pathmanager::SubflowId;
 use crate::tcp::Reply;
-use crate::units::Seq;
+use crate::units::{Bytes, Seq};
 use delivered::Delivered;
 
 /// The data receiver.
@@ -63,6 +63,21 @@ impl DataReceiver {
     /// Most segments that waited for an earlier one.
     pub fn largest_waiting(&self) -> u32 {
         self.reassembly.largest_waiting
+    }
+
+    /// What contradicts itself, if anything, when subflows brought this many bytes.
+    pub fn miscount(&self, brought: Bytes) -> Option<Miscount> {
+        let delivered = self.delivered.series.total();
+        let waiting = || self.reassembly.held();
+        if brought != delivered + waiting().map(Bytes::from).sum::<Bytes>() {
+            return Some(Miscount::Delivered);
+        }
+        self.buffer.miscount(waiting(), delivered)
+    }
+
+    /// The next segment expected.
+    pub fn next(&self) -> Seq {
+        self.reassembly.next()
     }
 
     /// A subflow joined the connection.

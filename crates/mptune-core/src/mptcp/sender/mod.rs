@@ -15,7 +15,7 @@ mod silence;
 mod timers;
 mod transmitting;
 
-use super::accounting::{ReceiveBuffer, SendBuffer};
+use super::accounting::{Miscount, ReceiveBuffer, SendBuffer};
 use super::io::Io;
 use super::options::ConnectionOptions;
 use super::packet::Ack;
@@ -94,6 +94,16 @@ impl DataSender {
     #[inline]
     pub fn buffer(&self) -> &SendBuffer {
         &self.buffer
+    }
+
+    /// What contradicts itself, if anything, when `next` is the next segment expected at the other end, and
+    /// `delivered` bytes were delivered there.
+    pub fn miscount(&self, next: Seq, delivered: Bytes) -> Option<Miscount> {
+        let outstanding = (self.buffer.next() - self.buffer.una()) as usize;
+        let carried = self.carried_by.len() == outstanding;
+        self.buffer
+            .miscount(next, delivered)
+            .or_else(|| (!carried).then_some(Miscount::Acknowledged))
     }
 
     /// The subflows as coupled controllers see them.

@@ -190,7 +190,7 @@ impl Sender {
             if segment.flags & SACKED == 0 {
                 self.note_delivery(segment, seq, round);
             } else {
-                self.sacked_out -= 1;
+                Self::take_off(&mut self.sacked_out, true, &mut self.miscounted);
             }
         }
         if !self.sacked.is_empty() {
@@ -219,8 +219,9 @@ impl Sender {
     /// The segment no longer counts as lost or retransmitted.
     #[inline]
     fn uncount(&mut self, flags: u8) {
-        self.lost_out -= u32::from(flags & LOST != 0);
-        self.retransmitted_out -= u32::from(flags & RETRANSMITTED != 0);
+        let Self { lost_out, retransmitted_out, miscounted, .. } = self;
+        Self::take_off(lost_out, flags & LOST != 0, miscounted);
+        Self::take_off(retransmitted_out, flags & RETRANSMITTED != 0, miscounted);
     }
 
     fn note_delivery(&mut self, segment: Segment, seq: Seq, round: &mut Round) {

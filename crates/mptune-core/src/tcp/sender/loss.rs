@@ -49,7 +49,7 @@ impl Sender {
                 // After an undo the segment does not count as lost any more.
                 self.lost_out += u32::from(segment.flags & LOST == 0);
                 segment.flags = (segment.flags & !RETRANSMITTED) | LOST;
-                self.retransmitted_out -= 1;
+                Self::take_off(&mut self.retransmitted_out, true, &mut self.miscounted);
                 self.lost_total += 1;
                 self.lost_again.push_back(seq);
             }
@@ -105,7 +105,8 @@ impl Sender {
             if segment.flags & SACKED != 0 || (recent && !head && !waits) {
                 continue;
             }
-            self.retransmitted_out -= u32::from(segment.flags & RETRANSMITTED != 0);
+            let resent = segment.flags & RETRANSMITTED != 0;
+            Self::take_off(&mut self.retransmitted_out, resent, &mut self.miscounted);
             self.lost_out += u32::from(segment.flags & LOST == 0);
             segment.flags = LOST | (segment.flags & AMBIGUOUS);
             self.plain_from = self.plain_from.max(seq + 1);

@@ -8,6 +8,7 @@
 //! once, and so is the queue of retransmissions.
 
 mod acknowledgement;
+mod audit;
 mod loss;
 mod reduction;
 mod round;
@@ -152,6 +153,8 @@ pub struct Sender {
     retransmitted_total: u64,
     timeouts_total: u64,
     counters: SenderCounters,
+    /// A count would have fallen below zero.
+    miscounted: bool,
 }
 
 impl Sender {
@@ -197,6 +200,7 @@ impl Sender {
             retransmitted_total: 0,
             timeouts_total: 0,
             counters: SenderCounters::default(),
+            miscounted: false,
         }
     }
 

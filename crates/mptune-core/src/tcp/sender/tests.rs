@@ -386,6 +386,27 @@ fn check(sender: &Sender) {
     }
 }
 
+#[test]
+fn counts_that_are_not_those_of_the_scoreboard_are_noticed() {
+    let mut subject = Subject::new("reno");
+    subject.send(100, 10);
+    subject.ack(200, 1, &[(3, 6)]);
+    assert!(subject.sender.sacked() > 0 && subject.sender.is_consistent());
+    let broken: [fn(&mut Sender); 3] =
+        [|one| one.sacked_out += 1, |one| one.lost_out += 1, |one| one.retransmitted_out += 1];
+    for change in broken {
+        let mut sender = subject.sender.clone();
+        change(&mut sender);
+        assert!(!sender.is_consistent());
+    }
+    // Back at the right count, but it was below zero before.
+    let sender = &mut subject.sender;
+    let (counted, mut count) = (sender.lost_out, 0);
+    Sender::take_off(&mut count, true, &mut sender.miscounted);
+    assert_eq!((count, sender.lost_out), (0, counted));
+    assert!(!sender.is_consistent());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 

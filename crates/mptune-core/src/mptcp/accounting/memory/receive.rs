@@ -12,6 +12,7 @@
 use super::charge::{DSS_SIZE, truesize};
 use super::send::doubled;
 use super::subflow::{DEFAULT_RATIO, RATIO_BITS, SubflowMemory, ratio};
+use crate::mptcp::accounting::Miscount;
 use crate::mptcp::accounting::autotuning::{FIRST_RECEIVE, ReceiveTuning};
 use crate::units::{Bytes, MICROSECOND, Nanos, Seq};
 
@@ -70,6 +71,8 @@ pub struct ReceiveMemory {
     pub beyond_window: u64,
     /// When the out-of-order queue took more than there is: since then nothing moves.
     pub overflowed_at: Option<Nanos>,
+    /// The first contradiction met.
+    miscount: Option<Miscount>,
 }
 
 impl ReceiveMemory {
@@ -138,6 +141,7 @@ impl ReceiveMemory {
             zero_windows: 0,
             beyond_window: 0,
             overflowed_at: None,
+            miscount: None,
         };
         // A SYN's window has no scale.
         memory.edge =
@@ -311,6 +315,14 @@ impl ReceiveMemory {
         }
     }
 
+    /// The next segment in order begins here, as its packet has it (the lower 32 bits).
+    #[inline]
+    pub fn check_start(&mut self, start: u32) {
+        if start != self.delivered as u32 {
+            self.miscount.get_or_insert(Miscount::Displaced);
+        }
+    }
+
     /// A segment arrived in order.
     #[inline]
     pub fn on_delivered(&mut self, now: Nanos, payload: u32) {
@@ -325,7 +337,11 @@ impl ReceiveMemory {
     /// A segment left the out-of-order queue because it is now in order; it is read at once.
     #[inline]
     pub fn release(&mut self, payload: u32) {
-        self.held -= self.cost(payload);
+        let cost = self.cost(payload);
+        if cost > self.held {
+            self.miscount.get_or_insert(Miscount::Released);
+        }
+        self.held = self.held.saturating_sub(cost);
         self.delivered += Bytes::from(payload);
         self.unread = 0;
     }
@@ -365,6 +381,19 @@ impl ReceiveMemory {
     pub fn is_beyond(&self, start: u32) -> bool {
         let ahead = start.wrapping_sub(self.delivered as u32);
         self.delivered + Bytes::from(ahead) > self.edge
+    }
+
+    /// What contradicts itself, if anything, when segments with these payloads wait and `delivered` bytes
+    /// were delivered.
+    pub fn miscount(
+        &self,
+        waiting: impl Iterator<Item = u32>,
+        delivered: Bytes,
+    ) -> Option<Miscount> {
+        let held = || waiting.map(|payload| self.cost(payload)).sum::<Bytes>() == self.held;
+        self.miscount
+            .or_else(|| (self.delivered != delivered).then_some(Miscount::Delivered))
+            .or_else(|| (!held()).then_some(Miscount::Held))
     }
 
     /// Linux `__tcp_select_window`: when less than half is free, nothing below a segment or a
@@ -519,6 +548,37 @@ mod tests {
     /// The window offered long after everything in order was read.
     fn window(memory: &mut ReceiveMemory, subflow: &mut SubflowMemory) -> u32 {
         memory.offer(SECOND, subflow)
+    }
+
+    #[test]
+    fn what_the_books_cannot_explain_is_a_miscount() {
+        let found = |change: fn(&mut ReceiveMemory), waiting: &[u32], delivered| {
+            let mut memory = ReceiveMemory::new(64 * KIB, 1424);
+            memory.on_delivered(0, 1000);
+            memory.hold(0, 100);
+            change(&mut memory);
+            memory.miscount(waiting.iter().copied(), delivered)
+        };
+        assert_eq!(found(|_| (), &[100], 1000), None);
+        assert_eq!(found(|memory| memory.check_start(1000), &[100], 1000), None);
+        assert_eq!(found(|memory| memory.release(100), &[], 1100), None);
+        let longer = |memory: &mut ReceiveMemory| memory.release(1424);
+        assert_eq!(found(longer, &[], 2424), Some(Miscount::Released));
+        let elsewhere = |memory: &mut ReceiveMemory| memory.check_start(999);
+        assert_eq!(found(elsewhere, &[100], 1000), Some(Miscount::Displaced));
+        assert_eq!(found(|_| (), &[1424], 1000), Some(Miscount::Held));
+        assert_eq!(found(|_| (), &[100], 1001), Some(Miscount::Delivered));
+    }
+
+    #[test]
+    fn a_start_is_known_by_its_lower_32_bits() {
+        let mut memory = ReceiveMemory::new(64 * KIB, 1424);
+        let mut subflow = SubflowMemory::default();
+        (memory.delivered, memory.edge) = ((1 << 32) - 1000, 0);
+        let window = window(&mut memory, &mut subflow);
+        memory.check_start(u32::MAX - 999);
+        assert_eq!(memory.miscount(std::iter::empty(), (1 << 32) - 1000), None);
+        assert!(!memory.is_beyond(window - 1000) && memory.is_beyond(window - 999));
     }
 
     #[test]

@@ -297,6 +297,16 @@ impl SendMemory {
         self.una = self.segments.front().map_or(self.next, |first| first.start);
     }
 
+    /// Its bytes are those of `segments` segments, and no more than were written and offered.
+    pub fn is_consistent(&self, segments: Seq) -> bool {
+        let bytes: Bytes = self.segments.iter().map(|one| Bytes::from(one.length)).sum();
+        self.segments.len() == segments as usize
+            && self.una + bytes == self.next
+            && self.next <= self.sendable
+            && self.sendable == self.written.min(self.edge)
+            && self.written <= self.total
+    }
+
     /// The receiver offers this much from the DATA_ACK on.
     #[inline]
     pub fn on_window(&mut self, window: u32) {
@@ -333,6 +343,35 @@ mod tests {
         assert!(sender.fill_up(0));
         assert_eq!((sender.length(0), sender.segments(true)), (1000, 1));
         assert!(!sender.fill_up(0));
+    }
+
+    #[test]
+    fn a_cut_segment_of_which_there_is_another_copy_is_not_filled_up() {
+        let mut sender = memory(500, Bytes::MAX);
+        sender.take();
+        assert!(sender.newest_is_short());
+        sender.settle(0, 0);
+        assert!(!sender.newest_is_short());
+    }
+
+    #[test]
+    fn its_bytes_are_those_of_its_segments_and_no_more_than_were_offered() {
+        let mut sender = memory(2500, Bytes::MAX);
+        for _ in 0..3 {
+            sender.take();
+        }
+        sender.on_data_ack(1);
+        assert!(sender.is_consistent(2) && !sender.is_consistent(3));
+        let broken: [fn(&mut SendMemory); 3] =
+            [|one| one.next += 1, |one| one.edge -= 1, |one| one.segments.at_mut(2).length += 1];
+        for change in broken {
+            let mut sender = memory(2500, Bytes::MAX);
+            while sender.segments(true) > 0 {
+                sender.take();
+            }
+            change(&mut sender);
+            assert!(!sender.is_consistent(3));
+        }
     }
 
     #[test]

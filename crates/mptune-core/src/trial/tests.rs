@@ -1,0 +1,101 @@
+//! A trial in whose books something is wrong gives that as its reason, and no number.
+
+use super::*;
+use crate::mptcp::accounting::Miscount;
+use crate::mptcp::{Ack, Content, Mapping, Packet, Segment};
+use crate::network::{LinkSpec, NetworkSpec, PathSpec};
+use crate::units::SECOND;
+
+/// A transfer that takes a few seconds, over one path.
+fn spec(accounting: &str) -> TrialSpec {
+    let link = |rate_bps| LinkSpec {
+        rate_bps: Some(rate_bps),
+        delay_ns: SECOND / 100,
+        queue_bytes: Some(100_000),
+        ..LinkSpec::default()
+    };
+    let path =
+        PathSpec { label: "0-0".into(), local: 0, remote: 0, forward: vec![0], reverse: vec![1] };
+    let links = vec![link(5_000_000), link(50_000_000)];
+    let network = serde_json::json!({
+        "network": {"links": [], "paths": []},
+        "pm": "default", "cc": "reno", "scheduler": "kernel", "accounting": accounting,
+        "buffer_bytes": 200_000, "mss": 1448, "seed": 1, "transfer_bytes": 2_000_000,
+        "deadline_ns": 60 * SECOND,
+    });
+    let mut spec: TrialSpec = serde_json::from_value(network).expect("a trial");
+    spec.network = NetworkSpec { links, paths: vec![path], ..NetworkSpec::default() };
+    spec
+}
+
+/// The outcome if something is done after a second.
+fn outcome(spec: &TrialSpec, change: impl FnOnce(&mut Simulation)) -> Outcome {
+    let (mut simulation, number) = spec.prepare().expect("a valid trial");
+    assert!(simulation.run(SECOND, number));
+    change(&mut simulation);
+    let span = spec.drive(&mut simulation, number, spec.limit());
+    spec.outcome(&simulation, number, &span)
+}
+
+/// It failed for this reason, and nothing in it can be taken for a result.
+fn assert_failed(outcome: &Outcome, miscount: Miscount) {
+    assert_eq!(outcome.failed_kind, Some(FailureKind::Miscounted), "{miscount:?}");
+    assert_eq!(outcome.failed.as_deref(), Some(&*format!("accounting: {miscount}")));
+    assert_eq!((outcome.completion_ns, outcome.expected_bytes), (None, None));
+}
+
+#[test]
+fn books_that_agree_are_no_failure() {
+    for accounting in ["payload", "linux"] {
+        let spec = spec(accounting);
+        let undisturbed = outcome(&spec, |_| ());
+        assert_eq!(undisturbed, spec.run().expect("a valid trial"));
+        assert_eq!((undisturbed.failed, undisturbed.in_order_bytes), (None, 2_000_000));
+    }
+}
+
+#[test]
+fn a_segment_that_begins_elsewhere_fails_the_trial() {
+    let displaced = |simulation: &mut Simulation| {
+        let next = simulation.connection(0).subflows[0].receiver.next();
+        let mapping = Mapping { data: next, start: 7, length: 100 };
+        let content = Content::Data(Segment {
+            seq: next,
+            mapping,
+            ecn_capable: false,
+            congestion_experienced: false,
+            reduced: false,
+        });
+        simulation.inject(0, &Packet { flow: 0, content });
+    };
+    assert_failed(&outcome(&spec("linux"), displaced), Miscount::Displaced);
+}
+
+#[test]
+fn an_acknowledgement_of_what_was_not_sent_fails_the_trial() {
+    for accounting in ["payload", "linux"] {
+        let early = |simulation: &mut Simulation| {
+            let next = simulation.connection(0).subflows[0].receiver.next();
+            let ack = Ack {
+                next,
+                data: next + 100_000,
+                window: 0,
+                sack: Default::default(),
+                duplicate: false,
+                ecn_echo: false,
+            };
+            simulation.inject(1, &Packet { flow: 0, content: Content::Ack(ack) });
+        };
+        assert_failed(&outcome(&spec(accounting), early), Miscount::Acknowledged);
+    }
+}
+
+#[test]
+fn bytes_from_nowhere_fail_the_trial() {
+    for accounting in ["payload", "linux"] {
+        let more = |simulation: &mut Simulation| {
+            simulation.connection_mut(0).subflows[0].series.add(SECOND, 1);
+        };
+        assert_failed(&outcome(&spec(accounting), more), Miscount::Delivered);
+    }
+}
