@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::drawn::*;
 use common::*;
 use mptune_core::congestion;
 use mptune_core::early_end::{EarlyEnd, Ended};
@@ -12,26 +13,6 @@ use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec};
 use mptune_core::units::SECOND;
 use proptest::prelude::*;
 
-prop_compose! {
-    fn any_network()(
-        rates in prop::collection::vec(0.2f64..50.0, 1..4),
-        remotes in 1usize..3,
-        delay_ms in 0.1f64..150.0,
-        loss in prop_oneof![Just(0.0), 0.0f64..0.05],
-        queue_packets in 2u64..300,
-        jitter_ns in prop_oneof![Just(0u64), 0u64..20_000_000],
-    ) -> NetworkSpec {
-        sites(&rates, remotes, delay_ms, loss, queue_packets, jitter_ns)
-    }
-}
-
-/// 300 random trials per property; `PROPTEST_CASES` sets another number (see `make fuzz`).
-fn config() -> ProptestConfig {
-    let asked = std::env::var_os("PROPTEST_CASES").is_some();
-    let default = ProptestConfig::default();
-    ProptestConfig { cases: if asked { default.cases } else { 300 }, ..default }
-}
-
 /// Everything delivered, and no more.
 fn complete(outcome: &Outcome, bytes: u64) -> bool {
     let sum = |bins: &[u64]| bins.iter().sum::<u64>();
@@ -39,10 +20,6 @@ fn complete(outcome: &Outcome, bytes: u64) -> bool {
         && outcome.in_order_bytes == bytes
         && sum(&outcome.bins) == bytes
         && outcome.subflows.iter().map(|s| s.bytes).sum::<u64>() == bytes
-}
-
-fn any_of(names: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
-    prop::sample::select(names)
 }
 
 proptest! {

@@ -34,6 +34,13 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::test_runner::{Config, RngSeed};
+
+    #[test]
+    fn random_tests_draw_the_same_cases_every_time() {
+        // .cargo/config.toml.
+        assert_ne!(Config::default().rng_seed, RngSeed::Random);
+    }
 
     #[test]
     fn streams_of_one_seed_differ_and_repeat() {

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+pub mod drawn;
+
 use mptune_core::congestion::Controller;
 use mptune_core::mptcp::accounting::{Accounting, BufferMode};
 use mptune_core::mptcp::{BIN, ConnectionOptions, Family, Protocol, Workload, scheduler};

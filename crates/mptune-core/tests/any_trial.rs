@@ -1,0 +1,165 @@
+//! What holds of any trial that can be specified: both stacks and what lies between them, MPTCP and plain TCP,
+//! transfers and saturated senders, any buffer, on links that lose, delay, reorder, duplicate and mark, while paths
+//! come and go and others share them. `make fuzz` explores it; what it finds is kept as a case beside this file, and
+//! by its values in the test of the part that was mended: a change of what is drawn here makes a kept case another.
+
+mod common;
+
+use common::drawn::*;
+use common::*;
+use mptune_core::congestion;
+use mptune_core::mptcp::{Family, Protocol, scheduler};
+use mptune_core::network::{
+    AqmSpec, BackgroundSpec, CodelSpec, LinkSpec, NetworkSpec, ReorderSpec, StepMarkingSpec,
+};
+use mptune_core::pathmanager;
+use mptune_core::trial::{FailureKind, Outcome, ScriptAction, ScriptSpec, TrialSpec};
+use mptune_core::units::{MILLISECOND, SECOND};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+/// Times of scripts and others, in quarters of a second.
+const QUARTER: u64 = SECOND / 4;
+
+fn any_aqm() -> impl Strategy<Value = Option<AqmSpec>> {
+    prop_oneof![
+        3 => Just(None),
+        1 => (0u64..3000).prop_map(|mark_bytes| Some(AqmSpec::Step(StepMarkingSpec { mark_bytes }))),
+        1 => any::<bool>().prop_map(|ecn| {
+            let (target_ns, interval_ns) = (5 * MILLISECOND, 100 * MILLISECOND);
+            Some(AqmSpec::Codel(CodelSpec { target_ns, interval_ns, ecn }))
+        }),
+    ]
+}
+
+prop_compose! {
+    /// What may be the matter with every link.
+    fn any_effects()(
+        aqm in any_aqm(),
+        duplicate_ppb in prop_oneof![3 => Just(0), 1 => 0u64..50_000_000],
+        reorder in prop::option::weighted(0.3, (0u64..100_000_000, 1..50 * MILLISECOND)),
+    ) -> LinkSpec {
+        let reorder = reorder.map(|(probability_ppb, delay_ns)| ReorderSpec { probability_ppb, delay_ns });
+        LinkSpec { aqm, duplicate_ppb, reorder, ..LinkSpec::default() }
+    }
+}
+
+prop_compose! {
+    fn any_busy_network()(
+        network in any_network(),
+        effects in prop::option::weighted(0.5, any_effects()),
+        others in prop::collection::vec((0usize..6, any_of(congestion::NAMES), 0u64..20, 1u64..20), 0..3),
+    ) -> NetworkSpec {
+        let mut network = network;
+        for link in &mut network.links {
+            if let Some(LinkSpec { aqm, duplicate_ppb, reorder, .. }) = effects.clone() {
+                (link.aqm, link.duplicate_ppb, link.reorder) = (aqm, duplicate_ppb, reorder);
+            }
+        }
+        for (path, cc, start, length) in others {
+            network.background.push(BackgroundSpec {
+                path: path % network.paths.len(),
+                cc: cc.into(),
+                start_ns: start * QUARTER,
+                stop_ns: Some((start + length) * QUARTER),
+            });
+        }
+        network
+    }
+}
+
+/// A path is cut, its addresses are removed, or its subflows withdrawn, and then put back or not.
+fn any_script() -> impl Strategy<Value = Vec<(usize, usize, u64, Option<u64>)>> {
+    let change = (0usize..3, 0usize..6, 0u64..20, prop::option::weighted(0.9, 1u64..20));
+    prop_oneof![Just(vec![]), prop::collection::vec(change, 1..5)]
+}
+
+/// Its actions, of which plain TCP knows only those of the network.
+fn script(
+    drawn: Vec<(usize, usize, u64, Option<u64>)>,
+    paths: usize,
+    is_tcp: bool,
+) -> Vec<ScriptSpec> {
+    use ScriptAction::{Active, Add, Down, Remove, Standby, Up};
+    let mut script = Vec::new();
+    for (kind, path, from, length) in drawn {
+        let (gone, back) =
+            [(Down, Up), (Remove, Add), (Standby, Active)][if is_tcp { 0 } else { kind }];
+        let mut at = |quarters, action| {
+            script.push(ScriptSpec { at_ns: quarters * QUARTER, path: path % paths, action });
+        };
+        at(from, gone);
+        if let Some(length) = length {
+            at(from + length, back);
+        }
+    }
+    script
+}
+
+prop_compose! {
+    fn any_trial()(
+        network in any_busy_network(),
+        (cc, pm, scheduler) in
+            (any_of(congestion::NAMES), any_of(pathmanager::NAMES), any_of(scheduler::NAMES)),
+        (accounting, buffer_mode) in (any_of(&["payload", "linux"]), any_of(&["fixed", "auto"])),
+        is_tcp in prop::bool::weighted(0.1),
+        family in prop_oneof![Just(Family::Ipv4), Just(Family::Ipv6)],
+        (opportunistic, tso, ecn, size_known) in any::<(bool, bool, bool, bool)>(),
+        buffer in prop_oneof![1u64..8, 4u64..32, 1u64..2000],
+        mss in prop_oneof![3 => Just(MSS), 1 => 64u32..=8960],
+        load in prop_oneof![4 => (1u64..1_000_000).prop_map(Ok), 1 => (1u64..16, any::<bool>()).prop_map(Err)],
+        changes in any_script(),
+        seed in any::<u64>(),
+    ) -> TrialSpec {
+        let paths = network.paths.len();
+        let mut spec = trial(network, cc, buffer * u64::from(mss), 1);
+        spec.script = script(changes, paths, is_tcp);
+        match load {
+            Ok(bytes) => spec = transfer(spec, bytes),
+            Err((quarters, early)) => {
+                spec.duration_ns = Some(quarters * QUARTER);
+                spec.ends_early = early && spec.script.is_empty();
+            }
+        }
+        spec.protocol = if is_tcp { Protocol::Tcp } else { Protocol::Mptcp };
+        spec.pm = if is_tcp { "default" } else { pm }.into();
+        (spec.scheduler, spec.accounting, spec.buffer_mode) =
+            (scheduler.into(), accounting.into(), buffer_mode.into());
+        (spec.opportunistic, spec.tso, spec.ecn, spec.size_known) =
+            (opportunistic, tso, ecn, size_known);
+        (spec.family, spec.mss, spec.seed) = (family, mss, seed);
+        spec
+    }
+}
+
+/// What the sender's access links can carry until the outcome's end.
+fn most_bytes(spec: &TrialSpec, outcome: &Outcome) -> f64 {
+    let uplinks: BTreeSet<usize> = spec.network.paths.iter().map(|path| path.forward[0]).collect();
+    let rates = uplinks.iter().filter_map(|&link| spec.network.links[link].rate_bps);
+    rates.sum::<u64>() as f64 / 8.0 * outcome.duration_ns as f64 / 1e9
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// It ends: with every byte, with what arrived in its time, or with a reason. Its numbers add up, and none of
+    /// its books contradicts itself.
+    #[test]
+    fn any_trial_ends_with_its_bytes_or_a_reason(spec in any_trial()) {
+        let outcome = spec.run().expect("a valid trial");
+        let delivered = outcome.in_order_bytes;
+        prop_assert_ne!(outcome.failed_kind, Some(FailureKind::Miscounted), "{:?}", outcome.failed);
+        prop_assert_eq!(outcome.failed.is_some(), outcome.failed_kind.is_some());
+        prop_assert_eq!(outcome.bins.iter().sum::<u64>(), delivered);
+        let brought = outcome.subflows.iter().map(|subflow| subflow.bytes).sum::<u64>();
+        prop_assert!(brought >= delivered);
+        prop_assert!(delivered as f64 <= most_bytes(&spec, &outcome));
+        if let Some(bytes) = spec.transfer_bytes {
+            prop_assert!(brought <= bytes);
+            prop_assert_eq!(outcome.failed.is_none(), delivered == bytes, "{:?}", outcome.failed);
+            prop_assert_eq!(outcome.completion_ns.is_some(), delivered == bytes);
+        }
+        let stops = [Some(FailureKind::Stalled), Some(FailureKind::Unreachable)];
+        prop_assert!(outcome.stalled_ns.is_none() || stops.contains(&outcome.failed_kind));
+    }
+}
