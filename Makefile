@@ -155,14 +155,23 @@ recommendations: setup  ## measure every scenario's recommendation and default o
 kernel-matrix: setup  ## boot Debian's kernels in qemu, without KVM, and write what each has and does into the docs
 	@$(BIN)/python benchmarks/matrix/matrix.py $(OPTIONS)
 
-# Random networks, algorithms, buffers and outages until the time is up; a failure ends it and is kept as a test case.
+# Random networks, algorithms, buffers and outages until the time is up, drawn anew in each round; with the checks for overflow
+# that a release build lacks. A failure ends it: the case is kept in a file beside the test, to be committed with the mend.
 FUZZ_MINUTES := 20
+FUZZ_CASES := 20000
+FUZZED := cargo test --locked --quiet -p mptune-core --test properties --test any_trial
 .PHONY: fuzz
 fuzz:  ## run random trials of the simulator for FUZZ_MINUTES (20)
-	@end=$$((SECONDS + 60 * $(FUZZ_MINUTES))); rounds=0; \
+	@end=$$((SECONDS + 60 * $(FUZZ_MINUTES))); rounds=0; trials=0; properties=$$($(FUZZED) -- --list | grep -c ': test$$'); \
 	while [ $$SECONDS -lt $$end ]; do \
-	  PROPTEST_CASES=20000 cargo test --release --locked --quiet -p mptune-core --test properties; rounds=$$((rounds + 1)); \
-	done; echo "$$rounds rounds of 20000 random trials of each property, no failure"
+	  rounds=$$((rounds + 1)); seed=$$(od -A n -N 4 -t u4 /dev/urandom | tr -d ' '); \
+	  echo "round $$rounds: PROPTEST_RNG_SEED=$$seed PROPTEST_CASES=$(FUZZ_CASES)"; \
+	  PROPTEST_RNG_SEED=$$seed PROPTEST_CASES=$(FUZZ_CASES) $(FUZZED) || { \
+	    echo "round $$rounds failed after $$trials random trials without failure; its case is kept in:"; \
+	    git status --short -- '*.proptest-regressions'; exit 1; }; \
+	  trials=$$((trials + properties * $(FUZZ_CASES))); \
+	  echo "$$trials random trials, no failure"; \
+	done
 
 # make test includes a short form with 6 kills.
 .PHONY: kill-test
