@@ -47,6 +47,11 @@ agent:  ## build mptune-agent, which runs on the measured machines, and the libr
 tuned: setup  ## compile the core by a profile of trials, which takes minutes: same results, a tenth less time
 	@$(BIN)/python shipping/tuned.py
 
+.PHONY: released
+released: setup  ## compile the core with a release's optimiser, as `make wheel` does without a profile: for benchmarks
+	@cargo build --release --locked --quiet --package mptune-python
+	@install target/release/lib_core.so python/mptune/._core.released && mv python/mptune/._core.released python/mptune/_core.abi3.so
+
 .PHONY: man
 man: setup  ## write a man page for every command into man/, from the declarations that --help shows
 	@$(BIN)/python shipping/man.py
@@ -159,7 +164,7 @@ kernel-matrix: setup  ## boot Debian's kernels in qemu, without KVM, and write w
 # that a release build lacks. A failure ends it: the case is kept in a file beside the test, to be committed with the mend.
 FUZZ_MINUTES := 20
 FUZZ_CASES := 20000
-FUZZED := cargo test --locked --quiet -p mptune-core --test properties --test any_trial
+FUZZED := cargo test --profile fuzz --locked --quiet -p mptune-core --test properties --test any_trial
 .PHONY: fuzz
 fuzz:  ## run random trials of the simulator for FUZZ_MINUTES (20)
 	@end=$$((SECONDS + 60 * $(FUZZ_MINUTES))); rounds=0; trials=0; properties=$$($(FUZZED) -- --list | grep -c ': test$$'); \
@@ -178,9 +183,18 @@ fuzz:  ## run random trials of the simulator for FUZZ_MINUTES (20)
 kill-test: setup  ## kill a campaign 60 times at random moments: no finished trial is lost or repeated
 	MPTUNE_KILLS=60 $(BIN)/pytest tests/cli/test_campaign.py -k killed
 
+.PHONY: check
+check: tools  ## check what the uncommitted change, or else the last commit, can reach: format, lints, types and tests, in a minute
+	@$(BIN)/python tests/check.py
+
 .PHONY: lint
-lint: setup  ## check formatting, lints and types of both languages; changes nothing
+lint: tools  ## check formatting, lints and types of both languages; changes nothing
 	@$(MAKE) --keep-going lint-python lint-types lint-rust-format lint-rust
+
+# The locked dependencies without the compiled core: what only reads the sources needs no more.
+.PHONY: tools
+tools: $(filter-out uv,$(UV))
+	@$(UV) sync --locked --inexact --no-install-project --quiet
 
 .PHONY: lint-python lint-types lint-rust-format lint-rust
 lint-python:
@@ -188,7 +202,6 @@ lint-python:
 	$(BIN)/ruff format --check
 lint-types:
 	$(BIN)/mypy
-	$(BIN)/stubtest mptune._core
 lint-rust-format:
 	cargo fmt --all --check
 lint-rust:
@@ -201,7 +214,7 @@ format: setup  ## format both languages and apply ruff's safe fixes
 	cargo fmt --all
 
 .PHONY: bench
-bench: setup  ## run every benchmark in benchmarks/; each prints a table and writes JSON next to it
+bench: released  ## run every benchmark in benchmarks/; each prints a table and writes JSON next to it
 	@for file in benchmarks/[!_]*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
 
 .PHONY: clean

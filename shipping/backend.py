@@ -29,6 +29,8 @@ TARGET = "MPTUNE_WHEEL_TARGET"
 PROFILE = "MPTUNE_PROFILE"
 #: Crates whose results are files of the package, and those files.
 FILES = {"mptune-agent": "mptune-agent", "mptune-preload": "libmptune_preload.so"}
+#: The profile of whoever works in the sources: compiled sooner than a release, and nearly as fast.
+_SETUP = "setup"
 
 Settings = Mapping[str, Any] | None
 
@@ -49,10 +51,10 @@ def build_wheel(
 def build_editable(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
-    """Build the wheel that points to the sources; its name."""
+    """Build the wheel that points to the sources, by the profile of pyproject.toml; its name."""
     import maturin
 
-    prepare()
+    prepare(_SETUP)
     return str(maturin.build_editable(wheel_directory, _settings(config_settings), metadata_directory))
 
 
@@ -83,27 +85,27 @@ def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
 get_requires_for_build_editable = get_requires_for_build_sdist = get_requires_for_build_wheel
 
 
-def prepare() -> None:
+def prepare(profile: str = "release") -> None:
     """Make every file that the wheel takes as it is."""
     if sys.platform == "linux":
-        programs()
+        programs(profile)
     objects()
     _data()
 
 
-def programs() -> None:
-    """Build the agent and the library, and put them into the package."""
+def programs(profile: str) -> None:
+    """Build the agent and the library by a profile of Cargo.toml, and put them into the package."""
     if shutil.which("cargo") is None:
         sys.exit(
             "mptune: cargo, which compiles its programs, is missing: install Rust 1.85 or later, or a wheel"
         )
     target, glibc = _target()
-    command = ["cargo", "zigbuild" if glibc else "build", "--release", "--locked", "--quiet"]
+    command = ["cargo", "zigbuild" if glibc else "build", f"--profile={profile}", "--locked", "--quiet"]
     command += [f"--package={crate}" for crate in FILES]
     if target:
         command.append(f"--target={target}.{glibc}" if glibc else f"--target={target}")
     subprocess.run(command, cwd=ROOT, check=True, stdout=sys.stderr)
-    built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), target, "release")
+    built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), target, profile)
     for file in FILES.values():
         replace((built / file).read_bytes(), PROGRAMS / file)
 
@@ -172,6 +174,6 @@ def replace(content: bytes, place: Path) -> None:
 
 if __name__ == "__main__":
     try:
-        programs()
+        programs(_SETUP)
     except subprocess.CalledProcessError as failed:
         sys.exit(failed.returncode)  # cargo has said why
