@@ -4,6 +4,8 @@ A command file has `register(app)`, which adds its function to the app. It impor
 (numpy, pandas, the core) inside that function, so that `mptune --help` stays fast.
 """
 
+import os
+
 from mptune.cli import (
     advise,
     apply,
@@ -69,4 +71,7 @@ for _command in _COMMANDS:
 
 def main() -> None:
     """Entry point of the console script."""
+    # The matrices are small and the processors have trials to run: threads of BLAS, which wait by
+    # spinning, cost several times what they give. numpy is imported later, and reads it then.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     app()
