@@ -108,7 +108,7 @@ def _print_lines(talkers: Mapping[str, Talker], *, once: bool, late_s: float) ->
                     for message in talker.take():
                         put(name, message)
                     if talker.ended:
-                        raise TrialError(talker.death())
+                        raise TrialError(talker.death(), talker.kind)
     except BrokenPipeError:
         # Whoever read it has had enough. Nothing must be written at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

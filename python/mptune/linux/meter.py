@@ -159,7 +159,7 @@ class Meter(Generic[Half]):
         """
         for half in self.halves:
             if half.ended and half not in self._reports:
-                raise TrialError(half.death())
+                raise TrialError(half.death(), half.kind)
 
     @property
     def ended(self) -> bool:
