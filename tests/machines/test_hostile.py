@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from mptune import __version__
 from mptune.cli import app
 from mptune.errors import MptuneError, TrialError
-from mptune.linux import agent
+from mptune.linux import agent, meter_report
 from mptune.machines import MachineError, SshMachine
 from mptune.machines import ssh as sessions
 from mptune.machines._messages import (
@@ -232,3 +232,25 @@ def test_every_command_says_so_in_one_line(
     assert sum(line.startswith("mptune: error: ") for line in done.stderr.splitlines()) <= 1
     assert not (tmp_path / "found.toml").exists()
     assert isinstance(done.exception, SystemExit | MptuneError | None)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"ending": "complete"},
+        {"ending": {}},
+        {"subflows": 7},
+        {"subflows": [{"local": "10.0.0.1:x", "remote": "10.0.0.2:1"}]},
+        {"subflows": [{"local": "10.0.0.1:1", "remote": "10.0.0.2:1", "bins": ["x"]}]},
+        {"bins": {"0": 1}},
+        {"in_order_bytes": "many"},
+        {"counters": [1]},
+        {"busy_share": "all"},
+    ],
+)
+def test_a_report_of_a_measurement_has_the_types_of_one(wrong: dict[str, object]) -> None:
+    report = {"event": "result", "ending": {"kind": "complete"}, "bins": [1], "busy_share": None}
+    meter_report.check("sender on alice", report)
+    with pytest.raises(TrialError, match=r"^sender on alice: its report is not as expected: ") as caught:
+        meter_report.check("sender on alice", report | wrong)
+    assert caught.value.kind == "refused" and len(str(caught.value)) < LONGEST
