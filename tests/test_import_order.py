@@ -16,7 +16,18 @@ ROOT = Path(mptune.__file__).parent
 
 #: From the ground up: each may import those before it, and nothing after it.
 ORDER = [
-    *("__init__", "_core", "_text", "errors", "interrupts", "units", "tables", "statistics", "published"),
+    *(
+        "__init__",
+        "_core",
+        "_text",
+        "_terminal",
+        "errors",
+        "interrupts",
+        "units",
+        "tables",
+        "statistics",
+        "published",
+    ),
     *("topology", "theory", "path_managers", "linux", "machines", "probing"),
     *("recording", "testbeds", "options"),
     *("measuring", "store", "impact", "response", "strategy", "measurements", "glm", "decision"),

@@ -9,13 +9,16 @@ The whole tree::
 
 And `Failure`: why a trial gave no number, for code (its kind) and for people (its reason).
 
-This module formats one-line messages; it neither prints them nor exits: `mptune.cli` does.
+This module formats one-line messages; it neither prints them nor exits: `mptune.cli` does. Whatever files and
+hosts wrote into them, they are one line with an end, and control no terminal.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
+
+from mptune._text import bounded, in_one_line, quoted
 
 #: Why a trial gave no usable number:
 #:
@@ -40,6 +43,9 @@ FailureKind = Literal[
     "miscounted",
 ]
 
+#: Most characters of a message, of a file or option in it, and of a key.
+_MESSAGE, _WHERE, _KEY = 1000, 200, 120
+
 
 class Failure(msgspec.Struct, frozen=True):
     """Why a trial gave no usable number; as text it is the reason alone.
@@ -52,6 +58,10 @@ class Failure(msgspec.Struct, frozen=True):
 
     kind: FailureKind
     reason: str
+
+    def __post_init__(self) -> None:
+        """Hold the reason, which may come from a host, to the rules of messages."""
+        msgspec.structs.force_setattr(self, "reason", _message(self.reason))
 
     def __str__(self) -> str:
         return self.reason
@@ -71,6 +81,9 @@ class MptuneError(Exception):
     """
 
     exit_code = 1
+
+    def __init__(self, *message: object) -> None:
+        super().__init__(*(_message(str(one)) for one in message))
 
     def reword(self, words: Callable[[str], str]) -> None:
         """Change the message, for readers who write options in another way."""
@@ -99,7 +112,9 @@ class InputError(MptuneError):
     exit_code = 2
 
     def __init__(self, where: str, key: str, expected: str) -> None:
-        self.where, self.key, self.expected = where, key, expected
+        self.where, self.key = _message(where, _WHERE), _message(key, _KEY)
+        self.expected = _message(expected)
+        where, key, expected = self.where, self.key, self.expected
         super().__init__(": ".join(part for part in (where, key, expected) if part))
 
     def reword(self, words: Callable[[str], str]) -> None:
@@ -150,5 +165,9 @@ class Interrupted(KeyboardInterrupt):
 
 def one_of(known: Iterable[object], found: object) -> str:
     """What is said of a name that is not among the known ones, wherever it was written."""
-    shown = "none" if found is None else repr(found)
+    shown = "none" if found is None else quoted(found)
     return f"expected one of {', '.join(map(str, known))}, found {shown}"
+
+
+def _message(text: str, most: int = _MESSAGE) -> str:
+    return bounded(in_one_line(text), most)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from decimal import Context, Decimal
 
+from mptune._text import quoted
+
 #: Unit -> bit/s. Powers of ten, as in the papers.
 RATES = {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9}
 #: Unit -> ns. "µs" may be spelled with either of the two Unicode letters.
@@ -69,7 +71,7 @@ def parse_fraction(text: str) -> int:
     """
     ppb = _parse(text, FRACTIONS, "fraction", "0.1 %", "1 ppb")
     if ppb > FRACTIONS[""]:
-        raise ValueError(f"expected a fraction between 0 and 100 %, found {text.strip()!r}")
+        raise ValueError(f"expected a fraction between 0 and 100 %, found {quoted(text.strip())}")
     return ppb
 
 
@@ -108,18 +110,18 @@ def _parse(text: str, units: Mapping[str, int], what: str, example: str, finest:
     expected = f'expected a {what} such as "{example}" (units: {", ".join(spelled)})'
     match = _TEXT.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{expected}, found {text!r}")
+        raise ValueError(f"{expected}, found {quoted(text)}")
     number, unit = match.groups()
     if unit not in units:
-        found = f"the unit {unit!r}" if unit else f"{number!r} without a unit"
+        found = f"the unit {quoted(unit)}" if unit else f"{quoted(number)} without a unit"
         raise ValueError(f"{expected}, found {found}")
     value = _EXACT.multiply(Decimal(number), Decimal(units[unit]))
     if value < 0:
-        raise ValueError(f"expected a {what} that is not negative, found {text.strip()!r}")
+        raise ValueError(f"expected a {what} that is not negative, found {quoted(text.strip())}")
     if value > LIMIT:
-        raise ValueError(f"expected a smaller {what}, found {text.strip()!r}")
+        raise ValueError(f"expected a smaller {what}, found {quoted(text.strip())}")
     if value != value.to_integral_value():
-        raise ValueError(f"expected a {what} in steps of {finest}, found {text.strip()!r}")
+        raise ValueError(f"expected a {what} in steps of {finest}, found {quoted(text.strip())}")
     return int(value)
 
 

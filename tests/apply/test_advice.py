@@ -10,10 +10,11 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from mptune import _terminal
 from mptune.apply import advice, machine
 from mptune.apply.advice import Advice, advise, document
 from mptune.apply.machine import Reading, Seen
-from mptune.cli import _common, app
+from mptune.cli import app
 from mptune.errors import InputError, TrialError
 from mptune.linux.sandbox import sysctls
 from mptune.topology import load
@@ -347,7 +348,7 @@ def mptune(*arguments: object) -> Any:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_everything_is_readable_at_usual_widths(run: Make, width: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(_common, "_UNLIMITED", width)
+    monkeypatch.setattr(_terminal, "_UNLIMITED", width)
     shown = mptune(run(**MESH, buffer_mode="auto"), "--no-look")
     assert shown.exit_code == 0, shown.stderr
     assert max(map(len, shown.stdout.splitlines())) <= width

@@ -206,6 +206,87 @@ def test_ssh_names_the_machine_in_the_inventory(run: Make):
     assert b'hosts: "home.example"' in playbook.content
 
 
+# What others wrote is data.
+
+TEMPLATES = (
+    "{{{{ lookup('pipe', 'touch {0}') }}}}",
+    "{{% set x = lookup('pipe', 'touch {0}') %}}{{{{ x }}}}",
+)
+
+
+@pytest.mark.needs("ansible")
+@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("mode", ["--syntax-check", "--check"])
+@pytest.mark.timeout(180)
+def test_ansible_runs_nothing_that_names_hold(run: Make, tmp_path: Path, template: str, mode: str):
+    """Names of sites, of machines and of devices, each with a file of its own that would be made."""
+    ansible = needs.ansible()
+    assert ansible is not None
+    evil = {word: template.format(tmp_path / word) for word in ("name", "ssh", "device")}
+    sender = plan(run(**MESH))[0]
+    settings = [{**one, "device": evil["device"]} if "device" in one else one for one in sender.settings]
+    host = msgspec.structs.replace(sender, settings=tuple(settings), name=evil["name"])
+    for number, ssh in enumerate([None, f"root@{evil['ssh']}", evil["ssh"]]):
+        files.write([msgspec.structs.replace(host, ssh=ssh)], tmp_path / str(number))
+        (playbook,) = (tmp_path / str(number)).rglob("mptune.yml")
+        command = [ansible, mode, "-c", "local", "-i", "elsewhere,", playbook.name]
+        environment = {**os.environ, "ANSIBLE_HOME": str(tmp_path / "home"), "LC_ALL": "C.UTF-8"}
+        subprocess.run(command, cwd=playbook.parent, env=environment, capture_output=True, check=True)
+    assert not [word for word in evil if (tmp_path / word).exists()]
+
+
+def test_a_site_that_ansible_would_take_for_a_template_is_refused(run: Make):
+    host = msgspec.structs.replace(plan(run(**MESH))[0], site="{{ 7 * 7 }}")
+    with pytest.raises(InputError, match="expected the name of one host"):
+        files.made(host)
+
+
+def test_no_pattern_of_ansible_means_other_machines(run: Make):
+    sender = plan(run(**MESH))[0]
+    for ssh in ("all", "a:!b", "a,b", "*", "~x.*", "x[0:9]", "&group", "@file", "ssh://a"):
+        host = msgspec.structs.replace(sender, ssh=ssh)
+        (playbook,) = (one for one in files.made(host) if one.path == "ansible/mptune.yml")
+        assert (b'hosts: "file"\n' if ssh == "@file" else b'hosts: "H"\n') in playbook.content
+
+
+@pytest.mark.parametrize("field", ["device", "address", "name", "to", "congctl"])
+@pytest.mark.parametrize(
+    "evil", ["eth1\n[main]\nplugins=x", "eth1\rx", "eth1\x1b[2J", "eth1\u2028x", "e\u202eth"]
+)
+def test_no_value_adds_lines_to_a_file(run: Make, field: str, evil: str):
+    sender = plan(run(**MESH))[0]
+    settings = tuple({**one, field: evil} if field in one else one for one in sender.settings)
+    assert settings != sender.settings
+    with pytest.raises(InputError, match=r"^--files: H: expected values without line feeds") as caught:
+        files.made(msgspec.structs.replace(sender, settings=settings))
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("value", ["${f:exec:touch:/tmp/x}", "4096 $(id) 1", "1; 2", "`id`", "%n"])
+def test_a_value_of_a_sysctl_is_numbers_and_names(run: Make, value: str):
+    """A machine may report anything as its present value."""
+    sender = plan(run(**MESH))[0]
+    settings = tuple({**one, "value": value} if one["kind"] == "sysctl" else one for one in sender.settings)
+    with pytest.raises(InputError, match=r"^sysctl .*: expected numbers and names, found "):
+        files.made(msgspec.structs.replace(sender, settings=settings))
+
+
+def test_the_name_of_a_program_is_no_path(run: Make):
+    sender = plan(run(**MESH))[0]
+    evil = {"kind": "congestion", "name": "../../x", "object": ""}
+    with pytest.raises(InputError, match=r"^congestion control: expected letters"):
+        files.made(msgspec.structs.replace(sender, settings=(*sender.settings, evil)))
+
+
+def test_a_section_of_networkmanager_is_one_section(run: Make):
+    network = NETWORK.replace('"wwan0"', '"a]x[b"').replace('"eth1"', '"a]x(b"')
+    (file,) = (
+        one for one in files.made(plan(run(network=network, **MESH))[0]) if one.path.startswith("NetworkM")
+    )
+    names = re.findall(r"^\[(.*)\]$", file.content.decode(), re.M)
+    assert len(names) == len(set(names)) == 2 and not any(set("[]") & set(name) for name in names)
+
+
 # The directory.
 
 

@@ -18,6 +18,8 @@ class Half:
         self.name, self.told, self.says = name, [], []
         self.closed = self.ended = False
 
+    kind = "died"
+
     def tell(self, message):
         self.told.append(message)
 

@@ -10,6 +10,23 @@ import os
 import sys
 from pathlib import Path
 
+FACTS: dict[str, object] = {
+    "interfaces": [],
+    "rules": [],
+    "kernel": "6.18",
+    "machine": "x86_64",
+    "mptcp": None,
+    "path_manager": None,
+    "congestion_controls": {"available": [], "allowed": []},
+    "bpf": None,
+    "sysctls": {},
+    "rmem_max": None,
+    "wmem_max": None,
+    "processors": 1,
+    "load": None,
+    "offloads": {},
+    "leaves": [],
+}
 SYSCTLS = {"net.mptcp.path_manager": "kernel"}
 
 
@@ -48,7 +65,7 @@ def main():
             case "restore":
                 say(event="restored", id=number, kept={"net.mptcp.path_manager": "changed meanwhile"})
             case "look":
-                say(event="looked", id=number, kernel="6.18", asked=command["names"])
+                say(event="looked", id=number, **FACTS, asked=command["names"])
             case "stop":
                 ending = "stopped"
                 break

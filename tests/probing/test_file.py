@@ -130,7 +130,7 @@ def test_names_of_machines_cannot_break_the_file(found, tmp_path):
     found.receiver.name = "x"
     sender, receiver = file.keys(found)
     assert sender != receiver
-    assert loaded(found, tmp_path).sender.name == found.sender.name
+    assert loaded(found, tmp_path).sender.name == r'x"]\n[core]\ny = "\x7f'
 
 
 def test_json_has_it_all(found):

@@ -111,7 +111,7 @@ def broken(copy: Path, what: str) -> None:
         ("cut", r"copy: result.json: expected a readable JSON file"),
         ("no object", r"copy: impact.json: expected what this version writes: Expected `object`"),
         ("another version", r"result.json: expected what this version writes: .*`pareto`"),
-        ("topology", r"config.json: expected what this version writes: .*`paths`"),
+        ("topology", r"config.json: topology: expected what this version writes: .*`paths`"),
         ("curves", r"curves.csv: expected the table of fitted curves"),
         ("no store", r"is not a campaign store"),
         ("observation", r"campaign.sqlite: expected a readable campaign store"),

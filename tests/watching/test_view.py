@@ -137,7 +137,7 @@ def test_what_is_not_known_is_a_dash_and_programs_cannot_control_the_terminal(bu
     view.text = "fd65"
     view.open_all()
     connection_row, flow = view.rows([busy])
-    assert cells(connection_row)["connection"] == "- a?[2Jb > [fd65::1]:443"
+    assert cells(connection_row)["connection"] == r"- a\x1b[2Jb > [fd65::1]:443"
     shown = cells(flow)
     assert {shown[title] for title in ("RTT ms", "role", "limit", "cc", "cwnd", "loss %")} == {"-"}
     assert "\x1b" not in "".join([*details(connection_row), *details(flow)])

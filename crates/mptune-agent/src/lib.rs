@@ -18,6 +18,7 @@ pub mod daemon;
 mod exec;
 mod host;
 mod libbpf;
+mod log;
 pub mod meter;
 pub mod paths;
 pub mod probe;
@@ -80,7 +81,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
         }
         Ok(Request::Play(arguments)) => play(&arguments),
         Err(reason) => {
-            eprintln!("mptune-agent: {reason}");
+            log::say(&format!("mptune-agent: {reason}"));
             2
         }
     }

@@ -1,6 +1,7 @@
 //! How every role begins and ends, and what it may do.
 
 use crate::control::Control;
+use crate::log;
 use crate::sys;
 use serde::Serialize;
 use std::fs;
@@ -23,7 +24,7 @@ pub fn play_until(signal: i32, run: impl FnOnce(&mut Control) -> Result<(), Stri
     let mut control = match Control::new() {
         Ok(control) => control,
         Err(error) => {
-            eprintln!("mptune-agent: {error}");
+            log::say(&format!("mptune-agent: {error}"));
             return 1;
         }
     };

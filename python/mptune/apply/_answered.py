@@ -12,10 +12,8 @@ import msgspec
 from mptune.errors import InputError
 from mptune.report.read_runs import read_run
 from mptune.report.run_data import Answer, RunData
-from mptune.topology import Topology
+from mptune.topology import REVERSED, Topology
 
-#: End of the name of a topology whose data go the other way (`mptune.topology.Topology.reversed`).
-_REVERSED = "-reversed"
 #: Beginning of the titles of stacks that are not upstream's (`mptune.testbeds.stacks.title`).
 _NOT_LINUX = "MPTCP "
 
@@ -62,7 +60,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_reversed(self) -> bool:
         """Whether data go to the file's sender: a download by whoever opens the connections."""
-        return self.topology.name.endswith(_REVERSED)
+        return self.topology.name.endswith(REVERSED)
 
     @property
     def other_stack(self) -> str:

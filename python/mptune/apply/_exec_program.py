@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from mptune._text import quoted
 from mptune.errors import InputError
 
 #: Why no library can be preloaded.
@@ -95,7 +96,7 @@ def find(command: str) -> Program:
     found = shutil.which(command)
     if found is None:
         where = "there" if "/" in command else "on the PATH"
-        raise InputError("COMMAND", "", f"expected a program, found no executable {command!r} {where}")
+        raise InputError("COMMAND", "", f"expected a program, found no executable {quoted(command)} {where}")
     path = Path(found)
     loaded = path
     for _ in range(_SCRIPTS):

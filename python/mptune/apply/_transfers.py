@@ -139,7 +139,7 @@ def _results(sender: Talker, receiver: Talker, opener: Talker, within_s: float) 
                 if message.get("event") == "result":
                     found[one] = message
             if one not in found and one.ended:
-                raise TrialError(one.death())
+                raise TrialError(one.death(), one.kind)
         if opener in found and found[opener]["failed"]:
             raise TrialError(f"{opener.name}: {found[opener]['failed']}", "unreachable")
         if time.monotonic() > end:

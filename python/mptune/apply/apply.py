@@ -312,7 +312,7 @@ def ask(place: Place, order: Mapping[str, object], event: str) -> Message:
                 if message.get("event") == "error":
                     raise TrialError(f"{place.name}: {message.get('reason')}", "refused")
             if role.ended:
-                raise TrialError(role.death())
+                raise TrialError(role.death(), role.kind)
             if time.monotonic() > end:
                 raise TrialError(f"{place.name}: no answer within {_ANSWER_S:g} s")
             select.select([role], [], [], max(0.0, end - time.monotonic()))

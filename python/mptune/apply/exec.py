@@ -17,6 +17,7 @@ from typing import Literal
 import msgspec
 
 import mptune
+from mptune._text import quoted
 from mptune.apply import _exec_process, _exec_statistics
 from mptune.apply._exec_program import Obstacle, Program, find
 from mptune.apply._exec_statistics import Connection, Statistics, Subflow
@@ -283,7 +284,9 @@ def _usable(cc: str) -> str:
             "--cc", "", f"{cc} is not loaded here; sudo mptune cc load {cc} loads its BPF program"
         )
     known = " ".join(_available())
-    raise InputError("--cc", "", f"expected a congestion control of this kernel ({known}), found {cc!r}")
+    raise InputError(
+        "--cc", "", f"expected a congestion control of this kernel ({known}), found {quoted(cc)}"
+    )
 
 
 def _available() -> list[str]:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mptune import testbeds
+from mptune._text import quoted
 from mptune.campaign.job import Job, configuration
 from mptune.campaign.optimise_options import OptimiseOptions, withdrawals
 from mptune.campaign.papers import BUFFERS, CCS, PMS
@@ -46,7 +47,7 @@ from mptune.options.trials import (
 )
 from mptune.tables import read_toml
 from mptune.testbeds.stacks import DEFAULT_STACK, VERSION_0_1, Stack
-from mptune.topology import Topology, load
+from mptune.topology import Topology, check_name, from_document, load
 from mptune.units import format_time
 
 
@@ -150,7 +151,10 @@ class SweepOptions(Options, frozen=True, kw_only=True):
             if told.get(name) and not self._active:
                 yield f"pm_options.pcdc.{name}", "expected only with active subflows"
         if both := [label for label in told.get("standby_order", ()) if label in self._active]:
-            yield "pm_options.pcdc.standby_order", f"expected no subflow that is active, found {both[0]!r}"
+            yield (
+                "pm_options.pcdc.standby_order",
+                f"expected no subflow that is active, found {quoted(both[0])}",
+            )
 
     @property
     def _active(self) -> tuple[str, ...]:
@@ -254,7 +258,7 @@ def from_settings(settings: dict[str, Any]) -> Definition:
         }
     return Definition(
         name=settings["name"],
-        topology=msgspec.convert(settings["topology"], Topology),
+        topology=from_document(settings["topology"], "campaign store", "topology"),
         testbed=settings["testbed"],
         options=msgspec.convert(options, KINDS[settings["kind"]]),
     )
@@ -322,12 +326,14 @@ def read_definition(path: str | Path) -> Definition:
     where, file = str(path), Path(path)
     tables = Tables(read_toml(file, where), where, _Head, KINDS, "kind")
     head = tables.head()
+    if head.name is not None:
+        check_name(head.name, where, "name")
     beside = file.parent / head.topology
     topology = load(beside if beside.is_file() else head.topology)
     if head.reverse:
         topology = topology.reversed()
     definition = Definition(
-        name=head.name or topology.name,
+        name=topology.name if head.name is None else head.name,
         topology=topology,
         testbed=head.testbed,
         options=tables.options(head.kind),

@@ -6,6 +6,7 @@ It knows no particular command. The contract: results on stdout, one line per er
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import traceback
@@ -16,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from mptune import interrupts
+from mptune._text import in_one_line, visible
 from mptune.cli._flags import with_flags
 from mptune.errors import InputError, Interrupted, MptuneError
 
@@ -55,10 +57,6 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Replace an earlier r
 #: Base class of typer's own errors (unknown option, missing argument). It has no public name: depending on
 #: the version it is in click or in typer itself.
 _USAGE_ERROR: type[BaseException] = typer.BadParameter.__mro__[2]
-
-#: Width of output that does not go to a terminal: wide enough that nothing is wrapped or cut.
-_UNLIMITED = 1000
-
 
 #: What the program is called.
 PROGRAM = "mptune"
@@ -104,7 +102,7 @@ class _Program(TyperGroup):
             raise typer.Exit(130) from None
         except Exception as error:
             if ctx.params["debug"]:
-                traceback.print_exc()
+                echo(traceback.format_exc(), err=True, nl=False)
             if isinstance(error, MptuneError):
                 _fail(str(error))
                 raise typer.Exit(error.exit_code) from None
@@ -145,7 +143,7 @@ def _options(
         if as_json:
             emit_json(found)
         else:
-            typer.echo("\n".join(lines(found)))
+            echo("\n".join(lines(found)))
         raise typer.Exit
     if as_json:
         raise InputError("--json", "", "expected with --version, or after a command")
@@ -188,17 +186,33 @@ def examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
-def emit_json(result: object) -> None:
-    """Print a result (anything msgspec can encode) as indented JSON; NaN becomes null."""
-    typer.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
+def emit_json(result: object, *, indent: int = 2, err: bool = False) -> None:
+    """Print a result (anything msgspec can encode) as JSON; NaN becomes null.
+
+    Parameters
+    ----------
+    indent : negative for one line.
+    """
+    text = msgspec.json.format(msgspec.json.encode(result), indent=indent).decode()
+    # Outside texts JSON has nothing that does not print, but for line feeds.
+    typer.echo(text if text.isprintable() else "".join(map(_in_json, text)), err=err)
+
+
+def _in_json(letter: str) -> str:
+    """A character as it is, or as the escape for what does not print: the value is the same."""
+    return letter if letter.isprintable() or letter == "\n" else json.dumps(letter)[1:-1]
+
+
+def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print text, in which nothing that others wrote controls the terminal."""
+    typer.echo(visible(str(text), lines=True), err=err, nl=nl)
 
 
 def console() -> Console:
-    """Console for tables and text on stdout: as wide as the terminal, unlimited for files and pipes."""
-    from rich.console import Console
+    """Console for tables and text on stdout."""
+    from mptune._terminal import terminal
 
-    terminal = Console(highlight=False)
-    return terminal if terminal.is_terminal else Console(highlight=False, width=_UNLIMITED)
+    return terminal()
 
 
 def _usage(error: BaseException) -> str:
@@ -210,12 +224,12 @@ def _usage(error: BaseException) -> str:
 
 def tell_interrupt(error: KeyboardInterrupt, kept: str = "") -> None:
     """Say that Ctrl-C came, what is kept, the best answer so far, and what it left undone."""
-    typer.echo(f"mptune: interrupted{kept}", err=True)
+    echo(f"mptune: interrupted{kept}", err=True)
     answer = error.so_far if isinstance(error, Interrupted) else ""
     for line in (answer, *getattr(error, "__notes__", ())):
         if line:
-            typer.echo(f"mptune: {line}", err=True)
+            echo(f"mptune: {line}", err=True)
 
 
 def _fail(message: str) -> None:
-    typer.echo("mptune: error: " + " ".join(message.split()), err=True)
+    echo(f"mptune: error: {in_one_line(message)}", err=True)

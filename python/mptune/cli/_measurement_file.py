@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mptune import units
+from mptune._text import quoted
 from mptune.errors import InputError
 from mptune.options import distinct
 
@@ -60,7 +61,9 @@ def reading(
     for text in columns or ():
         role, equals, header = text.partition("=")
         if not equals or not header:
-            raise InputError("--column", "", f"expected ROLE=HEADER such as cc=algorithm, found {text!r}")
+            raise InputError(
+                "--column", "", f"expected ROLE=HEADER such as cc=algorithm, found {quoted(text)}"
+            )
         pairs[role.strip()] = header.strip()
     return ReadOptions(
         throughput_unit=throughput_unit,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from mptune.cli._common import tell_interrupt
+from mptune.cli._common import echo, tell_interrupt
 from mptune.errors import LimitReached, MptuneError
 from mptune.store import open_store
 from mptune.store.directory import STORE
@@ -30,9 +30,9 @@ def keeping(directory: Path, *, report: bool = True) -> Iterator[None]:
         tell_interrupt(error, _kept(directory))
         raise typer.Exit(130) from None
     except LimitReached as error:
-        typer.echo(f"mptune: {error}{_kept(directory)}", err=True)
+        echo(f"mptune: {error}{_kept(directory)}", err=True)
         if error.so_far:
-            typer.echo(f"mptune: {error.so_far}", err=True)
+            echo(f"mptune: {error.so_far}", err=True)
         raise typer.Exit(error.exit_code) from None
 
 

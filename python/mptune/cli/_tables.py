@@ -3,10 +3,12 @@
 from rich.console import Console
 from rich.table import Table
 
+from mptune._terminal import DataTable
+
 
 def table(*columns: str) -> Table:
     """Plain table; a column whose name begins with "|" holds numbers."""
-    plain = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    plain = DataTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
         numbers = column.startswith("| ")
         plain.add_column(column.removeprefix("| "), no_wrap=True, justify="right" if numbers else "left")

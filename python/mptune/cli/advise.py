@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     from mptune.apply.advice import Advice, Differing, HostAdvice
 
@@ -129,9 +128,9 @@ def _show_host(out: Console, one: HostAdvice) -> None:
 
 def _table(one: HostAdvice) -> Table:
     """Settings with their present and wanted values, wrapped where the terminal is narrow."""
-    from rich.table import Table
+    from mptune._terminal import DataTable
 
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    shown = DataTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     shown.add_column("", justify="right", no_wrap=True)
     for name in ("setting", "now", "would be"):
         shown.add_column(name, overflow="fold")
@@ -139,15 +138,8 @@ def _table(one: HostAdvice) -> Table:
         now = "unknown" if line.present is None else line.present
         style = None if line.changes else "dim"
         cells = (str(number), line.title, now, line.wanted if line.changes else "the same")
-        shown.add_row(*map(_plain, cells), style=style)
+        shown.add_row(*cells, style=style)
     return shown
-
-
-def _plain(text: str) -> Text:
-    """Text in which brackets are no markup."""
-    from rich.text import Text
-
-    return Text(text)
 
 
 def _difference(one: Differing) -> str:
@@ -173,10 +165,10 @@ def _items(out: Console, title: str, texts: Iterable[str]) -> None:
 
 def _item(out: Console, mark: str, text: str) -> None:
     """A sentence behind its mark, indented where it goes on."""
-    from rich.table import Table
+    from mptune._terminal import DataTable
 
-    row = Table.grid(padding=(0, 1, 0, 0))
+    row = DataTable.grid(padding=(0, 1, 0, 0))
     row.add_column(no_wrap=True)
     row.add_column(overflow="fold")
-    row.add_row(_plain(mark), _plain(text))
+    row.add_row(mark, text)
     out.print(row)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mptune.cli._common import JsonOption, add, console, emit_json
+from mptune.cli._common import JsonOption, add, console, echo, emit_json
 from mptune.errors import InputError
 from mptune.options import Option, Options, count, size, texts, time
 
@@ -273,4 +273,4 @@ def _confirm(run: Path | None, hosts: Sequence[str], *, as_json: bool) -> None:
         return
     for machine, confirmed in done:
         stay = "the settings stay" if confirmed.waited else "the settings stay; nobody had to confirm them"
-        typer.echo(f"{machine}: {stay}")
+        echo(f"{machine}: {stay}")

@@ -126,8 +126,7 @@ def resume(
 
 def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
     """Show the progress of a campaign, also while it is running."""
-    from rich.table import Table
-
+    from mptune._terminal import DataTable
     from mptune.store import open_store
     from mptune.store.directory import STORE, is_unfinished
 
@@ -149,7 +148,7 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
     out = console()
     state = "complete" if complete else "not complete (mptune campaign resume continues it)"
     out.print(f"{campaign.name}, started {campaign.created}: {state}.", style="bold")
-    table = Table("phase", "round", "planned", "done", "failed")
+    table = DataTable("phase", "round", "planned", "done", "failed")
     for one in phases:
         table.add_row(one.purpose, *(f"{number}" for number in one[1:]))
     out.print(table)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mptune.cli._common import JsonOption, console, emit_json, examples
+from mptune.cli._common import JsonOption, console, echo, emit_json, examples
 from mptune.errors import InputError, MptuneError, one_of
 
 if TYPE_CHECKING:
@@ -76,12 +76,12 @@ def load(names: NamesArgument, as_json: JsonOption = False) -> None:
         return
     for one in found:
         how = "loaded" if one.source == "bpf" else "already in the kernel, nothing to load"
-        typer.echo(f"{one.cc}: {how}; its name for TCP_CONGESTION is {one.kernel_name}")
+        echo(f"{one.cc}: {how}; its name for TCP_CONGESTION is {one.kernel_name}")
     restricted = [one.kernel_name for one in found if one.kernel_name not in bpf.allowed()]
     if restricted:
         every = " ".join([*bpf.allowed(), *(name for name in restricted if name)])
-        typer.echo("To allow it for programs without CAP_NET_ADMIN:")
-        typer.echo(f'  sysctl -w net.ipv4.tcp_allowed_congestion_control="{every}"')
+        echo("To allow it for programs without CAP_NET_ADMIN:")
+        echo(f'  sysctl -w net.ipv4.tcp_allowed_congestion_control="{every}"')
 
 
 def unload(names: NamesArgument, as_json: JsonOption = False) -> None:
@@ -95,7 +95,7 @@ def unload(names: NamesArgument, as_json: JsonOption = False) -> None:
     for cc in names:
         bpf.unload(cc)
         if not as_json:
-            typer.echo(f"{cc}: unloaded")
+            echo(f"{cc}: unloaded")
     if as_json:
         emit_json({"unloaded": names})
 
@@ -110,7 +110,7 @@ def status(as_json: JsonOption = False) -> None:
         emit_json(found)
         return
     if not found:
-        typer.echo("no BPF program of mptune is registered")
+        echo("no BPF program of mptune is registered")
         return
     shown = table("congestion control", "in the kernel", "kept by")
     for one in found:

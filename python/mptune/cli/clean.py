@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from mptune.cli._common import JsonOption, emit_json, examples
+from mptune.cli._common import JsonOption, echo, emit_json, examples
 
 
 def register(app: typer.Typer) -> None:
@@ -29,6 +29,6 @@ def clean(as_json: JsonOption = False) -> None:
         emit_json({"ended": [msgspec.to_builtins(stray) for stray in found]})
         return
     for stray in found:
-        typer.echo(f"ended process {stray.pid}: {stray.command}")
+        echo(f"ended process {stray.pid}: {stray.command}")
     if not found:
-        typer.echo("nothing was left behind")
+        echo("nothing was left behind")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mptune.cli._common import JsonOption, QuietOption, console, emit_json, examples
+from mptune._text import quoted
+from mptune.cli._common import JsonOption, QuietOption, console, echo, emit_json, examples
 from mptune.errors import InputError, MptuneError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def daemon(
     if len(chosen) > 1:
         raise InputError(chosen[1], "", f"expected without {chosen[0]}, found both")
     if directory is not None and not unit:
-        raise InputError("DIR", "", f"expected only with --unit, found {str(directory)!r}")
+        raise InputError("DIR", "", f"expected only with --unit, found {quoted(str(directory))}")
     if check:
         _check(policy, as_json=as_json)
     elif unit:
@@ -93,7 +94,7 @@ def daemon(
     else:
         from mptune.daemon import foreground
 
-        foreground.run(policy, lambda line: None if quiet else typer.echo(line, err=True))
+        foreground.run(policy, lambda line: None if quiet else echo(line, err=True))
 
 
 def _check(policy: Path | None, *, as_json: bool) -> None:
@@ -134,7 +135,7 @@ def _unit(policy: Path | None, directory: Path | None, *, as_json: bool) -> None
     if as_json:
         emit_json(texts)
     elif directory is None:
-        typer.echo("\n".join(f"# {name}\n{text}" for name, text in texts.items()), nl=False)
+        echo("\n".join(f"# {name}\n{text}" for name, text in texts.items()), nl=False)
     else:
         _write(directory, texts)
 
@@ -145,10 +146,10 @@ def _write(directory: Path, texts: dict[str, str]) -> None:
             (directory / name).write_text(text, encoding="utf-8")
         except OSError as error:
             raise MptuneError(f"{directory / name}: {error.strerror or error}") from None
-        typer.echo(directory / name)
+        echo(directory / name)
     timers = [name for name in texts if name.endswith(".timer")]
     names = " ".join(["mptune.service", *timers])
-    typer.echo(f"systemctl daemon-reload && systemctl enable --now {names}")
+    echo(f"systemctl daemon-reload && systemctl enable --now {names}")
 
 
 def _mptune() -> tuple[str, ...]:
@@ -176,9 +177,9 @@ def _remeasure(policy: Path | None, *, quiet: bool, as_json: bool) -> None:
 
 def _tell(done: Sequence[Done]) -> None:
     if not done:
-        typer.echo("Every answer still holds, as far as the daemon knows.")
+        echo("Every answer still holds, as far as the daemon knows.")
     for one in done:
-        typer.echo(f"{one.policy}: {'measured again' if one.measured else 'not measured again'}: {one.why}")
+        echo(f"{one.policy}: {'measured again' if one.measured else 'not measured again'}: {one.why}")
 
 
 def _restore(*, as_json: bool) -> None:
@@ -189,8 +190,8 @@ def _restore(*, as_json: bool) -> None:
         emit_json(found)
     else:
         for name in found["names"]:
-            typer.echo(f"{name}: as before")
+            echo(f"{name}: as before")
         if not (found["names"] or found["kept"]):
-            typer.echo("Nothing was left to put back.")
+            echo("Nothing was left to put back.")
     for name, reason in found["kept"].items():
         raise MptuneError(f"{name}: {reason}")

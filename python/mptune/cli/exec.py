@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mptune import units
-from mptune.cli._common import JsonOption, examples
+from mptune.cli._common import JsonOption, echo, emit_json, examples
 from mptune.cli._flags import with_flags
 from mptune.errors import InputError
 from mptune.options import TEXT, Option
@@ -98,9 +98,9 @@ def exec_(
     watched = stats or as_json
     planned = programs.plan(command, wanted, statistics=watched, supervised=supervise)
     for warning in planned.warnings:
-        typer.echo(f"mptune: {warning}", err=True)
+        echo(f"mptune: {warning}", err=True)
     if (verbose or watched) and not as_json:
-        typer.echo(f"mptune: {planned.summary}", err=True)
+        echo(f"mptune: {planned.summary}", err=True)
     if not watched:
         programs.start(planned)
     code, found = programs.watch(planned)
@@ -125,17 +125,12 @@ def _wanted(run: str | None, cc: str | None, buffer: int | None) -> Wanted:
 
 
 def _show(planned: Plan, code: int, found: Statistics, *, as_json: bool) -> None:
-    import msgspec
-
     if as_json:
-        text = msgspec.json.format(msgspec.json.encode(_document(planned, code, found)), indent=2)
-        typer.echo(text.decode(), err=True)
+        emit_json(_document(planned, code, found), err=True)
         return
-    from rich.console import Console
+    from mptune._terminal import terminal
 
-    terminal = Console(highlight=False, stderr=True)
-    out = terminal if terminal.is_terminal else Console(highlight=False, stderr=True, width=1000)
-    _print(out, found)
+    _print(terminal(stderr=True), found)
 
 
 def _document(planned: Plan, code: int, found: Statistics) -> dict[str, Any]:

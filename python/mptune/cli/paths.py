@@ -96,12 +96,12 @@ def _host(site: Site) -> dict[str, Any]:
 
 
 def _print_paths(out: Console, topology: Topology) -> None:
-    from rich.table import Table
+    from mptune._terminal import DataTable
 
     sender, receiver = topology.sender, topology.receiver
     out.print(f"{topology.name}: {topology.description}", style="bold")
     out.print(f"{sender.name} ({sender.abbr}) -> {receiver.name} ({receiver.abbr})\n")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = DataTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("path", "local", "remote"):
         table.add_column(name, no_wrap=True)
     for name in ("rate", "base RTT", "loss", "queue", "BDP"):

@@ -62,7 +62,7 @@ def run(
 
 
 def _print(trial: Trial, observation: Observation) -> None:
-    from rich.table import Table
+    from mptune._terminal import DataTable
 
     out = console()
     seconds = observation.duration_ns / 1e9
@@ -76,7 +76,7 @@ def _print(trial: Trial, observation: Observation) -> None:
         )
     else:
         out.print(f"{observation.throughput_bps / 1e6:.2f} Mbit/s over {seconds:g} s ({what})", style="bold")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = DataTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("subflow", no_wrap=True)
     table.add_column("role", no_wrap=True)
     for name in ("Mbit/s", "share", "RTT", "smallest RTT", "retransmitted", "timeouts"):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mptune.cli._common import JsonOption, console, emit_json, examples
+from mptune.cli._common import JsonOption, console, echo, emit_json, examples
 from mptune.cli.apply import HostOption, RunArgument, confirming
 from mptune.cli.daemon import PolicyOption
 from mptune.errors import InputError
@@ -46,7 +46,7 @@ def status(
     if metrics:
         if run is not None or host or as_json:
             raise InputError("--metrics", "", "expected nothing else but --policy with it")
-        typer.echo(_asked(policy, "metrics")["text"], nl=False)
+        echo(_asked(policy, "metrics")["text"], nl=False)
         return
     from mptune.apply import apply as applying
     from mptune.apply import source

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mptune.cli._common import add, console, load_topology
+from mptune._text import quoted
+from mptune.cli._common import add, console, emit_json, load_topology
 from mptune.errors import InputError, TrialError
 from mptune.options import Option, time
 
@@ -77,7 +78,7 @@ def _targets(host: str | None, hosts: str | None) -> dict[str, str]:
         raise InputError("--hosts", "", "expected a host or a file of hosts, found both")
     if host is not None:
         if host.startswith("-") or not host.strip():
-            raise InputError("HOST", "", f"expected a machine as ssh knows it, found {host!r}")
+            raise InputError("HOST", "", f"expected a machine as ssh knows it, found {quoted(host)}")
         return {host: host}
     if hosts is None:
         return {}
@@ -92,11 +93,10 @@ def _targets(host: str | None, hosts: str | None) -> dict[str, str]:
 
 def _print_lines(talkers: Mapping[str, Talker], *, once: bool, late_s: float) -> None:
     """Print reports as they come until Ctrl-C, or the first of each machine."""
-    import msgspec
 
     def put(name: str, message: Message) -> None:
         shown = {"host": name, **message} if name else message
-        typer.echo(msgspec.json.encode(shown).decode())
+        emit_json(shown, indent=-1)
 
     try:
         for name, talker in talkers.items():
@@ -108,7 +108,7 @@ def _print_lines(talkers: Mapping[str, Talker], *, once: bool, late_s: float) ->
                     for message in talker.take():
                         put(name, message)
                     if talker.ended:
-                        raise TrialError(talker.death())
+                        raise TrialError(talker.death(), talker.kind)
     except BrokenPipeError:
         # Whoever read it has had enough. Nothing must be written at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -141,7 +141,7 @@ def _run_screen(talkers: Mapping[str, Talker], machines: Mapping[str, Machine]) 
 def _show(out: Console, machines: Mapping[str, Machine]) -> None:
     """Every connection with its subflows, in one table."""
     from mptune.cli._tables import table
-    from mptune.watching.columns import COLUMNS, clean, said
+    from mptune.watching.columns import COLUMNS, said
     from mptune.watching.view import View
 
     view = View()
@@ -156,4 +156,4 @@ def _show(out: Console, machines: Mapping[str, Machine]) -> None:
         out.print("No MPTCP connections.")
     for machine in machines.values():
         for limit in machine.census.limits if machine.census is not None else ():
-            out.print(clean(f"Not known: {limit}"), style="dim", markup=False)
+            out.print(f"Not known: {limit}", style="dim")

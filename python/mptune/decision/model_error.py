@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from mptune._text import digits
+from mptune._text import digits, quoted
 from mptune.decision.kinds import Compared, factors, outside
 from mptune.errors import InputError
 from mptune.statistics import CONFIDENCE, log_mean_variance
@@ -246,7 +246,7 @@ def read(path: Path) -> ModelError:
         found = msgspec.json.decode(path.read_bytes())
         schema = found.get("schema") if isinstance(found, dict) else None
         if schema != SCHEMA:
-            raise InputError(where, "schema", f"expected {SCHEMA}, found {schema!r}")
+            raise InputError(where, "schema", f"expected {SCHEMA}, found {quoted(schema)}")
         return msgspec.convert(found, ModelError)
     except (OSError, ValueError) as error:
         raise InputError(where, "", f"expected what the simulator's error was learnt as: {error}") from None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mptune._text import escaped
 from mptune.campaign.documents import impact_document
 from mptune.decision.agreement import Cell, Comparison
 from mptune.errors import InputError, one_of
@@ -58,10 +58,10 @@ def _html(
     headline: str, frame: pd.DataFrame, notes: Iterable[str] = (), *, warnings: Iterable[str] = ()
 ) -> str:
     """A sentence, a table, more sentences, and what to take into account."""
-    below = "".join(f"<p>{escape(note)}</p>" for note in (*notes, *(f"\u26a0 {one}" for one in warnings)))
+    below = "".join(f"<p>{escaped(note)}</p>" for note in (*notes, *(f"\u26a0 {one}" for one in warnings)))
     shown = frame.where(frame.notna(), float("nan"))  # a column of None would say so in every row
     table = shown.to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.4g}")
-    return f"<p><b>{escape(headline)}</b></p>{table}{below}"
+    return f"<p><b>{escaped(headline)}</b></p>{table}{below}"
 
 
 def _short(record: object, headline: str) -> str:

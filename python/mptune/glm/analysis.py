@@ -15,6 +15,7 @@ from typing import Annotated
 
 import msgspec
 
+from mptune._text import quoted
 from mptune.errors import InputError
 from mptune.glm.design import BUFFER, FORMS, Coding, check_design
 from mptune.glm.fit import FormFit, mean_relative_error
@@ -176,7 +177,9 @@ def _check_options(options: AnalysisOptions, measurements: Measurements) -> None
     for factor in options.ignore:
         if factor not in measurements.factors:
             known = ", ".join(measurements.factors)
-            raise InputError("--ignore", "", f"expected a factor of the file ({known}), found {factor!r}")
+            raise InputError(
+                "--ignore", "", f"expected a factor of the file ({known}), found {quoted(factor)}"
+            )
 
 
 def _r_squared(fit: FormFit) -> float:

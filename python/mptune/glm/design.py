@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from mptune._text import quoted
 from mptune.errors import InputError, one_of
 from mptune.measurements import Measurement, Measurements
 from mptune.response.equation import SYMBOLS, X_OF, Regressor
@@ -251,7 +252,8 @@ def _check_sizes(measurements: Measurements, factor: str, levels: Sequence[str])
             raise InputError(
                 measurements.path,
                 f"row {rows[0].row}, {factor}",
-                f"expected at least two buffer sizes for {level!r}, found only {rows[0].buffer_mib:.6g} MiB",
+                f"expected at least two buffer sizes for {quoted(level)}, "
+                f"found only {rows[0].buffer_mib:.6g} MiB",
             )
 
 

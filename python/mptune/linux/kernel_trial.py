@@ -182,7 +182,7 @@ class _Course:
         """
         for one in (*self._venue.foundations, *self._managers, *self._meter.halves):
             if one.killed:
-                raise TrialError(one.death()) from None
+                raise TrialError(one.death(), one.kind) from None
 
     def _set_up(self) -> None:
         plan, venue = self._plan, self._venue
@@ -228,7 +228,7 @@ class _Course:
                 for message in talker.take():
                     self._hear(talker, message)
                 if talker.ended and self._outcome.result is None:
-                    raise TrialError(talker.death())
+                    raise TrialError(talker.death(), talker.kind)
             if self._outcome.result is None:
                 self._meter.check()
 

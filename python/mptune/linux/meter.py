@@ -93,6 +93,7 @@ class Meter(Generic[Half]):
     def _hear(self, half: Half, message: Message) -> None:
         match message["event"]:
             case "result":
+                meter_report.check(half.name, message)
                 self._reports[half] = message
                 self._pass_end_on(half, message)
             case "connected":
@@ -159,7 +160,7 @@ class Meter(Generic[Half]):
         """
         for half in self.halves:
             if half.ended and half not in self._reports:
-                raise TrialError(half.death())
+                raise TrialError(half.death(), half.kind)
 
     @property
     def ended(self) -> bool:
@@ -171,8 +172,20 @@ class Meter(Generic[Half]):
         self.stop()
         if self.receiver not in self._reports:
             with suppress(TrialError):
-                self._reports[self.receiver] = self.receiver.expect("result", _SALVAGE_S)
+                self._reports[self.receiver] = _late(self.receiver)
         if self.sender not in self._reports:
             with suppress(TrialError):
-                self._reports[self.sender] = self.sender.expect("result", _SALVAGE_S)
+                self._reports[self.sender] = _late(self.sender)
         return self._joined() if self.receiver in self._reports else None
+
+
+def _late(half: Talker) -> Message:
+    """The report of a half in a failed trial.
+
+    Raises
+    ------
+    TrialError : there is none in time, or none that is as expected.
+    """
+    report = half.expect("result", _SALVAGE_S)
+    meter_report.check(half.name, report)
+    return report

@@ -5,9 +5,11 @@ knows: RTTs, retransmissions, congestion windows and controls. Times count from 
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from mptune.errors import Failure, FailureKind
+import msgspec
+
+from mptune.errors import Failure, FailureKind, TrialError
 
 Message = dict[str, Any]
 
@@ -22,6 +24,74 @@ _FAILURES: Mapping[str, FailureKind] = {
 }
 #: A half noticed that the connection ended; the other one may know why.
 _LOST = "lost"
+
+
+#: An address with its port.
+_End = Annotated[str, msgspec.Meta(pattern=r":\d{1,5}$", max_length=100)]
+
+
+class _Ending(msgspec.Struct):
+    kind: str
+    reason: str = ""
+
+
+class _Flow(msgspec.Struct):
+    """What each half may report of a subflow."""
+
+    local: _End
+    remote: _End
+    local_id: int | None = None
+    remote_id: int | None = None
+    bytes: int = 0
+    bins: list[int] = []
+    srtt_ns: int | None = None
+    min_rtt_ns: int | None = None
+    retransmitted: int | None = None
+    cwnd: int | None = None
+    probes: int | None = None
+    timeouts: int | None = None
+    busy_ns: int | None = None
+    rwnd_limited_ns: int | None = None
+    sndbuf_limited_ns: int | None = None
+    backup: bool | None = None
+    closed: bool | None = None
+    cc: str | None = None
+
+
+class _Report(msgspec.Struct):
+    """What each half may report; one lacks what only the other knows."""
+
+    ending: _Ending
+    connected: bool | None = None
+    subflows: list[_Flow] = []
+    duration_ns: int = 0
+    in_order_bytes: int = 0
+    bins: list[int] = []
+    expected_bytes: int | None = None
+    completion_ns: int | None = None
+    corrupt_at: int | None = None
+    counters: dict[str, int] = {}
+    counters_since_progress: dict[str, int] = {}
+    buffers: dict[str, int] = {}
+    cc: str | None = None
+    reinjected_bytes: int | None = None
+    samples: list[dict[str, Any]] = []
+    cpu_ns: int = 0
+    busy_share: float | None = None
+    strangers: int = 0
+
+
+def check(half: str, report: Message) -> None:
+    """Refuse a report with values of other types: a half may be on somebody else's machine.
+
+    Raises
+    ------
+    TrialError : naming the half.
+    """
+    try:
+        msgspec.convert(report, _Report)
+    except msgspec.ValidationError as error:
+        raise TrialError(f"{half}: its report is not as expected: {error}", "refused") from None
 
 
 def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> dict[str, Any]:

@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from mptune.errors import TrialError
+from mptune.errors import FailureKind, TrialError
 
 #: Seconds it has to end after its input ended, before it is killed.
 GRACE_S = 3.0
 #: Characters from the end of standard error that are included in a reason.
 TOLD_CHARACTERS = 200
+#: Messages that may come before the one that is waited for.
+_OTHERS = 10_000
 
 Message = dict[str, Any]
 
@@ -29,7 +31,10 @@ class Talker(ABC):
     Attributes
     ----------
     name : for messages, such as "emulator".
+    kind : of the failure of a trial that its end is.
     """
+
+    kind: FailureKind = "died"
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -92,18 +97,21 @@ class Talker(ABC):
         ------
         TrialError : it reports an error, or ends, or the time is up.
         """
-        end = time.monotonic() + within_s
+        end, others = time.monotonic() + within_s, 0
         while True:
             said = deque(self.take())
             while said:
                 message = said.popleft()
+                others += 1
+                if others > _OTHERS:
+                    raise TrialError(f"{self.name}: more than {_OTHERS} messages before {event!r}", "refused")
                 if message.get("event") == "error":
                     raise TrialError(f"{self.name}: {message.get('reason')}", "refused")
                 if message.get("event") == event:
                     self._messages = said
                     return message
             if self._ended:
-                raise TrialError(self.death())
+                raise TrialError(self.death(), self.kind)
             if time.monotonic() > end:
                 raise TrialError(f"{self.name}: no {event!r} within {within_s:g} s")
             select.select([self], [], [], max(0.0, end - time.monotonic()))

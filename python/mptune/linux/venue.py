@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
+from mptune.errors import FailureKind
 from mptune.linux.addresses import Side
 from mptune.linux.talker import Message, Talker
 
@@ -18,6 +19,11 @@ About = dict[str, int | float | str]
 
 class Foundation(Protocol):
     """What roles stand on: a talker, or a machine."""
+
+    @property
+    def kind(self) -> FailureKind:
+        """Of the failure of a trial that its end is."""
+        ...
 
     @property
     def killed(self) -> bool:

@@ -6,7 +6,7 @@ How it is reached is in the file of its kind.
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from mptune.errors import MptuneError
+from mptune.errors import FailureKind, MptuneError
 from mptune.linux.talker import Message, Talker
 
 #: The facts of a machine, as its agent reports them (role `host`, action "look").
@@ -32,9 +32,11 @@ class Machine(Protocol):
     Attributes
     ----------
     name : for messages.
+    kind : of the failure of a trial that its end is.
     """
 
     name: str
+    kind: FailureKind
 
     def start(self, role: str, name: str | None = None) -> Talker:
         """Start the agent in a role; messages use `name` instead of the role, if given."""

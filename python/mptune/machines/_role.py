@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from mptune.errors import FailureKind
 from mptune.linux.talker import GRACE_S, Message, Talker
+from mptune.machines._messages import QUEUED, QUEUED_BYTES, Misbehaved
 
 #: Sends one line to the host.
 Send = Callable[[Mapping[str, Any]], None]
@@ -27,22 +29,34 @@ class RemoteRole(Talker):
     def __init__(self, name: str, number: int, send: Send) -> None:
         super().__init__(name)
         self._number, self._send = number, send
-        self._arrived: deque[Message] = deque()
+        self._arrived: deque[tuple[Message, int]] = deque()
+        #: Messages and bytes that nobody has taken; both threads change it.
+        self._lock, self._untaken, self._untaken_bytes = threading.Lock(), 0, 0
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
         self._over = threading.Event()
         self._how, self._killed, self._closed = "", False, False
 
-    def heard(self, message: Message) -> None:
-        """A message arrived; for the session's thread."""
-        self._arrived.append(message)
+    def heard(self, message: Message, size: int) -> None:
+        """A message of so many bytes arrived; for the session's thread.
+
+        Raises
+        ------
+        Misbehaved : more have come than anybody takes.
+        """
+        with self._lock:
+            self._untaken += 1
+            self._untaken_bytes += size
+            if self._untaken > QUEUED or self._untaken_bytes > QUEUED_BYTES:
+                raise Misbehaved(f"it sent more than {QUEUED} messages at once, or {QUEUED_BYTES} bytes")
+        self._arrived.append((message, size))
         with suppress(OSError):  # full already, or closed by the trial
             os.write(self._write, b"\n")
 
-    def finished(self, how: str, *, killed: bool) -> None:
+    def finished(self, how: str, *, killed: bool, kind: FailureKind = "died") -> None:
         """It has ended, `how` in a sentence; called once, after its last message, by the session's thread."""
-        self._how, self._killed = how, killed
+        self._how, self._killed, self.kind = how, killed, kind
         self._over.set()
         os.close(self._write)
 
@@ -90,5 +104,9 @@ class RemoteRole(Talker):
             while self._read >= 0 and os.read(self._read, 4096):
                 pass
         while self._arrived:
-            self._messages.append(self._arrived.popleft())
+            message, size = self._arrived.popleft()
+            with self._lock:
+                self._untaken -= 1
+                self._untaken_bytes -= size
+            self._messages.append(message)
         self._ended = self._ended or over

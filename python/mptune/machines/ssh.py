@@ -15,14 +15,16 @@ import queue
 import select
 import shlex
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from mptune import _core
-from mptune.errors import MptuneError, TrialError
+from mptune._text import QUOTED, bounded, quoted
+from mptune.errors import FailureKind, MptuneError, TrialError
 from mptune.linux import agent
 from mptune.linux.sandbox import leftovers
 from mptune.linux.talker import Message, last_words, manner
@@ -30,6 +32,15 @@ from mptune.machines import _bootstrap
 from mptune.machines._base import Looked, MachineError
 from mptune.machines._bootstrap import Delivery
 from mptune.machines._complaints import Complaint, complaint
+from mptune.machines._messages import (
+    GREETING_BYTES,
+    LINE_BYTES,
+    STDERR_BYTES,
+    UNASKED,
+    Lines,
+    Misbehaved,
+    message_of,
+)
 from mptune.machines._role import RemoteRole
 
 #: Environment variable with a command to use instead of `ssh`, perhaps with options: "ssh -F file".
@@ -48,6 +59,11 @@ _OPTIONS = {
 
 #: Seconds without progress while the session begins: logging in can take a while.
 _SILENCE_S = 60.0
+#: Seconds for each of its stages: to the first word of the bootstrap, and from there, or from the agent's
+#: arrival, to the greeting. A login can wait for a name server, but not for ever.
+_GREET_S = 90.0
+#: Bytes/s at which the agent has to arrive at least.
+_SLOWEST = 8192
 #: Seconds for the answer to a request.
 _ANSWER_S = 20.0
 #: Seconds between two heartbeats: the host gives up after 8 s without one.
@@ -62,6 +78,8 @@ _LOOK_UP_S = 0.3
 _OF_SSH = 255
 
 _CHUNK = 1 << 16
+#: Reads of standard error at a time, so that one that never ends does not keep the session from its work.
+_READS = 16
 
 
 def command(target: str, script: str) -> list[str]:
@@ -83,6 +101,7 @@ class SshMachine:
     ----------
     hello : what the agent reported about itself and its machine.
     delivered : the agent was not installed there and had to be sent.
+    kind : of the failure of a trial that its end is: "refused" where it did what no agent does.
     unheard : the session ended without the host's farewell.
 
     Raises
@@ -92,23 +111,28 @@ class SshMachine:
     """
 
     hello: Message
+    kind: FailureKind = "died"
 
     def __init__(self, target: str, name: str, interrupted: Callable[[], bool] = lambda: False) -> None:
         self.target, self.name = target, name
         self.delivered = self.unheard = False
         self._interrupted = interrupted
         self._delivery = Delivery.of(agent.program())
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
         try:
             self._process = self._start()
         except OSError as error:
-            self._stderr.close()
             raise MachineError(f"{self.name}: cannot run ssh: {error.strerror or error}") from None
         assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stderr is not None
         self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._stdin, False)
-        os.set_blocking(self._stdout, False)
-        self._read = b""
+        self._stderr: int | None = self._process.stderr.fileno()
+        for descriptor in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(descriptor, False)
+        self._lines = Lines(GREETING_BYTES)
+        #: The last of what ssh, and the host's shell, wrote to their standard error.
+        self._errors = bytearray()
+        #: Bytes that may come before the greeting, and when the next stage of the beginning is late.
+        self._patience, self._late = GREETING_BYTES, time.monotonic() + _GREET_S
         #: Shared by all threads, as is everything below: what is still to be written.
         self._lock = threading.Lock()
         self._unsent = bytearray()
@@ -116,6 +140,7 @@ class SshMachine:
         self._roles: dict[int, RemoteRole] = {}
         self._requests: dict[int, queue.SimpleQueue[Message | None]] = {}
         self._death: str | None = None
+        self._unasked = 0
         self._leaving = False
         #: Since when the host has to hurry, and when it was heard last: by `time.monotonic`.
         self._hurried: float | None = None
@@ -135,7 +160,7 @@ class SshMachine:
             command(self.target, self._delivery.command()),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._stderr,
+            stderr=subprocess.PIPE,
             bufsize=0,
             env={**os.environ, leftovers.VARIABLE: leftovers.new_run()},
             # Ctrl-C is for the program, which then ends the session.
@@ -150,7 +175,9 @@ class SshMachine:
             pass  # what a login shell prints
         if word[0] == "need":
             self.delivered = True
+            self._late = time.monotonic() + _GREET_S + len(self._delivery.content) / _SLOWEST
             self._deliver()
+            self._late = time.monotonic() + _GREET_S
         elif word[0] != "have":
             raise self._failed(_bootstrap.refusal(*word, self._delivery))
         while (hello := self._greeting(self._line())) is None:
@@ -159,21 +186,27 @@ class SshMachine:
 
     def _line(self) -> bytes:
         """The next line."""
-        while b"\n" not in self._read:
-            if not self._ready(reading=[self._stdout]):
-                raise self._failed(f"unreachable: no answer within {_SILENCE_S:g} s", away=True)
-            chunk = os.read(self._stdout, _CHUNK)
-            if not chunk:
-                raise self._failed(*self._complaint())
-            self._read += chunk
-        line, _, self._read = self._read.partition(b"\n")
+        try:
+            while (line := self._lines.next()) is None:
+                if not self._ready(reading=[self._stdout]):
+                    raise self._failed(f"unreachable: {self._waited('no greeting', 'no answer')}", away=True)
+                chunk = os.read(self._stdout, _CHUNK)
+                if not chunk:
+                    raise self._failed(*self._complaint())
+                self._patience -= len(chunk)
+                if self._patience < 0:
+                    raise Misbehaved(f"more than {GREETING_BYTES} bytes, and no greeting in them")
+                self._lines.add(chunk)
+        except Misbehaved as error:
+            raise self._failed(f"unreachable: {error}") from None
         return line
 
     def _deliver(self) -> None:
         rest = memoryview(self._delivery.content)
         while rest:
             if not self._ready(writing=[self._stdin]):
-                raise self._failed(f"unreachable: it took nothing for {_SILENCE_S:g} s", away=True)
+                waited = self._waited("it did not take the agent", "it took nothing")
+                raise self._failed(f"unreachable: {waited}", away=True)
             try:
                 rest = rest[os.write(self._stdin, rest[:_CHUNK]) :]
             except BlockingIOError:
@@ -182,30 +215,48 @@ class SshMachine:
                 raise self._failed(*self._complaint()) from None
 
     def _ready(self, reading: Sequence[int] = (), writing: Sequence[int] = ()) -> bool:
-        """Whether there is progress within `_SILENCE_S`."""
-        end = time.monotonic() + _SILENCE_S
+        """Whether there is progress within `_SILENCE_S`, and before it is too late."""
+        end = min(time.monotonic() + _SILENCE_S, self._late)
         while (left := end - time.monotonic()) > 0:
             if self._interrupted():
                 raise KeyboardInterrupt
-            if any(select.select(reading, writing, [], min(left, _LOOK_UP_S))):
+            errors = [] if self._stderr is None else [self._stderr]
+            ready, writable, _ = select.select(
+                [*reading, *errors], writing, [], max(0.0, min(left, _LOOK_UP_S))
+            )
+            if self._stderr in ready:
+                self._hear_errors()
+            if writable or set(ready) & set(reading):
                 return True
         return False
+
+    def _waited(self, late: str, silent: str) -> str:
+        """How long was waited in vain."""
+        if time.monotonic() >= self._late:
+            return f"{late} in time ({_GREET_S:g} s)"
+        return f"{silent} within {_SILENCE_S:g} s"
 
     def _greeting(self, line: bytes) -> Message | None:
         """The agent's greeting; None for any other line."""
         if (word := _bootstrap.said(line)) is not None:
             raise self._failed(_bootstrap.refusal(*word, self._delivery))
         try:
-            message = json.loads(line)
-        except ValueError:
+            found = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
-        if not isinstance(message, dict) or "event" not in message:
+        if not isinstance(found, dict) or "event" not in found:
             return None
+        ours, theirs = _core.version(), found.get("version")
+        if found["event"] == "hello" and (found.get("protocol") != _PROTOCOL or theirs != ours):
+            theirs = bounded(theirs, QUOTED) if isinstance(theirs, str) else quoted(theirs)
+            raise self._failed(f"its mptune-agent is version {theirs}, this is {ours}: install the same")
+        try:
+            message = message_of(line, self.name)
+        except Misbehaved as error:
+            raise self._failed(f"refused: {error}") from None
         if message["event"] != "hello":
             raise self._failed(str(message.get("reason", message["event"])))
-        ours, theirs = _core.version(), message.get("version")
-        if message.get("protocol") != _PROTOCOL or theirs != ours:
-            raise self._failed(f"its mptune-agent is version {theirs}, this is {ours}: install the same")
+        self._lines.most = LINE_BYTES
         return message
 
     def _failed(self, reason: str, away: bool = False) -> MachineError:
@@ -218,16 +269,26 @@ class SshMachine:
     def _complaint(self) -> Complaint:
         """What ssh, or the agent, wrote before it ended."""
         status = self._status()
-        return complaint(self.target, self._errors(), f"ssh {manner(status)}")
+        self._hear_errors()
+        return complaint(self.target, self._errors.decode(errors="replace"), f"ssh {manner(status)}")
 
     def _status(self) -> int | None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_FAREWELL_S)
         return self._process.poll()
 
-    def _errors(self) -> str:
-        self._stderr.seek(0)
-        return self._stderr.read().decode(errors="replace")
+    def _hear_errors(self) -> None:
+        """Read what is there of its standard error, and keep the last of it; no more than fits in a pipe."""
+        for _ in range(_READS):
+            try:
+                chunk = b"" if self._stderr is None else os.read(self._stderr, _CHUNK)
+            except BlockingIOError:
+                return
+            if not chunk:
+                self._stderr = None
+                return
+            self._errors += chunk
+            del self._errors[:-STDERR_BYTES]
 
     # What a session is for.
 
@@ -242,7 +303,7 @@ class SshMachine:
         if death is None:
             self._send({"action": "start", "id": number, "role": role})
         else:
-            found.finished(death, killed=True)
+            found.finished(death, killed=True, kind=self.kind)
         return found
 
     def set(self, settings: Mapping[str, str]) -> dict[str, str]:
@@ -283,7 +344,7 @@ class SshMachine:
             with self._lock:
                 del self._requests[number]
         if answer is None:
-            raise TrialError(self.death())
+            raise TrialError(self.death(), self.kind)
         if answer["event"] in ("refused", "error"):
             raise TrialError(f"{self.name}: {answer['reason']}", "refused")
         return answer
@@ -321,9 +382,9 @@ class SshMachine:
         thread = getattr(self, "_thread", None)
         if thread is not None:
             thread.join()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-        self._stderr.close()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
         for descriptor in (self._wake_read, self._wake_write):
             os.close(descriptor)
 
@@ -341,6 +402,10 @@ class SshMachine:
         """Move lines until the session ends."""
         try:
             self._move()
+        except Misbehaved as error:
+            # Nothing that it says from now on is heard, not even its farewell.
+            self.kind, self.unheard = "refused", True
+            self._die(f"{self.name}: {error}")
         except Exception as error:  # whatever it is: nobody must wait for a session that nothing serves
             self._die(f"{self.name}: {type(error).__name__}: {error}")
         else:
@@ -348,8 +413,7 @@ class SshMachine:
 
     def _move(self) -> None:
         beat = 0.0
-        for line in self._complete():  # those that came with the greeting
-            self._hear(line)
+        self._hear_all()  # those that came with the greeting
         while True:
             now = time.monotonic()
             if self._hurried is not None and now - max(self._hurried, self._heard) > _HURRY_S:
@@ -361,9 +425,10 @@ class SshMachine:
                 beat = now + pause
             beat = min(beat, now + pause)
             writing = [self._stdin] if self._unsent else []
-            ready, writable, _ = select.select(
-                [self._stdout, self._wake_read], writing, [], max(0.0, beat - now)
-            )
+            reading = [self._stdout, self._wake_read, *([] if self._stderr is None else [self._stderr])]
+            ready, writable, _ = select.select(reading, writing, [], max(0.0, beat - now))
+            if self._stderr in ready:
+                self._hear_errors()
             if self._wake_read in ready:
                 os.read(self._wake_read, _CHUNK)
             if writable:
@@ -373,9 +438,8 @@ class SshMachine:
                 if not chunk:
                     return
                 self._heard = time.monotonic()
-                self._read += chunk
-                for line in self._complete():
-                    self._hear(line)
+                self._lines.add(chunk)
+                self._hear_all()
 
     def _beat(self) -> None:
         """Let the host know that somebody is here; if it has to hurry, let it say so too."""
@@ -384,9 +448,11 @@ class SshMachine:
         else:  # to restore nothing is an order like others, and answered
             self._send({"action": "restore", "id": next(self._numbers), "names": []})
 
-    def _complete(self) -> list[bytes]:
-        *lines, self._read = self._read.split(b"\n")
-        return [line for line in lines if line.strip()]
+    def _hear_all(self) -> None:
+        """Every whole line so far."""
+        while (line := self._lines.next()) is not None:
+            if line.strip():
+                self._hear(line)
 
     def _write(self) -> None:
         with self._lock:
@@ -399,15 +465,20 @@ class SshMachine:
                 self._unsent.clear()
 
     def _hear(self, line: bytes) -> None:
-        message = json.loads(line)
-        number = message.get("id")
+        message = message_of(line, self.name)
+        number: int = message.get("id", 0)
         match message["event"]:
             case "said":
-                if number in self._roles:
-                    self._roles[number].heard(message["line"])
+                role = self._roles.get(number)
+                if role is None:
+                    self._count_unasked()
+                else:
+                    role.heard(message["line"], len(line))
             case "ended":
                 role = self._roles.pop(number, None)
-                if role is not None:
+                if role is None:
+                    self._count_unasked()
+                else:
                     signal = message.get("signal")
                     how = manner(-signal if signal else message.get("status"))
                     said = last_words(message.get("stderr") or "")
@@ -415,8 +486,21 @@ class SshMachine:
             case _:
                 with self._lock:
                     waiting = self._requests.get(number)
-                if waiting is not None:
+                if waiting is None or not waiting.empty():
+                    self._count_unasked()
+                else:
                     waiting.put(message)
+
+    def _count_unasked(self) -> None:
+        """Count a line that nobody waits for: one that comes too late, or is not wanted at all.
+
+        Raises
+        ------
+        Misbehaved : there are too many.
+        """
+        self._unasked += 1
+        if self._unasked > UNASKED:
+            raise Misbehaved(f"it sent more than {UNASKED} lines unasked")
 
     def _ending(self) -> str:
         if self.unheard:
@@ -432,7 +516,7 @@ class SshMachine:
             for waiting in self._requests.values():
                 waiting.put(None)
         for role in roles:
-            role.finished(how, killed=True)
+            role.finished(how, killed=True, kind=self.kind)
 
 
 def connect(target: str, name: str, interrupted: Callable[[], bool] = lambda: False) -> SshMachine:

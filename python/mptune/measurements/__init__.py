@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from mptune._text import quoted
 from mptune.errors import InputError
 from mptune.measurements._headers import KEPT, NO_FACTORS, Column, ReadOptions, find_columns
 
@@ -201,7 +202,7 @@ def _number(path: str, number: int, cells: Sequence[str], column: Column, role: 
     """One cell as Mbit/s or MiB."""
     text = cells[column.index]
     if not _NUMBER.fullmatch(text):
-        raise _at(path, number, column, f"expected a number, found {text!r}")
+        raise _at(path, number, column, f"expected a number, found {quoted(text)}")
     value = float(text) * column.scale
     if value < 0 or (role == "buffer" and value == 0):
         least = "above 0" if role == "buffer" else "that is not negative"
@@ -237,7 +238,9 @@ def _check(found: Measurements, options: ReadOptions) -> None:
     for option, factor, names in (("--cc", "cc", options.ccs), ("--pm", "pm", options.pms)):
         missing = [name for name in names if all(one.levels.get(factor, name) != name for one in found.rows)]
         if missing:
-            raise InputError(option, "", f"expected names that occur in {found.path}, found {missing[0]!r}")
+            raise InputError(
+                option, "", f"expected names that occur in {found.path}, found {quoted(missing[0])}"
+            )
     if not found.rows:
         raise InputError(found.path, "", "expected one row per observation, found no usable row")
     for factor in found.factors:
@@ -253,7 +256,7 @@ def _check(found: Measurements, options: ReadOptions) -> None:
             raise InputError(
                 found.path,
                 f"row {rows[0]}, cc",
-                f"expected at least two observations of {cc!r}, found only this one",
+                f"expected at least two observations of {quoted(cc)}, found only this one",
             )
 
 
@@ -267,5 +270,5 @@ def _check_spelling(found: Measurements, factor: str) -> None:
             raise InputError(
                 found.path,
                 f"row {one.row}, {factor}",
-                f"expected one spelling, found {level!r} after {first!r}",
+                f"expected one spelling, found {quoted(level)} after {quoted(first)}",
             )

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from mptune._text import quoted
 from mptune.errors import InputError, one_of
 from mptune.units import RATES, SIZES
 
@@ -95,11 +96,11 @@ class Column(msgspec.Struct, frozen=True):
 def find_columns(path: str, header: Sequence[str], options: ReadOptions) -> dict[str, Column]:
     """Role (or name of a further factor) -> its column; "cc" is the first of the factors."""
     if len(header) == 1 and re.search(r"[;\t]", header[0]):
-        raise InputError(path, "row 1", f"expected columns separated by commas, found {header[0]!r}")
+        raise InputError(path, "row 1", f"expected columns separated by commas, found {quoted(header[0])}")
     for name in header:
         if header.count(name) > 1:
             raise InputError(
-                path, "row 1", f"expected a different header for each column, found {name!r} twice"
+                path, "row 1", f"expected a different header for each column, found {quoted(name)} twice"
             )
     found: dict[str, Column] = {}
     for role, wanted in options.columns.items():
@@ -112,7 +113,9 @@ def find_columns(path: str, header: Sequence[str], options: ReadOptions) -> dict
             continue
         if meant in found:
             raise InputError(
-                path, "row 1", f"expected one column for {meant}, found {found[meant].header!r} and {name!r}"
+                path,
+                "row 1",
+                f"expected one column for {meant}, found {quoted(found[meant].header)} and {quoted(name)}",
             )
         found[meant] = Column(index, name)
     for role in _REQUIRED:
@@ -120,7 +123,7 @@ def find_columns(path: str, header: Sequence[str], options: ReadOptions) -> dict
             raise InputError(
                 path,
                 "row 1",
-                f"expected a column for {role} such as {_EXAMPLE[role]!r}, found {', '.join(header)}",
+                f"expected a column for {role} such as {quoted(_EXAMPLE[role])}, found {', '.join(header)}",
             )
     for role, given in (("throughput", options.throughput_unit), ("buffer", options.buffer_unit)):
         column = found[role]
@@ -128,7 +131,7 @@ def find_columns(path: str, header: Sequence[str], options: ReadOptions) -> dict
         found[role] = msgspec.structs.replace(column, scale=scale)
     for name in options.factors:
         if name in NO_FACTORS:
-            raise InputError("--factor", "", f"expected a column of levels, found {name!r}")
+            raise InputError("--factor", "", f"expected a column of levels, found {quoted(name)}")
         if name not in found:
             found[name] = _located(path, header, name, "--factor")
     return {role: found[role] for role in sorted(found, key=lambda role: role != "cc")}
@@ -137,7 +140,9 @@ def find_columns(path: str, header: Sequence[str], options: ReadOptions) -> dict
 def _located(path: str, header: Sequence[str], name: str, option: str) -> Column:
     """Column named by an option."""
     if name not in header:
-        raise InputError(option, "", f"expected a header of {path} ({', '.join(header)}), found {name!r}")
+        raise InputError(
+            option, "", f"expected a header of {path} ({', '.join(header)}), found {quoted(name)}"
+        )
     return Column(header.index(name), name)
 
 
@@ -170,12 +175,16 @@ def _unit(path: str, role: str, header: str, given: str | None) -> str:
             raise InputError(
                 path,
                 f"column {header}",
-                f"expected a unit, as in {_EXAMPLE[role]!r}, or {option} ({units})",
+                f"expected a unit, as in {quoted(_EXAMPLE[role])}, or {option} ({units})",
             )
         return given
     unit = _SUFFIXES[role].get(written)
     if unit is None:
-        raise InputError(path, f"column {header}", f"expected one of the units {units}, found {written!r}")
+        raise InputError(
+            path, f"column {header}", f"expected one of the units {units}, found {quoted(written)}"
+        )
     if given is not None and given != unit:
-        raise InputError(option, "", f"expected {unit} as in the header {header!r} of {path}, found {given}")
+        raise InputError(
+            option, "", f"expected {unit} as in the header {quoted(header)} of {path}, found {given}"
+        )
     return unit

@@ -2,7 +2,6 @@
 
 from typing import TextIO
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -14,20 +13,21 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from mptune._terminal import Terminal
 from mptune._text import pace
 
 
 def bar(unit: str, stream: TextIO) -> Progress:
     """Give the bar of one phase."""
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         _RateColumn(unit),
         TimeRemainingColumn(),
         TextColumn("left"),
         TextColumn("{task.fields[note]}", markup=False),
-        console=Console(file=stream),
+        console=Terminal(file=stream),
     )
 
 

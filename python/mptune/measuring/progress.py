@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from mptune import interrupts
-from mptune._text import pace
+from mptune._text import in_one_line, pace, visible
 from mptune.measuring.running import Advance
 
 #: Seconds between two plain lines.
@@ -41,7 +41,7 @@ class Reporter:
     def say(self, sentence: str) -> None:
         """Show a sentence before or between phases; nothing if it is empty."""
         if sentence and not self._quiet:
-            print(sentence, file=self._stream, flush=True)
+            print(visible(sentence, lines=True), file=self._stream, flush=True)
 
     @contextmanager
     def phase(self, name: str, unit: str = "trials") -> Iterator[Advance | None]:
@@ -58,10 +58,10 @@ class Reporter:
             from mptune.measuring._bar import bar
 
             with bar(unit, self._stream) as shown:
-                task = shown.add_task(name, total=None, note="")
+                task = shown.add_task(visible(name), total=None, note="")
 
                 def advance(done: int, total: int, note: str = "") -> None:
-                    shown.update(task, completed=done, total=total, note=note)
+                    shown.update(task, completed=done, total=total, note=visible(note))
 
                 yield advance
         else:
@@ -85,6 +85,7 @@ class _PlainLines:
         left = f", {(total - done) / rate:.0f} s left" if done < total else ""
         said = f"; {note}" if note else ""
         self._stream.write(
-            f"{self._name}: {done}/{total} {self._unit}, {pace(rate, self._unit)}{left}{said}\n"
+            in_one_line(f"{self._name}: {done}/{total} {self._unit}, {pace(rate, self._unit)}{left}{said}")
+            + "\n"
         )
         self._stream.flush()

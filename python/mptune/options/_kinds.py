@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from mptune import units
+from mptune._text import quoted
 from mptune.errors import one_of
 
 T = TypeVar("T")
@@ -108,7 +109,7 @@ def count(least: int = 0, most: int = units.LIMIT, *, zero: str = "") -> Kind[in
         try:
             return int(text)
         except ValueError:
-            raise ValueError(f"expected a whole number, found {text!r}") from None
+            raise ValueError(f"expected a whole number, found {quoted(text)}") from None
 
     return Kind("N", parse, str, check, (int,), "a whole number")
 
@@ -296,7 +297,7 @@ def by_label(one: Kind[T]) -> Kind[dict[str, T]]:
             _named(label, one.check, value)
 
     def parse(text: str) -> dict[str, T]:
-        raise ValueError(f"expected a table in a campaign file, found {text!r}")
+        raise ValueError(f"expected a table in a campaign file, found {quoted(text)}")
 
     def show(values: Mapping[str, T]) -> str:
         return ",".join(f"{label}={one.show(value)}" for label, value in values.items())
@@ -324,4 +325,4 @@ def _named(label: str, function: Callable[[Any], T], value: Any) -> T:
 def _check_distinct(values: Sequence[object]) -> None:
     for index, value in enumerate(values):
         if value in values[:index]:
-            raise ValueError(f"expected each value once, found {value!r} twice")
+            raise ValueError(f"expected each value once, found {quoted(value)} twice")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from itertools import pairwise
 
+from mptune._text import quoted
 from mptune.options._kinds import Kind
 from mptune.testbeds import MSS
 from mptune.units import MIB, SIZES, format_size
@@ -35,7 +36,7 @@ def parse_buffer(text: str) -> int:
     ValueError : not a size.
     """
     if (size := _exact(text)) is None:
-        raise ValueError(f"expected a size such as 512KiB ({_SYNTAX}), found {text!r}")
+        raise ValueError(f"expected a size such as 512KiB ({_SYNTAX}), found {quoted(text)}")
     return round(size)
 
 
@@ -49,7 +50,7 @@ def parse_buffers(text: str) -> tuple[int, ...]:
     ranged = ":" in text
     sizes = [size for part in text.split(":" if ranged else ",") if (size := _exact(part)) is not None]
     if len(sizes) != (3 if ranged else text.count(",") + 1) or (ranged and text.count(":") != 2):
-        raise ValueError(f"expected {_GRID_SYNTAX}, found {text!r}")
+        raise ValueError(f"expected {_GRID_SYNTAX}, found {quoted(text)}")
     return tuple(sorted({round(size) for size in (_range(*sizes, text=text) if ranged else sizes)}))
 
 
@@ -64,10 +65,10 @@ def _exact(text: str) -> Decimal | None:
 def _range(low: Decimal, high: Decimal, step: Decimal, *, text: str) -> Iterable[Decimal]:
     """Give low, low + step, ... up to high."""
     if step <= 0 or high < low:
-        raise ValueError(f"expected low <= high and a step above 0, found {text!r}")
+        raise ValueError(f"expected low <= high and a step above 0, found {quoted(text)}")
     count = int((high - low) / step) + 1
     if count > _MAX_SIZES:
-        raise ValueError(f"expected at most {_MAX_SIZES} sizes, found {count} in {text!r}")
+        raise ValueError(f"expected at most {_MAX_SIZES} sizes, found {count} in {quoted(text)}")
     return [low + i * step for i in range(count)]
 
 

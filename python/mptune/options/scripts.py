@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 
 from mptune import units
+from mptune._text import quoted
 from mptune.errors import one_of
 from mptune.options._declared import Option
 from mptune.options._kinds import Kind, several
@@ -20,7 +21,7 @@ def _parse(text: str) -> ScriptedAction:
     at, _, rest = text.strip().partition(":")
     action, _, path = rest.partition(":")
     if not path:
-        raise ValueError(f'expected TIME:ACTION:PATH such as "5s:down:U-C", found {text.strip()!r}')
+        raise ValueError(f'expected TIME:ACTION:PATH such as "5s:down:U-C", found {quoted(text.strip())}')
     if action not in ACTIONS:
         raise ValueError(one_of(ACTIONS, action))
     built = {"at_ns": units.parse_time(at), "action": action, "path": path}

@@ -25,6 +25,8 @@ ENDS: tuple[End, End] = ("sender", "receiver")
 STEP_S = 20.0
 #: Longest wait without checking for an interruption, seconds.
 _TICK_S = 0.2
+#: Messages of an end that nobody has read.
+_UNREAD = 10_000
 #: Smallest packet, with the headers of IPv4 or IPv6.
 LEAST_BYTES = {4: 60, 6: 80}
 
@@ -303,11 +305,13 @@ class Ends:
         select.select(list(self._talkers.values()), [], [], seconds)
         for end, talker in self._talkers.items():
             self._heard[end] += talker.take()
+            if len(self._heard[end]) > _UNREAD:
+                raise TrialError(f"{talker.name}: more than {_UNREAD} messages unasked", "refused")
             for message in self._heard[end]:
                 if message["event"] == "error":
                     raise TrialError(f"{talker.name}: {message['reason']}", "refused")
             if talker.ended:
-                raise TrialError(talker.death())
+                raise TrialError(talker.death(), talker.kind)
 
 
 def _joined(ip: str, port: int) -> str:

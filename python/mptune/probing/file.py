@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from mptune import units
-from mptune._text import number_of
+from mptune._text import bounded, number_of, visible
 from mptune.probing.estimates import Estimate, Loss, Queue
 from mptune.probing.result import InterfaceFound, PathFound, Probed, SiteFound
 
@@ -52,7 +52,7 @@ def _lines(found: Probed, name: str) -> Iterator[str]:
     for one in found.leaving:
         yield f"# {one}. To correct it:"
         yield from (f"#   {line}" for line in one.remedy)
-    yield f"name = {_quoted(name)}"
+    yield f"name = {_quoted(bounded(visible(name), 64))}"
     yield f'description = "{number_of(len(found.paths), "path")}, measured on {found.when}"'
     yield f"sender = {_quoted(sender)}"
     yield f"receiver = {_quoted(receiver)}"
@@ -70,7 +70,7 @@ def _lines(found: Probed, name: str) -> Iterator[str]:
 def _site(key: str, site: SiteFound, when: str) -> Iterator[str]:
     yield ""
     yield f"[sites.{key}]"
-    yield f"name = {_quoted(site.name)}"
+    yield f"name = {_quoted(bounded(visible(site.name), 200))}"
     if site.ssh is not None:
         yield f"ssh = {_quoted(site.ssh)}"
     for one in site.interfaces:

@@ -3,9 +3,7 @@
 For a sweep, which has no answer, it names the best of what was observed.
 """
 
-from html import escape
-
-from mptune._text import digits
+from mptune._text import digits, escaped
 from mptune.campaign.wording import ends
 from mptune.report.choices import Choices
 from mptune.report.markup import prose
@@ -26,10 +24,10 @@ def answer(run: RunData, found: Choices, beside: str) -> str:
         text = _by_size(run.by_size)
         return f'<section id="answer" class="answer"><div class="text"><h2>Answer</h2>{text}</div></section>'
     if run.answer is None:
-        text = f'<p class="sentence">{escape(_without_answer(run))}</p>'
+        text = f'<p class="sentence">{escaped(_without_answer(run))}</p>'
         return f'<section id="answer" class="answer"><h2>Observations</h2>{text}</section>'
     more = run.answer.answer[1:]
-    evidence = "".join(f"<p>{escape(sentence)}</p>" for sentence in more)
+    evidence = "".join(f"<p>{escaped(sentence)}</p>" for sentence in more)
     text = (
         f'<div class="text"><h2>Answer</h2>{_sentences(run, found)}{_slider(found)}'
         f'<p id="prediction" hidden></p><div id="evidence">{evidence}{_confirmed(run.answer)}</div></div>'
@@ -41,7 +39,7 @@ def answer(run: RunData, found: Choices, beside: str) -> str:
 def _by_size(found: SizesAnswer) -> str:
     """For each size what to set, and below it what to expect."""
     return "".join(
-        f"<p{'' if number % 2 else ' class=sentence'}>{escape(sentence)}</p>"
+        f"<p{'' if number % 2 else ' class=sentence'}>{escaped(sentence)}</p>"
         for number, sentence in enumerate(found.answer)
     )
 
@@ -103,7 +101,7 @@ def _confirmed(answer: Answer) -> str:
     if answer.default is None or answer.confirmed.mean is None:
         return ""
     rows = "".join(
-        f'<tr><th scope="row">{name}</th><td>{escape(f"{pm}, {cc}, {size:.4g} MiB")}</td>'
+        f'<tr><th scope="row">{name}</th><td>{escaped(f"{pm}, {cc}, {size:.4g} MiB")}</td>'
         f"<td>{_between(interval)}</td></tr>"
         for name, pm, cc, size, interval in answer.confirmed_ones()
     )
@@ -120,7 +118,7 @@ def _on_kernel(answer: Answer) -> str:
     if expected is None:
         return ""
     if expected.low_mbps is None or expected.high_mbps is None:
-        told = escape(f"not known: {expected.unknown}")
+        told = escaped(f"not known: {expected.unknown}")
     else:
         told = ends(expected.low_mbps, expected.high_mbps)
     return f'<tr class="on-kernel"><th scope="row">on a kernel</th><td>recommended</td><td>{told}</td></tr>'
@@ -140,6 +138,6 @@ def _slider(found: Choices) -> str:
         '<div class="slider"><label for="sacrifice">Throughput to give up for a smaller buffer</label>'
         f'<input id="sacrifice" type="range" min="0" max="{len(found.all) - 1}" step="1" '
         f'value="{found.answer}" data-answer="{found.answer}">'
-        f'<output id="given-up" for="sacrifice">{escape(found.all[found.answer].sacrifice)}</output>'
+        f'<output id="given-up" for="sacrifice">{escaped(found.all[found.answer].sacrifice)}</output>'
         '<button type="button" id="back" hidden>Back to the recommended choice</button></div>'
     )

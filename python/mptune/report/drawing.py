@@ -6,10 +6,10 @@ labels never cross. All text from files is escaped. Ink and paper are those of t
 """
 
 from collections.abc import Callable, Collection
-from html import escape
 
 import msgspec
 
+from mptune._text import escaped
 from mptune.report.charts.style import PALETTE
 from mptune.topology import UNKNOWN, Interface, Known, Path, Site, Topology
 from mptune.units import format_rate, format_time
@@ -43,7 +43,7 @@ def draw(topology: Topology, carrying: Collection[str], shape: Geometry) -> str:
     """SVG text of a topology; paths in `carrying` are drawn thick."""
     left, right = topology.sender.interfaces, topology.receiver.interfaces
     height = _TOP + max(len(topology.paths) * _ROW, max(len(left), len(right)) * (_BOX + 14))
-    name = escape(f"{topology.sender.name} and {topology.receiver.name}")
+    name = escaped(f"{topology.sender.name} and {topology.receiver.name}")
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {shape.width} {height}" role="img" '
         f'font-family="system-ui, sans-serif" font-size="{shape.font}">',
@@ -144,5 +144,5 @@ def _text(x: float, y: float, text: str, anchor: str, size: int, *, bold: bool =
     weight = ' font-weight="600"' if bold else ""
     return (
         f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-size="{size}" fill="currentColor"{weight} '
-        f'xml:space="preserve">{escape(text)}</text>'
+        f'xml:space="preserve">{escaped(text)}</text>'
     )

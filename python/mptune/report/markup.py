@@ -6,10 +6,9 @@ It knows no section; `mptune.report.page` puts the pieces together.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
-from mptune._text import digits
+from mptune._text import digits, escaped, visible
 from mptune.report.charts.style import Key
 from mptune.report.columns import heading
 from mptune.report.sections import Table
@@ -42,7 +41,7 @@ _OUTLINES = {
 
 def tables(found: Sequence[Table]) -> str:
     """Tables under their titles."""
-    return "".join(f"<h3>{escape(one.title)}</h3>{table(one)}" for one in found)
+    return "".join(f"<h3>{escaped(one.title)}</h3>{table(one)}" for one in found)
 
 
 def table(one: Table) -> str:
@@ -51,32 +50,32 @@ def table(one: Table) -> str:
         return "<p>None.</p>"
     columns = list(one.rows[0])
     headings = [one.headings.get(name) or heading(name) for name in columns]
-    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in headings)
+    head = "".join(f'<th scope="col">{escaped(text)}</th>' for text in headings)
     rows = "".join(f"<tr>{''.join(_cell(row[name]) for name in columns)}</tr>" for row in one.rows[:MAX_ROWS])
     left = len(one.rows) - MAX_ROWS
-    more = f"<p>{left} more rows: {escape(one.source)}.</p>" if left > 0 else ""
+    more = f"<p>{left} more rows: {escaped(one.source)}.</p>" if left > 0 else ""
     return scrolled(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>", one.title) + more
 
 
 def prose(text: str, unbroken: Sequence[str]) -> str:
     """A sentence in which the labels of paths are not broken at their hyphens."""
-    words = escape(text)
+    words = escaped(text)
     if not unbroken:
         return words
-    names = "|".join(re.escape(escape(one)) for one in sorted(unbroken, key=len, reverse=True))
+    names = "|".join(re.escape(escaped(one)) for one in sorted(unbroken, key=len, reverse=True))
     return re.sub(rf"(?<![\w-])({names})(?![\w-])", _UNBROKEN, words)
 
 
 def scrolled(content: str, label: str) -> str:
     """HTML in a region that scrolls, also by keyboard."""
-    name = escape(label, quote=True)
+    name = escaped(label, quote=True)
     return f'<div class="table" tabindex="0" role="region" aria-label="{name}">{content}</div>'
 
 
 def facts(rows: Mapping[str, object]) -> str:
     """A table of names and values."""
     lines = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(str(value))}</td></tr>'
+        f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(str(value))}</td></tr>'
         for name, value in rows.items()
     )
     return f'<table class="facts"><tbody>{lines}</tbody></table>'
@@ -93,8 +92,8 @@ def _cell(value: object) -> str:
         return f'<td class="number">{value}</td>'
     text = str(value)
     if len(text) <= _LONG:
-        return f"<td>{escape(text)}</td>"
-    return f'<td class="long">{_LABEL.sub(_UNBROKEN, escape(text))}</td>'
+        return f"<td>{escaped(text)}</td>"
+    return f'<td class="long">{_LABEL.sub(_UNBROKEN, escaped(text))}</td>'
 
 
 def _number(value: float) -> str:
@@ -106,13 +105,13 @@ def _number(value: float) -> str:
 def legend(key: Key, section: str) -> str:
     """A key as buttons that highlight what they name in the figures of a section."""
     items = "".join(
-        f'<li><button type="button" aria-pressed="false" data-name="{escape(name, quote=True)}">'
-        f"{_swatch(key, number)}{escape(name)}</button></li>"
+        f'<li><button type="button" aria-pressed="false" data-name="{escaped(name, quote=True)}">'
+        f"{_swatch(key, number)}{escaped(name)}</button></li>"
         for number, name in enumerate(key.names)
     )
     return (
-        f'<div class="legend" data-section="{section}"><span>{escape(key.title)}:</span>'
-        f'<ul aria-label="{escape(key.title, quote=True)}: highlight">{items}</ul></div>'
+        f'<div class="legend" data-section="{section}"><span>{escaped(key.title)}:</span>'
+        f'<ul aria-label="{escaped(key.title, quote=True)}: highlight">{items}</ul></div>'
     )
 
 
@@ -139,7 +138,9 @@ def script(text: str) -> str:
 
 
 def shortened(thing: Any, count: int = _DIGITS) -> Any:
-    """The same data with fewer digits: digits that no screen can show only make the page larger."""
+    """The same data with fewer digits, as no screen can show more, and with texts that only print."""
+    if isinstance(thing, str):
+        return visible(thing, lines=True)
     if isinstance(thing, float):
         return float(f"{thing:.{count}g}")
     if isinstance(thing, Mapping):

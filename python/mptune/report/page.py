@@ -5,9 +5,9 @@ The sections' content is in `mptune.report.sections`, looks and behaviour are in
 
 from collections.abc import Sequence
 from functools import cache
-from html import escape
 from importlib.resources import files
 
+from mptune._text import escaped
 from mptune.report import markup, measured
 from mptune.report.answer import BESIDE, answer
 from mptune.report.charts.style import look, zoomable
@@ -39,7 +39,7 @@ def page(run: RunData, others: Sequence[RunData], sections: Sequence[Section]) -
     below = [one for one in sections if one.name != BESIDE]
     body = [
         '<a class="skip" href="#answer">Skip to the answer</a>',
-        f"<header><p>mptune report</p><h1>{escape(run.name)}</h1><p>{escape(_byline(run, others))}</p>"
+        f"<header><p>mptune report</p><h1>{escaped(run.name)}</h1><p>{escaped(_byline(run, others))}</p>"
         "</header>",
         "<main>",
         answer(run, found, _content(beside)),
@@ -54,7 +54,7 @@ def page(run: RunData, others: Sequence[RunData], sections: Sequence[Section]) -
         markup.script(_library()),
         markup.script(_asset("report.js")),
     ]
-    title = escape(f"{run.name}: mptune report")
+    title = escaped(f"{run.name}: mptune report")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
@@ -89,12 +89,12 @@ def _warnings(run: RunData) -> str:
     found = measured.warnings(run)
     if not found:
         return ""
-    items = "".join(f"<li>{escape(text)}</li>" for text in found)
+    items = "".join(f"<li>{escaped(text)}</li>" for text in found)
     return f'<section id="warnings" class="warnings"><h2>Take into account</h2><ul>{items}</ul></section>'
 
 
 def _contents(sections: Sequence[Section]) -> str:
-    links = "".join(f'<li><a href="#{one.name}">{escape(one.title)}</a></li>' for one in sections)
+    links = "".join(f'<li><a href="#{one.name}">{escaped(one.title)}</a></li>' for one in sections)
     return (
         f'<nav aria-label="Contents"><ul>{links}<li><a href="#measured">How it was measured</a></li></ul>'
         "</nav><noscript><p>A script in this file draws the figures; the tables work anyway.</p></noscript>"
@@ -110,7 +110,7 @@ def _content(one: Section | None) -> str:
     if one is None:
         return ""
     level = "h3" if one.name == BESIDE else "h2"
-    parts = [f'<{level}>{escape(one.title)}</{level}><p class="lead">{escape(one.lead)}</p>']
+    parts = [f'<{level}>{escaped(one.title)}</{level}><p class="lead">{escaped(one.lead)}</p>']
     if one.key is not None:
         parts.append(markup.legend(one.key, one.name))
     if one.drawing is not None:
@@ -129,8 +129,8 @@ def _content(one: Section | None) -> str:
 def _panels(one: Section) -> list[str]:
     made = []
     for number, panel in enumerate(one.panels):
-        title = f"<figcaption>{escape(panel.title)}</figcaption>" if panel.title else ""
-        label = escape(": ".join(text for text in (one.title, panel.title) if text), quote=True)
+        title = f"<figcaption>{escaped(panel.title)}</figcaption>" if panel.title else ""
+        label = escaped(": ".join(text for text in (one.title, panel.title) if text), quote=True)
         place = f'<div class="chart" id="{one.name}-{number}" role="img" aria-label="{label}"></div>'
         made.append(f"<figure>{title}{place}</figure>")
     return made

@@ -34,7 +34,7 @@ from mptune.report.run_data import (
 from mptune.store import Store, StoredTrial, open_store
 from mptune.store.directory import CONFIG, STORE, is_unfinished
 from mptune.testbeds import FIXED, PLAIN_TCP, Observation, stack_title
-from mptune.topology import Topology
+from mptune.topology import Topology, from_document
 from mptune.units import MIB
 
 T = TypeVar("T")
@@ -91,7 +91,9 @@ def read_run(directory: Path, label: str) -> RunData:
     answer = None if is_by_size else _document(directory, "result.json", Answer)
     by_size = _document(directory, "result.json", SizesAnswer) if is_by_size else None
     impact = _document(directory, "impact.json", _ImpactFile) or _ImpactFile()
-    topology = _converted(config.topology, Topology, directory, CONFIG) if config.topology else None
+    topology = None
+    if config.topology:
+        topology = from_document(config.topology, str(directory), f"{CONFIG}: topology")
     with _store(directory) as store:
         trials = () if store is None else _trials(store, config.options, _own_sets(answer, impact.impact))
         foreign = 0 if store is None else store.foreign()

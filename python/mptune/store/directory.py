@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from mptune import __version__
+from mptune._text import file_name
 from mptune.errors import InputError
 from mptune.measuring.records import Record, setting, stack_of
 
@@ -47,9 +48,9 @@ _LAST = ("stack", "buffer_mode")
 _LIBRARIES = ("numpy", "scipy", "statsmodels", "altair")
 
 
-def default_directory(topology_name: str, now: datetime) -> Path:
-    """Default directory of results: `runs/<topology>-<time>`."""
-    return Path("runs") / f"{topology_name}-{now:%Y%m%d-%H%M%S}"
+def default_directory(name: str, now: datetime) -> Path:
+    """Default directory of results: `runs/<name>-<time>`, whatever the name of the topology or campaign."""
+    return Path("runs") / f"{file_name(name, 'run')}-{now:%Y%m%d-%H%M%S}"
 
 
 def check_writable(path: Path, *, force: bool, where: str = "--out") -> None:

@@ -7,12 +7,14 @@ such files, in `docs/reference/topology.md`; the values a file may leave out in 
 `_effect_defaults`.
 """
 
+from mptune.topology._checked import check_name, from_document
 from mptune.topology._effects import Background, Effects, Schedule, Step, TcpBackground, UdpBackground
 from mptune.topology._known import Known
 from mptune.topology._load import load
 from mptune.topology._model import Topology
 from mptune.topology._network import Link
 from mptune.topology._perturb import perturbed
+from mptune.topology._reverse import REVERSED
 from mptune.topology._shipped import shipped
 from mptune.topology._sites import UNKNOWN, CoreSegment, Interface, Path, Provenance, Site
 from mptune.topology._vary import Uncertain, uncertain
@@ -20,6 +22,7 @@ from mptune.topology._words import background as background_in_words
 from mptune.topology._words import effects as effects_in_words
 
 __all__ = [
+    "REVERSED",
     "UNKNOWN",
     "Background",
     "CoreSegment",
@@ -37,7 +40,9 @@ __all__ = [
     "UdpBackground",
     "Uncertain",
     "background_in_words",
+    "check_name",
     "effects_in_words",
+    "from_document",
     "load",
     "perturbed",
     "shipped",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mptune import _core, units
+from mptune._text import quoted
 from mptune.errors import InputError, one_of
 from mptune.tables import inside
 from mptune.topology import _effect_defaults as defaults
@@ -57,7 +58,7 @@ def read_background(
 
 def _kind(where: str, key: str, raw: object) -> str:
     if not isinstance(raw, dict):
-        raise InputError(where, key, f"expected a table, found {raw!r}")
+        raise InputError(where, key, f"expected a table, found {quoted(raw)}")
     if "kind" not in raw:
         raise InputError(where, inside(key, "kind"), "expected, but missing")
     kind = raw["kind"]
@@ -83,7 +84,7 @@ def _udp(group: Group, known: dict[str, Link]) -> UdpBackground:
         raise group.refuse("rate", f"expected at most {units.format_rate(_MAX_UDP_BPS)}, found {found}")
     if link.queue_bytes is None:
         expected = "expected a link that limits the rate (a core segment without a rate does not)"
-        raise group.refuse("link", f"{expected}, found {name!r}")
+        raise group.refuse("link", f"{expected}, found {quoted(name)}")
     packet = group.given("packet", PACKET, defaults.UDP_PACKET)
     on_off = _on_off(group, packet, rate)
     start, stop = _times(group)
@@ -127,7 +128,7 @@ def _link_in(known: dict[str, Link]) -> Kind[str]:
 
     def parse(text: str) -> str:
         if text not in known:
-            raise ValueError(f"expected the name of a link such as {examples}, found {text!r}")
+            raise ValueError(f"expected the name of a link such as {examples}, found {quoted(text)}")
         return text
 
     return Kind(parse, str, next(iter(known)))

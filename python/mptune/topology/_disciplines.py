@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mptune import units
+from mptune._text import quoted
 from mptune.errors import InputError, one_of
 from mptune.tables import inside
 from mptune.topology import _effect_defaults as defaults
@@ -63,7 +64,7 @@ def discipline_name(where: str, key: str, raw: object) -> str:
         key, raw = inside(key, "kind"), raw["kind"]
     if not isinstance(raw, str):
         expected = 'expected text such as "fq_codel" or a table with kind'
-        raise InputError(where, key, f"{expected}, found {raw!r}")
+        raise InputError(where, key, f"{expected}, found {quoted(raw)}")
     if raw not in DISCIPLINES:
         raise InputError(where, key, one_of(DISCIPLINES, raw))
     return raw

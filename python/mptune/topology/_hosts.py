@@ -7,6 +7,7 @@ is for the testbed to find out.
 from collections.abc import Sequence
 from ipaddress import ip_address
 
+from mptune._text import quoted
 from mptune.errors import InputError
 from mptune.topology._sites import Interface
 from mptune.topology._values import SOME_SIZE
@@ -24,7 +25,7 @@ def check_ssh(text: str, where: str, key: str) -> None:
     """
     if not text or text.startswith("-") or not _is_one_word(text):
         expected = 'expected a host for ssh such as "user@host", without blanks or a leading "-"'
-        raise InputError(where, key, f"{expected}, found {text!r}")
+        raise InputError(where, key, f"{expected}, found {quoted(text)}")
 
 
 def check_device(text: str, where: str, key: str) -> None:
@@ -35,10 +36,10 @@ def check_device(text: str, where: str, key: str) -> None:
     InputError : naming the key.
     """
     if len(text.encode()) > _LONGEST_DEVICE:
-        raise InputError(where, key, f"expected at most {_LONGEST_DEVICE} bytes, found {text!r}")
+        raise InputError(where, key, f"expected at most {_LONGEST_DEVICE} bytes, found {quoted(text)}")
     if text in ("", ".", "..") or "/" in text or ":" in text or not _is_one_word(text):
         expected = 'expected a network device such as "eth1", without blanks, "/" or ":"'
-        raise InputError(where, key, f"{expected}, found {text!r}")
+        raise InputError(where, key, f"{expected}, found {quoted(text)}")
 
 
 def read_max_data(raw: object, where: str, key: str) -> int | None:
@@ -51,7 +52,7 @@ def read_max_data(raw: object, where: str, key: str) -> int | None:
     if raw is None:
         return None
     if not isinstance(raw, str):
-        raise InputError(where, key, f"expected {SOME_SIZE.wanted}, found {raw!r}")
+        raise InputError(where, key, f"expected {SOME_SIZE.wanted}, found {quoted(raw)}")
     try:
         return SOME_SIZE.parse(raw)
     except ValueError as error:

@@ -6,7 +6,6 @@ that both may have applies to both.
 
 from __future__ import annotations
 
-import ipaddress
 from functools import partial
 from pathlib import Path as Folder
 from typing import NamedTuple, TypeVar
@@ -15,7 +14,7 @@ from mptune.errors import InputError
 from mptune.topology import _defaults as defaults
 from mptune.topology._disciplines import Ahead
 from mptune.topology._effects import Effects
-from mptune.topology._hosts import check_device, read_max_data
+from mptune.topology._hosts import read_max_data
 from mptune.topology._link_effects import EffectsReader, Found, bounded
 from mptune.topology._schedules import Steps, read_steps
 from mptune.topology._schema import InterfaceTable
@@ -43,19 +42,7 @@ def read_interface(
     ------
     InputError : anything that is not as expected.
     """
-    _check_addresses(row, ledger.where, key)
-    if row.device is not None:
-        check_device(row.device, ledger.where, f"{key}.device")
     return _InterfaceReader(row, key, ledger, ledger.origin(key, row, site_origin), folder).interface()
-
-
-def _check_addresses(row: InterfaceTable, where: str, key: str) -> None:
-    for name, version in (("ipv4", ipaddress.IPv4Address), ("ipv6", ipaddress.IPv6Address)):
-        text = getattr(row, name)
-        try:
-            version(text or 0)
-        except ValueError:
-            raise InputError(where, f"{key}.{name}", f"expected an address, found {text!r}") from None
 
 
 class _AccessLink(NamedTuple):

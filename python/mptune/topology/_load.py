@@ -5,14 +5,14 @@ Errors are `InputError`: one line with file, key and what was expected. The layo
 traffic of others by `_background`.
 """
 
-import re
 from pathlib import Path as File
 
+from mptune._text import quoted
 from mptune.errors import InputError
 from mptune.tables import convert, read_toml
 from mptune.topology import _defaults as defaults
 from mptune.topology._background import read_background
-from mptune.topology._hosts import check_distinct, check_ssh
+from mptune.topology._checked import check, check_abbr
 from mptune.topology._interfaces import read_interface
 from mptune.topology._model import Topology
 from mptune.topology._schema import FileTable, InterfaceTable, SiteTable
@@ -71,7 +71,7 @@ def from_tables(raw: object, where: str, file_name: str, folder: File = File()) 
     origin = ledger.origin("", table, Origin("source", defaults.NO_SOURCE))
     sender, receiver = (_site(abbr, one, ledger, origin, folder) for abbr, one in ends.items())
     paths = read_paths(sender, receiver, table.core, ledger, origin, folder)
-    return Topology(
+    topology = Topology(
         name=table.name,
         description=table.description,
         sender=sender,
@@ -84,15 +84,17 @@ def from_tables(raw: object, where: str, file_name: str, folder: File = File()) 
         file=file_name,
         missing=tuple(ledger.missing),
     )
+    check(topology, where)
+    return topology
 
 
 def _check_sites(table: FileTable, where: str) -> None:
     known = ", ".join(table.sites) or "none"
     for key, abbr in (("sender", table.sender), ("receiver", table.receiver)):
         if abbr not in table.sites:
-            raise InputError(where, key, f"expected one of the file's sites ({known}), found {abbr!r}")
+            raise InputError(where, key, f"expected one of the file's sites ({known}), found {quoted(abbr)}")
     if table.sender == table.receiver:
-        raise InputError(where, "receiver", f"expected a site other than the sender {table.sender!r}")
+        raise InputError(where, "receiver", f"expected a site other than the sender {quoted(table.sender)}")
     for abbr in table.sites:
         if abbr not in (table.sender, table.receiver):
             raise InputError(where, f"sites.{abbr}", "expected only sites that are sender or receiver")
@@ -100,10 +102,7 @@ def _check_sites(table: FileTable, where: str) -> None:
 
 def _site_table(file: FileTable, abbr: str, where: str) -> SiteTable:
     key = f"sites.{abbr}"
-    table = convert(file.sites[abbr], SiteTable, where, key)
-    if table.ssh is not None:
-        check_ssh(table.ssh, where, f"{key}.ssh")
-    return table
+    return convert(file.sites[abbr], SiteTable, where, key)
 
 
 def _site(abbr: str, table: SiteTable, ledger: Ledger, outer: Origin, folder: File) -> Site:
@@ -114,14 +113,11 @@ def _site(abbr: str, table: SiteTable, ledger: Ledger, outer: Origin, folder: Fi
     interfaces: list[Interface] = []
     for number, raw in enumerate(table.interfaces):
         row = convert(raw, InterfaceTable, where, f"{key}.interfaces[{number}]")
-        if not re.fullmatch(r"[A-Za-z0-9]+", row.abbr):
-            expected = f"expected letters and digits only, found {row.abbr!r}"
-            raise InputError(where, f"{key}.interfaces[{number}].abbr", expected)
+        check_abbr(row.abbr, where, f"{key}.interfaces[{number}].abbr")
         if row.abbr in (other.abbr for other in interfaces):
-            expected = f"expected a unique abbreviation, found {row.abbr!r} twice"
+            expected = f"expected a unique abbreviation, found {quoted(row.abbr)} twice"
             raise InputError(where, f"{key}.interfaces[{number}].abbr", expected)
         interfaces.append(read_interface(row, f"{key}.interfaces.{row.abbr}", ledger, origin, folder))
-    check_distinct(interfaces, where, f"{key}.interfaces")
     return Site(
         abbr=abbr, name=table.name, location=table.location, interfaces=tuple(interfaces), ssh=table.ssh
     )

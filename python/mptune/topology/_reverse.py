@@ -14,7 +14,7 @@ from mptune.topology._effects import Background, TcpBackground
 from mptune.topology._sites import Path, Provenance
 
 #: End of the name of a topology in reverse.
-_SUFFIX = "-reversed"
+REVERSED = "-reversed"
 
 _SEGMENTS = "core.segments."
 _CORE_WAYS = ("forward", "back")
@@ -22,7 +22,7 @@ _CORE_WAYS = ("forward", "back")
 
 def reverse_name(name: str) -> str:
     """Name of the topology the other way round."""
-    return name.removesuffix(_SUFFIX) if name.endswith(_SUFFIX) else name + _SUFFIX
+    return name.removesuffix(REVERSED) if name.endswith(REVERSED) else name + REVERSED
 
 
 def reverse_labels(paths: Sequence[Path]) -> dict[str, str]:

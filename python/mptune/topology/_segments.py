@@ -10,6 +10,7 @@ from pathlib import Path as Folder
 from typing import NamedTuple
 
 from mptune import units
+from mptune._text import quoted
 from mptune.errors import InputError
 from mptune.tables import convert, inside
 from mptune.topology import _defaults as defaults
@@ -68,7 +69,7 @@ def _segments(core: CoreTable, labels: list[str], where: str) -> dict[str, Segme
         segment = convert(raw, SegmentTable, where, key)
         if segment.path not in labels:
             expected = f"expected an interface pair of the two sites ({', '.join(labels)})"
-            raise InputError(where, f"{key}.path", f"{expected}, found {segment.path!r}")
+            raise InputError(where, f"{key}.path", f"{expected}, found {quoted(segment.path)}")
         if segment.path in segments:
             raise InputError(
                 where, f"{key}.path", f"expected one segment per pair, found {segment.path} twice"

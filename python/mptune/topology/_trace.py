@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mptune import units
+from mptune._text import quoted
 from mptune.topology._values import RATE, Kind
 
 #: A gigabit per second for half a minute has 2.5 million lines of at most 6 digits.
@@ -39,7 +40,7 @@ def trace_in(folder: Path) -> Kind[Trace]:
 def _reader(folder: Path) -> Callable[[str], Trace]:
     def read(name: str) -> Trace:
         if not name.isprintable():
-            raise ValueError(f"expected the name of a file, found {name!r}")
+            raise ValueError(f"expected the name of a file, found {quoted(name)}")
         trace = Trace(name, tuple(_times(name, _lines(folder / name, name))))
         if trace.times_ms[-1] == 0:
             raise ValueError(f"expected a last time above 0 in {name}: it is the period")
@@ -83,7 +84,7 @@ def _times(name: str, lines: list[str]) -> list[int]:
     for number, line in enumerate(lines, start=1):
         if not line.isdigit() or len(line) > _MAX_DIGITS or (time := int(line)) > _MAX_MS:
             expected = f"expected a whole number of milliseconds below 2^32 in line {number} of {name}"
-            raise ValueError(f"{expected}, found {line[:20]!r}")
+            raise ValueError(f"{expected}, found {quoted(line[:20])}")
         if time < before:
             expected = f"expected times that do not decrease in {name}"
             raise ValueError(f"{expected}, found {time} after {before} in line {number}")

@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from mptune import units
+from mptune._text import quoted
 from mptune.errors import InputError, one_of
 from mptune.tables import convert, inside
 from mptune.topology._schema import SourcedTable, ValueTable
@@ -50,7 +51,7 @@ class Kind(NamedTuple, Generic[T]):
 def _rate(text: str) -> int:
     value = units.parse_rate(text)
     if value < _MIN_RATE:
-        raise ValueError(f"expected a rate above zero (at least {_MIN_RATE} bit/s), found {text!r}")
+        raise ValueError(f"expected a rate above zero (at least {_MIN_RATE} bit/s), found {quoted(text)}")
     return value
 
 
@@ -72,20 +73,22 @@ def _moment(text: str) -> int:
 
 def _at_most(value: int, most: int, text: str) -> int:
     if value > most:
-        raise ValueError(f"expected at most {units.format_time(most)}, found {text!r}")
+        raise ValueError(f"expected at most {units.format_time(most)}, found {quoted(text)}")
     return value
 
 
 def _above_zero(value: int, text: str) -> int:
     if value == 0:
-        raise ValueError(f"expected more than 0, found {text!r}")
+        raise ValueError(f"expected more than 0, found {quoted(text)}")
     return value
 
 
 def _queue(text: str) -> int:
     value = units.parse_size(text)
     if value < _FULL_PACKET:
-        raise ValueError(f"expected room for at least one packet of {_FULL_PACKET} bytes, found {text!r}")
+        raise ValueError(
+            f"expected room for at least one packet of {_FULL_PACKET} bytes, found {quoted(text)}"
+        )
     return value
 
 
@@ -93,7 +96,7 @@ def _between(least: int, most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         value = units.parse_size(text)
         if not least <= value <= most:
-            raise ValueError(f"expected {least} to {most} bytes, found {text!r}")
+            raise ValueError(f"expected {least} to {most} bytes, found {quoted(text)}")
         return value
 
     return parse
@@ -102,7 +105,7 @@ def _between(least: int, most: int) -> Callable[[str], int]:
 def _loss(text: str) -> int:
     value = units.parse_fraction(text)
     if value == _WHOLE:
-        raise ValueError(f"expected a loss below 100 %, found {text!r}")
+        raise ValueError(f"expected a loss below 100 %, found {quoted(text)}")
     return value
 
 
@@ -231,7 +234,7 @@ class Ledger:
             raw, origin = table.value, self.origin(key, table, origin)
         if type(raw) is not kind.plain:
             expected = f"expected {kind.wanted} or a table with value and assumed"
-            raise InputError(self.where, key, f"{expected}, found {raw!r}")
+            raise InputError(self.where, key, f"{expected}, found {quoted(raw)}")
         try:
             value = kind.parse(raw)
         except ValueError as error:

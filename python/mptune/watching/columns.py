@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from mptune import units
+from mptune._text import visible
 from mptune.watching.figures import ConnectionSeen, Figures, SubflowSeen
 from mptune.watching.limits import Limit
 from mptune.watching.view import Row
@@ -51,11 +52,6 @@ class Column(NamedTuple):
     from_width: int
     cell: Callable[[Row], Cell]
     number: bool = False
-
-
-def clean(text: str) -> str:
-    """A text from outside that cannot control a terminal: names of programs may hold anything."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
@@ -188,7 +184,7 @@ def _pid(row: Row) -> Cell:
 def said(column: Column, row: Row) -> Cell:
     """A cell whose text cannot control a terminal, whatever a program or another machine calls itself."""
     text, tone = column.cell(row)
-    return Cell(clean(text), tone)
+    return Cell(visible(text), tone)
 
 
 #: From left to right. Those that fit 80 columns leave 26 for the name.
@@ -218,7 +214,7 @@ def layout(width: int) -> list[tuple[Column, int]]:
 
 def details(row: Row) -> list[str]:
     """What a row does not say in its columns, in lines for the row that is selected."""
-    return [clean(line) for line in _details(row)]
+    return [visible(line) for line in _details(row)]
 
 
 def _details(row: Row) -> list[str]:

@@ -9,6 +9,7 @@
 use super::hosting::Addresses;
 use super::noted::{Made, Note};
 use super::steering::{Steered, Steering};
+use crate::log;
 use crate::paths::connection::Act;
 use crate::paths::happening::Happening;
 use crate::paths::hosting::AddressChange;
@@ -275,7 +276,7 @@ impl Endpoints {
         for (_, device, address) in usable {
             match kept.make(address, device) {
                 // There is no room, or it has gone meanwhile.
-                Err(Error::Refused(refusal)) => eprintln!("mptune-agent: {refusal}"),
+                Err(Error::Refused(refusal)) => log::say(&format!("mptune-agent: {refusal}")),
                 done => done?,
             }
         }

@@ -31,9 +31,9 @@ mod table;
 mod watchdog;
 
 use self::policy::Plan;
-use self::record::say;
 use self::service::Service;
 use crate::arguments::Arguments;
+use crate::log::say;
 use crate::sys;
 use serde_json::{Value, json};
 

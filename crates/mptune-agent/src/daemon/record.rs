@@ -1,5 +1,6 @@
 //! What the daemon did and why: kept for readers, and said in one line each.
 
+use crate::log::{say, visible};
 use crate::paths::happening::{Happening, What};
 use crate::paths::hosting::Hosting;
 use crate::sys;
@@ -40,7 +41,7 @@ impl Record {
     /// The daemon itself did something, or about one policy.
     pub fn own(policy: Option<&str>, what: &str, why: &str) -> Self {
         let (token, device, local, remote) = (None, None, None, None);
-        let (what, why) = (what.to_owned(), in_one_line(why));
+        let (what, why) = (what.to_owned(), visible(&why.replace('\n', " ")));
         let policy = policy.map(str::to_owned);
         Self { id: 0, at_ns: sys::monotonic_ns(), what, why, token, policy, device, local, remote }
     }
@@ -78,10 +79,6 @@ impl Record {
         let begin = parts.into_iter().flatten().collect::<Vec<_>>().join(" ");
         if self.why.is_empty() { begin } else { format!("{begin}: {}", self.why) }
     }
-}
-
-fn in_one_line(text: &str) -> String {
-    text.split(char::is_control).collect::<Vec<_>>().join(" ")
 }
 
 /// The latest records.
@@ -139,12 +136,6 @@ impl Records {
     }
 }
 
-/// Says a line on standard error; a terminal or a journal that is gone is no reason to end.
-pub fn say(line: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,6 +178,8 @@ mod tests {
         let opened = Happening { what: What::Opened, ..happening };
         assert!(Record::of(&opened, &Host).is_none());
         assert_eq!(Record::own(None, "reloaded", "").line(), "reloaded");
+        let record = Record::own(None, "kept", "\x1b[2J\u{202e}\rname");
+        assert_eq!(record.line(), r"kept: \u{1b}[2J\u{202e}\rname");
     }
 
     #[test]

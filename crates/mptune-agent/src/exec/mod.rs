@@ -13,6 +13,7 @@
 mod filter;
 mod supervisor;
 
+use crate::log;
 use crate::seccomp;
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -37,7 +38,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
             }
         },
     };
-    eprintln!("mptune: error: COMMAND: {reason}");
+    log::say(&format!("mptune: error: COMMAND: {reason}"));
     2
 }
 

@@ -13,6 +13,7 @@
 use super::journal::{self, Journal};
 use super::lock::Lock;
 use super::places;
+use crate::log;
 use crate::sys::{self, Watch};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -94,7 +95,7 @@ pub fn main() -> i32 {
     match guard() {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("mptune-agent: guardian: {error}");
+            log::say(&format!("mptune-agent: guardian: {error}"));
             1
         }
     }

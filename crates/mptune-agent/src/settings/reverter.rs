@@ -15,6 +15,7 @@ use super::outcome::{Because, Refusal, Restored};
 use super::returning;
 use super::steps;
 use crate::host::guardian::SELF;
+use crate::log;
 use crate::sys;
 use std::ffi::OsString;
 use std::fs;
@@ -132,7 +133,7 @@ pub fn main() -> i32 {
     match run() {
         Ok(()) => 0,
         Err(reason) => {
-            eprintln!("mptune-agent: reverter: {reason}");
+            log::say(&format!("mptune-agent: reverter: {reason}"));
             1
         }
     }

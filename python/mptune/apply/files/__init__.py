@@ -4,12 +4,13 @@ Each format has its own file; this one lists them. A format turns the plan of on
 here puts them where they belong: `README` in their folder says where that is.
 """
 
-import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from unicodedata import category
 
+from mptune._text import file_name, quoted
 from mptune.apply.files import ansible, network_manager, sysctl, systemd, tuned
 from mptune.apply.files._base import File
 from mptune.apply.plan import HostPlan, check
@@ -25,6 +26,9 @@ FORMATS: dict[str, Callable[[HostPlan], list[File]]] = {
     "tuned": tuned.files,
     "ansible": ansible.files,
 }
+
+#: Unicode's control and format characters, lone surrogates, and what separates lines.
+_NO_TEXT = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 _INTRODUCTION = """\
 Settings of {name} for an answer of mptune. Nothing here is in effect until it is put into place:
@@ -42,9 +46,10 @@ def made(host: HostPlan) -> list[File]:
 
     Raises
     ------
-    InputError : the plan has placeholders.
+    InputError : the plan has placeholders, or text that could be more than a value in some file.
     """
     check(host)
+    _check_texts(host)
     files = [
         File(f"{folder}/{one.path}", one.content, one.place, executable=one.executable)
         for folder, make in FORMATS.items()
@@ -106,6 +111,25 @@ def _check(directory: Path, *, force: bool) -> None:
         )
 
 
+def _check_texts(host: HostPlan) -> None:
+    """Refuse line feeds and their like: every format is made of lines, or of words of a shell."""
+    for text in (host.site, host.name, host.ssh, *_texts(host.settings)):
+        if text is not None and any(category(letter) in _NO_TEXT for letter in text):
+            expected = "expected values without line feeds and other control characters"
+            raise InputError("--files", host.site, f"{expected}, found {quoted(text)}")
+
+
+def _texts(thing: object) -> Iterator[str]:
+    """Every text in JSON."""
+    if isinstance(thing, str):
+        yield thing
+    elif isinstance(thing, dict):
+        yield from _texts([*thing, *thing.values()])
+    elif isinstance(thing, list | tuple):
+        for one in thing:
+            yield from _texts(one)
+
+
 def _folder(host: HostPlan) -> str:
     """A folder's name for a site."""
-    return re.sub(r"[^\w.-]", "_", host.site).lstrip(".") or "site"
+    return file_name(host.site, "site")

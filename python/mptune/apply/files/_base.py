@@ -1,11 +1,14 @@
 """What all formats share: files, and settings as command lines of iproute2 and bpftool."""
 
 import base64
+import re
 import shlex
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from mptune._text import quoted
 from mptune.apply.plan import HostPlan
+from mptune.errors import InputError
 
 Setting = dict[str, Any]
 
@@ -53,8 +56,28 @@ def of_kind(host: HostPlan, kind: str) -> list[Setting]:
     return [one for one in host.settings if one["kind"] == kind]
 
 
+def _programs(host: HostPlan) -> list[Setting]:
+    """BPF programs; their names are those of files.
+
+    Raises
+    ------
+    InputError : one is not.
+    """
+    found = of_kind(host, "congestion")
+    for one in found:
+        if not re.fullmatch(r"[A-Za-z0-9_]+", one["name"]):
+            expected = "expected letters, digits and _ only"
+            raise InputError("congestion control", "", f"{expected}, found {quoted(one['name'])}")
+    return found
+
+
 def sysctls(host: HostPlan) -> list[Value]:
-    """Values that files can hold: what was not read is the kernel's default."""
+    """Values that files can hold: what was not read is the kernel's default.
+
+    Raises
+    ------
+    InputError : a value that a machine reported is none.
+    """
     found = []
     for one in of_kind(host, "sysctl"):
         name, value = one["name"], str(one["value"])
@@ -66,6 +89,10 @@ def sysctls(host: HostPlan) -> list[Value]:
             found.append(Value(name, " ".join([*lower, str(size)]), True))
         else:
             found.append(Value(name, value, False))
+    for name, value, _ in found:
+        # TuneD has functions in values, "${f:exec:...}"; no sysctl that is set here needs such letters.
+        if not re.fullmatch(r"[\w.-]+", name) or not re.fullmatch(r"[\w .:/+-]*", value):
+            raise InputError(f"sysctl {name}", "", f"expected numbers and names, found {quoted(value)}")
     return found
 
 
@@ -101,7 +128,7 @@ def of_routes(host: HostPlan) -> Iterator[Command]:
 
 def of_programs(host: HostPlan) -> Iterator[Command]:
     """BPF programs: registered without a link, they stay until they are unregistered."""
-    for one in of_kind(host, "congestion"):
+    for one in _programs(host):
         name = one["name"]
         yield Command(
             ("bpftool", "struct_ops", "register", f"{PROGRAMS}/{name}.bpf.o"),
@@ -113,5 +140,5 @@ def programs(host: HostPlan) -> list[File]:
     """The objects of BPF programs."""
     return [
         File(f"{one['name']}.bpf.o", base64.b64decode(one["object"]), f"{PROGRAMS}/{one['name']}.bpf.o")
-        for one in of_kind(host, "congestion")
+        for one in _programs(host)
     ]

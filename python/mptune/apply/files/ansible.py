@@ -1,12 +1,20 @@
-"""An Ansible playbook, of built-in modules only, that puts sysctl.d and the systemd units into place."""
+"""An Ansible playbook, of built-in modules only, that puts sysctl.d and the systemd units into place.
+
+Ansible takes text for Jinja, even when it only checks the syntax. So the only words of a run in the playbook
+are the machine in the inventory, which has the letters of a host's name, and a comment. The files that it
+copies are never templates.
+"""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
+from mptune._text import quoted, visible
 from mptune.apply.files import sysctl, systemd
 from mptune.apply.files._base import HEADER, File
 from mptune.apply.plan import HostPlan
+from mptune.errors import InputError
 
 Task = dict[str, Any]
 
@@ -18,7 +26,8 @@ def files(host: HostPlan) -> list[File]:
     lines = [
         "---",
         HEADER,
-        f"- name: {_scalar(f'Multipath TCP of {host.name} as mptune found it')}",
+        f"# For {visible(host.name)}.",
+        "- name: Multipath TCP as mptune found it",
         f"  hosts: {_scalar(_pattern(host))}",
         "  become: true",
         "  gather_facts: false",
@@ -30,8 +39,20 @@ def files(host: HostPlan) -> list[File]:
 
 
 def _pattern(host: HostPlan) -> str:
-    """The machine in an inventory: by its name for ssh, without the user."""
-    return (host.ssh or host.site).rpartition("@")[2]
+    """The machine in an inventory: by its name for ssh, without the user, or else by its site's.
+
+    Raises
+    ------
+    InputError : neither is the name of one machine in patterns of Ansible.
+    """
+    names = [(host.ssh or host.site).rpartition("@")[2], host.site]
+    for name in names:
+        # Commas, "!", "&", "*" and brackets have a meaning in patterns, braces in templates.
+        if re.fullmatch(r"\w[\w.-]*|[0-9A-Fa-f:]+", name) and name not in ("all", "ungrouped"):
+            return name
+    raise InputError(
+        "--files", f"sites.{host.site}", f"expected the name of one host, found {quoted(names[0])}"
+    )
 
 
 def _tasks(host: HostPlan) -> Iterator[Task]:

@@ -3,6 +3,7 @@
 It makes the endpoints itself then, as long as a device is up. Limits and congestion control are not its own.
 """
 
+from mptune._text import file_name
 from mptune.apply.files._base import HEADER, File, of_kind
 from mptune.apply.plan import HostPlan
 
@@ -16,7 +17,7 @@ _FLAGS = {"signal": 0x10, "subflow": 0x20, "backup": 0x40, "fullmesh": 0x80}
 def files(host: HostPlan) -> list[File]:
     """One file; none without endpoints whose device is known."""
     lines = [HEADER]
-    for one in of_kind(host, "endpoint"):
+    for number, one in enumerate(of_kind(host, "endpoint"), 1):
         if one.get("absent") or not one["device"]:
             continue
         value = _ON | sum(_FLAGS[flag] for flag in one["flags"])
@@ -24,7 +25,8 @@ def files(host: HostPlan) -> list[File]:
         lines += [
             "",
             f"# For one connection alone: nmcli connection modify NAME connection.mptcp-flags {value:#x}",
-            f"[connection-mptune-{device}]",
+            # Brackets would end the name of a section; what else is in it means nothing.
+            f"[connection-mptune-{number}-{file_name(device, 'device')}]",
             f"match-device=interface-name:={_escaped(device)}",
             f"connection.mptcp-flags={value:#x}",
         ]

@@ -16,6 +16,8 @@ from mptune.linux.sandbox import leftovers
 from mptune.linux.talker import GRACE_S, Talker, last_words, manner
 
 _CHUNK = 1 << 16
+#: Bytes read of what a process wrote to its standard error.
+_TOLD_BYTES = 1 << 16
 
 
 def module(name: str, user_namespace: str | None = None) -> list[str]:
@@ -94,8 +96,9 @@ class Child(Talker):
         """How it ended, in a sentence, with the last line of its standard error."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE_S)
-        self._stderr.seek(0)
-        said = self._stderr.read().decode(errors="replace")
+        # The end of it is enough: its last line is told.
+        self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - _TOLD_BYTES))
+        said = self._stderr.read(_TOLD_BYTES).decode(errors="replace")
         return f"{self.name} {manner(self._process.poll())}{last_words(said)}"
 
     def close(self) -> None:

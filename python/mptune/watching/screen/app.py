@@ -15,7 +15,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Input, Static
 
-from mptune._text import number_of
+from mptune._text import number_of, visible
 from mptune.errors import MptuneError
 from mptune.linux.talker import Message, Talker
 from mptune.watching import columns
@@ -154,7 +154,7 @@ class WatchApp(App[None]):
                 role = "standby" if message["backup"] else "active"
                 self.notify(f"{message['local']} > {message['remote']} is {role}", markup=False)
             case "refused":
-                self.notify(columns.clean(str(message["reason"])), severity="error", markup=False, timeout=10)
+                self.notify(visible(str(message["reason"])), severity="error", markup=False, timeout=10)
             case "error":
                 machine.trouble = str(message["reason"])
             case _:
@@ -175,7 +175,7 @@ class WatchApp(App[None]):
         limits = self._limits()
         self.query_one("#limits").display = bool(limits)
         self.query_one("#limits", Static).update(limits)
-        shown = "\n".join(columns.clean(one.line) for one in self._happenings)
+        shown = "\n".join(visible(one.line) for one in self._happenings)
         self.query_one("#happenings", Static).update(shown or "the daemon did nothing yet")
         self._draw_details()
 
@@ -204,7 +204,7 @@ class WatchApp(App[None]):
         known = (one.census for one in self._machines.values() if one.census is not None)
         limits = dict.fromkeys(limit for one in known for limit in one.limits)
         if troubles:
-            return columns.clean("; ".join(troubles))
+            return visible("; ".join(troubles))
         return f"not known: {next(iter(limits)).partition(':')[0]}{_more(len(limits))} (?)" if limits else ""
 
     # What is done.
@@ -291,7 +291,7 @@ class WatchApp(App[None]):
             return
         role = "active" if one.backup else "standby"
         whose = columns.who(row.connection)
-        question = columns.clean(f"Make {one.local} > {one.remote} of {whose} {role}?")
+        question = visible(f"Make {one.local} > {one.remote} of {whose} {role}?")
         order = {
             "action": "set-backup",
             "token": row.connection.now.token,

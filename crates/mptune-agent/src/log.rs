@@ -1,0 +1,61 @@
+//! Lines on standard error, which end up on a terminal or in a journal.
+//!
+//! Names of devices and programs, refusals of the kernel and lines of files are data: what does not print in
+//! them is shown as an escape. Reports in JSON do not pass here; JSON has escapes of its own.
+
+use std::io::Write;
+
+/// Most characters of a line.
+const LONGEST: usize = 2000;
+
+/// Says a line; a terminal or a journal that is gone is no reason to end.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", visible(line));
+}
+
+/// The text in one line, in which nothing controls a terminal or changes the direction of letters.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for (count, letter) in text.chars().enumerate() {
+        if count == LONGEST {
+            shown.push_str("...");
+            break;
+        }
+        match letter {
+            // These print; `escape_debug` is for literals of Rust.
+            '"' | '\'' | '\\' => shown.push(letter),
+            _ => shown.extend(letter.escape_debug()),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_prints_stays_as_it_is() {
+        let text = "UiB-HiN 10.0.0.1->10.0.1.1 eth0: it's \"lost\" \\ Tromsø 日本 [red]";
+        assert_eq!(visible(text), text);
+    }
+
+    #[test]
+    fn nothing_controls_a_terminal_and_nothing_is_lost() {
+        for (text, shown) in [
+            ("\x1b[2Jx", r"\u{1b}[2Jx"),
+            ("\x1b]0;title\x07", r"\u{1b}]0;title\u{7}"),
+            ("\u{9b}31m", r"\u{9b}31m"),
+            ("a\rb\nc\td\x08\x7f", r"a\rb\nc\td\u{8}\u{7f}"),
+            ("\u{202e}gpj.exe\u{2066}", r"\u{202e}gpj.exe\u{2066}"),
+            ("\u{2028}\u{200b}\u{feff}", r"\u{2028}\u{200b}\u{feff}"),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
+    }
+
+    #[test]
+    fn a_line_has_an_end() {
+        assert_eq!(visible(&"x".repeat(100_000)).len(), LONGEST + 3);
+    }
+}

@@ -1,0 +1,49 @@
+"""What is written to terminals: tables and text in which nothing that others wrote is obeyed.
+
+Brackets are no markup, names between colons no pictures, and what does not print is shown as an escape
+(`mptune._text.visible`). A separate module, so that only those who draw with rich import it.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from mptune._text import visible
+
+#: Width of output that does not go to a terminal: wide enough that nothing is wrapped or cut.
+_UNLIMITED = 1000
+
+
+class Terminal(Console):
+    """A console for data; parameters as of rich's."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """A string as rich's text; before it is measured, so that columns fit what is shown."""
+        return super().render_str(visible(text, lines=True), **{**how, "markup": False, "emoji": False})
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Segments of anything; those of texts that did not pass `render_str` are made visible here."""
+        for one in super().render(renderable, options):
+            text, style, control = one
+            yield one if control else Segment(visible(text, lines=True), style)
+
+
+class DataTable(Table):
+    """A table of which a row is one line each, whatever its cells hold."""
+
+    def add_row(self, *cells: RenderableType | None, **how: Any) -> None:
+        """Add a row."""
+        super().add_row(*(visible(one) if isinstance(one, str) else one for one in cells), **how)
+
+
+def terminal(*, stderr: bool = False) -> Terminal:
+    """The console of stdout or stderr: as wide as the terminal, unlimited for files and pipes."""
+    found = Terminal(stderr=stderr)
+    return found if found.is_terminal else Terminal(stderr=stderr, width=_UNLIMITED)

@@ -1,0 +1,170 @@
+"""What holds for every topology, whether it was a topology file or is read from a run or a store.
+
+Names and places end up in command lines, configuration files, playbooks, names of directories and on
+terminals: what could be more than a name there is refused here, once. `_values` checks numbers as they are
+written; here only those are refused that no file can have.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from mptune._text import quoted
+from mptune.errors import InputError
+from mptune.topology._hosts import check_device, check_distinct, check_ssh
+from mptune.topology._model import Topology
+from mptune.topology._reverse import REVERSED
+from mptune.topology._sites import Interface, Site
+from mptune.units import LIMIT
+
+#: Most characters of a name or a label, of the name of a place, and of a sentence.
+NAME, _PLACE, _SENTENCE = 64, 200, 4000
+#: C0 and C1 without tabs and line feeds, which only sentences may have; what separates lines or changes the
+#: direction of letters; what cannot be encoded.
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+_NOT_IN_NAMES, _NOT_IN_SENTENCES = re.compile(f"[\t\n{_CONTROLS}]"), re.compile(f"[{_CONTROLS}]")
+#: Fields that hold sentences.
+_SENTENCES = ("description",)
+
+
+def from_document(raw: object, where: str, key: str) -> Topology:
+    """A topology that mptune has written, as its JSON types.
+
+    Parameters
+    ----------
+    where, key : the file, and the place in it, for messages.
+
+    Raises
+    ------
+    InputError : it is no topology, or one that no topology file can be.
+    """
+    try:
+        topology = msgspec.convert(raw, Topology)
+    except msgspec.ValidationError as error:
+        raise InputError(where, key, f"expected what this version writes: {error}") from None
+    check(topology, where, f"{key}: ")
+    return topology
+
+
+def check(topology: Topology, where: str, place: str = "") -> None:
+    """Refuse texts and names that could be more than that, and parts that do not fit together.
+
+    Parameters
+    ----------
+    place : what stands in front of every key in messages.
+
+    Raises
+    ------
+    InputError : naming the first key.
+    """
+    check_name(topology.name.removesuffix(REVERSED), where, f"{place}name")
+    for site in (topology.sender, topology.receiver):
+        _check_site(site, where, f"{place}sites.{site.abbr}")
+    if topology.sender.abbr == topology.receiver.abbr:
+        raise InputError(where, f"{place}receiver", f"expected a site other than {topology.sender.abbr}")
+    _check_paths(topology, where, place)
+    for key, value in _leaves(msgspec.to_builtins(topology), ()):
+        sentence = bool(key) and (key[0] == "provenance" or key[-1] in _SENTENCES)
+        _check_leaf(value, where, f"{place}{'.'.join(key)}", _SENTENCE if sentence else _PLACE)
+
+
+def check_name(text: str, where: str, key: str) -> None:
+    """Refuse what is no name of a topology or a campaign.
+
+    Raises
+    ------
+    InputError : naming the key.
+    """
+    if not 1 <= len(text) <= NAME:
+        found = f"{len(text)}: {quoted(text)}" if text else "none"
+        raise InputError(where, key, f"expected 1 to {NAME} characters, found {found}")
+    if _NOT_IN_NAMES.search(text):
+        raise InputError(where, key, f"expected text without control characters, found {quoted(text)}")
+
+
+def check_abbr(text: str, where: str, key: str) -> None:
+    """Refuse what is no abbreviation of an interface: it becomes a part of the labels of paths.
+
+    Raises
+    ------
+    InputError : naming the key.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9]+", text) or len(text) > NAME:
+        expected = f"expected letters and digits only, at most {NAME}, found {quoted(text)}"
+        raise InputError(where, key, expected)
+
+
+def _leaves(thing: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every value, with the names and numbers that lead to it; the names of tables are values, too."""
+    if isinstance(thing, dict):
+        for name, value in thing.items():
+            yield key, name
+            yield from _leaves(value, (*key, name))
+    elif isinstance(thing, list | tuple):
+        for number, value in enumerate(thing):
+            yield from _leaves(value, (*key, str(number)))
+    else:
+        yield key, thing
+
+
+def _check_leaf(value: object, where: str, key: str, most: int) -> None:
+    if isinstance(value, str):
+        if len(value) > most:
+            found = f"{len(value)}: {quoted(value)}"
+            raise InputError(where, key, f"expected at most {most} characters, found {found}")
+        if (_NOT_IN_SENTENCES if most == _SENTENCE else _NOT_IN_NAMES).search(value):
+            raise InputError(where, key, f"expected text without control characters, found {quoted(value)}")
+    elif isinstance(value, int) and not 0 <= value <= LIMIT:
+        raise InputError(where, key, f"expected 0 to {LIMIT}, found {quoted(value)}")
+
+
+def _check_site(site: Site, where: str, key: str) -> None:
+    if not re.fullmatch(r"\w[\w.-]*", site.abbr) or len(site.abbr) > NAME:
+        expected = f'expected letters, digits, ".", "_" and "-" only, at most {NAME}'
+        raise InputError(where, key, f"{expected}, found {quoted(site.abbr)}")
+    for name in ("name", "location"):
+        _check_leaf(getattr(site, name), where, f"{key}.{name}", _PLACE)
+    if site.ssh is not None:
+        check_ssh(site.ssh, where, f"{key}.ssh")
+    if not site.interfaces:
+        raise InputError(where, f"{key}.interfaces", "expected at least one interface, found none")
+    for one in site.interfaces:
+        check_abbr(one.abbr, where, f"{key}.interfaces")
+        _check_leaf(one.isp, where, f"{key}.interfaces.{one.abbr}.isp", _PLACE)
+        _check_addresses(one, where, f"{key}.interfaces.{one.abbr}")
+        if one.device is not None:
+            check_device(one.device, where, f"{key}.interfaces.{one.abbr}.device")
+    abbrs = [one.abbr for one in site.interfaces]
+    if twice := [abbr for abbr in abbrs if abbrs.count(abbr) > 1]:
+        expected = f"expected a unique abbreviation, found {quoted(twice[0])} twice"
+        raise InputError(where, f"{key}.interfaces", expected)
+    check_distinct(site.interfaces, where, f"{key}.interfaces")
+
+
+def _check_addresses(one: Interface, where: str, key: str) -> None:
+    for name, version in (("ipv4", ipaddress.IPv4Address), ("ipv6", ipaddress.IPv6Address)):
+        text = getattr(one, name)
+        try:
+            version(0 if text is None else text)
+        except ValueError:
+            raise InputError(where, f"{key}.{name}", f"expected an address, found {quoted(text)}") from None
+
+
+def _check_paths(topology: Topology, where: str, place: str) -> None:
+    """Every pair of interfaces once, in their order."""
+    pairs = [
+        (f"{local.abbr}-{remote.abbr}", i, j, local, remote)
+        for i, local in enumerate(topology.sender.interfaces)
+        for j, remote in enumerate(topology.receiver.interfaces)
+    ]
+    found = [(one.label, one.local_index, one.remote_index, one.local, one.remote) for one in topology.paths]
+    if found != pairs:
+        expected = "expected every pair of interfaces of the two sites once, in their order"
+        raise InputError(where, f"{place}paths", expected)
+    labels = [label for label, *_ in pairs]
+    if topology.initial_path not in labels:
+        expected = f"expected a path ({', '.join(labels)}), found {quoted(topology.initial_path)}"
+        raise InputError(where, f"{place}initial_path", expected)
