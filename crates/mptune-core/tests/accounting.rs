@@ -343,3 +343,17 @@ fn a_segment_that_is_repeated_where_it_was_sent_becomes_no_longer() {
     let outcome = run(&spec);
     assert_eq!(outcome.in_order_bytes, 564_061);
 }
+
+#[test]
+fn what_the_connection_repeats_leaves_whoever_the_scheduler_is() {
+    // Found at random. The repeated segments did not all fit the window of their subflow, and schedulers without
+    // send queues never sent the rest, for which everything else waited.
+    let network = sites(&[0.2, 0.2, 29.866_28], 2, 0.1, 0.0, 6, 0);
+    for scheduler in scheduler::NAMES {
+        let mut spec = charged(28 * 1448, 0);
+        (spec.network, spec.cc, spec.scheduler) =
+            (network.clone(), "reno".into(), (*scheduler).into());
+        let outcome = run(&transfer(spec, 233_369));
+        assert_eq!(outcome.in_order_bytes, 233_369, "{scheduler}");
+    }
+}

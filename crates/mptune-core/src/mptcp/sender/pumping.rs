@@ -14,10 +14,25 @@ impl DataSender {
     /// unless it copies, call it again then.
     #[inline]
     pub fn pump(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
+        if self.scheduling.style == Style::Push {
+            return self.push(io, subflows);
+        }
+        if self.timers.is_some() {
+            self.send_repeated(io, subflows);
+        }
         match self.scheduling.style {
-            Style::Pull => self.pull(io, subflows),
-            Style::Push => self.push(io, subflows),
             Style::Copy => self.copy(io, subflows),
+            Style::Pull | Style::Push => self.pull(io, subflows),
+        }
+    }
+
+    /// Where the scheduler keeps no send queues, they hold only what the connection repeats: it goes first.
+    #[inline(never)]
+    fn send_repeated(&mut self, io: &mut Io, subflows: &mut [Subflow]) {
+        for id in scheduler::bits(self.scheduling.room) {
+            if !subflows[id].queue.is_empty() {
+                self.send_queue(io, subflows, id);
+            }
         }
     }
 
