@@ -101,13 +101,3 @@ def test_subflows_follow_an_address_that_comes_and_goes(daemon, world, peer):
             reported(child, every(1, 2))
             until(lambda: daemon.policy("default")["active"] == 2, "their end")
     assert descriptors(daemon) == before
-
-
-def test_an_address_that_flaps_too_fast_is_used_when_it_stays(daemon, world, peer):
-    for _ in range(30):
-        peer.announce(7, OTHER)
-        peer.withdraw(7)
-    peer.announce(7, OTHER)
-    with watching(world) as child:
-        reported(child, every(1, 4))
-    until(lambda: daemon.policy("default")["active"] == 4, "its subflows")
