@@ -19,6 +19,7 @@ from mptune.linux.sandbox.namespaces import STEP_S
 from mptune.linux.sandbox.netlink import inside
 from mptune.linux.sandbox.processes import Child
 from mptune.watching.figures import ConnectionSeen, Machine
+from mptune.watching.liveness import is_lost
 from mptune.watching.shape import Census, Connection, census
 from tests.kernel.path_world import KIB, World
 from tests.plugins.needs import Thing, lack
@@ -83,6 +84,20 @@ def test_a_transfer_over_two_paths_is_seen_with_its_rates(world):
         assert (seen.now.pid, seen.now.fallback, seen.active, seen.standby) == (os.getpid(), False, 2, 2)
         assert all(one.now.cc == "cubic" and one.now.rtt_ns for one in seen.subflows)
         assert first.limits == () and first.may_change
+
+
+def test_a_subflow_over_a_dead_path_is_lost_and_not_active(world):
+    with world.managed("fullmesh") as managed, world.transfer() as transfer, watching(world) as child:
+        reported(child, with_subflows(4))
+        managed.sender.end()  # it would do something about it
+        lost = lambda one: {(it.local, it.remote) for it in only(one).subflows if is_lost(it)}  # noqa: E731
+        with world.cut("1-0"):
+            (ends,) = lost(reported(child, lambda one: len(lost(one)) == 1))
+            assert [end.rpartition(":")[0] for end in ends] == ["10.64.1.1", "10.65.0.1"]
+            seen = Machine().update(reported(child)).connections[0]
+            assert (seen.active, seen.lost) == (3, 1)
+            transfer.more(100 * KIB)
+        reported(child, lambda one: not lost(one))
 
 
 def changed(child: Child, order: dict[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mptune.errors import MptuneError
+from mptune.watching.columns import details, role
 from mptune.watching.figures import KEPT, Machine
 from mptune.watching.shape import census
+from mptune.watching.view import View
 from tests.watching.reports import MBYTE, SECOND, connection, report, subflow
 
 
@@ -106,6 +108,33 @@ def test_the_role_of_a_connection_is_how_many_subflows_have_which():
     flows = subflow(1), subflow(2, backup=True), subflow(3, backup=None)
     seen = machine(report(1, connection(1, *flows))).connections[0]
     assert (seen.active, seen.standby, seen.rtt_ns) == (1, 1, 20_000_000)
+
+
+def test_a_subflow_that_nobody_answers_is_neither_active_nor_standby():
+    silent = {"timeouts_in_a_row": 4, "silent_ns": 12 * SECOND, "unacked": 3}
+    flows = (
+        subflow(1),
+        subflow(2, **silent),
+        subflow(3, backup=True, **silent),
+        subflow(4, timeouts_in_a_row=2),
+    )
+    here = machine(report(1, connection(1, *flows)))
+    seen = here.connections[0]
+    assert (seen.active, seen.standby, seen.lost) == (2, 0, 2)
+    view = View()
+    view.open_all()
+    connection_row, *rows = view.rows([here])
+    assert [role(row).text for row in (connection_row, *rows)] == [
+        "2 of 4",
+        "active",
+        "lost",
+        "lost",
+        "active",
+    ]
+    assert "no answer for 12 s, 4 timeouts in a row" in details(rows[1])[-1]
+    assert "no answer" not in details(rows[0])[-1]
+    view.text = "lost"
+    assert len(view.rows([here])) == 5
 
 
 def test_what_is_no_report_is_refused():

@@ -389,6 +389,28 @@ pub fn receive_some(
     Ok(())
 }
 
+/// Messages that the kernel could not give to a socket so far, as it was full (`SK_MEMINFO_DROPS`).
+///
+/// # Errors
+/// The socket has failed, or this kernel does not count them (`SO_MEMINFO`, Linux 4.12).
+pub fn dropped(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    /// Its place among the values (include/uapi/linux/sock_diag.h).
+    const DROPS: usize = 8;
+    let mut values = [0u32; 16];
+    let mut size = size_of_val(&values) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `size` bytes into the array, and how many these were into `size`.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &raw mut size,
+        )
+    })?;
+    Ok(values[DROPS])
+}
+
 /// Waits until a descriptor is ready, a signal arrived or the time is over.
 pub fn wait(watches: &mut [Watch<'_>], timeout: Duration) -> io::Result<()> {
     let mut polled: Vec<_> = watches

@@ -10,6 +10,7 @@ from mptune import units
 from mptune._text import visible
 from mptune.watching.figures import ConnectionSeen, Figures, SubflowSeen
 from mptune.watching.limits import Limit
+from mptune.watching.liveness import is_lost, words
 from mptune.watching.view import Row
 
 Tone = Literal["plain", "quiet", "good", "bad", "strange"]
@@ -128,6 +129,8 @@ def role(row: Row) -> Cell:
     if row.subflow is not None:
         if row.subflow.now.state not in (None, "established"):
             return Cell(row.subflow.now.state or "", "strange")
+        if is_lost(row.subflow.now):
+            return Cell("lost", "bad")
         known: dict[bool | None, Cell] = {
             None: UNKNOWN,
             False: Cell("active", "good"),
@@ -136,7 +139,9 @@ def role(row: Row) -> Cell:
         return known[row.subflow.now.backup]
     if row.connection.now.fallback:
         return Cell("TCP", "strange")
-    active, standby = row.connection.active, row.connection.standby
+    active, standby, lost = row.connection.active, row.connection.standby, row.connection.lost
+    if lost:
+        return Cell(f"{active + standby} of {active + standby + lost}", "bad")
     if not active + standby:
         return UNKNOWN
     return Cell(f"{active}+{standby}" if standby else str(active))
@@ -236,7 +241,8 @@ def _details(row: Row) -> list[str]:
         f" in flight {_known(one.unacked)}, lost {_known(one.lost)}"
         f"  delivery {rate(one.delivery_rate_bps)} Mbit/s",
         f"acknowledged {amount(one.acked_bytes)}, again {amount(one.retransmitted_bytes)}, received"
-        f" {amount(one.received_bytes)}, timeouts {_known(one.timeouts)}",
+        f" {amount(one.received_bytes)}, timeouts {_known(one.timeouts)}"
+        + (f", {words(one)}" if is_lost(one) else ""),
     ]
 
 

@@ -11,6 +11,7 @@ from typing import Self
 import msgspec
 
 from mptune.watching.limits import Limit, limit
+from mptune.watching.liveness import is_lost
 from mptune.watching.shape import Census, Connection, Subflow
 
 #: Reports whose rates are kept for the course.
@@ -75,13 +76,18 @@ class ConnectionSeen(msgspec.Struct):
 
     @property
     def active(self) -> int:
-        """Subflows that may carry data."""
-        return sum(one.now.backup is False for one in self.subflows)
+        """Subflows that may carry data, and are answered."""
+        return sum(one.now.backup is False and not is_lost(one.now) for one in self.subflows)
 
     @property
     def standby(self) -> int:
-        """Subflows that wait."""
-        return sum(one.now.backup is True for one in self.subflows)
+        """Subflows that wait, and are answered."""
+        return sum(one.now.backup is True and not is_lost(one.now) for one in self.subflows)
+
+    @property
+    def lost(self) -> int:
+        """Subflows that nobody answers."""
+        return sum(is_lost(one.now) for one in self.subflows)
 
     @property
     def busiest(self) -> SubflowSeen | None:

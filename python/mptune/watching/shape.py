@@ -35,6 +35,8 @@ class Subflow(msgspec.Struct, frozen=True, kw_only=True):
     rwnd_limited_ns: int | None = None
     sndbuf_limited_ns: int | None = None
     timeouts: int | None = None
+    timeouts_in_a_row: int | None = None
+    silent_ns: int | None = None
 
     @property
     def ends(self) -> tuple[str, str]:

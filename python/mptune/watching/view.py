@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from mptune.watching.figures import ConnectionSeen, Machine, SubflowSeen, all_connections
+from mptune.watching.liveness import is_lost
 
 #: Of a connection: its machine's name and token; of a subflow also its ends.
 Key = tuple[object, ...]
@@ -132,6 +133,7 @@ def _searchable(machine: Machine, one: ConnectionSeen) -> str:
     said.append("fallback" if now.fallback else None)
     for subflow in one.subflows:
         role = {True: "standby", False: "active", None: None}[subflow.now.backup]
+        role = "lost" if is_lost(subflow.now) else role
         said += [subflow.now.local, subflow.now.remote, subflow.now.device, subflow.now.cc, role]
         said.append(subflow.figures.limit)
     return " ".join(str(part) for part in said if part is not None).lower()

@@ -13,7 +13,7 @@ use crate::log;
 use crate::paths::connection::Act;
 use crate::paths::happening::Happening;
 use crate::paths::hosting::AddressChange;
-use crate::paths::manager::{Manager, Obeying};
+use crate::paths::manager::{Manager, Obeying, Resynced};
 use crate::paths::netlink::diag::{Counting, Diag};
 use crate::paths::netlink::error::{Error, Refusal};
 use crate::paths::pair::Pair;
@@ -349,6 +349,14 @@ impl Steering for Endpoints {
         self.policies = policies.into();
         self.manager.set_policies(Box::new(self.policies.clone()));
         self.addresses_at_ns.get_or_insert_with(sys::monotonic_ns);
+    }
+
+    fn resynchronise(&mut self) {
+        self.manager.resynchronise();
+    }
+
+    fn resynced(&self) -> Resynced {
+        self.manager.resynced()
     }
 
     fn take_happenings(&mut self) -> Vec<Happening> {

@@ -87,6 +87,18 @@ pub fn text(status: &Status) -> String {
             status.lines_dropped as f64,
         ),
         (
+            "daemon_events_lost_total",
+            "counter",
+            "Events of the kernel that the daemon could not read in time.",
+            status.resync.lost_events as f64,
+        ),
+        (
+            "daemon_resyncs_total",
+            "counter",
+            "Comparisons of all connections with what the kernel has.",
+            status.resync.times as f64,
+        ),
+        (
             "daemon_in_force",
             "gauge",
             "1 unless somebody else has changed the kernel's path manager.",
@@ -101,6 +113,10 @@ pub fn text(status: &Status) -> String {
     ] {
         family(&mut text, name, kind, help, [(&[][..], value)]);
     }
+    let mended = status.resync.mended.named().map(|(what, count)| ([("what", what)], count as f64));
+    let mended = mended.iter().map(|(labels, value)| (&labels[..], *value));
+    let help = "What these comparisons found other than believed, and mended.";
+    family(&mut text, "daemon_mended_total", "counter", help, mended);
     let mut roles = Vec::new();
     for one in &status.policies {
         let labels = |role| [("policy", &*one.name), ("role", role)];

@@ -18,7 +18,7 @@ use super::status::{self, RemeasureStatus, Status};
 use super::steering::Steering;
 use super::watchdog::{Ability, Knob, Watchdog};
 use crate::host::{places, settings};
-use crate::paths::manager::Manager;
+use crate::paths::manager::{Manager, Resynced};
 use crate::paths::policies::Policies;
 use crate::sys::{self, Watch};
 use serde::Serialize;
@@ -78,6 +78,8 @@ pub struct Service {
     suspended: Suspended,
     in_force: bool,
     reload_refused: Option<String>,
+    /// Lost events, as far as they were reported.
+    resynced: Resynced,
     began_ns: u64,
     look_every_ns: u64,
     tick_at_ns: u64,
@@ -181,6 +183,7 @@ impl Service {
             suspended,
             in_force: true,
             reload_refused: None,
+            resynced: Resynced::default(),
             began_ns,
             look_every_ns: (window_ns / notice::PARTS / LOOKS_PER_PART).clamp(SHORTEST_NS, TICK_NS),
             tick_at_ns: began_ns + TICK_NS,
@@ -329,6 +332,14 @@ impl Service {
                 self.records.add(record);
             }
         }
+        let resynced = self.steering.resynced();
+        // Events that were lost are reported with what was made up for.
+        if resynced.times > self.resynced.times {
+            if let Some(words) = resynced.since(&self.resynced) {
+                self.records.add(Record::own(None, "resynchronised", &words));
+            }
+            self.resynced = resynced;
+        }
     }
 
     fn renew_guardian(&mut self) -> Result<(), Ending> {
@@ -434,6 +445,7 @@ impl Service {
                 self.figures.reload(&self.plan.rules);
                 self.steering
                     .set_policies(Box::new(ByDestination::new(&self.plan, &self.suspended)));
+                self.steering.resynchronise();
                 self.reload_refused = None;
                 let words =
                     format!("{} policies of {}", self.plan.rules.len(), self.plan.file.display());
@@ -540,6 +552,7 @@ impl Service {
             readers: self.server.readers() as u64,
             lines_dropped: self.server.dropped(),
             last_event: self.records.last(),
+            resync: self.steering.resynced(),
             cpu_s: sys::cpu_ns() as f64 / 1e9,
             memory_bytes: status::memory_bytes(),
             remeasure: self.plan.remeasure.clone().map(|one| RemeasureStatus {

@@ -1,5 +1,6 @@
 //! How the daemon is, as readers of its socket get it.
 
+use crate::paths::manager::Resynced;
 use serde::Serialize;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ pub struct Status {
     pub lines_dropped: u64,
     /// The number of the last event.
     pub last_event: u64,
+    /// Events of the kernel that were lost, and what was made up for.
+    pub resync: Resynced,
     /// Processor time.
     pub cpu_s: f64,
     /// Resident.

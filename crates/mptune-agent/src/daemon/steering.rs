@@ -2,7 +2,7 @@
 
 use crate::paths::happening::Happening;
 use crate::paths::hosting::AddressChange;
-use crate::paths::manager::Manager;
+use crate::paths::manager::{Manager, Resynced};
 use crate::paths::netlink::error::Error;
 use crate::paths::pair::Pair;
 use crate::paths::policies::Policies;
@@ -47,6 +47,12 @@ pub trait Steering {
     /// New connections get these from now on; living ones keep what they have.
     fn set_policies(&mut self, policies: Box<dyn Policies>);
 
+    /// Everything is compared with what the kernel has, soon.
+    fn resynchronise(&mut self);
+
+    /// Lost events, and what was made up for.
+    fn resynced(&self) -> Resynced;
+
     /// What was done since the last time.
     fn take_happenings(&mut self) -> Vec<Happening>;
 
@@ -79,6 +85,14 @@ impl Steering for Manager {
 
     fn set_policies(&mut self, policies: Box<dyn Policies>) {
         self.set_policies(policies);
+    }
+
+    fn resynchronise(&mut self) {
+        self.resynchronise();
+    }
+
+    fn resynced(&self) -> Resynced {
+        self.resynced()
     }
 
     fn take_happenings(&mut self) -> Vec<Happening> {

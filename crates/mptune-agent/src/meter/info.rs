@@ -58,6 +58,8 @@ pub struct TcpInfo {
     pub probes: u8,
     /// Payload bytes the peer acknowledged, and one for the handshake.
     pub bytes_acked: u64,
+    /// Time since the last acknowledgement arrived, nanoseconds.
+    pub silent_ns: u64,
     /// Payload bytes received in sequence on this subflow.
     pub bytes_received: u64,
     /// Payload bytes sent, retransmissions included.
@@ -88,6 +90,7 @@ impl TcpInfo {
             timeouts: read!(u16, bytes, 240),
             timeouts_in_a_row: bytes.get(2).copied().unwrap_or(0),
             unacked: read!(u32, bytes, 24).unwrap_or(0),
+            silent_ns: u64::from(read!(u32, bytes, 56).unwrap_or(0)) * 1_000_000,
             sacked: read!(u32, bytes, 28).unwrap_or(0),
             lost: read!(u32, bytes, 32).unwrap_or(0),
             ssthresh: read!(u32, bytes, 76).unwrap_or(0),
@@ -211,7 +214,7 @@ mod tests {
         let mut bytes = vec![0; 280];
         put(&mut bytes, 1, &[3, 6, 5]);
         let in_flight = [(16, 1_448u32), (24, 12), (28, 3), (32, 4), (36, 2), (144, 900)];
-        let others = [(68, 20_000), (76, 21), (80, 33), (100, 7), (148, 19_000)];
+        let others = [(56, 1_500), (68, 20_000), (76, 21), (80, 33), (100, 7), (148, 19_000)];
         for (offset, value) in in_flight.into_iter().chain(others) {
             put(&mut bytes, offset, &value.to_ne_bytes());
         }
@@ -257,6 +260,7 @@ mod tests {
             timeouts: Some(2),
             timeouts_in_a_row: 6,
             unacked: 12,
+            silent_ns: 1_500_000_000,
             sacked: 3,
             lost: 4,
             ssthresh: 21,

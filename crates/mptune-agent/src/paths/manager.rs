@@ -5,11 +5,16 @@
 //! `sampling` for which and when). There is no per-connection work except what its
 //! events require. It decides nothing (see `connection` for what does).
 
+mod resync;
+
+pub use self::resync::{Mended, Resynced};
+
+use self::resync::Resync;
 use super::connection::{Act, Connection, PathChange};
 use super::happening::{Happening, Noted};
 use super::hosting::{AddressChange, Hosting};
 use super::netlink::commands::Commands;
-use super::netlink::diag::{Diag, ESTABLISHED, Families, Glance, Mptcp, Single};
+use super::netlink::diag::{Diag, ESTABLISHED, Families, Glance, Single};
 use super::netlink::error::Error;
 use super::netlink::events::{Change, Event, Events, SubflowEvent};
 use super::pair::Pair;
@@ -18,7 +23,7 @@ use super::protocol::{ConnectionReport, Message};
 use super::sampling::{Look, Schedule};
 use crate::sys;
 use mptune_core::pathmanager::PathId;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -102,6 +107,12 @@ pub struct Manager {
     events_paid_ns: u64,
     /// Connections that end with the events that were taken, by the number of the event.
     ending: HashMap<u32, usize>,
+    /// When to look at everything, and what that mended.
+    resync: Resync,
+    /// Connections whose beginning was missed.
+    to_begin: VecDeque<u32>,
+    /// Connections that are somebody else's, or had no policy when they began.
+    left_alone: HashSet<u32>,
 }
 
 impl Manager {
@@ -133,6 +144,9 @@ impl Manager {
             close_look_at_ns: 0,
             events_paid_ns: 0,
             ending: HashMap::new(),
+            resync: Resync::default(),
+            to_begin: VecDeque::new(),
+            left_alone: HashSet::new(),
         })
     }
 
@@ -143,7 +157,8 @@ impl Manager {
     /// The kernel has no path management.
     pub fn of_host(policies: Box<dyn Policies>, host: Rc<dyn Hosting>) -> Result<Self, Error> {
         let mut manager = Self { host: Some(host), ..Self::open(policies, None)? };
-        manager.resynchronise()?;
+        manager.resync = Resync::now_and_then();
+        manager.take_over()?;
         Ok(manager)
     }
 
@@ -156,7 +171,8 @@ impl Manager {
         host: Rc<dyn Hosting>,
         kernel: Box<dyn Obeying>,
     ) -> Result<Self, Error> {
-        Ok(Self { host: Some(host), kernel, all: false, ..Self::open(policies, None)? })
+        let resync = Resync::now_and_then();
+        Ok(Self { host: Some(host), kernel, all: false, resync, ..Self::open(policies, None)? })
     }
 
     /// From now on this connection is managed, or none.
@@ -168,7 +184,8 @@ impl Manager {
             self.close(other);
         }
         self.only = token;
-        if token.is_some() { self.resynchronise() } else { Ok(()) }
+        self.left_alone.clear();
+        if token.is_some() { self.take_over() } else { Ok(()) }
     }
 
     /// New connections get these from now on; living ones keep what they have.
@@ -216,7 +233,9 @@ impl Manager {
         let close_look = (!self.troubled.is_empty()).then_some(self.close_look_at_ns);
         let addresses = self.addresses_at_ns.filter(|_| !self.live.is_empty());
         let events = self.rests(now_ns).then(|| self.events_at_ns());
+        let resync = (!self.rests(now_ns)).then(|| self.resync_at_ns()).flatten();
         let further = addresses.into_iter().chain(self.sampling.due_ns()).chain(events);
+        let further = further.chain(resync);
         let next = glance.into_iter().chain(close_look).chain(further).min()?;
         Some(Duration::from_nanos(next.saturating_sub(now_ns)))
     }
@@ -226,9 +245,13 @@ impl Manager {
     /// # Errors
     /// The kernel's side no longer works.
     pub fn step(&mut self) -> Result<(), Error> {
-        let lost = !self.rests(sys::monotonic_ns()) && self.take_events()?;
-        if lost || self.has_slept() {
-            self.resynchronise()?;
+        if self.has_slept() {
+            self.resync.ask();
+        }
+        if !self.rests(sys::monotonic_ns()) {
+            self.take_events()?;
+            self.begin_some()?;
+            self.resynchronise_if_due()?;
         }
         if self.addresses_at_ns.is_some_and(|at_ns| sys::monotonic_ns() >= at_ns) {
             self.look_at_addresses()?;
@@ -280,10 +303,12 @@ impl Manager {
 
     // Events
 
-    /// Acts on the events that have arrived; true if the kernel dropped some.
-    fn take_events(&mut self) -> Result<bool, Error> {
+    /// Acts on the events that have arrived; the connections that they were about.
+    fn take_events(&mut self) -> Result<HashSet<u32>, Error> {
         let mut events = Vec::new();
-        let lost = self.events.take(&mut events)?;
+        if self.events.take(&mut events)? {
+            self.resync.on_lost(self.events.dropped());
+        }
         if self.is_of_host() {
             if !events.is_empty() {
                 self.events_paid_ns = self.events_paid_ns.max(sys::monotonic_ns()) + EVENTS_NS;
@@ -298,7 +323,7 @@ impl Manager {
             }
             self.on_event(event)?;
         }
-        Ok(lost)
+        Ok(events.iter().filter_map(Event::token).collect())
     }
 
     /// All connections of a host are managed.
@@ -314,6 +339,7 @@ impl Manager {
             }
             &Event::Established { token, denies_initial } => self.establish(token, denies_initial),
             Event::Closed { token } => {
+                self.left_alone.remove(token);
                 self.close(*token);
                 Ok(())
             }
@@ -344,7 +370,15 @@ impl Manager {
         if !self.all && self.only != Some(token) {
             return;
         }
-        let Some(assignment) = self.policies.assignment(opened) else { return };
+        // A look at what there is may have been faster than the event.
+        if self.live.get(&token).is_some_and(|known| known.initial == pair) {
+            return;
+        }
+        let Some(assignment) = self.policies.assignment(opened) else {
+            self.left_alone.insert(token);
+            return;
+        };
+        self.left_alone.remove(&token);
         let now_ns = sys::monotonic_ns();
         let connection = match (&self.host, assignment.path_of(&pair)) {
             (Some(host), _) => {
@@ -363,6 +397,9 @@ impl Manager {
     }
 
     fn establish(&mut self, token: u32, denies_initial: bool) -> Result<(), Error> {
+        if !self.live.contains_key(&token) {
+            return Ok(());
+        }
         self.note([token])?;
         let host = self.host.clone();
         self.with(token, |connection, now_ns| match host {
@@ -374,7 +411,7 @@ impl Manager {
     fn close(&mut self, token: u32) {
         let Some(mut connection) = self.live.remove(&token) else { return };
         for (_, pair) in connection.established() {
-            self.tokens.remove(&pair);
+            self.forget_pair(token, &pair);
         }
         self.troubled.remove(&token);
         self.sampling.forget(token);
@@ -399,8 +436,15 @@ impl Manager {
             }
             return self.join(event.token, event.pair);
         }
-        self.tokens.remove(&event.pair);
+        self.forget_pair(event.token, &event.pair);
         self.with(event.token, |connection, now_ns| connection.on_ended(event, now_ns))
+    }
+
+    /// A subflow of a connection is no more; another connection may have its ends already.
+    fn forget_pair(&mut self, token: u32, pair: &Pair) {
+        if self.tokens.get(pair) == Some(&token) {
+            self.tokens.remove(pair);
+        }
     }
 
     fn on_peers_address(&mut self, token: u32, id: u8, there: bool) {
@@ -543,122 +587,6 @@ impl Manager {
         })
     }
 
-    /// Events were lost: a survey replaces them.
-    fn resynchronise(&mut self) -> Result<(), Error> {
-        let both = Families { v4: true, v6: true };
-        let (mut opening, mut there) = (HashMap::new(), HashMap::new());
-        // In this order: one that is answered in between is in both, and in neither only if it failed.
-        self.diag.survey_opening(both, |pair, mptcp| {
-            opening.insert(pair, mptcp);
-        })?;
-        self.diag.survey(both, |pair, mptcp| {
-            there.insert(pair, mptcp);
-        })?;
-        // Before anything new is opened.
-        opening.extend(there.iter().filter(|(pair, _)| !self.tokens.contains_key(pair)));
-        self.forget_failed(&opening)?;
-        for token in self.live.keys().copied().collect::<Vec<_>>() {
-            self.forget_ended(token, &there)?;
-        }
-        let mut unknown: Vec<_> =
-            there.into_iter().filter(|(pair, _)| !self.tokens.contains_key(pair)).collect();
-        if self.host.is_some() {
-            return self.take_over(unknown);
-        }
-        // The first subflow of a connection before those that joined it.
-        unknown.sort_by_key(|(pair, mptcp)| (!mptcp.opened_connection, *pair));
-        for (pair, mptcp) in unknown {
-            self.adopt(pair, mptcp)?;
-        }
-        Ok(())
-    }
-
-    /// Gives up subflows that were being opened and are not any more.
-    fn forget_failed(&mut self, opening: &HashMap<Pair, Mptcp>) -> Result<(), Error> {
-        let mut of: HashMap<u32, Vec<Pair>> = HashMap::new();
-        for (pair, mptcp) in opening {
-            of.entry(mptcp.token).or_default().push(*pair);
-        }
-        for token in self.live.keys().copied().collect::<Vec<_>>() {
-            let opening = of.remove(&token).unwrap_or_default();
-            self.with(token, |connection, now_ns| connection.on_opening(&opening, now_ns))?;
-        }
-        Ok(())
-    }
-
-    /// Closes what no longer exists; a connection without any subflow is over.
-    fn forget_ended(&mut self, token: u32, there: &HashMap<Pair, Mptcp>) -> Result<(), Error> {
-        let known = self.live.get(&token).map(Connection::established).unwrap_or_default();
-        let (alive, ended): (Vec<_>, Vec<_>) =
-            known.into_iter().partition(|(_, pair)| there.contains_key(pair));
-        if alive.is_empty() {
-            self.close(token);
-        }
-        for (id, pair) in ended {
-            self.tokens.remove(&pair);
-            self.with(token, |connection, now_ns| connection.close(id, now_ns))?;
-        }
-        Ok(())
-    }
-
-    /// A subflow whose events were lost.
-    fn adopt(&mut self, pair: Pair, mptcp: Mptcp) -> Result<(), Error> {
-        let token = mptcp.token;
-        match (self.live.contains_key(&token), mptcp.opened_connection) {
-            (true, _) => self.join(token, pair),
-            (false, true) => {
-                self.create(token, &Opened { pair, server_side: false });
-                self.establish(token, false)
-            }
-            (false, false) => Ok(()),
-        }
-    }
-
-    /// Connections that were there before this, or whose events were lost, with the roles that their
-    /// subflows have.
-    fn take_over(&mut self, mut unknown: Vec<(Pair, Mptcp)>) -> Result<(), Error> {
-        let begins = |mptcp: &Mptcp| mptcp.opened_connection || mptcp.accepted_connection;
-        unknown.sort_by_key(|(pair, mptcp)| {
-            (mptcp.token, !begins(mptcp), (mptcp.local_id, mptcp.remote_id), *pair)
-        });
-        for subflows in unknown.chunk_by(|one, other| one.1.token == other.1.token) {
-            let (first, mptcp) = subflows[0];
-            let is_new = !self.live.contains_key(&mptcp.token);
-            if !self.all && self.only != Some(mptcp.token) {
-                continue;
-            }
-            if is_new && !self.kernel.is_managed(mptcp.token, &first)? {
-                continue;
-            }
-            for &(pair, mptcp) in subflows {
-                self.take_over_subflow(pair, mptcp)?;
-            }
-            if is_new {
-                self.establish(mptcp.token, false)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn take_over_subflow(&mut self, pair: Pair, mptcp: Mptcp) -> Result<(), Error> {
-        let token = mptcp.token;
-        let is_first = !self.live.contains_key(&token);
-        if is_first {
-            let server_side = !mptcp.opened_connection && !mptcp.joined;
-            self.create(token, &Opened { pair, server_side });
-        } else {
-            self.join(token, pair)?;
-        }
-        if let Some(connection) = self.live.get_mut(&token) {
-            connection.learn_numbers(&pair, mptcp.local_id, mptcp.remote_id);
-            let found = connection.subflow_at(&pair);
-            if let Some(id) = found.filter(|_| !connection.is_established()) {
-                connection.on_found(id, mptcp.backup);
-            }
-        }
-        Ok(())
-    }
-
     // Acting
 
     fn each(&mut self, act: impl Fn(&mut Connection, u64)) -> Result<(), Error> {
@@ -685,7 +613,7 @@ impl Manager {
                 Ok(()) => connection.on_done(&act, sys::monotonic_ns()),
                 // It ended meanwhile, and the event that says so is on its way.
                 Err(Error::Refused(_))
-                    if self.host.is_some() && !is_there(&mut self.diag, connection)? =>
+                    if self.host.is_some() && !is_there(&mut self.diag, token, connection)? =>
                 {
                     connection.on_refused_at_end(&act, sys::monotonic_ns());
                 }
@@ -694,7 +622,9 @@ impl Manager {
                 }
                 Err(error) => return Err(error),
             }
-            if let Act::Destroy { pair, .. } = act {
+            if let Act::Destroy { pair, .. } = act
+                && self.tokens.get(&pair) == Some(&token)
+            {
                 self.tokens.remove(&pair);
             }
             acts.extend(connection.take_acts());
@@ -743,12 +673,16 @@ fn endings(events: &[Event]) -> HashMap<u32, usize> {
     ends.collect()
 }
 
-/// A subflow of the connection is established.
-fn is_there(diag: &mut Diag, connection: &Connection) -> Result<bool, Error> {
+/// A subflow of the connection is established, and some program still has the connection: one that is closed lives
+/// on for a while, without taking orders. (Another connection may have the ends by now.)
+fn is_there(diag: &mut Diag, token: u32, connection: &Connection) -> Result<bool, Error> {
     let established = connection.established();
     let subflows: Vec<_> = established.iter().map(|(_, pair)| Single::Subflow(*pair)).collect();
     let mut found = false;
-    diag.count(&subflows, |_, counted| found |= counted.state == ESTABLISHED)?;
+    diag.count(&subflows, |_, counted| {
+        let is_its = counted.mptcp.is_some_and(|mptcp| mptcp.token == token);
+        found |= is_its && counted.state == ESTABLISHED && counted.inode != 0;
+    })?;
     Ok(found)
 }
 

@@ -297,6 +297,8 @@ fn subflow(counted: &Counted<'_>, device: Option<String>) -> Subflow {
         rwnd_limited_ns: info.rwnd_limited_ns,
         sndbuf_limited_ns: info.sndbuf_limited_ns,
         timeouts: info.timeouts,
+        timeouts_in_a_row: info.timeouts_in_a_row,
+        silent_ns: info.silent_ns,
     }
 }
 

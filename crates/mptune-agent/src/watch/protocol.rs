@@ -145,4 +145,8 @@ pub struct Subflow {
     pub sndbuf_limited_ns: u64,
     /// Retransmission timeouts, those of the handshake included.
     pub timeouts: Option<u16>,
+    /// Those since the last progress.
+    pub timeouts_in_a_row: u8,
+    /// Time since the last acknowledgement arrived.
+    pub silent_ns: u64,
 }

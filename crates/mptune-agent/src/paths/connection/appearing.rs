@@ -7,7 +7,7 @@
 //!   subflow is there the connection has nothing else.
 //! - A subflow that failed without anybody's will is tried again, ever less often.
 
-use super::ends::{Appearing, Ends, Presence};
+use super::ends::{Allowance, Appearing, Ends, Presence};
 use super::{Act, Connection};
 use crate::paths::assignment::{Assignment, KernelPath};
 use crate::paths::happening::{Noted, What};
@@ -60,10 +60,10 @@ impl Connection {
             grows: opens && known.is_none(),
             denies_initial: false,
             announced: BTreeSet::new(),
-            established: false,
             retries: BTreeMap::new(),
             notify_at: None,
             carried: 0,
+            allowance: Allowance::default(),
         });
         connection.report(Report::Joined(0), now_ns);
         connection
@@ -97,22 +97,23 @@ impl Connection {
     }
 
     /// It is fully established, and perhaps the peer wants no further subflows to its first address.
+    /// Of that it may have been heard before, from a look at what there is.
     pub fn on_begun(&mut self, denies_initial: bool, host: &dyn Hosting, now_ns: u64) {
         if let Some(appearing) = &mut self.appearing {
             appearing.denies_initial |= denies_initial;
+        }
+        if self.begun {
+            return;
         }
         self.note_happening(What::Opened, Some(self.initial), String::new());
         self.on_addresses(host, now_ns);
         self.on_usable(host, now_ns);
         self.on_established(now_ns);
-        if let Some(appearing) = &mut self.appearing {
-            appearing.established = true;
-        }
     }
 
-    /// The policy has begun.
-    pub fn is_established(&self) -> bool {
-        self.appearing.as_ref().is_some_and(|appearing| appearing.established)
+    /// It is fully established, and its policy has begun.
+    pub fn has_begun(&self) -> bool {
+        self.begun
     }
 
     /// It is taken over, and a subflow is found standby or not.
@@ -137,27 +138,93 @@ impl Connection {
     pub fn on_announced(&mut self, id: u8, end: SocketAddr, now_ns: u64) {
         let address = end.ip().to_canonical();
         let (family, grows) = (self.initial.addresses().0.is_ipv4(), self.may_grow());
-        let in_use = self.remotes_in_use();
-        let Some(appearing) = &mut self.appearing else { return };
-        if address.is_ipv4() != family {
+        let Some(appearing) = &self.appearing else { return };
+        let is_own = appearing.ends.locals.iter().any(|one| one.address == address);
+        if address.is_ipv4() != family || is_own || !self.is_of_a_peer(address) {
             return;
         }
-        let known = appearing.ends.remotes.iter().any(|one| one.address == address);
-        if !known && !grows {
+        let known = appearing.ends.remotes.iter().position(|one| one.address == address);
+        if known.is_none() && !grows {
             return;
         }
-        let place = appearing.ends.remote(address, |number| in_use.contains(&number));
-        let Some(place) = place else { return };
+        let opens = known.is_none_or(|place| self.lacks_subflows(place));
+        let allowed = if opens { self.take_allowance(now_ns) } else { Ok(()) };
+        let place = match (known, allowed) {
+            (None, Err(_)) => return,
+            (Some(place), _) => Some(place),
+            (None, Ok(())) => self.place_of(address),
+        };
+        let (Some(place), Some(appearing)) = (place, &mut self.appearing) else { return };
         let remote = &mut appearing.ends.remotes[place];
-        (remote.there, remote.id) = (true, Some(id));
+        let is_back = !std::mem::replace(&mut remote.there, true);
+        remote.id = Some(id);
         if end.port() != 0 {
             remote.port = Some(end.port());
+        }
+        let number = remote.number;
+        if is_back && !opens {
+            // Withdrawn just before: the kernel is about to close the subflows that seem to be there.
+            return self.try_later(number, now_ns + Allowance::EACH_NS);
+        }
+        if let Err(later_ns) = allowed {
+            return self.try_later(number, later_ns);
         }
         let locals: Vec<usize> = (0..appearing.ends.locals.len())
             .filter(|&local| appearing.ends.locals[local].presence == Presence::There)
             .collect();
         for local in locals {
             self.use_path(local, place, now_ns);
+        }
+    }
+
+    /// An address that may be another host's. (What a peer announces is its choice: it must not make this host
+    /// talk to itself, or to many.)
+    fn is_of_a_peer(&self, address: IpAddr) -> bool {
+        let is_broadcast = matches!(address, IpAddr::V4(one) if one.is_broadcast());
+        let is_here = address.is_loopback() && !self.initial.addresses().1.is_loopback();
+        !(address.is_unspecified() || address.is_multicast() || is_broadcast || is_here)
+    }
+
+    /// The place of an address of the peer; that of one without subflows if all are taken.
+    fn place_of(&mut self, address: IpAddr) -> Option<usize> {
+        let in_use = self.remotes_in_use();
+        self.appearing.as_mut()?.ends.remote(address, |number| in_use.contains(&number))
+    }
+
+    /// From some usable address of this host there is no subflow to a place of the peer, nor one being opened.
+    fn lacks_subflows(&self, place: usize) -> bool {
+        let Some(appearing) = &self.appearing else { return false };
+        let remote = appearing.ends.remotes[place].number;
+        let open = |state| matches!(state, State::Joining | State::Established);
+        let used: Vec<usize> = (self.subflows().filter(|(_, state)| open(*state)))
+            .map(|(one, _)| &self.assignment.paths[one.path])
+            .filter(|path| path.remote == remote)
+            .map(|path| path.local)
+            .collect();
+        let mut usable = appearing.ends.locals.iter().filter(|one| one.presence == Presence::There);
+        usable.any(|one| !used.contains(&one.number))
+    }
+
+    fn take_allowance(&mut self, now_ns: u64) -> Result<(), u64> {
+        let Some(appearing) = &mut self.appearing else { return Ok(()) };
+        let taken = appearing.allowance.take(now_ns);
+        if taken.is_err() && !std::mem::replace(&mut appearing.allowance.told, true) {
+            let (some, each_s) = (Allowance::AT_ONCE, Allowance::EACH_NS / 1_000_000_000);
+            let why = format!(
+                "the peer announces addresses too often: {some} at once are used, then one in {each_s} s"
+            );
+            self.note_happening(What::Refused, Some(self.initial), why);
+        }
+        taken
+    }
+
+    /// The paths to a place of the peer are tried at that time, unless they are before.
+    fn try_later(&mut self, remote: usize, at_ns: u64) {
+        let paths = self.paths_where(|path| path.remote == remote);
+        let Some(appearing) = &mut self.appearing else { return };
+        for path in paths {
+            let entry = appearing.retries.entry(path).or_insert((u64::MAX, FIRST_WAIT_NS));
+            entry.0 = entry.0.min(at_ns);
         }
     }
 
@@ -392,13 +459,9 @@ impl Connection {
 
     /// A subflow was closed.
     pub(super) fn on_lost(&mut self, id: SubflowId, event: &SubflowEvent, now_ns: u64) {
-        let carried = self.subflows[id].last.map_or(0, |last| last.acked_bytes);
-        let lived_ns = now_ns - self.subflows[id].established_ns;
-        let path = self.subflows[id].path;
-        let Some(appearing) = &mut self.appearing else { return };
-        appearing.carried += carried;
-        if lived_ns > PROVED_NS {
-            appearing.retries.remove(&path);
+        self.settle(id, now_ns);
+        if self.appearing.is_none() {
+            return;
         }
         let error = i32::from(event.error);
         self.cause = Some(match error {
@@ -407,6 +470,24 @@ impl Connection {
         });
         if error != 0 {
             self.postpone(id, libc::ETIMEDOUT, now_ns);
+        }
+    }
+
+    /// A subflow has ended, and nobody knows why.
+    pub(super) fn on_unseen_end(&mut self, id: SubflowId, now_ns: u64) {
+        self.settle(id, now_ns);
+        self.postpone(id, libc::ETIMEDOUT, now_ns);
+    }
+
+    /// Notes what a subflow has done that is about to be closed.
+    fn settle(&mut self, id: SubflowId, now_ns: u64) {
+        let carried = self.subflows[id].last.map_or(0, |last| last.acked_bytes);
+        let lived_ns = now_ns - self.subflows[id].established_ns;
+        let path = self.subflows[id].path;
+        let Some(appearing) = &mut self.appearing else { return };
+        appearing.carried += carried;
+        if lived_ns > PROVED_NS {
+            appearing.retries.remove(&path);
         }
     }
 
@@ -487,7 +568,7 @@ impl Connection {
     }
 
     pub(super) fn note_happening(&mut self, what: What, subflow: Option<Pair>, why: String) {
-        if self.appearing.as_ref().is_some_and(|one| one.established || what != What::Joined) {
+        if self.appearing.is_some() && (self.begun || what != What::Joined) {
             self.happened.push(Noted { what, subflow, why });
         }
     }

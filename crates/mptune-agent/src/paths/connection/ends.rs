@@ -98,6 +98,39 @@ impl Ends {
     }
 }
 
+/// How many of the peer's announcements (ADD_ADDR) lead to subflows: some at once, and later one now and then. Each
+/// makes this host send to an address that the peer chose.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Allowance {
+    /// When all of it is there again, CLOCK_MONOTONIC.
+    full_ns: u64,
+    /// That there was none has been reported, and it was not full since.
+    pub told: bool,
+}
+
+impl Allowance {
+    /// Announcements at once: every place of the peer.
+    pub const AT_ONCE: u64 = MOST_PLACES as u64;
+    /// Time until one more is allowed.
+    pub const EACH_NS: u64 = 5_000_000_000;
+
+    /// Takes one. If there is none: when there will be one.
+    ///
+    /// # Errors
+    /// There is none until then.
+    pub fn take(&mut self, now_ns: u64) -> Result<(), u64> {
+        if self.full_ns <= now_ns {
+            self.told = false;
+        }
+        let full_ns = self.full_ns.max(now_ns) + Self::EACH_NS;
+        if full_ns > now_ns + Self::AT_ONCE * Self::EACH_NS {
+            return Err(full_ns - Self::AT_ONCE * Self::EACH_NS);
+        }
+        self.full_ns = full_ns;
+        Ok(())
+    }
+}
+
 /// What is special about a connection whose paths are not all known beforehand.
 pub struct Appearing {
     /// Its addresses.
@@ -110,14 +143,14 @@ pub struct Appearing {
     pub denies_initial: bool,
     /// Addresses of this host that were announced to the peer.
     pub announced: BTreeSet<IpAddr>,
-    /// Its policy has begun.
-    pub established: bool,
     /// When to try paths again, and how long that waited.
     pub retries: BTreeMap<PathId, (u64, u64)>,
     /// The number of bytes that the policy waits for.
     pub notify_at: Option<u64>,
     /// Bytes of subflows that are closed.
     pub carried: u64,
+    /// For the peer's announcements.
+    pub allowance: Allowance,
 }
 
 /// The numbers of this host's addresses in MP_JOIN and ADD_ADDR.
@@ -190,6 +223,21 @@ mod tests {
         ends.locals[3].presence = Presence::Gone;
         assert_eq!(ends.local(ip(99), eth(99)), Some(3));
         assert_eq!(ends.remote(ip(99), |number| number != 5), Some(5));
+    }
+
+    #[test]
+    fn announcements_are_allowed_at_once_and_then_now_and_then() {
+        let mut allowance = Allowance::default();
+        let now_ns = 7 * Allowance::EACH_NS;
+        for _ in 0..Allowance::AT_ONCE {
+            assert_eq!(allowance.take(now_ns), Ok(()));
+        }
+        assert_eq!(allowance.take(now_ns), Err(now_ns + Allowance::EACH_NS));
+        assert_eq!(allowance.take(now_ns + Allowance::EACH_NS), Ok(()));
+        assert!(allowance.take(now_ns + Allowance::EACH_NS).is_err());
+        allowance.told = true;
+        assert_eq!(allowance.take(now_ns + 100 * Allowance::EACH_NS), Ok(()));
+        assert!(!allowance.told);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::sampling::{Look, Meter, Sampled};
 use super::subflow::{Outage, PriorityChange, Subflow};
 use mptune_core::pathmanager::{Driver, Order, PathId, Report, Role, Stack, State, SubflowId};
 use mptune_core::units::Nanos;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -32,6 +32,11 @@ const AWAITED_NS: u64 = 5_000_000_000;
 /// A change of priority may be refused for this long before it counts as a problem. The kernel reports
 /// a subflow before adding it to the connection's list, and refuses to change it until then.
 const REFUSED_NS: u64 = 1_000_000_000;
+
+/// Ends of closed subflows whose last event is awaited; the oldest are dropped, since events may be lost.
+const MOST_CLOSING: usize = 64;
+/// Why a subflow that is not there any more ended.
+const UNSEEN: &str = "it ended among events that were lost";
 
 /// Looks that the kernel leaves unanswered one after another before that counts as a problem: a connection may
 /// be about to end.
@@ -123,8 +128,10 @@ pub struct Connection {
     open_outages: HashMap<SubflowId, usize>,
     /// Successors whose first data is awaited, with the outage.
     awaited: Vec<(SubflowId, usize)>,
-    /// Ends of subflows that were closed by order; the kernel will report it.
-    closing: Vec<Pair>,
+    /// Ends of subflows that are known to be closed, by order or by a look; the kernel will report it.
+    closing: VecDeque<Pair>,
+    /// It is fully established, and its policy has begun.
+    begun: bool,
     /// Numbers of addresses that the peer withdrew, whose subflows the kernel closes.
     taken_back: BTreeSet<u8>,
     /// What happened, for a journal; only where paths are not all known beforehand.
@@ -185,7 +192,8 @@ impl Connection {
             acts: Vec::new(),
             open_outages: HashMap::new(),
             awaited: Vec::new(),
-            closing: Vec::new(),
+            closing: VecDeque::new(),
+            begun: false,
             taken_back: BTreeSet::new(),
             happened: Vec::new(),
             cause: None,
@@ -199,6 +207,7 @@ impl Connection {
 
     /// The connection is fully established; nothing is ordered before that.
     pub fn on_established(&mut self, now_ns: u64) {
+        self.begun = true;
         self.report(Report::Established, now_ns);
     }
 
@@ -244,7 +253,7 @@ impl Connection {
     /// A subflow was closed, or its join failed.
     pub fn on_ended(&mut self, event: &SubflowEvent, now_ns: u64) {
         if let Some(known) = self.closing.iter().position(|pair| *pair == event.pair) {
-            self.closing.swap_remove(known);
+            self.closing.remove(known);
         } else if let Some(id) = self.subflow_at(&event.pair) {
             let at_once = now_ns - self.subflows[id].established_ns < AT_ONCE_NS;
             if event.error == 0 && at_once && !self.taken_back.contains(&event.remote_id) {
@@ -261,11 +270,13 @@ impl Connection {
         }
     }
 
-    /// Events were lost. Of the subflows that are being opened these are all that the kernel still
-    /// has, answered or not: the others have failed unnoticed.
-    pub fn on_opening(&mut self, opening: &[Pair], now_ns: u64) {
+    /// Of the subflows that are being opened these are all that the kernel still has, answered or not: the
+    /// others have failed unnoticed, and may be tried again. Returns how many. That is `worth` saying unless the
+    /// connection is about to end.
+    pub fn on_opening(&mut self, opening: &[Pair], worth: bool, now_ns: u64) -> u64 {
         let known = opening.iter().filter_map(|pair| self.assignment.path_of(pair));
         let mut opening: Vec<PathId> = known.collect();
+        let mut failed = 0;
         for id in 0..self.subflows.len() {
             if self.driver.subflows()[id].state() != State::Joining {
                 continue;
@@ -273,11 +284,43 @@ impl Connection {
             let path = self.subflows[id].path;
             match opening.iter().position(|&one| one == path) {
                 Some(found) => drop(opening.swap_remove(found)),
-                None => {
-                    self.on_join_failed(id, "the join failed among events that were lost", now_ns)
+                None if worth => {
+                    failed += 1;
+                    self.postpone(id, libc::ETIMEDOUT, now_ns);
+                    self.on_join_failed(id, "the join failed among events that were lost", now_ns);
                 }
+                None => self.report(Report::JoinFailed(id), now_ns),
             }
         }
+        failed
+    }
+
+    /// An established subflow has ended unnoticed; why is not known, so it may be tried again.
+    pub fn on_gone(&mut self, id: SubflowId, now_ns: u64) {
+        if let Some(pair) = self.subflows[id].pair {
+            self.await_end(pair);
+        }
+        self.on_unseen_end(id, now_ns);
+        self.cause = Some(UNSEEN.to_owned());
+        self.close(id, now_ns);
+    }
+
+    /// The kernel will report that a subflow is closed, which is known.
+    fn await_end(&mut self, pair: Pair) {
+        self.closing.push_back(pair);
+        if self.closing.len() > MOST_CLOSING {
+            self.closing.pop_front();
+        }
+    }
+
+    /// The kernel has a subflow as standby or active; true if that was not known.
+    pub fn on_role(&mut self, subflow: SubflowId, backup: bool, now_ns: u64) -> bool {
+        let is_new = backup != self.subflows[subflow].kernel_backup;
+        if is_new {
+            self.subflows[subflow].kernel_backup = backup;
+            self.report(Report::PrioritySeen { subflow, backup }, now_ns);
+        }
+        is_new
     }
 
     fn on_join_failed(&mut self, id: SubflowId, reason: &str, now_ns: u64) {
@@ -308,7 +351,7 @@ impl Connection {
     /// The connection is gone.
     pub fn on_closed(&mut self, now_ns: u64) {
         self.closed_ns = Some(now_ns);
-        if self.is_established() {
+        if self.begun {
             self.note_happening(What::Closed, Some(self.initial), String::new());
         }
     }
@@ -327,10 +370,7 @@ impl Connection {
             if self.subflows[subflow].pair.is_none() {
                 continue;
             }
-            if last.backup != self.subflows[subflow].kernel_backup {
-                self.subflows[subflow].kernel_backup = last.backup;
-                self.report(Report::PrioritySeen { subflow, backup: last.backup }, now_ns);
-            }
+            self.on_role(subflow, last.backup, now_ns);
             let consecutive = last.timeouts;
             self.report(Report::Timeouts { subflow, consecutive }, now_ns);
         }
@@ -416,7 +456,7 @@ impl Connection {
                 self.note_happening(what, pair, reason);
             }
             Act::Destroy { subflow, pair } => {
-                self.closing.push(pair);
+                self.await_end(pair);
                 self.cause = self.why_closed(&pair);
                 self.close(subflow, now_ns);
             }

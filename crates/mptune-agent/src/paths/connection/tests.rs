@@ -422,15 +422,15 @@ fn a_join_that_failed_among_lost_events_is_found_by_its_absence() {
         other => panic!("{other:?} is no subflow"),
     });
     let pairs: Vec<_> = pairs.collect();
-    kernel.connection.on_opening(&pairs, 2);
+    kernel.connection.on_opening(&pairs, true, 2);
     assert_eq!(kernel.states()[1..], [State::Joining; 3]);
-    kernel.connection.on_opening(&pairs[1..2], 3);
+    kernel.connection.on_opening(&pairs[1..2], true, 3);
     assert_eq!(kernel.states()[1..], [State::Refused, State::Joining, State::Refused]);
     let reason = "the join failed among events that were lost";
     assert_eq!(kernel.connection.problems, ["0-1", "1-1"].map(|path| format!("{path}: {reason}")));
     // An established one is not being opened.
     kernel.join(pairs[1], false);
-    kernel.connection.on_opening(&[], 4);
+    kernel.connection.on_opening(&[], true, 4);
     assert_eq!(kernel.states()[2], State::Established);
 }
 
@@ -440,7 +440,7 @@ fn of_several_joins_on_a_path_as_many_have_failed_as_are_missing() {
     let mut kernel = Kernel::new(&three, "0-0", false);
     let initial = kernel.pair("0-0");
     kernel.connection.on_established(1);
-    kernel.connection.on_opening(&[initial, initial], 2);
+    kernel.connection.on_opening(&[initial, initial], true, 2);
     let state = |wanted| kernel.states().iter().filter(|&&state| state == wanted).count();
     assert_eq!((state(State::Joining), state(State::Refused)), (2, 1));
 }

@@ -3,8 +3,8 @@
 //!
 //! It also sees the connections of other processes, and is read-only. Five queries: a glance at all of
 //! them in one dump, without their `tcp_info`, for which the kernel would have to take each socket's
-//! lock (and without which it reports nothing about MPTCP either); a survey, which is the same with it;
-//! a close look at one; a census of all sockets that are open, TCP's or MPTCP's, with all there is; and
+//! lock (and without which it reports nothing about MPTCP either); a survey, which is the same with it
+//! and with those that are being opened; a close look at one; a census of all sockets that are open, TCP's or MPTCP's, with all there is; and
 //! the same for a single one.
 
 use super::error::Error;
@@ -33,6 +33,8 @@ const INET_DIAG_REQ_PROTOCOL: u16 = 3;
 const LISTEN: u8 = 10;
 /// TCP_ESTABLISHED, likewise.
 pub const ESTABLISHED: u8 = 1;
+/// TCP_SYN_SENT, likewise.
+const SYN_SENT: u8 = 2;
 const INET_ULP_INFO_MPTCP: u16 = 3;
 /// `idiag_cookie` that matches any.
 const NO_COOKIE: [u8; 8] = [0xff; 8];
@@ -45,6 +47,7 @@ const FLAG_JOIN_THERE: u32 = 1 << 2;
 const FLAG_JOIN_HERE: u32 = 1 << 3;
 const FLAG_BACKUP_THERE: u32 = 1 << 4;
 const FLAG_BACKUP_HERE: u32 = 1 << 5;
+const FLAG_FULLY_ESTABLISHED: u32 = 1 << 6;
 
 /// Whether to query sockets of IPv4, of IPv6 or of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,6 +92,8 @@ pub struct Mptcp {
     pub accepted_connection: bool,
     /// This side opened it as a further one.
     pub joined: bool,
+    /// Its connection is fully established (RFC 8684 section 3.1), and may have further subflows.
+    pub fully_established: bool,
 }
 
 /// A subflow at a close look.
@@ -120,6 +125,19 @@ pub struct Glance {
     pub timeouts: u32,
     /// Bytes that it was given and that are not acknowledged.
     pub queued: u32,
+}
+
+/// A subflow in a survey.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Surveyed {
+    /// Its ends.
+    pub pair: Pair,
+    /// What it is in its connection.
+    pub mptcp: Mptcp,
+    /// It is established; otherwise it is being opened.
+    pub is_established: bool,
+    /// A program has its connection: it is accepted, and not closed.
+    pub has_program: bool,
 }
 
 /// What a census counts.
@@ -180,40 +198,25 @@ impl Diag {
         })
     }
 
-    /// Calls `each` for every established subflow of these families.
+    /// Calls `each` for every subflow that is established, and for every one that this side has begun to open
+    /// and that nobody has answered yet.
+    ///
+    /// One dump has both, so that a subflow that is answered meanwhile is not missed.
     ///
     /// # Errors
     /// As for a glance.
-    pub fn survey(
-        &mut self,
-        families: Families,
-        each: impl FnMut(Pair, Mptcp),
-    ) -> Result<(), Error> {
-        self.survey_in(StateFlags::ESTABLISHED, families, each)
-    }
-
-    /// The same for every subflow that this side has begun to open and that nobody has answered yet.
-    ///
-    /// # Errors
-    /// As for a glance.
-    pub fn survey_opening(
-        &mut self,
-        families: Families,
-        each: impl FnMut(Pair, Mptcp),
-    ) -> Result<(), Error> {
-        self.survey_in(StateFlags::SYN_SENT, families, each)
-    }
-
-    fn survey_in(
-        &mut self,
-        states: StateFlags,
-        families: Families,
-        mut each: impl FnMut(Pair, Mptcp),
-    ) -> Result<(), Error> {
-        self.dump(families, states, ExtensionFlags::INFO, |message| {
+    pub fn survey(&mut self, mut each: impl FnMut(Surveyed)) -> Result<(), Error> {
+        let states = StateFlags::ESTABLISHED | StateFlags::SYN_SENT;
+        let both = Families { v4: true, v6: true };
+        self.dump(both, states, ExtensionFlags::INFO, |message| {
             let pair = head(message.payload())?.pair;
-            if let (_, Some(mptcp)) = attributes(message.payload())? {
-                each(pair, mptcp);
+            let header = InetResponseHeader::parse(message.payload())?;
+            if let (_, Some(mptcp)) = attributes(message.payload())?
+                && matches!(header.state, ESTABLISHED | SYN_SENT)
+            {
+                let (is_established, has_program) =
+                    (header.state == ESTABLISHED, header.inode != 0);
+                each(Surveyed { pair, mptcp, is_established, has_program });
             }
             Ok(())
         })
@@ -569,9 +572,13 @@ impl Mptcp {
     fn note_flags(&mut self, flags: u32) {
         self.backup = flags & FLAG_BACKUP_HERE != 0;
         self.backup_by_peer = flags & FLAG_BACKUP_THERE != 0;
-        self.opened_connection = flags & FLAG_CAPABLE_HERE != 0;
+        // One that asked, and was not answered by MPTCP, is plain TCP.
+        let capable = FLAG_CAPABLE_HERE | FLAG_CAPABLE_THERE;
+        self.opened_connection = flags & capable == capable;
         let others = FLAG_CAPABLE_HERE | FLAG_JOIN_HERE | FLAG_JOIN_THERE;
         self.accepted_connection = flags & (FLAG_CAPABLE_THERE | others) == FLAG_CAPABLE_THERE;
         self.joined = flags & FLAG_JOIN_HERE != 0;
+        let further = FLAG_FULLY_ESTABLISHED | FLAG_JOIN_HERE | FLAG_JOIN_THERE;
+        self.fully_established = flags & further != 0;
     }
 }

@@ -105,6 +105,21 @@ pub enum Event {
     Other(u8),
 }
 
+impl Event {
+    /// The connection that it is about; none if that does not matter.
+    pub fn token(&self) -> Option<u32> {
+        match self {
+            Self::Created { token, .. }
+            | Self::Established { token, .. }
+            | Self::Closed { token }
+            | Self::Announced { token, .. }
+            | Self::Removed { token, .. } => Some(*token),
+            Self::Subflow(event) => Some(event.token),
+            Self::Other(_) => None,
+        }
+    }
+}
+
 /// An attribute of an event.
 enum Attribute {
     Token(u32),
@@ -266,6 +281,11 @@ impl Events {
             }
             Ok(())
         })
+    }
+
+    /// Events that the kernel has dropped so far, see [`Netlink::dropped`].
+    pub fn dropped(&self) -> u32 {
+        self.netlink.dropped()
     }
 }
 

@@ -188,6 +188,11 @@ impl Netlink {
         }
     }
 
+    /// Messages that the kernel has dropped so far; it counts without end, and begins again after 2^32.
+    pub fn dropped(&self) -> u32 {
+        sys::dropped(self.socket.as_fd()).unwrap_or(0)
+    }
+
     fn request<I: NetlinkSerializable>(
         &mut self,
         name: &str,

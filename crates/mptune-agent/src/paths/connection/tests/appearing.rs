@@ -68,6 +68,17 @@ impl Kernel {
         self.obey();
     }
 
+    /// The subflows to an address of the peer are closed, as its kernel does when it withdraws it.
+    fn peer_closes_at(&mut self, address: &str) {
+        let established = self.connection.established().into_iter().map(|(_, pair)| pair);
+        let there: Vec<_> =
+            established.filter(|pair| pair.remote.ip().to_string() == address).collect();
+        for pair in there {
+            self.subflows.remove(&pair);
+            self.event(Change::Closed, pair, 0);
+        }
+    }
+
     /// Local and remote addresses of the established subflows, in order.
     fn ends(&self) -> Vec<String> {
         let established = self.connection.established().into_iter();
@@ -107,6 +118,61 @@ fn every_usable_address_makes_a_path_with_every_address_of_the_peer() {
     let numbers = kernel.numbers();
     assert_eq!(numbers[&"10.0.1.2".parse::<IpAddr>().unwrap()], 0);
     assert_ne!(numbers[&"10.0.2.2".parse::<IpAddr>().unwrap()], 0);
+}
+
+#[test]
+fn a_flood_of_announcements_leads_to_few_attempts_and_one_line() {
+    let mut kernel = begun(&policy("fullmesh", Terms::default()), false, &host(TWO));
+    kernel.refused.creates = Some("no route");
+    kernel.told();
+    let before = kernel.acts.len();
+    for number in 0..2000u32 {
+        let end = format!("10.7.{}.{}:22", number / 250, number % 250 + 1);
+        kernel.announced((number % 250 + 1) as u8, &end);
+    }
+    let attempts = kernel.acts.len() - before;
+    assert!((2..=20).contains(&attempts), "{attempts}");
+    let often = kernel.told().into_iter().filter(|(_, why)| why.contains("too often")).count();
+    assert_eq!(often, 1);
+    assert!(kernel.connection.subflows().count() <= 2 + 2 * 8);
+}
+
+#[test]
+fn an_address_that_is_announced_and_withdrawn_often_is_used_in_the_end() {
+    let mut kernel = begun(&policy("fullmesh", Terms::default()), false, &host(TWO));
+    for _ in 0..50 {
+        kernel.announced(3, "10.9.1.1:0");
+        kernel.tick();
+        kernel.connection.on_peers_address(3, false);
+        kernel.peer_closes_at("10.9.1.1");
+    }
+    kernel.announced(3, "10.9.1.1:0");
+    assert_eq!(kernel.ends().len(), 2);
+    kernel.now_ns += 20 * SECOND;
+    kernel.look();
+    assert_eq!(kernel.ends().len(), 4);
+}
+
+#[test]
+fn an_address_that_is_back_before_its_subflows_are_closed_gets_them_again() {
+    let mut kernel = begun(&policy("fullmesh", Terms::default()), false, &host(TWO));
+    kernel.announced(3, "10.9.1.1:0");
+    kernel.connection.on_peers_address(3, false);
+    kernel.announced(3, "10.9.1.1:0");
+    kernel.peer_closes_at("10.9.1.1");
+    assert_eq!(kernel.ends().len(), 2);
+    kernel.now_ns += 6 * SECOND;
+    kernel.look();
+    assert_eq!(kernel.ends().len(), 4);
+}
+
+#[test]
+fn what_cannot_be_another_hosts_address_is_not_used() {
+    let mut kernel = begun(&policy("fullmesh", Terms::default()), false, &host(TWO));
+    for end in ["127.0.0.1:22", "0.0.0.0:0", "224.0.0.1:0", "255.255.255.255:0", "10.0.2.2:0"] {
+        kernel.announced(3, end);
+    }
+    assert_eq!(kernel.ends().len(), 2);
 }
 
 #[test]

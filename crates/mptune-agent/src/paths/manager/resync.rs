@@ -1,0 +1,439 @@
+//! What a manager believes about its connections, made equal to what the kernel has.
+//!
+//! Events say what changes, and the kernel drops them when nobody reads them in time. A survey of the
+//! namespace, one dump of TCP's sockets for each family, shows every subflow with the token of its connection,
+//! and whether that is fully established. All of it is compared: connections that are gone or were not known,
+//! those whose beginning was missed, subflows, joins, and roles. After lost events a survey is due at once,
+//! after a reload or the machine's sleep as well, and now and then without any reason. What the peer announced
+//! among lost events cannot be made up for: the kernel does not keep it.
+//!
+//! It decides when, mends and counts; what is to be done about a connection its policy decides.
+
+use super::Manager;
+use crate::paths::netlink::diag::{ESTABLISHED, Mptcp, Single, Surveyed};
+use crate::paths::netlink::error::Error;
+use crate::paths::pair::Pair;
+use crate::paths::policies::Opened;
+use crate::sys;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashSet};
+
+/// Time between two surveys for which there is no reason, nanoseconds.
+const PERIOD_NS: u64 = 30_000_000_000;
+/// The same for tests, milliseconds.
+const PERIOD_VARIABLE: &str = "MPTUNE_RESYNC_MS";
+/// Such surveys take no more than this fraction of a processor,
+const SHARE: u64 = 1000;
+/// and those after lost events no more than this one: a flood of events is not made worse.
+const LOST_SHARE: u64 = 10;
+/// Connections that begin between two looks at the events: each opens a subflow or a few, whose events need room.
+const AT_ONCE: usize = 256;
+
+/// What was not as believed, since the beginning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Mended {
+    /// Connections that were not known.
+    pub connections_found: u64,
+    /// Connections whose policy had not begun.
+    pub connections_begun: u64,
+    /// Connections that were over.
+    pub connections_gone: u64,
+    /// Subflows that were not known.
+    pub subflows_found: u64,
+    /// Subflows that were over.
+    pub subflows_gone: u64,
+    /// Subflows that were waited for in vain.
+    pub joins_failed: u64,
+    /// Subflows that were standby or active, and believed the other.
+    pub roles: u64,
+}
+
+impl Mended {
+    /// What each is, for people.
+    pub fn named(&self) -> [(&'static str, u64); 7] {
+        [
+            ("connections found", self.connections_found),
+            ("connections begun", self.connections_begun),
+            ("connections gone", self.connections_gone),
+            ("subflows found", self.subflows_found),
+            ("subflows gone", self.subflows_gone),
+            ("joins failed", self.joins_failed),
+            ("roles", self.roles),
+        ]
+    }
+}
+
+/// Lost events, surveys and what they mended, since the beginning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Resynced {
+    /// Events that the kernel dropped.
+    pub lost_events: u64,
+    /// How often it began to drop some.
+    pub overruns: u64,
+    /// Surveys.
+    pub times: u64,
+    /// Processor time of the last survey.
+    pub survey_ns: u64,
+    /// What was not as believed.
+    pub mended: Mended,
+}
+
+impl Resynced {
+    /// What has happened since an earlier moment, in a sentence; none if everything was as believed.
+    pub fn since(&self, before: &Self) -> Option<String> {
+        let lost = self.lost_events - before.lost_events;
+        let pairs = self.mended.named().into_iter().zip(before.mended.named());
+        let mended = pairs.map(|((name, now), (_, then))| (name, now - then));
+        let mended: Vec<_> = mended.filter(|(_, count)| *count > 0).collect();
+        if self.overruns == before.overruns && mended.is_empty() {
+            return None;
+        }
+        let words = if lost > 0 { format!("{lost} events were lost") } else { String::new() };
+        let words = if words.is_empty() { "no event was lost".to_owned() } else { words };
+        let mended: Vec<_> =
+            mended.into_iter().map(|(name, count)| format!("{name}: {count}")).collect();
+        let rest =
+            if mended.is_empty() { "all is as believed".to_owned() } else { mended.join(", ") };
+        Some(format!("{words}; {rest}"))
+    }
+}
+
+/// When a survey is due.
+#[derive(Debug, Default)]
+pub(super) struct Resync {
+    figures: Resynced,
+    /// The kernel's count of dropped events.
+    dropped: u32,
+    /// Events were lost since the last survey.
+    lost: bool,
+    /// One is wanted soon.
+    asked: bool,
+    /// Between two without a reason; none if there are none.
+    period_ns: Option<u64>,
+    ended_ns: u64,
+}
+
+impl Resync {
+    /// Also without a reason.
+    pub fn now_and_then() -> Self {
+        let period_ms = std::env::var(PERIOD_VARIABLE).ok().and_then(|text| text.parse().ok());
+        let period_ns = period_ms.map_or(PERIOD_NS, |ms: u64| ms.saturating_mul(1_000_000));
+        Self { period_ns: Some(period_ns), ended_ns: sys::monotonic_ns(), ..Self::default() }
+    }
+
+    /// The kernel has dropped events; it has dropped so many by now.
+    pub fn on_lost(&mut self, dropped: u32) {
+        self.lost = true;
+        self.figures.overruns += 1;
+        self.figures.lost_events += u64::from(dropped.wrapping_sub(self.dropped));
+        self.dropped = dropped;
+    }
+
+    /// A survey is wanted.
+    pub fn ask(&mut self) {
+        self.asked = true;
+    }
+
+    /// When the next one is due; none means never.
+    fn at_ns(&self) -> Option<u64> {
+        let after = |share: u64| self.ended_ns + self.figures.survey_ns * share;
+        match (self.lost || self.asked, self.period_ns) {
+            (true, _) => Some(after(LOST_SHARE)),
+            (false, Some(period_ns)) => Some(after(SHARE).max(self.ended_ns + period_ns)),
+            (false, None) => None,
+        }
+    }
+}
+
+/// What the kernel has of a connection.
+#[derive(Debug, Default)]
+struct There {
+    established: Vec<(Pair, Mptcp)>,
+    opening: Vec<Pair>,
+    /// A program has it; one that is closed takes no more subflows.
+    has_program: bool,
+}
+
+impl There {
+    fn is_established(&self, pair: &Pair) -> bool {
+        self.established.iter().any(|(one, _)| one == pair)
+    }
+
+    fn has_begun(&self) -> bool {
+        self.established.iter().any(|(_, mptcp)| mptcp.fully_established)
+    }
+}
+
+/// The subflows of a namespace, by the tokens of their connections.
+type Survey = BTreeMap<u32, There>;
+
+impl Manager {
+    /// Lost events, and what was made up for.
+    pub fn resynced(&self) -> Resynced {
+        self.resync.figures
+    }
+
+    /// Everything is looked at soon.
+    pub fn resynchronise(&mut self) {
+        self.resync.ask();
+    }
+
+    /// When there is something to do without any event.
+    pub(super) fn resync_at_ns(&self) -> Option<u64> {
+        if self.to_begin.is_empty() { self.resync.at_ns() } else { Some(0) }
+    }
+
+    pub(super) fn resynchronise_if_due(&mut self) -> Result<(), Error> {
+        let now_ns = sys::monotonic_ns();
+        // Whatever was missed is begun before the next one finds it missing.
+        if !self.to_begin.is_empty() || self.resync.at_ns().is_none_or(|at_ns| now_ns < at_ns) {
+            return Ok(());
+        }
+        let lost = std::mem::take(&mut self.resync.lost);
+        self.resync.asked = false;
+        let survey = self.survey()?;
+        // What happens meanwhile is no mistake of anybody; where events were lost it is mended too, as the
+        // events that say the same do no harm later.
+        let changing = if lost { HashSet::new() } else { self.take_events()? };
+        self.mend(survey, &changing)
+    }
+
+    /// All connections that there are, at once.
+    pub(super) fn take_over(&mut self) -> Result<(), Error> {
+        let survey = self.survey()?;
+        let before = self.resync.figures;
+        self.mend(survey, &HashSet::new())?;
+        self.resync.figures.mended = before.mended;
+        while !self.to_begin.is_empty() {
+            self.begin_some()?;
+            self.take_events()?;
+        }
+        Ok(())
+    }
+
+    /// Begins some of the connections whose beginning was missed.
+    pub(super) fn begin_some(&mut self) -> Result<(), Error> {
+        let count = self.to_begin.len().min(AT_ONCE);
+        for token in self.to_begin.drain(..count).collect::<Vec<_>>() {
+            self.establish(token, false)?;
+        }
+        Ok(())
+    }
+
+    fn survey(&mut self) -> Result<Survey, Error> {
+        let began_ns = sys::cpu_ns();
+        let mut survey = Survey::new();
+        self.diag.survey(|Surveyed { pair, mptcp, is_established, has_program }| {
+            if mptcp.token == 0 {
+                return;
+            }
+            let there = survey.entry(mptcp.token).or_default();
+            there.has_program |= has_program;
+            match is_established {
+                true => there.established.push((pair, mptcp)),
+                false => there.opening.push(pair),
+            }
+        })?;
+        let figures = &mut self.resync.figures;
+        figures.times += 1;
+        figures.survey_ns = sys::cpu_ns() - began_ns;
+        self.resync.ended_ns = sys::monotonic_ns();
+        Ok(survey)
+    }
+
+    /// Compares everything; connections that are `changing` are left for the next time.
+    fn mend(&mut self, mut survey: Survey, changing: &HashSet<u32>) -> Result<(), Error> {
+        self.keep_what_is_there(&mut survey, changing)?;
+        let nothing = There::default();
+        for token in self.live.keys().copied().collect::<Vec<_>>() {
+            if !changing.contains(&token) {
+                self.mend_known(token, survey.get(&token).unwrap_or(&nothing))?;
+            }
+        }
+        self.left_alone.retain(|token| survey.contains_key(token));
+        for (token, there) in survey {
+            if !changing.contains(&token) {
+                self.mend_unknown(token, there)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A dump may miss a socket while others come and go: what seems to be gone is asked for by name.
+    fn keep_what_is_there(
+        &mut self,
+        survey: &mut Survey,
+        changing: &HashSet<u32>,
+    ) -> Result<(), Error> {
+        let mut missing = Vec::new();
+        for (&token, connection) in self.live.iter().filter(|(token, _)| !changing.contains(token))
+        {
+            let there = survey.get(&token);
+            let is_missing = |pair: &Pair| there.is_none_or(|one| !one.is_established(pair));
+            let known = connection.established().into_iter().map(|(_, pair)| pair);
+            missing.extend(known.filter(is_missing).map(|pair| (token, pair)));
+        }
+        let sockets: Vec<_> = missing.iter().map(|(_, pair)| Single::Subflow(*pair)).collect();
+        self.diag.count(&sockets, |place, counted| {
+            let (token, pair) = missing[place];
+            if let Some(mptcp) = counted.mptcp.filter(|one| one.token == token)
+                && counted.state == ESTABLISHED
+            {
+                survey.entry(token).or_default().established.push((pair, mptcp));
+            }
+        })
+    }
+
+    /// A connection that is known.
+    fn mend_known(&mut self, token: u32, there: &There) -> Result<(), Error> {
+        let known = self.live.get(&token).map(|one| one.established()).unwrap_or_default();
+        let gone: Vec<_> =
+            known.iter().filter(|(_, pair)| !there.is_established(pair)).copied().collect();
+        if gone.len() == known.len() && !self.is_alive(token)? {
+            self.close(token);
+            self.resync.figures.mended.connections_gone += 1;
+            return Ok(());
+        }
+        // Before anything new is opened.
+        let is_new = |pair: &&Pair| self.tokens.get(*pair) != Some(&token);
+        let new = there.established.iter().map(|(pair, _)| pair).filter(is_new);
+        let opening: Vec<Pair> = there.opening.iter().chain(new).copied().collect();
+        let mut mended = self.resync.figures.mended;
+        self.with(token, |connection, now_ns| {
+            mended.joins_failed += connection.on_opening(&opening, there.has_program, now_ns);
+        })?;
+        for (id, pair) in gone {
+            self.forget_pair(token, &pair);
+            mended.subflows_gone += 1;
+            self.with(token, |connection, now_ns| connection.on_gone(id, now_ns))?;
+        }
+        self.with(token, |connection, now_ns| {
+            for (pair, mptcp) in &there.established {
+                if let Some(id) = connection.subflow_at(pair) {
+                    mended.roles += u64::from(connection.on_role(id, mptcp.backup, now_ns));
+                }
+            }
+        })?;
+        self.resync.figures.mended = mended;
+        Ok(())
+    }
+
+    /// A connection without subflows is still there, and may get some.
+    fn is_alive(&mut self, token: u32) -> Result<bool, Error> {
+        let mut found = false;
+        let single = [Single::Connection(token)];
+        let asked = self.diag.count(&single, |_, counted| found = counted.state == ESTABLISHED);
+        match asked {
+            // This kernel does not count connections.
+            Err(Error::Refused(_)) => Ok(false),
+            asked => asked.map(|()| found),
+        }
+    }
+
+    /// What was not known of a connection, with the roles and numbers that its subflows have; the whole of it if
+    /// it was there before this, or if its events were lost.
+    fn mend_unknown(&mut self, token: u32, there: There) -> Result<(), Error> {
+        if !self.all && self.only != Some(token) || self.left_alone.contains(&token) {
+            return Ok(());
+        }
+        let has_begun = there.has_begun();
+        let mut unknown = there.established;
+        unknown.retain(|(pair, _)| self.tokens.get(pair) != Some(&token));
+        let begins = |mptcp: &Mptcp| mptcp.opened_connection || mptcp.accepted_connection;
+        unknown.sort_by_key(|(pair, one)| (!begins(one), (one.local_id, one.remote_id), *pair));
+        let Some(is_new) = self.may_take(token, &unknown)? else { return Ok(()) };
+        for (pair, mptcp) in unknown {
+            self.take(token, pair, mptcp)?;
+        }
+        let Some(connection) = self.live.get(&token) else { return Ok(()) };
+        if has_begun && !connection.has_begun() {
+            self.resync.figures.mended.connections_begun += u64::from(!is_new);
+            self.to_begin.push_back(token);
+        }
+        Ok(())
+    }
+
+    /// Whether these subflows are those of a new connection, or further ones; none if they do not concern this.
+    fn may_take(&mut self, token: u32, unknown: &[(Pair, Mptcp)]) -> Result<Option<bool>, Error> {
+        if self.live.contains_key(&token) {
+            return Ok(Some(false));
+        }
+        let Some((first, mptcp)) = unknown.first() else { return Ok(None) };
+        let takes = if self.host.is_some() {
+            let begins = mptcp.opened_connection || mptcp.accepted_connection;
+            (begins || mptcp.fully_established) && self.kernel.is_managed(token, first)?
+        } else {
+            mptcp.opened_connection
+        };
+        if !takes {
+            self.left_alone.insert(token);
+        }
+        Ok(takes.then_some(true))
+    }
+
+    fn take(&mut self, token: u32, pair: Pair, mptcp: Mptcp) -> Result<(), Error> {
+        if self.live.contains_key(&token) {
+            self.join(token, pair)?;
+            let joined = self.tokens.get(&pair) == Some(&token);
+            self.resync.figures.mended.subflows_found += u64::from(joined);
+        } else {
+            let server_side = !mptcp.opened_connection && !mptcp.joined;
+            self.create(token, &Opened { pair, server_side });
+            let created = self.live.contains_key(&token);
+            self.resync.figures.mended.connections_found += u64::from(created);
+        }
+        let of_host = self.host.is_some();
+        if let Some(connection) = self.live.get_mut(&token) {
+            connection.learn_numbers(&pair, mptcp.local_id, mptcp.remote_id);
+            let found = connection.subflow_at(&pair).filter(|_| of_host);
+            if let Some(id) = found.filter(|_| !connection.has_begun()) {
+                connection.on_found(id, mptcp.backup);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn after_a_survey_of(survey_ns: u64, period_ns: Option<u64>) -> Resync {
+        let figures = Resynced { survey_ns, ..Resynced::default() };
+        Resync { figures, period_ns, ended_ns: 100 * SECOND, ..Resync::default() }
+    }
+
+    #[test]
+    fn a_survey_comes_now_and_then_and_costs_little_however_many_connections_there_are() {
+        let at = |survey_ns| after_a_survey_of(survey_ns, Some(PERIOD_NS)).at_ns();
+        assert_eq!(at(1_000_000), Some(130 * SECOND));
+        assert_eq!(at(200_000_000), Some(300 * SECOND));
+        assert_eq!(after_a_survey_of(1_000_000, None).at_ns(), None);
+    }
+
+    #[test]
+    fn after_lost_events_it_comes_at_once_unless_the_last_one_has_just_been() {
+        let mut resync = after_a_survey_of(20_000_000, None);
+        resync.on_lost(7);
+        assert_eq!(resync.at_ns(), Some(100 * SECOND + SECOND / 5));
+        resync.on_lost(9);
+        assert_eq!((resync.figures.overruns, resync.figures.lost_events), (2, 9));
+        resync.on_lost(3); // the kernel's count began again
+        assert_eq!(resync.figures.lost_events, (1 << 32) + 3);
+    }
+
+    #[test]
+    fn what_was_mended_is_said_in_a_sentence() {
+        let before = Resynced::default();
+        assert_eq!(Resynced { times: 3, ..before }.since(&before), None);
+        let mut now = Resynced { lost_events: 12, overruns: 1, ..before };
+        assert_eq!(now.since(&before).unwrap(), "12 events were lost; all is as believed");
+        now.mended.connections_begun = 3;
+        now.mended.roles = 1;
+        let words = "12 events were lost; connections begun: 3, roles: 1";
+        assert_eq!(now.since(&before).unwrap(), words);
+        assert_eq!(now.since(&now), None);
+    }
+}
