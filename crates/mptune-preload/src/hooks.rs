@@ -85,7 +85,7 @@ impl<S: System> Hooks<'_, S> {
     /// `socket()`: one of TCP becomes one of MPTCP where that is to be had.
     pub fn socket(&self, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
         let is_tcp = is_stream(domain, kind) && [0, libc::IPPROTO_TCP].contains(&protocol);
-        if !is_tcp {
+        if !is_tcp || !self.system.is_free() {
             let fd = self.system.socket(domain, kind, protocol);
             if fd >= 0 && protocol == IPPROTO_MPTCP {
                 self.memory.knows_mptcp.store(true, Relaxed);
@@ -120,7 +120,7 @@ impl<S: System> Hooks<'_, S> {
 
     /// Just before `connect()` or `listen()`.
     pub fn settle(&self, fd: c_int) {
-        if self.memory.is_ours(fd) {
+        if self.memory.is_ours(fd) && self.settings.gives_options() && self.system.is_free() {
             self.apply(fd, |_, _| {});
         }
     }
@@ -162,8 +162,8 @@ impl<S: System> Hooks<'_, S> {
             return false;
         }
         let mut protocol = [0; 4];
-        let asked =
-            self.system.option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, &mut protocol).is_ok();
+        let asked = self.system.is_free()
+            && self.system.option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, &mut protocol).is_ok();
         let protocol = c_int::from_ne_bytes(protocol);
         if !asked || self.protocol_shown(protocol) == protocol {
             return false;
@@ -207,7 +207,8 @@ impl<S: System> Hooks<'_, S> {
     }
 
     fn reporter(&self) -> Option<Reporter<'_, S>> {
-        Some(Reporter { system: self.system, file: self.settings.statistics()? })
+        let file = self.settings.statistics()?;
+        self.system.is_free().then_some(Reporter { system: self.system, file })
     }
 }
 
@@ -351,6 +352,23 @@ mod tests {
         let lines = fake.lines.take();
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(lines[0].contains(r#""what":"congestion control","errno":1}"#));
+    }
+
+    #[test]
+    fn in_a_sandbox_nothing_is_called_but_what_the_program_calls() {
+        let fake = Fake { connected: true, confined: true, ..Fake::default() };
+        let (settings, memory) = (settings(true), Memory::new());
+        let hooks = Hooks { system: &fake, settings: &settings, memory: &memory };
+        assert_eq!(hooks.socket(libc::AF_INET, libc::SOCK_STREAM, TCP), 3);
+        assert_eq!(fake.made.take(), [(libc::AF_INET, libc::SOCK_STREAM, TCP)]);
+        memory.remember(3, true);
+        hooks.settle(3);
+        hooks.connecting(3, "10.0.0.1:80".parse().ok());
+        hooks.accepted(3);
+        hooks.closing(3);
+        hooks.ending();
+        assert!(!hooks.forgives(3, TCP, libc::TCP_USER_TIMEOUT, libc::ENOPROTOOPT));
+        assert!(fake.set.take().is_empty() && fake.lines.take().is_empty());
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod info;
 mod libc_calls;
 mod line;
 mod report;
+mod sandbox;
 mod settings;
 mod system;
 #[cfg(test)]

@@ -10,6 +10,7 @@
 
 use crate::hooks::{Hooks, Memory};
 use crate::info::address;
+use crate::sandbox::{Sandbox, leads_in, option_leads_in};
 use crate::settings::Settings;
 use crate::system::{
     End, Errno, FullInfo, MAX_SUBFLOWS, SOL_MPTCP, SUBFLOW_INFO_ROOM, System, TCP_INFO_ROOM,
@@ -20,10 +21,12 @@ use std::mem::transmute;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// `MPTCP_FULL_INFO` (Linux 6.5).
 const MPTCP_FULL_INFO: c_int = 4;
+/// What is read of /proc/self/status, which has about 1.4 KiB and `Seccomp:` behind lists of groups.
+const STATUS_ROOM: usize = 16_384;
 /// Descriptors looked at when a process ends, at most.
 const MOST_DESCRIPTORS: u64 = 65_536;
 
@@ -32,8 +35,7 @@ unsafe extern "C" {
     static program_invocation_short_name: *const c_char;
 }
 
-/// A sandbox may kill a process for a call that the program itself does not make.
-static SANDBOXED: AtomicBool = AtomicBool::new(false);
+static SANDBOX: Sandbox = Sandbox::new();
 static MEMORY: Memory = Memory::new();
 
 fn settings() -> &'static Settings {
@@ -56,7 +58,7 @@ fn hooks() -> Hooks<'static, Kernel> {
 
 /// The library's own work: nothing of it reaches the program, neither a panic nor `errno`.
 fn aside(work: impl FnOnce(&Hooks<'static, Kernel>)) {
-    if SANDBOXED.load(Relaxed) {
+    if SANDBOX.is_known() {
         return;
     }
     // SAFETY: `errno` of this thread, which lives as long as the thread.
@@ -196,6 +198,14 @@ impl System for Kernel {
         unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
         limit.rlim_cur.min(MOST_DESCRIPTORS) as c_int
     }
+
+    fn is_free(&self) -> bool {
+        learn(settings());
+        // SAFETY: numbers; it leaves an error in `errno`, which `aside` and `socket` put back.
+        SANDBOX.is_absent(|| unsafe {
+            libc::syscall(libc::SYS_prctl, libc::PR_GET_SECCOMP, 0, 0, 0, 0)
+        })
+    }
 }
 
 /// The remote address of a `connect()`; none if it is no address of the internet.
@@ -211,9 +221,37 @@ unsafe fn remote_address(remote: *const sockaddr, length: socklen_t) -> Option<S
     address(unsafe { std::slice::from_raw_parts(remote.cast::<u8>(), length as usize) })
 }
 
-/// Reads the settings while there is one thread.
+/// Reads the settings while there is one thread, and whether the program was begun in a sandbox.
 extern "C" fn begun() {
-    aside(|_| {});
+    aside(|hooks| {
+        learn(hooks.settings);
+        next_syscall();
+    });
+}
+
+/// Learns of the filters that there were from the beginning; other libraries may begin earlier.
+fn learn(settings: &Settings) {
+    static LEARNT: OnceLock<()> = OnceLock::new();
+    LEARNT.get_or_init(|| {
+        let mut room = [0; STATUS_ROOM];
+        let length = beginning(c"/proc/self/status", &mut room);
+        SANDBOX.begin(room.get(..length).unwrap_or(&[]), settings.filters);
+    });
+}
+
+/// The beginning of a file, by the calls by which the loader has just read this library.
+fn beginning(file: &CStr, room: &mut [u8]) -> usize {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: a C string, and a buffer of that length; the descriptor is closed here.
+    unsafe {
+        let opened = libc::syscall(libc::SYS_openat, libc::AT_FDCWD, file.as_ptr(), flags, 0);
+        if opened < 0 {
+            return 0;
+        }
+        let length = libc::syscall(libc::SYS_read, opened, room.as_mut_ptr(), room.len());
+        libc::syscall(libc::SYS_close, opened);
+        usize::try_from(length).unwrap_or(0)
+    }
 }
 
 extern "C" fn ended() {
@@ -232,7 +270,7 @@ static ENDED: extern "C" fn() = ended;
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    if SANDBOXED.load(Relaxed) {
+    if SANDBOX.is_known() {
         return Kernel.socket(domain, kind, protocol);
     }
     // SAFETY: `errno` of this thread.
@@ -413,13 +451,51 @@ unsafe extern "C-unwind" fn prctl(
     fourth: c_ulong,
     fifth: c_ulong,
 ) -> c_int {
-    if option == libc::PR_SET_SECCOMP {
-        SANDBOXED.store(true, Relaxed);
-    }
     let next = next!(prctl: fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int);
     let Some(next) = next else { return missing() };
     // SAFETY: the program's own arguments; what it did not pass is not looked at.
-    unsafe { next(option, second, third, fourth, fifth) }
+    let call = || unsafe { next(option, second, third, fourth, fifth) };
+    if option_leads_in(option) { SANDBOX.enter(call, |&result| result < 0) } else { call() }
+}
+
+/// The C library's `syscall()`, with all that it can be passed.
+type Syscall =
+    unsafe extern "C-unwind" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
+
+/// The next `syscall()`. Without a lock, unlike the others: those wait by means of it.
+fn next_syscall() -> Option<Syscall> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let mut found = NEXT.load(Relaxed);
+    if found == 0 {
+        // SAFETY: the name is a C string.
+        found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"syscall".as_ptr()) as usize };
+        NEXT.store(found, Relaxed);
+    }
+    // SAFETY: the C library's function of that name takes numbers, or there is none.
+    unsafe { transmute::<usize, Option<Syscall>>(found) }
+}
+
+/// As `prctl`. What the program did not pass is not looked at by the kernel either; the last argument, which is
+/// on the stack on x86-64, is then whatever is there, as for the C library.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn syscall(
+    number: c_long,
+    first: c_long,
+    second: c_long,
+    third: c_long,
+    fourth: c_long,
+    fifth: c_long,
+    sixth: c_long,
+) -> c_long {
+    let Some(next) = next_syscall() else { return missing().into() };
+    // SAFETY: the program's own arguments.
+    let call = || unsafe { next(number, first, second, third, fourth, fifth, sixth) };
+    // The arguments are 32 bits wide; what is above them may be anything.
+    if leads_in(number, c_long::from(first as c_int)) {
+        SANDBOX.enter(call, |&result| result < 0)
+    } else {
+        call()
+    }
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]

@@ -6,6 +6,7 @@
 //! | `MPTUNE_EXEC_CC` | the kernel's name of a congestion control (`TCP_CONGESTION`); not set: the system's |
 //! | `MPTUNE_EXEC_BUFFER` | bytes for `SO_SNDBUF` and `SO_RCVBUF`; not set: autotuning |
 //! | `MPTUNE_EXEC_STATS` | a file that every process appends its lines to (`report.rs`); not set: none |
+//! | `MPTUNE_EXEC_FILTERS` | filters of system calls (seccomp) before the program began; not set: none |
 //!
 //! A value that makes no sense counts as not set: `mptune exec` has checked them.
 
@@ -45,6 +46,8 @@ pub struct Settings {
     pub mptcp: bool,
     /// `SO_SNDBUF` and `SO_RCVBUF`, bytes.
     pub buffer_bytes: Option<c_int>,
+    /// Filters of system calls that the program has from whoever started it.
+    pub filters: u32,
     cc: Option<Text<CC_ROOM>>,
     statistics: Option<Text<PATH_ROOM>>,
 }
@@ -55,9 +58,17 @@ impl Settings {
         Self {
             mptcp: variable(c"MPTUNE_EXEC_PROTOCOL") != Some(b"tcp"),
             buffer_bytes: variable(c"MPTUNE_EXEC_BUFFER").and_then(number),
+            filters: variable(c"MPTUNE_EXEC_FILTERS")
+                .and_then(number)
+                .map_or(0, c_int::unsigned_abs),
             cc: variable(c"MPTUNE_EXEC_CC").and_then(Text::new),
             statistics: variable(c"MPTUNE_EXEC_STATS").and_then(Text::new),
         }
+    }
+
+    /// Whether sockets get more than another protocol.
+    pub fn gives_options(&self) -> bool {
+        self.cc.is_some() || self.buffer_bytes.is_some()
     }
 
     /// Congestion control, by the kernel's name.
@@ -91,6 +102,7 @@ mod tests {
         assert!(found.mptcp);
         assert!(found.cc().is_none() && found.statistics().is_none());
         assert_eq!(found.buffer_bytes, None);
+        assert!(!found.gives_options() && found.filters == 0);
     }
 
     #[test]
@@ -100,8 +112,10 @@ mod tests {
             (c"MPTUNE_EXEC_CC", b"mptune_olia"),
             (c"MPTUNE_EXEC_BUFFER", b"655360"),
             (c"MPTUNE_EXEC_STATS", b"/tmp/x/y"),
+            (c"MPTUNE_EXEC_FILTERS", b"2"),
         ]);
-        assert!(!found.mptcp);
+        assert!(!found.mptcp && found.gives_options());
+        assert_eq!(found.filters, 2);
         assert_eq!(found.cc(), Some(b"mptune_olia".as_slice()));
         assert_eq!(found.buffer_bytes, Some(655_360));
         assert_eq!(found.statistics(), Some(c"/tmp/x/y"));

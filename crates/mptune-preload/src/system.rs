@@ -79,4 +79,6 @@ pub trait System {
     fn now_ns(&self) -> u64;
     /// Descriptors that may be open are below this number.
     fn descriptors(&self) -> c_int;
+    /// Whether calls may be made that the program itself does not make: no sandbox kills it for one.
+    fn is_free(&self) -> bool;
 }

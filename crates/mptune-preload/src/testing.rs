@@ -50,6 +50,8 @@ pub struct Fake {
     pub no_option: Option<Errno>,
     /// Whether every descriptor is an MPTCP connection of two subflows, or nothing of interest.
     pub connected: bool,
+    /// Whether the program is in a sandbox.
+    pub confined: bool,
     /// Sockets asked for.
     pub made: RefCell<Vec<(c_int, c_int, c_int)>>,
     /// Options set.
@@ -123,5 +125,9 @@ impl System for Fake {
 
     fn descriptors(&self) -> c_int {
         8
+    }
+
+    fn is_free(&self) -> bool {
+        !self.confined
     }
 }
