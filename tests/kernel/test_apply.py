@@ -141,12 +141,58 @@ def test_a_file_is_written_with_its_rights_and_comes_back_with_them(machine):
     assert machine.look() == before
 
 
+#: Where other users may look for a journal, and an agent that they may start.
+STATE, PROGRAM = "/var/lib/state", "/var/lib/agent"
+
+
+def as_anybody(machine: Machine, *command: str, text: str = "") -> "subprocess.CompletedProcess[str]":
+    user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    return subprocess.run(
+        machine.inside([*user, *command]),
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=machine.environment(),
+    )
+
+
+def test_what_is_in_a_file_is_told_to_nobody_who_may_not_read_it(machine):
+    """Neither before, nor as it was made, by no file that is there between the steps of an apply."""
+    machine.state, machine.marks = Path(STATE), {"MPTUNE_STATE_DIRECTORY": STATE}
+    machine.sh(f"cp {agent.PROGRAM} {PROGRAM}; chmod 755 {PROGRAM}; chown 0:0 /etc/mptune/policy.toml")
+    machine.sh("printf 'the secret of root' > /etc/mptune/policy.toml; chmod 600 /etc/mptune/policy.toml")
+    digits = b"the secret of root".hex()
+    order = applying([{**FILES[0], "content": "the secret of tomorrow"}], confirm_within_s=600)
+    for number in itertools.count(1):
+        role = machine.start(order, MPTUNE_STOP_AT=f"settings {number}")
+        stopped = role.stopped()
+        look = (
+            f"ls {STATE} 2> /dev/null; cat {STATE}/* 2> /dev/null | grep -a -e {digits[:24]} -e 'the secret'"
+        )
+        found = as_anybody(machine, "sh", "-c", look).stdout
+        assert digits[:24] not in found and "the secret" not in found, number
+        role.kill()
+        if not stopped:
+            break
+    assert number > 10 and "applied" in machine.sh(f"ls {STATE}")
+    status = json.dumps({"action": "status"}) + "\n"
+    said = json.loads(as_anybody(machine, PROGRAM, "settings", text=status).stdout)
+    words = "settings of mptune are applied here, with files: only root may see which"
+    assert (said["because"], said["reason"]) == ("privilege", words)
+    assert machine.order("status")["state"] == "applied"
+    machine.roll_back()
+    machine.apply([SYSCTL])
+    assert json.loads(as_anybody(machine, PROGRAM, "settings", text=status).stdout)["state"] == "applied"
+    machine.roll_back()
+
+
 @pytest.mark.parametrize(
     ("made", "words"),
     [
         ("ln -s /etc/passwd /etc/mptune/link", "expected a file, found a link"),
-        ("mkfifo /etc/mptune/link", "expected a file, found something else"),
-        ("mkdir /etc/mptune/link", "expected a file, found something else"),
+        ("mkfifo /etc/mptune/link", "expected a file, found a named pipe"),
+        ("mkdir /etc/mptune/link", "expected a file, found a directory"),
         ("rm -r /etc/mptune; ln -s / /etc/mptune", "expected a directory"),
     ],
 )

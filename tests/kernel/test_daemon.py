@@ -124,7 +124,7 @@ def test_what_is_as_wanted_already_stays_as_it_was(daemon, world):
 def test_there_is_one_daemon_in_a_network_namespace(daemon, world, tmp_path):
     daemon.begin()
     (tmp_path / "second").mkdir()
-    second = Daemon(world, tmp_path / "second", {})
+    second = Daemon(world, tmp_path / "second", {"MPTUNE_RUN_DIRECTORY": str(daemon.run)})
     second.write(FULLMESH)
     refused = second.done()
     assert refused.returncode == 1

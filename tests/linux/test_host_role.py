@@ -254,14 +254,16 @@ def test_without_a_journal_nothing_is_changed(world):
     assert world.values()[MANAGER] == BEFORE[MANAGER]
 
 
-def test_a_journal_whose_directory_is_gone_is_written_to_a_new_one(world):
+def test_when_the_directory_of_the_journal_is_gone_nothing_more_is_changed(world):
     session = world.session()
     session.set({PLAIN: "0"})
     shutil.rmtree(world.run)
     session.tell("set", id=5, settings={MANAGER: "userspace"})
-    session.expect("set")
-    session.kill()
-    until(world.is_as_before, "the guardian's work")
+    assert "journal-" in session.expect("refused")["reason"]
+    assert world.values()[MANAGER] == BEFORE[MANAGER]
+    session.tell("stop")
+    assert session.process.wait(PATIENCE_S) == 0
+    assert world.is_as_before()
 
 
 def test_a_second_session_is_refused_with_the_first_ones_number(world):
@@ -367,12 +369,18 @@ def test_a_role_that_does_not_end_with_its_input_is_killed(world):
 # Kills
 
 
-def test_a_session_that_is_killed_as_it_begins_leaves_nothing(world):
+def test_a_session_that_is_killed_as_it_begins_changes_nothing(world):
     session = world.session("host locked")
     stopped(session.process.pid)
     session.kill()
-    assert world.is_as_before()
-    world.session().set()
+    assert world.values() == BEFORE
+    (lock,) = world.run.iterdir()
+    # The next one takes it.
+    following = world.session()
+    following.expect("hello")
+    assert [*world.run.iterdir()] == [lock]
+    following.tell("stop")
+    assert following.process.wait(PATIENCE_S) == 0 and world.is_as_before()
 
 
 @pytest.mark.parametrize("step", [*SETTING, *RESTORING])

@@ -1,6 +1,7 @@
 //! Standard input, standard output and signals of the agent, none of which it waits for without a
 //! limit: the measurement continues whatever the other end of a pipe does.
 
+use crate::signals;
 use crate::sys::{self, Watch};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,6 +15,10 @@ use std::time::{Duration, Instant};
 const PIPE_BYTES: usize = 4096;
 /// How long a reader may leave the pipe full at the end.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+/// How long nobody waits for a reader any more after a signal.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a role has to end after SIGTERM or SIGINT, however stuck it is.
+pub const GRACE: Duration = Duration::from_secs(10);
 /// Longest line accepted; a configuration is a few hundred bytes.
 const LINE_BYTES: usize = 1 << 20;
 /// Longest wait if nothing else limits it.
@@ -33,6 +38,8 @@ pub enum Input {
 /// The process's connections to the outside.
 pub struct Control {
     signals: File,
+    /// A signal has asked for the end.
+    ending: bool,
     input: File,
     output: File,
     incoming: Vec<u8>,
@@ -40,11 +47,11 @@ pub struct Control {
 }
 
 impl Control {
-    /// Takes over standard input and output, SIGTERM, SIGINT and SIGHUP. Call it before starting any thread:
-    /// threads inherit that the signals are blocked.
+    /// Takes over standard input and output, SIGTERM, SIGINT and SIGHUP.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
-            signals: sys::signals_as_file()?,
+            signals: signals::as_file(GRACE)?,
+            ending: false,
             input: io::stdin().as_fd().try_clone_to_owned()?.into(),
             output: io::stdout().as_fd().try_clone_to_owned()?.into(),
             incoming: Vec::new(),
@@ -99,22 +106,18 @@ impl Control {
         if ready.get(2 + watches.len()) == Some(&true) {
             self.write_some()?;
         }
-        match (ready[0], ready[1]) {
-            (true, _) => self.signal().map(Some),
-            (false, true) => self.read(),
-            (false, false) => Ok(None),
+        if ready[0]
+            && let Some(name) = signals::next(&self.signals)?
+        {
+            self.ending = true;
+            return Ok(Some(Input::Signal(name)));
         }
+        if ready[1] { self.read() } else { Ok(None) }
     }
 
-    fn signal(&self) -> io::Result<Input> {
-        let mut info = [0; 128]; // struct signalfd_siginfo, whose first field is the number
-        (&self.signals).read_exact(&mut info)?;
-        let number = i32::from_ne_bytes([info[0], info[1], info[2], info[3]]);
-        Ok(Input::Signal(match number {
-            libc::SIGINT => "SIGINT",
-            libc::SIGHUP => "SIGHUP",
-            _ => "SIGTERM",
-        }))
+    /// Where signals are noted, for those who wait for something else.
+    pub fn signals(&self) -> &File {
+        &self.signals
     }
 
     fn read(&mut self) -> io::Result<Option<Input>> {
@@ -171,7 +174,8 @@ impl Control {
     /// # Errors
     /// The reader is gone, or the pipe stays full.
     pub fn flush(&mut self) -> io::Result<()> {
-        let end = Instant::now() + WRITE_PATIENCE;
+        let patience = if self.ending { LAST_PATIENCE } else { WRITE_PATIENCE };
+        let end = Instant::now() + patience;
         while !self.outgoing.is_empty() {
             let mut watches = [Watch::writable(&self.output)];
             sys::wait(&mut watches, end.saturating_duration_since(Instant::now()))?;

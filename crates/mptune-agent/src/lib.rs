@@ -5,7 +5,7 @@
 //! The role `daemon` is no such role: it is a service, which reads its policy file and has a socket; and `exec`
 //! becomes another program. What the roles share is here: the command line (`arguments`), the lines and signals (`control`), how a role begins and
 //! ends and what it may do (`role`), addresses in the kernel's layout (`address`), and the only files with
-//! unsafe code: system calls (`sys`, `seccomp`) and the machine's own libbpf (`libbpf`).
+//! unsafe code: system calls (`sys`, `signals`, `seccomp`) and the machine's own libbpf (`libbpf`).
 
 #![cfg(target_os = "linux")]
 
@@ -16,6 +16,7 @@ mod congestion;
 mod control;
 pub mod daemon;
 mod exec;
+mod files;
 mod host;
 mod libbpf;
 mod log;
@@ -25,6 +26,7 @@ pub mod probe;
 mod role;
 mod seccomp;
 mod settings;
+mod signals;
 mod sys;
 mod transfer;
 mod watch;

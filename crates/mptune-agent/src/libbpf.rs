@@ -1,6 +1,6 @@
 //! The few functions of libbpf that register a congestion control, behind safe signatures.
 //!
-//! Beside `sys` and `seccomp` the only file of the crate with `unsafe`. The library is the host's own, found when it is
+//! Beside `sys`, `signals` and `seccomp` the only file of the crate with `unsafe`. The library is the host's own, found when it is
 //! needed (dlopen(3)): the agent builds and otherwise runs without it. Not a BPF library, and no policy: it
 //! registers what it is given, through a link that lives as long as its descriptor.
 

@@ -3,14 +3,28 @@
 //! Names of devices and programs, refusals of the kernel and lines of files are data: what does not print in
 //! them is shown as an escape. Reports in JSON do not pass here; JSON has escapes of its own.
 
+use crate::sys::{self, Watch};
 use std::io::Write;
+use std::time::Duration;
 
 /// Most characters of a line.
 const LONGEST: usize = 2000;
+/// Bytes of a line and its end for which a pipe has room if it has any (`PIPE_BUF`).
+const PIPE_BYTES: usize = 4096;
 
-/// Says a line; a terminal or a journal that is gone is no reason to end.
+/// Says a line; a terminal or a journal that is gone is no reason to end, and one that nobody reads none to wait.
 pub fn say(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", visible(line));
+    let mut stderr = std::io::stderr().lock();
+    let mut room = [Watch::writable(&stderr)];
+    if sys::wait(&mut room, Duration::ZERO).is_ok() && room[0].ready {
+        let mut line = visible(line);
+        let mut end = line.len().min(PIPE_BYTES - 1);
+        while !line.is_char_boundary(end) {
+            end -= 1;
+        }
+        line.truncate(end);
+        let _ = stderr.write_all((line + "\n").as_bytes());
+    }
 }
 
 /// The text in one line, in which nothing controls a terminal or changes the direction of letters.

@@ -1,7 +1,7 @@
 //! System calls of another process, answered by this one: seccomp's user notifications (seccomp_unotify(2)),
 //! behind safe signatures.
 //!
-//! Beside `sys` and `libbpf` the only file of the crate with `unsafe`. No policy: which calls are stopped is the
+//! Beside `sys`, `signals` and `libbpf` the only file of the crate with `unsafe`. No policy: which calls are stopped is the
 //! filter's business, and what becomes of one that of the caller.
 
 #![allow(unsafe_code)]

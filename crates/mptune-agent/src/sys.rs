@@ -1,13 +1,17 @@
 //! The system calls that `std` does not offer, each behind a safe signature.
 //!
-//! Beside `libbpf` and `seccomp` the only file of the crate with `unsafe`. No policy: the callers decide what to ask the kernel
+//! Beside `signals`, `libbpf` and `seccomp` the only file of the crate with `unsafe`. No policy: the callers decide what to ask the kernel
 //! and what an error means.
 
 #![allow(unsafe_code)]
 
-use std::fs::File;
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::parent_id;
 use std::path::Path;
 use std::ptr;
@@ -22,6 +26,8 @@ pub const MPTCP_INFO: i32 = 1;
 /// Connection and all subflows in one call (Linux 6.5).
 pub const MPTCP_FULL_INFO: i32 = 4;
 
+/// Longest name of a UNIX socket with its end (`sun_path`).
+const UNIX_PATH_ROOM: usize = 108;
 /// include/uapi/linux/sockios.h.
 const SIOCETHTOOL: u32 = 0x8946;
 /// Fixed part of `struct mptcp_full_info`, bytes.
@@ -76,9 +82,14 @@ fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
+/// The file of a namespace; what is a pipe instead does not hold anybody up.
+fn namespace(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+}
+
 /// Moves the calling thread, and only it, to the network namespace at `path`.
 pub fn enter_network_namespace(path: &Path) -> io::Result<()> {
-    let namespace = File::open(path)?;
+    let namespace = namespace(path)?;
     // SAFETY: setns takes a descriptor that is open here and an integer.
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
@@ -86,7 +97,7 @@ pub fn enter_network_namespace(path: &Path) -> io::Result<()> {
 /// Moves the process, which has one thread, to the user namespace at `path` as its root; keeps its
 /// files in /proc readable for other processes of its user, which a change of user would prevent.
 pub fn enter_user_namespace(path: &Path) -> io::Result<()> {
-    let namespace = File::open(path)?;
+    let namespace = namespace(path)?;
     // SAFETY: setns takes a descriptor that is open here and an integer.
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWUSER) })?;
     // SAFETY: PR_SET_DUMPABLE takes one integer and touches no memory.
@@ -196,24 +207,51 @@ pub fn descriptors() -> usize {
     usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
 }
 
-/// Blocks SIGTERM, SIGINT and SIGHUP in this thread and those it starts; read them from the descriptor
-/// (128 bytes each, the first four are the number).
-pub fn signals_as_file() -> io::Result<File> {
-    // SAFETY: sigset_t is plain data, for which all zeros is a value; the calls write only to it,
-    // and signalfd's new descriptor has no other owner.
+/// Opens a file of a directory by its name there, without following a link or waiting for the other end of a
+/// pipe; no child process inherits it.
+pub fn open_at(directory: BorrowedFd<'_>, name: &str, flags: i32, mode: u32) -> io::Result<File> {
+    let name = CString::new(name)?;
+    let flags = flags | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+    // SAFETY: a C string that lives until the call returns, and integers; the new descriptor has no other owner.
     unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        check(libc::sigemptyset(&mut set))?;
-        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
-            check(libc::sigaddset(&mut set, signal))?;
-        }
-        let error = libc::pthread_sigmask(libc::SIG_BLOCK, &set, ptr::null_mut());
-        if error != 0 {
-            return Err(io::Error::from_raw_os_error(error));
-        }
-        let fd = check(libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))?;
+        let fd = check(libc::openat(directory.as_raw_fd(), name.as_ptr(), flags, mode))?;
         Ok(File::from_raw_fd(fd))
     }
+}
+
+/// Makes a directory in a directory.
+pub fn make_directory_at(directory: BorrowedFd<'_>, name: &str, mode: u32) -> io::Result<()> {
+    let name = CString::new(name)?;
+    // SAFETY: a C string that lives until the call returns, and integers.
+    check(unsafe { libc::mkdirat(directory.as_raw_fd(), name.as_ptr(), mode) }).map(drop)
+}
+
+/// Gives a file of a directory another name there, in the place of what has it.
+pub fn rename_at(directory: BorrowedFd<'_>, from: &str, to: &str) -> io::Result<()> {
+    let (from, to, fd) = (CString::new(from)?, CString::new(to)?, directory.as_raw_fd());
+    // SAFETY: C strings that live until the call returns, and integers.
+    check(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) }).map(drop)
+}
+
+/// Removes a file from a directory.
+pub fn remove_at(directory: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    let name = CString::new(name)?;
+    // SAFETY: a C string that lives until the call returns, and integers.
+    check(unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
+}
+
+/// A connection to a UNIX socket, without waiting: `WouldBlock` if somebody listens there and takes nobody in.
+pub fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+    let socket = socket(libc::AF_UNIX, libc::SOCK_STREAM, 0)?;
+    let path = path.as_os_str().as_bytes();
+    if path.len() >= UNIX_PATH_ROOM || path.contains(&0) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let family = (libc::AF_UNIX as libc::sa_family_t).to_ne_bytes();
+    connect(socket.as_fd(), &[&family[..], path, &[0]].concat())?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 /// A non-blocking socket that no child process inherits.
@@ -460,4 +498,34 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     // fail.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    /// A named pipe.
+    pub fn make_pipe(path: &CStr) {
+        // SAFETY: a C string and an integer.
+        check(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }).unwrap();
+    }
+
+    #[test]
+    fn nobody_waits_for_a_socket_that_takes_nobody_in() {
+        let path = std::env::temp_dir().join(format!("mptune-full-{}", std::process::id()));
+        let listener = socket(libc::AF_UNIX, libc::SOCK_STREAM, 0).unwrap();
+        let family = (libc::AF_UNIX as libc::sa_family_t).to_ne_bytes();
+        let name = [&family[..], path.as_os_str().as_bytes(), &[0]].concat();
+        bind(listener.as_fd(), &name).unwrap();
+        let refused = connect_unix(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        listen(listener.as_fd(), 0).unwrap();
+        let _held = connect_unix(&path).unwrap();
+        assert_eq!(connect_unix(&path).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(connect_unix(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let long = connect_unix(&path.join("x".repeat(UNIX_PATH_ROOM))).unwrap_err();
+        assert_eq!(long.kind(), io::ErrorKind::InvalidInput);
+    }
 }

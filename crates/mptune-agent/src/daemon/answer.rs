@@ -3,9 +3,9 @@
 //! It was written for this; an error made by hand is reported with its key.
 
 use super::table::Table;
+use crate::files;
 use crate::paths::assignment::{Assignment, Told};
 use serde_json::{Map, Value, json};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The file in a run's directory.
@@ -73,11 +73,10 @@ impl Answer {
     pub fn read(directory: &Path) -> Result<Self, Option<String>> {
         let file = directory.join(FILE);
         let named = |reason: String| Some(format!("{}: {reason}", file.display()));
-        let length = fs::metadata(&file).map_err(|_| None)?.len();
-        if length > LONGEST {
-            return Err(named(format!("expected at most {LONGEST} bytes, found {length}")));
-        }
-        let text = fs::read_to_string(&file).map_err(|error| named(error.to_string()))?;
+        let text = match files::text(&file, LONGEST) {
+            Err(unread) if unread.is_missing() => return Err(None),
+            read => read.map_err(|unread| named(format!("expected an answer, found {unread}")))?,
+        };
         let values: Map<String, Value> = serde_json::from_str(&text)
             .map_err(|error| named(format!("expected an object of JSON, found {error}")))?;
         Self::checked(directory, &file, &values).map_err(Some)

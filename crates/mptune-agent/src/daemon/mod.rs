@@ -33,8 +33,9 @@ mod watchdog;
 use self::policy::Plan;
 use self::service::Service;
 use crate::arguments::Arguments;
+use crate::control::GRACE;
 use crate::log::say;
-use crate::sys;
+use crate::{signals, sys};
 use serde_json::{Value, json};
 
 /// The role; returns the exit status.
@@ -65,7 +66,7 @@ pub fn main(arguments: &Arguments) -> i32 {
 
 fn serve(plan: Plan, attended: bool) -> Result<(), String> {
     let failed = |error: std::io::Error| error.to_string();
-    let signals = sys::signals_as_file().map_err(failed)?;
+    let signals = signals::as_file(GRACE).map_err(failed)?;
     if attended && !sys::die_with_parent(libc::SIGTERM).map_err(failed)? {
         return Err("the program that started the daemon has ended".to_owned());
     }

@@ -2,6 +2,7 @@
 //!
 //! The file says for which boot and network namespace it holds; one of another is of no use and is replaced.
 
+use crate::files;
 use crate::host::places::{self, Namespace};
 use crate::paths::netlink::error::Error;
 use crate::settings::pm::{BACKUP, Endpoint, FULLMESH, Limits, SUBFLOW};
@@ -11,6 +12,9 @@ use std::io::{self, ErrorKind, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+
+/// Longest file, bytes: an endpoint takes about a hundred.
+const LONGEST: u64 = 1 << 20;
 
 /// An endpoint that was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,10 +78,10 @@ impl Note {
         let failed = |error: io::Error| Error::Failed(format!("{}: {error}", file.display()));
         let boot = places::boot().map_err(failed)?;
         let namespace = places::namespace().ok();
-        let text = match fs::read_to_string(file) {
+        let text = match files::text(file, LONGEST) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(failed(error)),
+            Err(unread) if unread.is_missing() => String::new(),
+            Err(unread) => return Err(failed(unread.into())),
         };
         // One that was cut off is of no use either.
         let contents: Contents = serde_json::from_str(&text).unwrap_or_default();

@@ -6,6 +6,7 @@
 use super::answer::{Answer, Expectation};
 use super::prefix::Prefix;
 use super::table::{self, Table, shown};
+use crate::files;
 use crate::paths::assignment::{Assignment, Terms};
 use crate::paths::pair::Pair;
 use crate::paths::policies::{Opened, Policies};
@@ -13,7 +14,6 @@ use mptune_core::pathmanager::OptionMap;
 use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -117,11 +117,7 @@ impl Plan {
         let named = |reason: &dyn std::fmt::Display| {
             format!("{}: expected a policy file, found {reason}", file.display())
         };
-        let length = fs::metadata(file).map_err(|error| named(&error))?.len();
-        if length > LONGEST {
-            return Err(named(&format_args!("one of {length} bytes")));
-        }
-        let text = fs::read_to_string(file).map_err(|error| named(&error))?;
+        let text = files::text(file, LONGEST).map_err(|error| named(&error))?;
         Self::checked(file, &table::parsed(file, &text)?)
     }
 

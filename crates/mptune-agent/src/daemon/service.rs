@@ -20,11 +20,11 @@ use super::watchdog::{Ability, Knob, Watchdog};
 use crate::host::{places, settings};
 use crate::paths::manager::{Manager, Resynced};
 use crate::paths::policies::Policies;
+use crate::signals;
 use crate::sys::{self, Watch};
 use serde::Serialize;
 use serde_json::json;
 use std::fs::File;
-use std::io::Read;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -111,7 +111,7 @@ impl Service {
     pub fn begin(plan: Plan, signals: File) -> Result<Self, String> {
         let began_ns = sys::monotonic_ns();
         let (userspace, knob) = chosen(&plan)?;
-        let (watchdog, left) = Watchdog::begin()?;
+        let (watchdog, left) = Watchdog::begin(&signals)?;
         match Self::around(plan, signals, userspace, knob, watchdog, began_ns) {
             Ok(mut service) => {
                 for name in left.names {
@@ -353,15 +353,13 @@ impl Service {
 
     /// A signal.
     fn obey(&mut self) -> Result<(), Ending> {
-        let mut info = [0; 128]; // struct signalfd_siginfo, whose first field is the number
-        let Ok(()) = self.signals.read_exact(&mut info) else { return Ok(()) };
-        match i32::from_ne_bytes([info[0], info[1], info[2], info[3]]) {
-            libc::SIGHUP => {
+        match signals::next(&self.signals) {
+            Ok(Some("SIGHUP")) => {
                 let _ = self.reload();
                 Ok(())
             }
-            libc::SIGINT => Err(Ending::Asked("SIGINT")),
-            _ => Err(Ending::Asked("SIGTERM")),
+            Ok(Some(name)) => Err(Ending::Asked(name)),
+            _ => Ok(()),
         }
     }
 

@@ -14,7 +14,7 @@
 //! connection that asked for it. A reader that does not read loses lines, and later learns how many; it never holds
 //! up the daemon.
 
-use crate::sys::Watch;
+use crate::sys::{self, Watch};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, Permissions};
@@ -78,6 +78,8 @@ pub struct Server {
     path: PathBuf,
     /// Which file it is: somebody may put another in its place.
     inode: u64,
+    /// Its directory was made for it.
+    in_own: bool,
     readers: Vec<Reader>,
     next: u64,
     dropped: u64,
@@ -104,7 +106,7 @@ impl Server {
     /// One line: why that is not possible. Nothing is left then.
     pub fn open(path: &Path) -> Result<Self, String> {
         let named = |error: io::Error| format!("{}: {error}", path.display());
-        make_room(path)?;
+        let in_own = make_room(path)?;
         let listener = UnixListener::bind(path).map_err(named)?;
         let ready = listener
             .set_nonblocking(true)
@@ -112,7 +114,7 @@ impl Server {
             .and_then(|()| fs::symlink_metadata(path));
         let inode = ready.map_err(named)?.ino();
         let (readers, path) = (Vec::new(), path.to_owned());
-        Ok(Self { listener, path, inode, readers, next: 0, dropped: 0 })
+        Ok(Self { listener, path, inode, in_own, readers, next: 0, dropped: 0 })
     }
 
     /// What to wait for.
@@ -225,6 +227,9 @@ impl Drop for Server {
         if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
             let _ = fs::remove_file(&self.path);
         }
+        if self.in_own {
+            let _ = self.path.parent().map(fs::remove_dir);
+        }
     }
 }
 
@@ -293,24 +298,28 @@ fn line(message: &impl Serialize) -> String {
     serde_json::to_string(message).expect("structures always serialise") + "\n"
 }
 
-/// Makes the directory of a socket, and removes a socket that nobody listens at any more.
-fn make_room(path: &Path) -> Result<(), String> {
+/// Makes the directory of a socket, and removes a socket that nobody listens at any more; whether it was made.
+fn make_room(path: &Path) -> Result<bool, String> {
     let named = |reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
     let directory = path.parent().ok_or_else(|| named(&"expected a path of a file"))?;
-    match fs::DirBuilder::new().mode(0o755).create(directory) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+    let made = match fs::DirBuilder::new().mode(0o755).create(directory) {
+        Ok(()) => true,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
+        Err(error) => {
             return Err(format!("{}: {error}: the socket's directory", directory.display()));
         }
-        _ => {}
-    }
-    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    };
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(made) };
     if !found.file_type().is_socket() {
         return Err(named(&"expected a place for a socket, found something else"));
     }
-    if UnixStream::connect(path).is_ok() {
+    // Who is too busy to take anybody in listens too.
+    let is_heard = |error: io::Error| error.kind() == ErrorKind::WouldBlock;
+    if sys::connect_unix(path).map_or_else(is_heard, |_| true) {
         return Err(named(&"expected a socket of its own, found one that somebody listens at"));
     }
-    fs::remove_file(path).map_err(|error| named(&error))
+    fs::remove_file(path).map_err(|error| named(&error))?;
+    Ok(made)
 }
 
 #[cfg(test)]
@@ -353,7 +362,7 @@ mod tests {
         stepped(&mut server);
         assert_eq!((server.readers(), server.suspended().len()), (0, 0));
         drop(server);
-        fs::remove_dir(folder).unwrap();
+        assert!(!folder.exists());
     }
 
     #[test]
@@ -372,7 +381,7 @@ mod tests {
         assert!(server.readers[0].outgoing.len() <= PENDING_BYTES);
         assert_eq!((server.readers[1].lost, server.readers[1].told), (0, 6));
         drop((silent, server));
-        fs::remove_dir(folder).unwrap();
+        assert!(!folder.exists());
     }
 
     #[test]
@@ -386,7 +395,7 @@ mod tests {
         BufReader::new(&all[READERS]).read_line(&mut said).unwrap();
         assert!(said.contains("expected at most 16 readers"), "{said}");
         drop(server);
-        fs::remove_dir(folder).unwrap();
+        assert!(!folder.exists());
     }
 
     #[test]
@@ -399,7 +408,7 @@ mod tests {
         stepped(&mut server);
         assert_eq!(server.readers(), 0);
         drop(server);
-        fs::remove_dir(folder).unwrap();
+        assert!(!folder.exists());
     }
 
     #[test]
@@ -409,8 +418,9 @@ mod tests {
         let reason = Server::open(&path).err().unwrap();
         assert!(reason.ends_with("found one that somebody listens at"), "{reason}");
         drop(server);
+        fs::create_dir(&folder).unwrap();
         drop(UnixListener::bind(&path).unwrap()); // a file that a killed daemon has left
-        drop(Server::open(&path).unwrap());
+        drop(Server::open(&path).unwrap()); // its directory is somebody else's, and stays
         fs::write(&path, b"").unwrap();
         let reason = Server::open(&path).err().unwrap();
         assert!(reason.ends_with("found something else"), "{reason}");

@@ -4,23 +4,21 @@
 //! puts it back as soon as the daemon is gone; if that was killed as well, whoever comes next does: the next
 //! daemon, or `--restore`. Connections keep the path manager that they began with.
 
+use crate::host::directory::Directory;
 use crate::host::guardian::Guardian;
 use crate::host::journal::{self, Journal, Restored};
 use crate::host::lock::Lock;
 use crate::host::places;
 use crate::host::settings::{self, Values};
-use crate::sys::{self, Watch};
-use std::fs;
-use std::path::{Path, PathBuf};
+use crate::sys::Watch;
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
 
 /// Where the daemon keeps its note, below the directory for what must outlive it.
 const FOLDER: &str = "daemon";
-/// Where that directory is for root.
-const ROOTS: &str = "/run/mptune";
 /// What systemd sets for a unit with `StateDirectory=`.
 const SYSTEMD: &str = "STATE_DIRECTORY";
-/// For tests.
-const VARIABLE: &str = "MPTUNE_RUN_DIRECTORY";
 
 /// How the kernel calls its path managers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,42 +63,51 @@ pub struct Watchdog {
     lock: Lock,
     journal: Journal,
     guardian: Guardian,
-    directory: PathBuf,
+    /// With that of the note in it.
+    directory: Directory,
     wanted: Option<(&'static str, &'static str)>,
 }
 
 /// The directory of the note. There is one only: a note that is somewhere else is found by nobody.
-fn directory() -> Result<PathBuf, String> {
-    let given = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let first = |value: std::ffi::OsString| {
-        std::env::split_paths(&value).next().unwrap_or_default() // several, with colons
-    };
+fn place() -> PathBuf {
+    let first = |value| std::env::split_paths(&value).next().unwrap_or_default(); // several, with colons
+    let of_unit = places::given(SYSTEMD).filter(|_| places::given(places::RUN_DIRECTORY).is_none());
     // For a user who exists only while the unit runs it is a symbolic link into a directory of root's.
-    let of_unit = || given(SYSTEMD).map(first).map(|it| fs::canonicalize(&it).unwrap_or(it));
-    let known = given(VARIABLE).map(PathBuf::from).or_else(of_unit);
-    match known.or_else(|| (sys::user() == 0).then(|| ROOTS.into())) {
-        Some(directory) => Ok(directory),
-        None => places::run_directory(),
-    }
+    let of_unit = of_unit.map(first).map(|it| fs::canonicalize(&it).unwrap_or(it));
+    of_unit.unwrap_or_else(places::run_directory)
 }
 
 impl Watchdog {
-    /// Becomes the only daemon of this network namespace, and puts back what the last one has left.
+    /// Becomes the only daemon of this network namespace, and puts back what the last one has left. A signal
+    /// ends the wait for that.
     ///
     /// # Errors
     /// One line: there is another one, or no place for a note. Nothing is changed.
-    pub fn begin() -> Result<(Self, Restored), String> {
-        let directory = directory()?;
-        let lock = Lock::take_named(b"daemon", "daemon")?;
-        let folder = directory.join(FOLDER);
-        // Others reach the socket through it.
-        let made = places::own(&directory, 0o755).and_then(|_| places::own(&folder, 0o700));
-        made.map_err(|error| format!("{}: {error}", folder.display()))?;
-        let restored = journal::recover(&folder)?;
-        let journal = Journal::new(&folder).map_err(|error| format!("/proc: {error}"))?;
-        let guardian = Guardian::start(journal.file(), &lock)
-            .map_err(|error| format!("the watchdog's process: {error}"))?;
-        Ok((Self { lock, journal, guardian, directory, wanted: None }, restored))
+    pub fn begin(signals: &File) -> Result<(Self, Restored), String> {
+        let place = place();
+        let make = || {
+            let folder = Directory::make(&place).and_then(|directory| directory.make_below(FOLDER));
+            folder.map_err(|error| places::unusable(&place, &error))
+        };
+        let (folder, lock) = Lock::take(make, "daemon", signals)?;
+        let begun = (|| {
+            let directory =
+                Directory::open(&place).map_err(|error| places::unusable(&place, &error))?;
+            let restored = journal::recover(&folder)?;
+            let journal = Journal::new(&folder).map_err(|error| format!("/proc: {error}"))?;
+            let guardian = Guardian::start(&journal, &lock)
+                .map_err(|error| format!("the watchdog's process: {error}"))?;
+            Ok((directory, restored, journal, guardian))
+        })();
+        match begun {
+            Ok((directory, restored, journal, guardian)) => {
+                Ok((Self { lock, journal, guardian, directory, wanted: None }, restored))
+            }
+            Err(reason) => {
+                lock.remove(&folder);
+                Err(reason)
+            }
+        }
     }
 
     /// Has new connections steered by this process, or by the kernel; the value before is noted first.
@@ -117,7 +124,7 @@ impl Watchdog {
 
     /// A file beside the note, for what else must outlive the daemon.
     pub fn note(&self, name: &str) -> PathBuf {
-        self.directory.join(FOLDER).join(name)
+        self.journal.directory().path().join(name)
     }
 
     /// What somebody else has set meanwhile, if anything: the name and the value.
@@ -138,7 +145,7 @@ impl Watchdog {
     /// # Errors
     /// It cannot be started.
     pub fn renew(&mut self) -> std::io::Result<()> {
-        self.guardian = Guardian::start(self.journal.file(), &self.lock)?;
+        self.guardian = Guardian::start(&self.journal, &self.lock)?;
         Ok(())
     }
 
@@ -150,8 +157,9 @@ impl Watchdog {
         let restored = self.journal.restore(None);
         if self.journal.is_empty() {
             self.guardian.dismiss();
+            self.lock.remove(self.journal.directory());
+            self.directory.leave();
         }
-        tidy(&self.directory);
         restored.map_err(|error| format!("{}: {error}", self.journal.file().display()))
     }
 }
@@ -171,14 +179,13 @@ fn explained(reason: &str) -> String {
 /// # Errors
 /// One line: the note cannot be read.
 pub fn restore() -> Result<Restored, String> {
-    let directory = directory()?;
-    let restored = journal::recover(&directory.join(FOLDER));
-    tidy(&directory);
+    let place = place();
+    let named = |error: io::Error| places::unusable(&place, &error);
+    let directory = match Directory::open(&place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Restored::default()),
+        opened => opened.map_err(named)?,
+    };
+    let restored = journal::recover(&directory.make_below(FOLDER).map_err(named)?);
+    directory.leave();
     restored
-}
-
-/// Removes directories with nothing in them.
-fn tidy(directory: &Path) {
-    let _ = fs::remove_dir(directory.join(FOLDER));
-    let _ = fs::remove_dir(directory);
 }

@@ -2,21 +2,24 @@
 //! killed. The role `guardian`, started by the role `host` only.
 //!
 //! ```text
-//! in   {"journal": "/run/mptune/journal-....json"}
+//! in   {"directory": "/run/mptune-root", "journal": "journal-....json", "lock": "lock-..."}
 //! out  {"event": "watching"}
 //! in   {"action": "farewell"}   everything is as before; the end of its input without it: put it back
 //! ```
 //!
 //! Both directions are one socket, its standard input: either side sees at once when the other is gone.
-//! Its standard output is the session's lock, which it holds open and never writes.
+//! Its standard output is the session's lock, which it holds open and never writes. It is started in the
+//! directory of the journal, and finds it there.
 
+use super::directory::Directory;
 use super::journal::{self, Journal};
 use super::lock::Lock;
 use super::places;
 use crate::log;
+use crate::signals;
 use crate::sys::{self, Watch};
 use serde::{Deserialize, Serialize};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -35,8 +38,14 @@ const FAREWELL: &str = "{\"action\": \"farewell\"}\n";
 /// Its first line of input: what to watch over.
 #[derive(Serialize, Deserialize)]
 struct Charge {
-    journal: PathBuf,
+    /// For messages, and to remove it.
+    directory: PathBuf,
+    journal: String,
+    lock: String,
 }
+
+/// Longest line that says what to watch over.
+const CHARGE_BYTES: u64 = 1 << 13;
 
 /// A guardian, as its session sees it.
 pub struct Guardian {
@@ -48,17 +57,22 @@ impl Guardian {
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start(journal: &Path, lock: &Lock) -> io::Result<Self> {
+    pub fn start(journal: &Journal, lock: &Lock) -> io::Result<Self> {
         let (socket, its) = UnixStream::pair()?;
         let mut started = Command::new(SELF)
             .arg0("mptune-agent")
             .arg("guardian")
-            .current_dir("/")
+            .current_dir(journal.directory().as_link())
             .stdin(OwnedFd::from(its))
             .stdout(lock.share()?)
             .stderr(Stdio::null())
             .spawn()?;
-        let begun = begin(&socket, &Charge { journal: journal.to_owned() });
+        let charge = Charge {
+            directory: journal.directory().path().to_owned(),
+            journal: journal.name().to_owned(),
+            lock: lock.name().to_owned(),
+        };
+        let begun = begin(&socket, &charge);
         // It goes on in a child, and this process ends at once, whatever became of it.
         if begun.is_err() {
             let _ = started.kill();
@@ -71,7 +85,10 @@ impl Guardian {
     pub fn dismiss(mut self) {
         let _ = self.socket.write_all(FAREWELL.as_bytes());
         let _ = self.socket.set_read_timeout(Some(PATIENCE));
-        let _ = self.socket.read(&mut [0; 64]); // its end, after which the lock is free
+        // Its end, after which nobody else holds the lock; a signal does not cut the wait short.
+        while self.socket.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::Interrupted)
+        {
+        }
     }
 
     /// Readable when it is gone.
@@ -103,26 +120,32 @@ pub fn main() -> i32 {
 
 fn guard() -> io::Result<()> {
     sys::detach()?;
-    // Blocked: only the session ends it.
-    let _signals = sys::signals_as_file()?;
+    // Only the session ends it.
+    signals::block()?;
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut lines = BufReader::new(&socket);
     let mut line = String::new();
-    lines.read_line(&mut line)?;
+    lines.by_ref().take(CHARGE_BYTES).read_line(&mut line)?;
     let charge: Charge = serde_json::from_str(&line)?;
+    let directory = Directory::open(Path::new("."))?.called(charge.directory);
+    let lock = Lock::shared(io::stdout().as_fd().try_clone_to_owned()?, charge.lock);
     (&socket).write_all(WATCHING.as_bytes())?;
     line.clear();
     // An error is an end too: the session is gone with something unread.
-    if lines.read_line(&mut line).is_ok() && line == FAREWELL {
+    if lines.take(CHARGE_BYTES).read_line(&mut line).is_ok() && line == FAREWELL {
         return Ok(());
     }
     places::reached("guardian", "alone");
-    match Journal::open(&charge.journal, "guardian") {
+    let done = match Journal::open(&directory, &charge.journal, "guardian") {
         Ok(mut journal) => journal.restore(None).map(drop),
         // Nothing was changed; the session may have been killed while it wrote.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => journal::forget(&charge.journal),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            journal::forget(&directory, &charge.journal)
+        }
         Err(error) => Err(error),
-    }
+    };
+    lock.remove(&directory);
+    done
 }
 
 impl AsFd for Guardian {

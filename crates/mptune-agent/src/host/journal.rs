@@ -4,12 +4,18 @@
 //! Whoever finds a journal can put everything back: the session itself, its guardian, or a later session.
 //! A value that is no longer the session's was changed by somebody else and is left alone.
 
+use super::directory::{Directory, LONGEST};
+use super::lock;
 use super::places::{self, Namespace};
 use super::settings::{self, Values};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+/// What the names of journals begin and end with.
+const PREFIX: &str = "journal-";
+const FINISHED: &str = ".json";
+const UNFINISHED: &str = ".new";
 
 /// A setting that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +40,9 @@ struct Content {
 /// The journal of a session.
 #[derive(Debug)]
 pub struct Journal {
-    file: PathBuf,
+    directory: Directory,
+    /// Of its file there.
+    name: String,
     root: PathBuf,
     /// Who it is in the steps that tests wait for.
     who: &'static str,
@@ -65,27 +73,39 @@ impl Journal {
     ///
     /// # Errors
     /// /proc lacks what is needed.
-    pub fn new(directory: &Path) -> io::Result<Self> {
+    pub fn new(directory: &Directory) -> io::Result<Self> {
         let (boot, pid) = (places::boot()?, std::process::id());
         let began = places::began(pid).ok_or(io::ErrorKind::NotFound)?;
-        let file = directory.join(format!("journal-{boot}-{pid}-{began}.json"));
+        let name = format!("{PREFIX}{boot}-{pid}-{began}{FINISHED}");
+        let directory = directory.share()?;
         let content =
             Content { boot, pid, began, namespace: places::namespace()?, changes: Vec::new() };
-        Ok(Self { file, root: places::sysctl_root(), who: "host", content })
+        Ok(Self { directory, name, root: places::sysctl_root(), who: "host", content })
     }
 
     /// The journal in a file, to put everything back.
     ///
     /// # Errors
-    /// It cannot be read.
-    pub fn open(file: &Path, who: &'static str) -> io::Result<Self> {
-        let content = serde_json::from_slice(&fs::read(file)?)?;
-        Ok(Self { file: file.to_owned(), root: places::sysctl_root(), who, content })
+    /// It cannot be read, or is not this user's alone.
+    pub fn open(directory: &Directory, name: &str, who: &'static str) -> io::Result<Self> {
+        let content = serde_json::from_slice(&directory.read(name)?)?;
+        let (directory, name) = (directory.share()?, name.to_owned());
+        Ok(Self { directory, name, root: places::sysctl_root(), who, content })
     }
 
     /// Where it is.
-    pub fn file(&self) -> &Path {
-        &self.file
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Its name there.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it is, for messages.
+    pub fn file(&self) -> PathBuf {
+        self.directory.path().join(&self.name)
     }
 
     /// Nothing is left to put back.
@@ -114,7 +134,7 @@ impl Journal {
         }
         let earlier = std::mem::replace(&mut self.content.changes, changes);
         places::reached(self.who, "guarded");
-        let written = self.save().map_err(|error| format!("{}: {error}", self.file.display()));
+        let written = self.save().map_err(|error| format!("{}: {error}", self.file().display()));
         if let Err(reason) = written.and_then(|()| self.write_all(&pending)) {
             self.content.changes = earlier;
             // What it says too much is harmless: those values are as before.
@@ -229,15 +249,17 @@ impl Journal {
     /// put back.
     fn save(&self) -> io::Result<()> {
         if self.is_empty() {
-            return forget(&self.file);
+            return forget(&self.directory, &self.name);
         }
-        let new = unfinished(&self.file);
-        let mut file = places::create(&new)?;
-        file.write_all(&serde_json::to_vec(&self.content)?)?;
+        let (new, text) = (unfinished(&self.name), serde_json::to_vec(&self.content)?);
+        if text.len() as u64 > LONGEST {
+            return Err(io::ErrorKind::FileTooLarge.into()); // nobody would read it
+        }
+        let mut file = self.directory.create(&new)?;
+        file.write_all(&text)?;
         file.sync_all()?;
         places::reached(self.who, "written");
-        fs::rename(&new, &self.file)?;
-        self.file.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+        self.directory.rename(&new, &self.name)
     }
 
     /// Whether it applies to this namespace as it is now.
@@ -252,30 +274,24 @@ impl Journal {
 }
 
 /// Where a journal is written before it takes its place.
-fn unfinished(file: &Path) -> PathBuf {
-    file.with_extension("new")
+fn unfinished(name: &str) -> String {
+    format!("{}{UNFINISHED}", name.strip_suffix(FINISHED).unwrap_or(name))
 }
 
-/// Removes a journal, also an unfinished one, and its directory if nothing else is in it.
+/// Removes a journal, also an unfinished one.
 ///
 /// # Errors
 /// It is there and cannot be removed.
-pub fn forget(file: &Path) -> io::Result<()> {
-    for file in [file, &unfinished(file)] {
-        match fs::remove_file(file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    let _ = file.parent().map(fs::remove_dir);
-    Ok(())
+pub fn forget(directory: &Directory, name: &str) -> io::Result<()> {
+    directory.remove(name)?;
+    directory.remove(&unfinished(name))
 }
 
 /// Whether a file is the unfinished journal of a session that is dead, which had not changed anything then.
 fn abandoned(name: &str) -> bool {
     let writer = || {
         let (rest, began) =
-            name.strip_prefix("journal-")?.strip_suffix(".new")?.rsplit_once('-')?;
+            name.strip_prefix(PREFIX)?.strip_suffix(UNFINISHED)?.rsplit_once('-')?;
         Some((rest.rsplit_once('-')?.1.parse().ok()?, began.parse().ok()?))
     };
     writer().is_some_and(|(pid, began)| places::began(pid) != Some(began))
@@ -299,42 +315,44 @@ fn note(changes: &mut Vec<Change>, name: &str, present: &str, value: &str) {
     });
 }
 
+/// Whether a session has left a journal in a directory.
+pub fn is_in(directory: &Directory) -> bool {
+    directory.names().is_ok_and(|names| names.iter().any(|name| name.starts_with(PREFIX)))
+}
+
 /// Puts back what dead sessions have left changed in this namespace.
 ///
 /// # Errors
-/// One line: the directory or a journal cannot be read.
-pub fn recover(directory: &Path) -> Result<Restored, String> {
-    let named = |error: io::Error| format!("{}: {error}", directory.display());
+/// One line: the directory or a journal cannot be read, or is not this user's alone.
+pub fn recover(directory: &Directory) -> Result<Restored, String> {
+    let named = |error: io::Error| format!("{}: {error}", directory.path().display());
     let boot = places::boot().map_err(named)?;
     let namespace = places::namespace().map_err(named)?;
     let mut all = Restored::default();
-    let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(all),
-        entries => entries.map_err(named)?,
-    };
-    for entry in entries {
-        let file = entry.map_err(named)?.path();
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        if abandoned(&name) {
-            fs::remove_file(&file).map_err(named)?;
+    let names = directory.names().map_err(named)?;
+    for name in &names {
+        let named =
+            |error: io::Error| format!("{}: {error}", directory.path().join(name).display());
+        if abandoned(name) {
+            directory.remove(name).map_err(named)?;
         }
-        if !name.starts_with("journal-") || !name.ends_with(".json") {
+        if !name.starts_with(PREFIX) || !name.ends_with(FINISHED) {
             continue;
         }
-        let named = |error: io::Error| format!("{}: {error}", file.display());
-        let mut journal = match Journal::open(&file, "recovery") {
+        let mut journal = match Journal::open(directory, name, "recovery") {
             Ok(journal) => journal,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(named(error)),
         };
         if journal.content.boot != boot {
-            forget(&file).map_err(named)?;
+            forget(directory, name).map_err(named)?;
         } else if journal.concerns(&boot, namespace) && !journal.is_alive() {
             let restored = journal.restore(None).map_err(named)?;
             all.names.extend(restored.names);
             all.kept.extend(restored.kept);
         }
     }
-    let _ = fs::remove_dir(directory);
+    lock::sweep(directory, &names);
+    directory.leave();
     Ok(all)
 }

@@ -1,53 +1,74 @@
-//! One session at a time in a network namespace of a host.
+//! One session at a time in a network namespace of a host, and one daemon.
 //!
-//! The lock is a listening UNIX socket with an abstract name: such names belong to the network namespace, end
-//! with the last process that holds the socket, and leave no file. The session and its guardian hold it
-//! together: the next session begins when both are gone and everything is as before.
+//! The lock is a file in a directory that is its user's alone, so that nobody else can hold it: locked by
+//! flock(2), with the network namespace in its name and the holder in it. The session and its guardian hold it
+//! together: the next session begins when both are gone and everything is as before. The file goes with its
+//! last holder; one that was killed leaves it to the next.
 
+use super::directory::Directory;
 use super::places;
-use crate::sys;
-use std::io;
+use crate::signals;
+use crate::sys::{self, Watch};
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::path::Path;
-use std::thread;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 /// How long a guardian may need to put back what its session has changed.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
+/// How often the directory is made again that another network namespace's last holder has removed.
+const CREATIONS: u32 = 10;
+/// How the names of locks begin.
+const PREFIX: &str = "lock-";
+/// Longest text in one: two numbers.
+const ROOM: usize = 64;
 
 /// The lock of a session, or of another that is alone in its network namespace.
-pub struct Lock(UnixListener);
+pub struct Lock {
+    file: File,
+    name: String,
+}
 
 impl Lock {
-    /// Takes the lock of this network namespace for sessions that keep their journals in `directory`.
+    /// Takes the lock of this network namespace in the directory that `make` makes; `who` has it, in a word.
+    /// A signal ends the wait.
     ///
     /// # Errors
     /// One line: who has it, or why there is none.
-    pub fn take(directory: &Path) -> Result<Self, String> {
-        Self::take_named(directory.as_os_str().as_bytes(), "session")
-    }
-
-    /// Takes the lock of this name, of which each network namespace has one; `who` has it, in a word.
-    ///
-    /// # Errors
-    /// As for [`Lock::take`].
-    pub fn take_named(name: &[u8], who: &str) -> Result<Self, String> {
+    pub fn take(
+        make: impl Fn() -> Result<Directory, String>,
+        who: &str,
+        signals: &File,
+    ) -> Result<(Directory, Self), String> {
         let named = |error: io::Error| format!("the {who}'s lock: {error}");
-        let address = SocketAddr::from_abstract_name([b"mptune-agent ", name].concat());
-        let address = address.map_err(named)?;
+        let namespace = places::namespace().map_err(named)?;
+        let name = format!("{PREFIX}{}-{}", namespace.inode, namespace.cookie.unwrap_or(0));
         let end = Instant::now() + PATIENCE;
+        let mut creations = 0;
         loop {
-            match UnixListener::bind_addr(&address) {
-                Ok(socket) => return Ok(Self(socket)),
-                Err(error) if error.kind() != io::ErrorKind::AddrInUse => return Err(named(error)),
-                Err(_) => {}
+            let directory = make()?;
+            let file = match directory.open_or_create(&name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && creations < CREATIONS => {
+                    creations += 1;
+                    continue;
+                }
+                opened => opened.map_err(|error| {
+                    format!("{}: {error}", directory.path().join(&name).display())
+                })?,
+            };
+            if sys::lock_file(&file).map_err(named)? {
+                // Whoever had it may have removed it before it was locked here.
+                if directory.has(&name, &file) {
+                    let lock = Self { file, name };
+                    lock.sign().map_err(named)?;
+                    return Ok((directory, lock));
+                }
+                continue;
             }
-            if let Some(pid) = holder(&address) {
+            if let Some(pid) = holder(&file) {
                 return Err(format!(
                     "another {who} is at work in this network namespace: process {pid}"
                 ));
@@ -55,8 +76,22 @@ impl Lock {
             if Instant::now() > end {
                 return Err(format!("the last {who} in this network namespace has not ended yet"));
             }
-            thread::sleep(PAUSE);
+            let mut signal = [Watch::readable(signals)];
+            sys::wait(&mut signal, PAUSE).map_err(named)?;
+            if signal[0].ready
+                && let Some(signal) = signals::next(signals).map_err(named)?
+            {
+                return Err(format!("ended by {signal}"));
+            }
         }
+    }
+
+    /// Notes who has it.
+    fn sign(&self) -> io::Result<()> {
+        let pid = std::process::id();
+        let began = places::began(pid).ok_or(io::ErrorKind::NotFound)?;
+        self.file.set_len(0)?;
+        (&self.file).write_all(format!("{pid} {began}\n").as_bytes())
     }
 
     /// The lock again, for the guardian.
@@ -64,38 +99,77 @@ impl Lock {
     /// # Errors
     /// No further file can be open.
     pub fn share(&self) -> io::Result<OwnedFd> {
-        self.0.as_fd().try_clone_to_owned()
+        self.file.as_fd().try_clone_to_owned()
+    }
+
+    /// What the guardian calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The lock that somebody has shared.
+    pub fn shared(file: OwnedFd, name: String) -> Self {
+        Self { file: file.into(), name }
+    }
+
+    /// Lets the next one in: nobody else holds it, and there is nothing to put back.
+    pub fn remove(self, directory: &Directory) {
+        if directory.has(&self.name, &self.file) {
+            let _ = directory.remove(&self.name);
+        }
+        directory.leave();
     }
 }
 
-/// The session that listens at an address, if it is alive; a guardian alone is none.
-fn holder(address: &SocketAddr) -> Option<u32> {
-    let connection = UnixStream::connect_addr(address).ok()?;
-    let credentials = sys::option(
-        connection.as_fd(),
-        libc::SOL_SOCKET,
-        libc::SO_PEERCRED,
-        size_of::<libc::ucred>(),
-    );
-    let pid = u32::from_ne_bytes(*credentials.ok()?.first_chunk()?);
-    places::began(pid).map(|_| pid)
+/// Whoever has taken a lock, if he is alive; a guardian alone is none.
+fn holder(file: &File) -> Option<u32> {
+    let mut room = [0; ROOM];
+    let length = file.read_at(&mut room, 0).ok()?;
+    let (pid, began) = std::str::from_utf8(room.get(..length)?).ok()?.trim().split_once(' ')?;
+    let pid = pid.parse().ok()?;
+    (places::began(pid) == Some(began.parse().ok()?)).then_some(pid)
+}
+
+/// Removes locks of any network namespace that nobody holds any more.
+pub fn sweep(directory: &Directory, names: &[String]) {
+    for name in names.iter().filter(|name| name.starts_with(PREFIX)) {
+        let Ok(file) = directory.open_or_create(name) else { continue };
+        if sys::lock_file(&file).is_ok_and(|locked| locked) {
+            Lock { file, name: name.clone() }.remove(directory);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+
+    fn taken(path: &Path, signals: &File) -> Result<(Directory, Lock), String> {
+        let make = || Directory::make(path).map_err(|error| error.to_string());
+        Lock::take(make, "session", signals)
+    }
 
     #[test]
     fn a_lock_is_held_until_the_last_copy_is_gone() {
-        let directory = format!("/nowhere/{}", std::process::id());
-        let directory = Path::new(&directory);
-        let lock = Lock::take(directory).unwrap();
+        let path = std::env::temp_dir().join(format!("mptune-lock-{}", std::process::id()));
+        let (_other, signals) = UnixStream::pair().unwrap();
+        let signals = File::from(OwnedFd::from(signals));
+        let (directory, lock) = taken(&path, &signals).unwrap();
         let copy = lock.share().unwrap();
+        let name = lock.name().to_owned();
         drop(lock);
-        let refused = Lock::take(directory).err().unwrap();
+        let refused = taken(&path, &signals).err().unwrap();
         assert!(refused.ends_with(&format!("process {}", std::process::id())), "{refused}");
+        sweep(&directory, &directory.names().unwrap());
+        assert!(path.join(&name).exists());
         drop(copy);
-        assert!(Lock::take(directory).is_ok());
-        assert!(Lock::take(&directory.join("other")).is_ok());
+        let (directory, lock) = taken(&path, &signals).unwrap();
+        let other = path.with_extension("other");
+        taken(&other, &signals).map(|(directory, lock)| lock.remove(&directory)).unwrap();
+        drop(lock);
+        sweep(&directory, &directory.names().unwrap());
+        assert!(!path.exists() && !other.exists());
     }
 }

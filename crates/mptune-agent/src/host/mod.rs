@@ -24,6 +24,7 @@
 //!
 //! Not here: which settings and which roles (the controller knows), how the program gets to the host.
 
+pub mod directory;
 pub mod guardian;
 pub mod journal;
 pub mod lock;
@@ -34,6 +35,7 @@ mod roles;
 pub mod routes;
 pub mod settings;
 
+use self::directory::Directory;
 use self::guardian::Guardian;
 use self::journal::{Journal, Restored};
 use self::lock::Lock;
@@ -94,15 +96,32 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn begin(control: &mut Control, startable: &'a [&'a str]) -> Result<Self, String> {
-        let directory = places::run_directory()?;
-        let lock = Lock::take(&directory)?;
+        let (directory, lock) =
+            Lock::take(places::make_run_directory, "session", control.signals())?;
         places::reached("host", "locked");
-        let recovered = journal::recover(&directory)?;
+        let recovered = match Self::recover(&directory) {
+            Ok(recovered) => recovered,
+            Err(reason) => {
+                lock.remove(&directory);
+                return Err(reason);
+            }
+        };
         let journal = Journal::new(&directory).map_err(|error| format!("/proc: {error}"))?;
         let output = control.output().try_clone_to_owned().map_err(|error| error.to_string())?;
         control.tell(&Message::Hello(&hello(recovered)));
         let (guardian, roles, heard_ns) = (None, Roles::default(), sys::boottime_ns());
         Ok(Self { startable, guardian, journal, roles, lock, output, heard_ns })
+    }
+
+    /// Puts back what others have left, also those of an earlier version.
+    fn recover(directory: &Directory) -> Result<Restored, String> {
+        let mut recovered = journal::recover(directory)?;
+        if let Some(earlier) = places::earlier_directory().filter(journal::is_in) {
+            let more = journal::recover(&earlier)?;
+            recovered.names.extend(more.names);
+            recovered.kept.extend(more.kept);
+        }
+        Ok(recovered)
     }
 
     /// Until an order, the end of input or a signal ends it.
@@ -209,7 +228,7 @@ impl<'a> Session<'a> {
     fn guard(&mut self) -> Result<(), String> {
         let mut tries = 0;
         while self.guardian.is_none() {
-            match Guardian::start(self.journal.file(), &self.lock) {
+            match Guardian::start(&self.journal, &self.lock) {
                 Ok(guardian) => self.guardian = Some(guardian),
                 Err(error) if tries == GUARDIANS => return Err(format!("no guardian: {error}")),
                 Err(_) => tries += 1,
@@ -222,13 +241,16 @@ impl<'a> Session<'a> {
     fn end(mut self, control: &mut Control) {
         // What could not be put back stays in the journal, for the guardian and for the next session.
         let _ = self.journal.restore(None);
-        if let Some(guardian) = self.guardian.take() {
-            // Otherwise it tries once more when this process has ended.
-            if self.journal.is_empty() {
-                guardian.dismiss();
-            }
+        if self.journal.is_empty()
+            && let Some(guardian) = self.guardian.take()
+        {
+            guardian.dismiss();
         }
         self.end_roles(control);
+        // Otherwise it tries once more when this process has ended, and then removes the lock.
+        if self.guardian.is_none() {
+            self.lock.remove(self.journal.directory());
+        }
     }
 
     fn end_roles(&mut self, control: &mut Control) {

@@ -2,19 +2,25 @@
 //!
 //! The environment variables are for tests, which need neither root nor this machine's settings.
 
+use super::directory::Directory;
 use crate::sys;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Instead of /proc/sys.
 const SYSCTL_ROOT: &str = "MPTUNE_SYSCTL_ROOT";
-/// Instead of /run/mptune.
-const RUN_DIRECTORY: &str = "MPTUNE_RUN_DIRECTORY";
+/// Root's directory for what must outlive a session. The service has another, /run/mptune, which belongs to
+/// the user that systemd makes for it.
+const ROOTS: &str = "/run/mptune-root";
+/// Where earlier versions had it.
+const EARLIER: &str = "/run/mptune";
+/// Instead of it.
+pub const RUN_DIRECTORY: &str = "MPTUNE_RUN_DIRECTORY";
 /// Milliseconds, instead of `SILENCE`.
 const SILENCE_MS: &str = "MPTUNE_SILENCE_MS";
 /// A step (see [`reached`]) at which the process stops.
@@ -23,8 +29,6 @@ const STOP_AT: &str = "MPTUNE_STOP_AT";
 /// A controller that is silent for this long is gone: it sends a line at least every 2 s, and ssh gives up
 /// a connection after 6 s without an answer.
 const SILENCE: Duration = Duration::from_secs(8);
-/// How often the directory for journals is made again.
-const CREATIONS: u32 = 10;
 /// `SO_NETNS_COOKIE` (Linux 5.14).
 const SO_NETNS_COOKIE: i32 = 71;
 
@@ -55,56 +59,44 @@ pub fn reached(who: &str, step: &str) {
     }
 }
 
-/// The directory for journals: the same for every session of this user. It is there only while there is
-/// something in it.
+/// The directory for journals and locks: the same for every session of this user, and nobody else's. It is there
+/// only while there is something in it. There is one only: a journal that is somewhere else is found by nobody,
+/// and where this one cannot be had nothing is changed.
+pub fn run_directory() -> PathBuf {
+    if let Some(directory) = given(RUN_DIRECTORY) {
+        return directory;
+    }
+    if sys::user() == 0 {
+        return ROOTS.into();
+    }
+    let shared = || PathBuf::from(format!("/tmp/mptune-{}", sys::user()));
+    given("XDG_RUNTIME_DIR").map_or_else(shared, |own| own.join("mptune"))
+}
+
+/// A path from the environment.
+pub fn given(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Makes that directory.
 ///
 /// # Errors
-/// One line with every directory tried, and what is wrong with it.
-pub fn run_directory() -> Result<PathBuf, String> {
-    let mut tried = Vec::new();
-    for directory in candidates() {
-        let usable = private(&directory).and_then(|()| writable(&directory));
-        let _ = fs::remove_dir(&directory);
-        match usable {
-            Ok(()) => return Ok(directory),
-            Err(error) => tried.push(format!("{}: {error}", directory.display())),
-        }
-    }
-    Err(format!("no directory for what must not be forgotten: {}", tried.join("; ")))
+/// One line: it cannot be made, or is not this user's alone.
+pub fn make_run_directory() -> Result<Directory, String> {
+    let path = run_directory();
+    Directory::make(&path).map_err(|error| unusable(&path, &error))
 }
 
-fn candidates() -> Vec<PathBuf> {
-    if let Some(directory) = std::env::var_os(RUN_DIRECTORY) {
-        return vec![directory.into()];
-    }
-    let root = (sys::user() == 0).then(|| "/run/mptune".into());
-    let own = std::env::var_os("XDG_RUNTIME_DIR").map(|own| Path::new(&own).join("mptune"));
-    let shared = PathBuf::from(format!("/tmp/mptune-{}", sys::user()));
-    root.into_iter().chain(own).chain([shared]).collect()
+/// Why what must not be forgotten has no place.
+pub fn unusable(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error} (the directory for what must not be forgotten)", path.display())
 }
 
-/// Makes a file in the directory for journals, and the directory if it is missing.
-///
-/// # Errors
-/// It cannot be made.
-pub fn create(file: &Path) -> io::Result<File> {
-    let directory = file.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut tries = 0;
-    loop {
-        // A session of another network namespace may remove the directory between the two.
-        let made = private(directory).and_then(|()| File::create(file));
-        match made {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < CREATIONS => {
-                tries += 1
-            }
-            made => return made,
-        }
-    }
-}
-
-/// Makes a directory that only this user can use, or checks that it is one.
-fn private(directory: &Path) -> io::Result<()> {
-    own(directory, 0o700).map(drop)
+/// The directory of earlier versions (0.2), if it is root's alone: what their sessions have left is put back too.
+/// What they left in /tmp is not looked at.
+pub fn earlier_directory() -> Option<Directory> {
+    let is_usual = sys::user() == 0 && given(RUN_DIRECTORY).is_none();
+    is_usual.then(|| Directory::open(Path::new(EARLIER)).ok()).flatten()
 }
 
 /// Makes a directory with these rights that only this user can write, or checks that it is one; whether it
@@ -118,23 +110,7 @@ pub fn own(directory: &Path, rights: u32) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
         Err(error) => return Err(error),
     };
-    let found = fs::symlink_metadata(directory)?;
-    if !found.is_dir() || found.uid() != sys::user() || found.mode() & 0o022 != 0 {
-        return Err(io::Error::other("expected a directory that nobody else can write"));
-    }
-    Ok(made)
-}
-
-/// Whether files can be made in a directory; leaves none where the file system allows files without a name.
-fn writable(directory: &Path) -> io::Result<()> {
-    let nameless = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(directory);
-    match nameless {
-        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-            let file = directory.join(format!("writable-{}", std::process::id()));
-            fs::write(&file, b"").and_then(|()| fs::remove_file(&file))
-        }
-        nameless => nameless.map(drop),
-    }
+    Directory::open(directory).map(|_| made)
 }
 
 /// The network namespace of this process.

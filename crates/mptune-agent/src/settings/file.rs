@@ -6,11 +6,12 @@
 
 use super::kind::{Kind, State, words};
 use super::steps;
+use crate::files;
 use crate::sys;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs::{self, File as Open, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Component, Path, PathBuf};
 
@@ -91,25 +92,10 @@ impl File {
     }
 
     fn found(&self) -> io::Result<State> {
-        let mut options = OpenOptions::new();
-        // A device or a pipe at this place must not hold anybody up.
-        let opened = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-        let file = match opened.open(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::Absent),
-            Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
-                return Err(io::Error::other("expected a file, found a link"));
-            }
-            opened => opened?,
+        let (content, about) = match files::found(&self.path, LARGEST) {
+            Err(unread) if unread.is_missing() => return Ok(State::Absent),
+            found => found?,
         };
-        let about = file.metadata()?;
-        if !about.is_file() {
-            return Err(io::Error::other("expected a file, found something else"));
-        }
-        let mut content = Vec::new();
-        file.take(LARGEST + 1).read_to_end(&mut content)?;
-        if content.len() as u64 > LARGEST {
-            return Err(io::Error::other("expected a file of at most 1 MiB"));
-        }
         let (mode, owner, group) = (about.mode() & RIGHTS, about.uid(), about.gid());
         Ok(State::File { content, mode, owner, group })
     }

@@ -8,6 +8,7 @@ use super::kind::State;
 use super::outcome::{Because, Kept, Refusal};
 use super::setting::Setting;
 use super::steps;
+use crate::files;
 use crate::host::places::{self, Namespace};
 use crate::sys;
 use serde::de::DeserializeOwned;
@@ -28,9 +29,13 @@ const VERSION: u32 = 1;
 /// How long another order may take before one is refused.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(10);
-/// Everybody may read what was made; nobody else may write it.
+/// Everybody may read what was made; nobody else may write it. Where files are among it only their owner's
+/// superior may: what is in them, before and now, may be nobody else's business.
 const RIGHTS: u32 = 0o755;
 const READABLE: u32 = 0o644;
+const PRIVATE: u32 = 0o600;
+/// Longest file that is read, bytes: a journal has several states of each file, in hexadecimal digits.
+const LONGEST: u64 = 1 << 28;
 
 /// How far an order has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +109,12 @@ pub struct Content {
 }
 
 impl Content {
+    /// Who may read it.
+    fn rights(&self) -> u32 {
+        let is_file = |entry: &Entry| matches!(entry.setting, Setting::File(_));
+        if self.entries.iter().any(is_file) { PRIVATE } else { READABLE }
+    }
+
     /// What is left after a restart, as that of now; none if nothing is.
     fn after_restart(mut self, store: &Store) -> Option<Self> {
         self.entries.retain(|entry| entry.setting.outlives_the_machine());
@@ -302,9 +313,15 @@ impl Store {
         let unreadable = |error: &dyn std::fmt::Display| {
             Refusal::new(Because::Journal, format!("{}: {error}", file.display()))
         };
-        let Some(bytes) = read(&file).map_err(|error| unreadable(&words(&error)))? else {
-            return Ok(Found::Nothing);
+        let bytes = match read(&file) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let reason =
+                    "settings of mptune are applied here, with files: only root may see which";
+                return Err(Refusal::new(Because::Privilege, reason));
+            }
+            read => read.map_err(|error| unreadable(&words(&error)))?,
         };
+        let Some(bytes) = bytes else { return Ok(Found::Nothing) };
         let content: Content =
             serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))?;
         if content.version != VERSION {
@@ -331,7 +348,8 @@ impl Store {
     /// # Errors
     /// It cannot be written; the last one is still there.
     pub fn save(&self, content: &Content) -> Result<(), Refusal> {
-        self.write(&self.journal(), &serde_json::to_vec(content).expect("structures serialise"))
+        let bytes = serde_json::to_vec(content).expect("structures serialise");
+        self.write(&self.journal(), &bytes, content.rights())
     }
 
     /// Writes what was put back by itself.
@@ -339,12 +357,13 @@ impl Store {
     /// # Errors
     /// It cannot be written.
     pub fn save_reverted(&self, reverted: &Reverted) -> Result<(), Refusal> {
-        self.write(&self.report(), &serde_json::to_vec(reverted).expect("structures serialise"))
+        let bytes = serde_json::to_vec(reverted).expect("structures serialise");
+        self.write(&self.report(), &bytes, READABLE)
     }
 
-    fn write(&self, file: &Path, bytes: &[u8]) -> Result<(), Refusal> {
+    fn write(&self, file: &Path, bytes: &[u8], rights: u32) -> Result<(), Refusal> {
         let new = unfinished(file);
-        let written = write(&new, bytes).and_then(|()| self.finish(file));
+        let written = write(&new, bytes, rights).and_then(|()| self.finish(file));
         if written.is_err() && fs::remove_file(&new).is_ok() {
             steps::changed();
         }
@@ -364,8 +383,9 @@ impl Store {
     /// There is no room.
     pub fn save_program(&self, from: &Path) -> Result<(), Refusal> {
         let (file, new) = (self.program(), unfinished(&self.program()));
-        let copied = fs::read(from)
-            .and_then(|bytes| write(&new, &bytes))
+        let copied = files::read(from, LONGEST)
+            .map_err(io::Error::from)
+            .and_then(|bytes| write(&new, &bytes, READABLE))
             .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(RIGHTS)))
             .map(|()| steps::changed())
             .and_then(|()| self.finish(&file));
@@ -410,9 +430,13 @@ fn unfinished(file: &Path) -> PathBuf {
     name.into()
 }
 
-fn write(file: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write(file: &Path, bytes: &[u8], rights: u32) -> io::Result<()> {
+    // One that is there may be more readable.
+    if fs::remove_file(file).is_ok() {
+        steps::changed();
+    }
     let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(READABLE).open(file)?;
+    let mut file = options.write(true).create_new(true).mode(rights).open(file)?;
     steps::changed();
     file.write_all(bytes)?;
     steps::changed();
@@ -420,9 +444,9 @@ fn write(file: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        read => read.map(Some),
+    match files::read(file, LONGEST) {
+        Err(unread) if unread.is_missing() => Ok(None),
+        read => Ok(Some(read?)),
     }
 }
 

@@ -2,15 +2,19 @@
 
 use super::outcome::Told;
 use super::setting::Setting;
+use crate::sys;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long it may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries to reach somebody who is busy.
+const PAUSE: Duration = Duration::from_millis(10);
 const ORDER: &[u8] = b"{\"action\": \"reload\"}\n";
 /// More lines than this are not waited for: it says something else.
 const LINES: usize = 1000;
@@ -27,21 +31,37 @@ pub fn ask(settings: impl Iterator<Item = (Setting, bool)>) -> Option<Told> {
 }
 
 fn tell(socket: &Path) -> Told {
-    let stream = match UnixStream::connect(socket) {
+    let stream = match connected(socket) {
         Ok(stream) => stream,
         Err(error)
             if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
         {
             return Told::Absent;
         }
-        Err(error) => return refused(socket, &error.to_string()),
+        Err(error) => return failed(socket, &error),
     };
-    match asked(stream) {
-        Ok(told) => told,
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+    asked(stream).unwrap_or_else(|error| failed(socket, &error))
+}
+
+fn failed(socket: &Path, error: &std::io::Error) -> Told {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
             refused(socket, &format!("no answer within {} s", PATIENCE.as_secs()))
         }
-        Err(error) => refused(socket, &error.to_string()),
+        _ => refused(socket, &error.to_string()),
+    }
+}
+
+/// A connection to whoever takes one within the time.
+fn connected(socket: &Path) -> std::io::Result<UnixStream> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match sys::connect_unix(socket) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < end => {
+                thread::sleep(PAUSE);
+            }
+            connected => return connected,
+        }
     }
 }
 
@@ -83,7 +103,6 @@ mod tests {
     use super::super::file::File;
     use super::*;
     use std::os::unix::net::UnixListener;
-    use std::thread;
 
     /// What becomes of asking a daemon that says these lines.
     fn answered(name: &str, lines: &'static str) -> Told {

@@ -16,7 +16,7 @@ use super::returning;
 use super::steps;
 use crate::host::guardian::SELF;
 use crate::log;
-use crate::sys;
+use crate::{signals, sys};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -170,7 +170,7 @@ fn begin() -> io::Result<()> {
         sys::detach()?;
     }
     // Blocked: nothing that ends a session ends it.
-    sys::signals_as_file().map(std::mem::forget)
+    signals::block()
 }
 
 /// Tells who has started it, if anybody listens.

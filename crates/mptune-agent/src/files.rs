@@ -1,0 +1,156 @@
+//! Reading files that somebody may have replaced: by a pipe without a writer, by a device without an end.
+//!
+//! Nothing here waits, and nothing grows beyond a limit. Not for the kernel's own files under /proc and /sys.
+
+use std::fmt;
+use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Why a file was not read; as a sentence ends: "expected a policy file, found ...".
+#[derive(Debug)]
+pub enum Unread {
+    /// It cannot be opened or read.
+    Failed(io::Error),
+    /// It is no file.
+    Other(&'static str),
+    /// It is longer than this, bytes.
+    Longer(u64),
+}
+
+impl Unread {
+    /// There is nothing of that name.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => write!(out, "{error}"),
+            Self::Other(what) => out.write_str(what),
+            Self::Longer(most) => write!(out, "one of more than {most} bytes"),
+        }
+    }
+}
+
+impl From<io::Error> for Unread {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Unread> for io::Error {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Failed(error) => error,
+            other => Self::other(format!("expected a file, found {other}")),
+        }
+    }
+}
+
+/// The bytes of a file of at most `most` bytes; a link is followed.
+///
+/// # Errors
+/// What it is instead.
+pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, Unread> {
+    opened(path, 0).and_then(|file| contents(&file, most)).map(|(bytes, _)| bytes)
+}
+
+/// The same as text.
+///
+/// # Errors
+/// What it is instead.
+pub fn text(path: &Path, most: u64) -> Result<String, Unread> {
+    let bytes = read(path, most)?;
+    String::from_utf8(bytes).map_err(|_| Unread::Other("something that is not UTF-8"))
+}
+
+/// The bytes of a file that is no link, and what else there is to know of it.
+///
+/// # Errors
+/// What it is instead.
+pub fn found(path: &Path, most: u64) -> Result<(Vec<u8>, Metadata), Unread> {
+    match opened(path, libc::O_NOFOLLOW) {
+        Err(Unread::Failed(error)) if error.raw_os_error() == Some(libc::ELOOP) => {
+            Err(Unread::Other("a link"))
+        }
+        opened => contents(&opened?, most),
+    }
+}
+
+fn opened(path: &Path, flags: i32) -> Result<File, Unread> {
+    let flags = flags | libc::O_NONBLOCK | libc::O_NOCTTY;
+    Ok(OpenOptions::new().read(true).custom_flags(flags).open(path)?)
+}
+
+/// What is in an open file, which was opened without waiting.
+///
+/// # Errors
+/// What it is instead.
+pub fn contents(file: &File, most: u64) -> Result<(Vec<u8>, Metadata), Unread> {
+    let about = file.metadata()?;
+    if !about.is_file() {
+        return Err(Unread::Other(kind(about.file_type())));
+    }
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(Unread::Longer(most));
+    }
+    Ok((bytes, about))
+}
+
+fn kind(found: FileType) -> &'static str {
+    if found.is_fifo() {
+        "a named pipe"
+    } else if found.is_dir() {
+        "a directory"
+    } else if found.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn what_is_no_file_is_named_at_once() {
+        let folder = std::env::temp_dir().join(format!("mptune-files-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let (pipe, socket, link) =
+            (folder.join("pipe"), folder.join("socket"), folder.join("link"));
+        crate::sys::tests::make_pipe(&CString::new(pipe.as_os_str().as_bytes()).unwrap());
+        let _listener = UnixListener::bind(&socket).unwrap();
+        symlink("/dev/zero", &link).unwrap();
+        let said = |path: &Path| read(path, 10).unwrap_err().to_string();
+        assert_eq!(said(&pipe), "a named pipe");
+        assert_eq!(said(&folder), "a directory");
+        assert_eq!(said(Path::new("/dev/zero")), "a device");
+        assert_eq!(said(&link), "a device");
+        assert_eq!(found(&link, 10).unwrap_err().to_string(), "a link");
+        assert!(read(&folder.join("none"), 10).unwrap_err().is_missing());
+        assert!(said(&socket).contains("No such device"), "{}", said(&socket));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_may_be_as_long_as_it_may_and_no_longer() {
+        let file = std::env::temp_dir().join(format!("mptune-long-{}", std::process::id()));
+        std::fs::write(&file, "0123456789").unwrap();
+        assert_eq!(text(&file, 10).unwrap(), "0123456789");
+        assert_eq!(read(&file, 9).unwrap_err().to_string(), "one of more than 9 bytes");
+        std::fs::write(&file, [0xff]).unwrap();
+        assert!(text(&file, 10).unwrap_err().to_string().contains("UTF-8"));
+        std::fs::remove_file(&file).unwrap();
+    }
+}
