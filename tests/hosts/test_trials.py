@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -208,7 +209,13 @@ def test_a_connection_that_is_cut_leaves_a_machine_as_it_was(world, file):
             _, complaint = program.communicate(timeout=30)
             assert "the trial failed: alice: the connection was lost" in complaint.decode()
             until(
-                lambda: not [words for _, _, words in world.alice.processes() if "agent" in words[0]],
+                lambda: (
+                    not [
+                        words
+                        for _, _, words in world.alice.processes()
+                        if Path(words[0]).name in ("agent", "mptune-agent")
+                    ]
+                ),
                 "its end",
             )
 
