@@ -1,6 +1,6 @@
 //! How the daemon is, as readers of its socket get it.
 
-use crate::paths::manager::Resynced;
+use crate::paths::survey::Resynced;
 use serde::Serialize;
 use std::net::IpAddr;
 use std::path::PathBuf;

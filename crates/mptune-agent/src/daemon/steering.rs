@@ -2,10 +2,11 @@
 
 use crate::paths::happening::Happening;
 use crate::paths::hosting::AddressChange;
-use crate::paths::manager::{Manager, Resynced};
+use crate::paths::manager::Manager;
 use crate::paths::netlink::error::Error;
 use crate::paths::pair::Pair;
 use crate::paths::policies::Policies;
+use crate::paths::survey::Resynced;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;

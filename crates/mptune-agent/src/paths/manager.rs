@@ -7,9 +7,6 @@
 
 mod resync;
 
-pub use self::resync::{Mended, Resynced};
-
-use self::resync::Resync;
 use super::connection::{Act, Connection, PathChange};
 use super::happening::{Happening, Noted};
 use super::hosting::{AddressChange, Hosting};
@@ -21,6 +18,7 @@ use super::pair::Pair;
 use super::policies::{Opened, Policies};
 use super::protocol::{ConnectionReport, Message};
 use super::sampling::{Look, Schedule};
+use crate::paths::survey::Resync;
 use crate::sys;
 use mptune_core::pathmanager::PathId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};

@@ -21,6 +21,7 @@ pub mod protocol;
 mod receiver;
 pub mod sampling;
 pub mod subflow;
+pub mod survey;
 
 use self::assignment::Told;
 use self::manager::Manager;
