@@ -111,12 +111,18 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings with a sentence for each, and what else is to be said."""
+    """Settings with a sentence for each, and what else is to be said.
+
+    Attributes
+    ----------
+    unread : what they depend on and nobody has read on the machine: sysctls by their names, routes.
+    """
 
     settings: tuple[Setting, ...]
     why: tuple[str, ...]
     notes: tuple[str, ...]
     unknown: tuple[Unknown, ...]
+    unread: tuple[str, ...]
 
 
 def flags(use: str) -> tuple[str, ...]:
@@ -140,6 +146,7 @@ def settings(intent: Intent, present: Present | None) -> Made:
         why=tuple(why for _, why in made),
         notes=(*intent.notes, *maker.notes),
         unknown=tuple(maker.unknown.values()),
+        unread=tuple(dict.fromkeys(maker.unread)),
     )
 
 
@@ -158,6 +165,7 @@ class _Maker:
         self._is_read = present is not None
         self.notes: list[str] = []
         self.unknown: dict[str, Unknown] = {}
+        self.unread: list[str] = []
 
     def made(self) -> _Made:
         intent = self._intent
@@ -312,9 +320,13 @@ class _Maker:
             if route is None or route in seen:
                 continue
             seen.append(route)
-            whole = route["to"] in _EVERYWHERE_TO.values()
-            reach = "and to everywhere else by this route" if whole else "and to nobody else"
-            yield route, f"{name} to {self._intent.other.name} by {interface.abbr}, {reach}."
+            if self._present.device(interface) is None:
+                reach = "; which route that is, only the machine knows"
+            elif route["to"] in _EVERYWHERE_TO.values():
+                reach = ", and to everywhere else by this route"
+            else:
+                reach = ", and to nobody else"
+            yield route, f"{name} to {self._intent.other.name} by {interface.abbr}{reach}."
 
     def _route(self, interface: Interface, name: str) -> Setting | None:
         """The route by which an interface reaches the other site; None if there is none."""
@@ -339,6 +351,7 @@ class _Maker:
             "congctl": name,
         }
         if device is None:
+            self.unread.append(f"the route by {interface.abbr}")
             return route
         if (net := self._connected(device)) is not None:
             return {**route, "to": net}
@@ -399,12 +412,16 @@ class _Maker:
     def _at_least(self, name: str, size: int) -> str:
         """A value that is only ever raised."""
         now = self._present.sysctls.get(name)
-        return f">={size}" if now is None else str(max(int(now), size))
+        if now is None:
+            self.unread.append(name)
+            return f">={size}"
+        return str(max(int(now), size))
 
     def _limit(self, name: str, size: int) -> str:
         """Smallest and first size as they are, none above the limit."""
         now = self._present.sysctls.get(name)
         if now is None:
+            self.unread.append(name)
             return f"* * {size}"
         lower = [min(int(text), size) for text in now.split()[:2]]
         return " ".join(map(str, (*lower, size)))

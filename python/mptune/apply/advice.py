@@ -18,7 +18,7 @@ from mptune.apply._settings import Intent, Present, Setting
 from mptune.apply.machine import Reading, Seen, look
 from mptune.apply.plan import Difference, HostPlan, Outline, Part, outline, resolve
 from mptune.apply.policy import POLICIES, content
-from mptune.errors import InputError, one_of
+from mptune.errors import InputError, MptuneError, one_of
 from mptune.report.run_data import Interval, OnKernel
 from mptune.testbeds import FIXED
 from mptune.topology import Site
@@ -199,6 +199,21 @@ def advise(
         differs=tuple(_differing(found, one, simulate) for _, _, one in differences),
         risks=tuple(_risks(found)),
     )
+
+
+def to_files(advice: Advice) -> list[HostPlan]:
+    """The plans of all its hosts, for files.
+
+    Raises
+    ------
+    MptuneError : a machine was not read; the message says why.
+    """
+    for one in advice.hosts:
+        if one.read is None:
+            raise MptuneError(
+                f"{one.name} was not read: {one.unread}; no files are written without what is set there"
+            )
+    return [one.plan for one in advice.hosts]
 
 
 def document(advice: Advice) -> dict[str, Any]:

@@ -123,18 +123,15 @@ def is_here(site: Site) -> bool:
 
 
 def _here(use: Callable[[Seen], Any]) -> Any:
-    looked: Mapping[str, Any] | None = None
-    with suppress(MptuneError, OSError), _child("host") as host:
-        host.tell({"action": "look", "id": 1, "names": list(NAMES), "pairs": []})
-        looked = host.expect("looked", _ANSWER_S)
-    if looked is None:
-        values = {name: value for name in NAMES if (value := sysctls.read(name)) is not None}
-        present = Present(sysctls=values, interfaces=tuple(_own_interfaces()))
-    else:
-        present = _present(looked)
-    present = msgspec.structs.replace(present, endpoints=_own_endpoints(), memory_bytes=_memory())
-    strict = () if looked is None else _strict(looked)
-    return use(Seen(how="this machine", present=present, strict=strict, read=_read_here))
+    try:
+        with _child("host") as host:
+            host.tell({"action": "look", "id": 1, "names": list(NAMES), "pairs": []})
+            looked = host.expect("looked", _ANSWER_S)
+    except (MptuneError, OSError) as error:
+        # Not half of it: only the agent tells routes and rules.
+        return use(Seen(reason=str(error)))
+    present = msgspec.structs.replace(_present(looked), endpoints=_own_endpoints(), memory_bytes=_memory())
+    return use(Seen(how="this machine", present=present, strict=_strict(looked), read=_read_here))
 
 
 def _present(looked: Mapping[str, Any]) -> Present:

@@ -115,7 +115,7 @@ def _planned(module: Any, plan: Any, place: Place) -> Sequence[Setting]:
             **_policies(plan, place),
         )
         plan = module.resolve(plan, present)
-        module.check(plan)
+        module.check(plan, read=True)
     return tuple(plan.settings)
 
 
