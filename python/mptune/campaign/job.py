@@ -65,7 +65,7 @@ from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
 from mptune.measuring.running import Advance
-from mptune.options import Place, by_flag, error_about
+from mptune.options import Place, by_flag, error_about, written
 from mptune.options.trials import (
     USUAL_PMS,
 )
@@ -221,25 +221,37 @@ class Job(NamedTuple):
 
         Raises
         ------
-        InputError : saying how much makes sense.
+        InputError : saying how much makes sense, and the longest trials for which it is enough.
         """
-        options, trial_s = self.options, self.trial_s(self.options.duration_ns)
-        if options.budget_s is None:
+        options = self.options
+        if options.budget_s is None or options.budget_s >= self._least_s:
             return
-        shortest = msgspec.structs.replace(options.impact, runs=1, window_ns=_SHORTEST_WINDOW_NS)
-        least_s = 0.0
+        least, found = format_time(math.ceil(self._least_s) * 10**9), format_time(options.budget_ns or 0)
+        each = f"for a trial of {format_time(options.duration_ns)} of each of {len(self.asked())} candidates"
+        fitting, helps = self._fitting_ns, "fewer candidates take less"
+        if fitting is not None:
+            helps = f"{written(type(options), 'duration_ns', fitting, place)} fits"
+        expected = f"expected at least {least}, {each} and to confirm the answer, found {found}; {helps}"
+        raise error_about(type(options), ("budget_ns",), expected, place)
+
+    @property
+    def _least_s(self) -> float:
+        """Seconds for one trial of every candidate, the shortest impact factors and the confirmation."""
+        options, least_s = self.options, 0.0
         if "pcdc" in options.pms:
+            shortest = msgspec.structs.replace(options.impact, runs=1, window_ns=_SHORTEST_WINDOW_NS)
             least_s = impact_seconds(self.topology, options.ccs, shortest)
-        candidates = len(self.asked())
-        least_s += candidates * trial_s + self.reserved_s
-        if options.budget_s < least_s:
-            least, found = format_time(math.ceil(least_s) * 10**9), format_time(options.budget_ns or 0)
-            each = f"for a trial of {format_time(options.duration_ns)} of each of {candidates} candidates"
-            expected = (
-                f"expected at least {least}, {each} and to confirm the answer, found {found}; shorter trials "
-                "or fewer candidates take less"
-            )
-            raise error_about(type(options), ("budget_ns",), expected, place)
+        return least_s + len(self.asked()) * self.trial_s(options.duration_ns) + self.reserved_s
+
+    @property
+    def _fitting_ns(self) -> int | None:
+        """The longest duration of trials, in whole seconds, for which the budget is enough."""
+        budget_s = self.options.budget_s or 0.0
+        for seconds in range(self.options.duration_ns // 10**9, 0, -1):
+            shorter = msgspec.structs.replace(self.options, duration_ns=seconds * 10**9)
+            if self._replace(options=shorter)._least_s <= budget_s:
+                return seconds * 10**9
+        return None
 
     @property
     def impact_options(self) -> ImpactOptions:
