@@ -87,7 +87,7 @@ class HostPlan(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     differs: tuple[Difference, ...]
     unknown: tuple[Unknown, ...]
-    unread: tuple[str, ...]
+    unread: tuple[str, ...] = ()
     intent: Intent
 
 
@@ -216,7 +216,9 @@ class _View:
     def standby(self) -> list[Pair]:
         """What the answer keeps in reserve; PCDC keeps everything."""
         named = [self._pairs[label] for label in self.answer.standby]
-        rest = self._labels if self.answer.opm == "pcdc" else ()
+        carrying = {path.label for path in self.topology.for_mptcp(self.label(self.initial)).paths}
+        rest = [pair for label, pair in self._pairs.items() if label in carrying]
+        rest = rest if self.answer.opm == "pcdc" else []
         return list(dict.fromkeys(pair for pair in (*named, *rest) if pair not in self.wanted))
 
     @property

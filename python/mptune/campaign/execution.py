@@ -92,8 +92,8 @@ def start(
     definition, left_out = possible(definition, testbed)
     check_times(definition, testbed, place)
     start_directory(directory, force=force)
-    if left_out:
-        shown.say(left_out)
+    for sentence in (left_out, *definition.topology.ruled_out):
+        shown.say(sentence)
     campaign = Campaign(
         name=definition.name,
         settings=definition.settings(),

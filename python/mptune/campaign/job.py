@@ -153,6 +153,11 @@ class Job(NamedTuple):
         """The same job for transfers of one size."""
         return self._replace(transfer_bytes=transfer_bytes)
 
+    @property
+    def mptcp(self) -> Topology:
+        """The network that is left to MPTCP; plain TCP has all of it."""
+        return self.topology.for_mptcp()
+
     def phase(self, name: str) -> AbstractContextManager[Advance | None]:
         """The progress of a phase, with the round where there are several."""
         prefix = f"round {self.round_ + 1}, " if self.options.every_ns else ""
@@ -301,7 +306,7 @@ class Job(NamedTuple):
     def sets_compete(self) -> bool:
         """Whether PCDC may have other sets than its own."""
         options = self.options
-        return options.sets == "compete" and "pcdc" in options.pms and len(self.topology.paths) > 1
+        return options.sets == "compete" and "pcdc" in options.pms and len(self.mptcp.paths) > 1
 
     def competing(self, impacts: Sequence[Impact]) -> list[Combination]:
         """Other sets of subflows for PCDC that might be better, from every initial path."""
@@ -310,8 +315,8 @@ class Job(NamedTuple):
         return [
             Combination("pcdc", impact.cc, one.optional, path)
             for impact in impacts
-            for one in candidates(impact, self.topology)
-            if one.optional != impact.sets.optional and len(one.optional) < len(self.topology.paths)
+            for one in candidates(impact, self.mptcp)
+            if one.optional != impact.sets.optional and len(one.optional) < len(self.mptcp.paths)
             for path in self.initial_paths
         ]
 
@@ -334,7 +339,7 @@ class Job(NamedTuple):
     ) -> tuple[list[Combination], list[Record]]:
         """Sets that nothing proposed, found by single short trials, and these."""
         options, optional = self.options, optional_sets(sets)
-        search = SetSearch(self.topology, options.ccs, optional, mesh="fullmesh" in options.pms)
+        search = SetSearch(self.mptcp, options.ccs, optional, mesh="fullmesh" in options.pms)
         search.start(screened)
         records: list[Record] = []
         while asked := search.ask():
@@ -435,8 +440,8 @@ class Job(NamedTuple):
         options, favourite, optional = self.options, decision.optimum.combination, optional_sets(sets)
         size = whole_buffer(decision.optimum.buffer_mib)
         default = Combination(DEFAULT_PM, DEFAULT_CC, (), favourite.initial_path)
-        ones = rivals(decision, self.topology, options.pms, default, optional)
-        ones += again(named(screening, optional), ones, size, self.topology, optional)
+        ones = rivals(decision, self.mptcp, options.pms, default, optional)
+        ones += again(named(screening, optional), ones, size, self.mptcp, optional)
         familiar = favourite._replace(cc=DEFAULT_CC)
         if DEFAULT_CC in options.ccs and familiar not in ones:
             ones.append(familiar)
@@ -534,7 +539,7 @@ class Job(NamedTuple):
             return configuration(USUAL_PMS[one.pm], one.cc, size, {}, **common)
         if not one.subflows:
             return configuration(one.pm, one.cc, size, sets, pm_options=told, **common)
-        order = [*(sets[one.cc].optional if one.cc in sets else ()), *(p.label for p in self.topology.paths)]
+        order = [*(sets[one.cc].optional if one.cc in sets else ()), *(p.label for p in self.mptcp.paths)]
         standby = tuple(label for label in dict.fromkeys(order) if label not in one.subflows)
         pm_options = {**told, "active": one.subflows, **({"standby_order": standby} if standby else {})}
         if one.cc in sets and self.transfer_bytes is not None:

@@ -205,6 +205,7 @@ def optimise(
         on_kernel=ours,
         default_on_kernel=theirs,
         warnings=(
+            *topology.ruled_out,
             *left_out(topology, prediction=job.wants_prior),
             *warnings_of(impacts),
             *failures(swept, "sweep"),
@@ -270,7 +271,8 @@ def _subflows(topology: Topology, confirmation: Confirmation) -> tuple[str, ...]
     recommended = confirmation.recommended
     if recommended.protocol == PLAIN_TCP and recommended.initial_path is not None:
         return (recommended.initial_path,)
-    labels = tuple(path.label for path in topology.paths)
+    left = topology.for_mptcp(recommended.initial_path)
+    labels = tuple(path.label for path in left.paths)
     if recommended.active is not None:
         return recommended.active
     if recommended.pm == "fullmesh":

@@ -116,7 +116,9 @@ def measure_one(
         lasting_ns=trial.duration_ns,
         transfer_bytes=trial.transfer_bytes,
     )
-    (reporter or Reporter(quiet=True)).say(told)
+    shown = reporter or Reporter(quiet=True)
+    for sentence in (*(topology.ruled_out if options.protocol == "mptcp" else ()), told):
+        shown.say(sentence)
     return trial, testbeds.create(testbed).run(trial)
 
 
