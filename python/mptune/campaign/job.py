@@ -25,6 +25,8 @@ from mptune.campaign.candidates import (
     brief_ns,
     collapsing,
     larger,
+    missed,
+    next_larger,
     peaks,
     rivals,
     screen_buffers,
@@ -568,35 +570,93 @@ class Job(NamedTuple):
         with self.phase(name) as progress:
             return self.runner.measure(planned, progress=progress)
 
-    def confirm(self, contest: Contest, sets: Mapping[str, SubflowSets]) -> tuple[Contest, Confirmation]:
+    def confirm(
+        self,
+        contest: Contest,
+        sets: Mapping[str, SubflowSets],
+        points: Sequence[SweepPoint],
+        before: Sequence[Record],
+    ) -> tuple[Contest, Confirmation]:
         """Trials of the optimum, of the default, and of its opponent across protocols, with new seeds.
 
-        Where there was no time for more, they also decide whether plain TCP is the better answer.
+        Where there was no time for a shortlist, they also decide whether plain TCP is the better answer, and
+        whether the buffer is to be enlarged. What is left of a budget goes into more runs.
+
+        Parameters
+        ----------
+        points : the sweep that was decided on.
+        before : all trials so far but those of the contest.
         """
+        spent_s = math.fsum(map(self.seconds, (*before, *contest.records)))
+        target = wanted(contest.decision, points)
+        confirmation = self._confirmed(contest, sets, target, spent_s)
+        if not self.is_lean:
+            return contest, confirmation
+        for _ in range(ENLARGEMENTS):
+            size = next_larger(contest.decision, points, target)
+            spent_s += math.fsum(map(self.seconds, confirmation.records))
+            runs = self._affordable(spent_s, len(confirmation.records) // confirmation.runs)
+            if size is None or not runs or not confirmation.misses(target):
+                break
+            again = contest._replace(decision=_enlarged(contest.decision, size, points))
+            other = self._confirmed(again, sets, target, spent_s, min(runs, self.fresh_runs))
+            if other.mean_mbps <= confirmation.mean_mbps:
+                contest = contest._replace(records=contest.records + other.records)
+                break
+            records = contest.records + confirmation.records
+            sentences = (*contest.sentences, missed(confirmation, other, target))
+            contest = again._replace(records=records, sentences=sentences)
+            confirmation = other
+        return self._without_mptcp(contest, confirmation)
+
+    def _affordable(self, spent_s: float, count: int) -> int:
+        """How many runs of so many configurations are left of the budget; without one as many as usual."""
+        budget_s = self.options.budget_s
+        if budget_s is None:
+            return self.fresh_runs
+        return max(0, int((budget_s - spent_s) / (count * self.trial_s(self.options.duration_ns))))
+
+    def _confirmed(
+        self,
+        contest: Contest,
+        sets: Mapping[str, SubflowSets],
+        target: float,
+        spent_s: float,
+        runs: int | None = None,
+    ) -> Confirmation:
+        """Trials of the optimum and of what it is compared with."""
         options, optimum, other = self.options, contest.decision.optimum, contest.opponent
         size = whole_buffer(optimum.buffer_mib)
+
+        def more(so_far: Confirmation) -> bool:
+            """Whether the budget has time for another run, and there is a use for it."""
+            if options.budget_s is None or so_far.is_tight or so_far.misses(target):
+                return False
+            now_s = spent_s + math.fsum(map(self.seconds, so_far.records))
+            return self._affordable(now_s, len(so_far.records) // so_far.runs) > 0
+
         default = Combination(DEFAULT_PM, DEFAULT_CC)
         with self.phase("confirmation") as progress:
-            confirmation = confirm(
+            return confirm(
                 self.topology,
                 self.runner,
                 self.configuration(optimum.combination, size, sets),
                 self.configuration(default, options.buffers[-1], sets),
                 other=None if other is None else self.configuration(other, size, sets),
-                runs=self.fresh_runs,
+                runs=runs or self.fresh_runs,
                 duration_ns=options.duration_ns,
                 base_seed=options.seed,
                 round_=self.round_,
                 progress=progress,
+                more=more,
             )
-        return self._without_mptcp(contest, confirmation) if self.is_lean else (contest, confirmation)
 
     def _without_mptcp(self, contest: Contest, confirmation: Confirmation) -> tuple[Contest, Confirmation]:
         """The answer, or plain TCP where the confirmation found it clearly faster."""
         options, mptcp, tcp = self.options, contest.decision.optimum.combination, contest.opponent
         if tcp is None or not options.tcp:
             return contest, confirmation
-        runs = self.fresh_runs
+        runs = confirmation.runs
         values = [one.throughput_mbps or 0.0 for one in confirmation.records]
         stated = {mptcp: values[:runs], tcp: values[2 * runs :]}
         found = finalists(confirmation.recommended.buffer_bytes, stated, {mptcp: [], tcp: []})

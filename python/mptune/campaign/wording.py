@@ -257,6 +257,8 @@ def _certain(reached: Reached, sacrifice: float) -> str:
     )
     if reached.ended == "certain":
         return f"{claim}."
+    if reached.ended == "budget" and reached.budget_s is not None:
+        claim += f" (what was left of {lasting(reached.budget_s)} confirmed it)"
     if reached.ended != "budget":
         why = "What matters has all its --runs"
     elif last.room > ROOM:
