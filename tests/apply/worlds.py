@@ -122,6 +122,7 @@ HOME = Present(
     rules=({"family": "ipv4", "priority": 102, "from": "10.0.2.2/32", "table": 102},),
     congestion_controls=("reno", "cubic", "bbr"),
     endpoints={},
+    limits=(2, 0),
     memory_bytes=2**30,
 )
 

@@ -54,6 +54,7 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     interfaces, rules : as the agent's role `host` tells them ("look").
     congestion_controls : those that its kernel knows now.
     endpoints : addresses with their flags; None if they could not be read.
+    limits : further subflows of a connection, and addresses accepted; None if they could not be read.
     memory_bytes : MemAvailable; None if it is unknown.
     policies : content of the file with the daemon's policies; None if there is none, or it was not asked for.
     """
@@ -63,6 +64,7 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[dict[str, Any], ...] = ()
     congestion_controls: tuple[str, ...] = ()
     endpoints: Mapping[str, tuple[str, ...]] | None = None
+    limits: tuple[int, int] | None = None
     memory_bytes: int | None = None
     policies: str | None = None
 
@@ -212,6 +214,12 @@ class _Maker:
         return found
 
     def _limits(self, further: int, accepted: int) -> _Made:
+        if not self._intent.opens:
+            # Who only accepts needs room: connections with others may need more.
+            if (now := self._present.limits) is None:
+                self.unread.append("the MPTCP limits")
+            else:
+                further, accepted = max(further, now[0]), max(accepted, now[1])
         told = {"kind": "limits", "subflows": further, "add_addr_accepted": accepted}
         if self._intent.opens:
             number = f"{further} subflow{'' if further == 1 else 's'} beside the first"

@@ -15,7 +15,7 @@ from mptune._text import digits
 from mptune.apply import _words
 from mptune.apply._loss import Loss, loss
 from mptune.apply._settings import Intent, Present, Setting
-from mptune.apply.machine import Reading, Seen, look
+from mptune.apply.machine import LIMITS, Reading, Seen, limits_in, look
 from mptune.apply.plan import Difference, HostPlan, Outline, Part, outline, resolve
 from mptune.apply.policy import POLICIES, content
 from mptune.errors import InputError, MptuneError, one_of
@@ -233,7 +233,7 @@ def document(advice: Advice) -> dict[str, Any]:
 
 def _host(found: Outline, one: HostPlan, connections: int, look: Look) -> HostAdvice:
     def use(seen: Seen) -> HostAdvice:
-        plan = one if seen.present is None else resolve(one, _with_policies(one, seen))
+        plan = one if seen.present is None else resolve(one, _with_settings(one, seen))
         reading = _reading(plan, seen)
         present = _present(plan, seen, reading)
         opens = plan.intent.opens
@@ -269,14 +269,19 @@ def _host(found: Outline, one: HostPlan, connections: int, look: Look) -> HostAd
     return advice
 
 
-def _with_policies(one: HostPlan, seen: Seen) -> Present:
-    """What was read, with the daemon's policies if the plan adds to them."""
+def _with_settings(one: HostPlan, seen: Seen) -> Present:
+    """What was read, with the limits, and with the daemon's policies if the plan adds to them."""
     assert seen.present is not None
-    if one.intent.policy is None or seen.read is None:
+    if seen.read is None:
         return seen.present
-    found = [each for each in seen.read([POLICIES]).present if each["kind"] == "file"]
-    text = content(found[0], one.name) if found else None
-    return msgspec.structs.replace(seen.present, policies=text)
+    asked = [
+        *([] if one.intent.limits is None else [LIMITS]),
+        *([] if one.intent.policy is None else [POLICIES]),
+    ]
+    read = seen.read(asked).present if asked else ()
+    found = [each for each in read if each["kind"] == "file"]
+    text = content(found[0], one.name) if found and one.intent.policy is not None else None
+    return msgspec.structs.replace(seen.present, policies=text, limits=limits_in(read))
 
 
 def _reading(plan: HostPlan, seen: Seen) -> Reading:

@@ -26,6 +26,9 @@ from mptune.topology import Site
 #: Seconds for an answer.
 _ANSWER_S = 10.0
 
+#: Reads the limits of a machine, whatever they are.
+LIMITS: Setting = {"kind": "limits", "subflows": 0, "add_addr_accepted": 0}
+
 #: Values that settings are made from.
 NAMES = (
     "net.ipv4.tcp_rmem",
@@ -54,6 +57,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Reads some settings.
 Read = Callable[[Sequence[Setting]], Reading]
+
+
+def limits_in(present: Sequence[Setting]) -> tuple[int, int] | None:
+    """The limits among settings that were read; None if they are not."""
+    return next(
+        ((one["subflows"], one["add_addr_accepted"]) for one in present if one["kind"] == "limits"), None
+    )
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
