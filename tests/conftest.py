@@ -65,7 +65,8 @@ class FakeTestbed:
     def run(self, trial: Trial) -> Observation:
         self.trials.append(trial)
         duration = trial.duration_ns or 0
-        gives, carrying = self.gives, set(trial.pm_options.get("active", self.gives))
+        there = [path.label for path in trial.topology.paths if path.label in self.gives]
+        gives, carrying = self.gives, set(trial.pm_options.get("active", there))
         if trial.protocol == "tcp":
             assert trial.pm == "default" and not trial.pm_options and trial.initial_path is not None
             carrying, gives = {trial.initial_path}, {**self.gives, **self.tcp_gives}
@@ -82,7 +83,7 @@ class FakeTestbed:
             duration_ns=duration,
             in_order_bytes=sum(bins),
             bins=bins,
-            subflows=[self._subflow(path, path in active) for path in self.gives],
+            subflows=[self._subflow(path, path in active) for path in there],
             completion_ns=None if trial.transfer_bytes is None else self.completes,
             failed=None if reason is None else Failure("stalled", reason),
         )

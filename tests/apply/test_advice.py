@@ -380,6 +380,61 @@ def test_placeholders_are_shown_and_then_refused_in_one_line(run: Make, tmp_path
     assert refused.exit_code == 2 and not (tmp_path / "files").exists()
 
 
+BUSY = "server (bob): another session is at work in this network namespace: process 4711"
+
+
+def test_files_of_a_machine_that_was_not_read_are_refused(
+    run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    reached = NETWORK.replace('name = "server"\n[[', 'name = "server"\nssh = "bob"\n[[')
+    place, written = run(network=reached, **MESH), tmp_path / "files"
+    monkeypatch.setattr(machine, "look", looked(at_home(), Seen(reason=BUSY)))
+    refused = mptune(place, "--files", written)
+    assert (refused.exit_code, refused.stdout) == (1, "") and not written.exists()
+    assert refused.stderr == (
+        f"mptune: error: server was not read: {BUSY}; no files are written without what is set there\n"
+    )
+    monkeypatch.setattr(machine, "look", looked(at_home()))
+    assert mptune(place, "--files", written, "--host", "H").exit_code == 0
+    assert [one.name for one in written.iterdir()] == ["H"]
+
+
+def test_a_machine_that_nobody_can_reach_gets_no_files(run: Make, tmp_path: Path):
+    refused = mptune(run(**MESH), "--files", tmp_path / "files", "--host", "S")
+    assert refused.exit_code == 1 and not (tmp_path / "files").exists()
+    assert refused.stderr == (
+        "mptune: error: server was not read: not this machine, and home.toml does not say how to reach it "
+        "(sites.S.ssh); no files are written without what is set there\n"
+    )
+
+
+def test_files_are_not_written_without_looking(run: Make, tmp_path: Path):
+    refused = mptune(run(**MESH), "--no-look", "--files", tmp_path / "files")
+    assert refused.exit_code == 2 and not (tmp_path / "files").exists()
+    expected = "expected without --no-look: files hold what is set on the machines"
+    assert refused.stderr == f"mptune: error: --files: {expected}\n"
+
+
+def test_this_machine_is_not_half_read_while_it_is_busy(run: Make, monkeypatch: pytest.MonkeyPatch):
+    """Its routes are known to the agent alone: without them a congestion control is for the whole host."""
+
+    class Busy(Agent):
+        def expect(self, event, within_s):
+            raise TrialError("host on this machine: another session is at work", "refused")
+
+    @contextmanager
+    def child(role: str) -> Iterator[Agent]:
+        yield Busy(None)
+
+    monkeypatch.setattr(machine, "_child", child)
+    monkeypatch.setattr(machine, "is_here", lambda site: site.abbr == "H")
+    home, _ = advise(run(**MESH, occ="cubic")).hosts
+    assert (home.read, home.unread) == (None, "host on this machine: another session is at work")
+    assert "net.ipv4.tcp_congestion_control" not in {one.title for one in home.lines}
+    (why,) = {one.why for one in home.lines if one.title == "route default dev eth1"}
+    assert why == "cubic to server by F; which route that is, only the machine knows."
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

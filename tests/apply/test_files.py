@@ -15,9 +15,9 @@ import pytest
 
 from mptune.apply import files
 from mptune.apply.files import FORMATS, systemd
-from mptune.apply.plan import HostPlan, plan, resolve
-from mptune.errors import InputError
-from tests.apply.worlds import HOME, NETWORK
+from mptune.apply.plan import HostPlan, Present, plan, resolve
+from mptune.errors import InputError, MptuneError
+from tests.apply.worlds import HOME, NETWORK, SERVER
 from tests.plugins import needs
 
 Make = Callable[..., Path]
@@ -37,9 +37,8 @@ DEVICE = HARMFUL.replace("\\\\", "\\")
 
 @pytest.fixture
 def written(run: Make, tmp_path: Path) -> Path:
-    """The files of both hosts; the sender's machine was read."""
-    sender, receiver = plan(run(**MESH))
-    files.write([resolve(sender, HOME), receiver], tmp_path / "files")
+    """The files of both hosts."""
+    files.write(read(run(**MESH)), tmp_path / "files")
     return tmp_path / "files"
 
 
@@ -47,8 +46,15 @@ def written(run: Make, tmp_path: Path) -> Path:
 def harmful(run: Make, tmp_path: Path) -> Path:
     """Files with the harmful device."""
     network = NETWORK.replace('"wwan0"', f'"{HARMFUL}"')
-    files.write(plan(run("quoted", network=network, **MESH)), tmp_path / "harmful")
+    first, second = HOME.interfaces
+    home = msgspec.structs.replace(HOME, interfaces=(first, {**second, "device": DEVICE}))
+    files.write(read(run("quoted", network=network, **MESH), home), tmp_path / "harmful")
     return tmp_path / "harmful"
+
+
+def read(run: Path, home: Present = HOME, server: Present = SERVER) -> list[HostPlan]:
+    """The plan of a run, with what was read on both machines."""
+    return [resolve(host, present) for host, present in zip(plan(run), (home, server), strict=True)]
 
 
 def program(name: str) -> str:
@@ -87,16 +93,45 @@ def test_sysctl_reads_its_file(written: Path, site: str):
     assert not done.stderr
 
 
-def test_values_are_those_of_the_machine_or_the_kernels_with_a_word(written: Path):
+def test_values_are_those_of_the_machines(written: Path):
     home = (written / "H/sysctl.d/90-mptune.conf").read_text()
-    assert "net.ipv4.tcp_wmem = 4096 16384 1048576" in home and "not read" not in home
+    assert "net.ipv4.tcp_wmem = 4096 16384 1048576" in home
     server = (written / "S/sysctl.d/90-mptune.conf").read_text()
-    assert "net.ipv4.tcp_rmem = 4096 131072 1048576" in server and "not read" in server
+    assert "net.ipv4.tcp_rmem = 8192 131072 1048576" in server
 
 
-def test_a_value_that_is_only_raised_is_never_below_the_kernels(run: Make, tmp_path: Path):
-    files.write(plan(run(**{**MESH, "buffer_mode": "fixed", "obs_bytes": 65_536})), tmp_path / "files")
-    assert "net.core.wmem_max = 212992" in (tmp_path / "files/H/sysctl.d/90-mptune.conf").read_text()
+def test_a_limit_that_the_machine_has_higher_is_not_lowered(run: Make, tmp_path: Path):
+    home = msgspec.structs.replace(HOME, sysctls={**HOME.sysctls, "net.core.wmem_max": "4194304"})
+    fixed = run(**{**MESH, "buffer_mode": "fixed", "obs_bytes": 441_344})
+    files.write(read(fixed, home), tmp_path / "files")
+    assert "net.core.wmem_max = 4194304" in (tmp_path / "files/H/sysctl.d/90-mptune.conf").read_text()
+    assert "net.core.rmem_max = 441344" in (tmp_path / "files/S/sysctl.d/90-mptune.conf").read_text()
+
+
+WITHOUT_MAX = msgspec.structs.replace(
+    HOME, sysctls={name: value for name, value in HOME.sysctls.items() if name != "net.core.wmem_max"}
+)
+WITHOUT_WWAN = msgspec.structs.replace(HOME, interfaces=HOME.interfaces[:1])
+
+
+@pytest.mark.parametrize(
+    ("home", "lacking"),
+    [
+        (None, "the route by F, the route by M, net.core.wmem_max"),
+        (WITHOUT_MAX, "net.core.wmem_max"),
+        (WITHOUT_WWAN, "the route by M"),
+    ],
+    ids=["nothing", "a sysctl", "a device"],
+)
+def test_nothing_is_written_from_values_that_were_not_read(
+    home: Present | None, lacking: str, run: Make, tmp_path: Path
+):
+    sender, receiver = plan(run(**{**MESH, "buffer_mode": "fixed", "obs_bytes": 441_344}))
+    hosts = [sender if home is None else resolve(sender, home), resolve(receiver, SERVER)]
+    with pytest.raises(MptuneError) as error:
+        files.write(hosts, tmp_path / "files")
+    assert str(error.value) == f"home: {lacking}: could not be read there"
+    assert not (tmp_path / "files").exists()
 
 
 @pytest.mark.needs("systemd-analyze")
@@ -109,7 +144,7 @@ def test_systemd_finds_nothing_wrong(which: str, site: str, request: pytest.Fixt
 
 @pytest.mark.needs("systemd-analyze", "bpf")
 def test_systemd_finds_nothing_wrong_with_programs(run: Make, tmp_path: Path):
-    (sender, _) = plan(run(**{**MESH, "occ": "olia"}))
+    (sender, _) = read(run(**{**MESH, "occ": "olia"}))
     files.write([sender], tmp_path / "files")
     folder = tmp_path / "files/H/systemd"
     verify(sorted(folder.glob("*.service")))
@@ -159,8 +194,8 @@ def test_the_script_names_the_device_as_it_is(harmful: Path, tmp_path: Path):
         subprocess.run([str(script), action], env=environment, check=True, capture_output=True)
     noted = (tmp_path / "noted").read_text().splitlines()
     assert f"mptcp|endpoint|add|10.0.2.2|dev|{DEVICE}|id|102|subflow|fullmesh|" in noted
-    assert f"-4|route|change|default|dev|{DEVICE}|table|254|congctl|cubic|" in noted
-    assert f"-4|route|change|default|dev|{DEVICE}|table|254|" in noted
+    assert f"-4|route|change|default|dev|{DEVICE}|table|102|congctl|cubic|" in noted
+    assert f"-4|route|change|default|dev|{DEVICE}|table|102|" in noted
 
 
 def test_a_profile_of_tuned(written: Path):
@@ -201,7 +236,7 @@ def test_the_playbook_installs_files_that_are_there(written: Path):
 
 
 def test_ssh_names_the_machine_in_the_inventory(run: Make):
-    sender = msgspec.structs.replace(plan(run(**MESH))[0], ssh="root@home.example")
+    sender = msgspec.structs.replace(read(run(**MESH))[0], ssh="root@home.example")
     (playbook,) = (one for one in files.made(sender) if one.path == "ansible/mptune.yml")
     assert b'hosts: "home.example"' in playbook.content
 
@@ -223,7 +258,7 @@ def test_ansible_runs_nothing_that_names_hold(run: Make, tmp_path: Path, templat
     ansible = needs.ansible()
     assert ansible is not None
     evil = {word: template.format(tmp_path / word) for word in ("name", "ssh", "device")}
-    sender = plan(run(**MESH))[0]
+    sender = read(run(**MESH))[0]
     settings = [{**one, "device": evil["device"]} if "device" in one else one for one in sender.settings]
     host = msgspec.structs.replace(sender, settings=tuple(settings), name=evil["name"])
     for number, ssh in enumerate([None, f"root@{evil['ssh']}", evil["ssh"]]):
@@ -236,13 +271,13 @@ def test_ansible_runs_nothing_that_names_hold(run: Make, tmp_path: Path, templat
 
 
 def test_a_site_that_ansible_would_take_for_a_template_is_refused(run: Make):
-    host = msgspec.structs.replace(plan(run(**MESH))[0], site="{{ 7 * 7 }}")
+    host = msgspec.structs.replace(read(run(**MESH))[0], site="{{ 7 * 7 }}")
     with pytest.raises(InputError, match="expected the name of one host"):
         files.made(host)
 
 
 def test_no_pattern_of_ansible_means_other_machines(run: Make):
-    sender = plan(run(**MESH))[0]
+    sender = read(run(**MESH))[0]
     for ssh in ("all", "a:!b", "a,b", "*", "~x.*", "x[0:9]", "&group", "@file", "ssh://a"):
         host = msgspec.structs.replace(sender, ssh=ssh)
         (playbook,) = (one for one in files.made(host) if one.path == "ansible/mptune.yml")
@@ -254,7 +289,7 @@ def test_no_pattern_of_ansible_means_other_machines(run: Make):
     "evil", ["eth1\n[main]\nplugins=x", "eth1\rx", "eth1\x1b[2J", "eth1\u2028x", "e\u202eth"]
 )
 def test_no_value_adds_lines_to_a_file(run: Make, field: str, evil: str):
-    sender = plan(run(**MESH))[0]
+    sender = read(run(**MESH))[0]
     settings = tuple({**one, field: evil} if field in one else one for one in sender.settings)
     assert settings != sender.settings
     with pytest.raises(InputError, match=r"^--files: H: expected values without line feeds") as caught:
@@ -265,14 +300,14 @@ def test_no_value_adds_lines_to_a_file(run: Make, field: str, evil: str):
 @pytest.mark.parametrize("value", ["${f:exec:touch:/tmp/x}", "4096 $(id) 1", "1; 2", "`id`", "%n"])
 def test_a_value_of_a_sysctl_is_numbers_and_names(run: Make, value: str):
     """A machine may report anything as its present value."""
-    sender = plan(run(**MESH))[0]
+    sender = read(run(**MESH))[0]
     settings = tuple({**one, "value": value} if one["kind"] == "sysctl" else one for one in sender.settings)
     with pytest.raises(InputError, match=r"^sysctl .*: expected numbers and names, found "):
         files.made(msgspec.structs.replace(sender, settings=settings))
 
 
 def test_the_name_of_a_program_is_no_path(run: Make):
-    sender = plan(run(**MESH))[0]
+    sender = read(run(**MESH))[0]
     evil = {"kind": "congestion", "name": "../../x", "object": ""}
     with pytest.raises(InputError, match=r"^congestion control: expected letters"):
         files.made(msgspec.structs.replace(sender, settings=(*sender.settings, evil)))
@@ -280,9 +315,10 @@ def test_the_name_of_a_program_is_no_path(run: Make):
 
 def test_a_section_of_networkmanager_is_one_section(run: Make):
     network = NETWORK.replace('"wwan0"', '"a]x[b"').replace('"eth1"', '"a]x(b"')
-    (file,) = (
-        one for one in files.made(plan(run(network=network, **MESH))[0]) if one.path.startswith("NetworkM")
-    )
+    devices = zip(HOME.interfaces, ("a]x(b", "a]x[b"), strict=True)
+    home = msgspec.structs.replace(HOME, interfaces=tuple({**one, "device": name} for one, name in devices))
+    sender = read(run(network=network, **MESH), home)[0]
+    (file,) = (one for one in files.made(sender) if one.path.startswith("NetworkM"))
     names = re.findall(r"^\[(.*)\]$", file.content.decode(), re.M)
     assert len(names) == len(set(names)) == 2 and not any(set("[]") & set(name) for name in names)
 
@@ -291,7 +327,7 @@ def test_a_section_of_networkmanager_is_one_section(run: Make):
 
 
 def test_other_files_are_never_replaced(run: Make, tmp_path: Path, written: Path):
-    hosts = plan(run("again", **MESH))
+    hosts = read(run("again", **MESH))
     with pytest.raises(
         InputError, match=r"--files: expected a new directory, found earlier files in .*--force"
     ):
@@ -311,12 +347,12 @@ def test_other_files_are_never_replaced(run: Make, tmp_path: Path, written: Path
 def test_nothing_is_half_written(run: Make, tmp_path: Path):
     unnamed = NETWORK.replace('ipv4 = "198.51.100.7"\n', "").replace('device = "ens4"\n', "")
     with pytest.raises(InputError, match=r"interfaces\.V\.ipv4"):
-        files.write(plan(run(network=unnamed, **MESH)), tmp_path / "files")
+        files.write(read(run(network=unnamed, **MESH), server=HOME), tmp_path / "files")
     assert not (tmp_path / "files").exists()
 
 
 def test_programs_are_what_was_compiled(run: Make):
-    sender: HostPlan = plan(run(**{**MESH, "occ": "olia"}))[0]
+    sender = read(run(**{**MESH, "occ": "olia"}))[0]
     objects = [one["object"] for one in sender.settings if one["kind"] == "congestion"]
     found = [one.content for one in files.made(sender) if one.path.endswith(".o")]
     # For systemd and for TuneD.

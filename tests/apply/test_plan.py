@@ -192,6 +192,17 @@ def test_behind_an_address_translation_who_opens_uses_its_own_address_and_who_an
 # What is read of them.
 
 
+def test_who_accepts_keeps_the_higher_limits_that_it_has(run: Make):
+    """Who opens gets the answer's: more would let other endpoints take part."""
+    sender, receiver = plan(run(**mptcp("fullmesh", ALL)))
+    for now, wanted in (((8, 2), (8, 2)), ((2, 0), (3, 0)), ((3, 1), (3, 1))):
+        present = msgspec.structs.replace(HOME, limits=now)
+        assert limits(resolve(receiver, present)) == [wanted]
+        assert limits(resolve(sender, present)) == [(3, 1)]
+    unread = resolve(receiver, msgspec.structs.replace(HOME, limits=None))
+    assert "the MPTCP limits" in unread.unread and limits(unread) == [(3, 0)]
+
+
 def test_limits_of_growing_buffers_keep_what_is_there(run: Make):
     sender, receiver = plan(run(buffer_mode="auto", obs_bytes=700_416))
     assert sysctls(sender)["net.ipv4.tcp_wmem"] == "* * 700416"

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from mptune.apply import plan, verify
 from mptune.apply._transfers import Got
+from mptune.apply.records import Applied, Waiting
 from mptune.cli import app
 from mptune.statistics import summarise
 from tests.apply.worlds import NETWORK
@@ -93,3 +94,24 @@ def test_limits_of_interfaces_and_of_the_user_hold_for_all_transfers_together(ru
     assert verify._most_bytes(outline, less) == 10_000
     assert "0.08 MB of payload in all at most" in verify.notice(outline, less)
     assert verify._most_bytes(plan.outline(run_of(run, REACHED, name="free")), how) is None
+
+
+@pytest.mark.parametrize("within", [None, "10min"])
+def test_settings_that_wait_to_be_confirmed_are_not_said_to_stay(run, within, monkeypatch):
+    """The last line is what becomes of them."""
+    verdict = verify.judged(side(10, 10.1, 9.9), side(20, 20.1, 19.9), 20)
+    waits = None if within is None else Waiting(left_s=540.2, within_s=600, by="process")
+    applied = {"home": Applied(run="a run", settings=[], dropped=[], confirm=waits)}
+    monkeypatch.setattr(verify, "apply", lambda *_, **__: verify.Verified(applied=applied, verdict=verdict))
+    place = run_of(run)
+    words = () if within is None else ("--confirm-within", within)
+    said = CliRunner().invoke(app, ["apply", str(place), "--verify", *words])
+    assert said.exit_code == 0, said.stderr
+    told = " ".join(said.stdout.split())
+    if within is None:
+        assert "The gain is there: the settings stay." in told
+        assert told.endswith(f"mptune rollback {place} puts everything back.")
+    else:
+        assert "the settings stay" not in told and "The gain is there." in told
+        back = "Everything is put back in 540 s unless you confirm:"
+        assert told.endswith(f"{back} mptune apply {place} --confirm")

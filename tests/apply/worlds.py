@@ -122,7 +122,26 @@ HOME = Present(
     rules=({"family": "ipv4", "priority": 102, "from": "10.0.2.2/32", "table": 102},),
     congestion_controls=("reno", "cubic", "bbr"),
     endpoints={},
+    limits=(2, 0),
     memory_bytes=2**30,
+)
+
+#: The machine of site S, both of whose devices have a default route.
+SERVER = msgspec.structs.replace(
+    HOME,
+    sysctls={**HOME.sysctls, "net.ipv4.tcp_rmem": "8192 131072 33554432"},
+    interfaces=tuple(
+        {
+            "device": device,
+            "addresses": [{"ip": address, "prefix": 24}],
+            "default_routes": [{"family": "ipv4", "table": 254, "via": gateway, "metric": 100}],
+        }
+        for device, address, gateway in (
+            ("ens3", "203.0.113.7", "203.0.113.1"),
+            ("ens4", "198.51.100.7", "198.51.100.1"),
+        )
+    ),
+    rules=(),
 )
 
 

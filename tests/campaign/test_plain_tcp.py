@@ -96,6 +96,41 @@ def test_plain_tcp_is_the_answer_where_it_is_clearly_faster(network: Topology, f
     assert any("No other path takes over" in text for text in result.warnings)
 
 
+@pytest.mark.parametrize("strategy", ["grid", "adaptive"])
+@pytest.mark.parametrize("lost", ["A-X", "B-X"])
+def test_a_path_without_mptcp_is_left_to_plain_tcp(
+    network: Topology, fake_testbed: Any, strategy: str, lost: str
+) -> None:
+    """Also where connections began on it; of what is left the answer is as good as ever."""
+    stripped = without_mptcp(network, lost)
+    result = run(stripped, fake_testbed, strategy=strategy, model=OptimiseOptions().model)
+    mptcp = [one for one in fake_testbed.trials if one.protocol == "mptcp"]
+    assert mptcp and all(lost not in [path.label for path in one.topology.paths] for one in mptcp)
+    assert all(lost not in one.pm_options.get("active", ()) for one in mptcp)
+    assert all(lost not in one.pm_options.get("standby_order", ()) for one in mptcp)
+    assert lost in {one.initial_path for one in fake_testbed.trials if one.protocol == "tcp"}
+    assert lost not in {path.path for impact in result.impacts for path in impact.paths}
+    assert result.warnings[0].startswith(f"{lost} carries no MPTCP, and is left to plain TCP: ")
+
+
+def test_plain_tcp_may_be_the_answer_on_a_path_without_mptcp(network: Topology, fake_testbed: Any) -> None:
+    fake_testbed.tcp_gives = {"B-X": 120.0}
+    result = run(without_mptcp(network, "B-X"), fake_testbed)
+    assert result.optimum.combination.is_tcp and result.subflows == ("B-X",)
+
+
+def without_mptcp(network: Topology, label: str) -> Topology:
+    """The network with a path of which it is known that MPTCP does not pass there."""
+    paths = tuple(
+        msgspec.structs.replace(path, core=msgspec.structs.replace(path.core, mptcp="none"))
+        if path.label == label
+        else path
+        for path in network.paths
+    )
+    initial = next(path.label for path in paths if path.core.mptcp is None)
+    return msgspec.structs.replace(network, paths=paths, initial_path=initial)
+
+
 def test_mptcp_stays_where_tcp_is_not_clearly_faster(network: Topology, fake_testbed: Any) -> None:
     """Half a percent is no reason to lose the other paths."""
     fake_testbed.tcp_gives = {"A-X": 100.5}

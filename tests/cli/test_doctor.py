@@ -3,10 +3,12 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from mptune.cli import app
+from tests.plugins import two_hosts
 
 pytestmark = pytest.mark.needs("linux")
 
@@ -131,3 +133,38 @@ def test_wrong_payload_ends_with_1_and_points_at_the_page(examined, provoked, fe
 def test_options_that_do_not_belong_together_are_refused(examined, arguments):
     assert run("doctor", *arguments).exit_code == 2
     assert "asked" not in examined
+
+
+def test_advice_that_concerns_several_things_is_given_once(monkeypatch, tmp_path):
+    """Congestion controls of two hosts are one paragraph, which names them; other advice is apart."""
+    from mptune.linux.doctor import Finding
+    from mptune.testbeds import host_doctor
+
+    def lacking(cc):
+        remedy = f"its kernel lacks it, and its program was not built; or modprobe tcp_{cc} there"
+        return Finding(name=f"congestion control {cc}", state="missing", found="not available", remedy=remedy)
+
+    down = Finding(name="interface A", state="missing", found="down", remedy="ip link set eth1 up")
+    hosts = tuple(
+        host_doctor.HostFindings(site=site, name=name, ssh=name, findings=(*map(lacking, ccs), *more))
+        for site, name, ccs, more in (
+            ("S", "alice", ("olia", "hybla"), (down,)),
+            ("R", "bob", ("olia", "hybla"), ()),
+        )
+    )
+    monkeypatch.setattr(host_doctor, "examine", lambda topology: hosts)
+    file = two_hosts.write(tmp_path)
+    shown = run("doctor", "--hosts", str(file)).stdout
+    advice = " ".join(shown.partition("What to do")[2].split())
+    assert advice == (
+        "congestion control olia, hybla of alice and bob its kernel lacks it, and its program was not built; "
+        "or modprobe tcp_NAME there interface A of alice ip link set eth1 up"
+    )
+    hosts = tuple(
+        msgspec.structs.replace(one, findings=one.findings[: 2 - number]) for number, one in enumerate(hosts)
+    )
+    monkeypatch.setattr(host_doctor, "examine", lambda topology: hosts)
+    advice = run("doctor", "--hosts", str(file)).stdout.partition("What to do")[2]
+    assert "congestion control olia, hybla of alice; congestion control olia of bob" in " ".join(
+        advice.split()
+    )

@@ -2,14 +2,18 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from mptune import testbeds
 from mptune.cli import app
-from mptune.measuring.one_trial import RunOptions
+from mptune.measuring.one_trial import RunOptions, Uncounted, uncounted
 from mptune.options import declared
 from mptune.options.path_managers import PathManagerOptions
+from mptune.testbeds import Observation, SubflowObservation, Trial
+from mptune.topology import load
 
 
 def run(*arguments):
@@ -227,3 +231,76 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments, says):
     assert says in result.stderr
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
+
+
+# What subflows carry beyond the total.
+
+
+def observed(testbed, *carried, total, reinjected=0, completion_ns=None):
+    """A trial of 8 s in which the subflows carried so many bytes, and so many were in order."""
+    zeros: dict[str, Any] = {
+        "srtt_ns": 10**7,
+        "min_rtt_ns": 10**7,
+        "retransmitted": 0,
+        "timeouts": 0,
+        "bins": [],
+    }
+    subflows = [
+        SubflowObservation(path=path, active=True, bytes=size, **zeros)
+        for path, size in zip(("P-D", "T-D"), carried, strict=True)
+    ]
+    return Observation(
+        testbed=testbed,
+        duration_ns=8 * 10**9,
+        in_order_bytes=total,
+        bins=[],
+        subflows=subflows,
+        completion_ns=completion_ns,
+        metadata={"reinjected_bytes": reinjected},
+    )
+
+
+def asked(**limit):
+    return Trial(topology=load("UiT-HAW"), pm="fullmesh", cc="cubic", buffer_bytes=2**20, seed=1, **limit)
+
+
+@pytest.mark.parametrize(
+    ("observation", "limit", "expected"),
+    [
+        (observed("simulated", 600, 400, total=900, reinjected=100), {"duration_ns": 8 * 10**9}, (0, 100)),
+        (observed("namespaces", 600, 400, total=900, reinjected=30), {"duration_ns": 8 * 10**9}, (30, 70)),
+        (observed("hosts", 600, 400, total=900, reinjected=500), {"duration_ns": 8 * 10**9}, (100, 0)),
+        (observed("hosts", 600, 400, total=1000, reinjected=500), {"duration_ns": 8 * 10**9}, (0, 0)),
+        (observed("hosts", 600, 400, total=900, completion_ns=8), {"transfer_bytes": 900}, (100, 0)),
+    ],
+)
+def test_what_is_not_in_the_total_was_repeated_or_is_not_in_order(observation, limit, expected):
+    assert uncounted(asked(**limit), observation) == Uncounted(*expected)
+
+
+@pytest.mark.parametrize(("repeated", "waiting"), [(300_000, 200_000), (0, 500_000), (500_000, 0), (0, 0)])
+def test_the_rows_of_the_table_add_up_to_the_total(monkeypatch, repeated, waiting):
+    class Kernel:
+        name = "namespaces"
+
+        def run(self, trial):
+            carried = (6_000_000, 4_000_000 + repeated + waiting)
+            return observed(self.name, *carried, total=10_000_000, reinjected=repeated)
+
+    monkeypatch.setattr(testbeds, "create", lambda name: Kernel())
+    shown = run().stdout
+    (total,) = re.findall(r"^([0-9.]+) Mbit/s over", shown, re.M)
+    rows = re.findall(r"^(P-D|T-D|repeated|not in order) .*?(-?[0-9]+\.[0-9]+) ", shown + " ", re.M)
+    assert sum(float(mbps) for _, mbps in rows) == pytest.approx(float(total), abs=0.011)
+    there = {name for name, _ in rows}
+    assert ("repeated" in there, "not in order" in there) == (repeated > 0, waiting > 0)
+    found = json.loads(run("--json").stdout)
+    assert (found["repeated_bytes"], found["waiting_bytes"]) == (repeated, waiting)
+
+
+def test_in_the_simulator_they_add_up_too():
+    found = json.loads(run("--json", "--buffer", "16MiB", "--duration", "2s").stdout)
+    carried = sum(one["throughput_mbps"] for one in found["subflows"])
+    assert found["repeated_bytes"] == 0
+    beyond = (carried - found["throughput_mbps"]) * 1e6 * found["duration_s"] / 8
+    assert found["waiting_bytes"] == pytest.approx(beyond, abs=1)

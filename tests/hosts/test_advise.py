@@ -1,18 +1,26 @@
 """`mptune advise` of machines that ssh reaches: what is set there stands beside what would be, and stays."""
 
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
 from mptune.apply.advice import advise
 from mptune.apply.plan import check
-from mptune.machines.ssh import VARIABLE
+from mptune.cli import app
+from mptune.machines.ssh import VARIABLE, connect
 from mptune.topology import load
 from tests.apply.worlds import altered, make_runs
 
 
-def test_present_values_come_over_ssh_and_nothing_changes(world, tmp_path, monkeypatch):
+@pytest.fixture
+def run(world, tmp_path, monkeypatch) -> Path:
+    """An answer for both uplinks of the world, as a limit of buffers."""
     monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
     (tmp_path / "world.toml").write_text(world.topology())
     labels = [path.label for path in load(tmp_path / "world.toml").paths]
     make_runs(tmp_path, "grid")
-    run = altered(
+    return altered(
         tmp_path / "grid",
         tmp_path / "run",
         network=world.topology(),
@@ -24,6 +32,9 @@ def test_present_values_come_over_ssh_and_nothing_changes(world, tmp_path, monke
         buffer_mode="auto",
         obs_bytes=1 << 20,
     )
+
+
+def test_present_values_come_over_ssh_and_nothing_changes(world, run):
     with world.alice.unchanged(), world.bob.unchanged():
         alice, bob = advise(run).hosts
     assert (alice.read, bob.read) == ("ssh alice", "ssh bob")
@@ -38,3 +49,22 @@ def test_present_values_come_over_ssh_and_nothing_changes(world, tmp_path, monke
         assert wanted[name].endswith(" 1048576")
     routes = [one for one in alice.plan.settings if one["kind"] == "route"]
     assert routes and all(one["congctl"] == "reno" for one in routes)
+
+
+def test_files_name_the_routes_that_are_there(world, run, tmp_path):
+    done = CliRunner().invoke(app, ["advise", str(run), "--files", str(tmp_path / "files")])
+    assert done.exit_code == 0, done.stderr
+    unit = (tmp_path / "files/S/systemd/mptune-paths.service").read_text()
+    assert "table 101" in unit and "table 102" in unit and "table 254" not in unit
+
+
+def test_while_a_session_is_at_work_no_files_are_written(world, run, tmp_path):
+    at_work = connect("alice", "alice")
+    try:
+        done = CliRunner().invoke(app, ["advise", str(run), "--files", str(tmp_path / "files")])
+    finally:
+        at_work.close()
+    assert (done.exit_code, done.stdout) == (1, "")
+    (error,) = done.stderr.splitlines()
+    assert error.startswith("mptune: error: alice was not read: alice: another session is at work")
+    assert "no files are written" in error and not (tmp_path / "files").exists()

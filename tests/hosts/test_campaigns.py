@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mptune.cli import app
+from mptune.linux import bpf
 from mptune.machines.ssh import VARIABLE
 from mptune.testbeds import ScriptedAction
 from mptune.testbeds import hosts as hosts_testbed
@@ -141,3 +142,20 @@ def test_ctrl_c_does_not_wait_for_a_host_that_is_silent(world, tmp_path):
                 "mptune: interrupted",
                 "mptune: alice could not be reached; it restores its settings by itself within 10 s",
             ]
+
+
+def test_a_default_that_the_hosts_lack_is_left_out_and_by_name_it_is_refused(beds, tmp_path, monkeypatch):
+    """No BPF program is built, and the sender's kernel has Reno and Cubic alone."""
+    monkeypatch.setattr(bpf, "OBJECTS", tmp_path)
+    brief = ("--testbed", "hosts", "--out", "run", "--budget", "24s", "--duration", "1s", "--no-tcp")
+    few = ("--pm", "fullmesh", "--buffers", "256KiB,1MiB")
+    shown = CliRunner().invoke(app, ["optimise", "world.toml", *brief, *few])
+    assert shown.exit_code == 0, shown.stderr
+    (line,) = (line for line in shown.stderr.splitlines() if line.startswith("Left out"))
+    assert "olia, hybla, scalable, vegas (asking for one by name shows why)" in line
+    asked = json.loads((tmp_path / "run/config.json").read_text())["options"]["ccs"]
+    assert set(asked) == {"reno", "cubic"}
+    beds.close()
+    refused = CliRunner().invoke(app, ["optimise", "world.toml", *brief, *few, "--force", "--cc", "olia"])
+    assert refused.exit_code == 2
+    assert "--cc: expected one that alice can run" in refused.stderr and "found olia" in refused.stderr

@@ -68,6 +68,16 @@ def test_without_numbers_nothing_is_joined_that_does_not_match():
     assert [flow["bytes"] for flow in joined] == [0, 5]
 
 
+def test_plain_tcp_is_one_connection_whatever_translated_its_addresses():
+    seen = behind_nat(0, (None, None), [5])
+    (flow,) = join_subflows([ours(0)], [seen], single=True)
+    assert (flow["local"], flow["seen"]) == (ours(0)["local"].rpartition(":")[0], "198.51.100.1")
+    assert flow["bytes"] == 5
+    result = join({**JOB, "mptcp": False}, sender(subflows=[ours(0)]), receiver(subflows=[seen]))
+    assert [one["bytes"] for one in result["subflows"]] == [5]
+    assert len(join_subflows([ours(0)], [theirs(1, [5]), theirs(0, [4])], single=True)) == 2
+
+
 def test_what_limited_the_sender_and_how_busy_both_hosts_were_is_kept():
     limits = {"busy_ns": 9, "rwnd_limited_ns": 4, "sndbuf_limited_ns": 3}
     flows = {"subflows": [ours(0, **limits)]}

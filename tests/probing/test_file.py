@@ -102,6 +102,29 @@ def test_everything_says_that_it_was_measured(found, tmp_path):
     assert not [origin for origin in topology.provenance.values() if origin.source]
 
 
+@pytest.mark.parametrize(
+    ("kind", "word"),
+    [
+        ("full", None),
+        ("joins refused", "first"),
+        ("stripped on SYN", "none"),
+        ("stripped later", "none"),
+        ("mirrored", "none"),
+        ("blocked", "none"),
+        ("unreachable", "none"),
+        ("unsupported", None),
+    ],
+)
+def test_what_becomes_of_mptcp_is_a_value_of_the_path(found, tmp_path, kind, word):
+    found.paths[0].mptcp = Verdict(kind=kind, because="both ends can")
+    topology = loaded(found, tmp_path)
+    assert topology.path("eth0-ens3", "").core.mptcp == word
+    assert topology.path("wlan0-ens3", "").core.mptcp is None
+    if word is not None:
+        how = topology.provenance["core.segments.eth0-ens3.mptcp"].measured
+        assert how == f"2026-11-22, {kind}: both ends can"
+
+
 def test_comments_say_what_has_no_key(found):
     text = file.text(found, "x")
     for said in (

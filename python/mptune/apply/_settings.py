@@ -54,6 +54,7 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     interfaces, rules : as the agent's role `host` tells them ("look").
     congestion_controls : those that its kernel knows now.
     endpoints : addresses with their flags; None if they could not be read.
+    limits : further subflows of a connection, and addresses accepted; None if they could not be read.
     memory_bytes : MemAvailable; None if it is unknown.
     policies : content of the file with the daemon's policies; None if there is none, or it was not asked for.
     """
@@ -63,6 +64,7 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[dict[str, Any], ...] = ()
     congestion_controls: tuple[str, ...] = ()
     endpoints: Mapping[str, tuple[str, ...]] | None = None
+    limits: tuple[int, int] | None = None
     memory_bytes: int | None = None
     policies: str | None = None
 
@@ -111,12 +113,18 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings with a sentence for each, and what else is to be said."""
+    """Settings with a sentence for each, and what else is to be said.
+
+    Attributes
+    ----------
+    unread : what they depend on and nobody has read on the machine: sysctls by their names, routes.
+    """
 
     settings: tuple[Setting, ...]
     why: tuple[str, ...]
     notes: tuple[str, ...]
     unknown: tuple[Unknown, ...]
+    unread: tuple[str, ...]
 
 
 def flags(use: str) -> tuple[str, ...]:
@@ -140,6 +148,7 @@ def settings(intent: Intent, present: Present | None) -> Made:
         why=tuple(why for _, why in made),
         notes=(*intent.notes, *maker.notes),
         unknown=tuple(maker.unknown.values()),
+        unread=tuple(dict.fromkeys(maker.unread)),
     )
 
 
@@ -158,6 +167,7 @@ class _Maker:
         self._is_read = present is not None
         self.notes: list[str] = []
         self.unknown: dict[str, Unknown] = {}
+        self.unread: list[str] = []
 
     def made(self) -> _Made:
         intent = self._intent
@@ -204,6 +214,12 @@ class _Maker:
         return found
 
     def _limits(self, further: int, accepted: int) -> _Made:
+        if not self._intent.opens:
+            # Who only accepts needs room: connections with others may need more.
+            if (now := self._present.limits) is None:
+                self.unread.append("the MPTCP limits")
+            else:
+                further, accepted = max(further, now[0]), max(accepted, now[1])
         told = {"kind": "limits", "subflows": further, "add_addr_accepted": accepted}
         if self._intent.opens:
             number = f"{further} subflow{'' if further == 1 else 's'} beside the first"
@@ -312,9 +328,13 @@ class _Maker:
             if route is None or route in seen:
                 continue
             seen.append(route)
-            whole = route["to"] in _EVERYWHERE_TO.values()
-            reach = "and to everywhere else by this route" if whole else "and to nobody else"
-            yield route, f"{name} to {self._intent.other.name} by {interface.abbr}, {reach}."
+            if self._present.device(interface) is None:
+                reach = "; which route that is, only the machine knows"
+            elif route["to"] in _EVERYWHERE_TO.values():
+                reach = ", and to everywhere else by this route"
+            else:
+                reach = ", and to nobody else"
+            yield route, f"{name} to {self._intent.other.name} by {interface.abbr}{reach}."
 
     def _route(self, interface: Interface, name: str) -> Setting | None:
         """The route by which an interface reaches the other site; None if there is none."""
@@ -339,6 +359,7 @@ class _Maker:
             "congctl": name,
         }
         if device is None:
+            self.unread.append(f"the route by {interface.abbr}")
             return route
         if (net := self._connected(device)) is not None:
             return {**route, "to": net}
@@ -399,12 +420,16 @@ class _Maker:
     def _at_least(self, name: str, size: int) -> str:
         """A value that is only ever raised."""
         now = self._present.sysctls.get(name)
-        return f">={size}" if now is None else str(max(int(now), size))
+        if now is None:
+            self.unread.append(name)
+            return f">={size}"
+        return str(max(int(now), size))
 
     def _limit(self, name: str, size: int) -> str:
         """Smallest and first size as they are, none above the limit."""
         now = self._present.sysctls.get(name)
         if now is None:
+            self.unread.append(name)
             return f"* * {size}"
         lower = [min(int(text), size) for text in now.split()[:2]]
         return " ".join(map(str, (*lower, size)))

@@ -15,10 +15,10 @@ from mptune._text import digits
 from mptune.apply import _words
 from mptune.apply._loss import Loss, loss
 from mptune.apply._settings import Intent, Present, Setting
-from mptune.apply.machine import Reading, Seen, look
+from mptune.apply.machine import LIMITS, Reading, Seen, limits_in, look
 from mptune.apply.plan import Difference, HostPlan, Outline, Part, outline, resolve
 from mptune.apply.policy import POLICIES, content
-from mptune.errors import InputError, one_of
+from mptune.errors import InputError, MptuneError, one_of
 from mptune.report.run_data import Interval, OnKernel
 from mptune.testbeds import FIXED
 from mptune.topology import Site
@@ -201,6 +201,21 @@ def advise(
     )
 
 
+def to_files(advice: Advice) -> list[HostPlan]:
+    """The plans of all its hosts, for files.
+
+    Raises
+    ------
+    MptuneError : a machine was not read; the message says why.
+    """
+    for one in advice.hosts:
+        if one.read is None:
+            raise MptuneError(
+                f"{one.name} was not read: {one.unread}; no files are written without what is set there"
+            )
+    return [one.plan for one in advice.hosts]
+
+
 def document(advice: Advice) -> dict[str, Any]:
     """`--json`: everything; `settings` as they go to machines, `lines` about them in that order."""
     raw: dict[str, Any] = msgspec.to_builtins(advice)
@@ -218,7 +233,7 @@ def document(advice: Advice) -> dict[str, Any]:
 
 def _host(found: Outline, one: HostPlan, connections: int, look: Look) -> HostAdvice:
     def use(seen: Seen) -> HostAdvice:
-        plan = one if seen.present is None else resolve(one, _with_policies(one, seen))
+        plan = one if seen.present is None else resolve(one, _with_settings(one, seen))
         reading = _reading(plan, seen)
         present = _present(plan, seen, reading)
         opens = plan.intent.opens
@@ -254,14 +269,19 @@ def _host(found: Outline, one: HostPlan, connections: int, look: Look) -> HostAd
     return advice
 
 
-def _with_policies(one: HostPlan, seen: Seen) -> Present:
-    """What was read, with the daemon's policies if the plan adds to them."""
+def _with_settings(one: HostPlan, seen: Seen) -> Present:
+    """What was read, with the limits, and with the daemon's policies if the plan adds to them."""
     assert seen.present is not None
-    if one.intent.policy is None or seen.read is None:
+    if seen.read is None:
         return seen.present
-    found = [each for each in seen.read([POLICIES]).present if each["kind"] == "file"]
-    text = content(found[0], one.name) if found else None
-    return msgspec.structs.replace(seen.present, policies=text)
+    asked = [
+        *([] if one.intent.limits is None else [LIMITS]),
+        *([] if one.intent.policy is None else [POLICIES]),
+    ]
+    read = seen.read(asked).present if asked else ()
+    found = [each for each in read if each["kind"] == "file"]
+    text = content(found[0], one.name) if found and one.intent.policy is not None else None
+    return msgspec.structs.replace(seen.present, policies=text, limits=limits_in(read))
 
 
 def _reading(plan: HostPlan, seen: Seen) -> Reading:

@@ -26,6 +26,9 @@ from mptune.topology import Site
 #: Seconds for an answer.
 _ANSWER_S = 10.0
 
+#: Reads the limits of a machine, whatever they are.
+LIMITS: Setting = {"kind": "limits", "subflows": 0, "add_addr_accepted": 0}
+
 #: Values that settings are made from.
 NAMES = (
     "net.ipv4.tcp_rmem",
@@ -54,6 +57,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Reads some settings.
 Read = Callable[[Sequence[Setting]], Reading]
+
+
+def limits_in(present: Sequence[Setting]) -> tuple[int, int] | None:
+    """The limits among settings that were read; None if they are not."""
+    return next(
+        ((one["subflows"], one["add_addr_accepted"]) for one in present if one["kind"] == "limits"), None
+    )
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,18 +133,15 @@ def is_here(site: Site) -> bool:
 
 
 def _here(use: Callable[[Seen], Any]) -> Any:
-    looked: Mapping[str, Any] | None = None
-    with suppress(MptuneError, OSError), _child("host") as host:
-        host.tell({"action": "look", "id": 1, "names": list(NAMES), "pairs": []})
-        looked = host.expect("looked", _ANSWER_S)
-    if looked is None:
-        values = {name: value for name in NAMES if (value := sysctls.read(name)) is not None}
-        present = Present(sysctls=values, interfaces=tuple(_own_interfaces()))
-    else:
-        present = _present(looked)
-    present = msgspec.structs.replace(present, endpoints=_own_endpoints(), memory_bytes=_memory())
-    strict = () if looked is None else _strict(looked)
-    return use(Seen(how="this machine", present=present, strict=strict, read=_read_here))
+    try:
+        with _child("host") as host:
+            host.tell({"action": "look", "id": 1, "names": list(NAMES), "pairs": []})
+            looked = host.expect("looked", _ANSWER_S)
+    except (MptuneError, OSError) as error:
+        # Not half of it: only the agent tells routes and rules.
+        return use(Seen(reason=str(error)))
+    present = msgspec.structs.replace(_present(looked), endpoints=_own_endpoints(), memory_bytes=_memory())
+    return use(Seen(how="this machine", present=present, strict=_strict(looked), read=_read_here))
 
 
 def _present(looked: Mapping[str, Any]) -> Present:

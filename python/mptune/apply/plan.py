@@ -74,6 +74,7 @@ class HostPlan(msgspec.Struct, frozen=True, kw_only=True):
     notes : what cannot be set, or has to be known.
     differs : where the machine does less, or other, than the answer asks for.
     unknown : what the placeholders in `settings` stand for.
+    unread : what else of the machine `settings` depend on, and nobody has read: sysctls by name, and routes.
     intent : what the settings are made from.
     """
 
@@ -86,6 +87,7 @@ class HostPlan(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     differs: tuple[Difference, ...]
     unknown: tuple[Unknown, ...]
+    unread: tuple[str, ...] = ()
     intent: Intent
 
 
@@ -135,8 +137,12 @@ def resolve(host: HostPlan, present: Present) -> HostPlan:
     return _built(host, host.intent, present)
 
 
-def check(host: HostPlan) -> None:
+def check(host: HostPlan, *, read: bool = False) -> None:
     """Refuse a plan that still has placeholders.
+
+    Parameters
+    ----------
+    read : refuse also one that depends on what nobody has read on the machine.
 
     Raises
     ------
@@ -147,6 +153,8 @@ def check(host: HostPlan) -> None:
         if one.readable:
             raise MptuneError(f"{one.file}: {one.key}: {one.expected}")
         raise InputError(one.file, one.key, one.expected)
+    if read and host.unread:
+        raise MptuneError(f"{host.name}: {', '.join(host.unread)}: could not be read there")
 
 
 def outline_of(answered: Answered, opened_by: Part | None = None, *, daemon: bool = False) -> Outline:
@@ -208,7 +216,9 @@ class _View:
     def standby(self) -> list[Pair]:
         """What the answer keeps in reserve; PCDC keeps everything."""
         named = [self._pairs[label] for label in self.answer.standby]
-        rest = self._labels if self.answer.opm == "pcdc" else ()
+        carrying = {path.label for path in self.topology.for_mptcp(self.label(self.initial)).paths}
+        rest = [pair for label, pair in self._pairs.items() if label in carrying]
+        rest = rest if self.answer.opm == "pcdc" else []
         return list(dict.fromkeys(pair for pair in (*named, *rest) if pair not in self.wanted))
 
     @property
@@ -395,6 +405,7 @@ def _host(view: _View, part: Part, found: _Found, policy: Policy | None) -> Host
         notes=(),
         differs=(*_of_stack(view), *(found.differs if opening else ()), *_of_buffer(view)),
         unknown=(),
+        unread=(),
         intent=msgspec.structs.replace(intent, notes=found.notes if opening else ()),
     )
     return _built(host, host.intent, None)
@@ -403,7 +414,12 @@ def _host(view: _View, part: Part, found: _Found, policy: Policy | None) -> Host
 def _built(host: HostPlan, intent: Intent, present: Present | None) -> HostPlan:
     made = _settings.settings(intent, present)
     return msgspec.structs.replace(
-        host, settings=made.settings, why=made.why, notes=made.notes, unknown=made.unknown
+        host,
+        settings=made.settings,
+        why=made.why,
+        notes=made.notes,
+        unknown=made.unknown,
+        unread=made.unread,
     )
 
 

@@ -132,7 +132,8 @@ class _Known:
             _interface("remote", index, one, self._given(one))
             for index, one in enumerate(topology.receiver.interfaces)
         )
-        self._paths = assignment.kernel_paths(topology, {"local": local, "remote": remote})
+        left = topology.for_mptcp(self._answered.answer.initial_path)
+        self._paths = assignment.kernel_paths(left, {"local": local, "remote": remote})
         for path in self._paths:
             if not path.pairs:
                 expected = f"expected an address of the family that both ends of {path.label} have"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mptune.apply.apply import HERE, Place, Target, Wanted, ask
+from mptune.apply.machine import LIMITS, limits_in
 from mptune.apply.policy import POLICIES, content
 from mptune.apply.records import Setting
 from mptune.errors import InputError, MptuneError, one_of
@@ -112,11 +113,19 @@ def _planned(module: Any, plan: Any, place: Place) -> Sequence[Setting]:
             interfaces=tuple(looked["interfaces"]),
             rules=tuple(looked["rules"]),
             congestion_controls=tuple(looked["congestion_controls"]["available"]),
+            **_limits(plan, place),
             **_policies(plan, place),
         )
         plan = module.resolve(plan, present)
-        module.check(plan)
+        module.check(plan, read=True)
     return tuple(plan.settings)
+
+
+def _limits(plan: Any, place: Place) -> dict[str, tuple[int, int] | None]:
+    """The limits of a machine, if the plan has any."""
+    if plan.intent.limits is None:
+        return {}
+    return {"limits": limits_in(ask(place, {"action": "read", "settings": [LIMITS]}, "read")["present"])}
 
 
 def _policies(plan: Any, place: Place) -> dict[str, str | None]:

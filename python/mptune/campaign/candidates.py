@@ -8,7 +8,9 @@ Nothing is measured here.
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from mptune._text import digits
 from mptune.decision import Decision
+from mptune.decision.confirmation import Confirmation
 from mptune.decision.robustness import Finalist
 from mptune.decision.selection import whole_buffer
 from mptune.decision.sweep import SweepPoint
@@ -16,7 +18,7 @@ from mptune.decision.uncertainty import gap
 from mptune.measuring.records import Record
 from mptune.response import Combination
 from mptune.topology import Topology
-from mptune.units import MIB
+from mptune.units import MIB, format_size
 
 #: Runs of each configuration in the screening.
 SCREEN_RUNS = 2
@@ -215,6 +217,12 @@ def larger(
     fresh = [one.throughput for one in finalists if one.combination == optimum.combination]
     if not fresh or (fresh[0] is not None and fresh[0].mean >= (1 - _MISSED) * target):
         return None
+    return next_larger(decision, points, target)
+
+
+def next_larger(decision: Decision, points: Sequence[SweepPoint], target: float) -> float | None:
+    """The next measured buffer of the optimum that reaches the target, MiB; None if no larger one did."""
+    optimum = decision.optimum
     sizes = [
         one.buffer_mib
         for one in points
@@ -223,6 +231,16 @@ def larger(
         and one.throughput.mean >= target
     ]
     return min(sizes, default=None)
+
+
+def missed(confirmation: Confirmation, again: Confirmation, target: float) -> str:
+    """That fresh trials missed the target (Mbit/s) and the buffer was enlarged, as a sentence."""
+    gave = "nothing" if confirmation.confirmed is None else f"{digits(confirmation.confirmed.mean)} Mbit/s"
+    before, after = (format_size(one.recommended.buffer_bytes, 3) for one in (confirmation, again))
+    return (
+        f"With {before} fresh trials gave {gave}, less than the target of {digits(target)}: the buffer was "
+        f"enlarged to {after}."
+    )
 
 
 #: The fastest combinations by the model that a favourite is compared with, and the fastest single paths.

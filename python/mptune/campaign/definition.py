@@ -265,7 +265,7 @@ def from_settings(settings: dict[str, Any]) -> Definition:
 
 
 def check(definition: Definition, place: Place = by_flag) -> None:
-    """Refuse what cannot be, before anything is measured.
+    """Refuse what cannot be, without asking a machine; `check_times` is for what it comes to on a testbed.
 
     Raises
     ------
@@ -273,19 +273,31 @@ def check(definition: Definition, place: Place = by_flag) -> None:
     """
     definition.options.check(place)
     definition.options.stack.check_on(definition.testbed, place)
-    runner = TrialRunner(testbeds.create(definition.testbed))
-    check_network: Callable[[Topology], None] = getattr(runner.testbed, "check_network", lambda _: None)
+    testbed = testbeds.create(definition.testbed)
+    check_network: Callable[[Topology], None] = getattr(testbed, "check_network", lambda _: None)
     check_network(definition.topology)
     check_labels(definition.options, definition.topology, place)
+    options = definition.options
+    varied = isinstance(options, OptimiseOptions) and options.sensitivity
+    if varied and testbeds.only_stack(definition.testbed) is not None:
+        expected = "expected only with the simulator: no other network can be varied"
+        raise error_about(type(options), ("sensitivity",), expected, place)
+
+
+def check_times(definition: Definition, testbed: testbeds.Testbed, place: Place = by_flag) -> None:
+    """Refuse a budget or an interval that is too short for what is to be measured.
+
+    Raises
+    ------
+    InputError : naming the option where it was written.
+    """
     if isinstance(definition.options, OptimiseOptions):
-        if definition.options.sensitivity and testbeds.only_stack(definition.testbed) is not None:
-            expected = "expected only with the simulator: no other network can be varied"
-            raise error_about(type(definition.options), ("sensitivity",), expected, place)
-        Job(definition.topology, runner, definition.options, Reporter(quiet=True)).check_budget(place)
-    _check_interval(definition, place)
+        job = Job(definition.topology, TrialRunner(testbed), definition.options, Reporter(quiet=True))
+        job.check_budget(place)
+    _check_interval(definition, testbed, place)
 
 
-def _check_interval(definition: Definition, place: Place) -> None:
+def _check_interval(definition: Definition, testbed: testbeds.Testbed, place: Place) -> None:
     """Refuse rounds that are shorter than their trials.
 
     The simulator needs no time of its own, but one trial of a round must end before the network of the next
@@ -296,7 +308,7 @@ def _check_interval(definition: Definition, place: Place) -> None:
         return
     least = options.duration_ns
     if testbeds.only_stack(definition.testbed) is not None:
-        least = options.swept_trials * least // (testbeds.create(definition.testbed).parallel or 1)
+        least = options.swept_trials * least // (testbed.parallel or 1)
         if isinstance(options, OptimiseOptions) and options.budget_ns is not None:
             least = options.budget_ns
     if options.every_ns < least:

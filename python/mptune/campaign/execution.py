@@ -16,11 +16,12 @@ from msgspec.structs import replace
 
 from mptune import __version__, interrupts, testbeds
 from mptune.campaign.by_size import SizesResult, optimise_by_size
-from mptune.campaign.definition import Definition, SweepOptions, check, from_settings
+from mptune.campaign.definition import Definition, SweepOptions, check, check_times, from_settings
 from mptune.campaign.documents import write_impacts, write_result, write_table
 from mptune.campaign.optimise import Result, optimise
 from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.over_time import TABLE, rows_over_time
+from mptune.campaign.possible import possible
 from mptune.campaign.rounds import Round, changes
 from mptune.campaign.sending import recall, to_come
 from mptune.campaign.size_documents import write_sizes
@@ -31,6 +32,7 @@ from mptune.measuring.planning import plan_trials
 from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
+from mptune.options import Place, by_flag
 from mptune.store import Campaign, Store, create, open_store
 from mptune.store.directory import (
     STORE,
@@ -39,6 +41,7 @@ from mptune.store.directory import (
     write_config,
     write_observations,
 )
+from mptune.testbeds import Testbed
 
 #: Waits until a time; replaced in tests.
 Wait = Callable[[datetime], None]
@@ -61,8 +64,15 @@ def start(
     executor: Executor | None = None,
     reporter: Reporter | None = None,
     wait: Wait = wait_until,
+    place: Place = by_flag,
 ) -> Result | SizesResult | None:
     """Run a campaign in a new directory.
+
+    Defaults that its testbed lacks are left out, and said.
+
+    Parameters
+    ----------
+    place : where its options were written.
 
     Returns
     -------
@@ -74,10 +84,16 @@ def start(
     InputError : the definition is not possible, or the directory cannot be used.
     MptuneError : the store cannot be written, or too many trials failed for an answer.
     """
-    check(definition)
+    check(definition, place)
+    shown = reporter or Reporter(quiet=True)
+    testbed = _testbed(definition, shown)
     if executor is not None:
-        executor.check(testbeds.create(definition.testbed))
+        executor.check(testbed)
+    definition, left_out = possible(definition, testbed)
+    check_times(definition, testbed, place)
     start_directory(directory, force=force)
+    for sentence in (left_out, *definition.topology.ruled_out):
+        shown.say(sentence)
     campaign = Campaign(
         name=definition.name,
         settings=definition.settings(),
@@ -89,9 +105,7 @@ def start(
         },
     )
     with create(directory / STORE, campaign) as store:
-        return _Run(
-            definition, directory, store, (workers, executor), reporter or Reporter(quiet=True), wait
-        ).run()
+        return _Run(definition, directory, store, testbed, (workers, executor), shown, wait).run()
 
 
 def resume(
@@ -111,9 +125,18 @@ def resume(
     """
     with open_store(directory / STORE) as store:
         definition = from_settings(store.campaign().settings)
-        return _Run(
-            definition, directory, store, (workers, executor), reporter or Reporter(quiet=True), wait
-        ).run()
+        shown = reporter or Reporter(quiet=True)
+        testbed = _testbed(definition, shown)
+        return _Run(definition, directory, store, testbed, (workers, executor), shown, wait).run()
+
+
+def _testbed(definition: Definition, reporter: Reporter) -> Testbed:
+    """Where a campaign is run."""
+    testbed = testbeds.create(definition.testbed)
+    if definition.options.for_ns is not None and hasattr(testbed, "be_patient"):
+        # A campaign of days outlives a night in which a host is switched off.
+        testbed.be_patient(definition.options.for_ns / 1e9, reporter.say)
+    return testbed
 
 
 class _Run:
@@ -124,15 +147,12 @@ class _Run:
         definition: Definition,
         directory: Path,
         store: Store,
+        testbed: Testbed,
         where: tuple[int | None, Executor | None],
         reporter: Reporter,
         wait: Wait,
     ) -> None:
         self._definition, self._directory, self._store = definition, directory, store
-        testbed = testbeds.create(definition.testbed)
-        if definition.options.for_ns is not None and hasattr(testbed, "be_patient"):
-            # A campaign of days outlives a night in which a host is switched off.
-            testbed.be_patient(definition.options.for_ns / 1e9, reporter.say)
         # Limits hold for all of a campaign, however often it is interrupted.
         self._lasted_ns = recall(definition, store, testbed)
         self._runner = TrialRunner(testbed, where[0], store, where[1])

@@ -25,6 +25,8 @@ from mptune.campaign.candidates import (
     brief_ns,
     collapsing,
     larger,
+    missed,
+    next_larger,
     peaks,
     rivals,
     screen_buffers,
@@ -65,7 +67,7 @@ from mptune.measuring.progress import Reporter
 from mptune.measuring.records import Record
 from mptune.measuring.runner import TrialRunner
 from mptune.measuring.running import Advance
-from mptune.options import Place, by_flag, error_about
+from mptune.options import Place, by_flag, error_about, written
 from mptune.options.trials import (
     USUAL_PMS,
 )
@@ -153,6 +155,11 @@ class Job(NamedTuple):
         """The same job for transfers of one size."""
         return self._replace(transfer_bytes=transfer_bytes)
 
+    @property
+    def mptcp(self) -> Topology:
+        """The network that is left to MPTCP; plain TCP has all of it."""
+        return self.topology.for_mptcp()
+
     def phase(self, name: str) -> AbstractContextManager[Advance | None]:
         """The progress of a phase, with the round where there are several."""
         prefix = f"round {self.round_ + 1}, " if self.options.every_ns else ""
@@ -221,25 +228,37 @@ class Job(NamedTuple):
 
         Raises
         ------
-        InputError : saying how much makes sense.
+        InputError : saying how much makes sense, and the longest trials for which it is enough.
         """
-        options, trial_s = self.options, self.trial_s(self.options.duration_ns)
-        if options.budget_s is None:
+        options = self.options
+        if options.budget_s is None or options.budget_s >= self._least_s:
             return
-        shortest = msgspec.structs.replace(options.impact, runs=1, window_ns=_SHORTEST_WINDOW_NS)
-        least_s = 0.0
+        least, found = format_time(math.ceil(self._least_s) * 10**9), format_time(options.budget_ns or 0)
+        each = f"for a trial of {format_time(options.duration_ns)} of each of {len(self.asked())} candidates"
+        fitting, helps = self._fitting_ns, "fewer candidates take less"
+        if fitting is not None:
+            helps = f"{written(type(options), 'duration_ns', fitting, place)} fits"
+        expected = f"expected at least {least}, {each} and to confirm the answer, found {found}; {helps}"
+        raise error_about(type(options), ("budget_ns",), expected, place)
+
+    @property
+    def _least_s(self) -> float:
+        """Seconds for one trial of every candidate, the shortest impact factors and the confirmation."""
+        options, least_s = self.options, 0.0
         if "pcdc" in options.pms:
+            shortest = msgspec.structs.replace(options.impact, runs=1, window_ns=_SHORTEST_WINDOW_NS)
             least_s = impact_seconds(self.topology, options.ccs, shortest)
-        candidates = len(self.asked())
-        least_s += candidates * trial_s + self.reserved_s
-        if options.budget_s < least_s:
-            least, found = format_time(math.ceil(least_s) * 10**9), format_time(options.budget_ns or 0)
-            each = f"for a trial of {format_time(options.duration_ns)} of each of {candidates} candidates"
-            expected = (
-                f"expected at least {least}, {each} and to confirm the answer, found {found}; shorter trials "
-                "or fewer candidates take less"
-            )
-            raise error_about(type(options), ("budget_ns",), expected, place)
+        return least_s + len(self.asked()) * self.trial_s(options.duration_ns) + self.reserved_s
+
+    @property
+    def _fitting_ns(self) -> int | None:
+        """The longest duration of trials, in whole seconds, for which the budget is enough."""
+        budget_s = self.options.budget_s or 0.0
+        for seconds in range(self.options.duration_ns // 10**9, 0, -1):
+            shorter = msgspec.structs.replace(self.options, duration_ns=seconds * 10**9)
+            if self._replace(options=shorter)._least_s <= budget_s:
+                return seconds * 10**9
+        return None
 
     @property
     def impact_options(self) -> ImpactOptions:
@@ -289,7 +308,7 @@ class Job(NamedTuple):
     def sets_compete(self) -> bool:
         """Whether PCDC may have other sets than its own."""
         options = self.options
-        return options.sets == "compete" and "pcdc" in options.pms and len(self.topology.paths) > 1
+        return options.sets == "compete" and "pcdc" in options.pms and len(self.mptcp.paths) > 1
 
     def competing(self, impacts: Sequence[Impact]) -> list[Combination]:
         """Other sets of subflows for PCDC that might be better, from every initial path."""
@@ -298,8 +317,8 @@ class Job(NamedTuple):
         return [
             Combination("pcdc", impact.cc, one.optional, path)
             for impact in impacts
-            for one in candidates(impact, self.topology)
-            if one.optional != impact.sets.optional and len(one.optional) < len(self.topology.paths)
+            for one in candidates(impact, self.mptcp)
+            if one.optional != impact.sets.optional and len(one.optional) < len(self.mptcp.paths)
             for path in self.initial_paths
         ]
 
@@ -322,7 +341,7 @@ class Job(NamedTuple):
     ) -> tuple[list[Combination], list[Record]]:
         """Sets that nothing proposed, found by single short trials, and these."""
         options, optional = self.options, optional_sets(sets)
-        search = SetSearch(self.topology, options.ccs, optional, mesh="fullmesh" in options.pms)
+        search = SetSearch(self.mptcp, options.ccs, optional, mesh="fullmesh" in options.pms)
         search.start(screened)
         records: list[Record] = []
         while asked := search.ask():
@@ -423,8 +442,8 @@ class Job(NamedTuple):
         options, favourite, optional = self.options, decision.optimum.combination, optional_sets(sets)
         size = whole_buffer(decision.optimum.buffer_mib)
         default = Combination(DEFAULT_PM, DEFAULT_CC, (), favourite.initial_path)
-        ones = rivals(decision, self.topology, options.pms, default, optional)
-        ones += again(named(screening, optional), ones, size, self.topology, optional)
+        ones = rivals(decision, self.mptcp, options.pms, default, optional)
+        ones += again(named(screening, optional), ones, size, self.mptcp, optional)
         familiar = favourite._replace(cc=DEFAULT_CC)
         if DEFAULT_CC in options.ccs and familiar not in ones:
             ones.append(familiar)
@@ -522,7 +541,7 @@ class Job(NamedTuple):
             return configuration(USUAL_PMS[one.pm], one.cc, size, {}, **common)
         if not one.subflows:
             return configuration(one.pm, one.cc, size, sets, pm_options=told, **common)
-        order = [*(sets[one.cc].optional if one.cc in sets else ()), *(p.label for p in self.topology.paths)]
+        order = [*(sets[one.cc].optional if one.cc in sets else ()), *(p.label for p in self.mptcp.paths)]
         standby = tuple(label for label in dict.fromkeys(order) if label not in one.subflows)
         pm_options = {**told, "active": one.subflows, **({"standby_order": standby} if standby else {})}
         if one.cc in sets and self.transfer_bytes is not None:
@@ -551,35 +570,93 @@ class Job(NamedTuple):
         with self.phase(name) as progress:
             return self.runner.measure(planned, progress=progress)
 
-    def confirm(self, contest: Contest, sets: Mapping[str, SubflowSets]) -> tuple[Contest, Confirmation]:
+    def confirm(
+        self,
+        contest: Contest,
+        sets: Mapping[str, SubflowSets],
+        points: Sequence[SweepPoint],
+        before: Sequence[Record],
+    ) -> tuple[Contest, Confirmation]:
         """Trials of the optimum, of the default, and of its opponent across protocols, with new seeds.
 
-        Where there was no time for more, they also decide whether plain TCP is the better answer.
+        Where there was no time for a shortlist, they also decide whether plain TCP is the better answer, and
+        whether the buffer is to be enlarged. What is left of a budget goes into more runs.
+
+        Parameters
+        ----------
+        points : the sweep that was decided on.
+        before : all trials so far but those of the contest.
         """
+        spent_s = math.fsum(map(self.seconds, (*before, *contest.records)))
+        target = wanted(contest.decision, points)
+        confirmation = self._confirmed(contest, sets, target, spent_s)
+        if not self.is_lean:
+            return contest, confirmation
+        for _ in range(ENLARGEMENTS):
+            size = next_larger(contest.decision, points, target)
+            spent_s += math.fsum(map(self.seconds, confirmation.records))
+            runs = self._affordable(spent_s, len(confirmation.records) // confirmation.runs)
+            if size is None or not runs or not confirmation.misses(target):
+                break
+            again = contest._replace(decision=_enlarged(contest.decision, size, points))
+            other = self._confirmed(again, sets, target, spent_s, min(runs, self.fresh_runs))
+            if other.mean_mbps <= confirmation.mean_mbps:
+                contest = contest._replace(records=contest.records + other.records)
+                break
+            records = contest.records + confirmation.records
+            sentences = (*contest.sentences, missed(confirmation, other, target))
+            contest = again._replace(records=records, sentences=sentences)
+            confirmation = other
+        return self._without_mptcp(contest, confirmation)
+
+    def _affordable(self, spent_s: float, count: int) -> int:
+        """How many runs of so many configurations are left of the budget; without one as many as usual."""
+        budget_s = self.options.budget_s
+        if budget_s is None:
+            return self.fresh_runs
+        return max(0, int((budget_s - spent_s) / (count * self.trial_s(self.options.duration_ns))))
+
+    def _confirmed(
+        self,
+        contest: Contest,
+        sets: Mapping[str, SubflowSets],
+        target: float,
+        spent_s: float,
+        runs: int | None = None,
+    ) -> Confirmation:
+        """Trials of the optimum and of what it is compared with."""
         options, optimum, other = self.options, contest.decision.optimum, contest.opponent
         size = whole_buffer(optimum.buffer_mib)
+
+        def more(so_far: Confirmation) -> bool:
+            """Whether the budget has time for another run, and there is a use for it."""
+            if options.budget_s is None or so_far.is_tight or so_far.misses(target):
+                return False
+            now_s = spent_s + math.fsum(map(self.seconds, so_far.records))
+            return self._affordable(now_s, len(so_far.records) // so_far.runs) > 0
+
         default = Combination(DEFAULT_PM, DEFAULT_CC)
         with self.phase("confirmation") as progress:
-            confirmation = confirm(
+            return confirm(
                 self.topology,
                 self.runner,
                 self.configuration(optimum.combination, size, sets),
                 self.configuration(default, options.buffers[-1], sets),
                 other=None if other is None else self.configuration(other, size, sets),
-                runs=self.fresh_runs,
+                runs=runs or self.fresh_runs,
                 duration_ns=options.duration_ns,
                 base_seed=options.seed,
                 round_=self.round_,
                 progress=progress,
+                more=more,
             )
-        return self._without_mptcp(contest, confirmation) if self.is_lean else (contest, confirmation)
 
     def _without_mptcp(self, contest: Contest, confirmation: Confirmation) -> tuple[Contest, Confirmation]:
         """The answer, or plain TCP where the confirmation found it clearly faster."""
         options, mptcp, tcp = self.options, contest.decision.optimum.combination, contest.opponent
         if tcp is None or not options.tcp:
             return contest, confirmation
-        runs = self.fresh_runs
+        runs = confirmation.runs
         values = [one.throughput_mbps or 0.0 for one in confirmation.records]
         stated = {mptcp: values[:runs], tcp: values[2 * runs :]}
         found = finalists(confirmation.recommended.buffer_bytes, stated, {mptcp: [], tcp: []})

@@ -304,7 +304,7 @@ class _Sweep:
     def _active(self, one: Combination) -> frozenset[str]:
         """The subflows that carry data; empty where only the path manager knows."""
         if one.pm == "fullmesh":
-            return frozenset(path.label for path in self._job.topology.paths)
+            return frozenset(path.label for path in self._job.mptcp.paths)
         own = self._optional.get(one.cc, ()) if one.pm == "pcdc" else ()
         return frozenset(one.subflows or own)
 
@@ -313,7 +313,7 @@ class _Sweep:
         job, options = self._job, self._job.options
         if not job.sets_compete:
             return False
-        search = SetSearch(job.topology, options.ccs, self._optional, mesh="fullmesh" in options.pms)
+        search = SetSearch(job.mptcp, options.ccs, self._optional, mesh="fullmesh" in options.pms)
         best = [self._arms[arm] for arm in verdict.contenders[:_BEST]]
         return self._join(one for arm in best for one in search.around(arm))
 

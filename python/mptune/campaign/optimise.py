@@ -178,7 +178,8 @@ def optimise(
     try:
         contest = Contest(decision) if job.is_lean else job.settle(decision, points, sets, screening.records)
         contest = job.face_tcp(contest, sets)
-        contest, confirmation = job.confirm(contest, sets)
+        before = (*impact_records, *screening.records, *screening.brief, *swept)
+        contest, confirmation = job.confirm(contest, sets, points, before)
     except KeyboardInterrupt as error:
         raise Interrupted(so_far(reached.steps if reached else ()), error) from None
     except LimitReached as error:
@@ -205,6 +206,7 @@ def optimise(
         on_kernel=ours,
         default_on_kernel=theirs,
         warnings=(
+            *topology.ruled_out,
             *left_out(topology, prediction=job.wants_prior),
             *warnings_of(impacts),
             *failures(swept, "sweep"),
@@ -228,7 +230,7 @@ def optimise(
 
 def on_kernel(job: Job, confirmation: Confirmation) -> tuple[OnKernel, OnKernel]:
     """What a kernel is expected to give with the answer and with the default, by what fresh trials gave."""
-    runs = job.fresh_runs
+    runs = confirmation.runs
     found = []
     for place, one in enumerate((confirmation.recommended, confirmation.default)):
         planned = plan_run(
@@ -270,7 +272,8 @@ def _subflows(topology: Topology, confirmation: Confirmation) -> tuple[str, ...]
     recommended = confirmation.recommended
     if recommended.protocol == PLAIN_TCP and recommended.initial_path is not None:
         return (recommended.initial_path,)
-    labels = tuple(path.label for path in topology.paths)
+    left = topology.for_mptcp(recommended.initial_path)
+    labels = tuple(path.label for path in left.paths)
     if recommended.active is not None:
         return recommended.active
     if recommended.pm == "fullmesh":

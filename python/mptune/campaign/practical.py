@@ -109,6 +109,7 @@ def measure_practical(
     """
     options.check()
     shown = reporter or Reporter(quiet=True)
+    topology = topology.for_mptcp()
     labels = options.initial_paths or tuple(path.label for path in topology.paths)
     everything = _measure(
         topology,

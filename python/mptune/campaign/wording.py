@@ -257,6 +257,8 @@ def _certain(reached: Reached, sacrifice: float) -> str:
     )
     if reached.ended == "certain":
         return f"{claim}."
+    if reached.ended == "budget" and reached.budget_s is not None:
+        claim += f" (what was left of {lasting(reached.budget_s)} confirmed it)"
     if reached.ended != "budget":
         why = "What matters has all its --runs"
     elif last.room > ROOM:
@@ -282,8 +284,10 @@ def _open(reached: Reached, chosen: Combination) -> list[str]:
     told.append(f"As good as far as can be told: {', '.join(others[:_NAMED])}{more}.")
     if reached.ended != "certain":
         low, high = (format_size(size, 3) for size in last.buffers)
-        longer = f"; some {lasting(last.more_s)} more would decide" if last.more_s else ""
-        told.append(f"The buffer lies between {low} and {high}{longer}.")
+        between = f"The buffer lies between {low} and {high}" if low != high else ""
+        longer = f"some {lasting(last.more_s)} more would decide" if last.more_s else ""
+        if said := "; ".join(filter(None, (between, longer))):
+            told.append(f"{said[0].upper()}{said[1:]}.")
     return told
 
 

@@ -66,7 +66,9 @@ def show_verdict(out: Console, found: Verified) -> None:
     out.print(shown)
     out.print(verdict.text, markup=False)
     if verdict.kept:
-        out.print("The gain is there: the settings stay.", style="bold", markup=False)
+        waits = any(applied.confirm is not None for applied in found.applied.values())
+        said = "The gain is there." if waits else "The gain is there: the settings stay."
+        out.print(said, style="bold", markup=False)
         return
     out.print("The gain is not shown: the settings do not stay.", style="bold", markup=False)
     for sentence in found.rolled_back:

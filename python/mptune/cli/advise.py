@@ -81,6 +81,9 @@ def advise(
     if files is not None and daemon:
         expected = "expected without --daemon: the files of a policy stay by themselves (apply --daemon)"
         raise InputError("--files", "", expected)
+    if files is not None and not look:
+        expected = "expected without --no-look: files hold what is set on the machines"
+        raise InputError("--files", "", expected)
     side = None if opened_by is None else "sender" if opened_by == "sender" else "receiver"
     found = advice.advise(
         run,
@@ -90,8 +93,7 @@ def advise(
         daemon=daemon,
         look=look_at if look else unlooked,
     )
-    plans = [one.plan for one in found.hosts]
-    written = [] if files is None else write(plans, files, force=force)
+    written = [] if files is None else write(advice.to_files(found), files, force=force)
     if as_json:
         told = advice.document(found)
         emit_json(told if files is None else {**told, "files": [str(one) for one in written]})
@@ -99,8 +101,8 @@ def advise(
         _show(console(), found)
     if written and not as_json:
         console().print(f"\nWritten to {files}: README says what belongs where.", markup=False)
-    for one in plans:
-        plan.check(one)
+    for one in found.hosts:
+        plan.check(one.plan)
 
 
 def _show(out: Console, found: Advice) -> None:

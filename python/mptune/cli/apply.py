@@ -217,9 +217,10 @@ def _show_verified(run: Path | None, found: Verified, *, as_json: bool) -> None:
     else:
         from mptune.cli._settings_tables import show_verdict
 
-        if found.verdict.kept:
-            _show(run, (), list(found.applied.items()))
         show_verdict(console(), found)
+        if found.verdict.kept:
+            # Last what is still to be done.
+            _show(run, (), list(found.applied.items()))
     if not found.verdict.kept:
         raise typer.Exit(1)
 

@@ -11,7 +11,7 @@ from mptune.cli import _answers
 from mptune.cli._common import ForceOption, JsonOption, OutOption, QuietOption, add, console, emit_json
 from mptune.errors import InputError
 from mptune.measuring.executors import ExecutorOptions
-from mptune.options import Given, Option, choice
+from mptune.options import Given, Option, Place, by_flag, choice, in_file
 from mptune.options.repetition import Every, Lasting
 from mptune.options.trials import Jobs
 from mptune.store.export import FORMATS
@@ -90,8 +90,15 @@ def run(
             workers=jobs,
             executor=chosen.create(jobs),
             reporter=Reporter(quiet=quiet),
+            place=_place(file, repeated=every is not None),
         )
     _answers.show(result, directory, as_json)
+
+
+def _place(file: str, *, repeated: bool) -> Place:
+    """Where an option was written: in the file, but for a repetition by flags."""
+    here = in_file(file)
+    return lambda one: by_flag(one) if repeated and one.fields in (("every_ns",), ("for_ns",)) else here(one)
 
 
 def resume(

@@ -184,21 +184,59 @@ def _show(out: Console, findings: list[Finding], able: bool) -> None:
         shown.add_row(f"{finding.name}{needed}", finding.state, finding.found)
     out.print(shown)
     out.print("* required", style="dim")
-    _advise(out, {finding.name: finding.remedy for finding in findings if finding.remedy is not None})
+    _advise(out, [("", findings)])
 
 
-def _advise(out: Console, remedies: dict[str, str]) -> None:
+#: Begins the name of what is found out about a congestion control.
+_CC = "congestion control "
+
+
+def _advise(out: Console, found: Sequence[tuple[str, Sequence[Finding]]]) -> None:
+    """What to do, once for all that it concerns.
+
+    Parameters
+    ----------
+    found : by host; an empty name is this machine.
+    """
     from rich.padding import Padding
 
-    if remedies:
+    concerned: dict[str, dict[str, list[str]]] = {}
+    for host, findings in found:
+        for one in findings:
+            if one.remedy is not None:
+                names = concerned.setdefault(_without_name(one), {}).setdefault(host, [])
+                names.append(one.name)
+    if concerned:
         out.print("\nWhat to do", style="bold")
-    for name, remedy in remedies.items():
-        out.print(name, markup=False)
+    for remedy, by_host in concerned.items():
+        out.print(_concerned(by_host), markup=False)
         if "\n" in remedy:  # lines to paste
             for line in remedy.splitlines():
                 out.print(f"    {line}", markup=False, soft_wrap=True)
         else:
             out.print(Padding(remedy, (0, 0, 0, 4), expand=False), markup=False)
+
+
+def _without_name(finding: Finding) -> str:
+    """Advice in which the module of a congestion control has no name, as others have the same."""
+    assert finding.remedy is not None
+    if not finding.name.startswith(_CC):
+        return finding.remedy
+    return finding.remedy.replace(f"tcp_{finding.name.removeprefix(_CC)}", "tcp_NAME")
+
+
+def _concerned(by_host: dict[str, list[str]]) -> str:
+    """Names of findings: "congestion control olia, vegas of alice and bob; interface A of carol"."""
+    alike: dict[str, list[str]] = {}
+    for host, names in by_host.items():
+        first, *more = names
+        shown = ", ".join(
+            [first, *(name.removeprefix(_CC) if first.startswith(_CC) else name for name in more)]
+        )
+        alike.setdefault(shown, []).append(host)
+    return "; ".join(
+        f"{shown} of {' and '.join(hosts)}" if any(hosts) else shown for shown, hosts in alike.items()
+    )
 
 
 def _doctor_hosts(topology: Topology, *, as_json: bool) -> None:
@@ -240,13 +278,7 @@ def _show_hosts(out: Console, hosts: Sequence[HostFindings], able: bool) -> None
     for name in dict.fromkeys(name for one in found for name in one):
         shown.add_row(name, *("" if name not in one else _cell(one[name]) for one in found))
     out.print(shown)
-    remedies = {
-        f"{finding.name} of {host.name}": finding.remedy
-        for host in hosts
-        for finding in host.findings
-        if finding.remedy is not None
-    }
-    _advise(out, remedies)
+    _advise(out, [(host.name, host.findings) for host in hosts])
 
 
 def _cell(finding: Finding) -> str:

@@ -73,7 +73,10 @@ def _result(topology: Topology) -> dict[str, Any]:
         "receiver": topology.receiver.abbr,
         "initial_path": topology.initial_path,
         "lsrr_honoured": topology.lsrr_honoured,
-        "paths": topology.path_rows(),
+        "paths": [
+            {**row, "mptcp": path.core.mptcp}
+            for row, path in zip(topology.path_rows(), topology.paths, strict=True)
+        ],
         "effects": {link.name: found for link in topology.links if (found := effects_in_words(link))},
         "background": [background_in_words(flow) for flow in topology.background],
         "hosts": [_host(site) for site in (topology.sender, topology.receiver) if site.ssh is not None],
@@ -119,6 +122,8 @@ def _print_paths(out: Console, topology: Topology) -> None:
             _shown(known.bdp_bytes, units.format_size),
         )
     out.print(table)
+    for sentence in topology.ruled_out:
+        out.print(sentence, markup=False)
     out.print("\nRate and queue are those of the slowest link in data direction; loss is that of all links.")
     if any(_varies(link) for link in topology.links):
         out.print("Rates and losses that change over time are shown as long-term means.")

@@ -5,7 +5,7 @@ The options become a `Trial`; the testbed does the rest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -47,7 +47,11 @@ def run(
     reverse: Reverse = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run one trial and show its throughput and its subflows."""
+    """Run one trial and show its throughput and its subflows.
+
+    Subflows can carry more than what arrives in order, which is the throughput: the table then has what was
+    *repeated* on another subflow and arrived twice, and what was *not in order* at the end.
+    """
     from mptune.measuring.one_trial import measure_one, trial_document
     from mptune.measuring.progress import Reporter
 
@@ -93,12 +97,24 @@ def _print(trial: Trial, observation: Observation) -> None:
             str(subflow.retransmitted),
             str(subflow.timeouts),
         )
+    for what, beyond in _not_in_the_total(trial, observation):
+        table.add_row(what, "", f"-{beyond * 8 / 1e6 / seconds:.2f}", "", "", "", "", "")
     for flow in observation.background:
         rate = f"{flow.bytes * 8e3 / max(flow.duration_ns, 1):.2f}"
         table.add_row(flow.path, "background", rate, "", "", "", str(flow.retransmitted), "")
     out.print(table)
     if trial.script:
         out.print(_coped(observation.metadata))
+
+
+def _not_in_the_total(trial: Trial, observation: Observation) -> Iterator[tuple[str, int]]:
+    """What the subflows carried besides, as far as two decimals of Mbit/s show it, bytes."""
+    from mptune.measuring.one_trial import uncounted
+
+    repeated, waiting = uncounted(trial, observation)
+    for what, size in (("repeated", repeated), ("not in order", waiting)):
+        if round(size * 8e3 / max(observation.duration_ns, 1), 2) > 0:
+            yield what, size
 
 
 def _coped(metadata: Mapping[str, Any]) -> str:

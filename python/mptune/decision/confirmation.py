@@ -4,7 +4,8 @@ A model's optimum is a prediction, and the largest of many predictions is an opt
 say what to expect. It judges the prediction, also by the sweep; it does not choose again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -12,7 +13,8 @@ from mptune._text import digits
 from mptune.decision import Decision
 from mptune.decision.selection import Optimum
 from mptune.decision.sweep import SweepPoint
-from mptune.measuring.planning import Configuration, plan_trials
+from mptune.errors import LimitReached
+from mptune.measuring.planning import Configuration, plan_run
 from mptune.measuring.records import Record, throughputs
 from mptune.measuring.runner import TrialRunner
 from mptune.measuring.running import Advance
@@ -23,6 +25,9 @@ from mptune.topology import Topology
 #: Prediction and confirmation disagree when they differ by more than this share of the confirmed
 #: mean, and by more than its interval explains.
 DISAGREEMENT = 0.10
+
+#: A mean is known well enough if the ends of its interval are within this share of it.
+TIGHT = 0.02
 
 
 class AgainstTcp(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +68,37 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     against_tcp: AgainstTcp | None = None
     records: tuple[Record, ...]
 
+    @property
+    def runs(self) -> int:
+        """Runs of each configuration."""
+        return len(self.records) // (2 if self.against_tcp is None else 3)
+
+    @property
+    def mean_mbps(self) -> float:
+        """Mean of the recommended configuration; 0 where every run failed."""
+        return 0.0 if self.confirmed is None else self.confirmed.mean
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether the mean of the recommended configuration is known well enough."""
+        confirmed = self.confirmed
+        if confirmed is None or confirmed.low is None or confirmed.high is None:
+            return False
+        return confirmed.high - confirmed.low <= 2 * TIGHT * confirmed.mean
+
+    def misses(self, target_mbps: float) -> bool | None:
+        """Whether the recommended configuration gives less than a target; None where that is open."""
+        if self.mean_mbps >= target_mbps:
+            return False
+        if self.confirmed is None:
+            return True if self.runs > 1 else None
+        high = self.confirmed.high
+        return True if high is not None and high < target_mbps else None
+
+
+#: Asked after each run whether another one is worth it.
+More = Callable[[Confirmation], bool]
+
 
 def confirm(
     topology: Topology,
@@ -76,24 +112,55 @@ def confirm(
     base_seed: int,
     round_: int = 0,
     progress: Advance | None = None,
+    more: More = lambda _: False,
 ) -> Confirmation:
     """Measure the configurations with seeds that nothing else uses; errors as `run_trials`.
 
     Parameters
     ----------
     other : the best plain TCP; where that is recommended, the best MPTCP.
+    runs : of each configuration, at least.
+    more : whether to add one of each.
     """
-    planned = plan_trials(
-        topology,
-        [recommended, default] if other is None else [recommended, default, other],
-        purpose="confirm",
-        runs=runs,
-        duration_ns=duration_ns,
-        base_seed=base_seed,
-        round_=round_,
-    )
-    records = runner.measure(planned, progress=progress)
-    ours, theirs, others = records[:runs], records[runs : 2 * runs], records[2 * runs :]
+    configurations = [recommended, default] if other is None else [recommended, default, other]
+    found: list[list[Record]] = [[] for _ in configurations]
+
+    def measure(first: int, count: int) -> Confirmation:
+        planned = [
+            plan_run(
+                topology,
+                one,
+                purpose="confirm",
+                run=run,
+                duration_ns=duration_ns,
+                base_seed=base_seed,
+                round_=round_,
+            )
+            for one in configurations
+            for run in range(first, first + count)
+        ]
+        records = runner.measure(planned, progress=progress, before=sum(map(len, found)))
+        for number, own in enumerate(found):
+            own += records[number * count : (number + 1) * count]
+        return _confirmation(recommended, default, other, found)
+
+    confirmation = measure(0, runs)
+    # A limit that the user set ends what was only an addition.
+    with suppress(LimitReached):
+        while more(confirmation):
+            confirmation = measure(confirmation.runs, 1)
+    return confirmation
+
+
+def _confirmation(
+    recommended: Configuration,
+    default: Configuration,
+    other: Configuration | None,
+    found: Sequence[Sequence[Record]],
+) -> Confirmation:
+    """What the trials of each configuration say."""
+    ours, theirs, *rest = found
+    others = rest[0] if rest else []
     return Confirmation(
         recommended=recommended,
         default=default,
@@ -101,7 +168,7 @@ def confirm(
         baseline=_summary(throughputs(theirs)),
         gain=_gain(ours, theirs),
         against_tcp=None if other is None else _against_tcp(recommended, ours, other, others),
-        records=tuple(records),
+        records=(*ours, *theirs, *others),
     )
 
 
@@ -115,7 +182,7 @@ def turned(confirmation: Confirmation) -> Confirmation:
     against = confirmation.against_tcp
     if against is None:
         raise ValueError("nothing was compared across protocols")
-    runs = len(confirmation.records) // 3
+    runs = confirmation.runs
     ours, theirs, others = (confirmation.records[i * runs : (i + 1) * runs] for i in range(3))
     recommended = against.tcp if confirmation.recommended == against.mptcp else against.mptcp
     return msgspec.structs.replace(
@@ -189,7 +256,13 @@ def _against_trials(optimum: Optimum, target_mbps: float, confirmation: Confirma
             f"The model predicts {digits(predicted_mbps)} Mbit/s, fresh trials gave {digits(confirmed.mean)} "
             f"({digits(low)} to {digits(high)}): believe the trials."
         )
-    if high < target_mbps:
+    if high < target_mbps and confirmed.high is None:
+        sentences.append(
+            f"The only confirming run gave {digits(confirmed.mean)} Mbit/s, less than the best mean of the "
+            f"sweep less the sacrifice, {digits(target_mbps)}. One run is too few to tell: a longer budget "
+            "confirms the answer more often."
+        )
+    elif high < target_mbps:
         # An answer promises less where nothing holds the target.
         unheld = high >= predicted_mbps
         sentences.append(

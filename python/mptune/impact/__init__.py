@@ -66,7 +66,7 @@ def measure_impact(
     InputError : an invalid option, such as a window that is not a multiple of the sampling step.
     """
     options.check()
-    design = _design(options)
+    topology, design = topology.for_mptcp(), _design(options)
     records = design.measure(topology, runner, ccs, options, stack, round_, progress)
     impacts = []
     for cc in ccs:
@@ -120,7 +120,7 @@ def measure_alone(
 
 def run_ns(topology: Topology, options: ImpactOptions) -> int:
     """Duration of the trials of one run under one congestion control, nanoseconds."""
-    duration_ns: int = _design(options).run_ns(len(topology.paths), options)
+    duration_ns: int = _design(options).run_ns(len(topology.for_mptcp().paths), options)
     return duration_ns
 
 

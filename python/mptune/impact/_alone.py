@@ -39,6 +39,8 @@ def alone(
     """What `mptune.impact.measure_alone` does, given the design's measurement and the length of its runs."""
     stack.check_on(measuring.testbed)
     runner = TrialRunner(testbeds.create(measuring.testbed), measuring.jobs, executor=executor)
+    for sentence in topology.ruled_out:
+        reporter.say(sentence)
     reporter.say(
         testbeds.notice(
             measuring.testbed,

@@ -112,7 +112,8 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
     """
     sent = sender or {}
     connected = receiver["connected"]
-    subflows = join_subflows(sent.get("subflows", []), receiver["subflows"])
+    single = not job.get("mptcp", True)
+    subflows = join_subflows(sent.get("subflows", []), receiver["subflows"], single=single)
     ending = _ending([receiver["ending"], *([sender["ending"]] if sender else [])])
     failed = failure(job, ending, sent, receiver)
     return {
@@ -183,12 +184,16 @@ def _silence(halves: Mapping[str, Message]) -> list[str]:
     return told
 
 
-def join_subflows(sender: list[Message], receiver: list[Message]) -> list[Message]:
+def join_subflows(sender: list[Message], receiver: list[Message], *, single: bool = False) -> list[Message]:
     """Each subflow once, in the order in which the sender saw them.
 
     Both ends are joined by addresses and ports; where something between them has translated these, by the
     numbers of the addresses, which MPTCP exchanges. A subflow that only one end saw, because it was closed
     before the other looked, has zeros for the values of the other end.
+
+    Parameters
+    ----------
+    single : it is plain TCP, which exchanges no numbers and has one connection.
     """
     unmatched = list(receiver)
     found: dict[int, Message] = {}
@@ -202,6 +207,8 @@ def join_subflows(sender: list[Message], receiver: list[Message]) -> list[Messag
             if theirs is not None:
                 unmatched.remove(theirs)
                 found[index] = theirs
+    if single and len(sender) == len(unmatched) == 1 and not found:
+        found[0] = unmatched.pop()
     joined = [_subflow(ours["local"], ours["remote"], ours, found.get(i)) for i, ours in enumerate(sender)]
     return joined + [_subflow(one["remote"], one["local"], None, one) for one in unmatched]
 

@@ -4,7 +4,7 @@ Nothing is kept of it; trials of a campaign are planned in `mptune.measuring.pla
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 
@@ -116,8 +116,38 @@ def measure_one(
         lasting_ns=trial.duration_ns,
         transfer_bytes=trial.transfer_bytes,
     )
-    (reporter or Reporter(quiet=True)).say(told)
+    shown = reporter or Reporter(quiet=True)
+    for sentence in (*(topology.ruled_out if options.protocol == "mptcp" else ()), told):
+        shown.say(sentence)
     return trial, testbeds.create(testbed).run(trial)
+
+
+class Uncounted(NamedTuple):
+    """Bytes that arrived on subflows and are not in the total.
+
+    Attributes
+    ----------
+    repeated : a second time, after they were sent again on another subflow.
+    waiting : for others that were not there at the end.
+    """
+
+    repeated: int
+    waiting: int
+
+
+def uncounted(trial: Trial, observation: Observation) -> Uncounted:
+    """Why the subflows together carried more than the total; zeros where they did not.
+
+    The simulator counts what a subflow is first to deliver. A kernel counts everything that arrives, and how
+    much its sender sent again, of which not all need have arrived twice: `repeated` is at most that.
+    """
+    beyond = max(0, sum(one.bytes for one in observation.subflows) - observation.in_order_bytes)
+    if trial.transfer_bytes is not None and observation.completion_ns is not None:
+        return Uncounted(beyond, 0)
+    if testbeds.only_stack(observation.testbed) is None:
+        return Uncounted(0, beyond)
+    repeated = min(beyond, int(observation.metadata.get("reinjected_bytes", 0)))
+    return Uncounted(repeated, beyond - repeated)
 
 
 def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
@@ -164,6 +194,8 @@ def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
         },
         "metadata": observation.metadata,
     }
+    repeated, waiting = uncounted(trial, observation)
+    result |= {"repeated_bytes": repeated, "waiting_bytes": waiting}
     for name in AFTER_A_SCRIPT:
         if name in observation.metadata:
             result[name] = observation.metadata[name]

@@ -28,8 +28,10 @@ from mptune.options._declared import (
     declared,
     error_about,
     in_file,
+    left_alone,
     option_of,
     value_of,
+    written,
 )
 from mptune.options._kinds import (
     SWITCH,
@@ -70,6 +72,7 @@ __all__ = [
     "distinct",
     "error_about",
     "in_file",
+    "left_alone",
     "names",
     "option_of",
     "probability",
@@ -80,4 +83,5 @@ __all__ = [
     "texts",
     "time",
     "value_of",
+    "written",
 ]

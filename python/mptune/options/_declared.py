@@ -154,6 +154,15 @@ def value_of(options: Options, fields: tuple[str, ...]) -> Any:
     return value
 
 
+def left_alone(options: Options, field: str) -> bool:
+    """Whether nobody wrote a tuple of values: it is the declared default, not one that is equal to it.
+
+    What is parsed, or read from a store, is always another object.
+    """
+    (declared_default,) = (one.default for one in msgspec.structs.fields(type(options)) if one.name == field)
+    return getattr(options, field) is declared_default
+
+
 def _parts(options: Options, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Options]]:
     """The struct itself and the options structs in it."""
     yield prefix, options
@@ -174,6 +183,13 @@ def error_about(
     """The error about an option of a struct, naming it where it was written."""
     (one,) = (one for one in declared(kind) if one.fields == fields)
     return InputError(*place(one), expected)
+
+
+def written(kind: type[Options], field: str, value: object, place: Place = by_flag) -> str:
+    """A value of an option as the user would write it where the others were written."""
+    (one,) = (one for one in declared(kind) if one.fields == (field,))
+    shown, (where, key) = one.option.kind.show(value), place(one)
+    return f'{key} = "{shown}"' if key else f"{where} {shown}"
 
 
 def _declared(kind: type[Options], prefix: tuple[str, ...], given: Options | None) -> Iterator[Declared]:

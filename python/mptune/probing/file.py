@@ -19,6 +19,15 @@ from mptune.probing.result import InterfaceFound, PathFound, Probed, SiteFound
 _DIGITS = 4
 #: Kinds of paths on which connections may begin.
 _BEGINS = ("full", "joins refused")
+#: What is known of MPTCP, as the topology says it; nothing is said of paths of machines without MPTCP.
+_CARRIES = {
+    "joins refused": "first",
+    "stripped on SYN": "none",
+    "stripped later": "none",
+    "mirrored": "none",
+    "blocked": "none",
+    "unreachable": "none",
+}
 
 
 def text(found: Probed, name: str) -> str:
@@ -122,6 +131,8 @@ def _segment(path: PathFound, found: Probed, longest: int | None) -> Iterator[st
         yield f"loss = {_loss(path.up.loss, when)}"
     elif rtt is None:
         yield f"loss = {_value('99 %', 'assumed', 'nothing came through')}"
+    if path.mptcp is not None and (word := _CARRIES.get(path.mptcp.kind)) is not None:
+        yield f"mptcp = {_value(word, 'measured', f'{when}, {path.mptcp.kind}: {path.mptcp.because}')}"
     if path.core_bps is not None:
         value = units.format_rate(round(path.core_bps), _DIGITS)
         how = f"{when}, slower than both access links"

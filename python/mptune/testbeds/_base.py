@@ -65,7 +65,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    topology : the network between the two sites.
+    topology : the network between the two sites; with MPTCP those of its paths alone on which that passes.
     protocol : "mptcp", or "tcp" for plain TCP on the initial path: with the path manager default, and with
         no scripted actions but down and up. Of the stack, its scheduler and scheduling rules then do nothing.
     family : "ipv4", or "ipv6" for every subflow; background connections of the simulator have the same.
@@ -110,6 +110,12 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     ecn: bool = _STACK.ecn
     script: tuple[ScriptedAction, ...] = ()
     ends_early: bool = False
+
+    def __post_init__(self) -> None:
+        """Leave out the paths that MPTCP cannot use, whoever makes the trial."""
+        if self.protocol != PLAIN_TCP:
+            left = self.topology.for_mptcp(self.initial_path)
+            msgspec.structs.force_setattr(self, "topology", left)
 
     @property
     def members(self) -> dict[str, Any]:

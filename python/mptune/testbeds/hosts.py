@@ -167,6 +167,20 @@ class HostsTestbed:
         if known is None or known.buffer_bytes < trial.buffer_bytes:
             self._checked[kind] = trial
 
+    def check_there(self, trial: Trial) -> None:
+        """Refuse what these hosts cannot do, after asking them.
+
+        Raises
+        ------
+        MptuneError : a host cannot be reached or used.
+        InputError : naming the option or the key.
+        KeyboardInterrupt : Ctrl-C; its notes say which host could not be told.
+        """
+        with self._parting(), self._turn:
+            facts = self._facts(trial.topology)
+            self._admit(trial, facts)
+            self._kernel_cc(trial.cc, facts["local"])
+
     def run(self, trial: Trial) -> Observation:
         """Run one trial; repeat it once if it was overloaded, or (with patience) if a host was lost.
 

@@ -78,5 +78,6 @@ NO_CAP = "no rate given: the access links are the bottlenecks"
 NO_LSRR = "not given: routers on the Internet ignore loose source routes (path-management study, V-A)"
 #: Why the first path is the initial one unless the file says otherwise.
 FIRST_PATH = "not given: the first pair of interfaces; the papers try every initial path"
+FIRST_WITH_MPTCP = "not given: the first pair of interfaces between which MPTCP passes"
 #: Source of plain values in a file that names no source.
 NO_SOURCE = "stated in the topology file"

@@ -13,8 +13,10 @@ from mptune.tables import convert, read_toml
 from mptune.topology import _defaults as defaults
 from mptune.topology._background import read_background
 from mptune.topology._checked import check, check_abbr
+from mptune.topology._effects import Background, TcpBackground
 from mptune.topology._interfaces import read_interface
 from mptune.topology._model import Topology
+from mptune.topology._mptcp import FULL, NONE, begins
 from mptune.topology._schema import FileTable, InterfaceTable, SiteTable
 from mptune.topology._segments import read_paths
 from mptune.topology._shipped import find
@@ -71,6 +73,8 @@ def from_tables(raw: object, where: str, file_name: str, folder: File = File()) 
     origin = ledger.origin("", table, Origin("source", defaults.NO_SOURCE))
     sender, receiver = (_site(abbr, one, ledger, origin, folder) for abbr, one in ends.items())
     paths = read_paths(sender, receiver, table.core, ledger, origin, folder)
+    background = read_background(table.background, sender, receiver, paths, ledger, origin)
+    _check_background(background, paths, where)
     topology = Topology(
         name=table.name,
         description=table.description,
@@ -79,7 +83,7 @@ def from_tables(raw: object, where: str, file_name: str, folder: File = File()) 
         paths=paths,
         initial_path=_initial_path(table, paths, ledger, origin),
         lsrr_honoured=_lsrr(table, ledger, origin),
-        background=read_background(table.background, sender, receiver, paths, ledger, origin),
+        background=background,
         provenance=ledger.provenance,
         file=file_name,
         missing=tuple(ledger.missing),
@@ -125,9 +129,24 @@ def _site(abbr: str, table: SiteTable, ledger: Ledger, outer: Origin, folder: Fi
 
 def _initial_path(file: FileTable, paths: tuple[Path, ...], ledger: Ledger, origin: Origin) -> str:
     labels = {path.label: path.label for path in paths}
+    usual = begins(paths)
     if file.initial_path is None:
-        return ledger.assume("initial_path", paths[0].label, str, defaults.FIRST_PATH)
-    return ledger.read("initial_path", file.initial_path, choice(labels), origin)
+        reason = defaults.FIRST_PATH if usual is paths[0] else defaults.FIRST_WITH_MPTCP
+        return ledger.assume("initial_path", usual.label, str, reason)
+    found = ledger.read("initial_path", file.initial_path, choice(labels), origin)
+    if usual.core.mptcp != NONE and paths[list(labels).index(found)].core.mptcp == NONE:
+        expected = f"expected a path that carries MPTCP, such as {usual.label}, found {quoted(found)}"
+        raise InputError(ledger.where, "initial_path", expected)
+    return found
+
+
+def _check_background(background: tuple[Background, ...], paths: tuple[Path, ...], where: str) -> None:
+    """Refuse connections of others on paths that trials do without."""
+    closed = {path.label for path in paths if path.core.mptcp not in (None, FULL)}
+    for number, flow in enumerate(background):
+        if isinstance(flow, TcpBackground) and flow.path in closed:
+            expected = f"expected a path without a word on mptcp, found {flow.path}"
+            raise InputError(where, f"background[{number}].path", expected)
 
 
 def _lsrr(file: FileTable, ledger: Ledger, origin: Origin) -> bool:

@@ -12,6 +12,7 @@ from mptune.errors import InputError
 from mptune.topology._effects import Background
 from mptune.topology._known import Known, known, possible, wanted
 from mptune.topology._later import later_background, later_paths, later_site
+from mptune.topology._mptcp import all_carry, carrying, ruled_out
 from mptune.topology._network import Link, describe, links
 from mptune.topology._reverse import (
     reverse_background,
@@ -136,6 +137,35 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 self.file, key, f"expected {wanted(key)}, needed by {user}; `mptune probe` measures it"
             )
 
+    def for_mptcp(self, initial_path: str | None = None) -> "Topology":
+        """The network that is left to MPTCP: without the paths of which the file says that it cannot pass.
+
+        Parameters
+        ----------
+        initial_path : where connections begin; None is the topology's.
+
+        Raises
+        ------
+        InputError : there is no such path, or MPTCP does not pass there.
+        """
+        if all_carry(self.paths):
+            return self
+        label = initial_path or self.initial_path
+        known = _FOR_MPTCP.get((id(self), label))
+        if known is None or known[0] is not self:
+            first = self.path(label, "initial path")
+            paths = carrying(self.paths, first, self.provenance)
+            known = self, msgspec.structs.replace(self, paths=paths, initial_path=label)
+            if len(_FOR_MPTCP) >= _MOST_MADE:
+                _FOR_MPTCP.clear()
+            _FOR_MPTCP[id(self), label] = known
+        return known[1]
+
+    @property
+    def ruled_out(self) -> tuple[str, ...]:
+        """A sentence about every path that MPTCP cannot use, with the reason."""
+        return tuple(ruled_out(self.paths, self.provenance))
+
     def reversed(self) -> Self:
         """The same network with sender and receiver exchanged; path A-B becomes B-A.
 
@@ -186,3 +216,9 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             "initial_path": labels.index(self.initial_path),
             "lsrr_honoured": self.lsrr_honoured,
         }
+
+
+#: What is left to MPTCP of networks, by their numbers and initial paths, so that the trials of a campaign
+#: share one; with the networks themselves, whose numbers are not used again as long as they are here.
+_FOR_MPTCP: dict[tuple[int, str], tuple[Topology, Topology]] = {}
+_MOST_MADE = 256

@@ -9,7 +9,7 @@
     [core]                                  what segments leave out: rtt or delay, jitter, loss, rate or
                                             trace, bucket, queue, discipline, gilbert_elliott, reorder,
                                             duplicate, schedule, schedule_period
-    [[core.segments]]                       path = "U-C" and any of the keys of [core]
+    [[core.segments]]                       path = "U-C" and any of the keys of [core], mptcp
     [[background]]                          kind = "tcp": path, cc, start, stop
                                             kind = "udp": link, rate, packet, on, off, lengths, start, stop
 
@@ -129,6 +129,7 @@ class SegmentTable(CoreValues, kw_only=True):
     """`[[core.segments]]`."""
 
     path: str
+    mptcp: Any = None
 
 
 class InterfaceStepTable(SourcedTable, kw_only=True):

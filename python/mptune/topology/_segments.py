@@ -17,11 +17,12 @@ from mptune.topology import _defaults as defaults
 from mptune.topology._disciplines import Ahead
 from mptune.topology._effects import Aqm, Effects, Schedule, TokenBucket
 from mptune.topology._link_effects import EffectsReader, Found, bounded
+from mptune.topology._mptcp import WORDS
 from mptune.topology._schedules import Steps, read_steps
 from mptune.topology._schema import CoreTable, CoreValues, SegmentTable
-from mptune.topology._sites import UNKNOWN, CoreSegment, Path, Site
+from mptune.topology._sites import UNKNOWN, Carries, CoreSegment, Path, Site
 from mptune.topology._trace import Trace, trace_in
-from mptune.topology._values import LOSS, RATE, TIME, Kind, Ledger, Origin
+from mptune.topology._values import LOSS, RATE, TIME, Kind, Ledger, Origin, choice
 
 #: Most paths the core supports.
 _MAX_PATHS = 64
@@ -132,7 +133,15 @@ class _SegmentReader:
             queue_bytes=cap.queue_bytes,
             forward_effects=forward,
             back_effects=back,
+            mptcp=self._mptcp(),
         )
+
+    def _mptcp(self) -> Carries | None:
+        """What becomes of MPTCP there; None if that is not known."""
+        (level, *_) = self._levels
+        if not isinstance(level.table, SegmentTable) or level.table.mptcp is None:
+            return None
+        return self._ledger.read(f"{self._key}.mptcp", level.table.mptcp, choice(WORDS), level.origin)
 
     def _jitter(self, core_rtt_ns: int | None) -> int:
         """Its jitter; the default is a share of the delay, if that is known."""

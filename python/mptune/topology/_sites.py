@@ -4,12 +4,17 @@ Rates are bit/s, times nanoseconds, sizes bytes, losses parts per billion (ppb) 
 no units here (see `_load`), and no simulation.
 """
 
+from typing import Literal
+
 import msgspec
 
 from mptune.topology._effects import Effects
 
 #: Stands for a rate, a queue or a delay that is not known (`Topology.missing`); no rate and no queue is 0.
 UNKNOWN = 0
+
+#: What becomes of MPTCP on a path, as the file says it (`mptune.topology._mptcp`).
+Carries = Literal["full", "first", "none"]
 
 _PPB = 10**9
 _BIT_NS_PER_BYTE = 8 * 10**9
@@ -102,6 +107,7 @@ class CoreSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     rate_bps : rate cap, either way; for a trace its mean; None for no limit.
     queue_bytes : limit of the queue in front of the cap or token bucket; None without one.
     forward_effects, back_effects : what else happens to data and to ACKs.
+    mptcp : what becomes of MPTCP there (`mptune.topology._mptcp`); None if that is not known.
     """
 
     forward_ns: int
@@ -112,6 +118,7 @@ class CoreSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     queue_bytes: int | None = None
     forward_effects: Effects = Effects()
     back_effects: Effects = Effects()
+    mptcp: Carries | None = None
 
 
 class Path(msgspec.Struct, frozen=True, kw_only=True):

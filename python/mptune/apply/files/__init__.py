@@ -47,8 +47,9 @@ def made(host: HostPlan) -> list[File]:
     Raises
     ------
     InputError : the plan has placeholders, or text that could be more than a value in some file.
+    MptuneError : it depends on what nobody has read on the machine.
     """
-    check(host)
+    check(host, read=True)
     _check_texts(host)
     files = [
         File(f"{folder}/{one.path}", one.content, one.place, executable=one.executable)
@@ -70,6 +71,7 @@ def write(hosts: Sequence[HostPlan], directory: Path, *, force: bool = False) ->
     Raises
     ------
     InputError : a plan has placeholders, or the directory has something else in it, or cannot be made.
+    MptuneError : a plan depends on what nobody has read on the machine.
     """
     content = {_folder(host): made(host) for host in hosts}
     _check(directory, force=force)

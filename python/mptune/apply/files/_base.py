@@ -21,11 +21,6 @@ PROGRAMS = "/usr/local/lib/mptune"
 #: First number of an endpoint: the kernel and NetworkManager count from 1.
 _FIRST_ID = 101
 
-#: What the kernel begins with, where the machine was not read: smallest and first size of a buffer
-#: (Documentation/networking/ip-sysctl.rst), and the largest size that programs may ask for (SK_WMEM_MAX).
-_LOWER = {"net.ipv4.tcp_wmem": "4096 16384", "net.ipv4.tcp_rmem": "4096 131072"}
-_MAX = 212_992
-
 
 class File(NamedTuple):
     """A file, its path in the folder of its format, and its place on the machine."""
@@ -37,11 +32,10 @@ class File(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A sysctl; `assumed` says that something of it is the kernel's default, as the machine was not read."""
+    """A sysctl."""
 
     name: str
     value: str
-    assumed: bool
 
 
 class Command(NamedTuple):
@@ -72,24 +66,14 @@ def _programs(host: HostPlan) -> list[Setting]:
 
 
 def sysctls(host: HostPlan) -> list[Value]:
-    """Values that files can hold: what was not read is the kernel's default.
+    """Sysctls with their values.
 
     Raises
     ------
     InputError : a value that a machine reported is none.
     """
-    found = []
-    for one in of_kind(host, "sysctl"):
-        name, value = one["name"], str(one["value"])
-        if value.startswith(">="):
-            found.append(Value(name, str(max(_MAX, int(value[2:]))), True))
-        elif value.startswith("* * "):
-            size = int(value[4:])
-            lower = [str(min(int(text), size)) for text in _LOWER[name].split()]
-            found.append(Value(name, " ".join([*lower, str(size)]), True))
-        else:
-            found.append(Value(name, value, False))
-    for name, value, _ in found:
+    found = [Value(one["name"], str(one["value"])) for one in of_kind(host, "sysctl")]
+    for name, value in found:
         # TuneD has functions in values, "${f:exec:...}"; no sysctl that is set here needs such letters.
         if not re.fullmatch(r"[\w.-]+", name) or not re.fullmatch(r"[\w .:/+-]*", value):
             raise InputError(f"sysctl {name}", "", f"expected numbers and names, found {quoted(value)}")

@@ -9,11 +9,5 @@ NAME = "90-mptune.conf"
 
 def files(host: HostPlan) -> list[File]:
     """One file; none without sysctls."""
-    lines = [HEADER]
-    for one in sysctls(host):
-        if one.assumed:
-            lines.append(
-                "# The machine was not read: the kernel's defaults, but for the size that is wanted."
-            )
-        lines.append(f"{one.name} = {one.value}")
+    lines = [HEADER, *(f"{one.name} = {one.value}" for one in sysctls(host))]
     return [File(NAME, ("\n".join(lines) + "\n").encode(), f"/etc/sysctl.d/{NAME}")]

@@ -246,6 +246,8 @@ def _role(one: TrialRow, answer: Answer) -> str:
     """What a confirming trial is of."""
     if (one.pm, one.cc, one.buffer_bytes) == (answer.opm, answer.occ, answer.obs_bytes):
         return _RECOMMENDED
+    if (one.pm, one.cc) == (answer.opm, answer.occ) and one.buffer_bytes < answer.obs_bytes:
+        return "with less buffer"  # it missed the target
     default = answer.default
     if default is None or (
         (one.pm, one.cc) == (default.pm, default.cc)
