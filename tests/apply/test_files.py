@@ -19,6 +19,7 @@ from mptune.apply.plan import HostPlan, plan, resolve
 from mptune.errors import InputError
 from tests.apply.worlds import HOME, NETWORK
 from tests.plugins import needs
+from tests.plugins.needs import program
 
 Make = Callable[..., Path]
 MESH: dict[str, Any] = {
@@ -49,12 +50,6 @@ def harmful(run: Make, tmp_path: Path) -> Path:
     network = NETWORK.replace('"wwan0"', f'"{HARMFUL}"')
     files.write(plan(run("quoted", network=network, **MESH)), tmp_path / "harmful")
     return tmp_path / "harmful"
-
-
-def program(name: str) -> str:
-    found = shutil.which(name, path=needs.ADMINISTRATION)
-    assert found is not None
-    return found
 
 
 def profile(path: Path) -> configparser.ConfigParser:

@@ -22,8 +22,8 @@ from mptune.errors import TrialError
 from mptune.linux.addresses import SIDES, interface
 from mptune.linux.sandbox.namespaces import Sites
 from mptune.linux.sandbox.netlink import inside
+from tests.plugins.waiting import PATIENCE_S
 
-PATIENCE_S = 10.0
 #: A datagram of this size is a packet of 1028 bytes in IPv4 and of 1048 in IPv6.
 DATAGRAM = 1000
 HEADERS = {socket.AF_INET: 28, socket.AF_INET6: 48}

@@ -9,7 +9,6 @@ import os
 import resource
 import secrets
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -29,7 +28,7 @@ from mptune.linux.meter import Meter
 from mptune.linux.sandbox.namespaces import Sites
 from mptune.linux.sandbox.netlink import inside
 from mptune.linux.sandbox.processes import Child
-from tests.plugins.needs import Thing, lack
+from tests.plugins.needs import Thing, lack, program
 from tests.plugins.waiting import PATIENCE_S, until
 
 SECOND = 1_000_000_000
@@ -248,17 +247,14 @@ add rule ip nat leaving meta l4proto tcp counter masquerade to :20000-20999
 """
 
 
+@pytest.mark.needs("nft")
 def test_behind_a_translation_both_ends_of_a_subflow_are_joined(testbed):
-    tested, nft = "subflows behind a translation", shutil.which("nft")
-    if nft is None:
-        lack(tested, Thing("nft", "packages"))
-
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [nft, *words]
+        command = [program("nft"), *words]
         return inside(testbed.sites.local, lambda: subprocess.run(command, capture_output=True, text=True))
 
     if (refused := run(TRANSLATION)).returncode:
-        lack(tested, Thing("NAT in the kernel", "elsewhere"), detail=refused.stderr)
+        lack("subflows behind a translation", Thing("NAT in the kernel", "elsewhere"), detail=refused.stderr)
     testbed.shape(40 * MBIT, 20 * MBIT)
     testbed.second_subflow()
     result = testbed.measure(duration_ns=SECOND)

@@ -24,6 +24,7 @@ from mptune.testbeds.stacks import STACKS
 from tests.plugins import trials
 from tests.plugins.needs import Thing, lack
 from tests.plugins.program import running
+from tests.plugins.reruns import spoiled
 from tests.plugins.trials import SECOND
 
 pytestmark = pytest.mark.usefixtures("testbed")
@@ -50,7 +51,7 @@ def measured(testbed, trial):
                 break
         else:
             busy = str(observation.metadata["overloaded"])
-            lack("trials in real time", Thing("a machine less busy", "elsewhere"), detail=busy)
+            spoiled(busy)
         return observation
 
     return run
