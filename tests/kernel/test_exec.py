@@ -25,7 +25,7 @@ from tests.kernel.exec_world import (
     python,
     web,
 )
-from tests.plugins.needs import Thing, lack, program, require
+from tests.plugins.needs import Thing, lack, program
 
 pytestmark = pytest.mark.needs("root")
 
@@ -168,7 +168,6 @@ func main() {
 
 @pytest.fixture(scope="module")
 def go_program(tmp_path_factory) -> Path:
-    require("go")
     go = program("go")
     folder: Path = tmp_path_factory.mktemp("go")
     (folder / "fetch.go").write_text(GO)
@@ -179,6 +178,7 @@ def go_program(tmp_path_factory) -> Path:
 
 @pytest.mark.timeout(300)
 @pytest.mark.needs("curl")
+@pytest.mark.needs("go")
 def test_a_static_go_program_by_its_own_mptcp(hosts, folder, go_program):
     if not find(str(go_program)).go_has_mptcp:
         lack(TESTED, Thing("Go 1.21 or later", "packages"))
@@ -194,6 +194,7 @@ def test_a_static_go_program_by_its_own_mptcp(hosts, folder, go_program):
 
 @pytest.mark.timeout(300)
 @pytest.mark.needs("curl")
+@pytest.mark.needs("go")
 def test_a_static_go_program_whose_sockets_are_made_for_it(hosts, folder, go_program):
     """Its version does not matter then, nor whether it would make MPTCP sockets itself."""
     given = ["--cc", "reno", "--buffer", "1MiB"]
