@@ -23,7 +23,7 @@ from mptune.testbeds import BIN_NS, Observation, SubflowObservation, Trial
 from mptune.testbeds.stacks import LINUX_VERSION, STACKS
 from mptune.topology import CoreSegment, Interface, Path, Site, Topology
 
-pytest_plugins = ["tests.plugins.lost_interrupts", "tests.plugins.needs", "tests.plugins.reruns"]
+pytest_plugins = [f"tests.plugins.{name}" for name in ("lost_interrupts", "needs", "programs", "reruns")]
 
 # No deadline: how long an example takes on a busy machine says nothing about the code.
 settings.register_profile("mptune", deadline=None, derandomize=True, print_blob=True)

@@ -79,7 +79,7 @@ def gone(work):
     return not Path("/proc", (work / "pid").read_text().strip()).exists()
 
 
-@pytest.mark.needs("linux")
+@pytest.mark.needs("linux", "namespaces")
 def test_a_guest_that_hangs_is_ended_and_its_lines_are_kept(guest, stand_in):
     kernel, work = stand_in('echo \'{"event": "kernel"}\'; trap "" TERM; exec sleep 1000')
     with guest.booted(kernel, b"", work) as booted:
@@ -88,7 +88,7 @@ def test_a_guest_that_hangs_is_ended_and_its_lines_are_kept(guest, stand_in):
     assert gone(work)
 
 
-@pytest.mark.needs("linux")
+@pytest.mark.needs("linux", "namespaces")
 def test_a_guest_that_is_done_says_so(guest, stand_in):
     kernel, work = stand_in('echo \'{"event": "end"}\'')
     with guest.booted(kernel, b"", work) as booted:
@@ -96,7 +96,7 @@ def test_a_guest_that_is_done_says_so(guest, stand_in):
     assert booted.ended.well
 
 
-@pytest.mark.needs("linux")
+@pytest.mark.needs("linux", "namespaces")
 def test_a_guest_ends_with_whoever_booted_it_even_by_a_kill(stand_in):
     _, work = stand_in("exec sleep 1000")
     code = (

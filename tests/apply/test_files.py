@@ -19,6 +19,7 @@ from mptune.apply.plan import HostPlan, Present, plan, resolve
 from mptune.errors import InputError, MptuneError
 from tests.apply.worlds import HOME, NETWORK, SERVER
 from tests.plugins import needs
+from tests.plugins.needs import program
 
 Make = Callable[..., Path]
 MESH: dict[str, Any] = {
@@ -55,12 +56,6 @@ def harmful(run: Make, tmp_path: Path) -> Path:
 def read(run: Path, home: Present = HOME, server: Present = SERVER) -> list[HostPlan]:
     """The plan of a run, with what was read on both machines."""
     return [resolve(host, present) for host, present in zip(plan(run), (home, server), strict=True)]
-
-
-def program(name: str) -> str:
-    found = shutil.which(name, path=needs.ADMINISTRATION)
-    assert found is not None
-    return found
 
 
 def profile(path: Path) -> configparser.ConfigParser:

@@ -21,7 +21,7 @@ from mptune.cli import app
 from mptune.errors import MptuneError
 from mptune.store import open_store
 from mptune.store.directory import STORE
-from tests.plugins.needs import Thing, lack
+from tests.plugins.needs import Thing, lack, require
 from tests.plugins.program import command_line
 from tests.plugins.waiting import until
 
@@ -201,6 +201,7 @@ def test_a_ctrl_c_that_python_discards_ends_the_campaign_before_its_next_phase(
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 256 KiB: a store with its journal, and room for some trials."""
+    require("namespaces", tested="a campaign on a full disk")
     place = tmp_path / "small"
     place.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]

@@ -13,13 +13,12 @@ from mptune.machines.ssh import VARIABLE
 from mptune.testbeds import hosts as hosts_testbed
 from mptune.topology import Topology, load
 from tests.hosts.world import Side, World
-from tests.plugins import needs
-from tests.plugins.needs import Thing, lack
+from tests.plugins.needs import Thing, lack, require
 
 collect_ignore_glob = [] if sys.platform == "linux" else ["*"]
 
 #: What every world takes.
-NEEDS = ("root", "sshd", "nft", "sudo")
+NEEDS = ("root", "sshd", "nft", "sudo", "namespaces")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,8 +31,7 @@ def _awake() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def make_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., World]]:
     """Makes worlds, which end with the module; for one that ends earlier, use `with World(tmp_path)`."""
-    if missing := [thing for name in NEEDS for thing in needs.NEEDS[name].lacking()]:
-        lack("machines reached over ssh", *missing)
+    require(*NEEDS, tested="machines reached over ssh")
     with ExitStack() as stack:
 
         def make(sides: Sequence[Side] | None = None) -> World:

@@ -32,7 +32,7 @@ def test_a_trial_fills_both_paths(world, topology, family, reverse):
     wide, narrow = [path.label for path in topology.paths]
     found = sent(observation)
     assert found[wide] > found[narrow] > 0
-    assert 0.7 * 28.5e6 < observation.throughput_bps < 28.6e6
+    assert 0.5 * 28.5e6 < observation.throughput_bps < 28.6e6
     assert sum(observation.bins) == observation.in_order_bytes
     assert observation.metadata["cc_effective"] == "cubic"
     assert observation.metadata["sender host"] == topology.sender.name
@@ -44,7 +44,7 @@ def test_plain_tcp_has_one_path_and_changes_nothing(world, topology):
     with hosts(world) as bed:
         observation = bed.run(trial(topology, protocol="tcp", pm="default", duration_ns=2 * SECOND))
     assert list(sent(observation)) == ["A-X"]
-    assert 0.7 * 19.3e6 < observation.throughput_bps < 19.4e6
+    assert 0.5 * 19.3e6 < observation.throughput_bps < 19.4e6
     assert observation.metadata["fallback"] is False
 
 

@@ -31,7 +31,7 @@ _SUBFLOW, _BACKUP = 2, 4  # MPTCP_PM_ADDR_FLAG_*
 _SSTHRESH = 76  # of tcpi_snd_ssthresh in struct tcp_info
 _TABLE = 101
 _PIECE = 1 << 18
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from tests.kernel.daemon_world import FULLMESH, Daemon, daemon_of
 from tests.kernel.path_world import World
 from tests.plugins import two_paths, waiting
 from tests.plugins.needs import Thing, lack
+from tests.plugins.reruns import spoiled
 from tests.plugins.two_paths import Uplink
 from tests.plugins.waiting import PATIENCE_S
 
@@ -102,6 +103,10 @@ def side_by_side(testbed: NamespacesTestbed) -> Callable[[Mapping[Any, Trial]], 
         for _ in range(ATTEMPTS):
             missing = [key for key in wanted if key not in found or "overloaded" in found[key].metadata]
             found |= zip(missing, run_trials(testbed, [wanted[key] for key in missing]), strict=True)
+        if busy := [
+            str(one.metadata["overloaded"]) for one in found.values() if "overloaded" in one.metadata
+        ]:
+            spoiled(busy[0])
         failed = {key: one.failed for key, one in found.items() if one.failed is not None}
         assert not failed, failed
         return found

@@ -7,7 +7,6 @@ links are slow enough that a transfer of a few megabytes uses both.
 import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from typing import Any
 from mptune.errors import MptuneError
 from mptune.linux.addresses import SIDES, Side
 from mptune.linux.sandbox.namespaces import Sites
-from tests.plugins.needs import ADMINISTRATION, Thing, lack
+from tests.plugins.needs import Thing, lack, require
 from tests.plugins.waiting import PATIENCE_S, until
 
 #: Of the server; the second one is announced.
@@ -28,8 +27,6 @@ SECOND = "10.77.2.2"
 SERVER6 = "fd77:1::2"
 
 TESTED = "programs under mptune exec"
-#: Programs that their packages call otherwise.
-_PACKAGES = {"node": "nodejs", "go": "golang-go", "ip": "iproute2", "tc": "iproute2"}
 _RATE = "50mbit burst 32kb limit 300kb"
 
 _LINKS = """
@@ -45,14 +42,6 @@ address add 10.77.{n}.2/24 dev b{n}
 address add fd77:{n}::2/64 dev b{n} nodad
 link set b{n} up
 """
-
-
-def program(name: str) -> str:
-    """Path of a program that not every machine has."""
-    found = shutil.which(name, path=ADMINISTRATION)
-    if found is None:
-        lack(TESTED, Thing(_PACKAGES.get(name, name), "packages"))
-    return found
 
 
 def python(code: str, *arguments: str) -> list[str]:
@@ -72,8 +61,7 @@ class Hosts:
     """A client (local) and a server (remote)."""
 
     def __init__(self, stack: ExitStack) -> None:
-        for name in ("ip", "tc", "nsenter"):
-            program(name)
+        require("namespaces", tested=TESTED)
         try:
             self.sites = stack.enter_context(Sites())
         except (MptuneError, OSError) as error:

@@ -6,7 +6,6 @@ file system. Everything ends with the process that holds the namespaces.
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mptune.linux import agent
-from tests.plugins.needs import Thing, lack
+from tests.plugins.needs import Thing, lack, require
 from tests.plugins.waiting import PATIENCE_S, until
 
 #: A route of each sort: with metrics, in another table, with several next hops, by the number of one; both
@@ -72,7 +71,6 @@ find "$MPTUNE_STATE_DIRECTORY" -printf "%p %M %U\\n" 2>&1 | sort
 """
 
 #: What makes the machine and looks at it.
-PROGRAMS = ("unshare", "nsenter", "mount", "ip", "setpriv")
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
@@ -116,8 +114,7 @@ class Machine:
     """The machine, and orders to the agent on it."""
 
     def __init__(self, directory: Path) -> None:
-        if missing := [Thing(name, "packages") for name in PROGRAMS if shutil.which(name) is None]:
-            lack("settings that stay", *missing)
+        require("namespaces", tested="settings that stay")
         self.state = directory / "state"
         #: Names of congestion controls that nobody else uses.
         self.programs: set[str] = set()

@@ -4,18 +4,15 @@ What it writes goes to an overlay in memory, and its network is empty. All of it
 started it.
 """
 
-import shutil
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.plugins.needs import ADMINISTRATION, Thing, lack
+from tests.plugins.needs import Thing, lack, require
 from tests.plugins.waiting import PATIENCE_S, until
 
 TESTED = "units under a running systemd"
-SYSTEMD = Path("/lib/systemd/systemd")
-_PROGRAMS = ("bash", "ip", "mount", "nsenter", "pivot_root", "systemctl", "unshare")
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 #: $1 is an empty directory, $2 the name of a control group, $3 the next script.
@@ -69,11 +66,7 @@ class Systemd:
     """
 
     def __init__(self, folder: Path) -> None:
-        for name in _PROGRAMS:
-            if shutil.which(name, path=ADMINISTRATION) is None:
-                lack(TESTED, Thing(name, "packages"))
-        if not SYSTEMD.exists():
-            lack(TESTED, Thing("systemd", "packages"))
+        require("systemd", "namespaces", tested=TESTED)
         self._folder, self._group = folder, folder.name
         start = ["unshare", "--mount", "--propagation", "private", "bash", "-c", _OUTSIDE, "outside"]
         self._process = subprocess.Popen(

@@ -16,7 +16,7 @@ from mptune.apply._kernel_set import Endpoints, Pair, Use, nearest, used
 from tests.plugins import needs
 from tests.plugins.waiting import until
 
-pytestmark = pytest.mark.needs("linux", "root", "namespaces")
+pytestmark = pytest.mark.needs("linux", "root", "namespaces", "sysctl")
 
 OURS, THEIRS = ("10.1.0.2", "10.2.0.2"), ("10.9.0.1", "10.9.1.1")
 PORT = 5000

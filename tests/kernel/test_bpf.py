@@ -226,6 +226,7 @@ def inside_bpf_file_system(*lines: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.needs("namespaces")
 def test_load_persists_until_unload(until: Until) -> None:
     listing = f"grep -o mptune_balia {AVAILABLE} || echo gone"
     found = inside_bpf_file_system(
@@ -244,6 +245,7 @@ def test_load_persists_until_unload(until: Until) -> None:
     until(lambda: "mptune_balia" not in known(), "it to be gone")
 
 
+@pytest.mark.needs("namespaces")
 def test_unloading_takes_nothing_from_a_program_that_uses_it(transfer, until: Until) -> None:
     found = inside_bpf_file_system("$M cc load hybla")
     assert found.returncode == 0, found.stderr  # its file system has ended, and so has its pin
@@ -255,6 +257,7 @@ def test_unloading_takes_nothing_from_a_program_that_uses_it(transfer, until: Un
     until(lambda: "mptune_hybla" not in known(), "it to be gone")
 
 
+@pytest.mark.needs("namespaces")
 def test_who_may_not_register_programs_is_told_what_to_do() -> None:
     script = "from mptune.linux import bpf; print(bpf.availability('olia').reason)"
     command = ["setpriv", "--bounding-set=-all", sys.executable, "-c", script]

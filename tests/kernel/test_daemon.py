@@ -21,7 +21,6 @@ from mptune.watching import daemon as hearing
 from tests.kernel.daemon_world import FULLMESH, KERNEL, USERSPACE, Daemon, daemon_of
 from tests.kernel.path_world import KIB, World
 from tests.kernel.test_watch import only, reported, watching, with_subflows
-from tests.plugins.needs import Thing, lack
 from tests.plugins.program import command_line
 from tests.plugins.waiting import PATIENCE_S, until
 
@@ -192,6 +191,7 @@ def test_somebody_else_may_change_the_setting_and_is_not_fought(daemon, world):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.needs("namespaces")
 def test_in_a_terminal_it_ends_with_the_command(daemon, world, number):
     """However the command ends, the agent ends too, and everything is as before."""
     enter = ["nsenter", f"--net={world.sites.local}", "--"]
@@ -251,6 +251,7 @@ def test_an_address_whose_packets_leave_elsewhere_is_told(daemon, world):
     assert not [line for line in daemon.said if "10.64." in line]
 
 
+@pytest.mark.needs("namespaces")
 def test_status_says_which_devices_are_not_used_and_why(daemon, world):
     policy = '[[policy]]\nname = "one"\nto = ["10.65.0.0/16"]\npolicy = "fullmesh"\n'
     daemon.write(policy, interfaces=["if0", "spare", "nowhere"])
@@ -308,15 +309,13 @@ def test_a_socket_that_is_not_possible_is_refused(daemon, tmp_path):
 
 def confined(script: str) -> list[str]:
     """A command line after a script that changes mounts, which nobody else sees."""
-    missing = [Thing(name, "packages") for name in ("unshare", "setpriv") if shutil.which(name) is None]
-    if missing:
-        lack("the daemon in a sandbox", *missing)
     return ["unshare", "--mount", "sh", "-ec", f'{script}\nexec "$@"', "sh"]
 
 
 @pytest.mark.parametrize(
     ("options", "words"), [("ro", "Read-only file system"), ("size=4k", "No space left on device")]
 )
+@pytest.mark.needs("namespaces")
 def test_without_a_place_for_the_note_nothing_is_changed(daemon, options, words):
     daemon.write(FULLMESH, socket=str(daemon.folder / "daemon.sock"))
     daemon.run.mkdir()
@@ -343,6 +342,7 @@ def test_a_kernel_without_a_path_manager_in_userspace_is_refused_with_what_to_do
     assert "daemon.mode: expected endpoints or auto on this kernel" in refused.stderr
 
 
+@pytest.mark.needs("namespaces")
 def test_it_works_as_the_unit_lets_it(daemon, world, accepting):
     """A user without rights but CAP_NET_ADMIN, and /proc/sys read-only but for one directory."""
     daemon.write(pcdc(daemon))

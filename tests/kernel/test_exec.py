@@ -22,11 +22,10 @@ from tests.kernel.exec_world import (
     document,
     joined,
     of_kind,
-    program,
     python,
     web,
 )
-from tests.plugins.needs import Thing, lack
+from tests.plugins.needs import Thing, lack, program
 
 pytestmark = pytest.mark.needs("root")
 
@@ -70,10 +69,18 @@ def client(name: str) -> list[str]:
     }[name]
 
 
-@pytest.mark.parametrize("name", ["curl", "curl-ipv6", "wget", "python", "node"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("curl", marks=pytest.mark.needs("curl")),
+        pytest.param("curl-ipv6", marks=pytest.mark.needs("curl")),
+        pytest.param("wget", marks=pytest.mark.needs("wget")),
+        "python",
+        pytest.param("node", marks=pytest.mark.needs("node")),
+    ],
+)
 def test_a_program_fetches_a_file_over_two_subflows(hosts, folder, name):
     command = client(name)
-    program(command[0])
     with hosts.server(web(folder), 8000) as server:
         found = hosts.watched(command)
     (mine,) = joined(found)
@@ -87,6 +94,7 @@ def test_a_program_fetches_a_file_over_two_subflows(hosts, folder, name):
     assert {(flow["remote"], flow["local"]) for flow in mine["subflows"]} == ends
 
 
+@pytest.mark.needs("iperf3")
 def test_iperf3(hosts):
     iperf3 = program("iperf3")
     with hosts.server([iperf3, "-s"], 5201) as server:
@@ -99,6 +107,7 @@ def test_iperf3(hosts):
     assert len(of_kind(server[0], "mptcp")) == 5
 
 
+@pytest.mark.needs("sshd")
 def test_ssh_and_its_server(hosts, tmp_path):
     ssh, sshd = program("ssh"), program("sshd")
     for name in ("host", "user"):
@@ -124,6 +133,7 @@ def test_ssh_and_its_server(hosts, tmp_path):
     assert len(joined(server[0])) == 1, "of the processes of sshd, one describes it to the end"
 
 
+@pytest.mark.needs("nginx", "curl")
 def test_nginx_whose_workers_have_no_rights(hosts, folder, tmp_path):
     nginx = program("nginx")
     config = tmp_path / "nginx.conf"
@@ -167,6 +177,8 @@ def go_program(tmp_path_factory) -> Path:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.needs("curl")
+@pytest.mark.needs("go")
 def test_a_static_go_program_by_its_own_mptcp(hosts, folder, go_program):
     if not find(str(go_program)).go_has_mptcp:
         lack(TESTED, Thing("Go 1.21 or later", "packages"))
@@ -181,6 +193,8 @@ def test_a_static_go_program_by_its_own_mptcp(hosts, folder, go_program):
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.needs("curl")
+@pytest.mark.needs("go")
 def test_a_static_go_program_whose_sockets_are_made_for_it(hosts, folder, go_program):
     """Its version does not matter then, nor whether it would make MPTCP sockets itself."""
     given = ["--cc", "reno", "--buffer", "1MiB"]
@@ -385,12 +399,14 @@ def test_without_blocking_and_with_duplicates(hosts, folder):
     assert (one["kind"], one["cc"]) == ("mptcp", "reno") and one["received_bytes"] > 5
 
 
+@pytest.mark.needs("curl")
 def test_accepted_connections_have_what_was_asked_for(hosts, folder):
     with hosts.server(web(folder), 8000, options=("--json", "--cc", "reno")) as server:
         hosts.watched(client("curl"))
     assert [one["cc"] for one in server[0]["connections"]] == ["reno"]
 
 
+@pytest.mark.needs("curl")
 def test_where_mptcp_is_disabled_tcp_works(hosts, folder):
     hosts.sysctl("local", "net.mptcp.enabled", "0")
     try:
@@ -435,6 +451,7 @@ def test_a_socket_is_one_of_the_namespace_of_the_program(hosts, folder):
     assert far.returncode == 1 and "Network is unreachable" in far.stderr
 
 
+@pytest.mark.needs("curl")
 def test_a_server_without_mptcp_is_talked_to_in_tcp(hosts, folder):
     with hosts.server(web(folder), 8000, options=None):
         found = hosts.watched(client("curl"))
@@ -442,6 +459,7 @@ def test_a_server_without_mptcp_is_talked_to_in_tcp(hosts, folder):
     assert one["fallback"] and one["received_bytes"] > BIG
 
 
+@pytest.mark.needs("curl")
 def test_a_server_that_is_not_there(hosts):
     done = hosts.run("local", ["curl", "-sS", f"http://{SERVER}:9"], "--json")
     assert done.returncode == 7, "curl's own code"
@@ -449,8 +467,8 @@ def test_a_server_that_is_not_there(hosts):
     assert (found["connections"], found["failed"]) == ([], 1)
 
 
+@pytest.mark.needs("curl")
 def test_children_inherit_it(hosts, folder):
-    program("curl")
     with hosts.server(web(folder), 8000):
         script = f'curl -sf {URL}/small -o /dev/null; {sys.executable} -c "{client("python")[2]}"'
         found = hosts.watched(["sh", "-c", script])

@@ -133,7 +133,7 @@ def test_nothing_is_left_however_the_program_ends(two_file, marked, until, how):
     until(lambda: not marked(f"{leftovers.VARIABLE}={run}"), "the end of all processes")
 
 
-@pytest.mark.needs("root")  # to give it up: what another user runs are all such tests
+@pytest.mark.needs("root", "namespaces")  # to give it up: what another user runs are all such tests
 def test_without_root_in_a_user_namespace(two_file):
     """Root without its capabilities is like any other user, but for the right to map its own number."""
     drop = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"]

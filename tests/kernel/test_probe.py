@@ -73,6 +73,7 @@ def test_a_network_is_found_as_it_is(two, tmp_path):
 
 
 @pytest.mark.measures("how late the emulator is")
+@pytest.mark.needs("nft")
 def test_without_udp_tcp_tells(two):
     """The packet filter of the sender discards all datagrams, and strips MPTCP from one of the paths."""
     with machines(two) as (both, sites):
@@ -97,6 +98,7 @@ def test_without_udp_tcp_tells(two):
         assert there(known.up.rate).value == pytest.approx(path.rate_bps, rel=0.3)
 
 
+@pytest.mark.needs("nft", "namespaces")
 def test_what_the_middle_does_to_packets_is_named(two):
     """An address translation and a smaller MTU on one path, a block of MPTCP on the other."""
     with machines(two) as (both, sites):
@@ -130,6 +132,7 @@ def test_what_the_middle_does_to_packets_is_named(two):
     assert (second.up.mtu, second.translated) == (1500, False)
 
 
+@pytest.mark.needs("namespaces")
 def test_packets_that_leave_by_the_wrong_interface_are_shown_with_the_remedy(two):
     with machines(two) as (both, sites):
         run(sites.local, "ip", "rule", "del", "from", "10.64.1.1")
@@ -140,6 +143,7 @@ def test_packets_that_leave_by_the_wrong_interface_are_shown_with_the_remedy(two
             probe(both, QUICK, interrupted=lambda: True)
 
 
+@pytest.mark.needs("nft")
 def test_where_nothing_gets_through_it_says_so(two, marked):
     with machines(two) as (both, sites):
         rules(

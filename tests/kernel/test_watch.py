@@ -22,7 +22,7 @@ from mptune.watching.figures import ConnectionSeen, Machine
 from mptune.watching.liveness import is_lost
 from mptune.watching.shape import Census, Connection, census
 from tests.kernel.path_world import KIB, World
-from tests.plugins.needs import Thing, lack
+from tests.plugins.needs import require
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")
@@ -200,9 +200,7 @@ def test_a_connection_that_fell_back_is_seen(world):
 @contextmanager
 def watching_as_nobody(world: World) -> Iterator[Child]:
     """The role in the sender's namespace, without any capability."""
-    missing = [Thing(name, "packages") for name in ("nsenter", "setpriv") if shutil.which(name) is None]
-    if missing:
-        lack("the role watch without root", *missing)
+    require("namespaces", tested="the role watch without root")
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)  # for nobody
         program = shutil.copy(agent.program(), folder)

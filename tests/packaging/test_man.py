@@ -2,7 +2,6 @@
 
 import importlib
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -62,9 +61,12 @@ def test_no_program_complains(man, commands):
         ["groff", "-man", "-Tutf8", "-ww", "-z"], input=text, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    if shutil.which("mandoc"):
-        for command in commands:
-            lint = ["mandoc", "-T", "lint", "-W", "warning"]
-            page = man.page(command)
-            done = subprocess.run(lint, input=page, capture_output=True, text=True, check=False)
-            assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.needs("mandoc")
+def test_mandoc_finds_nothing_to_warn_of(man, commands):
+    for command in commands:
+        lint = ["mandoc", "-T", "lint", "-W", "warning"]
+        page = man.page(command)
+        done = subprocess.run(lint, input=page, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "")

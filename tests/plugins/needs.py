@@ -1,9 +1,10 @@
 """What tests need beyond the README's list, and what is said where it is missing.
 
-A test names its needs, `@pytest.mark.needs("bpf")`, or calls `lack` when it finds out only while it runs. On
-a machine without them it is skipped with the reason; with the environment variable CI set it fails. The
-closing summary says in one line what was not tested, and which command would get it; a suite that runs in
-parts hands that on from part to part (`--left-out`).
+A test names its needs, `@pytest.mark.needs("bpf")`; a fixture calls `require`, for all tests that use it, and
+`lack` when it finds out only while it runs. On a machine without them the test is skipped with the reason;
+with the environment variable CI set it fails. A test that starts a program without having declared it fails
+wherever it runs (tests/plugins/programs.py). The closing summary says in one line what was not tested, and
+which command would get it; a suite that runs in parts hands that on from part to part (`--left-out`).
 
 Every skip of the suite is made here: the linter refuses pytest's own ways (pyproject.toml).
 """
@@ -35,6 +36,9 @@ BPF_HEADERS = [Path(root, "include/bpf/bpf_helpers.h") for root in ("/usr", "/us
 #: What the browser is called in distributions.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
+#: No program for the PATH.
+SYSTEMD = Path("/lib/systemd/systemd")
+
 #: Where programs of the administrator are, beside what the PATH says.
 ADMINISTRATION = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 
@@ -49,11 +53,28 @@ class Thing(NamedTuple):
     source: Source
 
 
+def _nothing() -> Iterator[Thing]:
+    yield from ()
+
+
 class Need(NamedTuple):
-    """A kind of tests, as the summary calls them, and what they lack on this machine."""
+    """A kind of tests, as the summary calls them, the programs they may start, and what else they need."""
 
     tested: str
-    lacking: Callable[[], Iterator[Thing]]
+    programs: tuple[str, ...] = ()
+    beside: Callable[[], Iterator[Thing]] = _nothing
+    #: Further programs, which these start themselves.
+    theirs: tuple[str, ...] = ()
+
+    @property
+    def may_start(self) -> frozenset[str]:
+        """Names of programs."""
+        return frozenset((*self.programs, *self.theirs))
+
+    def lacking(self) -> Iterator[Thing]:
+        """What this machine lacks."""
+        yield from self.beside()
+        yield from (Thing(name, "packages") for name in self.programs if _found(name) is None)
 
 
 def _root() -> Iterator[Thing]:
@@ -66,25 +87,9 @@ def _linux() -> Iterator[Thing]:
         yield Thing("Linux", "elsewhere")
 
 
-def _programs(*names: str) -> Callable[[], Iterator[Thing]]:
-    return lambda: (Thing(name, "packages") for name in names if shutil.which(name) is None)
-
-
-def _sshd() -> Iterator[Thing]:
-    """sshd is no program of users: it may be outside their PATH."""
-    yield from _programs("ssh", "ssh-keygen", "ip", "sysctl", "nsenter")()
-    if shutil.which("sshd", path=ADMINISTRATION) is None:
-        yield Thing("sshd", "packages")
-
-
-def _nft() -> Iterator[Thing]:
-    if shutil.which("nft", path=ADMINISTRATION) is None:
-        yield Thing("nft", "packages")
-
-
-def _sysctl() -> Iterator[Thing]:
-    if shutil.which("sysctl", path=ADMINISTRATION) is None:
-        yield Thing("sysctl", "packages")
+def _systemd() -> Iterator[Thing]:
+    if not SYSTEMD.exists():
+        yield Thing("systemd", "packages")
 
 
 def _ansible() -> Iterator[Thing]:
@@ -112,10 +117,15 @@ def _compiler() -> Iterator[Thing]:
         yield Thing("a C compiler", "elsewhere")
 
 
-def _clang() -> Iterator[Thing]:
-    yield from _programs("clang")()
+def _headers() -> Iterator[Thing]:
     if not any(header.exists() for header in BPF_HEADERS):
         yield Thing("libbpf-dev", "packages")
+
+
+def _clang() -> Iterator[Thing]:
+    if _found("clang") is None:
+        yield Thing("clang", "packages")
+    yield from _headers()
 
 
 def _bpf() -> Iterator[Thing]:
@@ -139,25 +149,45 @@ def _bpf_tests() -> Iterator[Thing]:
 
 #: By the name that a mark gives.
 NEEDS: Mapping[str, Need] = {
-    "linux": Need("what only Linux has", _linux),
-    "root": Need("what takes root", _root),
-    "bpf": Need("BPF programs on the kernel", _bpf),
-    "bpf-tests": Need("BPF programs on the kernel", _bpf_tests),
-    "clang": Need("what compiles BPF programs", _clang),
-    "compiler": Need("the arithmetic of the BPF programs", _compiler),
-    "browser": Need("the report in a browser", _browser),
-    "sshd": Need("machines reached over ssh", _sshd),
-    "nft": Need("middleboxes", _nft),
-    "sudo": Need("users who may use sudo", _programs("sudo")),
-    "systemd-analyze": Need("units for systemd", _programs("systemd-analyze")),
-    "sysctl": Need("files for sysctl", _sysctl),
-    "ansible": Need("playbooks for Ansible", _ansible),
-    "namespaces": Need("settings in a namespace", _programs("ip", "unshare", "nsenter", "ss")),
-    "uv": Need("the package as it is installed", _uv),
-    "groff": Need("man pages in the programs that read them", _programs("groff")),
-    "dask": Need("trials on the workers of dask", _dask),
-    "iperf3": Need("iperf3 beside the meter", _programs("iperf3", "mptcpize")),
+    "linux": Need("what only Linux has", beside=_linux),
+    "root": Need("what takes root", beside=_root),
+    "bpf": Need("BPF programs on the kernel", beside=_bpf),
+    "bpf-tests": Need("BPF programs on the kernel", beside=_bpf_tests),
+    "clang": Need("what compiles BPF programs", ("clang",), _headers),
+    "compiler": Need("the arithmetic of the BPF programs", beside=_compiler),
+    "browser": Need("the report in a browser", beside=_browser, theirs=(*BROWSERS, "findmnt", "uname")),
+    "sshd": Need("machines reached over ssh", ("ssh", "ssh-keygen", "sshd", "ip", "sysctl", "nsenter")),
+    "nft": Need("middleboxes", ("nft",)),
+    "sudo": Need("users who may use sudo", ("sudo",)),
+    "systemd-analyze": Need("units for systemd", ("systemd-analyze",)),
+    "systemd": Need("units on a systemd", ("systemctl",), _systemd),
+    "sysctl": Need("files for sysctl", ("sysctl",)),
+    "ansible": Need("playbooks for Ansible", beside=_ansible),
+    "namespaces": Need(
+        "what iproute2 and util-linux do in namespaces",
+        ("chrt", "ip", "ss", "tc", "mount", "nsenter", "setpriv", "umount", "unshare"),
+    ),
+    "uv": Need("the package as it is installed", beside=_uv),
+    "groff": Need("man pages in the programs that read them", ("groff",)),
+    "mandoc": Need("man pages in the programs that read them", ("mandoc",)),
+    "dask": Need("trials on the workers of dask", beside=_dask),
+    "iperf3": Need("iperf3 beside the meter", ("iperf3", "mptcpize")),
+    **{name: Need("programs under mptune exec", (name,)) for name in ("curl", "go", "nginx", "node", "wget")},
 }
+
+#: Names that were required, in this order, and are there.
+granted: list[str] = []
+
+
+def _found(name: str) -> str | None:
+    return shutil.which(name, path=ADMINISTRATION)
+
+
+def program(name: str) -> str:
+    """Path of a program that was declared; those of the administrator may be outside the PATH of users."""
+    path = _found(name)
+    assert path is not None, f"{name} was not declared"
+    return path
 
 
 def ansible() -> str | None:
@@ -214,12 +244,17 @@ def lack(tested: str, *things: Thing, detail: str = "") -> NoReturn:
     raise Lacking(tested, things, detail)
 
 
-def require(name: str) -> None:
-    """Skip the test that is running unless everything is there; fail with CI set."""
+def require(*names: str, tested: str | None = None) -> None:
+    """Skip the test that is running unless everything is there; fail with CI set.
+
+    Parameters
+    ----------
+    tested : what is not tested otherwise; of the first name, if not said.
+    """
     __tracebackhide__ = True
-    need = NEEDS[name]
-    if things := list(need.lacking()):
-        lack(need.tested, *things)
+    if things := [thing for name in names for thing in NEEDS[name].lacking()]:
+        lack(tested or NEEDS[names[0]].tested, *things)
+    granted.extend(names)
 
 
 def pytest_configure(config: pytest.Config) -> None:

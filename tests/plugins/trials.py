@@ -6,6 +6,9 @@ from mptune.testbeds import Trial
 from mptune.topology import Topology
 
 SECOND = 1_000_000_000
+#: A standby subflow carries less than this share of what active ones do: nothing without losses, but while
+#: another subflow waits for a retransmission the kernel may send on it.
+SILENT = 0.1
 
 
 def trial(topology: Topology, **changes: Any) -> Trial:

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-#: Nothing takes this long unless it is broken, seconds.
-PATIENCE_S = 30.0
+#: Nothing takes this long unless it is broken, however busy the machine, seconds.
+PATIENCE_S = 120.0
 #: How often a condition is looked at that nobody announces, seconds.
 _LOOK_S = 0.005
 

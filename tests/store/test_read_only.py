@@ -13,7 +13,7 @@ from mptune.cli import app
 from mptune.errors import MptuneError
 from mptune.store import create, open_store
 from mptune.store.directory import STORE
-from tests.plugins.needs import Thing, lack
+from tests.plugins.needs import Thing, lack, require
 
 SWEEP = """
 topology = "UiT-HAW"
@@ -57,6 +57,7 @@ def campaign(tmp_path: Path) -> Path:
 @pytest.fixture
 def sealed(tmp_path: Path) -> Iterator[Callable[[Path], Path]]:
     """Shows a directory at a place where nobody can write, not even root."""
+    require("namespaces", tested="a campaign on a read-only file system")
     mounted: list[Path] = []
 
     def seal(directory: Path) -> Path:
