@@ -6,7 +6,8 @@ distribution gives all of mptune. BPF objects are made if there are none yet and
 come along where `make man` has written them. Run as a program it only makes the two files (`make agent`).
 
 The variable MPTUNE_WHEEL_TARGET, such as `x86_64-unknown-linux-gnu.2.17`, builds for any Linux with that
-version of glibc or a later one, with zig as the linker (`make wheel`).
+version of glibc or a later one, with zig as the linker (`make wheel`). MPTUNE_CARGO_PROFILE names a profile
+of Cargo.toml other than `release`: the tests of a wheel take what is compiled already.
 """
 
 import os
@@ -29,8 +30,10 @@ TARGET = "MPTUNE_WHEEL_TARGET"
 PROFILE = "MPTUNE_PROFILE"
 #: Crates whose results are files of the package, and those files.
 FILES = {"mptune-agent": "mptune-agent", "mptune-preload": "libmptune_preload.so"}
+#: A wheel is compiled by this profile of Cargo.toml instead of `release`.
+CARGO_PROFILE = "MPTUNE_CARGO_PROFILE"
 #: The profile of whoever works in the sources: compiled sooner than a release, and nearly as fast.
-_SETUP = "setup"
+SETUP = "setup"
 
 Settings = Mapping[str, Any] | None
 
@@ -42,7 +45,7 @@ def build_wheel(
     import maturin
 
     with _for_this_machine():
-        prepare()
+        prepare(os.environ.get(CARGO_PROFILE, "release"))
         if profile := os.environ.get(PROFILE):
             os.environ.update(with_profile(Path(profile)))
         return str(maturin.build_wheel(wheel_directory, _settings(config_settings), metadata_directory))
@@ -54,7 +57,7 @@ def build_editable(
     """Build the wheel that points to the sources, by the profile of pyproject.toml; its name."""
     import maturin
 
-    prepare(_SETUP)
+    prepare(SETUP)
     return str(maturin.build_editable(wheel_directory, _settings(config_settings), metadata_directory))
 
 
@@ -85,7 +88,7 @@ def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
 get_requires_for_build_editable = get_requires_for_build_sdist = get_requires_for_build_wheel
 
 
-def prepare(profile: str = "release") -> None:
+def prepare(profile: str) -> None:
     """Make every file that the wheel takes as it is."""
     if sys.platform == "linux":
         programs(profile)
@@ -138,6 +141,8 @@ def _settings(given: Settings) -> dict[str, Any]:
     """What maturin is told: as the caller says, and where the wheel is to run."""
     settings = dict(given or {})
     target, glibc = _target()
+    if profile := os.environ.get(CARGO_PROFILE):
+        settings["build-args"] = f"{settings.get('build-args', '')} --profile {profile}".strip()
     if target:
         settings["build-args"] = f"{settings.get('build-args', '')} --target {target}".strip()
     if glibc:
@@ -174,6 +179,6 @@ def replace(content: bytes, place: Path) -> None:
 
 if __name__ == "__main__":
     try:
-        programs(_SETUP)
+        programs(SETUP)
     except subprocess.CalledProcessError as failed:
         sys.exit(failed.returncode)  # cargo has said why

@@ -147,7 +147,7 @@ def test_ctrl_c_does_not_wait_for_a_host_that_is_silent(world, tmp_path):
 def test_a_default_that_the_hosts_lack_is_left_out_and_by_name_it_is_refused(beds, tmp_path, monkeypatch):
     """No BPF program is built, and the sender's kernel has Reno and Cubic alone."""
     monkeypatch.setattr(bpf, "OBJECTS", tmp_path)
-    brief = ("--testbed", "hosts", "--out", "run", "--budget", "24s", "--duration", "1s", "--no-tcp")
+    brief = ("--testbed", "hosts", "--out", "run", "--budget", "45s", "--duration", "1s", "--no-tcp")
     few = ("--pm", "fullmesh", "--buffers", "256KiB,1MiB")
     shown = CliRunner().invoke(app, ["optimise", "world.toml", *brief, *few])
     assert shown.exit_code == 0, shown.stderr

@@ -7,6 +7,7 @@ import mptune
 pytestmark = pytest.mark.usefixtures("testbed")
 
 
+@pytest.mark.measures("two trials, which an overloaded machine refuses")
 def test_simulator_and_kernel_are_compared(two, tmp_path):
     found = mptune.compare(two, cc="reno,cubic", buffers="1MiB", duration="2s")
     table = found.frame()

@@ -36,6 +36,7 @@ def build(kind, directory):
     """Let the backend build into a directory; the file."""
     # The interpreter with which everything else was built: with another one all would be compiled anew.
     environment = {"PYO3_PYTHON": sys.executable, **os.environ, "PYTHONPATH": str(ROOT / "shipping")}
+    environment.setdefault("MPTUNE_CARGO_PROFILE", "setup")  # what is compiled here
     environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where maturin is
     done(sys.executable, "-c", BUILD.format(kind), directory, cwd=ROOT, env=environment)
     (found,) = directory.iterdir()

@@ -29,11 +29,26 @@ PROMISED = (
     *("python3", "python", "cargo", "rustc", "rustfmt", "rustup", "make", "git", "sh", "bash"),
     *("cc", "gcc", "ar", "as", "ld"),
 )
-#: What every Debian has, be it as small as it may, and tests use: of coreutils, findutils, grep and sed.
+#: What every Debian has, be it as small as it may, and tests use: of coreutils, findutils, grep, sed and
+#: util-linux.
 BASE = (
     *("cat", "chmod", "chown", "cp", "cut", "date", "dd", "dirname", "echo", "env", "expr", "false"),
     *("find", "grep", "head", "id", "ln", "ls", "md5sum", "mkdir", "mkfifo", "mktemp", "mv", "nice"),
-    *("readlink", "rm", "rmdir", "sed", "seq", "sha256sum", "sleep", "sort", "stat", "tail", "tee"),
+    *(
+        "pivot_root",
+        "readlink",
+        "rm",
+        "rmdir",
+        "sed",
+        "seq",
+        "setsid",
+        "sha256sum",
+        "sleep",
+        "sort",
+        "stat",
+        "tail",
+        "tee",
+    ),
     *("test", "touch", "tr", "true", "uname", "wc", "yes"),
 )
 GRANTED = frozenset((*PROMISED, *BASE))
