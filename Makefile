@@ -140,9 +140,10 @@ test-rust: | $(RESULTS)
 .PHONY: test-python
 test-python: | $(RESULTS)
 	@status=0; rm -f $(RESULTS)/pytest.txt $(RESULTS)/left-out.json; \
-	for part in "--numprocesses $$((2 * $$(nproc))) --dist loadfile -m not\ measures" "-m measures"; do \
-	  eval $(BIN)/pytest "$$part" --left-out=$(RESULTS)/left-out.json 2>&1 | tee -a $(RESULTS)/pytest.txt || status=1; \
-	done; exit $$status
+	part() { $(BIN)/pytest "$$@" --left-out=$(RESULTS)/left-out.json 2>&1 | tee -a $(RESULTS)/pytest.txt || status=1; }; \
+	part --numprocesses=$$((2 * $$(nproc))) --dist=loadfile -m "not measures"; \
+	part -m measures; \
+	exit $$status
 
 $(RESULTS):
 	@mkdir -p $@

@@ -39,7 +39,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mix files that wait for real networks evenly with those that compute: side by side they take less time."""
+    """Mix files that wait for real networks evenly with those that compute: together they take less time."""
     files: dict[bool, dict[File, int]] = {True: {}, False: {}}
     for item in items:
         of_kind = files[WAITING & {*item.path.parts} != set()]
