@@ -80,17 +80,20 @@ signal.pause()
 
 
 def waits(process: Path) -> bool:
-    """An agent has begun, which withholds its signals, and waits to be told what to do."""
+    """An agent has begun, which handles its signals, and waits to be told what to do."""
     status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines())
-    return int(status["SigBlk"], 16) != 0 and status["State"].startswith("S")
+    handles = int(status["SigCgt"], 16) >> (signal.SIGTERM - 1) & 1
+    return bool(handles) and status["State"].startswith("S")
 
 
 def test_every_role_ends_with_a_controller_that_is_killed():
     command = [sys.executable, "-c", CONTROLLER, "sender", "receiver", "paths", "awake", "congestion"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as controller:
-        assert controller.stdout is not None
-        agents = [Path("/proc", pid) for pid in controller.stdout.readline().split()]
-        assert len(agents) == 5
-        until(lambda: all(waits(one) for one in agents), "the agents")
-        controller.send_signal(signal.SIGKILL)
+        try:
+            assert controller.stdout is not None
+            agents = [Path("/proc", pid) for pid in controller.stdout.readline().split()]
+            assert len(agents) == 5
+            until(lambda: all(waits(one) for one in agents), "the agents")
+        finally:
+            controller.send_signal(signal.SIGKILL)
     until(lambda: not any(one.exists() for one in agents), "the end of the agents")
