@@ -9,18 +9,20 @@ import csv
 import json
 import platform
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from mptune import __version__
-from mptune._text import file_name
+from mptune import __version__, files
+from mptune._text import file_name, quoted
 from mptune.errors import InputError
 from mptune.measuring.records import Record, setting, stack_of
+from mptune.store._locking import SUFFIX, Lock
 
 #: The file that identifies a run directory, and the word in it.
 CONFIG = "config.json"
@@ -60,7 +62,19 @@ def check_writable(path: Path, *, force: bool, where: str = "--out") -> None:
     ------
     InputError : it has other content, it has a run and `force` is not set, or it cannot be created.
     """
-    if path.is_dir() and any(path.iterdir()):
+    try:
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        if path.is_symlink():
+            expected = f"expected a directory, found {path}, a symbolic link that leads nowhere"
+            raise InputError(where, "", expected) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a possible file name"
+        expected = f"expected the name of a directory, found {quoted(str(path))}: {reason}"
+        raise InputError(where, "", expected) from None
+    if path.is_dir() and any(one.name != STORE + SUFFIX for one in path.iterdir()):
         if is_unfinished(path):
             if not force:
                 raise InputError(
@@ -98,34 +112,63 @@ def run_directory(path: Path, *, force: bool = False) -> Iterator[Path]:
     """
     check_writable(path, force=force)
     path.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    work = Path(tempfile.mkdtemp(dir=path.parent, prefix=".mptune-"))
     content, earlier = work / "new", work / "earlier"
-    try:
+    with ExitStack() as held:
+        held.callback(shutil.rmtree, work, ignore_errors=True)
+        if path.exists():
+            held.enter_context(Lock(path / STORE))
+            check_writable(path, force=force)
+        there = path.exists()
         content.mkdir()
         yield content
-        if path.exists():
-            path.rename(earlier)
-        content.rename(path)
-    finally:
-        if earlier.exists() and not path.exists():
-            earlier.rename(path)
-        shutil.rmtree(work, ignore_errors=True)
+        if path.exists() and not there:  # another process was faster
+            held.enter_context(Lock(path / STORE))
+            check_writable(path, force=force)
+        try:
+            if path.exists():
+                path.rename(earlier)
+            content.rename(path)
+        finally:
+            if earlier.exists() and not path.exists():
+                earlier.rename(path)
 
 
-def start_directory(path: Path, *, force: bool = False) -> None:
-    """Create the directory of a campaign that fills it while it runs; `force` replaces an earlier one.
+@contextmanager
+def started(path: Path, *, force: bool = False) -> Iterator[None]:
+    """Hold the directory of a campaign that fills it while it runs; `force` replaces an earlier one.
+
+    The directory and its lock stay where they are: there is no moment at which another process could take it.
 
     Raises
     ------
     InputError : as `check_writable`.
+    MptuneError : another process is working in it.
     """
     check_writable(path, force=force)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_dir() and any(path.iterdir()):
-        earlier = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-        path.rename(earlier / "earlier")
-        shutil.rmtree(earlier)
-    path.mkdir(exist_ok=True)
+    path.mkdir(parents=True, exist_ok=True)
+    with Lock(path / STORE):
+        check_writable(path, force=force)
+        earlier = [one for one in path.iterdir() if one.name != STORE + SUFFIX]
+        if earlier:
+            away = Path(tempfile.mkdtemp(dir=path.parent, prefix=".mptune-"))
+            # What marks a run goes first: half of one is none.
+            for one in sorted(earlier, key=lambda one: one.name != CONFIG):
+                one.rename(away / one.name)
+            shutil.rmtree(away)
+        yield
+
+
+@contextmanager
+def written_into(path: Path) -> Iterator[None]:
+    """Hold a directory while files are added to it: of a run directory the lock, of others nothing.
+
+    Raises
+    ------
+    MptuneError : another process is working in it.
+    """
+    with Lock(path / STORE, taken=(path / CONFIG).exists() or (path / STORE).exists()):
+        yield
 
 
 @contextmanager
@@ -181,9 +224,7 @@ def write_config(
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
     """Write a document as indented JSON. NaN and infinity are refused, as they are not JSON."""
-    path.write_text(
-        json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
-    )
+    files.write(path, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_observations(directory: Path, records: Sequence[Record]) -> None:
@@ -253,7 +294,7 @@ def _fields(thing: object, names: Iterable[str]) -> list[object]:
 
 def _write_csv(path: Path, header: Sequence[str], table: Iterable[Sequence[object]]) -> None:
     """Write one CSV file; floats keep all their digits."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with files.writing_table(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(table)
@@ -262,6 +303,6 @@ def _write_csv(path: Path, header: Sequence[str], table: Iterable[Sequence[objec
 def _is_run(path: Path) -> bool:
     """Whether a directory has a run of mptune."""
     try:
-        return bool(json.loads((path / CONFIG).read_text(encoding="utf-8"))["kind"] == _KIND)
+        return bool(files.read_json(path / CONFIG)["kind"] == _KIND)
     except (OSError, ValueError, KeyError, TypeError):
         return False
