@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a table: a case is a line
 """Bad files of every kind that a command reads: refused in one line that names the file, its key and what was
 expected.
 """

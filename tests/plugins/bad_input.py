@@ -1,8 +1,8 @@
 """Bad input: a case is a command line with the files it names; the verdict says what became of it.
 
-Clean is one line of at most 300 characters on stderr that names the option or the file with its key, exit code
-2, and not a byte written. Everything runs in this process, as `mptune` does, with two guards: an alarm, for what
-waits for ever, and a limit of memory, for what reads for ever.
+Clean is one line of at most 300 characters on stderr that names the option or the file with its key, exit
+code 2, and not a byte written. Everything runs in this process, as `mptune` does, with two guards: an alarm,
+for what waits for ever, and a limit of memory, for what reads for ever.
 """
 
 import os
