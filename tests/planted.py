@@ -10,6 +10,7 @@ finds nothing. Faults 4 to 7 are for tests that run in real time on the kernel, 
 """
 
 import argparse
+import fcntl
 import os
 import re
 import shutil
@@ -137,6 +138,12 @@ def main() -> int:
     )
     words.add_argument("--runs", type=int, default=1, metavar="N", help="how often each is looked for (1)")
     asked = words.parse_args()
+    TREE.mkdir(parents=True, exist_ok=True)
+    alone = TREE.with_name("lock").open("w")
+    try:
+        fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"{TREE}: another process plants faults there")
     copy()
     missed = 0
     for number in asked.only or range(1, len(FAULTS) + 1):

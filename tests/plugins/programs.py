@@ -119,7 +119,7 @@ def _others(path: str) -> Iterator[tuple[str, str]]:
 def _own(path: str) -> bool:
     """Whether a program belongs to the project, or was made by a test."""
     real = Path(path).resolve()
-    mine = (needs.ROOT, Path(tempfile.gettempdir()).resolve())
+    mine = (needs.ROOT, Path(sys.prefix), Path(tempfile.gettempdir()).resolve())
     return real == Path(sys.executable).resolve() or any(real.is_relative_to(folder) for folder in mine)
 
 

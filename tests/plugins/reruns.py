@@ -107,8 +107,11 @@ class Patience:
 
     def wait(self) -> None:
         """Return once others use little, or patience is at its end."""
-        while self.left_s > 0 and look() >= BUSY:
-            self.left_s -= LOOK_S
+        while self.left_s > 0:
+            began = time.monotonic()
+            if look() < BUSY:
+                break
+            self.left_s -= time.monotonic() - began
 
 
 def look() -> float:
