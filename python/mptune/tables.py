@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from mptune.errors import InputError
+from mptune.files import read_bytes
 
 Table = TypeVar("Table", bound=msgspec.Struct)
 
@@ -32,9 +33,20 @@ def read_toml(file: Path, where: str) -> dict[str, Any]:
     InputError : it cannot be read, or is not TOML; `where` is its name in the message.
     """
     try:
-        raw: dict[str, Any] = msgspec.toml.decode(file.read_bytes())
+        return parse_toml(read_bytes(file), where)
     except OSError as error:
         raise InputError(where, "", f"expected a readable file: {error.strerror}") from None
+
+
+def parse_toml(content: bytes, where: str) -> dict[str, Any]:
+    """Tables of the content of a TOML file.
+
+    Raises
+    ------
+    InputError : it is not TOML; `where` is its name in the message.
+    """
+    try:
+        raw: dict[str, Any] = msgspec.toml.decode(content)
     except UnicodeDecodeError:
         raise InputError(where, "", "expected TOML, which is UTF-8 text") from None
     except msgspec.DecodeError as error:

@@ -87,12 +87,12 @@ def test_impossible_traces(traced: Callable[[bytes], Topology], content: bytes, 
     ("name", "expected"),
     [
         ("absent.trace", "a trace beside the topology file, found no file absent.trace"),
-        (".", "a file, found something else at ."),
-        ("/dev/zero", "a file, found something else at /dev/zero"),
+        (".", "a readable file: .: a directory, not a file"),
+        ("/dev/zero", "a readable file: /dev/zero: a device, not a file"),
         ("x" * 5000, "a readable file"),
         ("nul\\u0000", r"the name of a file, found 'nul\x00'"),
         ("two\\nlines", r"the name of a file, found 'two\nlines'"),
-        ("", "a file, found something else at "),
+        ("", "a readable file: : a directory, not a file"),
     ],
 )
 def test_what_is_no_file(given: Given, name: str, expected: str) -> None:
@@ -104,5 +104,5 @@ def test_what_is_no_file(given: Given, name: str, expected: str) -> None:
 def test_a_huge_file_is_not_read(given: Given, tmp_path: Path) -> None:
     with (tmp_path / "lte.trace").open("wb") as file:
         file.truncate(2**40)
-    with pytest.raises(InputError, match=r"expected at most 64 MiB in lte\.trace, found more"):
+    with pytest.raises(InputError, match=r"expected a readable file: lte\.trace: larger than 64 MiB"):
         given('trace_down = "lte.trace"', 'isp = "Three"', 'down = "20 Mbit/s"')

@@ -19,6 +19,10 @@ import msgspec
 
 from mptune._text import quoted
 from mptune.errors import InputError
+from mptune.files import reading
+
+#: No program is larger, bytes; it is mapped, not read.
+_LARGEST = 2**40
 
 #: Why no library can be preloaded.
 Obstacle = Literal["static", "go", "musl", "architecture", "privileges"]
@@ -153,7 +157,7 @@ def _gained(path: Path) -> str | None:
 
 def _script_interpreter(path: Path) -> str | None:
     """Interpreter of a script; None if the file is no script."""
-    with suppress(OSError), path.open("rb") as file:
+    with suppress(OSError), reading(path, limit=_LARGEST) as file:
         first = file.read(256)
         if first.startswith(b"#!"):
             words = first[2:].split(b"\n")[0].split()
@@ -173,7 +177,7 @@ def _read(path: Path) -> _Elf:
     ------
     ValueError, IndexError, struct.error : it is none.
     """
-    with path.open("rb") as file:
+    with reading(path, limit=_LARGEST) as file:
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     if content[:4] != b"\x7fELF":
         raise ValueError("no ELF file")

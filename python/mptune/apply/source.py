@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mptune import files
 from mptune.apply.apply import HERE, Place, Target, Wanted, ask
 from mptune.apply.machine import LIMITS, limits_in
 from mptune.apply.policy import POLICIES, content
@@ -138,7 +139,7 @@ def _policies(plan: Any, place: Place) -> dict[str, str | None]:
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(files.read_text(path))
     except OSError as error:
         raise InputError(str(path), "", f"expected a file of settings: {error.strerror or error}") from None
     except ValueError as error:

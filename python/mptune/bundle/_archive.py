@@ -1,15 +1,18 @@
 """Zip files that are the same for the same content, and whole or not there."""
 
-import os
 import shutil
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+
+from mptune.files import reading, writing
 
 #: The earliest time that a zip file can have; rw-r--r-- of a file, in the upper half of its attributes.
 _TIME = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o100644 << 16
+
+#: No file of a bundle is larger, bytes: far above any store.
+_LARGEST = 2**40
 
 #: Made on Unix, whatever this machine is.
 _UNIX = 3
@@ -25,25 +28,13 @@ def write_zip(path: Path, files: Mapping[str, Path]) -> None:
     ------
     OSError : it cannot be written.
     """
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        partial = Path(file.name)
-        try:
-            with zipfile.ZipFile(file, "w") as archive:
-                for name, source in files.items():
-                    with (
-                        source.open("rb") as content,
-                        archive.open(_entry(name), "w", force_zip64=True) as to,
-                    ):
-                        shutil.copyfileobj(content, to, 1 << 20)
-            file.flush()
-            os.fsync(file.fileno())
-            umask = os.umask(0)
-            os.umask(umask)
-            partial.chmod(0o666 & ~umask)
-            partial.replace(path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+    with writing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, source in files.items():
+            with (
+                reading(source, limit=_LARGEST) as content,
+                archive.open(_entry(name), "w", force_zip64=True) as to,
+            ):
+                shutil.copyfileobj(content, to, 1 << 20)
 
 
 def _entry(name: str) -> zipfile.ZipInfo:

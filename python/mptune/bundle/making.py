@@ -21,6 +21,7 @@ from mptune.bundle._crate import METADATA, Described, metadata
 from mptune.campaign.definition import Definition, from_settings, read_definition
 from mptune.campaign.definition_file import definition_file
 from mptune.errors import InputError, MptuneError
+from mptune.files import check_target, check_writable, write
 from mptune.report.files import FIGURES, PAGE, write_report
 from mptune.report.read_runs import read_run
 from mptune.report.run_data import RunData
@@ -80,12 +81,11 @@ def write_bundle(
     InputError : not a complete run directory, or `out` is not a place for a file.
     MptuneError : it cannot be written.
     """
+    check_writable(out, "--out")
     label = directory.resolve().name
     run = read_run(directory, label)
-    if out.is_dir() or not out.parent.is_dir():
-        raise InputError("--out", "", f"expected a file in a directory that exists, found {out}")
     try:
-        with TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as work:
+        with TemporaryDirectory(dir=check_target(out).parent, prefix=".mptune-") as work:
             files = _collected(
                 run, directory, label, Path(work), _has_parquet() if parquet is None else parquet
             )
@@ -138,7 +138,7 @@ def _collected(run: RunData, directory: Path, label: str, work: Path, parquet: b
     for name, content in documents.items():
         files[name] = _written(work / name, content)
     readme = work / "README.md"
-    readme.write_text(_readme(run, label, commands), encoding="utf-8")
+    write(readme, _readme(run, label, commands))
     return {**files, "README.md": readme}
 
 
@@ -166,7 +166,7 @@ def _again(definition: Definition, work: Path) -> Path | None:
     name = file.removesuffix(".toml")
     is_shipped = name in shipped()
     path = work / "campaign.toml"
-    path.write_text(definition_file(definition, name if is_shipped else Path(file).name), encoding="utf-8")
+    write(path, definition_file(definition, name if is_shipped else Path(file).name))
     if is_shipped:
         try:
             if read_definition(path) != definition:
@@ -236,5 +236,5 @@ def _readme(run: RunData, label: str, commands: list[str]) -> str:
 
 def _written(path: Path, document: Any) -> Path:
     text = json.dumps(msgspec.to_builtins(document), indent=2, ensure_ascii=False, allow_nan=False)
-    path.write_text(f"{text}\n", encoding="utf-8")
+    write(path, f"{text}\n")
     return path

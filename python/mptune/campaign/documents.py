@@ -20,6 +20,7 @@ from mptune.decision.confirmation import AgainstTcp, Confirmation
 from mptune.decision.model_error import OnKernel, gain
 from mptune.decision.robustness import Finalist
 from mptune.decision.uncertainty import Uncertainty
+from mptune.files import writing_table
 from mptune.impact import Impact
 from mptune.response import BELIEF, Combination
 from mptune.statistics import Summary
@@ -274,7 +275,7 @@ def curve_rows(decision: Decision) -> list[dict[str, Any]]:
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows as CSV; an empty field means that there is no value."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with writing_table(path) as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)

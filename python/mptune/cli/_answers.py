@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mptune.cli._common import console, emit_json
+from mptune.files import read_bytes
 from mptune.store.directory import RESULT
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def recall(directory: Path, as_json: bool) -> None:
     from mptune.report.files import PAGE
 
     answer = directory / RESULT
-    found = msgspec.json.decode(answer.read_bytes()) if answer.exists() else {}
+    found = msgspec.json.decode(read_bytes(answer)) if answer.exists() else {}
     if as_json:
         emit_json({**found, "directory": str(directory), "report": str(directory / PAGE)})
         return

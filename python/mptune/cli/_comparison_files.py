@@ -14,6 +14,7 @@ import msgspec
 
 from mptune.decision.agreement import Cell, Comparison, Row
 from mptune.decision.comparison import CompareOptions
+from mptune.files import writing_table
 from mptune.store.directory import run_directory, write_config, write_json
 from mptune.topology import Topology
 
@@ -56,7 +57,7 @@ def write(
     with run_directory(path, force=force) as directory:
         write_config(directory, msgspec.to_builtins(options), msgspec.to_builtins(topology), now)
         write_json(directory / "comparison.json", document(topology.name, comparison))
-        with (directory / "comparison.csv").open("w", newline="", encoding="utf-8") as file:
+        with writing_table(directory / "comparison.csv") as file:
             writer = csv.writer(file, lineterminator="\n")
             sides = [f"{side}_{key}" for side in ("simulated", "kernel") for key in Cell.__struct_fields__]
             writer.writerow(["pm", "cc", "buffer_bytes", *sides, "error", *_EXPECTED])

@@ -26,6 +26,7 @@ from mptune.cli._common import (
 )
 from mptune.cli._practical_tables import practical_document, show_practical
 from mptune.errors import InputError
+from mptune.files import read_bytes
 from mptune.options import Given, Option, Options, choice, count, time
 from mptune.options.trials import MeasuringOptions, check_labels
 
@@ -246,7 +247,7 @@ def _recommendation(run: str) -> Recommendation:
     """
     file = Path(run) / "result.json"
     try:
-        found = msgspec.json.decode(file.read_bytes(), type=Recommendation)
+        found = msgspec.json.decode(read_bytes(file), type=Recommendation)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError("--run", str(file), f"expected the result of a run, found: {reason}") from None

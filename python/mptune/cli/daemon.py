@@ -12,6 +12,7 @@ import typer
 from mptune._text import quoted
 from mptune.cli._common import JsonOption, QuietOption, console, echo, emit_json, examples
 from mptune.errors import InputError, MptuneError
+from mptune.files import write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,7 +144,7 @@ def _unit(policy: Path | None, directory: Path | None, *, as_json: bool) -> None
 def _write(directory: Path, texts: dict[str, str]) -> None:
     for name, text in texts.items():
         try:
-            (directory / name).write_text(text, encoding="utf-8")
+            write(directory / name, text)
         except OSError as error:
             raise MptuneError(f"{directory / name}: {error.strerror or error}") from None
         echo(directory / name)

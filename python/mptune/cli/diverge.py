@@ -80,12 +80,14 @@ def diverge(
     of other kernels or models can be compared the same way.
     """
     from mptune.divergence import Limits, find, paragraph, table_around
+    from mptune.files import check_writable
     from mptune.report.divergence import check_suffix, write_figure
 
     if (topology is None) == (traces is None):
         raise InputError("TOPOLOGY", "", "expected either a topology or --traces")
     if out is not None:
         check_suffix(Path(out), "--out")
+        check_writable(Path(out), "--out")
     if traces is None:
         assert topology is not None
         reference, other = _record(topology, options, reverse=reverse, quiet=quiet, keep=record)
@@ -116,23 +118,28 @@ def _record(
     loaded = load_topology(topology, reverse=reverse)
     check_labels(options, loaded)
     options.stack.check_on(NamespacesTestbed.name)
-    directory = None if keep is None else _directory(keep)
+    kept = {} if keep is None else _kept(Path(keep))
     trials, reporter = options.trials(loaded), Reporter(quiet=quiet)
     simulated = record(SimulatedTestbed(), trials, reporter)
     kernel = record(NamespacesTestbed(), trials, reporter)
-    if directory is not None:
-        for name, one in ((_KERNEL, kernel), (_SIMULATED, simulated)):
-            write(one, directory / f"{name}.trace")
+    for name, file in kept.items():
+        write({_KERNEL: kernel, _SIMULATED: simulated}[name], file)
     return _sides((_KERNEL, kernel), (_SIMULATED, simulated))
 
 
-def _directory(name: str) -> Path:
-    directory = Path(name)
+def _kept(directory: Path) -> dict[str, Path]:
+    """Files for the recordings of both sides."""
+    from mptune.files import check_writable
+
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError("--record", "", f"expected a writable directory: {error.strerror}") from None
-    return directory
+        expected = f"expected a writable directory, found {directory}: {error.strerror}"
+        raise InputError("--record", "", expected) from None
+    found = {name: directory / f"{name}.trace" for name in (_KERNEL, _SIMULATED)}
+    for file in found.values():
+        check_writable(file, "--record")
+    return found
 
 
 def _read(traces: tuple[str, str], keep: str | None, *, reverse: bool) -> tuple[Side, Side]:

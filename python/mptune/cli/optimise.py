@@ -206,7 +206,9 @@ def _digest(data: str) -> str:
     """SHA-256 of the file of measurements."""
     from hashlib import sha256
 
-    return sha256(Path(data).read_bytes()).hexdigest()
+    from mptune.files import TABLE_LIMIT, read_bytes
+
+    return sha256(read_bytes(Path(data), limit=TABLE_LIMIT)).hexdigest()
 
 
 def _asked(options: object) -> dict[str, Any]:

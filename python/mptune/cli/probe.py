@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mptune import units
+from mptune import files, units
 from mptune._text import number_of
 from mptune.cli._common import JsonOption, QuietOption, add, console, emit_json
-from mptune.errors import InputError
+from mptune.errors import InputError, MptuneError
 from mptune.options import Option, Options, choice, count, size, texts, time
 
 if TYPE_CHECKING:
@@ -115,8 +112,7 @@ def probe(
 def _check_file(out: Path, *, force: bool) -> None:
     if out.exists() and not force:
         raise InputError("--out", "", f"expected a new file (--force replaces it), found {out}")
-    if not out.resolve().parent.is_dir():
-        raise InputError("--out", "", f"expected an existing folder, found {out.parent}")
+    files.check_writable(out, "--out")
 
 
 def _machines(stack: ExitStack, targets: dict[End, str]) -> dict[End, Machine]:
@@ -148,25 +144,15 @@ def _wish(options: ProbeOptions, sender: str, receiver: str) -> Wish:
 def _write(out: Path, found: Probed) -> None:
     """Write the file, all of it or nothing, once it is known to load."""
     from mptune.probing import file
-    from mptune.topology import load
+    from mptune.tables import parse_toml
+    from mptune.topology import from_tables
 
-    with _beside(out) as draft:
-        draft.write_text(file.text(found, out.stem), encoding="utf-8")
-        load(draft)
-        draft.replace(out)
-
-
-@contextmanager
-def _beside(out: Path) -> Iterator[Path]:
-    """A file in the same folder that is gone at the end of the block, unless it was moved."""
-    descriptor, name = tempfile.mkstemp(suffix=".toml", prefix=f".{out.stem}-", dir=out.resolve().parent)
-    os.close(descriptor)
+    content = file.text(found, out.stem).encode()
+    from_tables(parse_toml(content, str(out)), str(out), out.name, out.parent)
     try:
-        Path(name).chmod(0o644)
-        yield Path(name)
-    finally:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
+        files.write(out, content)
+    except OSError as error:
+        raise MptuneError(f"{out}: {error.strerror}") from None
 
 
 def _show(out: Console, found: Probed) -> None:

@@ -63,9 +63,10 @@ def _against(bundle: Path, drawn: list[Path]) -> tuple[list[str], str]:
     """Names of figures that differ from those in the bundle, and a sentence."""
     from mptune.bundle.making import drawn_with
     from mptune.bundle.reading import figures, versions
+    from mptune.files import read_bytes
 
     kept, here = figures(bundle), drawn_with()
-    new = {one.name: one.read_bytes() for one in drawn}
+    new = {one.name: read_bytes(one) for one in drawn}
     differing = sorted(name for name in kept.keys() | new.keys() if kept.get(name) != new.get(name))
     if not differing:
         return [], f"{len(new)} files of figures, the same bytes as in {bundle}"

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from mptune import units
+from mptune import files, units
 from mptune.daemon import client, program
 from mptune.errors import InputError
 
@@ -75,7 +75,7 @@ def socket_of(named: Path | None) -> Path:
     """Where the daemon of a policy file listens; also where that file is missing or wrong."""
     if not os.environ.get(client.VARIABLE):
         try:
-            daemon = tomllib.loads(place(named).read_text(encoding="utf-8")).get("daemon", {})
+            daemon = tomllib.loads(files.read_text(place(named))).get("daemon", {})
             return Path(daemon["socket"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             pass
@@ -91,7 +91,7 @@ def read(named: Path | None) -> Policies:
     """
     file = place(named)
     checked = program.check(file)
-    content = tomllib.loads(file.read_text(encoding="utf-8"))
+    content = tomllib.loads(files.read_text(file))
     rows = checked["policies"]
     return Policies(
         file=file,

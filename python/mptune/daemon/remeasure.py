@@ -7,7 +7,6 @@ when everything is there, and goes back if the daemon refuses it. Whatever fails
 daemon's journal says why.
 """
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from mptune import path_managers
+from mptune import files, path_managers
 from mptune.apply import plan
 from mptune.apply.policy import expected_of, options_of
 from mptune.campaign import execution
@@ -233,7 +232,7 @@ def renewed(old: dict[str, Any], run: Path) -> dict[str, Any]:
 
 def _document(file: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = msgspec.json.decode(file.read_bytes())
+        found: dict[str, Any] = msgspec.json.decode(files.read_bytes(file))
     except (OSError, msgspec.DecodeError) as error:
         raise InputError(str(file), "", f"expected the answer of a run: {error}") from None
     return found
@@ -241,10 +240,7 @@ def _document(file: Path) -> dict[str, Any]:
 
 def _write(file: Path, document: dict[str, Any]) -> None:
     """On the disk before anybody relies on it."""
-    with file.open("wb") as out:
-        out.write(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
-        out.flush()
-        os.fsync(out.fileno())
+    files.write(file, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
 
 
 def _exchange(policies: Policies, place: Path, work: Path) -> None:

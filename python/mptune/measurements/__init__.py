@@ -16,6 +16,7 @@ import msgspec
 
 from mptune._text import quoted
 from mptune.errors import InputError
+from mptune.files import reading_table
 from mptune.measurements._headers import KEPT, NO_FACTORS, Column, ReadOptions, find_columns
 
 __all__ = ["Measurement", "Measurements", "ReadOptions", "pooled", "read_measurements"]
@@ -169,7 +170,7 @@ def _shared(kept: Sequence[tuple[Measurement, Mapping[str, str]]]) -> bool:
 def _table(path: str) -> Iterator[tuple[int, list[str]]]:
     """Non-blank rows with their numbers, without spaces around the cells."""
     try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
+        with reading_table(Path(path), encoding="utf-8-sig") as file:
             reader = csv.reader(file, strict=True)
             for cells in reader:
                 stripped = [cell.strip() for cell in cells]

@@ -8,12 +8,15 @@ from typing import Any
 
 import msgspec
 
+from mptune import files
 from mptune.errors import InputError, MptuneError
 from mptune.recording._model import About, Recording, Run, packet_type, sample_type
 
 _FIRST_LINE = b"mptune recording 1\n"
 #: Fast; the arrays shrink to a fifth.
 _LEVEL = 1
+#: Most bytes of a file, and of what is in it when it is unpacked.
+_LARGEST = 2**30
 
 
 class _RunHead(msgspec.Struct, kw_only=True):
@@ -54,14 +57,9 @@ def write(recording: Recording, path: Path) -> None:
         )
         parts += arrays
     head = msgspec.json.encode(_Head(about=recording.about, runs=heads))
-    partial = path.with_name(f".{path.name}.partial")
     try:
-        try:
-            with partial.open("wb") as file:
-                file.writelines([_FIRST_LINE, head, b"\n", *parts])
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with files.writing(path) as file:
+            file.writelines([_FIRST_LINE, head, b"\n", *parts])
     except OSError as error:
         raise MptuneError(f"{path}: {error.strerror}") from None
 
@@ -74,7 +72,7 @@ def read(path: Path) -> Recording:
     InputError : it is not readable, or not a recording.
     """
     try:
-        content = path.read_bytes()
+        content = files.read_bytes(path, limit=_LARGEST)
     except OSError as error:
         raise InputError(str(path), "", f"expected a readable file: {error.strerror}") from None
     if not content.startswith(_FIRST_LINE):

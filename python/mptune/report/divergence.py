@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import InputError, MptuneError
+from mptune.files import write
 from mptune.recording.series import STEP_S
 from mptune.report.charts.divergence import course
 from mptune.report.charts.style import Key, Rows, Spec, look
@@ -63,7 +64,7 @@ def write_figure(path: Path, found: Divergence, reference: Side, other: Side, le
         case _:
             drawn = vl_convert.vegalite_to_html(spec, bundle=True)
     try:
-        path.write_bytes(drawn.encode() if isinstance(drawn, str) else drawn)
+        write(path, drawn)
     except OSError as error:
         raise MptuneError(f"{path}: {error.strerror}") from None
 

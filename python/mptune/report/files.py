@@ -1,6 +1,5 @@
 """The files of a report: the page, and every figure as SVG, PNG and PDF. Offline; no browser is needed."""
 
-import os
 import re
 import textwrap
 from collections.abc import Sequence
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mptune.errors import InputError, MptuneError
+from mptune.files import write
 from mptune.report._same_pdf import same
 from mptune.report.charts.style import FONT, Spec, look
 from mptune.report.page import page
@@ -69,14 +69,9 @@ def write_report(runs: Sequence[RunData], directory: Path, *, figures: bool = Tr
 
 def _write(path: Path, content: bytes) -> Path:
     """Write a file completely or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(exist_ok=True)
-        try:
-            partial.write_bytes(content)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        write(path, content)
     except OSError as error:
         raise MptuneError(f"{path}: {error.strerror}") from None
     return path

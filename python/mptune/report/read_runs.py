@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from mptune import files
 from mptune._text import on_subflows, over, plain_tcp
 from mptune.campaign.over_time import TABLE
 from mptune.errors import InputError
@@ -130,7 +131,7 @@ def _name(config: Config, topology: Topology | None, label: str) -> str:
 def _document(directory: Path, name: str, kind: type[T]) -> T | None:
     """A JSON document; None if there is no such file."""
     try:
-        return _converted(json.loads((directory / name).read_bytes()), kind, directory, name)
+        return _converted(json.loads(files.read_bytes(directory / name)), kind, directory, name)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
@@ -274,7 +275,7 @@ def _curves(directory: Path, name: str) -> Iterator[CurvePoint]:
     if not path.is_file():
         return
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with files.reading_table(path) as file:
             for row in csv.DictReader(file):
                 numbers = {
                     column: float(text) for column, text in row.items() if column.endswith("_mbps") and text
@@ -299,7 +300,7 @@ def _steps(directory: Path) -> Iterator[TimeStep]:
     if not path.is_file():
         return
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with files.reading_table(path) as file:
             for row in csv.DictReader(file):
                 yield msgspec.convert(row, TimeStep, strict=False)
     except (OSError, ValueError) as error:

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from mptune import __version__
+from mptune import __version__, files
 from mptune._text import file_name
 from mptune.errors import InputError
 from mptune.measuring.records import Record, setting, stack_of
@@ -181,9 +181,7 @@ def write_config(
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
     """Write a document as indented JSON. NaN and infinity are refused, as they are not JSON."""
-    path.write_text(
-        json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
-    )
+    files.write(path, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_observations(directory: Path, records: Sequence[Record]) -> None:
@@ -253,7 +251,7 @@ def _fields(thing: object, names: Iterable[str]) -> list[object]:
 
 def _write_csv(path: Path, header: Sequence[str], table: Iterable[Sequence[object]]) -> None:
     """Write one CSV file; floats keep all their digits."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with files.writing_table(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(table)
@@ -262,6 +260,6 @@ def _write_csv(path: Path, header: Sequence[str], table: Iterable[Sequence[objec
 def _is_run(path: Path) -> bool:
     """Whether a directory has a run of mptune."""
     try:
-        return bool(json.loads((path / CONFIG).read_text(encoding="utf-8"))["kind"] == _KIND)
+        return bool(json.loads(files.read_bytes(path / CONFIG))["kind"] == _KIND)
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -5,13 +5,13 @@ store and computes nothing.
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from mptune.errors import MptuneError
+from mptune.files import writing
 from mptune.measuring.records import family_of, members_of, stack_of
 from mptune.store import Store
 from mptune.testbeds import BIN_NS, FIXED
@@ -33,19 +33,19 @@ ORDER BY t.id
 _SETTINGS = ("initial_path", "scheduler", "transfer_bytes", "accounting")
 
 
-def _csv(frame: "pd.DataFrame", path: Path) -> None:
-    frame.to_csv(path, index=False, lineterminator="\n")
+def _csv(frame: "pd.DataFrame", file: BinaryIO) -> None:
+    frame.to_csv(file, index=False, lineterminator="\n")
 
 
-def _parquet(frame: "pd.DataFrame", path: Path) -> None:
+def _parquet(frame: "pd.DataFrame", file: BinaryIO) -> None:
     try:
-        frame.to_parquet(path, index=False)
+        frame.to_parquet(file, index=False)
     except ImportError:
         raise MptuneError("Parquet needs pyarrow: pip install 'mptune[parquet]'") from None
 
 
 #: Formats and how a table is written in each.
-FORMATS: dict[str, Callable[["pd.DataFrame", Path], None]] = {"csv": _csv, "parquet": _parquet}
+FORMATS: dict[str, Callable[["pd.DataFrame", BinaryIO], None]] = {"csv": _csv, "parquet": _parquet}
 
 
 def export(
@@ -75,12 +75,8 @@ def export(
         directory.mkdir(parents=True, exist_ok=True)
         for name, rows in tables.items():
             file = directory / f"{name}.{kind}"
-            partial = file.with_name(f".{file.name}.{os.getpid()}")
-            try:
-                FORMATS[kind](pd.DataFrame(rows), partial)
-                partial.replace(file)
-            finally:
-                partial.unlink(missing_ok=True)
+            with writing(file) as out:
+                FORMATS[kind](pd.DataFrame(rows), out)
             files.append(file)
     except OSError as error:
         raise MptuneError(f"{error.filename or directory}: {error.strerror}") from None

@@ -10,7 +10,7 @@ such files, in `docs/reference/topology.md`; the values a file may leave out in 
 from mptune.topology._checked import check_name, from_document
 from mptune.topology._effects import Background, Effects, Schedule, Step, TcpBackground, UdpBackground
 from mptune.topology._known import Known
-from mptune.topology._load import load
+from mptune.topology._load import from_tables, load
 from mptune.topology._model import Topology
 from mptune.topology._network import Link
 from mptune.topology._perturb import perturbed
@@ -43,6 +43,7 @@ __all__ = [
     "check_name",
     "effects_in_words",
     "from_document",
+    "from_tables",
     "load",
     "perturbed",
     "shipped",

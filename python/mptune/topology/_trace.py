@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from mptune import units
 from mptune._text import quoted
+from mptune.files import read_text
 from mptune.topology._values import RATE, Kind
 
-#: A gigabit per second for half a minute has 2.5 million lines of at most 6 digits.
-_MAX_BYTES = 64 * 1024**2
 _MAX_MS = 2**32 - 1
 _MAX_DIGITS = len(str(_MAX_MS))
 _BIT_MS_PER_OPPORTUNITY = 1500 * 8 * 1000
@@ -60,15 +59,10 @@ def _shown(trace: Trace) -> str:
 
 
 def _lines(file: Path, name: str) -> list[str]:
-    # Reading a device or a pipe would never end.
     try:
-        if not file.exists():
-            raise ValueError(f"expected a trace beside the topology file, found no file {name}")
-        if not file.is_file():
-            raise ValueError(f"expected a file, found something else at {name}")
-        if file.stat().st_size > _MAX_BYTES:
-            raise ValueError(f"expected at most {units.format_size(_MAX_BYTES)} in {name}, found more")
-        lines = file.read_text(encoding="ascii").splitlines()
+        lines = read_text(file, encoding="ascii").splitlines()
+    except FileNotFoundError:
+        raise ValueError(f"expected a trace beside the topology file, found no file {name}") from None
     except UnicodeDecodeError:
         raise ValueError(f"expected whole numbers of milliseconds, one per line, in {name}") from None
     except OSError as error:

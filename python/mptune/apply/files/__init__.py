@@ -15,6 +15,7 @@ from mptune.apply.files import ansible, network_manager, sysctl, systemd, tuned
 from mptune.apply.files._base import File
 from mptune.apply.plan import HostPlan, check
 from mptune.errors import InputError
+from mptune.files import write as write_file
 
 __all__ = ["FORMATS", "File", "made", "write"]
 
@@ -86,7 +87,7 @@ def write(hosts: Sequence[HostPlan], directory: Path, *, force: bool = False) ->
             for one in files:
                 path = new / folder / one.path
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(one.content)
+                write_file(path, one.content)
                 path.chmod(0o755 if one.executable else 0o644)
         if directory.exists():
             directory.rename(work / "earlier")
