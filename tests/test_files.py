@@ -2,11 +2,8 @@
 
 import ast
 import os
-import resource
-import signal
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ from mptune import files
 from mptune.cli import app
 from mptune.errors import InputError
 from tests.plugins.bad_input import NO_FILES, dangling, endless, fifo, folder, listening, turning
+from tests.plugins.no_room import no_room
 
 ROOT = Path(mptune.__file__).parent
 
@@ -159,19 +157,6 @@ def test_an_error_leaves_the_old_file_and_nothing_else(error: type[BaseException
         with pytest.raises(error):
             half(way, content_)
     assert content(tmp_path) == {"file": "old"}
-
-
-@contextmanager
-def no_room() -> Iterator[None]:
-    """Files cannot grow beyond a few bytes, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, ignored)
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ def test_a_second_process_is_refused(network: Topology, tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-c", program, str(path)], check=False, capture_output=True, text=True
         )
-        assert f"process {os.getpid()} is already running this campaign" in done.stderr
+        assert f"process {os.getpid()} is working in this directory" in done.stderr
         with open_store(path, write=False) as reader:
             assert reader.campaign().name == "test"
     subprocess.run([sys.executable, "-c", program, str(path)], check=True)

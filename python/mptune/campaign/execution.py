@@ -37,7 +37,7 @@ from mptune.store import Campaign, Store, create, open_store
 from mptune.store.directory import (
     STORE,
     publish,
-    start_directory,
+    started,
     write_config,
     write_observations,
 )
@@ -91,9 +91,6 @@ def start(
         executor.check(testbed)
     definition, left_out = possible(definition, testbed)
     check_times(definition, testbed, place)
-    start_directory(directory, force=force)
-    for sentence in (left_out, *definition.topology.ruled_out):
-        shown.say(sentence)
     campaign = Campaign(
         name=definition.name,
         settings=definition.settings(),
@@ -104,7 +101,9 @@ def start(
             "host": platform.node(),
         },
     )
-    with create(directory / STORE, campaign) as store:
+    with started(directory, force=force), create(directory / STORE, campaign, locked=True) as store:
+        for sentence in (left_out, *definition.topology.ruled_out):
+            shown.say(sentence)
         return _Run(definition, directory, store, testbed, (workers, executor), shown, wait).run()
 
 

@@ -29,7 +29,7 @@ from mptune.daemon.policies import Policies, Remeasure
 from mptune.errors import InputError, MptuneError
 from mptune.measuring.progress import Reporter
 from mptune.store import open_store
-from mptune.store.directory import STORE
+from mptune.store.directory import STORE, written_into
 from mptune.testbeds import PLAIN_TCP
 from mptune.topology import Interface, Topology
 
@@ -250,6 +250,11 @@ def _exchange(policies: Policies, place: Path, work: Path) -> None:
     ------
     MptuneError : it does; everything is as before.
     """
+    with written_into(place / RUN):
+        _exchanged(policies, place, work)
+
+
+def _exchanged(policies: Policies, place: Path, work: Path) -> None:
     kept = work / "kept"
     kept.mkdir()
     shutil.copy2(place / ANSWER, kept / ANSWER)

@@ -14,6 +14,7 @@ from mptune.report.page import page
 from mptune.report.read_runs import read_run
 from mptune.report.run_data import RunData
 from mptune.report.sections import Section, sections
+from mptune.store.directory import written_into
 
 #: The page, and the directory of the figures beside it.
 PAGE = "report.html"
@@ -35,7 +36,9 @@ def write_page(run: RunData, directory: Path) -> Path:
 
 def draw_run(directory: Path) -> Path:
     """Write the page of a finished run, which is complete without it. Raises the same as `read_run` too."""
-    return write_page(read_run(directory, directory.resolve().name), directory)
+    run = read_run(directory, directory.resolve().name)
+    with written_into(directory):
+        return write_page(run, directory)
 
 
 def write_report(runs: Sequence[RunData], directory: Path, *, figures: bool = True) -> list[Path]:
@@ -56,14 +59,14 @@ def write_report(runs: Sequence[RunData], directory: Path, *, figures: bool = Tr
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(str(directory), "", f"expected a writable directory: {error.strerror}") from None
-    written = [_write(directory / PAGE, page(first, others, found).encode())]
-    if figures:
-        for one in found:
-            if not one.panels and one.drawing is None:
-                continue
-            written += [
-                _write(directory / FIGURES / f"{one.name}.{kind}", text) for kind, text in _drawn(one).items()
-            ]
+    with written_into(directory):
+        written = [_write(directory / PAGE, page(first, others, found).encode())]
+        for one in found if figures else ():
+            if one.panels or one.drawing is not None:
+                written += [
+                    _write(directory / FIGURES / f"{one.name}.{kind}", text)
+                    for kind, text in _drawn(one).items()
+                ]
     return written
 
 

@@ -464,8 +464,12 @@ class Store:
 
 
 @contextmanager
-def create(path: Path, campaign: Campaign) -> Iterator[Store]:
+def create(path: Path, campaign: Campaign, *, locked: bool = False) -> Iterator[Store]:
     """A new store for a campaign.
+
+    Parameters
+    ----------
+    locked : its directory is locked already, by `mptune.store.directory.started`.
 
     Raises
     ------
@@ -475,7 +479,7 @@ def create(path: Path, campaign: Campaign) -> Iterator[Store]:
     if path.exists():
         raise InputError(str(path), "", "already exists (resume it, or choose another directory)")
     created = campaign.created or datetime.now().astimezone().isoformat(timespec="seconds")
-    with Lock(path), _connected(path, write=True) as connection:
+    with Lock(path, taken=not locked), _connected(path, write=True) as connection:
         with connection:
             number = connection.execute(
                 "INSERT INTO campaign (uuid, name, created, settings, environment) VALUES (?, ?, ?, ?, ?)",

@@ -1,24 +1,30 @@
-"""One writer per campaign: an advisory lock next to the store, released when its process ends.
+"""One writer per run directory: an advisory lock in it, released when its process ends, however that is.
 
-SQLite itself would let two processes take turns, and both would run the same missing trials.
+SQLite itself would let two processes take turns, and both would run the same missing trials; and what one
+process replaces, another would go on to write into. The lock keeps out other processes of mptune, not other
+programs.
 """
 
 import fcntl
 import os
+import stat
 from pathlib import Path
 from types import TracebackType
 
-from mptune.errors import MptuneError
+from mptune.errors import InputError, MptuneError
+
+#: What the name of a store's lock ends in.
+SUFFIX = ".lock"
 
 
 class Lock:
-    """Holds `<store>.lock` while the block runs; `taken=False` takes no lock.
+    """Holds `<store>.lock`, which is the run directory's, while the block runs; `taken=False` takes none.
 
     The file stays: if it were removed, a third process could lock another file of the same name.
     """
 
     def __init__(self, store: Path, *, taken: bool = True) -> None:
-        self._path = store.with_name(store.name + ".lock")
+        self._path = store.with_name(store.name + SUFFIX)
         self._taken = taken
         self._file = -1
 
@@ -27,22 +33,24 @@ class Lock:
 
         Raises
         ------
+        InputError : its file is something else.
         MptuneError : another process has it; the message gives its process ID.
         """
-        if not self._taken:
-            return self
-        try:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise MptuneError(f"{self._path}: {error.strerror}") from None
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(self._file, 32).decode(errors="replace").strip() or "unknown"
-            os.close(self._file)
-            raise MptuneError(f"{self._path}: process {holder} is already running this campaign") from None
-        os.ftruncate(self._file, 0)
-        os.write(self._file, f"{os.getpid()}\n".encode())
+        while self._taken and self._file < 0:
+            file = self._opened()
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.read(file, 32).decode(errors="replace").strip()
+                os.close(file)
+                who = f"process {holder if holder.isdecimal() else 'unknown'}"
+                raise MptuneError(f"{self._path.parent}: {who} is working in this directory") from None
+            if self._is_at_its_place(file):
+                self._file = file
+                os.ftruncate(file, 0)
+                os.write(file, f"{os.getpid()}\n".encode())
+            else:  # the directory was replaced meanwhile
+                os.close(file)
         return self
 
     def __exit__(
@@ -51,3 +59,21 @@ class Lock:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+    def _opened(self) -> int:
+        """The file; never at the end of a link, and never anything that is no file: it is written into."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            file = os.open(self._path, flags, 0o644)
+        except OSError as error:
+            raise MptuneError(f"{self._path}: {error.strerror}") from None
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            os.close(file)
+            raise InputError(str(self._path), "", "expected a file")
+        return file
+
+    def _is_at_its_place(self, file: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(file), self._path.lstat())
+        except OSError:
+            return False

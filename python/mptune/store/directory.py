@@ -11,7 +11,7 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +21,7 @@ from mptune import __version__, files
 from mptune._text import file_name
 from mptune.errors import InputError
 from mptune.measuring.records import Record, setting, stack_of
+from mptune.store._locking import SUFFIX, Lock
 
 #: The file that identifies a run directory, and the word in it.
 CONFIG = "config.json"
@@ -60,7 +61,7 @@ def check_writable(path: Path, *, force: bool, where: str = "--out") -> None:
     ------
     InputError : it has other content, it has a run and `force` is not set, or it cannot be created.
     """
-    if path.is_dir() and any(path.iterdir()):
+    if path.is_dir() and any(one.name != STORE + SUFFIX for one in path.iterdir()):
         if is_unfinished(path):
             if not force:
                 raise InputError(
@@ -98,34 +99,63 @@ def run_directory(path: Path, *, force: bool = False) -> Iterator[Path]:
     """
     check_writable(path, force=force)
     path.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    work = Path(tempfile.mkdtemp(dir=path.parent, prefix=".mptune-"))
     content, earlier = work / "new", work / "earlier"
-    try:
+    with ExitStack() as held:
+        held.callback(shutil.rmtree, work, ignore_errors=True)
+        if path.exists():
+            held.enter_context(Lock(path / STORE))
+            check_writable(path, force=force)
+        there = path.exists()
         content.mkdir()
         yield content
-        if path.exists():
-            path.rename(earlier)
-        content.rename(path)
-    finally:
-        if earlier.exists() and not path.exists():
-            earlier.rename(path)
-        shutil.rmtree(work, ignore_errors=True)
+        if path.exists() and not there:  # another process was faster
+            held.enter_context(Lock(path / STORE))
+            check_writable(path, force=force)
+        try:
+            if path.exists():
+                path.rename(earlier)
+            content.rename(path)
+        finally:
+            if earlier.exists() and not path.exists():
+                earlier.rename(path)
 
 
-def start_directory(path: Path, *, force: bool = False) -> None:
-    """Create the directory of a campaign that fills it while it runs; `force` replaces an earlier one.
+@contextmanager
+def started(path: Path, *, force: bool = False) -> Iterator[None]:
+    """Hold the directory of a campaign that fills it while it runs; `force` replaces an earlier one.
+
+    The directory and its lock stay where they are: there is no moment at which another process could take it.
 
     Raises
     ------
     InputError : as `check_writable`.
+    MptuneError : another process is working in it.
     """
     check_writable(path, force=force)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_dir() and any(path.iterdir()):
-        earlier = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-        path.rename(earlier / "earlier")
-        shutil.rmtree(earlier)
-    path.mkdir(exist_ok=True)
+    path.mkdir(parents=True, exist_ok=True)
+    with Lock(path / STORE):
+        check_writable(path, force=force)
+        earlier = [one for one in path.iterdir() if one.name != STORE + SUFFIX]
+        if earlier:
+            away = Path(tempfile.mkdtemp(dir=path.parent, prefix=".mptune-"))
+            # What marks a run goes first: half of one is none.
+            for one in sorted(earlier, key=lambda one: one.name != CONFIG):
+                one.rename(away / one.name)
+            shutil.rmtree(away)
+        yield
+
+
+@contextmanager
+def written_into(path: Path) -> Iterator[None]:
+    """Hold a directory while files are added to it: of a run directory the lock, of others nothing.
+
+    Raises
+    ------
+    MptuneError : another process is working in it.
+    """
+    with Lock(path / STORE, taken=(path / CONFIG).exists() or (path / STORE).exists()):
+        yield
 
 
 @contextmanager
