@@ -1,25 +1,43 @@
 """Bundles opened: the run directory in one, unpacked for as long as it is needed, and what drew its figures.
 
-A bundle may come from anywhere: names in it are not trusted, and only the run directory is unpacked.
+A bundle may come from anywhere. Only the run directory is unpacked, and of that only files with the names
+that one has. Names that lead elsewhere, links, and anything that is there twice are refused; and so is a
+bundle with too many files, or that grows beyond its limits while it is unpacked: sizes in it are not
+believed.
 """
 
+import io
 import json
-import shutil
+import os
+import stat
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
+from typing import IO
 
 from mptune.bundle._crate import METADATA
 from mptune.bundle.making import RUN_FILES
 from mptune.errors import InputError, MptuneError
+from mptune.files import reading, writing
 from mptune.report.files import FIGURES
 from mptune.store.directory import CONFIG
 
 #: What a damaged zip file raises, depending on where it is damaged.
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+
+#: Most bytes of a bundle, of what is unpacked from it, and of a file that is held in memory.
+_PACKED, _UNPACKED, _HELD = 2**33, 2**33, 2**25
+#: Most files: a report has some 200.
+_FILES = 2000
+#: Most bytes of the directory of an archive, which is read at once: no file in it has a long name.
+_DIRECTORY = 2**22
+#: How often larger than the bundle is what it contains, at most, where it is more than a few MiB: stores and
+#: tables shrink to a tenth, bombs to a thousandth.
+_RATIO, _ALWAYS = 100, 2**24
+_CHUNK = 2**20
 
 
 def is_bundle(path: Path) -> bool:
@@ -51,53 +69,120 @@ def opened(places: Sequence[Path]) -> Iterator[list[Path]]:
 
 def figures(bundle: Path) -> dict[str, bytes]:
     """The figures in a bundle by the names of their files; errors as `opened`."""
-    with _zip(bundle) as archive:
-        folder = f"{FIGURES}/"
+    folder = f"{FIGURES}/"
+    with _opened(bundle) as archive:
         return {
-            name.removeprefix(folder): archive.read(name)
-            for name in archive.namelist()
-            if name.startswith(folder)
+            name.removeprefix(folder): archive.held(name) for name in archive.names if name.startswith(folder)
         }
 
 
 def versions(bundle: Path) -> dict[str, str]:
     """Versions that drew the figures of a bundle; empty if it does not say."""
-    with _zip(bundle) as archive:
+    with _opened(bundle) as archive:
         try:
-            drawn = json.loads(archive.read("environment.json"))["drawn"]
+            drawn = json.loads(archive.held("environment.json"))["drawn"]
             return {str(name): str(text) for name, text in drawn.items()}
-        except (KeyError, ValueError, TypeError, AttributeError):
+        except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
             return {}
 
 
 def _unpacked(bundle: Path, target: Path) -> Path:
     """The run directory of a bundle below `target`."""
-    with _zip(bundle) as archive:
-        inside = set(archive.namelist())
+    with _opened(bundle) as archive:
         labels = [
             folder
-            for folder, _, name in (one.rpartition("/") for one in sorted(inside))
-            if name == CONFIG and folder not in ("", ".", "..") and not set(folder) & set("/\\\0")
+            for folder, _, name in (one.rpartition("/") for one in archive.names)
+            if name == CONFIG and folder and "/" not in folder
         ]
-        if METADATA not in inside or len(labels) != 1:
+        if METADATA not in archive.names or len(labels) != 1:
             raise InputError(str(bundle), "", "expected a bundle of mptune, found another zip file")
         directory = target / labels[0]
-        directory.mkdir()
         try:
+            directory.mkdir()
             for name in RUN_FILES:
-                if f"{labels[0]}/{name}" in inside:
-                    with archive.open(f"{labels[0]}/{name}") as source, (directory / name).open("wb") as to:
-                        shutil.copyfileobj(source, to, 1 << 20)
+                if f"{labels[0]}/{name}" in archive.names:
+                    with writing(directory / name) as to:
+                        archive.copy(f"{labels[0]}/{name}", to, _UNPACKED)
         except OSError as error:
             raise MptuneError(f"{target}: {error.strerror}") from None
         return directory
 
 
+class _Archive:
+    """The files of a bundle, within its limits; `names` are in their order."""
+
+    def __init__(self, bundle: Path, archive: zipfile.ZipFile, size: int) -> None:
+        self._bundle, self._archive = str(bundle), archive
+        self._left = min(_UNPACKED, max(_ALWAYS, _RATIO * size))
+        entries = archive.infolist()
+        if len(entries) > _FILES:
+            raise InputError(self._bundle, "", f"expected at most {_FILES} files, found {len(entries)}")
+        self.names: list[str] = []
+        known: set[str] = set()
+        for one in entries:
+            self._check(one)
+            if one.filename in known:
+                raise InputError(self._bundle, one.filename, "expected once, found twice")
+            known.add(one.filename)
+            if not one.is_dir():
+                self.names.append(one.filename)
+
+    def _check(self, one: zipfile.ZipInfo) -> None:
+        path = PurePosixPath(one.filename)
+        name = one.orig_filename
+        if path.is_absolute() or ".." in path.parts or not path.parts or set(name) & set("\\\0"):
+            raise InputError(self._bundle, name, "expected the name of a file inside the bundle")
+        if stat.S_IFMT(one.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise InputError(self._bundle, name, "expected a file, found a link or a device")
+        # Only of these is no more unpacked at once than was asked for.
+        if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise InputError(self._bundle, name, "expected it stored or deflated")
+
+    def held(self, name: str) -> bytes:
+        """A file in memory; KeyError if there is none."""
+        content = io.BytesIO()
+        self.copy(name, content, _HELD)
+        return content.getvalue()
+
+    def copy(self, name: str, to: IO[bytes], most: int) -> None:
+        """Unpack a file of at most so many bytes.
+
+        Raises
+        ------
+        InputError : it is larger, or the bundle has grown beyond what a bundle of its size contains.
+        """
+        with self._archive.open(name) as source:
+            while content := source.read(_CHUNK):
+                most -= len(content)
+                self._left -= len(content)
+                if most < 0 or self._left < 0:
+                    what = (
+                        f"expected at most {_RATIO} times its size"
+                        if most >= 0
+                        else "expected a smaller file"
+                    )
+                    raise InputError(self._bundle, name, f"{what} when it is unpacked, found more")
+                to.write(content)
+
+
+class _Bounded(io.BufferedReader):
+    """A file that is not read in large pieces, which only the directory of an archive could ask for."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _DIRECTORY:
+            raise zipfile.BadZipFile("a directory of too many files")
+        return super().read(_DIRECTORY if size is None or size < 0 else size)
+
+
 @contextmanager
-def _zip(bundle: Path) -> Iterator[zipfile.ZipFile]:
+def _opened(bundle: Path) -> Iterator[_Archive]:
+    """A bundle; what is wrong with it is an InputError."""
     try:
-        with zipfile.ZipFile(bundle) as archive:
-            yield archive
+        with (
+            reading(bundle, limit=_PACKED) as file,
+            zipfile.ZipFile(_Bounded(io.FileIO(file.fileno(), closefd=False))) as archive,
+        ):
+            yield _Archive(bundle, archive, os.fstat(file.fileno()).st_size)
     except _DAMAGED as error:
         raise InputError(str(bundle), "", f"expected a run directory or a bundle: {error}") from None
     except OSError as error:
