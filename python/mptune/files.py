@@ -17,6 +17,7 @@ What is raised is an OSError whose `strerror` says in words what is wrong; calle
 
 import errno
 import io
+import json
 import os
 import secrets
 import stat
@@ -24,7 +25,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from mptune.errors import InputError
 
@@ -63,6 +64,19 @@ def read_text(path: Path, *, encoding: str = "utf-8", limit: int = LIMIT) -> str
     """
     text = read_bytes(path, limit=limit).decode(encoding)
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_json(path: Path) -> Any:
+    """What a regular file of JSON contains.
+
+    Raises
+    ------
+    OSError, ValueError : as `read_bytes`; it is not JSON.
+    """
+    try:
+        return json.loads(read_bytes(path))
+    except RecursionError:
+        raise ValueError("too many brackets inside each other") from None
 
 
 @contextmanager

@@ -27,7 +27,7 @@ FRACTIONS = {"%": 10**7, "ppm": 10**3, "": 10**9}
 #: The core's largest integer; far above anything physical, and it bounds the work on "9e999".
 LIMIT = 2**63 - 1
 
-_TEXT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-z\u00b5\u03bc%/]*)")
+_TEXT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-z\u00b5\u03bc%/]*)", re.ASCII)
 # 19 digits of a 63-bit integer and the 30 decimals of 1 B in GiB fit.
 _EXACT = Context(prec=80)
 

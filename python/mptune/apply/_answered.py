@@ -3,14 +3,13 @@
 It reads and checks; what follows for the machines is `mptune.apply.plan`'s business.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from mptune.errors import InputError
-from mptune.files import read_bytes
+from mptune.files import read_json
 from mptune.report.read_runs import read_run
 from mptune.report.run_data import Answer, RunData
 from mptune.topology import REVERSED, Topology
@@ -104,6 +103,6 @@ def read_answered(directory: Path) -> Answered:
 def _gain(directory: Path) -> Gain | None:
     file = "result.json"
     try:
-        return msgspec.convert(json.loads(read_bytes(directory / file)), _GainFile).gain
+        return msgspec.convert(read_json(directory / file), _GainFile).gain
     except (OSError, ValueError) as error:
         raise InputError(str(directory), file, f"expected what this version writes: {error}") from None

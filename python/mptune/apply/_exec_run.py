@@ -3,13 +3,12 @@
 The rest of an answer (path manager, subflows) concerns the machine, not a program.
 """
 
-import json
 from pathlib import Path
 
 import msgspec
 
 from mptune.errors import InputError
-from mptune.files import read_bytes
+from mptune.files import read_json
 from mptune.store.directory import CONFIG, is_unfinished
 from mptune.testbeds import FIXED, PLAIN_TCP
 
@@ -50,7 +49,7 @@ def read_answer(directory: Path) -> RunAnswer:
     if not (directory / CONFIG).is_file():
         raise InputError(where, "", f"expected a run directory, found no {CONFIG} in it")
     try:
-        content = json.loads(read_bytes(directory / _RESULT))
+        content = read_json(directory / _RESULT)
     except FileNotFoundError:
         raise InputError(where, "", f"expected a run with an answer, found no {_RESULT} in it") from None
     except (OSError, ValueError) as error:

@@ -4,7 +4,6 @@ A file is a list of settings for one machine, or an object with a list for each 
 """
 
 import importlib
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -139,7 +138,7 @@ def _policies(plan: Any, place: Place) -> dict[str, str | None]:
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(files.read_text(path))
+        return files.read_json(path)
     except OSError as error:
         raise InputError(str(path), "", f"expected a file of settings: {error.strerror or error}") from None
     except ValueError as error:

@@ -17,6 +17,7 @@ from mptune._text import quoted
 from mptune.campaign.job import Job, configuration
 from mptune.campaign.optimise_options import OptimiseOptions, withdrawals
 from mptune.campaign.papers import BUFFERS, CCS, PMS
+from mptune.errors import InputError
 from mptune.impact import ImpactOptions, SubflowSets
 from mptune.measuring.executors import ExecutorOptions
 from mptune.measuring.planning import Configuration
@@ -328,6 +329,24 @@ class _Head(Options, frozen=True, kw_only=True):
     where: ExecutorOptions = ExecutorOptions()
 
 
+def _topology(name: str, folder: Path, where: str) -> Topology:
+    """The topology that a campaign file names: beside it, or a shipped scenario.
+
+    Raises
+    ------
+    InputError : naming the key, if there is none; the topology file and its key, if something in it is wrong.
+    """
+    beside = folder / name
+    try:
+        return load(beside if name and beside.exists() and not beside.is_dir() else name)
+    except InputError as error:
+        if error.key:
+            raise
+        raise InputError(where, "topology", f"{quoted(name)}: {error.expected}") from None
+    except OSError as error:
+        raise InputError(where, "topology", f"{quoted(name)}: {error.strerror}") from None
+
+
 def read_definition(path: str | Path) -> Definition:
     """Read a campaign file; a relative topology is beside it, or a shipped scenario.
 
@@ -340,8 +359,7 @@ def read_definition(path: str | Path) -> Definition:
     head = tables.head()
     if head.name is not None:
         check_name(head.name, where, "name")
-    beside = file.parent / head.topology
-    topology = load(beside if beside.is_file() else head.topology)
+    topology = _topology(head.topology, file.parent, where)
     if head.reverse:
         topology = topology.reversed()
     definition = Definition(

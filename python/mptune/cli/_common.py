@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from mptune import interrupts
-from mptune._text import in_one_line, visible
+from mptune._text import bounded, in_one_line, visible
 from mptune.cli._flags import with_flags
 from mptune.errors import InputError, Interrupted, MptuneError
 
@@ -57,6 +57,9 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Replace an earlier r
 #: Base class of typer's own errors (unknown option, missing argument). It has no public name: depending on
 #: the version it is in click or in typer itself.
 _USAGE_ERROR: type[BaseException] = typer.BadParameter.__mro__[2]
+
+#: Most characters of what is wrong with a command line.
+_USAGE = 200
 
 #: What the program is called.
 PROGRAM = "mptune"
@@ -216,7 +219,7 @@ def console() -> Console:
 
 
 def _usage(error: BaseException) -> str:
-    message = str(getattr(error, "format_message", error.__str__)())
+    message = bounded(in_one_line(str(getattr(error, "format_message", error.__str__)())), _USAGE)
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "mptune"
     return f"{message.rstrip('.')} ({command} --help)"

@@ -10,7 +10,7 @@ import typer
 from mptune import units
 from mptune._text import quoted
 from mptune.errors import InputError
-from mptune.options import distinct
+from mptune.options import check_distinct, words
 
 if TYPE_CHECKING:
     from mptune.measurements import ReadOptions
@@ -64,12 +64,29 @@ def reading(
             raise InputError(
                 "--column", "", f"expected ROLE=HEADER such as cc=algorithm, found {quoted(text)}"
             )
+        if role.strip() in pairs:
+            raise InputError("--column", "", f"expected each role once, found {quoted(role.strip())} twice")
         pairs[role.strip()] = header.strip()
     return ReadOptions(
         throughput_unit=throughput_unit,
         buffer_unit=buffer_unit,
         columns=pairs,
-        factors=distinct(",".join(factors or ())),
+        factors=named("--factor", factors or ()),
         ccs=tuple(ccs),
         pms=tuple(pms),
     )
+
+
+def named(flag: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """Words of a repeated option.
+
+    Raises
+    ------
+    InputError : one is there twice.
+    """
+    found = words(",".join(texts))
+    try:
+        check_distinct(found)
+    except ValueError as error:
+        raise InputError(flag, "", str(error)) from None
+    return found

@@ -21,9 +21,7 @@ DirectoryArgument = Annotated[str, typer.Argument(metavar="DIR", help="A run dir
 
 def register(app: typer.Typer) -> None:
     """Add the command and its subcommands."""
-    group = typer.Typer(
-        no_args_is_help=True, rich_markup_mode=None, help="Campaigns that survive any interruption."
-    )
+    group = typer.Typer(rich_markup_mode=None, help="Campaigns that survive any interruption.")
     commands = (
         (
             run,

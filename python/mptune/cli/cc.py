@@ -17,9 +17,7 @@ NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME...", help="Con
 
 def register(app: typer.Typer) -> None:
     """Add the command and its subcommands."""
-    group = typer.Typer(
-        no_args_is_help=True, rich_markup_mode=None, help="Congestion controls on this machine's kernel."
-    )
+    group = typer.Typer(rich_markup_mode=None, help="Congestion controls on this machine's kernel.")
     group.command("list", epilog=examples("mptune cc list", "mptune cc list --json"))(list_all)
     group.command(
         epilog=examples(
@@ -123,6 +121,8 @@ def _check(names: list[str]) -> None:
     from mptune import testbeds
 
     known = testbeds.names("congestion_controls")
-    for cc in names:
+    for number, cc in enumerate(names):
         if cc not in known:
             raise InputError("NAME", "", one_of(known, cc))
+        if cc in names[:number]:
+            raise InputError("NAME", "", f"expected each name once, found {cc} twice")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mptune import units
+from mptune._text import quoted
 from mptune.cli._common import JsonOption, echo, emit_json, examples
 from mptune.cli._flags import with_flags
 from mptune.errors import InputError
@@ -42,6 +44,9 @@ Buffer = Annotated[
         unset="that of --run, or autotuning",
     ),
 ]
+
+#: What Linux accepts as the name of a congestion control (TCP_CA_NAME_MAX), or what one is called here.
+_CC = re.compile(r"[\w.-]{1,32}", re.ASCII)
 
 
 def register(app: typer.Typer) -> None:
@@ -114,8 +119,8 @@ def _wanted(run: str | None, cc: str | None, buffer: int | None) -> Wanted:
 
     from mptune.apply.exec import Wanted, from_run
 
-    if cc == "":
-        raise InputError("--cc", "", "expected the name of a congestion control, found ''")
+    if cc is not None and not _CC.fullmatch(cc):
+        raise InputError("--cc", "", f"expected the name of a congestion control, found {quoted(cc)}")
     wanted = Wanted() if run is None else from_run(Path(run))
     if cc is not None:
         wanted = msgspec.structs.replace(wanted, cc=cc)

@@ -12,10 +12,10 @@ from mptune.cli._measurement_file import (
     ColumnOption,
     FactorOption,
     ThroughputUnitOption,
+    named,
     reading,
 )
 from mptune.glm.analysis import AnalysisOptions
-from mptune.options import distinct
 
 
 def register(app: typer.Typer) -> None:
@@ -61,7 +61,7 @@ def fit(
     from mptune.glm.analysis import analyse
     from mptune.measurements import read_measurements
 
-    how = reading(throughput_unit, buffer_unit, column, factor, ccs=distinct(",".join(cc or ())))
+    how = reading(throughput_unit, buffer_unit, column, factor, ccs=named("--cc", cc or ()))
     analysis = analyse(
         read_measurements(data, how),
         options,

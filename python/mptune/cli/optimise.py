@@ -22,11 +22,11 @@ from mptune.cli._common import (
     complete_scenarios,
     load_topology,
 )
-from mptune.cli._measurement_file import BufferUnitOption, ColumnOption, ThroughputUnitOption, reading
+from mptune.cli._measurement_file import BufferUnitOption, ColumnOption, ThroughputUnitOption, named, reading
 from mptune.decision import DecisionOptions
 from mptune.errors import InputError
 from mptune.measuring.executors import Executor, ExecutorOptions
-from mptune.options import Given, Options, distinct
+from mptune.options import Given, Options
 from mptune.options.trials import MeasuringOptions
 
 if TYPE_CHECKING:
@@ -177,7 +177,8 @@ def _read(
     from mptune.store.directory import check_writable, run_directory
 
     check_writable(directory, force=force)
-    ccs, pms = (distinct(options.text(field) or "") for field in ("ccs", "pms"))
+    ccs = named("--cc", [options.text("ccs") or ""])
+    pms = named("--pm", [options.text("pms") or ""])
     how = columns(ccs=ccs, pms=pms)
     measured = read_measurements(data, how)
     decision = options.build(DecisionOptions)

@@ -61,10 +61,12 @@ def reproduce(
     from mptune.reproduce import PAPERS, VERDICTS
     from mptune.reproduce import reproduce as recompute
 
-    chosen = list(dict.fromkeys(papers or PAPERS))
-    for paper in chosen:
+    chosen = list(papers or PAPERS)
+    for number, paper in enumerate(chosen):
         if paper not in PAPERS:
             raise InputError("PAPERS", "", one_of(PAPERS, paper))
+        if paper in chosen[:number]:
+            raise InputError("PAPERS", "", f"expected each paper once, found {paper} twice")
     if only is not None and only not in VERDICTS:
         raise InputError("--only", "", one_of(VERDICTS, only))
     result = recompute(chosen)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mptune._text import bounded
 from mptune.errors import InputError, MptuneError
 from mptune.linux import agent
 
@@ -13,6 +14,8 @@ from mptune.linux import agent
 _ANSWER_S = 30.0
 #: Exit status of the agent where the policy file is wrong.
 _WRONG = 2
+#: Most characters of what it says of a policy file.
+_EXPECTED = 200
 
 
 def command(*options: str) -> list[str]:
@@ -64,4 +67,4 @@ def error_of(status: int, said: Sequence[str]) -> MptuneError:
     if status != _WRONG:
         return MptuneError(line)
     where, colon, expected = line.partition(": ")
-    return InputError(where if colon else "--policy", "", expected or line)
+    return InputError(where if colon else "--policy", "", bounded(expected or line, _EXPECTED))

@@ -21,7 +21,7 @@ from mptune.measurements._headers import KEPT, NO_FACTORS, Column, ReadOptions, 
 
 __all__ = ["Measurement", "Measurements", "ReadOptions", "pooled", "read_measurements"]
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 #: Columns of our files that are not varied: the identity and the outcome of a trial.
 _NOT_VARIED = {"purpose", "run", "round", "seed", "withdrawn", "omega", "failed_kind", "completion_s"}
@@ -207,12 +207,15 @@ def _number(path: str, number: int, cells: Sequence[str], column: Column, role: 
     value = float(text) * column.scale
     if value < 0 or (role == "buffer" and value == 0):
         least = "above 0" if role == "buffer" else "that is not negative"
-        raise _at(path, number, column, f"expected a {role} {least}, found {text}")
+        raise _at(path, number, column, f"expected a {role} {least}, found {quoted(text)}")
     most = KEPT[role][1]
     if not math.isfinite(value) or value > most:
         limit = "10 Tbit/s" if role == "throughput" else "1 TiB"
         raise _at(
-            path, number, column, f"expected at most {limit}, found {text} (is the unit of the column right?)"
+            path,
+            number,
+            column,
+            f"expected at most {limit}, found {quoted(text)} (is the unit of the column right?)",
         )
     return value
 

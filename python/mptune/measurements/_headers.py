@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from mptune._text import quoted
+from mptune._text import bounded, quoted
 from mptune.errors import InputError, one_of
 from mptune.units import RATES, SIZES
 
@@ -30,6 +30,9 @@ ROLES = {
 #: Roles that are not factors.
 NO_FACTORS = ("throughput", "buffer", "run", "failed")
 _REQUIRED = ("throughput", "buffer", "cc")
+#: Most characters of the headers of a file in an error.
+_LISTED = 100
+
 _EXAMPLE = {"throughput": "throughput_mbps", "buffer": "buffer_mib", "cc": "cc"}
 
 #: Spellings of units in headers. Case is kept where it distinguishes bit from byte.
@@ -123,7 +126,7 @@ def find_columns(path: str, header: Sequence[str], options: ReadOptions) -> dict
             raise InputError(
                 path,
                 "row 1",
-                f"expected a column for {role} such as {quoted(_EXAMPLE[role])}, found {', '.join(header)}",
+                f"expected a column for {role} such as {quoted(_EXAMPLE[role])}, found {_listed(header)}",
             )
     for role, given in (("throughput", options.throughput_unit), ("buffer", options.buffer_unit)):
         column = found[role]
@@ -141,7 +144,9 @@ def _located(path: str, header: Sequence[str], name: str, option: str) -> Column
     """Column named by an option."""
     if name not in header:
         raise InputError(
-            option, "", f"expected a header of {path} ({', '.join(header)}), found {quoted(name)}"
+            option,
+            "",
+            f"expected a header of {path} ({_listed(header)}), found {quoted(name)}",
         )
     return Column(header.index(name), name)
 
@@ -188,3 +193,7 @@ def _unit(path: str, role: str, header: str, given: str | None) -> str:
             option, "", f"expected {unit} as in the header {quoted(header)} of {path}, found {given}"
         )
     return unit
+
+
+def _listed(header: Sequence[str]) -> str:
+    return bounded(", ".join(header), _LISTED)

@@ -38,10 +38,10 @@ from mptune.options._kinds import (
     TEXT,
     TOGGLE,
     Kind,
+    check_distinct,
     choice,
     confidence,
     count,
-    distinct,
     names,
     probability,
     rate_mbps,
@@ -50,6 +50,7 @@ from mptune.options._kinds import (
     size,
     texts,
     time,
+    words,
 )
 from mptune.options._tables import Tables
 
@@ -65,11 +66,11 @@ __all__ = [
     "Place",
     "Tables",
     "by_flag",
+    "check_distinct",
     "choice",
     "confidence",
     "count",
     "declared",
-    "distinct",
     "error_about",
     "in_file",
     "left_alone",
@@ -83,5 +84,6 @@ __all__ = [
     "texts",
     "time",
     "value_of",
+    "words",
     "written",
 ]

@@ -4,6 +4,7 @@ A kind knows neither the option nor the place: it raises ValueError with a sente
 the value was written.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -23,6 +24,9 @@ _WORDS = {
     list: "a list",
     dict: "a table",
 }
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,30}")
 
 
 def _anything(value: object) -> None:
@@ -106,10 +110,10 @@ def count(least: int = 0, most: int = units.LIMIT, *, zero: str = "") -> Kind[in
             raise ValueError(f"expected {wanted}, found {value}")
 
     def parse(text: str) -> int:
-        try:
-            return int(text)
-        except ValueError:
-            raise ValueError(f"expected a whole number, found {quoted(text)}") from None
+        # As people write numbers; Python's own syntax has more, and no end.
+        if not _WHOLE.fullmatch(text.strip()):
+            raise ValueError(f"expected a whole number, found {quoted(text)}")
+        return int(text)
 
     return Kind("N", parse, str, check, (int,), "a whole number")
 
@@ -215,11 +219,11 @@ def names(known: Callable[[], Iterable[str]]) -> Kind[tuple[str, ...]]:
             raise ValueError(one_of(known(), None))
         for name in value:
             one.check(name)
-        _check_distinct(value)
+        check_distinct(value)
 
     return Kind(
         "NAME,...",
-        distinct,
+        words,
         ",".join,
         check,
         (str, list),
@@ -233,9 +237,9 @@ def texts(metavar: str = "TEXT,...", *, labels: bool = False) -> Kind[tuple[str,
     """Kind of any distinct words, or none; `labels` for the labels of paths."""
     return Kind(
         metavar,
-        distinct,
+        words,
         ",".join,
-        _check_distinct,
+        check_distinct,
         (str, list),
         "a list of words",
         several=True,
@@ -247,14 +251,13 @@ def several(one: Kind[T], *, distinct: bool = True) -> Kind[tuple[T, ...]]:
     """Kind of any number of values of a kind, each once unless they need not be `distinct`."""
 
     def parse(text: str) -> tuple[T, ...]:
-        values = [one.parse(part) for part in _words(text)]
-        return tuple(dict.fromkeys(values) if distinct else values)
+        return tuple(one.parse(part) for part in words(text))
 
     def check(values: tuple[T, ...]) -> None:
         for value in values:
             one.check(value)
         if distinct:
-            _check_distinct(values)
+            check_distinct(values, one.show)
 
     return Kind(
         f"{one.metavar},...",
@@ -268,13 +271,9 @@ def several(one: Kind[T], *, distinct: bool = True) -> Kind[tuple[T, ...]]:
     )
 
 
-def distinct(text: str) -> tuple[str, ...]:
-    """Words between commas, each once, in their order."""
-    return tuple(dict.fromkeys(_words(text)))
-
-
-def _words(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",")] if text else []
+def words(text: str) -> tuple[str, ...]:
+    """Words between commas, in their order."""
+    return tuple(part.strip() for part in text.split(",")) if text else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,7 +321,15 @@ def _named(label: str, function: Callable[[Any], T], value: Any) -> T:
         raise ValueError(f"{label}: {error}") from None
 
 
-def _check_distinct(values: Sequence[object]) -> None:
-    for index, value in enumerate(values):
-        if value in values[:index]:
-            raise ValueError(f"expected each value once, found {quoted(value)} twice")
+def check_distinct(values: Sequence[Any], show: Callable[[Any], str] = quoted) -> None:
+    """Refuse a value that is there twice: it means nothing, and is a slip where another one was meant.
+
+    Raises
+    ------
+    ValueError : naming the first such value.
+    """
+    seen: list[Any] = []
+    for value in values:
+        if value in seen:
+            raise ValueError(f"expected each value once, found {show(value)} twice")
+        seen.append(value)

@@ -10,7 +10,7 @@ from decimal import Decimal
 from itertools import pairwise
 
 from mptune._text import quoted
-from mptune.options._kinds import Kind
+from mptune.options._kinds import Kind, check_distinct
 from mptune.testbeds import MSS
 from mptune.units import MIB, SIZES, format_size
 
@@ -23,7 +23,7 @@ _MAX_BYTES = 2**40
 #: Evenly spaced sizes are shown as a range from this many on.
 _RANGE = 4
 
-_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,2})?)\s*([A-Za-z]*)")
+_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,2})?)\s*([A-Za-z]*)", re.ASCII)
 _SYNTAX = "a bare number is MiB"
 _GRID_SYNTAX = f'a range "low:high:step" or a list "a,b,c" of sizes such as 512KiB ({_SYNTAX})'
 
@@ -41,7 +41,7 @@ def parse_buffer(text: str) -> int:
 
 
 def parse_buffers(text: str) -> tuple[int, ...]:
-    """Buffer sizes of a grid, bytes, ascending and distinct. The high end of a range is included.
+    """Buffer sizes of a grid, bytes, ascending. The high end of a range is included.
 
     Raises
     ------
@@ -51,7 +51,9 @@ def parse_buffers(text: str) -> tuple[int, ...]:
     sizes = [size for part in text.split(":" if ranged else ",") if (size := _exact(part)) is not None]
     if len(sizes) != (3 if ranged else text.count(",") + 1) or (ranged and text.count(":") != 2):
         raise ValueError(f"expected {_GRID_SYNTAX}, found {quoted(text)}")
-    return tuple(sorted({round(size) for size in (_range(*sizes, text=text) if ranged else sizes)}))
+    if ranged:
+        return tuple(sorted({round(size) for size in _range(*sizes, text=text)}))
+    return tuple(sorted(round(size) for size in sizes))
 
 
 def _exact(text: str) -> Decimal | None:
@@ -84,8 +86,9 @@ def _check_all(sizes: Sequence[int]) -> None:
         raise ValueError(f"expected {_GRID_SYNTAX}, found none")
     for size in sizes:
         _check(size)
+    check_distinct(sizes, _shown)
     if any(low >= high for low, high in pairwise(sizes)):
-        raise ValueError("expected ascending sizes, each once")
+        raise ValueError("expected ascending sizes")
 
 
 def _shown(size: int) -> str:

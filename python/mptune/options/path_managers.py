@@ -5,6 +5,7 @@ manager with options becomes a struct of them, `PathManagerOptions` has one of t
 whatever has that as a field has the flags, the tables and the checks. It says nothing of single options.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import msgspec
 
 from mptune import path_managers
+from mptune._text import quoted
 from mptune.options._declared import Option, Options
 from mptune.options._kinds import Kind, by_label, count, several, size, time
 from mptune.options.trials import LABELS
@@ -36,8 +38,13 @@ class _OfOne(Options, frozen=True, kw_only=True):
         return {name: value for name, value in values.items() if value is not None}
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        """What the policy itself refuses."""
+        """What the policy itself refuses, and a path in two of its lists: each says what a path is for."""
         yield from path_managers.refusals(self.pm, self.given())
+        lists = [one.name for one in path_managers.options()[self.pm] if one.kind == "paths"]
+        for one, other in itertools.combinations(lists, 2):
+            both = [path for path in getattr(self, one) or () if path in (getattr(self, other) or ())]
+            if both:
+                yield other, f"expected other paths than those of {one}, found {quoted(both[0])} in both"
 
 
 class _OfAll(Options, frozen=True, kw_only=True):

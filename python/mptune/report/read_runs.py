@@ -5,7 +5,6 @@ nothing and writes nothing.
 """
 
 import csv
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -131,7 +130,7 @@ def _name(config: Config, topology: Topology | None, label: str) -> str:
 def _document(directory: Path, name: str, kind: type[T]) -> T | None:
     """A JSON document; None if there is no such file."""
     try:
-        return _converted(json.loads(files.read_bytes(directory / name)), kind, directory, name)
+        return _converted(files.read_json(directory / name), kind, directory, name)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:

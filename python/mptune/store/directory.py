@@ -9,6 +9,7 @@ import csv
 import json
 import platform
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mptune import __version__, files
-from mptune._text import file_name
+from mptune._text import file_name, quoted
 from mptune.errors import InputError
 from mptune.measuring.records import Record, setting, stack_of
 from mptune.store._locking import SUFFIX, Lock
@@ -61,6 +62,18 @@ def check_writable(path: Path, *, force: bool, where: str = "--out") -> None:
     ------
     InputError : it has other content, it has a run and `force` is not set, or it cannot be created.
     """
+    try:
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        if path.is_symlink():
+            expected = f"expected a directory, found {path}, a symbolic link that leads nowhere"
+            raise InputError(where, "", expected) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a possible file name"
+        expected = f"expected the name of a directory, found {quoted(str(path))}: {reason}"
+        raise InputError(where, "", expected) from None
     if path.is_dir() and any(one.name != STORE + SUFFIX for one in path.iterdir()):
         if is_unfinished(path):
             if not force:
@@ -290,6 +303,6 @@ def _write_csv(path: Path, header: Sequence[str], table: Iterable[Sequence[objec
 def _is_run(path: Path) -> bool:
     """Whether a directory has a run of mptune."""
     try:
-        return bool(json.loads(files.read_bytes(path / CONFIG))["kind"] == _KIND)
+        return bool(files.read_json(path / CONFIG)["kind"] == _KIND)
     except (OSError, ValueError, KeyError, TypeError):
         return False

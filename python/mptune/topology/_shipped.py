@@ -6,7 +6,11 @@ package. This module does not look inside them.
 
 from pathlib import Path
 
+from mptune._text import bounded
 from mptune.errors import InputError
+
+#: Most characters of the names of scenarios in an error.
+_LISTED = 80
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _FOLDERS = (_PACKAGE / "scenarios", _PACKAGE.parents[1] / "scenarios")
@@ -26,7 +30,7 @@ def find(name: str | Path) -> Path:
     """
     path = Path(name)
     try:
-        if path.exists():
+        if path.exists() or path.is_symlink():
             return path
     except OSError as error:  # not a possible file name
         raise InputError(str(name), "", f"expected a readable file: {error.strerror}") from None
@@ -34,7 +38,9 @@ def find(name: str | Path) -> Path:
     if stem in shipped():
         return _folder() / f"{stem}.toml"
     raise InputError(
-        str(name), "", f"expected a topology file or a shipped scenario ({', '.join(shipped())})"
+        str(name),
+        "",
+        f"expected a topology file or a shipped scenario ({bounded(', '.join(shipped()), _LISTED)})",
     )
 
 

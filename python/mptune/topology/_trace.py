@@ -14,6 +14,8 @@ from mptune._text import quoted
 from mptune.files import read_text
 from mptune.topology._values import RATE, Kind
 
+#: Longest name of a trace, characters.
+_LONGEST = 200
 _MAX_MS = 2**32 - 1
 _MAX_DIGITS = len(str(_MAX_MS))
 _BIT_MS_PER_OPPORTUNITY = 1500 * 8 * 1000
@@ -38,7 +40,7 @@ def trace_in(folder: Path) -> Kind[Trace]:
 
 def _reader(folder: Path) -> Callable[[str], Trace]:
     def read(name: str) -> Trace:
-        if not name.isprintable():
+        if not name.isprintable() or len(name) > _LONGEST:
             raise ValueError(f"expected the name of a file, found {quoted(name)}")
         trace = Trace(name, tuple(_times(name, _lines(folder / name, name))))
         if trace.times_ms[-1] == 0:

@@ -4,9 +4,11 @@ The options that choose one are declared here. Where trials are run is no part o
 the same to the byte, and it may be resumed with another executor.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Annotated
 
+from mptune._text import quoted
 from mptune.measuring.executors._base import Executor, failed_observation, observe
 from mptune.measuring.executors.dask import Dask
 from mptune.measuring.executors.threads import Threads
@@ -53,6 +55,8 @@ class ExecutorOptions(Options, frozen=True, kw_only=True):
             yield "scheduler", "expected the address of dask's scheduler, found none"
         if self.executor != Dask.name and self.scheduler:
             yield "scheduler", f"expected only with the executor {Dask.name}"
+        if self.scheduler and not re.fullmatch(r"(\w+://)?[^\s/]+:[0-9]+", self.scheduler):
+            yield "scheduler", f"expected an address such as tcp://host:8786, found {quoted(self.scheduler)}"
 
     def create(self, workers: int | None = None) -> Executor:
         """Make the executor; `workers` limits the trials at once."""

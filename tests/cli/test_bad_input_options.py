@@ -1,0 +1,259 @@
+"""Bad values of every option of every command: refused in one line that names the option."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.bad_input import Case, dangling, fifo, folder, listening, turning, verdict
+
+LONG = "x" * 100_000
+
+#: Values that no option of a kind takes, by the kind.
+VALUES: dict[str, tuple[str, ...]] = {
+    "time": ("soon", "-1s", "nan", "5 parsecs", "10", "1e999s", "", "inf", LONG),
+    "count": ("many", "-1", "1.5", "99999999999999999999", "nan", "", "1_000", "9" * 5000),
+    "size": ("big", "-1KiB", "nan", "5 parsecs", "12", "1e400MiB", "", LONG),
+    "buffer": ("big", "-1", "nan", "0", "1e99", "", "1 MiB extra", "12 parsecs", "inf", LONG),
+    "buffers": (
+        *("1,1,1", "3:1:1", "1:2", "1:2:0", "few", "nan,1", "0:1:1e-9", "-1,2", ",", "1,,2", "1;2", "2,1,1"),
+        *("512KiB,0.5", "1e99,2", "1:inf:1", "", LONG),
+    ),
+    "share": ("some", "-1%", "200%", "nan", "inf", "1", "", LONG),
+    "probability": ("0", "1", "likely", "nan", "-5%", "150%", ""),
+    "name": ("nonsense", "", "cubic,cubic", LONG),
+    "ccs": ("nonsense", "reno,reno", "cubic,reno,cubic", ",", "reno,,cubic", "", LONG),
+    "pms": ("nonsense", "default,default", ",", "default,", "", LONG),
+    "path": ("nowhere", "", "P-D,T-D", LONG),
+    "paths": ("nowhere", "P-D,P-D", "P-D,", ",", LONG),
+    "sizes": ("64KiB,64KiB", "64KiB,", "big", "0B", "-1KiB", "64KiB,0.0625MiB"),
+    "rate": ("fast", "-1Mbit/s", "nan", "0Mbit/s", "12", ""),
+    "script": ("x", "100ms:explode:P-D", "99h:down:P-D", "-1s:down:P-D", "100ms:down:nowhere", ":::"),
+    "link": ("100Mbit/s", "100Mbit/s,10ms,1s,1s", "fast,10ms", "0Mbit/s,10ms", "100Mbit/s,-1s", "", ","),
+}  # fmt: skip
+
+#: Command lines that are right and quick, and the kinds of their options.
+RUN = ("run", "UiT-HAW", "--duration", "200ms")
+IMPACT = ("impact", "UiT-HAW", "--impact", "eq5", "--runs", "1", "--duration", "100ms", "--quiet")
+OPTIMISE = (
+    *("optimise", "UiT-HAW", "--out", "new", "--quiet", "--strategy", "grid", "--buffers", "0.1,0.2,0.3,0.4"),
+    *("--pm", "default", "--cc", "reno", "--runs", "1", "--duration", "500ms", "--resamples", "0"),
+    *("--impact-runs", "1", "--impact-duration", "100ms", "--impact", "eq5", "--sets", "signs"),
+    *("--confirm-runs", "1", "--off-by", "0"),
+)
+LEARN = ("optimise", "UiT-HAW", "--out", "new", "--quiet", "--cc", "reno", "--pm", "default")
+MEASURE = (
+    "buffers",
+    "UiT-HAW",
+    "--measure",
+    "--quiet",
+    "--runs",
+    "1",
+    "--duration",
+    "100ms",
+    "--buffers",
+    "0.1",
+)
+STACK = {
+    "--stack": "name",
+    "--family": "name",
+    "--scheduler": "name",
+    "--accounting": "name",
+    "--mss": "count",
+}
+MANAGERS = {"--held-up-share": "count", "--first-retry": "count", "--ndiffports": "count"}
+COMMANDS: tuple[tuple[tuple[str, ...], dict[str, str]], ...] = (
+    (
+        RUN,
+        {
+            **STACK,
+            **MANAGERS,
+            "--cc": "name", "--pm": "name", "--protocol": "name", "--buffer": "buffer", "--seed": "count",
+            "--duration": "time", "--initial-path": "path", "--buffer-mode": "name", "--at": "script",
+            "--testbed": "name",
+        },
+    ),
+    ((*RUN[:2],), {"--transfer": "size"}),
+    ((*RUN, "--pm", "pcdc"), {"--active": "paths", "--standby-order": "paths"}),
+    (
+        IMPACT,
+        {"--settle": "time", "--zero": "name", "--jobs": "count", "--executor": "name", "--cc": "name"},
+    ),
+    (
+        OPTIMISE,
+        {
+            "--pm": "pms", "--cc": "ccs", "--buffers": "buffers", "--initial-path": "paths",
+            "--runs": "count", "--duration": "time", "--impact-duration": "time", "--sacrifice": "share",
+            "--selection": "name", "--model": "name", "--resamples": "count", "--off-by": "share",
+            "--confirm-runs": "count", "--sets": "name", "--seed": "count", "--trial-timeout": "time",
+            "--every": "time", "--for": "time",
+        },
+    ),
+    (LEARN, {"--certainty": "probability", "--budget": "time", "--strategy": "name"}),
+    (("optimise", "UiT-HAW", "--out", "new", "--quiet", "--cc", "reno"), {"--transfer": "sizes"}),
+    (("buffers", "UiT-HAW"), {"--rtt": "name", "--rto": "time", "--connections": "count"}),
+    (("buffers",), {"--path": "link"}),
+    (MEASURE, {"--runs": "count", "--buffers": "buffers", "--initial-path": "paths"}),
+    (
+        ("fit", "right.csv"),
+        {"--alpha": "probability", "--target": "rate", "--forms": "pms", "--throughput-unit": "name"},
+    ),
+    (("compare", "UiT-HAW", "--quiet"), {"--cc": "ccs", "--buffers": "buffers", "--runs": "count"}),
+    (("diverge", "UiT-HAW", "--quiet"), {"--tolerance": "share", "--span": "time", "--runs": "count"}),
+    (("probe", "a.invalid", "b.invalid", "--out", "new.toml"), {"--port": "count", "--max-time": "time"}),
+    (("exec",), {"--buffer": "buffer"}),
+    (("apply", "no-run"), {"--confirm-within": "time", "--max-data": "size"}),
+    (("doctor",), {"--within": "time", "--transfers": "count"}),
+    (("watch", "--once"), {"--interval": "time"}),
+    (("advise", "no-run"), {"--connections": "count"}),
+)
+TAIL = {"exec": ("--", "./no-such-program")}
+
+CSV = "cc,buffer_mib,throughput_mbps\n" + "".join(
+    f"{cc},{size},{size * 3 + run / 10}\n"
+    for cc in ("cubic", "reno")
+    for size in (1, 2, 4, 8)
+    for run in range(3)
+)
+
+
+def _allowed(option: str, value: str) -> bool:
+    """Values that an option of this kind takes all the same, or that mean nothing was written."""
+    return (option, value) in {("--first-retry", "")} or (option == "--off-by" and value == "")
+
+
+def generated() -> list[Case]:
+    return [
+        Case((*command, option, value, *TAIL.get(command[0], ())), (option,), {"right.csv": CSV})
+        for command, options in COMMANDS
+        for option, kind in options.items()
+        for value in VALUES[kind]
+        if not _allowed(option, value)
+    ]
+
+
+TOGETHER = [
+    # Contradictions: each option is right alone.
+    Case((*RUN, "--transfer", "1MiB"), ("--transfer",)),
+    Case((*RUN, "--protocol", "tcp", "--pm", "fullmesh"), ("--pm",)),
+    Case((*RUN, "--protocol", "tcp", "--scheduler", "blest"), ("--scheduler",)),
+    Case((*RUN, "--pm", "fullmesh", "--active", "P-D"), ("--active",)),
+    Case((*RUN, "--pm", "pcdc", "--active", "P-D", "--standby-order", "P-D"), ("--standby-order",)),
+    Case((*RUN, "--pm", "pcdc", "--active", "P-D,T-D", "--standby-order", "T-D"), ("--standby-order",)),
+    Case((*RUN, "--at", "150ms:down:P-D", "--at", "100ms:up:P-D"), ("--at",)),
+    Case((*RUN, "--stack", "v0.9x", "--testbed", "namespaces"), ("--stack",)),
+    Case((*OPTIMISE, "--every", "1h"), ("--for",)),
+    Case((*OPTIMISE, "--for", "1h"), ("--every",)),
+    Case((*OPTIMISE, "--every", "2h", "--for", "1h"), ("--every",)),
+    Case((*OPTIMISE, "--every", "1ns", "--for", "1d"), ("--every",)),
+    Case((*OPTIMISE, "--budget", "10min"), ("--budget",)),
+    Case((*OPTIMISE, "--certainty", "90%"), ("--certainty",)),
+    Case((*OPTIMISE, "--sensitivity", "--testbed", "namespaces"), ("--sensitivity",)),
+    Case((*OPTIMISE, "--sensitivity"), ("--sensitivity",)),
+    Case((*LEARN, "--model", "quadratic", "--strategy", "adaptive"), ("--model",)),
+    Case((*LEARN, "--budget", "1ns"), ("--budget",)),
+    Case((*LEARN, "--transfer", "64KiB", "--sacrifice", "5%"), ("--sacrifice",)),
+    Case((*LEARN, "--ndiffports", "4"), ("--ndiffports",)),
+    Case((*LEARN, "--from", "right.csv", "--runs", "3"), ("--runs",), {"right.csv": CSV}),
+    Case((*LEARN, "--throughput-unit", "Mbit/s"), ("--throughput-unit",)),
+    Case(("optimise", "--out", "new"), ("TOPOLOGY",)),
+    Case(("optimise", "--from", "right.csv", "--out", "new", "--cc", "olia"), ("--cc",), {"right.csv": CSV}),
+    Case(("optimise", "--from", "right.csv", "--out", "new", "--pm", "a,b"), ("--pm",), {"right.csv": CSV}),
+    Case((*IMPACT, "--dask-scheduler", "tcp://127.0.0.1:1"), ("--dask-scheduler",)),
+    Case((*IMPACT, "--executor", "dask", "--dask-scheduler", "nonsense"), ("--dask-scheduler",)),
+    Case(("buffers",), ("--path",)),
+    Case(("buffers", "UiT-HAW", "--path", "1Mbit/s,1ms"), ("--path",)),
+    Case(("buffers", "--path", "1Mbit/s,1ms", "--rtt", "base"), ("--rtt",)),
+    Case(("buffers", "--path", "1Mbit/s,1ms", "--measure"), ("--measure",)),
+    Case(("buffers", "UiT-HAW", "--runs", "3"), ("--runs",)),
+    Case(("fit", "right.csv", "--column", "cc"), ("--column",), {"right.csv": CSV}),
+    Case(("fit", "right.csv", "--column", "=cc"), ("--column",), {"right.csv": CSV}),
+    Case(("fit", "right.csv", "--column", "nonsense=cc"), ("--column",), {"right.csv": CSV}),
+    Case(("fit", "right.csv", "--column", "cc=nowhere"), ("--column",), {"right.csv": CSV}),
+    Case(("fit", "right.csv", "--factor", "nowhere"), ("--factor",), {"right.csv": CSV}),
+    Case(("fit", "right.csv", "--column", "cc=cc", "--column", "cc=cc"), ("--column",), {"right.csv": CSV}),
+    Case(("fit", "right.csv", "--factor", "run,run"), ("--factor",), {"right.csv": CSV}),
+    Case(("fit", "right.csv", "--cc", "reno,reno"), ("--cc",), {"right.csv": CSV}),
+    Case(("fit", "right.csv", "--cc", "nowhere"), ("--cc",), {"right.csv": CSV}),
+    Case(("fit", "right.csv", "--ignore", "nowhere"), ("--ignore",), {"right.csv": CSV}),
+    Case(("fit", "right.csv", "--buffer-unit", "parsec"), ("--buffer-unit",), {"right.csv": CSV}),
+    Case(("fit", "right.csv", "--validate", "none.csv"), ("none.csv",), {"right.csv": CSV}),
+    Case(("reproduce", "nonsense"), ("PAPERS",)),
+    Case(("reproduce", "glm", "glm"), ("PAPERS",)),
+    Case(("reproduce", "--only", "nonsense"), ("--only",)),
+    Case(("cc", "load", "nonsense"), ("nonsense",)),
+    Case(("cc", "load", "olia", "olia"), ("olia",)),
+    Case(("cc", "unload", ""), ()),
+    Case(("completion", "nonsense"), ("nonsense",)),
+    Case(("exec", "--cc", "", "--", "./no-such-program"), ("--cc",)),
+    Case(("exec", "--cc", "a b", "--", "./no-such-program"), ("--cc",)),
+    Case(("exec", "--cc", LONG, "--", "./no-such-program"), ("--cc",)),
+    Case(("exec", "--", "./no-such-program"), ("no-such-program",)),
+    Case(("exec", "--", ""), ()),
+    Case(("exec", "--", "."), ()),
+    Case(("exec",), ()),
+    Case(("daemon", "--check", "--unit"), ("--unit",)),
+    Case(("daemon", "--json"), ("--json",)),
+    Case(("daemon", "units"), ("DIR",)),
+    Case(("diverge", "--traces", "a.trace"), ("--traces",)),
+    Case(("diverge", "UiT-HAW", "--traces", "a.trace", "b.trace"), ()),
+    Case(("diverge",), ("TOPOLOGY",)),
+    Case(("diverge", "UiT-HAW", "--out", "figure.gif"), ("--out",)),
+    Case(("diverge", "--traces", "a", "b", "--record", "c"), ("--record",)),
+    Case(("apply", "no-run", "--settings", "s.json"), (), {"s.json": "[]"}),
+    Case(("apply",), ()),
+    Case(("apply", "no-run", "--runs", "3"), ("--runs",)),
+    Case(("apply", "--confirm", "--settings", "s.json"), ("--settings",)),
+    Case(("apply", "no-run", "--runs", "101", "--verify"), ("--runs",)),
+    Case(("status", "--metrics", "no-run"), ()),
+    Case(("watch", "a.invalid", "--hosts", "x.toml"), ()),
+    Case(("campaign", "import", "no-run"), ("--from",)),
+    Case(("campaign", "export", "no-run", "--format", "nonsense"), ("--format",)),
+    Case(("campaign",), ()),
+    Case(("nonsense",), ("nonsense",)),
+    Case(("run", "UiT-HAW", "--nonsense"), ("--nonsense",)),
+    Case(("run", "UiT-HAW", "extra"), ("extra",)),
+    Case(("run",), ("TOPOLOGY",)),
+    Case(("--json",), ("--json",)),
+    Case(("run", "UiT-HAW", "--duration"), ("--duration",)),
+    Case(("run", "UiT-HAW", "--seed", "1", "--seed", "x"), ("--seed",)),
+    Case(("paths", "\x1b[31mred"), ()),
+    Case(("paths", "a\nb"), ()),
+    Case(("paths", LONG), ()),
+    Case(("run", "UiT-HAW", "--" + LONG), ()),
+    Case((LONG,), ()),
+]
+
+PLACES = [
+    # Places to write that are none.
+    *(
+        Case((*command, "--out", "there", *more), ("there",), {"there": maker, "right.csv": CSV})
+        for maker in (fifo, listening, dangling, turning, "another file")
+        for command, more in (
+            (OPTIMISE, ()),
+            (("optimise", "--from", "right.csv"), ()),
+            (("compare", "UiT-HAW"), ()),
+            (("probe", "a.invalid", "b.invalid"), ("--force",)),
+        )
+        if not (command[0] == "probe" and isinstance(maker, str))
+    ),
+    *(
+        Case((*command, "--out", name), ("--out",), {"right.csv": CSV})
+        for name in ("", "/proc/nowhere/x", "x" * 300, "right.csv/below", "/dev/null", "/dev/full/x")
+        for command in (OPTIMISE, ("optimise", "--from", "right.csv"), ("compare", "UiT-HAW"))
+    ),
+    Case((*OPTIMISE, "--out", "full"), ("--out",), {"full/other.txt": "not a run"}),
+    Case(("probe", "a.invalid", "b.invalid", "--out", "x.toml"), ("--out",), {"x.toml": "mine"}),
+    Case(("probe", "a.invalid", "b.invalid", "--out", "no/x.toml"), ("--out",)),
+    Case(("probe", "a.invalid", "b.invalid", "--out", "x.toml", "--force"), ("--out",), {"x.toml": folder}),
+    Case(("probe", "a.invalid", "b.invalid", "--out", "/dev/full", "--force"), ("--out",)),
+    Case(("diverge", "UiT-HAW", "--out", "no/figure.svg"), ("--out",)),
+    Case(("diverge", "UiT-HAW", "--out", "figure.svg"), ("--out",), {"figure.svg": folder}),
+    Case(("diverge", "UiT-HAW", "--out", "figure.svg"), ("--out",), {"figure.svg": fifo}),
+    Case(("diverge", "UiT-HAW", "--record", "there"), ("--record",), {"there": "a file"}),
+    Case(("diverge", "UiT-HAW", "--record", "there"), ("--record",), {"there/kernel.trace": fifo}),
+]
+
+
+@pytest.mark.parametrize("case", [pytest.param(one, id=one.id) for one in [*generated(), *TOGETHER, *PLACES]])
+def test_bad_options_are_refused_in_one_line(case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert verdict(case, tmp_path, monkeypatch) == "clean"
