@@ -361,12 +361,12 @@ def test_a_campaign_in_reverse_has_the_other_labels(unequal: Path, tmp_path: Pat
     assert json.loads((tmp_path / "out/config.json").read_text())["topology"]["name"] == "unequal-reversed"
 
 
-def test_names_given_twice_are_measured_once(sweep: Path, tmp_path: Path) -> None:
-    sweep.write_text(
-        SWEEP.replace('cc = ["reno"]', 'cc = ["reno", "cubic", "reno"]').replace("0.1,0.5", "0.1,0.1")
-    )
-    assert mptune("campaign", "run", sweep, "--out", tmp_path / "out", "--quiet").exit_code == 0
-    assert len(table(tmp_path / "out/observations.csv")) == 2 * 2 * 2
+def test_names_given_twice_are_refused(sweep: Path, tmp_path: Path) -> None:
+    sweep.write_text(SWEEP.replace('cc = ["reno"]', 'cc = ["reno", "cubic", "reno"]'))
+    refused = mptune("campaign", "run", sweep, "--out", tmp_path / "out", "--quiet")
+    assert refused.exit_code == 2
+    assert "sweep.toml: factors.cc: expected each value once, found 'reno' twice" in refused.stderr
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_the_same_values_whichever_way_they_come() -> None:
     wanted = Whole(times=4, wait_ns=10**6, colour="blue", shades=("light", "dark"), part=Part(times=5))
     raw = {
         "colour": "blue",
-        "shades": ["light", "dark", "light"],
+        "shades": ["light", "dark"],
         "trials": {"times": 4, "wait": "1 ms"},
         "part": {"times": 5},
     }
@@ -143,7 +143,7 @@ def test_a_command_has_the_flags_with_their_defaults() -> None:
         "--shades",
         "light",
         "--shades",
-        "dark,light",
+        "dark",
         "--part-times",
         "9",
         "-n",
