@@ -79,6 +79,32 @@ def read_json(path: Path) -> Any:
         raise ValueError("too many brackets inside each other") from None
 
 
+def reason(error: Exception) -> str:
+    """What is wrong, without the name of the file, which the caller has."""
+    return getattr(error, "strerror", None) or str(error)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a regular file, whatever the path."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def name_of(path: Path) -> str:
+    """The name of a directory, also of the one that is written as "." or is at the end of a link."""
+    return resolved(path).name
+
+
+def resolved(path: Path) -> Path:
+    """The path without links as far as that is possible, whatever it is."""
+    try:
+        return Path(os.path.realpath(path))
+    except (OSError, ValueError):  # the working directory is gone, or not a possible file name
+        return path
+
+
 @contextmanager
 def reading(path: Path, *, limit: int) -> Iterator[BinaryIO]:
     """A regular file to read from, which has at most `limit` bytes."""
@@ -98,7 +124,12 @@ def reading_table(path: Path, *, encoding: str = "utf-8") -> Iterator[TextIO]:
 def _opened(path: Path) -> int:
     """Descriptor of a regular file."""
     try:
-        _check(path.stat(), path)
+        try:
+            _check(path.stat(), path)
+        except FileNotFoundError:
+            if path.is_symlink():
+                raise _leads_nowhere(path) from None
+            raise
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except ValueError:  # NUL, or what the file system's encoding does not have
         raise OSError(errno.EINVAL, "not a possible file name", str(path)) from None
@@ -119,6 +150,11 @@ def _check(status: os.stat_result, path: Path) -> None:
     if kind == stat.S_IFDIR:
         raise IsADirectoryError(errno.EISDIR, f"{found}, not a file", str(path))
     raise OSError(errno.EINVAL, f"{found}, not a file", str(path))
+
+
+def _leads_nowhere(path: Path) -> OSError:
+    # Not FileNotFoundError: what is optional may be missing, but this is there.
+    return OSError(errno.ELOOP, "a symbolic link that leads nowhere", str(path))
 
 
 def _too_large(path: Path, limit: int) -> OSError:
@@ -182,7 +218,7 @@ def check_target(path: Path) -> Path:
             try:
                 target = path.resolve(strict=True)
             except FileNotFoundError:
-                raise OSError(errno.ENOENT, "a symbolic link that leads nowhere", str(path)) from None
+                raise _leads_nowhere(path) from None
             except RuntimeError:  # Python < 3.13
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
         with suppress(FileNotFoundError):

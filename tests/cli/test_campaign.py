@@ -364,7 +364,8 @@ def test_a_campaign_in_reverse_has_the_other_labels(unequal: Path, tmp_path: Pat
 def test_names_given_twice_are_refused(sweep: Path, tmp_path: Path) -> None:
     sweep.write_text(SWEEP.replace('cc = ["reno"]', 'cc = ["reno", "cubic", "reno"]'))
     refused = mptune("campaign", "run", sweep, "--out", tmp_path / "out", "--quiet")
-    assert refused.exit_code == 2 and "found 'reno' twice" in refused.stderr
+    assert refused.exit_code == 2
+    assert "sweep.toml: factors.cc: expected each value once, found 'reno' twice" in refused.stderr
     assert not (tmp_path / "out").exists()
 
 

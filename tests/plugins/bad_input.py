@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import socket
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -136,9 +137,10 @@ def everything(place: Path) -> dict[str, tuple[int, int, int]]:
     found = {}
     for one in [place, *place.rglob("*")]:
         status = one.lstat()
-        if one.name.endswith(("-shm", "-wal")):
-            continue  # an index that SQLite's readers share
-        found[str(one)] = (status.st_mode, status.st_size, 0 if one == place else status.st_mtime_ns)
+        if one.name.endswith(("-shm", "-wal", ".lock")):
+            continue  # an index that readers share, and the lock of a directory
+        folder = stat.S_ISDIR(status.st_mode)
+        found[str(one)] = (status.st_mode, *((0, 0) if folder else (status.st_size, status.st_mtime_ns)))
     return found
 
 

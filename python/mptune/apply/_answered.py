@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mptune.errors import InputError
-from mptune.files import read_json
+from mptune.files import name_of, read_json, reason
 from mptune.report.read_runs import read_run
 from mptune.report.run_data import Answer, RunData
 from mptune.topology import REVERSED, Topology
@@ -86,7 +86,7 @@ def read_answered(directory: Path) -> Answered:
     InputError : as `read_run`, or the run has not one answer for one network.
     """
     where = str(directory)
-    run = read_run(directory, directory.resolve().name)
+    run = read_run(directory, name_of(directory))
     if run.by_size is not None:
         expected = "expected one answer for the machine, found one for each size of transfer; "
         raise InputError(where, "result.json", f"{expected}`mptune exec` sets one for a single program")
@@ -105,4 +105,6 @@ def _gain(directory: Path) -> Gain | None:
     try:
         return msgspec.convert(read_json(directory / file), _GainFile).gain
     except (OSError, ValueError) as error:
-        raise InputError(str(directory), file, f"expected what this version writes: {error}") from None
+        raise InputError(
+            str(directory), file, f"expected what this version writes: {reason(error)}"
+        ) from None

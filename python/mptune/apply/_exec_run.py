@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from mptune.errors import InputError
-from mptune.files import read_json
+from mptune.files import read_json, reason
 from mptune.store.directory import CONFIG, is_unfinished
 from mptune.testbeds import FIXED, PLAIN_TCP
 
@@ -53,7 +53,7 @@ def read_answer(directory: Path) -> RunAnswer:
     except FileNotFoundError:
         raise InputError(where, "", f"expected a run with an answer, found no {_RESULT} in it") from None
     except (OSError, ValueError) as error:
-        raise InputError(where, _RESULT, f"expected a readable JSON file: {error}") from None
+        raise InputError(where, _RESULT, f"expected a readable JSON file: {reason(error)}") from None
     if isinstance(content, dict) and "sizes" in content:
         expected = "expected one answer, found one for each size of transfer: choose with --cc and --buffer"
         raise InputError(where, _RESULT, expected)

@@ -17,6 +17,7 @@ import msgspec
 
 from mptune.apply._answered import Answered
 from mptune.errors import InputError
+from mptune.files import name_of
 from mptune.linux import assignment
 from mptune.linux.addresses import NamedInterface, Side
 from mptune.testbeds import FAMILIES, PLAIN_TCP
@@ -71,7 +72,7 @@ def policy_of(answered: Answered) -> Policy:
     if answered.answer.protocol == PLAIN_TCP:
         expected = "expected an answer with MPTCP, found plain TCP, for which a daemon has nothing to do"
         raise InputError(where, "--daemon", expected)
-    return Policy(name=_named(answered.directory.resolve().name), answered=answered)
+    return Policy(name=_named(name_of(answered.directory)), answered=answered)
 
 
 def content(found: Mapping[str, Any], where: str) -> str | None:

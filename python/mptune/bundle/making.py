@@ -21,7 +21,7 @@ from mptune.bundle._crate import METADATA, Described, metadata
 from mptune.campaign.definition import Definition, from_settings, read_definition
 from mptune.campaign.definition_file import definition_file
 from mptune.errors import InputError, MptuneError
-from mptune.files import check_target, check_writable, write
+from mptune.files import check_target, check_writable, name_of, write
 from mptune.report.files import FIGURES, PAGE, write_report
 from mptune.report.read_runs import read_run
 from mptune.report.run_data import RunData
@@ -82,7 +82,7 @@ def write_bundle(
     MptuneError : it cannot be written.
     """
     check_writable(out, "--out")
-    label = directory.resolve().name
+    label = name_of(directory)
     run = read_run(directory, label)
     try:
         with TemporaryDirectory(dir=check_target(out).parent, prefix=".mptune-") as work:
@@ -129,7 +129,7 @@ def _collected(run: RunData, directory: Path, label: str, work: Path, parquet: b
             tables = export(opened, work / "tables", "parquet" if parquet else "csv", series=True, zone=zone)
         files |= {f"tables/{one.name}": one for one in tables}
         files[f"{label}/{STORE}"] = _store(store, work)
-        again = _again(from_settings(campaign.settings), work)
+        again = _again(from_settings(campaign.settings, str(store)), work)
         if again is not None:
             files["campaign.toml"] = again
             commands.insert(0, f"mptune campaign run campaign.toml --out {label}")

@@ -242,8 +242,21 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         return built
 
 
-def from_settings(settings: dict[str, Any]) -> Definition:
-    """The definition that `Definition.settings` was made from, in this version or an earlier one."""
+def from_settings(settings: dict[str, Any], where: str = "the campaign's settings") -> Definition:
+    """The definition that `Definition.settings` was made from, in this version or an earlier one.
+
+    Raises
+    ------
+    InputError : they are none; `where` is their name in the message.
+    """
+    try:
+        return _from_settings(settings)
+    except (KeyError, TypeError, ValueError) as error:
+        said = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise InputError(where, "settings", f"expected those of a campaign: {said}") from None
+
+
+def _from_settings(settings: dict[str, Any]) -> Definition:
     options = dict(settings["options"])
     if "stack" not in options and testbeds.only_stack(settings["testbed"]) is None:
         options["stack"] = msgspec.structs.asdict(VERSION_0_1)

@@ -123,7 +123,7 @@ def resume(
     MptuneError : as `start`.
     """
     with open_store(directory / STORE) as store:
-        definition = from_settings(store.campaign().settings)
+        definition = from_settings(store.campaign().settings, str(store.path))
         shown = reporter or Reporter(quiet=True)
         testbed = _testbed(definition, shown)
         return _Run(definition, directory, store, testbed, (workers, executor), shown, wait).run()

@@ -4,7 +4,9 @@ A command file has `register(app)`, which adds its function to the app. It impor
 (numpy, pandas, the core) inside that function, so that `mptune --help` stays fast.
 """
 
+import io
 import os
+import sys
 
 from mptune.cli import (
     advise,
@@ -74,4 +76,7 @@ def main() -> None:
     # The matrices are small and the processors have trials to run: threads of BLAS, which wait by
     # spinning, cost several times what they give. numpy is imported later, and reads it then.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # As stderr has it: what a terminal's encoding lacks is written as an escape, and ends nothing.
+        sys.stdout.reconfigure(errors="backslashreplace")
     app()

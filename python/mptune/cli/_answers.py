@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mptune.cli._common import console, emit_json
-from mptune.files import read_bytes
+from mptune.errors import InputError
+from mptune.files import read_json, reason
 from mptune.store.directory import RESULT
 
 if TYPE_CHECKING:
@@ -39,12 +40,17 @@ def show(result: Result | SizesResult | None, directory: Path, as_json: bool) ->
 
 def recall(directory: Path, as_json: bool) -> None:
     """Print what a finished campaign has written, without deciding again."""
-    import msgspec
-
     from mptune.report.files import PAGE
 
     answer = directory / RESULT
-    found = msgspec.json.decode(read_bytes(answer)) if answer.exists() else {}
+    try:
+        found = read_json(answer)
+    except FileNotFoundError:
+        found = {}
+    except (OSError, ValueError) as error:
+        raise InputError(str(directory), RESULT, f"expected a readable JSON file: {reason(error)}") from None
+    if not isinstance(found, dict):
+        raise InputError(str(directory), RESULT, "expected an object")
     if as_json:
         emit_json({**found, "directory": str(directory), "report": str(directory / PAGE)})
         return

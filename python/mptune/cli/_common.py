@@ -6,10 +6,12 @@ It knows no particular command. The contract: results on stdout, one line per er
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -58,6 +60,9 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Replace an earlier r
 #: the version it is in click or in typer itself.
 _USAGE_ERROR: type[BaseException] = typer.BadParameter.__mro__[2]
 
+#: Errors of an output that takes no more.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+
 #: Most characters of what is wrong with a command line.
 _USAGE = 200
 
@@ -87,9 +92,18 @@ class _Program(TyperGroup):
             code = super().main(
                 args, prog_name, complete_var or COMPLETION_VARIABLE, False, windows_expand_args, **extra
             )
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except _USAGE_ERROR as error:
             _fail(_usage(error))
             code = 2
+        except OSError as error:
+            if not _of_output(error):
+                raise
+            _fail(f"standard output: {error.strerror}")
+            with suppress(OSError):
+                sys.stdout.close()  # or Python would try once more
+            code = 1
         if standalone_mode:
             sys.exit(code)
         return code
@@ -109,6 +123,8 @@ class _Program(TyperGroup):
             if isinstance(error, MptuneError):
                 _fail(str(error))
                 raise typer.Exit(error.exit_code) from None
+            if _of_output(error):
+                raise
             _fail(f"unexpected {type(error).__name__}: {error} (mptune --debug ... shows where)")
             raise typer.Exit(1) from None
 
@@ -198,12 +214,21 @@ def emit_json(result: object, *, indent: int = 2, err: bool = False) -> None:
     """
     text = msgspec.json.format(msgspec.json.encode(result), indent=indent).decode()
     # Outside texts JSON has nothing that does not print, but for line feeds.
-    typer.echo(text if text.isprintable() else "".join(map(_in_json, text)), err=err)
+    encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
+    plain = encoding.lower().replace("-", "") != "utf8"
+    as_it_is = text.isprintable() and not plain
+    typer.echo(text if as_it_is else "".join(_in_json(one, plain=plain) for one in text), err=err)
 
 
-def _in_json(letter: str) -> str:
-    """A character as it is, or as the escape for what does not print: the value is the same."""
-    return letter if letter.isprintable() or letter == "\n" else json.dumps(letter)[1:-1]
+def _in_json(letter: str, *, plain: bool) -> str:
+    """A character as it is, or as the escape for what does not print: the value is the same.
+
+    Parameters
+    ----------
+    plain : nothing but ASCII prints.
+    """
+    prints = letter.isprintable() and (letter.isascii() or not plain)
+    return letter if prints or letter == "\n" else json.dumps(letter)[1:-1]
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
@@ -216,6 +241,11 @@ def console() -> Console:
     from mptune._terminal import terminal
 
     return terminal()
+
+
+def _of_output(error: Exception) -> bool:
+    """Whether output cannot be written: of files and sockets every error is caught where they are used."""
+    return isinstance(error, OSError) and error.filename is None and error.errno in _FULL
 
 
 def _usage(error: BaseException) -> str:

@@ -26,7 +26,7 @@ from mptune.cli._common import (
 )
 from mptune.cli._practical_tables import practical_document, show_practical
 from mptune.errors import InputError
-from mptune.files import read_bytes
+from mptune.files import read_json
 from mptune.options import Given, Option, Options, choice, count, time
 from mptune.options.trials import MeasuringOptions, check_labels
 
@@ -247,10 +247,10 @@ def _recommendation(run: str) -> Recommendation:
     """
     file = Path(run) / "result.json"
     try:
-        found = msgspec.json.decode(read_bytes(file), type=Recommendation)
+        found = msgspec.convert(read_json(file), Recommendation)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError("--run", str(file), f"expected the result of a run, found: {reason}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise InputError("--run", str(file), f"expected the result of a run, found: {error}") from None
     return found

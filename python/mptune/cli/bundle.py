@@ -37,9 +37,10 @@ def bundle(
     from it.
     """
     from mptune.bundle.making import NO_LICENCE, write_bundle
+    from mptune.files import name_of
 
     run = Path(directory)
-    target = Path(f"{run.resolve().name}.zip") if out is None else Path(out)
+    target = Path(f"{name_of(run)}.zip") if out is None else Path(out)
     made = write_bundle(run, target, licence=licence or NO_LICENCE)
     if as_json:
         emit_json({"bundle": str(made.path), "bytes": made.path.stat().st_size, "files": made.files})

@@ -171,6 +171,7 @@ def _read(
     """The decision on measurements made elsewhere, in a run directory."""
     from mptune.campaign.documents import write_result
     from mptune.campaign.optimise_from import optimise_from
+    from mptune.files import name_of
     from mptune.measurements import read_measurements
     from mptune.report.files import write_page
     from mptune.report.read_runs import read_run
@@ -188,7 +189,7 @@ def _read(
     asked = {"from": data, "sha256": _digest(data), **_asked(how), **_asked(decision)}
     with run_directory(directory, force=force) as files:
         write_result(files, result, asked, datetime.now().astimezone())
-        write_page(read_run(files, directory.resolve().name), files)
+        write_page(read_run(files, name_of(directory)), files)
     return result
 
 

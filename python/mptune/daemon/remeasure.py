@@ -164,7 +164,7 @@ def definition_of(run: Path) -> Definition:
         expected = f"expected the run of the answer, to run it again: cp -r runs/{run.parent.name} {run}"
         raise InputError(str(run), "", expected)
     with open_store(run / STORE, write=False) as store:
-        definition = from_settings(store.campaign().settings)
+        definition = from_settings(store.campaign().settings, str(store.path))
     if not isinstance(definition.options, OptimiseOptions) or definition.options.transfers:
         raise InputError(str(run), "", "expected a run with one answer (mptune optimise)")
     return definition
@@ -232,9 +232,9 @@ def renewed(old: dict[str, Any], run: Path) -> dict[str, Any]:
 
 def _document(file: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = msgspec.json.decode(files.read_bytes(file))
-    except (OSError, msgspec.DecodeError) as error:
-        raise InputError(str(file), "", f"expected the answer of a run: {error}") from None
+        found: dict[str, Any] = files.read_json(file)
+    except (OSError, ValueError) as error:
+        raise InputError(str(file), "", f"expected the answer of a run: {files.reason(error)}") from None
     return found
 
 

@@ -16,7 +16,7 @@ import msgspec
 from mptune._text import digits, quoted
 from mptune.decision.kinds import Compared, factors, outside
 from mptune.errors import InputError
-from mptune.files import read_bytes
+from mptune.files import read_json
 from mptune.statistics import CONFIDENCE, log_mean_variance
 from mptune.testbeds import Trial
 from mptune.testbeds.stacks import DEFAULT_STACK, LINUX_VERSION, STACKS
@@ -244,7 +244,7 @@ def read(path: Path) -> ModelError:
     """
     where = str(path)
     try:
-        found = msgspec.json.decode(read_bytes(path))
+        found = read_json(path)
         schema = found.get("schema") if isinstance(found, dict) else None
         if schema != SCHEMA:
             raise InputError(where, "schema", f"expected {SCHEMA}, found {quoted(schema)}")

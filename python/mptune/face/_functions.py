@@ -25,6 +25,7 @@ from mptune.face._kinds import KINDS
 from mptune.face._options import build
 from mptune.face._records import Agreement, Fit, ImpactFactors, OneTrial, Run, of_directory
 from mptune.face._wording import speaking
+from mptune.files import name_of
 from mptune.glm.analysis import analyse
 from mptune.impact import measure_alone
 from mptune.measurements import ReadOptions, read_measurements
@@ -268,7 +269,7 @@ def open_run(directory: str | Path) -> Run:
     True
     """
     place = Path(directory)
-    return of_directory(place, read_run(place, place.resolve().name))
+    return of_directory(place, read_run(place, name_of(place)))
 
 
 @speaking("fit")

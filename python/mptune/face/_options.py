@@ -4,11 +4,13 @@ A keyword is the flag without its dashes, `_` for `-`; `for_` is `--for`. A valu
 command line ("4MiB", "30s", "cubic,olia"), or a number, a bool, or a sequence of such values.
 """
 
+import difflib
 import keyword
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from mptune.errors import InputError, one_of
+from mptune._text import bounded, quoted
+from mptune.errors import InputError
 from mptune.options import Declared, Given, Options, declared
 
 O = TypeVar("O", bound=Options)  # noqa: E741 - as T, but of options
@@ -40,7 +42,7 @@ def build(given: Mapping[str, Any], *kinds: type[Options]) -> list[Any]:
     known = [keywords(kind) for kind in kinds]
     for name in given:
         if not any(name in one for one in known):
-            raise InputError(name, "", one_of(sorted({key for one in known for key in one}), name))
+            raise InputError(name, "", _one_of(sorted({key for one in known for key in one}), name))
     built = []
     for kind, names in zip(kinds, known, strict=True):
         texts = {
@@ -61,3 +63,10 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, Sequence):
         return ",".join(_text(name, one) for one in value)
     raise InputError(name, "", f"expected text, a number or a sequence of them, found {type(value).__name__}")
+
+
+def _one_of(known: Sequence[str], found: str) -> str:
+    """What is said of an unknown keyword: the known ones that are like it, or some of them."""
+    like = difflib.get_close_matches(found, known, 5)
+    named = ", ".join(like) if like else bounded(", ".join(known), 150)
+    return f"expected one of {named}, found {quoted(found)}"

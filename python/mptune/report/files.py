@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mptune.errors import InputError, MptuneError
-from mptune.files import write
+from mptune.files import name_of, write
 from mptune.report._same_pdf import same
 from mptune.report.charts.style import FONT, Spec, look
 from mptune.report.page import page
@@ -36,7 +36,7 @@ def write_page(run: RunData, directory: Path) -> Path:
 
 def draw_run(directory: Path) -> Path:
     """Write the page of a finished run, which is complete without it. Raises the same as `read_run` too."""
-    run = read_run(directory, directory.resolve().name)
+    run = read_run(directory, name_of(directory))
     with written_into(directory):
         return write_page(run, directory)
 

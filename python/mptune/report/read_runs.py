@@ -59,7 +59,7 @@ def read_runs(directories: Sequence[Path]) -> list[RunData]:
     ------
     InputError : as `read_run`, or a directory is named twice.
     """
-    whole = [one.resolve() for one in directories]
+    whole = [files.resolved(one) for one in directories]
     for index, one in enumerate(whole):
         if one in whole[:index]:
             raise InputError(str(directories[index]), "", "expected each run once, found this one twice")
@@ -134,7 +134,9 @@ def _document(directory: Path, name: str, kind: type[T]) -> T | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise InputError(str(directory), name, f"expected a readable JSON file: {error}") from None
+        raise InputError(
+            str(directory), name, f"expected a readable JSON file: {files.reason(error)}"
+        ) from None
 
 
 def _converted(content: object, kind: type[T], directory: Path, name: str) -> T:
@@ -146,7 +148,7 @@ def _converted(content: object, kind: type[T], directory: Path, name: str) -> T:
 
 def _store(directory: Path) -> AbstractContextManager[Store | None]:
     path = directory / STORE
-    return open_store(path, write=False) if path.is_file() else nullcontext()
+    return open_store(path, write=False) if files.is_file(path) else nullcontext()
 
 
 #: Fields of a trial, and the options that give the order in which their values were requested.
@@ -271,8 +273,6 @@ def _observations(store: Store, trials: Sequence[TrialRow]) -> dict[bytes, Obser
 def _curves(directory: Path, name: str) -> Iterator[CurvePoint]:
     """Fitted curves; none if there is no such file."""
     path = directory / name
-    if not path.is_file():
-        return
     try:
         with files.reading_table(path) as file:
             for row in csv.DictReader(file):
@@ -289,18 +289,24 @@ def _curves(directory: Path, name: str) -> Iterator[CurvePoint]:
                     low_mbps=numbers.get("low_mbps"),
                     high_mbps=numbers.get("high_mbps"),
                 )
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(str(directory), name, f"expected the table of fitted curves: {error}") from None
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, csv.Error) as error:
+        raise InputError(
+            str(directory), name, f"expected the table of fitted curves: {files.reason(error)}"
+        ) from None
 
 
 def _steps(directory: Path) -> Iterator[TimeStep]:
     """Round trips and retransmissions over time; none if there is no such file."""
     path = directory / TABLE
-    if not path.is_file():
-        return
     try:
         with files.reading_table(path) as file:
             for row in csv.DictReader(file):
                 yield msgspec.convert(row, TimeStep, strict=False)
-    except (OSError, ValueError) as error:
-        raise InputError(str(directory), TABLE, f"expected the table of round trips: {error}") from None
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, csv.Error) as error:
+        raise InputError(
+            str(directory), TABLE, f"expected the table of round trips: {files.reason(error)}"
+        ) from None

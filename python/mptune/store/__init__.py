@@ -26,6 +26,7 @@ from uuid import uuid4
 import msgspec
 
 from mptune.errors import Failure, FailureKind, InputError, MptuneError
+from mptune.files import is_file
 from mptune.measuring.records import PlannedTrial, Record, SubflowRecord, settings_of
 from mptune.store import _schema as schema
 from mptune.store._locking import Lock
@@ -439,8 +440,8 @@ class Store:
         )
         return Campaign(
             name=name,
-            settings=json.loads(settings),
-            environment=json.loads(environment),
+            settings=self._json(settings),
+            environment=self._json(environment),
             created=created,
             uuid=uuid,
         )
@@ -449,7 +450,7 @@ class Store:
         """A JSON object in a column."""
         try:
             return msgspec.json.decode(text, type=dict[str, Any])
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise self._unreadable(error) from None
 
     def _unreadable(self, error: Exception) -> InputError:
@@ -507,8 +508,10 @@ def open_store(path: Path, *, write: bool = True) -> Iterator[Store]:
     InputError : there is no store, or the file is something else.
     MptuneError : another process has it open for writing.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise InputError(str(path), "", "expected a campaign store, found none")
+    if not path.stat().st_size:  # SQLite takes it for a new one
+        raise InputError(str(path), "", "expected a campaign store, found an empty file")
     with (
         Lock(path, taken=write),
         nullcontext(path) if write else _readable(path) as present,
@@ -550,6 +553,10 @@ def _connected(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
 @contextmanager
 def _opened(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
     """The file as it is; SQLite's errors become lines that say what to do."""
+    for suffix in ("-wal", "-shm", "-journal"):
+        beside = path.with_name(path.name + suffix)
+        if os.path.lexists(beside) and not is_file(beside):
+            raise InputError(str(beside), "", "expected a file")
     try:
         address = _address(path, write=write)
         with closing(
@@ -590,6 +597,10 @@ def _address(path: Path, *, write: bool) -> str:
     return f"{path.absolute().as_uri()}?mode={mode}"
 
 
+#: What SQLite says where the content of a file is wrong, not the disk or the time.
+_OF_ITS_CONTENT = ("malformed", "no such table", "no such column", "not an error", "unsupported file format")
+
+
 def _explained(path: Path, error: sqlite3.Error) -> MptuneError:
     """SQLite's error as a line that says what to do."""
     free = os.statvfs(path.parent).f_bavail * os.statvfs(path.parent).f_frsize
@@ -600,6 +611,8 @@ def _explained(path: Path, error: sqlite3.Error) -> MptuneError:
         )
     if "not a database" in str(error):
         return InputError(str(path), "", "is not a campaign store")
+    if any(words in str(error) for words in _OF_ITS_CONTENT):
+        return InputError(str(path), "", f"expected a campaign store, found a damaged one: {error}")
     return MptuneError(f"{path}: {error}")
 
 

@@ -91,7 +91,10 @@ def check_writable(path: Path, *, force: bool, where: str = "--out") -> None:
             )
     elif path.exists() and not path.is_dir():
         raise InputError(where, "", f"expected a directory, found the file {path}")
-    existing = next(parent for parent in path.absolute().parents if parent.exists())
+    try:
+        existing = next(parent for parent in path.absolute().parents if parent.exists())
+    except FileNotFoundError:
+        raise InputError(where, "", "expected a working directory, but it is gone") from None
     try:
         # Permissions are not enough to know: /proc, a full or read-only file system, root.
         Path(tempfile.mkdtemp(dir=existing, prefix=".mptune-")).rmdir()
@@ -190,12 +193,12 @@ def publish(path: Path) -> Iterator[Path]:
 
 def is_unfinished(path: Path) -> bool:
     """Whether a directory has a campaign without a result."""
-    return (path / STORE).is_file() and not (path / CONFIG).exists()
+    return files.is_file(path / STORE) and not files.is_file(path / CONFIG)
 
 
 def is_finished(path: Path) -> bool:
     """Whether a directory has a campaign with its result."""
-    return (path / STORE).is_file() and (path / CONFIG).exists()
+    return files.is_file(path / STORE) and files.is_file(path / CONFIG)
 
 
 def write_config(
