@@ -399,6 +399,7 @@ def test_files_of_a_machine_that_was_not_read_are_refused(
     assert [one.name for one in written.iterdir()] == ["H"]
 
 
+@pytest.mark.needs("namespaces")
 def test_a_machine_that_nobody_can_reach_gets_no_files(run: Make, tmp_path: Path):
     refused = mptune(run(**MESH), "--files", tmp_path / "files", "--host", "S")
     assert refused.exit_code == 1 and not (tmp_path / "files").exists()

@@ -52,6 +52,7 @@ def test_the_environment_says_what_is_wanted(library, monkeypatch):
         "MPTUNE_EXEC_CC": "reno",
         "MPTUNE_EXEC_BUFFER": "8192",
         "MPTUNE_EXEC_STATS": "",
+        "MPTUNE_EXEC_FILTERS": planned.environment["MPTUNE_EXEC_FILTERS"],  # of this process: tests of exec
         "GODEBUG": "http2client=0,multipathtcp=1",
     }
     assert planned.summary == "MPTCP, reno, buffers of 8 KiB"

@@ -140,7 +140,7 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], line: str) 
     ("content", "reason"),
     [
         (None, "No such file"),
-        (b"{", "truncated"),
+        (b"{", "expected the result of a run"),
         (b"[1]", "Expected `object`"),
         (b'{"opm": "pcdc"}', "missing required field `occ`"),
         (json.dumps({**RESULT, "obs_bytes": -1}).encode(), "Expected `int` >= 1"),

@@ -14,7 +14,7 @@ from mptune.linux import agent
 from tests.kernel.trust_world import Realm, settled
 from tests.plugins.waiting import PATIENCE_S
 
-pytestmark = pytest.mark.needs("root")
+pytestmark = pytest.mark.needs("root", "namespaces")
 
 #: They put back what others have left when they were ended: only the end of their work ends them.
 LASTING = {"guardian", "reverter"}

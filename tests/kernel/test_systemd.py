@@ -44,6 +44,7 @@ ip mptcp limits set subflows 4 add_addr_accepted 4
 _SERVER = """
 import socket
 with socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262) as server:
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     server.bind(("0.0.0.0", 8000))
     server.listen()
     print("ready", flush=True)

@@ -13,7 +13,7 @@ import pytest
 from tests.kernel.trust_world import ANYBODY, JOURNAL, SERVICE, Realm, settled
 from tests.plugins.waiting import PATIENCE_S, until
 
-pytestmark = pytest.mark.needs("root")
+pytestmark = pytest.mark.needs("root", "namespaces")
 
 ROOTS, SERVICES = "/run/mptune-root", "/run/mptune"
 FORWARD = "net.ipv4.ip_forward"

@@ -30,7 +30,7 @@ def test_a_list_is_sorted() -> None:
 
 @pytest.mark.parametrize("text", ["1,1", "4, 0.5,1,4", "512KiB,0.5"])
 def test_a_size_that_is_there_twice_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"expected each value once, found (1MiB|4MiB|0\.5MiB) twice"):
+    with pytest.raises(ValueError, match=r"expected each value once, found (1MiB|4MiB|512KiB) twice"):
         BUFFERS.check(parse_buffers(text))
 
 
