@@ -162,16 +162,20 @@ impl Connection {
             remote.port = Some(end.port());
         }
         let number = remote.number;
-        if is_back && !opens {
-            // Withdrawn just before: the kernel is about to close the subflows that seem to be there.
-            return self.try_later(number, now_ns + Allowance::EACH_NS);
+        let locals: Vec<usize> = (0..appearing.ends.locals.len())
+            .filter(|&local| appearing.ends.locals[local].presence == Presence::There)
+            .collect();
+        if is_back {
+            // The kernel closes the subflows of a withdrawn address some time after it says so, those that are
+            // opened meanwhile too.
+            self.try_later(number, now_ns + Allowance::EACH_NS);
+            if !opens {
+                return;
+            }
         }
         if let Err(later_ns) = allowed {
             return self.try_later(number, later_ns);
         }
-        let locals: Vec<usize> = (0..appearing.ends.locals.len())
-            .filter(|&local| appearing.ends.locals[local].presence == Presence::There)
-            .collect();
         for local in locals {
             self.use_path(local, place, now_ns);
         }

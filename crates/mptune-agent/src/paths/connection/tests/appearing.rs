@@ -167,6 +167,21 @@ fn an_address_that_is_back_before_its_subflows_are_closed_gets_them_again() {
 }
 
 #[test]
+fn an_address_that_is_back_gets_the_subflows_again_that_are_closed_late() {
+    let mut kernel = begun(&policy("fullmesh", Terms::default()), false, &host(TWO));
+    kernel.announced(3, "10.9.1.1:0");
+    kernel.peer_closes_at("10.9.1.1");
+    kernel.connection.on_peers_address(3, false);
+    kernel.announced(3, "10.9.1.1:0");
+    assert_eq!(kernel.ends().len(), 4);
+    kernel.peer_closes_at("10.9.1.1");
+    assert_eq!(kernel.ends().len(), 2);
+    kernel.now_ns += 10 * SECOND;
+    kernel.look();
+    assert_eq!(kernel.ends().len(), 4);
+}
+
+#[test]
 fn what_cannot_be_another_hosts_address_is_not_used() {
     let mut kernel = begun(&policy("fullmesh", Terms::default()), false, &host(TWO));
     for end in ["127.0.0.1:22", "0.0.0.0:0", "224.0.0.1:0", "255.255.255.255:0", "10.0.2.2:0"] {
