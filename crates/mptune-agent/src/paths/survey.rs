@@ -58,7 +58,7 @@ pub struct Resynced {
     pub overruns: u64,
     /// Surveys.
     pub times: u64,
-    /// Processor time of the last survey.
+    /// Processor time of the last survey and of its comparison.
     pub survey_ns: u64,
     /// What was not as believed.
     pub mended: Mended,

@@ -70,7 +70,11 @@ impl Manager {
         // What happens meanwhile is no mistake of anybody; where events were lost it is mended too, as the
         // events that say the same do no harm later.
         let changing = if lost { HashSet::new() } else { self.take_events()? };
-        self.mend(survey, &changing)
+        let began_ns = sys::cpu_ns();
+        self.mend(survey, &changing)?;
+        self.resync.figures.survey_ns += sys::cpu_ns() - began_ns;
+        self.resync.ended_ns = sys::monotonic_ns();
+        Ok(())
     }
 
     /// All connections that there are, at once.
