@@ -44,7 +44,7 @@ struct Charge {
     lock: String,
 }
 
-/// Longest line that says what to watch over.
+/// Longest line that names what to watch over.
 const CHARGE_BYTES: u64 = 1 << 13;
 
 /// A guardian, as its session sees it.
