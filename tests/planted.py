@@ -61,7 +61,7 @@ FAULTS = (
         "next.saturating_add(window.segments)",
         "next.saturating_add(window.segments + 1)",
         None,
-        (*CORE, "mptcp::"),
+        (*CORE[:-1], "--test", "transport", "buffer"),
     ),
     Fault(
         "a session of a host does not put one setting back",

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from mptune.cli import app
 from mptune.linux import bpf
-from mptune.machines.ssh import VARIABLE
+from mptune.machines.ssh import VARIABLE, SshMachine
 from mptune.testbeds import ScriptedAction
 from mptune.testbeds import hosts as hosts_testbed
 from mptune.testbeds.hosts import HostsTestbed
@@ -145,8 +145,19 @@ def test_ctrl_c_does_not_wait_for_a_host_that_is_silent(world, tmp_path):
 
 
 def test_a_default_that_the_hosts_lack_is_left_out_and_by_name_it_is_refused(beds, tmp_path, monkeypatch):
-    """No BPF program is built, and the sender's kernel has Reno and Cubic alone."""
+    """No BPF program is built, and the hosts' kernel has Reno and Cubic alone.
+
+    What it really has is the whole machine's, and another test may be registering its programs now.
+    """
     monkeypatch.setattr(bpf, "OBJECTS", tmp_path)
+    collect = SshMachine.collect
+
+    def bare(*asked):
+        found = collect(*asked)
+        controls = {"congestion_controls": {"available": ["reno", "cubic"], "allowed": ["reno", "cubic"]}}
+        return found | controls if "congestion_controls" in found else found
+
+    monkeypatch.setattr(SshMachine, "collect", bare)
     brief = ("--testbed", "hosts", "--out", "run", "--budget", "45s", "--duration", "1s", "--no-tcp")
     few = ("--pm", "fullmesh", "--buffers", "256KiB,1MiB")
     shown = CliRunner().invoke(app, ["optimise", "world.toml", *brief, *few])

@@ -44,7 +44,7 @@ def typed(world: World, tmp_path, *words: object) -> str:
 def transfer_mbps(world: World) -> tuple[float, int]:
     """What a program of alice's that sets nothing gets to bob, and its subflows."""
     with connected(world) as ends:
-        rate = rate_mbps(ends.client, ends.server, 6_000_000)
+        rate = rate_mbps(ends.client, ends.server, 12_000_000)
         return rate, mptcp(ends.client).subflows
 
 
@@ -54,7 +54,7 @@ def test_what_was_measured_is_applied_shown_to_help_confirmed_and_taken_back(wor
     run = "runs/world"
     with world.unchanged():
         alone, subflows = transfer_mbps(world)
-        assert subflows == 1 and alone < ONE * 1.05
+        assert subflows == 1 and alone <= ONE * 1.05
         brief = ("--max-data", "4MB", "--max-time", "1s", "--family", "ipv4", "--quiet")
         typed(world, tmp_path, "probe", "alice", "bob", "--out", "world.toml", *brief)
         where = ("--testbed", "hosts", "--out", run, "--quiet", "--json")
@@ -78,5 +78,5 @@ def test_what_was_measured_is_applied_shown_to_help_confirmed_and_taken_back(wor
         status = json.loads(typed(world, tmp_path, "status", run, "--json"))
         assert {one["state"] for machine in status.values() for one in machine["settings"]} == {"set"}
         together, subflows = transfer_mbps(world)
-        assert subflows == 2 and together > 1.2 * alone
+        assert subflows == 2 and together > ONE * 1.05  # no single path carries that
         typed(world, tmp_path, "rollback", run)

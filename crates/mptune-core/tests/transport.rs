@@ -3,7 +3,8 @@
 mod common;
 
 use common::*;
-use mptune_core::units::{MILLISECOND, SECOND};
+use mptune_core::simulation::Simulation;
+use mptune_core::units::{Bytes, MILLISECOND, SECOND};
 
 #[test]
 fn a_saturated_path_carries_its_rate_less_the_headers() {
@@ -23,6 +24,28 @@ fn a_small_buffer_allows_one_buffer_per_round_trip() {
     let found = mbps_between(&outcome, SECOND, 60 * SECOND);
     // The last segments of a window wait for its first ACKs: at most one round trip in ten is lost.
     assert!(found <= expected * 1.001 && found > expected * 0.95, "{found} not {expected}");
+}
+
+/// Whichever buffer is the smaller one: where both are equal, the sender's hides what the receiver offers.
+#[test]
+fn the_smaller_of_two_buffers_is_used_up_to_the_last_segment() {
+    let in_flight = |send: Bytes, receive: Bytes| {
+        let network = disjoint(&[link(10_000.0, 100.0)]);
+        let mut options = connection("reno", "default", 0, 0);
+        (options.send_buffer, options.receive_buffer) = (send, receive);
+        let mut simulation = Simulation::new(&network, 1);
+        simulation.connect(options);
+        simulation.run(10 * SECOND, 0);
+        let before = simulation.connection(0).series().total();
+        simulation.run(30 * SECOND, 0);
+        let bytes = simulation.connection(0).series().total() - before;
+        bytes as f64 / f64::from(MSS) / 100.0
+    };
+    let (small, large) = (32 * Bytes::from(MSS), 4 * MIB);
+    for (send, receive) in [(small, large), (large, small)] {
+        let found = in_flight(send, receive);
+        assert!((31.5..32.01).contains(&found), "{found} segments a round trip");
+    }
 }
 
 #[test]
