@@ -20,7 +20,7 @@ from _corpus import Grid, grid
 from _kernel_grids import kernel_grid
 from _measure import RESULTS
 from _replay import Answer, Asking, Course, Planned, Player, Setting, Truth, World
-from mptune.measuring.progress import Reporter
+from mptune.runner.progress import Reporter
 from mptune.topology import Topology
 
 #: Seconds at which answers are noted; the strategy's part of 1 % of MPCOA's 6480 trials of 30 s; the most.

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from mptune import testbeds
-from mptune.testbeds import Observation, Trial
 from mptune.testbeds import create as testbed
+from mptune.trial import Observation, Trial
 
 #: Name in the environment of the file of beginnings.
 BEGINNINGS = "MPTUNE_BENCHMARK_BEGINNINGS"

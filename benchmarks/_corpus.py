@@ -17,16 +17,15 @@ from _judge import tcp
 from _measure import RESULTS
 from _search import CCS, Bench, Plan, buffer_grid, subset
 from mptune import _core
-from mptune.measuring.planning import Configuration, plan_run
-from mptune.measuring.progress import Reporter
-from mptune.measuring.runner import TrialRunner
-from mptune.measuring.running import reduce_trials
-from mptune.response import Combination
+from mptune.runner.planning import plan_run
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
+from mptune.runner.running import reduce_trials
 from mptune.strategy import Arm
-from mptune.testbeds import BIN_NS, PLAIN_TCP, Observation
 from mptune.testbeds import create as testbed
-from mptune.testbeds.stacks import STACKS
 from mptune.topology import Topology
+from mptune.trial import BIN_NS, PLAIN_TCP, Combination, Configuration, Observation
+from mptune.trial.stacks import STACKS
 
 #: Congestion controls of MPCOA's question.
 SIX = ("reno", "cubic", "hybla", "scalable", "vegas", "olia")

@@ -22,9 +22,9 @@ import msgspec
 
 from _random_networks import LEAST_QUEUE, SHAPES, WIDE_BPS, WIDE_QUEUE, Draw
 from mptune.decision.kinds import REGIMES, buffer_regime, count_regime, product_bytes
-from mptune.measuring.seeds import seed_for
-from mptune.testbeds import FIXED, Trial
+from mptune.runner.seeds import seed_for
 from mptune.topology import Topology, load
+from mptune.trial import FIXED, Trial
 
 #: Cards of the decks that are dealt network by network.
 PATHS = ((2,), (2,), (3,), (4,), (5, 6), (7, 8))

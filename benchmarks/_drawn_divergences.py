@@ -15,7 +15,7 @@ from _drawn import Case
 from _drawn_report import Judged
 from mptune.divergence import find, paragraph, record, side
 from mptune.errors import TrialError
-from mptune.measuring.progress import Reporter
+from mptune.runner.progress import Reporter
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.simulated import SimulatedTestbed
 

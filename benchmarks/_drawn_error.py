@@ -23,7 +23,7 @@ from _drawn import RATE_BPS, RTT_NS, TRANSFER_BYTES, Case
 from mptune.decision.kinds import BOUNDS, Compared, factors, products, total_bps
 from mptune.decision.model_error import SCHEMA, ModelError, OnKernel, Scale, Validated, gain
 from mptune.statistics import CONFIDENCE, half_width, log_mean_variance, quantile
-from mptune.testbeds.stacks import DEFAULT_STACK, LINUX_VERSION, STACKS
+from mptune.trial.stacks import DEFAULT_STACK, LINUX_VERSION, STACKS
 
 Floats = NDArray[np.float64]
 

@@ -24,11 +24,12 @@ from _measure import machine
 from mptune.decision.agreement import is_stalled
 from mptune.linux import agent
 from mptune.linux.sandbox.namespaces import Sites
-from mptune.measuring.progress import Reporter
-from mptune.measuring.records import settings_of
-from mptune.measuring.running import reduce_trials
-from mptune.testbeds import Observation, Testbed, Trial, overloaded
+from mptune.runner.progress import Reporter
+from mptune.runner.running import reduce_trials
+from mptune.testbeds import Testbed, overloaded
 from mptune.testbeds.namespaces import stall_ns
+from mptune.trial import Observation, Trial
+from mptune.trial.records import settings_of
 
 #: Raise it when emulator, meter or path managers change what a trial on the kernel gives: what was measured
 #: before is then measured anew.

@@ -24,10 +24,10 @@ from _measure import RESULTS, machine, write
 from mptune.decision import model_error
 from mptune.decision.model_error import ModelError
 from mptune.errors import InputError
-from mptune.measuring.progress import Reporter
-from mptune.testbeds import Trial
+from mptune.runner.progress import Reporter
 from mptune.testbeds import create as testbed
 from mptune.testbeds.namespaces import NamespacesTestbed
+from mptune.trial import Trial
 from mptune.units import format_size
 
 #: Committed: a fresh machine has no target/.

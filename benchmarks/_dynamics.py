@@ -9,7 +9,6 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from _random_networks import LEAST_QUEUE, WIDE_BPS, WIDE_QUEUE, Draw
-from mptune.testbeds import ScriptedAction
 from mptune.topology import (
     Background,
     CoreSegment,
@@ -23,6 +22,7 @@ from mptune.topology import (
     Topology,
     UdpBackground,
 )
+from mptune.trial import ScriptedAction
 
 #: Numbers of local and remote interfaces; the first ones are drawn more often.
 SHAPES = (*3 * ((2, 1),), *2 * ((3, 1),), (1, 2), (1, 3), (4, 1), (2, 2))

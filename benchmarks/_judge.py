@@ -15,10 +15,9 @@ import msgspec
 from _search import Bench, Found, Holding, Known, buffer_grid, subset
 from mptune import path_managers
 from mptune.campaign.optimise import Result
-from mptune.measuring.planning import Configuration
-from mptune.measuring.records import Record
-from mptune.testbeds.stacks import of_tcp
 from mptune.topology import Interface, Path, Topology
+from mptune.trial import Configuration, Record
+from mptune.trial.stacks import of_tcp
 from mptune.units import MIB
 
 #: Parts of a gap of the grid in which the true optimum lies.

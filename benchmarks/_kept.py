@@ -14,10 +14,9 @@ import msgspec
 
 from _measure import RESULTS, machine
 from mptune import _core
-from mptune.measuring.records import PlannedTrial, Record
-from mptune.measuring.runner import Memory
+from mptune.runner.runner import Memory
 from mptune.store import Campaign, Store, create, open_store
-from mptune.testbeds import Observation
+from mptune.trial import Observation, PlannedTrial, Record
 
 
 class WithoutSeries(NamedTuple):

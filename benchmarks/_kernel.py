@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from mptune.measuring.progress import Reporter
-from mptune.measuring.records import PlannedTrial
-from mptune.measuring.runner import TrialRunner
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
 from mptune.store import Store
-from mptune.testbeds import Observation, overloaded
 from mptune.testbeds import create as testbed
+from mptune.testbeds import overloaded
+from mptune.trial import Observation, PlannedTrial
 
 #: How often an overloaded trial is measured.
 ATTEMPTS = 4

@@ -26,15 +26,14 @@ from _kernel import on_the_kernel
 from _measure import RESULTS
 from _search import Bench, Plan, buffer_grid
 from mptune.linux import congestion
-from mptune.measuring.planning import plan_trials
-from mptune.measuring.progress import Reporter
-from mptune.measuring.records import PlannedTrial
-from mptune.measuring.runner import TrialRunner
 from mptune.response import Arm
-from mptune.testbeds import BIN_NS, Observation
+from mptune.runner.planning import plan_trials
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
 from mptune.testbeds import create as testbed
-from mptune.testbeds.stacks import STACKS
 from mptune.topology import Topology, load
+from mptune.trial import BIN_NS, Observation, PlannedTrial
+from mptune.trial.stacks import STACKS
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):

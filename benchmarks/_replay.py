@@ -19,7 +19,7 @@ from _corpus import Grid
 from mptune.decision.selection import SACRIFICE
 from mptune.decision.selection import held as robustly
 from mptune.strategy import Ask, Question, Strategy, Told, create
-from mptune.testbeds import BIN_NS
+from mptune.trial import BIN_NS
 
 #: Seconds that a trial needs beside its duration: namespaces, connection, last data.
 SET_UP_S = 1.0

@@ -14,11 +14,12 @@ from typing import NamedTuple
 import msgspec
 
 from mptune.decision.selection import held
-from mptune.measuring.planning import Configuration, plan_trials
-from mptune.measuring.progress import Reporter
-from mptune.measuring.runner import TrialRunner
-from mptune.testbeds.stacks import Stack
+from mptune.runner.planning import plan_trials
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
 from mptune.topology import Topology
+from mptune.trial import Configuration
+from mptune.trial.stacks import Stack
 
 #: The congestion controls of the papers, which are also the optimiser's.
 CCS = ("reno", "cubic", "hybla", "scalable", "vegas", "olia")

@@ -15,10 +15,11 @@ import sys
 
 from mptune import interrupts
 from mptune.errors import MptuneError
-from mptune.measuring.running import run_trials
-from mptune.testbeds import Trial, hosts
+from mptune.runner.running import run_trials
+from mptune.testbeds import hosts
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import Topology, load
+from mptune.trial import Trial
 
 DURATION_NS = 300_000_000
 

@@ -18,9 +18,9 @@ from rich.table import Table
 from _measure import machine, spread, write
 from mptune.linux import bpf
 from mptune.linux.bpf import _libbpf
-from mptune.testbeds import Trial
 from mptune.testbeds import create as testbed
 from mptune.topology import load
+from mptune.trial import Trial
 
 NETWORKS = Path(__file__).parent / "networks"
 CASES = (("two-alike", 2), ("four-shared", 4), ("six-mixed", 6))

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from _measure import machine, write
-from mptune.testbeds import MSS
+from mptune.trial import MSS
 from simulator import two_paths
 
 CORE = Path(__file__).parent.parent / "crates" / "mptune-core"

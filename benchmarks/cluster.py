@@ -25,15 +25,15 @@ from rich.table import Table
 
 from _cluster_worker import BEGINNINGS
 from _measure import machine, write
-from mptune.measuring.executors import ExecutorOptions
-from mptune.measuring.planning import Configuration, plan_trials
-from mptune.measuring.records import PlannedTrial
-from mptune.measuring.runner import TrialRunner
+from mptune.runner.executors import ExecutorOptions
+from mptune.runner.planning import plan_trials
+from mptune.runner.runner import TrialRunner
 from mptune.testbeds import create as testbed
 from mptune.topology import load
+from mptune.trial import Configuration, PlannedTrial
 from store import fresh_store
-from tests.measuring.cluster import scheduler, worker
 from tests.plugins.waiting import until
+from tests.runner.cluster import scheduler, worker
 
 #: Trials of a campaign under fire: short ones, so that nearly all of their time is sleep.
 CAMPAIGN = """

@@ -37,8 +37,8 @@ from _contenders import Bench, Contender, KernelFullmesh, Missing, Mptcpd, fetch
 from _managers import UnderDaemon
 from _measure import RESULTS, machine, write
 from mptune.linux.agent import program, version
-from mptune.testbeds import Observation, ScriptedAction, Trial
 from mptune.topology import Topology, load
+from mptune.trial import Observation, ScriptedAction, Trial
 
 DOCS = Path(__file__).parents[1] / "docs" / "how-to" / "daemon.md"
 CACHE = RESULTS.parent / "mptcpd"

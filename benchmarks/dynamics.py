@@ -43,9 +43,9 @@ from _harm import Change, Demotion, Harm, changes, demoted, demotions, harm
 from _measure import RESULTS, machine, write
 from _ratios import over
 from mptune.linux.agent import program
-from mptune.testbeds import ScriptedAction, Trial
 from mptune.testbeds import create as testbed
 from mptune.topology import Schedule, Step, UdpBackground
+from mptune.trial import ScriptedAction, Trial
 
 DOCS = Path(__file__).parents[1] / "docs" / "explanation" / "guard.md"
 CACHE = RESULTS.parent / "mptcpd"

@@ -17,10 +17,10 @@ from rich.table import Table
 from _corpus import SECONDS, SIZES, Grid, grid
 from _measure import machine, write
 from _random_networks import random_network
-from mptune.measuring.progress import Reporter
-from mptune.testbeds import BIN_NS
+from mptune.runner.progress import Reporter
 from mptune.testbeds.early_end import replayed
 from mptune.topology import load, shipped
+from mptune.trial import BIN_NS
 
 #: The rule was developed on these shipped scenarios, on the random networks 1 to 10, and on no others.
 DEVELOPED_ON = frozenset(

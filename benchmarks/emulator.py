@@ -32,9 +32,9 @@ from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.linux.sandbox.netlink import inside
 from mptune.linux.sandbox.processes import Child
 from mptune.statistics import quantile
-from mptune.testbeds import Trial
 from mptune.testbeds._kernel_plan import links, plan
 from mptune.topology import Topology, load
+from mptune.trial import Trial
 
 RUNS = 3
 SECONDS = 10

@@ -38,16 +38,15 @@ from _kernel import believed
 from _measure import machine, write
 from mptune.decision.agreement import Comparison, Row, compare, summarise_runs
 from mptune.decision.comparison import CompareOptions, trial
-from mptune.measuring.progress import Reporter
-from mptune.measuring.records import PlannedTrial
-from mptune.measuring.runner import TrialRunner
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
 from mptune.statistics import quantile
 from mptune.store import Store
-from mptune.testbeds import FIXED, Observation, Trial
 from mptune.testbeds import create as testbed
 from mptune.testbeds.namespaces import stall_ns
-from mptune.testbeds.stacks import STACKS
 from mptune.topology import Topology, load
+from mptune.trial import FIXED, Observation, PlannedTrial, Trial
+from mptune.trial.stacks import STACKS
 from mptune.units import format_size
 
 NETWORKS = Path(__file__).parent / "networks"

@@ -19,14 +19,15 @@ from _measure import RESULTS, write
 from mptune.cli import _fit_tables
 from mptune.cli._common import console
 from mptune.cli._fit_document import fit_document
-from mptune.glm.analysis import AnalysisOptions, analyse
-from mptune.measurements import read_measurements
-from mptune.measuring.progress import Reporter
-from mptune.measuring.running import run_trials
-from mptune.measuring.seeds import seed_for
-from mptune.testbeds import Trial, create
-from mptune.testbeds.stacks import STACKS
+from mptune.papers.glm.analysis import AnalysisOptions, analyse
+from mptune.runner.progress import Reporter
+from mptune.runner.running import run_trials
+from mptune.runner.seeds import seed_for
+from mptune.table import read_measurements
+from mptune.testbeds import create
 from mptune.topology import Topology, load
+from mptune.trial import Trial
+from mptune.trial.stacks import STACKS
 
 CCS = ("cubic", "hybla", "olia", "reno", "scalable", "vegas")
 

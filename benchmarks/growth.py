@@ -26,7 +26,8 @@ from mptune import testbeds
 from mptune.campaign.definition import read_definition
 from mptune.campaign.execution import start
 from mptune.store.directory import CONFIG, STORE
-from mptune.testbeds import Observation, Testbed, Trial
+from mptune.testbeds import Testbed
+from mptune.trial import Observation, Trial
 
 CAMPAIGN = """
 name = "growth"

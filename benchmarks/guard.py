@@ -30,8 +30,8 @@ from _dynamics import Dynamic, random_dynamic
 from _harm import Demotion, Harm, changes, demoted, demotions, harm
 from _measure import write
 from _ratios import over
-from mptune.testbeds import Observation, ScriptedAction, Trial
 from mptune.testbeds import create as testbed
+from mptune.trial import Observation, ScriptedAction, Trial
 
 DOCS = Path(__file__).parents[1] / "docs" / "explanation" / "guard.md"
 

@@ -39,10 +39,11 @@ from _kills import KINDS, Row
 from _measure import machine, write
 from mptune.linux.awake import Awake
 from mptune.machines.ssh import VARIABLE
-from mptune.testbeds import Observation, Trial, create
+from mptune.testbeds import create
 from mptune.testbeds import hosts as testbed
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
+from mptune.trial import Observation, Trial
 from tests.hosts.world import World
 
 SLOW = Path(__file__).with_name("_slow_ssh.py")

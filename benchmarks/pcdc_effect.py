@@ -20,12 +20,11 @@ from _kept import measured
 from _kernel import valid_on_the_kernel
 from _measure import machine, write
 from mptune.linux import bpf
-from mptune.measuring.records import PlannedTrial
-from mptune.measuring.seeds import seed_for
+from mptune.runner.seeds import seed_for
 from mptune.statistics import Summary, summarise
-from mptune.testbeds import Observation, Trial
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
+from mptune.trial import Observation, PlannedTrial, Trial
 
 ROOT = Path(__file__).parent
 NETWORKS = (

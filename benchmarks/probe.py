@@ -24,11 +24,11 @@ from mptune.linux import addresses
 from mptune.linux.awake import Awake
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.machines.namespace import NamespaceMachine
-from mptune.probing import course
-from mptune.probing.course import Wish
-from mptune.probing.ends import End
-from mptune.probing.estimates import Loss
-from mptune.probing.result import PathFound, Probed
+from mptune.probe import course
+from mptune.probe.course import Wish
+from mptune.probe.ends import End
+from mptune.probe.estimates import Loss
+from mptune.probe.result import PathFound, Probed
 from mptune.topology import CoreSegment, Interface, Path, Site, Topology
 
 #: Interfaces of sender and receiver.

@@ -22,14 +22,15 @@ from rich.table import Table
 from _kept import kept
 from _measure import write
 from mptune.campaign.papers import PMS
-from mptune.measuring.planning import Configuration, plan_trials
-from mptune.measuring.progress import Reporter
-from mptune.measuring.records import throughputs
-from mptune.measuring.runner import TrialRunner
-from mptune.published import rows as published
+from mptune.papers.published import rows as published
+from mptune.runner.planning import plan_trials
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
 from mptune.testbeds import create as testbed
-from mptune.testbeds.stacks import STACKS
 from mptune.topology import Topology, load
+from mptune.trial import Configuration
+from mptune.trial.records import throughputs
+from mptune.trial.stacks import STACKS
 from mptune.units import MIB, format_size
 
 #: Whose kernels the papers measured.

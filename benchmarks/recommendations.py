@@ -29,15 +29,15 @@ from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.papers import CCS
 from mptune.decision.agreement import Cell, Row, summarise_runs
 from mptune.linux import congestion
-from mptune.measuring.planning import Configuration, plan_trials
-from mptune.measuring.progress import Reporter
-from mptune.measuring.runner import TrialRunner
-from mptune.measuring.running import run_trials
-from mptune.testbeds import PLAIN_TCP
+from mptune.runner.planning import plan_trials
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
+from mptune.runner.running import run_trials
 from mptune.testbeds import create as testbed
 from mptune.testbeds.namespaces import stall_ns
 from mptune.topology import Topology, load
 from mptune.topology import shipped as scenarios
+from mptune.trial import PLAIN_TCP, Configuration
 from mptune.units import MIB, format_size
 
 DOCS = Path(__file__).parents[1] / "docs" / "reference" / "recommendations.md"

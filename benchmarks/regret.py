@@ -43,14 +43,14 @@ from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.decision.selection import SACRIFICE
 from mptune.errors import MptuneError
 from mptune.impact import ImpactOptions
-from mptune.measuring.planning import Configuration
-from mptune.measuring.progress import Reporter
-from mptune.measuring.runner import TrialRunner
 from mptune.options.stacks import StackOptions
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
 from mptune.strategy import STRATEGIES
 from mptune.testbeds import create as testbed
-from mptune.testbeds.stacks import STACKS
 from mptune.topology import Topology, load, shipped
+from mptune.trial import Configuration
+from mptune.trial.stacks import STACKS
 from mptune.units import format_size
 
 DOCS = Path(__file__).parents[1] / "docs" / "reference" / "regret.md"

@@ -27,8 +27,8 @@ from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.papers import CCS, PMS
 from mptune.impact import ImpactOptions
 from mptune.options.buffers import parse_buffers
-from mptune.testbeds import BIN_NS, Observation, SubflowObservation, Trial
 from mptune.topology import load
+from mptune.trial import BIN_NS, Observation, SubflowObservation, Trial
 
 SECOND = 10**9
 

@@ -18,9 +18,10 @@ from pathlib import Path
 import msgspec
 
 from _measure import write
-from mptune.measuring.running import run_trials
-from mptune.testbeds import BIN_NS, Observation, ScriptedAction, Trial, create
+from mptune.runner.running import run_trials
+from mptune.testbeds import create
 from mptune.topology import Topology, load
+from mptune.trial import BIN_NS, Observation, ScriptedAction, Trial
 
 ROOT = Path(__file__).parent
 NETWORKS = ("UNIS-HiN", "UiB-HiN", str(ROOT / "networks" / "three-unequal.toml"))

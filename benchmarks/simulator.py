@@ -23,8 +23,8 @@ from rich.table import Table
 
 from _measure import in_fresh_process, machine, spread, write
 from mptune import _core
-from mptune.testbeds import MSS
 from mptune.topology import load
+from mptune.trial import MSS
 
 RUNS = 5
 

@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.table import Table
 
 from _measure import machine, spread, write
-from mptune.measuring.planning import Configuration, plan_trials
-from mptune.measuring.records import PlannedTrial
-from mptune.measuring.runner import TrialRunner
+from mptune.runner.planning import plan_trials
+from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, Store, create, open_store
-from mptune.testbeds import Observation, Testbed, Trial
+from mptune.testbeds import Testbed
 from mptune.testbeds import create as testbed
 from mptune.topology import load
+from mptune.trial import Configuration, Observation, PlannedTrial, Trial
 
 CAMPAIGN = Campaign(name="benchmark", settings={}, environment={})
 SECOND = 10**9

@@ -23,10 +23,9 @@ from _measure import machine, write
 from fidelity import NETWORKS, buffers, planned
 from mptune.decision.comparison import CompareOptions, trial
 from mptune.linux import bpf
-from mptune.measuring.records import PlannedTrial
-from mptune.testbeds import Observation
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
+from mptune.trial import Observation, PlannedTrial
 
 #: Which of a network's buffers: the sum of the rates times the largest RTT.
 BUFFER = 2

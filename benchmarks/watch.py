@@ -146,9 +146,9 @@ def address(number: int, host: str) -> None:
 def take_picture(file: Path) -> None:
     """Let connections work, and keep what the screen shows."""
     from _picture import transfers
-    from mptune.watching.figures import Machine
-    from mptune.watching.screen import WatchApp
-    from mptune.watching.shape import census
+    from mptune.monitor.figures import Machine
+    from mptune.monitor.screen import WatchApp
+    from mptune.monitor.shape import census
 
     with ExitStack() as stack:
         sites = stack.enter_context(joined())

@@ -28,7 +28,7 @@ MISSING = "llvm-profdata of this Rust is missing (`rustup component add llvm-too
 #: Scenarios with two to eight subflows, with and without shared links, losses and deep queues.
 SCENARIOS = ("UNIS-HiN", "SRL-HU", "HU-KRU")
 CCS = ("reno", "cubic", "lia", "olia")
-#: Scheduler and accounting, as in `mptune.testbeds.stacks`.
+#: Scheduler and accounting, as in `mptune.trial.stacks`.
 STACKS = (("minrtt", "payload"), ("kernel", "linux"))
 BUFFERS = (1 << 20, 16 << 20)
 SECONDS = 5
@@ -77,9 +77,9 @@ def train(extension: Path) -> None:
         sys.exit(f"mptune: {extension}: not an extension")
     sys.modules["mptune._core"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sys.modules["mptune._core"])
-    from mptune.testbeds import Trial
     from mptune.testbeds.simulated import SimulatedTestbed
     from mptune.topology import load
+    from mptune.trial import Trial
 
     testbed = SimulatedTestbed()
     for name, cc, (scheduler, accounting), buffer in product(SCENARIOS, CCS, STACKS, BUFFERS):

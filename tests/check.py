@@ -30,7 +30,7 @@ BIN = Path(sys.executable).parent
 BEYOND = ("tests/kernel/", "tests/hosts/", "tests/packaging/")
 
 #: Rooms whose tests are of what the compiled core gives.
-SIMULATED = {"testbeds", "recording"}
+SIMULATED = {"testbeds", "capture"}
 
 
 class Step(NamedTuple):

@@ -20,9 +20,9 @@ from hypothesis import settings
 
 from mptune.decision import kinds, model_error
 from mptune.errors import Failure
-from mptune.testbeds import BIN_NS, Observation, SubflowObservation, Trial
-from mptune.testbeds.stacks import LINUX_VERSION, STACKS
 from mptune.topology import CoreSegment, Interface, Path, Site, Topology
+from mptune.trial import BIN_NS, Observation, SubflowObservation, Trial
+from mptune.trial.stacks import LINUX_VERSION, STACKS
 
 pytest_plugins = [f"tests.plugins.{name}" for name in ("lost_interrupts", "needs", "programs", "reruns")]
 

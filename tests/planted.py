@@ -246,7 +246,7 @@ class Result(NamedTuple):
 
 def run(part: Sequence[str]) -> Result:
     """A part of the suite in the copy: a cargo command, or arguments of pytest."""
-    pytest_ = [str(ROOT / ".venv/bin/python"), "-m", "pytest", "-p", "no:cacheprovider", "--timeout=900"]
+    pytest_ = [str(ROOT / ".venv/bin/python"), "-m", "pytest", "-xp", "no:cacheprovider", "--timeout=900"]
     command = [*part] if part[0] == "cargo" else [*pytest_, *part]
     own: Mapping[str, str] = {"PYTHONPATH": str(TREE / "python"), "CARGO_TARGET_DIR": str(CARGO)}
     began = time.monotonic()

@@ -17,10 +17,11 @@ from mptune.decision.kinds import product_bytes, total_bps
 from mptune.errors import Failure
 from mptune.linux import congestion, doctor
 from mptune.linux.sandbox import leftovers
-from mptune.measuring.progress import Reporter
-from mptune.testbeds import BIN_NS, Observation, create, names
+from mptune.runner.progress import Reporter
+from mptune.testbeds import create, names
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.topology import load
+from mptune.trial import BIN_NS, Observation
 
 BENCHMARKS = str(Path(__file__).parent.parent / "benchmarks")
 SECOND = 10**9

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from mptune.response import Combination
 from mptune.strategy import Arm, Ask
+from mptune.trial import Combination
 
 BENCHMARKS = str(Path(__file__).parent.parent / "benchmarks")
 

@@ -213,14 +213,14 @@ ALLOWED = {
     "linux/sandbox/netlink.py": "namespaces, as files of /proc",
     "linux/sandbox/sysctls.py": "files of /proc/sys",
     "machines/_bootstrap.py": "the agent of the package",
-    "measuring/executors/_worker.py": "files of the package, for its identity",
-    "published/__init__.py": "tables of the package",
+    "runner/executors/_worker.py": "files of the package, for its identity",
+    "papers/published/__init__.py": "tables of the package",
     "report/page.py": "assets of the package",
     "store/__init__.py": "stores, which SQLite opens; what is none is refused before",
     "store/_locking.py": "the file of a lock, which is held and not read for its content",
     "store/export.py": "tables of pandas, into files that `mptune.files` has opened",
     "testbeds/namespaces.py": "a file of its own in a folder of its own, which the agent writes",
-    "watching/screen/app.py": "no file: a row of the screen",
+    "monitor/screen/app.py": "no file: a row of the screen",
 }
 
 

@@ -24,11 +24,11 @@ from mptune.impact import (
     partition,
     warnings_of,
 )
-from mptune.measuring.runner import TrialRunner
+from mptune.runner.runner import TrialRunner
 from mptune.statistics import same_mean, summarise
 from mptune.store import Campaign, create
-from mptune.testbeds import BIN_NS, Observation, Trial
 from mptune.topology import Topology
+from mptune.trial import BIN_NS, Observation, Trial
 
 SECOND = 1_000_000_000
 OPTIONS = ImpactOptions(design="eq5", runs=3, window_ns=2 * SECOND)

@@ -28,12 +28,11 @@ ORDER = [
         "tables",
         "statistics",
     ),
-    "published",
-    *("topology", "theory", "path_managers", "linux", "machines", "probing"),
-    *("recording", "testbeds", "options"),
-    *("measuring", "store", "impact", "response", "strategy", "measurements", "glm", "decision"),
-    *("divergence", "campaign", "reproduce", "report", "bundle", "apply", "daemon", "watching"),
-    *("face", "cli"),
+    *("topology", "trial", "theory", "path_managers", "linux", "machines", "probe"),
+    *("capture", "testbeds", "options"),
+    *("runner", "store", "impact", "response", "strategy", "table", "decision"),
+    *("divergence", "campaign", "papers", "report", "bundle", "apply", "daemon", "monitor"),
+    *("api", "cli"),
 ]
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path

@@ -6,8 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mptune.testbeds import Trial, create
-from mptune.testbeds.stacks import STACKS
+from mptune.testbeds import create
+from mptune.trial import Trial
+from mptune.trial.stacks import STACKS
 
 FILE = Path(__file__).parent.parent / "benchmarks" / "_random_networks.py"
 SPEC = importlib.util.spec_from_file_location("random_networks", FILE)

@@ -10,9 +10,9 @@ import pytest
 from mptune.campaign.optimise import optimise
 from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.impact import ImpactOptions
-from mptune.measuring.progress import Reporter
-from mptune.measuring.runner import TrialRunner
-from mptune.testbeds.stacks import STACKS
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
+from mptune.trial.stacks import STACKS
 
 BENCHMARKS = str(Path(__file__).parent.parent / "benchmarks")
 SACRIFICE = 0.07

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mptune import theory
-from mptune.published import rows
+from mptune.papers.published import rows
 from mptune.theory import Subflow
 
 KIB, MIB = 1024, 1024 * 1024

@@ -12,9 +12,9 @@ import msgspec
 
 from mptune.decision.comparison import CompareOptions, trial
 from mptune.linux.quiet import Noise, Quiet
-from mptune.testbeds import Observation, Trial
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.topology import load
+from mptune.trial import Observation, Trial
 
 NETWORKS = Path(__file__).parent / "networks"
 #: Runs on the kernel, and in the simulator.

@@ -1,7 +1,7 @@
 """mptune: the best Multipath TCP configuration for a multi-homed host.
 
-The public face of the package: only the names in `__all__` are stable, every module below is internal.
-They are loaded from `mptune.face` at their first use, so that `import mptune` stays cheap.
+The public API of the package: only the names in `__all__` are stable, every module below is internal.
+They are loaded from `mptune.api` at their first use, so that `import mptune` stays cheap.
 """
 
 from mptune._core import version
@@ -11,8 +11,7 @@ from mptune._core import version
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from mptune.errors import InputError, MptuneError
-    from mptune.face import (
+    from mptune.api import (
         Agreement,
         Fit,
         ImpactFactors,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         run,
         sweep,
     )
+    from mptune.errors import InputError, MptuneError
     from mptune.topology import Topology, load
 
 __all__ = [
@@ -63,7 +63,7 @@ if not TYPE_CHECKING:  # they have the imports above, and know of no other name
             raise AttributeError(f"module 'mptune' has no attribute {name!r}")
         from importlib import import_module
 
-        found = getattr(import_module(f"mptune.{_ELSEWHERE.get(name, 'face')}"), name)
+        found = getattr(import_module(f"mptune.{_ELSEWHERE.get(name, 'api')}"), name)
         globals()[name] = found
         return found
 

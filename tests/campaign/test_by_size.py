@@ -13,10 +13,10 @@ from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.size_documents import size_rows, sizes_document
 from mptune.errors import Failure, InputError, MptuneError
 from mptune.impact import ImpactOptions
-from mptune.measuring.runner import TrialRunner
-from mptune.measuring.seeds import seed_for
-from mptune.testbeds import Observation, Trial
+from mptune.runner.runner import TrialRunner
+from mptune.runner.seeds import seed_for
 from mptune.topology import Topology
+from mptune.trial import Observation, Trial
 
 SECOND = 1_000_000_000
 KIB, MIB = 2**10, 2**20

@@ -10,10 +10,10 @@ from mptune.campaign import wording
 from mptune.campaign.optimise import Result, optimise
 from mptune.decision.confirmation import TIGHT, Confirmation
 from mptune.errors import LimitReached
-from mptune.measuring.runner import TrialRunner
-from mptune.measuring.seeds import seed_for
-from mptune.testbeds import Observation, Trial
+from mptune.runner.runner import TrialRunner
+from mptune.runner.seeds import seed_for
 from mptune.topology import Topology
+from mptune.trial import Observation, Trial
 from tests.campaign.test_learning import MIB, SECOND, changed, seconds
 
 CONFIRMING = [seed_for(1, "confirm", run, 0) for run in range(100)]

@@ -10,9 +10,9 @@ import pytest
 from mptune.campaign.definition import SweepOptions, check, from_settings, read_definition
 from mptune.errors import InputError
 from mptune.impact import SubflowSets
-from mptune.measuring.planning import plan_trials
-from mptune.testbeds.stacks import STACKS, VERSION_0_1, Stack
+from mptune.runner.planning import plan_trials
 from mptune.topology import load
+from mptune.trial.stacks import STACKS, VERSION_0_1, Stack
 
 
 def settings(kind: str, **options: Any) -> dict[str, Any]:

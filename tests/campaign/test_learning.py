@@ -14,10 +14,10 @@ from mptune.campaign.optimise import Result, optimise
 from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.errors import Failure, InputError, Interrupted, MptuneError
 from mptune.impact import ImpactOptions
-from mptune.measuring.runner import TrialRunner
+from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, Store, create
-from mptune.testbeds import Observation, Trial
 from mptune.topology import Topology
+from mptune.trial import Observation, Trial
 
 SECOND = 1_000_000_000
 MIB = 2**20

@@ -16,10 +16,10 @@ from mptune.decision.model_error import ModelError
 from mptune.decision.uncertainty import gap
 from mptune.errors import InputError, MptuneError
 from mptune.impact import ImpactOptions
-from mptune.measuring.runner import TrialRunner
 from mptune.options.path_managers import PathManagerOptions
-from mptune.testbeds import Trial
+from mptune.runner.runner import TrialRunner
 from mptune.topology import Topology
+from mptune.trial import Trial
 
 SECOND = 1_000_000_000
 MIB = 2**20

@@ -13,9 +13,9 @@ from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.decision import DecisionOptions
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions
-from mptune.measurements import read_measurements
-from mptune.measuring.runner import TrialRunner
+from mptune.runner.runner import TrialRunner
 from mptune.store.directory import write_observations
+from mptune.table import read_measurements
 from mptune.topology import Topology
 
 SECOND, MIB = 1_000_000_000, 2**20

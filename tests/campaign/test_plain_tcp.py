@@ -16,15 +16,14 @@ from mptune.campaign.optimise import Result, optimise
 from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.decision.confirmation import AgainstTcp
 from mptune.impact import ImpactOptions
-from mptune.measuring.records import Record
-from mptune.measuring.runner import TrialRunner
 from mptune.options.stacks import StackOptions
 from mptune.report.files import write_page
 from mptune.report.read_runs import read_run
-from mptune.response import Combination
+from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, create
-from mptune.testbeds import PLAIN_TCP, names
+from mptune.testbeds import names
 from mptune.topology import Topology
+from mptune.trial import PLAIN_TCP, Combination, Record
 
 SECOND = 1_000_000_000
 MIB = 2**20
@@ -252,7 +251,7 @@ def test_the_documents_and_the_report_of_plain_tcp(
 
 def test_plain_tcp_belongs_to_the_stack_that_was_asked_for(network: Topology, fake_testbed: Any) -> None:
     """Its packets have no DSS option, which makes it no other stack."""
-    from mptune.measuring.records import stack_of
+    from mptune.trial.records import stack_of
 
     result = run(network, fake_testbed, stack=StackOptions(stack="v0.9x"))
     tcp = [one for one in result.records if one.settings.get("protocol") == "tcp"]

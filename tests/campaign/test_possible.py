@@ -18,9 +18,9 @@ from mptune.campaign.possible import possible
 from mptune.cli import app
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions
-from mptune.measuring.progress import Reporter
-from mptune.testbeds import Trial
+from mptune.runner.progress import Reporter
 from mptune.topology import Topology
+from mptune.trial import Trial
 from mptune.units import parse_time
 
 SECOND = 1_000_000_000

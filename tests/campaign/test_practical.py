@@ -10,10 +10,10 @@ from mptune import theory
 from mptune.campaign.practical import PracticalOptions, enough, measure_practical
 from mptune.cli import app
 from mptune.errors import MptuneError
-from mptune.measuring.runner import TrialRunner
-from mptune.testbeds import Observation, Trial
+from mptune.runner.runner import TrialRunner
 from mptune.theory import Subflow
 from mptune.topology import Topology
+from mptune.trial import Observation, Trial
 
 SECOND, MIB = 10**9, 2**20
 OPTIONS = PracticalOptions(

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from mptune.campaign.prior import Prior
-from mptune.measuring.planning import Configuration
-from mptune.response import Combination
+from mptune.trial import Combination, Configuration
 
 SECOND = 10**9
 

@@ -17,11 +17,12 @@ from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.rounds import changes
 from mptune.errors import InputError, MptuneError
 from mptune.impact import ImpactOptions
-from mptune.measuring.runner import TrialRunner
 from mptune.report.choices import Choices
 from mptune.report.read_runs import read_run
 from mptune.report.sections.rounds import rounds
+from mptune.runner.runner import TrialRunner
 from mptune.topology import Topology, load
+from mptune.trial import Observation, Trial
 
 SECOND, HOUR, MIB = 10**9, 3600 * 10**9, 2**20
 TOY = OptimiseOptions(
@@ -117,7 +118,7 @@ def test_a_resumed_campaign_ends_with_the_same_answers(done: tuple[Path, Result]
     class Stopping:
         name, parallel = testbed.name, 1
 
-        def run(self, trial: testbeds.Trial) -> testbeds.Observation:
+        def run(self, trial: Trial) -> Observation:
             left[0] -= 1
             if left[0] < 0:
                 raise KeyboardInterrupt

@@ -10,10 +10,10 @@ import pytest
 from mptune.campaign.definition import Definition, SweepOptions
 from mptune.campaign.execution import resume, start
 from mptune.errors import LimitReached
-from mptune.measuring.progress import Reporter
-from mptune.testbeds import Observation, SubflowObservation, Trial
+from mptune.runner.progress import Reporter
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
+from mptune.trial import Observation, SubflowObservation, Trial
 from tests.plugins import two_hosts
 
 SECOND = 10**9

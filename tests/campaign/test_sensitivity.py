@@ -11,9 +11,9 @@ from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.sensitivity import MOST_VALUES
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions
-from mptune.measuring.runner import TrialRunner
-from mptune.testbeds import Trial
+from mptune.runner.runner import TrialRunner
 from mptune.topology import Provenance, Topology
+from mptune.trial import Trial
 
 SECOND = 1_000_000_000
 MIB = 2**20

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from mptune.campaign.set_search import SetSearch
-from mptune.response import Combination
 from mptune.topology import Topology, load
+from mptune.trial import Combination
 
 #: Six paths over two by three interfaces.
 NETWORK = load("UNIS-HiN")

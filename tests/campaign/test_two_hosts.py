@@ -14,8 +14,8 @@ from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions
 from mptune.impact._paired import settle_ns
-from mptune.measuring.progress import Reporter
-from mptune.measuring.runner import TrialRunner
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
 from mptune.topology import Topology, load
 from tests.plugins import two_hosts
 

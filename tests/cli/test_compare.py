@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from mptune import testbeds
 from mptune.cli import app
 from mptune.errors import Failure
-from mptune.testbeds import BIN_NS, Observation
+from mptune.trial import BIN_NS, Observation
 
 MIB = 2**20
 

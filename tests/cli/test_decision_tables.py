@@ -7,7 +7,8 @@ from rich.console import Console
 
 from mptune.cli import _decision_tables
 from mptune.decision import Decision, DecisionOptions, decide
-from mptune.response import BELIEF, Combination, Sample
+from mptune.response import BELIEF, Sample
+from mptune.trial import Combination
 
 CCS = 14
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from mptune.capture import write
 from mptune.cli import app
-from mptune.recording import write
 from mptune.testbeds import namespaces
 from mptune.testbeds.simulated import SimulatedTestbed
 from tests.plugins.recordings import course, recording

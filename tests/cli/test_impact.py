@@ -10,7 +10,7 @@ from mptune import testbeds
 from mptune.cli import app
 from mptune.errors import TrialError
 from mptune.impact import DESIGNS
-from mptune.testbeds import Observation, Trial
+from mptune.trial import Observation, Trial
 
 
 def impact(*arguments: str) -> Any:

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from mptune import testbeds
 from mptune.cli import app
-from mptune.testbeds import Observation, Trial
 from mptune.testbeds.simulated import SimulatedTestbed
+from mptune.trial import Observation, Trial
 
 #: A coarse grid of short trials: 2 path managers x 2 congestion controls x 4 buffers x 2 runs.
 COARSE = (
@@ -161,7 +161,7 @@ def test_bad_options_leave_nothing_behind(arguments: list[str], named: str, tmp_
 
 
 def test_an_interrupted_run_tells_how_to_continue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def interrupt(trial: testbeds.Trial) -> testbeds.Observation:
+    def interrupt(trial: Trial) -> Observation:
         raise KeyboardInterrupt
 
     testbed = testbeds.create("simulated")

@@ -15,6 +15,7 @@ from mptune.report.read_runs import read_run
 from mptune.report.sections.by_size import by_size
 from mptune.report.sections.factors import initial_paths
 from mptune.report.sections.sweep import responses
+from mptune.trial import Observation, Trial
 
 BY_SIZE = (
     *("--transfer", "8KiB,64KiB", "--cc", "cubic,reno", "--buffers", "0.02,0.05,0.5", "--runs", "3"),
@@ -105,7 +106,7 @@ def test_an_interrupted_run_is_continued_to_the_same_answer(
     testbed = testbeds.create("simulated")
     run = testbed.run
 
-    def interrupted(trial: testbeds.Trial) -> testbeds.Observation:
+    def interrupted(trial: Trial) -> Observation:
         left[0] -= 1
         if left[0] < 0:
             raise KeyboardInterrupt

@@ -7,10 +7,10 @@ from typer.testing import CliRunner
 
 from mptune.cli import app
 from mptune.errors import TrialError
-from mptune.probing.estimates import Estimate, Loss, RoundTrip
-from mptune.probing.interfaces import Leaving, Nic
-from mptune.probing.result import InterfaceFound, PathFound, Probed, SiteFound, Way
-from mptune.probing.verdicts import Verdict
+from mptune.probe.estimates import Estimate, Loss, RoundTrip
+from mptune.probe.interfaces import Leaving, Nic
+from mptune.probe.result import InterfaceFound, PathFound, Probed, SiteFound, Way
+from mptune.probe.verdicts import Verdict
 from mptune.topology import load
 
 pytestmark = pytest.mark.needs("linux")
@@ -70,7 +70,7 @@ def found():
 def machines(monkeypatch):
     """Sessions are fakes, and a probe finds the same each time."""
     from mptune.machines import ssh
-    from mptune.probing import course
+    from mptune.probe import course
 
     opened, wishes = [], []
 
@@ -149,7 +149,7 @@ def test_what_is_wrong_is_refused_first(machines, tmp_path, arguments, expected)
     ("error", "code"), [(TrialError("nothing gets through"), 1), (KeyboardInterrupt(), 130)]
 )
 def test_what_ends_a_probe_leaves_nothing(machines, monkeypatch, tmp_path, error, code):
-    from mptune.probing import course
+    from mptune.probe import course
 
     def fail(*arguments, **more):
         raise error

@@ -7,10 +7,10 @@ import typing
 import pytest
 from typer.testing import CliRunner
 
-from mptune import published
 from mptune.cli import app
 from mptune.cli.reproduce import reproduce as command
-from mptune.reproduce import DOCUMENTED, PAPERS, VERDICTS
+from mptune.papers import published
+from mptune.papers.reproduce import DOCUMENTED, PAPERS, VERDICTS
 
 runner = CliRunner()
 

@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from mptune import testbeds
 from mptune.cli import app
-from mptune.measuring.one_trial import RunOptions, Uncounted, uncounted
 from mptune.options import declared
 from mptune.options.path_managers import PathManagerOptions
-from mptune.testbeds import Observation, SubflowObservation, Trial
+from mptune.runner.one_trial import RunOptions, Uncounted, uncounted
 from mptune.topology import load
+from mptune.trial import Observation, SubflowObservation, Trial
 
 
 def run(*arguments):

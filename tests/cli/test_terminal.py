@@ -25,16 +25,16 @@ from mptune.cli._common import console, emit_json, program
 from mptune.cli._tables import section, table
 from mptune.errors import Failure, InputError, MptuneError, TrialError
 from mptune.machines._messages import message_of
-from mptune.measurements import read_measurements
-from mptune.measuring.progress import Reporter
+from mptune.monitor.columns import COLUMNS, said
+from mptune.monitor.figures import Machine
+from mptune.monitor.shape import census
+from mptune.monitor.view import View
 from mptune.report import markup
 from mptune.report.sections import Table
+from mptune.runner.progress import Reporter
+from mptune.table import read_measurements
 from mptune.topology import Topology, load
-from mptune.watching.columns import COLUMNS, said
-from mptune.watching.figures import Machine
-from mptune.watching.shape import census
-from mptune.watching.view import View
-from tests.watching import reports
+from tests.monitor import reports
 
 #: CSI and OSC, in seven bits and in eight, what moves within a line, and two directions.
 CONTROLS = ("\x1b[2J", "\x1b]0;t\x07", "\x9b1m", "\r", "\x08", "\u202e", "\u2066")

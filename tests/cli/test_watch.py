@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from mptune.cli import app
 from mptune.machines import ssh
+from tests.monitor.reports import FakeAgent, connection, report, subflow
 from tests.plugins.needs import Thing, lack
 from tests.plugins.program import command_line, running
 from tests.plugins.waiting import PATIENCE_S
-from tests.watching.reports import FakeAgent, connection, report, subflow
 
 pytestmark = pytest.mark.needs("linux")
 

@@ -18,7 +18,7 @@ from mptune.daemon import remeasure
 from mptune.daemon.policies import Policies, Remeasure
 from mptune.daemon.remeasure import ANSWER, RENEWED, RUN
 from mptune.errors import InputError, MptuneError
-from mptune.measuring.progress import Reporter
+from mptune.runner.progress import Reporter
 from tests.apply.worlds import make_runs
 
 NIGHT = datetime.fromisoformat("2026-11-20T03:00:00+00:00")

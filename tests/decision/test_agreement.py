@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 
 from mptune.decision.agreement import Cell, Row, bias, compare, is_stalled, optimum, spearman, summarise_runs
 from mptune.errors import Failure
-from mptune.testbeds import BIN_NS, Observation
+from mptune.trial import BIN_NS, Observation
 
 STALL_NS = 3_000_000_000
 MIB = 2**20

@@ -9,8 +9,9 @@ import pytest
 
 from mptune.decision import DecisionOptions, decide, too_few_sizes
 from mptune.errors import InputError
-from mptune.measuring.progress import Reporter
-from mptune.response import MODELS, Combination, Sample
+from mptune.response import MODELS, Sample
+from mptune.runner.progress import Reporter
+from mptune.trial import Combination
 
 BUFFERS = [0.5 + 1.5 * i for i in range(14)]
 TRUE = {("fullmesh", "cubic"): (100.0, 2.0), ("pcdc", "cubic"): (110.0, 5.0), ("pcdc", "olia"): (60.0, 1.0)}

@@ -9,9 +9,9 @@ import pytest
 from mptune.decision import kinds, model_error
 from mptune.decision.model_error import OnKernel, gain
 from mptune.errors import InputError
-from mptune.testbeds import ScriptedAction, Trial
-from mptune.testbeds.stacks import STACKS
 from mptune.topology import TcpBackground, load
+from mptune.trial import ScriptedAction, Trial
+from mptune.trial.stacks import STACKS
 
 TOPOLOGY = """\
 name = "two"

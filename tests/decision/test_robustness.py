@@ -3,7 +3,7 @@
 import pytest
 
 from mptune.decision.robustness import change, finalists, is_beaten, survivor, without_mptcp
-from mptune.response import Combination
+from mptune.trial import Combination
 
 MODEL, PATH, MESH = (
     Combination("pcdc", "reno"),

@@ -1,4 +1,4 @@
-"""The decision on hand-made curves; the papers' own are in tests/published."""
+"""The decision on hand-made curves; the papers' own are in tests/papers/published."""
 
 import pytest
 from hypothesis import given
@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from mptune.decision.selection import READINGS, BufferRange, Candidates, Optimum, select
 from mptune.errors import MptuneError
-from mptune.response import Combination, Curve
+from mptune.response import Curve
 from mptune.response.quadratic import Parabola
+from mptune.trial import Combination
 
 GRID = tuple(0.5 * i for i in range(1, 61))
 ANY = BufferRange(grid=GRID)

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from mptune.decision.selection import BufferRange, Candidates
 from mptune.decision.tradeoff import pareto_front
-from mptune.response import Combination, Curve
+from mptune.response import Curve
 from mptune.response.quadratic import Parabola
+from mptune.trial import Combination
 
 GRID = tuple(0.5 * i for i in range(1, 61))
 

@@ -9,7 +9,8 @@ from scipy import stats
 
 from mptune.decision.selection import BufferRange, Candidates, Optimum
 from mptune.decision.uncertainty import Blur, Choice, Resampler, intervals, summarise_choices
-from mptune.response import MODELS, Combination, Curve, Sample
+from mptune.response import MODELS, Curve, Sample
+from mptune.trial import Combination
 
 BUFFERS = [0.5 + 1.5 * i for i in range(14)]
 GRID = BufferRange(grid=tuple(BUFFERS))

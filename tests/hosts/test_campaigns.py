@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from mptune.cli import app
 from mptune.linux import bpf
 from mptune.machines.ssh import VARIABLE, SshMachine
-from mptune.testbeds import ScriptedAction
 from mptune.testbeds import hosts as hosts_testbed
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
+from mptune.trial import ScriptedAction
 from tests.hosts.trials import agent, carrying, command, hosts, mute
 from tests.plugins.trials import SECOND, trial
 

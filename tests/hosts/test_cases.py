@@ -16,7 +16,7 @@ from mptune.campaign.definition import Definition, SweepOptions
 from mptune.campaign.execution import start
 from mptune.errors import InputError
 from mptune.machines import MachineError
-from mptune.measuring.progress import Reporter
+from mptune.runner.progress import Reporter
 from mptune.testbeds import host_doctor
 from mptune.testbeds import hosts as hosts_testbed
 from tests.hosts import traffic

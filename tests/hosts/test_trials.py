@@ -11,8 +11,8 @@ import pytest
 from mptune.errors import InputError, TrialError
 from mptune.machines import MachineError
 from mptune.machines.ssh import VARIABLE
-from mptune.testbeds import ScriptedAction
 from mptune.testbeds.hosts import HostsTestbed
+from mptune.trial import ScriptedAction
 from tests.hosts import traffic
 from tests.hosts.trials import FOREVER_S, agent, carrying, command, hosts, listening, mute, sent
 from tests.hosts.world import Side, Uplink, World

@@ -4,8 +4,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from mptune.testbeds import Observation
 from mptune.testbeds.hosts import HostsTestbed
+from mptune.trial import Observation
 from tests.hosts.world import World
 from tests.plugins.program import running
 from tests.plugins.waiting import until

@@ -13,10 +13,10 @@ from mptune.errors import MptuneError
 from mptune.linux import bpf
 from mptune.linux.awake import Awake
 from mptune.linux.sandbox.namespaces import Sites
-from mptune.measuring.running import run_trials
-from mptune.testbeds import Observation, Trial
+from mptune.runner.running import run_trials
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.topology import Topology, load
+from mptune.trial import Observation, Trial
 from tests.kernel import path_world
 from tests.kernel.daemon_world import FULLMESH, Daemon, daemon_of
 from tests.kernel.path_world import World

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import pytest
 
 from mptune.linux import bpf
-from mptune.testbeds import Observation, Trial, create
+from mptune.testbeds import create
 from mptune.topology import Topology, load
+from mptune.trial import Observation, Trial
 from tests.plugins.needs import BPF_SOURCES
 
 pytestmark = pytest.mark.needs("bpf")

@@ -17,7 +17,7 @@ import pytest
 from mptune.daemon.client import Client
 from mptune.linux import agent
 from mptune.linux.sandbox.netlink import inside
-from mptune.watching import daemon as hearing
+from mptune.monitor import daemon as hearing
 from tests.kernel.daemon_world import FULLMESH, KERNEL, USERSPACE, Daemon, daemon_of
 from tests.kernel.path_world import KIB, World
 from tests.kernel.test_watch import only, reported, watching, with_subflows

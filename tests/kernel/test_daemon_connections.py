@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from mptune.linux import addresses, agent
 from mptune.linux.sandbox.netlink import inside
-from mptune.watching.shape import Census, Connection
+from mptune.monitor.shape import Census, Connection
 from tests.kernel.daemon_world import FULLMESH, KERNEL, SYSCTL, Daemon, daemon_of
 from tests.kernel.path_world import KIB, NTF_PROXY, REMOVED, Listening, World
 from tests.kernel.test_watch import only, reported, watching, with_subflows

@@ -8,8 +8,9 @@ from functools import partial
 import pytest
 
 from mptune.linux.sandbox.namespaces import Sites
-from mptune.testbeds import Observation, create
+from mptune.testbeds import create
 from mptune.topology import Topology, load
+from mptune.trial import Observation
 from tests.kernel.path_world import KIB, Stream
 from tests.plugins import trials, two_paths
 from tests.plugins.trials import SECOND

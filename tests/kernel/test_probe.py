@@ -10,8 +10,8 @@ from mptune.linux import addresses
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.linux.sandbox.netlink import inside
 from mptune.machines.namespace import NamespaceMachine
-from mptune.probing import file
-from mptune.probing.course import Wish, probe
+from mptune.probe import file
+from mptune.probe.course import Wish, probe
 from mptune.topology import load
 
 pytestmark = [pytest.mark.usefixtures("testbed"), pytest.mark.usefixtures("may_enter")]

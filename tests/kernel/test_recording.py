@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mptune.recording import FATES
-from mptune.recording._model import ACK, NONE, SYN
-from mptune.recording.series import curves
+from mptune.capture import FATES
+from mptune.capture._model import ACK, NONE, SYN
+from mptune.capture.series import curves
 from tests.plugins import trials
 from tests.plugins.reruns import spoiled
 from tests.plugins.trials import SECOND

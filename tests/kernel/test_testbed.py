@@ -18,10 +18,11 @@ from mptune.errors import Failure, InputError
 from mptune.linux import awake, bpf, doctor
 from mptune.linux.sandbox import leftovers
 from mptune.linux.sandbox.netlink import inside
-from mptune.measuring.running import run_trials
-from mptune.testbeds import BIN_NS, ScriptedAction, create
+from mptune.runner.running import run_trials
+from mptune.testbeds import create
 from mptune.testbeds.namespaces import NamespacesTestbed
-from mptune.testbeds.stacks import STACKS
+from mptune.trial import BIN_NS, ScriptedAction
+from mptune.trial.stacks import STACKS
 from tests.plugins import trials
 from tests.plugins.needs import Thing, lack
 from tests.plugins.program import running

@@ -18,9 +18,9 @@ from mptune.linux.addresses import Side
 from mptune.linux.sandbox.namespaces import STEP_S
 from mptune.linux.sandbox.netlink import inside
 from mptune.linux.sandbox.processes import Child
-from mptune.watching.figures import ConnectionSeen, Machine
-from mptune.watching.liveness import is_lost
-from mptune.watching.shape import Census, Connection, census
+from mptune.monitor.figures import ConnectionSeen, Machine
+from mptune.monitor.liveness import is_lost
+from mptune.monitor.shape import Census, Connection, census
 from tests.kernel.path_world import KIB, World
 from tests.plugins.needs import require
 from tests.plugins.waiting import until

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from mptune import __version__, published
+from mptune import __version__
+from mptune.papers import published
 from tests.plugins.needs import ROOT
 
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))

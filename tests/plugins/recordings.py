@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from mptune.recording import PACKET, About, Recording, Run, empty_samples
-from mptune.recording._model import ACK, ARRIVED, NONE, SYN
+from mptune.capture import PACKET, About, Recording, Run, empty_samples
+from mptune.capture._model import ACK, ARRIVED, NONE, SYN
 
 SEGMENT = 1000
 RTT_S = 0.02

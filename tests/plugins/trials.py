@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from mptune.testbeds import Trial
 from mptune.topology import Topology
+from mptune.trial import Trial
 
 SECOND = 1_000_000_000
 #: A standby subflow carries less than this share of what active ones do: nothing without losses, but while

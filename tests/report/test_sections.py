@@ -18,7 +18,7 @@ from mptune.report.run_data import Fit, RunData, TrialRow
 from mptune.report.sections import Section
 from mptune.report.sections import sweep as sweep_section
 from mptune.report.sections.series import by_configuration
-from mptune.testbeds import SubflowObservation
+from mptune.trial import SubflowObservation
 from tests.report.making import sections
 
 

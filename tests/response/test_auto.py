@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from mptune.response import MODELS, Combination, Sample
+from mptune.response import MODELS, Sample
 from mptune.response.auto import _folds, cross_validate
+from mptune.trial import Combination
 
 BUFFERS = [0.5 + 0.5 * i for i in range(30)]
 

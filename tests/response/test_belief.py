@@ -1,6 +1,7 @@
 """What is particular to a belief: few observations are enough, and no acceptance of a fit applies."""
 
-from mptune.response import BELIEF, MODELS, Combination, Sample
+from mptune.response import BELIEF, MODELS, Sample
+from mptune.trial import Combination
 
 ONE, OTHER = Combination("fullmesh", "reno"), Combination("pcdc", "cubic")
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mptune.errors import MptuneError
-from mptune.response import MODELS, Combination, Curve, Sample, means
+from mptune.response import MODELS, Curve, Sample, means
+from mptune.trial import Combination
 
 LOW, HIGH = 0.5, 29.5
 BUFFERS = [LOW + i for i in range(30)]

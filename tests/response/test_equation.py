@@ -6,7 +6,7 @@ from hypothesis import example as also
 from hypothesis import strategies as st
 
 from mptune.errors import InputError
-from mptune.published import rows
+from mptune.papers.published import rows
 from mptune.response.equation import Equation
 
 DOMAIN = (1_843_200.0, 92_160_000.0)

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mptune.response import Combination, Curve, Sample
+from mptune.response import Curve, Sample
 from mptune.response.monotone import Monotone
+from mptune.trial import Combination
 
 KEY = Combination("fullmesh", "cubic")
 

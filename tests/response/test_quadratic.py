@@ -9,8 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mptune.errors import MptuneError
-from mptune.response import Combination, Curve, Sample
+from mptune.response import Curve, Sample
 from mptune.response.quadratic import Parabola, Quadratic
+from mptune.trial import Combination
 
 LOW, HIGH = 0.5, 30.0
 BUFFERS = [0.5 + 1.5 * i for i in range(20)]

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from mptune.response import Combination, Curve, Sample
+from mptune.response import Curve, Sample
 from mptune.response.saturating import Growth, Saturating
+from mptune.trial import Combination
 
 KEY = Combination("fullmesh", "cubic")
 BUFFERS = [0.5 + i for i in range(30)]

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.interpolate import make_smoothing_spline
 
-from mptune.response import Combination, Curve, Sample
+from mptune.response import Curve, Sample
 from mptune.response.smooth import Smooth
+from mptune.trial import Combination
 
 KEY = Combination("fullmesh", "cubic")
 BUFFERS = [0.5 * (i + 1) for i in range(40)]

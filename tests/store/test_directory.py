@@ -9,9 +9,8 @@ import msgspec
 import pytest
 
 from mptune.errors import Failure, InputError
-from mptune.measuring.planning import Configuration, plan_trials
-from mptune.measuring.records import Record, SubflowRecord
-from mptune.measuring.runner import TrialRunner
+from mptune.runner.planning import plan_trials
+from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, create
 from mptune.store.directory import (
     check_writable,
@@ -21,8 +20,9 @@ from mptune.store.directory import (
     write_json,
     write_observations,
 )
-from mptune.testbeds.stacks import STACKS
 from mptune.topology import Topology
+from mptune.trial import Configuration, Record, SubflowRecord
+from mptune.trial.stacks import STACKS
 
 NOW = datetime(2024, 5, 17, 12, 30, 0)
 

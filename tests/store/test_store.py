@@ -13,14 +13,13 @@ import msgspec
 import pytest
 
 from mptune.errors import Failure, FailureKind, InputError, MptuneError
-from mptune.measuring.planning import Configuration, plan_trials
-from mptune.measuring.records import PlannedTrial
-from mptune.measuring.runner import TrialRunner
+from mptune.runner.planning import plan_trials
+from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, create, open_store
-from mptune.testbeds import Observation, Trial
 from mptune.testbeds.simulated import SimulatedTestbed
-from mptune.testbeds.stacks import STACKS, VERSION_0_1, Stack
 from mptune.topology import Topology
+from mptune.trial import Configuration, Observation, PlannedTrial, Trial
+from mptune.trial.stacks import STACKS, VERSION_0_1, Stack
 
 CAMPAIGN = Campaign(name="test", settings={"runs": 3}, environment={})
 

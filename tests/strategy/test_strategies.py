@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mptune.response import Combination
 from mptune.response.process import CURVES, with_prediction
 from mptune.strategy import STRATEGIES, Arm, Ask, Question, Told, Verdict, create
+from mptune.trial import Combination
 
 KIB = 1024
 BUFFERS = tuple(round(64 * 2 ** (i / 2)) * KIB for i in range(12))

@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from mptune.errors import InputError
-from mptune.measuring.records import PlannedTrial, record, settings_of
-from mptune.testbeds import BIN_NS, Observation, ScriptedAction, Trial, create
+from mptune.testbeds import create
 from mptune.testbeds.early_end import replayed
 from mptune.topology import Topology, load
+from mptune.trial import BIN_NS, Observation, PlannedTrial, ScriptedAction, Trial
+from mptune.trial.records import record, settings_of
 
 SECOND = 1_000_000_000
 DURATION_NS = 20 * SECOND

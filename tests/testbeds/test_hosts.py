@@ -11,8 +11,7 @@ from mptune.errors import Failure, InputError, LimitReached, MptuneError, TrialE
 from mptune.linux import bpf
 from mptune.linux.talker import Talker
 from mptune.machines import MachineError
-from mptune.measuring.running import run_trials
-from mptune.testbeds import Observation, ScriptedAction, SubflowObservation, Trial
+from mptune.runner.running import run_trials
 from mptune.testbeds import hosts as hosts_testbed
 from mptune.testbeds._host_facts import HostFacts, managed
 from mptune.testbeds._hosts_data import Meter, notice
@@ -20,6 +19,7 @@ from mptune.testbeds._hosts_programs import Programs
 from mptune.testbeds._hosts_venue import HostsVenue
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
+from mptune.trial import Observation, ScriptedAction, SubflowObservation, Trial
 from tests.plugins import two_hosts
 
 SECOND = 1_000_000_000

@@ -6,8 +6,9 @@ import pytest
 from mptune.errors import Failure
 from mptune.linux.addresses import interfaces
 from mptune.linux.kernel_trial import Outcome
-from mptune.testbeds import BIN_NS, ScriptedAction, Trial, _kernel_plan
+from mptune.testbeds import _kernel_plan
 from mptune.testbeds._kernel_observation import observe, processor_shares
+from mptune.trial import BIN_NS, ScriptedAction, Trial
 
 MS = 1_000_000
 SECOND = 1_000_000_000

@@ -6,9 +6,10 @@ import pytest
 from mptune.errors import InputError
 from mptune.linux.addresses import NamedInterface, interfaces
 from mptune.linux.assignment import SATURATED
-from mptune.testbeds import BIN_NS, ScriptedAction, Trial, _kernel_plan
+from mptune.testbeds import _kernel_plan
 from mptune.testbeds._kernel_plan import links, stall_ns
 from mptune.topology import load
+from mptune.trial import BIN_NS, ScriptedAction, Trial
 from tests.plugins import two_hosts
 
 SECOND = 1_000_000_000

@@ -9,12 +9,12 @@ from mptune.errors import InputError
 from mptune.linux import doctor, quiet
 from mptune.linux.quiet import Noise, Quiet
 from mptune.linux.sandbox import leftovers
-from mptune.measuring.records import PlannedTrial
-from mptune.measuring.runner import TrialRunner
-from mptune.measuring.running import run_trials
-from mptune.testbeds import Observation, Trial, create
+from mptune.runner.runner import TrialRunner
+from mptune.runner.running import run_trials
+from mptune.testbeds import create
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.topology import TcpBackground, UdpBackground
+from mptune.trial import Observation, PlannedTrial, Trial
 
 pytestmark = pytest.mark.needs("linux")
 

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from mptune.testbeds import BIN_NS, ScriptedAction, Trial, create
+from mptune.testbeds import create
 from mptune.testbeds._outages import bin_ns, coarse, silence_s, take_over_ms
+from mptune.trial import BIN_NS, ScriptedAction, Trial
 
 SECOND = 1_000_000_000
 

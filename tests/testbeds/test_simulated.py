@@ -8,8 +8,9 @@ import pytest
 
 from mptune import _core
 from mptune.errors import Failure, InputError
-from mptune.testbeds import FAMILIES, TESTBEDS, ScriptedAction, Trial, create, names
+from mptune.testbeds import TESTBEDS, create, names
 from mptune.topology import TcpBackground, Topology, load
+from mptune.trial import FAMILIES, ScriptedAction, Trial
 
 SECOND = 1_000_000_000
 

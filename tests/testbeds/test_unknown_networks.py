@@ -9,10 +9,11 @@ import pytest
 from mptune.errors import InputError
 from mptune.linux import doctor
 from mptune.linux.sandbox import leftovers
-from mptune.measuring.running import run_trials
-from mptune.testbeds import Trial, create
+from mptune.runner.running import run_trials
+from mptune.testbeds import create
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.topology import Topology, load
+from mptune.trial import Trial
 from tests.plugins import two_hosts
 
 

@@ -4,10 +4,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mptune.testbeds import Trial, create
+from mptune.testbeds import create
 from mptune.topology import Topology, load
 from mptune.topology._effects import Schedule, Step
 from mptune.topology._later import later_schedule
+from mptune.trial import Trial
 
 HOUR = 3600 * 10**9
 NAMES = ("rate_bps", "delay_ns", "loss_ppb")

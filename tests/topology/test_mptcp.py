@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from mptune import testbeds
 from mptune.cli import app
 from mptune.errors import InputError
-from mptune.testbeds import Trial
 from mptune.topology import Topology, load
+from mptune.trial import Trial
 
 TEXT = """
 name = "stripped"

@@ -7,10 +7,11 @@ import msgspec
 import pytest
 
 import mptune
-from mptune.testbeds import Trial, create
-from mptune.testbeds.stacks import STACKS
+from mptune.testbeds import create
 from mptune.topology import Topology, load, shipped
 from mptune.topology._load import from_tables
+from mptune.trial import Trial
+from mptune.trial.stacks import STACKS
 
 FOLDER = Path(mptune.__file__).parent / "scenarios"
 

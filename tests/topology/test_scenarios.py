@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from mptune import published
+from mptune.papers import published
 from mptune.topology import Interface, Provenance, Topology, calibration, cellular, load, shipped
 from mptune.units import format_rate, parse_rate, parse_time
 

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mptune import _core
-from mptune.testbeds import MSS, Observation, Trial, create
-from mptune.testbeds.stacks import VERSION_0_1
+from mptune.testbeds import create
 from mptune.topology import Topology, _load
+from mptune.trial import MSS, Observation, Trial
+from mptune.trial.stacks import VERSION_0_1
 
 S = 1_000_000_000
 #: Share of a full packet that is payload.

@@ -2,7 +2,7 @@
 //! sent, and from the emulator, which reads it from headers.
 //!
 //! Positions count payload bytes from the first one, on the subflow and in the data sequence space; a handshake has
-//! none. All numbers are little-endian. `python/mptune/recording` reads them.
+//! none. All numbers are little-endian. `python/mptune/capture` reads them.
 
 use crate::network::Fate;
 use crate::units::{NEVER, Nanos};

@@ -14,7 +14,7 @@ from mptune.report.read_runs import read_run
 from mptune.report.run_data import Answer, RunData
 from mptune.topology import REVERSED, Topology
 
-#: Beginning of the titles of stacks that are not upstream's (`mptune.testbeds.stacks.title`).
+#: Beginning of the titles of stacks that are not upstream's (`mptune.trial.stacks.title`).
 _NOT_LINUX = "MPTCP "
 
 

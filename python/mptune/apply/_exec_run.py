@@ -10,7 +10,7 @@ import msgspec
 from mptune.errors import InputError
 from mptune.files import read_json, reason
 from mptune.store.directory import CONFIG, is_unfinished
-from mptune.testbeds import FIXED, PLAIN_TCP
+from mptune.trial import FIXED, PLAIN_TCP
 
 _RESULT = "result.json"
 _OPTION = "--run"

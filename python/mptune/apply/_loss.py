@@ -10,13 +10,13 @@ import msgspec
 
 from mptune.apply.plan import Outline
 from mptune.errors import InputError, MptuneError
-from mptune.measuring.planning import Configuration, plan_trials
-from mptune.measuring.records import throughputs
-from mptune.measuring.runner import TrialRunner
 from mptune.report.run_data import TrialRow
+from mptune.runner.planning import plan_trials
+from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summarise
-from mptune.testbeds import DEFAULT_FAMILY, FIXED
 from mptune.testbeds.simulated import SimulatedTestbed
+from mptune.trial import DEFAULT_FAMILY, FIXED, Configuration
+from mptune.trial.records import throughputs
 
 #: Seeds of a simulated comparison, and the least pairs of measured trials that replace it.
 _SEEDS = 5

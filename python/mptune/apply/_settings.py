@@ -14,8 +14,8 @@ import msgspec
 from mptune.apply.policy import Policy
 from mptune.apply.policy import settings as settings_of_policy
 from mptune.linux import bpf
-from mptune.testbeds import FAMILIES, FIXED
 from mptune.topology import Interface, Site
+from mptune.trial import FAMILIES, FIXED
 
 Setting = dict[str, Any]
 

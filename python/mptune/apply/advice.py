@@ -20,8 +20,8 @@ from mptune.apply.plan import Difference, HostPlan, Outline, Part, outline, reso
 from mptune.apply.policy import POLICIES, content
 from mptune.errors import InputError, MptuneError, one_of
 from mptune.report.run_data import Interval, OnKernel
-from mptune.testbeds import FIXED
 from mptune.topology import Site
+from mptune.trial import FIXED
 from mptune.units import MIB, format_size
 
 #: Looks at the machine of a site, as `mptune.apply.machine.look`.

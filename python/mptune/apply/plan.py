@@ -21,9 +21,9 @@ from mptune.apply._kernel_set import Endpoints, Pair, Use, Used
 from mptune.apply._settings import Intent, Present, Unknown, flags
 from mptune.apply.policy import Policy, policy_of
 from mptune.errors import InputError, MptuneError
-from mptune.testbeds import DEFAULT_FAMILY, FIXED, PLAIN_TCP
 from mptune.topology import Path as NetworkPath
 from mptune.topology import Site
+from mptune.trial import DEFAULT_FAMILY, FIXED, PLAIN_TCP
 from mptune.units import format_size
 
 __all__ = [

@@ -20,8 +20,8 @@ from mptune.errors import InputError
 from mptune.files import name_of
 from mptune.linux import assignment
 from mptune.linux.addresses import NamedInterface, Side
-from mptune.testbeds import FAMILIES, PLAIN_TCP
 from mptune.topology import Interface
+from mptune.trial import FAMILIES, PLAIN_TCP
 
 #: Where the daemon looks by default.
 FILE = "/etc/mptune/policy.toml"

@@ -24,8 +24,8 @@ from mptune.apply.plan import Outline
 from mptune.apply.records import Applied
 from mptune.errors import InputError, MptuneError
 from mptune.statistics import Difference, Summary, difference, summarise
-from mptune.testbeds import DEFAULT_FAMILY, PLAIN_TCP
 from mptune.topology import Interface
+from mptune.trial import DEFAULT_FAMILY, PLAIN_TCP
 from mptune.units import LIMIT, format_time
 
 #: What has to be there of the gain that the run promised over what programs got before, as a share.

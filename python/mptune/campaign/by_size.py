@@ -20,14 +20,12 @@ from mptune.decision.selection import LAST_CHOICE, THROUGHPUT_TIE
 from mptune.decision.sweep import combination_of, named
 from mptune.errors import MptuneError
 from mptune.impact import Impact, SubflowSets, warnings_of
-from mptune.measuring.planning import Configuration
-from mptune.measuring.progress import Reporter
-from mptune.measuring.records import Record
-from mptune.measuring.runner import TrialRunner
-from mptune.response import Combination
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, quantile, summarise
 from mptune.testbeds import stack_title
 from mptune.topology import Topology
+from mptune.trial import Combination, Configuration, Record
 from mptune.units import format_size
 
 #: The percentile shown beside the mean.

@@ -15,9 +15,8 @@ from mptune.decision.robustness import Finalist
 from mptune.decision.selection import whole_buffer
 from mptune.decision.sweep import SweepPoint
 from mptune.decision.uncertainty import gap
-from mptune.measuring.records import Record
-from mptune.response import Combination
 from mptune.topology import Topology
+from mptune.trial import Combination, Record
 from mptune.units import MIB, format_size
 
 #: Runs of each configuration in the screening.

@@ -19,10 +19,6 @@ from mptune.campaign.optimise_options import OptimiseOptions, withdrawals
 from mptune.campaign.papers import BUFFERS, CCS, PMS
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions, SubflowSets
-from mptune.measuring.executors import ExecutorOptions
-from mptune.measuring.planning import Configuration
-from mptune.measuring.progress import Reporter
-from mptune.measuring.runner import TrialRunner
 from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, error_about, in_file
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition
@@ -46,9 +42,13 @@ from mptune.options.trials import (
     Transfers,
     check_labels,
 )
+from mptune.runner.executors import ExecutorOptions
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
 from mptune.tables import read_toml
-from mptune.testbeds.stacks import DEFAULT_STACK, VERSION_0_1, Stack
 from mptune.topology import Topology, check_name, from_document, load
+from mptune.trial import DEFAULT_FAMILY, FIXED, Configuration
+from mptune.trial.stacks import DEFAULT_STACK, VERSION_0_1, Stack
 from mptune.units import format_time
 
 
@@ -72,9 +72,9 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     pms: Pms = PMS
     ccs: Ccs = CCS
     buffers: Buffers = BUFFERS
-    buffer_mode: BufferMode = testbeds.FIXED
+    buffer_mode: BufferMode = FIXED
     buffer_modes: BufferModes = ()
-    family: Family = testbeds.DEFAULT_FAMILY
+    family: Family = DEFAULT_FAMILY
     runs: Runs = 9
     duration_ns: Duration = 30_000_000_000
     seed: Seed = 1
@@ -101,7 +101,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
 
     def _conflicts_of_stacks(self) -> Iterator[tuple[str, str]]:
         """A stack, a scheduler or a mode is one for all, or a factor."""
-        if self.buffer_modes and self.buffer_mode != testbeds.FIXED:
+        if self.buffer_modes and self.buffer_mode != FIXED:
             yield "buffer_modes", "expected either one mode or several as a factor, found both"
         if self.impact is not None and len(self.modes) > 1:
             yield (

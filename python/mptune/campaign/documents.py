@@ -22,9 +22,10 @@ from mptune.decision.robustness import Finalist
 from mptune.decision.uncertainty import Uncertainty
 from mptune.files import writing_table
 from mptune.impact import Impact
-from mptune.response import BELIEF, Combination
+from mptune.response import BELIEF
 from mptune.statistics import Summary
 from mptune.store.directory import RESULT, write_config, write_json, write_observations
+from mptune.trial import Combination
 from mptune.units import MIB
 
 #: Significant digits of a number in a document: enough for any use, and few enough that the last bits

@@ -27,12 +27,11 @@ from mptune.campaign.sending import recall, to_come
 from mptune.campaign.size_documents import write_sizes
 from mptune.errors import InputError, MptuneError
 from mptune.impact import Impact, measure_impact
-from mptune.measuring.executors import Executor
-from mptune.measuring.planning import plan_trials
-from mptune.measuring.progress import Reporter
-from mptune.measuring.records import Record
-from mptune.measuring.runner import TrialRunner
 from mptune.options import Place, by_flag
+from mptune.runner.executors import Executor
+from mptune.runner.planning import plan_trials
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, Store, create, open_store
 from mptune.store.directory import (
     STORE,
@@ -42,6 +41,7 @@ from mptune.store.directory import (
     write_observations,
 )
 from mptune.testbeds import Testbed
+from mptune.trial import Record
 
 #: Waits until a time; replaced in tests.
 Wait = Callable[[datetime], None]

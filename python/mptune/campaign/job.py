@@ -62,20 +62,19 @@ from mptune.impact import (
     measure_impact,
     run_ns,
 )
-from mptune.measuring.planning import Configuration, plan_trials
-from mptune.measuring.progress import Reporter
-from mptune.measuring.records import Record
-from mptune.measuring.runner import TrialRunner
-from mptune.measuring.running import Advance
 from mptune.options import Place, by_flag, error_about, written
 from mptune.options.trials import (
     USUAL_PMS,
 )
-from mptune.response import Combination
+from mptune.runner.planning import plan_trials
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
+from mptune.runner.running import Advance
 from mptune.statistics import summarise
-from mptune.testbeds import BIN_NS, only_stack
+from mptune.testbeds import only_stack
 from mptune.theory import traditional
 from mptune.topology import Topology, perturbed
+from mptune.trial import BIN_NS, Combination, Configuration, Record
 from mptune.units import MIB, format_time
 
 #: Windows of impact factors are not made shorter than this to fit a budget, nanoseconds.

@@ -24,11 +24,10 @@ from mptune.decision.sweep import stalls, sweep_samples
 from mptune.decision.uncertainty import Uncertainty
 from mptune.errors import Interrupted, LimitReached, MptuneError
 from mptune.impact import Impact, SubflowSets
-from mptune.measuring.planning import plan_run
-from mptune.measuring.records import Record
-from mptune.measuring.running import Advance
-from mptune.response import Combination
+from mptune.runner.planning import plan_run
+from mptune.runner.running import Advance
 from mptune.strategy import Arm, Ask, Question, Strategy, Told, Verdict, create
+from mptune.trial import Combination, Record
 from mptune.units import MIB, format_size
 
 #: Trials that are asked for together where a testbed runs several at once; the answer depends on it, so it is

@@ -38,13 +38,14 @@ from mptune.impact import (
     Impact,
     warnings_of,
 )
-from mptune.measuring.planning import plan_run
-from mptune.measuring.progress import Reporter
-from mptune.measuring.records import Record, throughputs
-from mptune.measuring.runner import TrialRunner
 from mptune.response import Response
-from mptune.testbeds import PLAIN_TCP, stack_title
+from mptune.runner.planning import plan_run
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
+from mptune.testbeds import stack_title
 from mptune.topology import Topology
+from mptune.trial import PLAIN_TCP, Record
+from mptune.trial.records import throughputs
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

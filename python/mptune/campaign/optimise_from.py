@@ -12,10 +12,11 @@ from mptune.decision.confirmation import verdict
 from mptune.decision.selection import whole_buffer
 from mptune.decision.sweep import sweep_points
 from mptune.errors import InputError
-from mptune.measurements import Measurements, pooled
-from mptune.measuring.progress import Reporter
-from mptune.response import MODELS, Combination, Sample
+from mptune.response import MODELS, Sample
+from mptune.runner.progress import Reporter
+from mptune.table import Measurements, pooled
 from mptune.topology import Topology
+from mptune.trial import Combination
 
 #: Path manager of measurements that do not name one.
 UNSTATED_PM = "unstated"

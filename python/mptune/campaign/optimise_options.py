@@ -28,7 +28,7 @@ from mptune.options.trials import (
     Transfers,
 )
 from mptune.strategy import STRATEGIES
-from mptune.testbeds import DEFAULT_FAMILY, FIXED
+from mptune.trial import DEFAULT_FAMILY, FIXED
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"

@@ -8,10 +8,11 @@ from typing import Any
 
 from mptune.campaign.optimise import Result
 from mptune.campaign.optimise_options import OptimiseOptions
-from mptune.measuring.planning import Configuration, plan_run
-from mptune.recording.steps import steps
-from mptune.testbeds import BIN_NS, Testbed
+from mptune.capture.steps import steps
+from mptune.runner.planning import plan_run
+from mptune.testbeds import Testbed
 from mptune.topology import Topology
+from mptune.trial import BIN_NS, Configuration
 
 #: The table in the run directory.
 TABLE = "round_trips.csv"

@@ -7,9 +7,8 @@ whether TCP is the answer is said by `mptune.decision.robustness.is_beaten`.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from mptune.measuring.records import Record
-from mptune.response import Combination
 from mptune.topology import Topology
+from mptune.trial import Combination, Record
 
 #: What a coupled congestion control is for a single flow: with one path LIA's, OLIA's and BALIA's increase is
 #: Reno's (RFC 6356 section 3; Khalili et al., CoNEXT 2012; Peng et al., ToN 2016), and wVegas has the weight

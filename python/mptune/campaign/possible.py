@@ -13,9 +13,10 @@ from mptune.campaign.definition import Definition, SweepOptions
 from mptune.campaign.job import configuration
 from mptune.campaign.optimise_options import DEFAULT_CC, OptimiseOptions
 from mptune.errors import InputError
-from mptune.measuring.planning import plan_run
 from mptune.options import left_alone
-from mptune.testbeds import Testbed, Trial
+from mptune.runner.planning import plan_run
+from mptune.testbeds import Testbed
+from mptune.trial import Trial
 from mptune.units import format_size
 
 T = TypeVar("T", str, int)

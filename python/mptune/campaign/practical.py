@@ -14,18 +14,18 @@ import msgspec
 
 from mptune.campaign.optimise_options import DEFAULT_CC, DEFAULT_PM
 from mptune.errors import MptuneError
-from mptune.measuring.planning import Configuration, plan_trials
-from mptune.measuring.progress import Reporter
-from mptune.measuring.records import Record, throughputs
-from mptune.measuring.runner import TrialRunner
 from mptune.options import Option, Options, count
 from mptune.options.buffers import BUFFERS
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import Duration, Family, InitialPaths, Runs
+from mptune.runner.planning import plan_trials
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summarise
-from mptune.testbeds import DEFAULT_FAMILY
 from mptune.theory import RTO_NS, Subflow
 from mptune.topology import Topology
+from mptune.trial import DEFAULT_FAMILY, Configuration, Record
+from mptune.trial.records import throughputs
 from mptune.units import SIZES
 
 #: Share of the plateau with which a buffer is enough.

@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 
 from mptune.decision.kinds import factors
 from mptune.decision.model_error import shipped
-from mptune.measuring.planning import Configuration, plan_run
-from mptune.measuring.records import PlannedTrial
-from mptune.measuring.runner import TrialRunner
-from mptune.measuring.running import Advance
-from mptune.response import Combination
+from mptune.runner.planning import plan_run
+from mptune.runner.runner import TrialRunner
+from mptune.runner.running import Advance
 from mptune.statistics import quantile
 from mptune.testbeds import create
 from mptune.topology import Topology
+from mptune.trial import Combination, Configuration, PlannedTrial
 
 #: Simulated trials last this long at most, nanoseconds: what is left of slow start is the same for all.
 _DURATION_NS = 10_000_000_000

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from mptune.campaign.definition import Definition, SweepOptions
 from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.store import Store, StoredTrial
-from mptune.testbeds import Observation, Testbed, Trial
+from mptune.testbeds import Testbed
+from mptune.trial import Observation, Trial
 
 
 class Sending(NamedTuple):

@@ -17,9 +17,9 @@ from mptune.campaign.job import Contest, Job
 from mptune.decision.confirmation import Confirmation
 from mptune.decision.robustness import REGRET, SURVIVAL
 from mptune.impact import SubflowSets
-from mptune.measuring.planning import Configuration, plan_trials
-from mptune.measuring.records import Record
+from mptune.runner.planning import plan_trials
 from mptune.topology import uncertain
+from mptune.trial import Configuration, Record
 
 #: Most values that are varied, those that concern the answer's paths first.
 MOST_VALUES = 60

@@ -10,8 +10,8 @@ them are tried. Nothing is measured here.
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from mptune.response import Combination
 from mptune.topology import Topology
+from mptune.trial import Combination
 
 #: Up to this many combinations all are tried: every set of four subflows with six congestion controls.
 _ALL = 90

@@ -13,10 +13,9 @@ from mptune.campaign.rounds import Round
 from mptune.decision.confirmation import Confirmation
 from mptune.decision.model_error import gain
 from mptune.decision.uncertainty import Uncertainty
-from mptune.response import Combination
 from mptune.statistics import Summary
 from mptune.strategy import ROOM
-from mptune.testbeds import PLAIN_TCP
+from mptune.trial import PLAIN_TCP, Combination
 from mptune.units import MIB, format_size
 
 _HOUR_NS = 3600 * 10**9

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 
 from mptune.campaign.documents import document
-from mptune.glm.analysis import Analysis
-from mptune.glm.fit import FormFit
-from mptune.glm.forward import FTest
-from mptune.response import Combination
+from mptune.papers.glm.analysis import Analysis
+from mptune.papers.glm.fit import FormFit
+from mptune.papers.glm.forward import FTest
 from mptune.response.equation import Equation
+from mptune.trial import Combination
 
 
 def fit_document(analysis: Analysis) -> dict[str, Any]:

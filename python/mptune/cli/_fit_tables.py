@@ -7,9 +7,9 @@ from rich.console import Console
 
 from mptune._text import digits
 from mptune.cli._tables import section, table
-from mptune.glm.analysis import Analysis
-from mptune.glm.forward import FTest
-from mptune.response import Combination
+from mptune.papers.glm.analysis import Analysis
+from mptune.papers.glm.forward import FTest
+from mptune.trial import Combination
 
 #: Families as sentences name them.
 _NAMES = {"cc": "congestion control", "pm": "path manager", "initial_path": "initial path"}

@@ -13,7 +13,7 @@ from mptune.errors import InputError
 from mptune.options import check_distinct, words
 
 if TYPE_CHECKING:
-    from mptune.measurements import ReadOptions
+    from mptune.table import ReadOptions
 
 ThroughputUnitOption = Annotated[
     str | None,
@@ -55,7 +55,7 @@ def reading(
     ------
     InputError : a --column that is not ROLE=HEADER.
     """
-    from mptune.measurements import ReadOptions
+    from mptune.table import ReadOptions
 
     pairs = {}
     for text in columns or ():

@@ -18,9 +18,9 @@ from mptune.cli._tables import section, table
 from mptune.decision.confirmation import Confirmation
 from mptune.decision.robustness import Finalist
 from mptune.impact import Impact
-from mptune.measuring.planning import Configuration
 from mptune.report.files import PAGE
 from mptune.statistics import Summary
+from mptune.trial import Configuration
 from mptune.units import MIB
 
 

@@ -12,7 +12,7 @@ from mptune.campaign import wording
 from mptune.campaign.by_size import SizesResult, Times
 from mptune.cli._result_tables import impact_factors, where_it_is
 from mptune.cli._tables import section, table
-from mptune.measuring.planning import Configuration
+from mptune.trial import Configuration
 from mptune.units import format_size
 
 

@@ -195,7 +195,7 @@ def _verified(
     run: Path | None, hosts: Sequence[str], how: How, order: dict[str, Any], *, quiet: bool, daemon: bool
 ) -> Verified:
     from mptune.apply import plan, verify
-    from mptune.measuring.progress import Reporter
+    from mptune.runner.progress import Reporter
 
     if run is None:
         raise InputError("--verify", "", "expected RUN, whose promise is verified, found --settings")

@@ -145,8 +145,8 @@ def _measured(topology: str, options: PracticalOptions, where: MeasuringOptions,
     """What was measured of a topology."""
     from mptune import testbeds
     from mptune.campaign.practical import measure_practical
-    from mptune.measuring.progress import Reporter
-    from mptune.measuring.runner import TrialRunner
+    from mptune.runner.progress import Reporter
+    from mptune.runner.runner import TrialRunner
 
     loaded = load_topology(topology, reverse=where.reverse)
     check_labels(options, loaded)

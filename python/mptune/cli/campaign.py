@@ -10,10 +10,10 @@ import typer
 from mptune.cli import _answers
 from mptune.cli._common import ForceOption, JsonOption, OutOption, QuietOption, add, console, emit_json
 from mptune.errors import InputError
-from mptune.measuring.executors import ExecutorOptions
 from mptune.options import Given, Option, Place, by_flag, choice, in_file
 from mptune.options.repetition import Every, Lasting
 from mptune.options.trials import Jobs
+from mptune.runner.executors import ExecutorOptions
 from mptune.store.export import FORMATS
 
 DirectoryArgument = Annotated[str, typer.Argument(metavar="DIR", help="A run directory.")]
@@ -66,7 +66,7 @@ def run(
     from mptune.campaign.definition import read_definition
     from mptune.campaign.execution import start
     from mptune.cli._run_directory import keeping
-    from mptune.measuring.progress import Reporter
+    from mptune.runner.progress import Reporter
     from mptune.store.directory import default_directory
 
     definition = read_definition(file)
@@ -115,8 +115,8 @@ def resume(
     """Continue an interrupted campaign: only the missing trials are run."""
     from mptune.campaign.execution import resume as go_on
     from mptune.cli._run_directory import keeping
-    from mptune.measuring.progress import Reporter
     from mptune.report.files import PAGE
+    from mptune.runner.progress import Reporter
     from mptune.store.directory import is_finished
 
     path = Path(directory)

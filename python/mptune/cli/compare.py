@@ -65,7 +65,7 @@ def compare(
     from mptune._text import over
     from mptune.cli import _comparison_files
     from mptune.decision.comparison import measure
-    from mptune.measuring.progress import Reporter
+    from mptune.runner.progress import Reporter
     from mptune.store.directory import check_writable
 
     loaded = load_topology(topology, reverse=reverse)

@@ -163,7 +163,7 @@ def _mptune() -> tuple[str, ...]:
 def _remeasure(policy: Path | None, *, quiet: bool, as_json: bool) -> None:
     from mptune.daemon import policies
     from mptune.daemon import remeasure as measuring
-    from mptune.measuring.progress import Reporter
+    from mptune.runner.progress import Reporter
 
     done = measuring.remeasure(policies.read(policy), Reporter(quiet=quiet))
     if as_json:

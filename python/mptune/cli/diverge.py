@@ -23,8 +23,8 @@ from mptune.options.trials import Reverse
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mptune.capture import Recording, Run
     from mptune.divergence import Divergence, Moment, Side
-    from mptune.recording import Recording, Run
 
 #: Columns of the table around a divergence, after the time and the side.
 _COLUMNS = (
@@ -108,10 +108,10 @@ def _record(
     topology: str, options: DivergeOptions, *, reverse: bool, quiet: bool, keep: str | None
 ) -> tuple[Side, Side]:
     """Run the trials on both sides."""
+    from mptune.capture import write
     from mptune.divergence import record
-    from mptune.measuring.progress import Reporter
     from mptune.options.trials import check_labels
-    from mptune.recording import write
+    from mptune.runner.progress import Reporter
     from mptune.testbeds.namespaces import NamespacesTestbed
     from mptune.testbeds.simulated import SimulatedTestbed
 
@@ -144,7 +144,7 @@ def _kept(directory: Path) -> dict[str, Path]:
 
 def _read(traces: tuple[str, str], keep: str | None, *, reverse: bool) -> tuple[Side, Side]:
     """Two recordings of before."""
-    from mptune.recording import read
+    from mptune.capture import read
 
     if keep is not None or reverse:
         raise InputError("--record" if keep is not None else "--reverse", "", "expected only with a topology")

@@ -103,7 +103,7 @@ def doctor(
 def _doctor_integrity(options: IntegrityOptions, *, quiet: bool, as_json: bool) -> None:
     """Many transfers, and what they say about this kernel."""
     from mptune.linux.integrity import examine
-    from mptune.measuring.progress import Reporter
+    from mptune.runner.progress import Reporter
 
     limit_s = None if options.within is None else options.within / 1e9
     with Reporter(quiet=quiet).phase("integrity", "transfers") as advance:

@@ -15,7 +15,7 @@ from mptune.cli._measurement_file import (
     named,
     reading,
 )
-from mptune.glm.analysis import AnalysisOptions
+from mptune.papers.glm.analysis import AnalysisOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -58,8 +58,8 @@ def fit(
     """
     from mptune.cli import _fit_tables
     from mptune.cli._fit_document import fit_document
-    from mptune.glm.analysis import analyse
-    from mptune.measurements import read_measurements
+    from mptune.papers.glm.analysis import analyse
+    from mptune.table import read_measurements
 
     how = reading(throughput_unit, buffer_unit, column, factor, ccs=named("--cc", cc or ()))
     analysis = analyse(

@@ -16,9 +16,9 @@ from mptune.cli._common import (
     load_topology,
 )
 from mptune.impact import ImpactOptions
-from mptune.measuring.executors import ExecutorOptions
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import Cc, MeasuringOptions
+from mptune.runner.executors import ExecutorOptions
 from mptune.units import format_time
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def impact(
     from mptune._text import over
     from mptune.campaign.documents import impact_document
     from mptune.impact import measure_alone
-    from mptune.measuring.progress import Reporter
+    from mptune.runner.progress import Reporter
 
     loaded = load_topology(topology, reverse=measuring.reverse)
     measured = measure_alone(

@@ -25,14 +25,14 @@ from mptune.cli._common import (
 from mptune.cli._measurement_file import BufferUnitOption, ColumnOption, ThroughputUnitOption, named, reading
 from mptune.decision import DecisionOptions
 from mptune.errors import InputError
-from mptune.measuring.executors import Executor, ExecutorOptions
 from mptune.options import Given, Options
 from mptune.options.trials import MeasuringOptions
+from mptune.runner.executors import Executor, ExecutorOptions
 
 if TYPE_CHECKING:
     from mptune.campaign.by_size import SizesResult
-    from mptune.measurements import Measurements, ReadOptions
-    from mptune.measuring.progress import Reporter
+    from mptune.runner.progress import Reporter
+    from mptune.table import Measurements, ReadOptions
     from mptune.topology import Topology
 
 
@@ -96,7 +96,7 @@ def optimise(
     measured: no impact factors, no confirmation. A topology adds the traditional buffers.
     """
     from mptune.cli import _answers
-    from mptune.measuring.progress import Reporter
+    from mptune.runner.progress import Reporter
     from mptune.store.directory import default_directory
 
     given = measuring.build()
@@ -172,10 +172,10 @@ def _read(
     from mptune.campaign.documents import write_result
     from mptune.campaign.optimise_from import optimise_from
     from mptune.files import name_of
-    from mptune.measurements import read_measurements
     from mptune.report.files import write_page
     from mptune.report.read_runs import read_run
     from mptune.store.directory import check_writable, run_directory
+    from mptune.table import read_measurements
 
     check_writable(directory, force=force)
     ccs = named("--cc", [options.text("ccs") or ""])

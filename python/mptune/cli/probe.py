@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mptune.machines import Machine, SshMachine
-    from mptune.probing.course import Wish
-    from mptune.probing.ends import End
-    from mptune.probing.result import PathFound, Probed, SiteFound, Way
+    from mptune.probe.course import Wish
+    from mptune.probe.ends import End
+    from mptune.probe.result import PathFound, Probed, SiteFound, Way
 
 #: Less is not enough for anything.
 _LEAST_DATA = 1_000_000
@@ -93,8 +93,8 @@ def probe(
     subflows can join is tried where both machines let us be root. Others notice bursts of a fraction of
     a second. Routes that let packets leave by the wrong interface are shown with the lines that correct them.
     """
-    from mptune.measuring.progress import Reporter
-    from mptune.probing import course
+    from mptune.probe import course
+    from mptune.runner.progress import Reporter
 
     _check_file(out, force=force)
     with ExitStack() as stack:
@@ -129,7 +129,7 @@ def _machines(stack: ExitStack, targets: dict[End, str]) -> dict[End, Machine]:
 
 
 def _wish(options: ProbeOptions, sender: str, receiver: str) -> Wish:
-    from mptune.probing.course import Wish
+    from mptune.probe.course import Wish
 
     return Wish(
         data_bytes=options.max_data,
@@ -143,7 +143,7 @@ def _wish(options: ProbeOptions, sender: str, receiver: str) -> Wish:
 
 def _write(out: Path, found: Probed) -> None:
     """Write the file, all of it or nothing, once it is known to load."""
-    from mptune.probing import file
+    from mptune.probe import file
     from mptune.tables import parse_toml
     from mptune.topology import from_tables
 

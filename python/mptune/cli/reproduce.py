@@ -1,6 +1,6 @@
 """`mptune reproduce`: the papers' derived numbers beside those mptune computes from the same inputs.
 
-It only prints; the computations are in `mptune.reproduce`.
+It only prints; the computations are in `mptune.papers.reproduce`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from mptune.reproduce import Check, Reproduction
+    from mptune.papers.reproduce import Check, Reproduction
 
 #: Digits shown of a recomputed number: two more than the paper prints, and at least four in all.
 _MORE_DIGITS = 2
@@ -58,8 +58,8 @@ def reproduce(
     explains the difference. Otherwise it contradicts the paper, and the erratum is shown. The exit code is 0
     if exactly the documented contradictions occur, otherwise 1.
     """
-    from mptune.reproduce import PAPERS, VERDICTS
-    from mptune.reproduce import reproduce as recompute
+    from mptune.papers.reproduce import PAPERS, VERDICTS
+    from mptune.papers.reproduce import reproduce as recompute
 
     chosen = list(papers or PAPERS)
     for number, paper in enumerate(chosen):
@@ -103,7 +103,7 @@ def _fault(result: Reproduction) -> str:
 
 def _show(out: Console, papers: Sequence[str], result: Reproduction, shown: Sequence[Check]) -> None:
     """A table per paper, the errata behind the contradictions, and the totals."""
-    from mptune.reproduce import PAPERS
+    from mptune.papers.reproduce import PAPERS
 
     for paper in papers:
         out.print(f"{PAPERS[paper].title}: {_counted(result.counts(paper))}", style="bold", markup=False)
@@ -138,7 +138,7 @@ def _table(checks: Sequence[Check]) -> Table:
 
 def _show_explanations(out: Console, checks: Sequence[Check]) -> None:
     """Explain the numbers shown that differ from the printed ones."""
-    from mptune.reproduce import DOCUMENTED
+    from mptune.papers.reproduce import DOCUMENTED
 
     rounding = [f"{one.quantity}: {one.explanation}" for one in checks if one.verdict == "within rounding"]
     contradicting = {check.key for check in checks if check.verdict == "contradicts"}

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from mptune import testbeds, units
+from mptune import units
 from mptune._text import over
 from mptune.cli._common import JsonOption, TopologyArgument, add, console, emit_json, load_topology
 from mptune.errors import TrialError
-from mptune.measuring.one_trial import AFTER_A_SCRIPT, RunOptions
 from mptune.options.trials import Reverse, Testbed
+from mptune.runner.one_trial import AFTER_A_SCRIPT, RunOptions
+from mptune.trial import FIXED
 
 if TYPE_CHECKING:
-    from mptune.testbeds import Observation, Trial
+    from mptune.trial import Observation, Trial
 
 
 def register(app: typer.Typer) -> None:
@@ -52,8 +53,8 @@ def run(
     Subflows can carry more than what arrives in order, which is the throughput: the table then has what was
     *repeated* on another subflow and arrived twice, and what was *not in order* at the end.
     """
-    from mptune.measuring.one_trial import measure_one, trial_document
-    from mptune.measuring.progress import Reporter
+    from mptune.runner.one_trial import measure_one, trial_document
+    from mptune.runner.progress import Reporter
 
     loaded = load_topology(topology, reverse=reverse)
     trial, observation = measure_one(loaded, options, testbed=testbed, reporter=Reporter())
@@ -72,7 +73,7 @@ def _print(trial: Trial, observation: Observation) -> None:
     seconds = observation.duration_ns / 1e9
     how = f"{'plain TCP' if trial.protocol == 'tcp' else trial.pm}{over(trial.family)}"
     size = units.format_size(trial.buffer_bytes)
-    buffer = f"{size} of buffer" if trial.buffer_mode == testbeds.FIXED else f"buffers of up to {size}"
+    buffer = f"{size} of buffer" if trial.buffer_mode == FIXED else f"buffers of up to {size}"
     what = f"{trial.topology.name}, {how}, {trial.cc}, {buffer}"
     if observation.completion_ns is not None:
         out.print(
@@ -109,7 +110,7 @@ def _print(trial: Trial, observation: Observation) -> None:
 
 def _not_in_the_total(trial: Trial, observation: Observation) -> Iterator[tuple[str, int]]:
     """What the subflows carried besides, as far as two decimals of Mbit/s show it, bytes."""
-    from mptune.measuring.one_trial import uncounted
+    from mptune.runner.one_trial import uncounted
 
     repeated, waiting = uncounted(trial, observation)
     for what, size in (("repeated", repeated), ("not in order", waiting)):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mptune.linux.talker import Message, Talker
-    from mptune.watching.figures import Machine
+    from mptune.monitor.figures import Machine
 
 #: The agent refuses to look more often.
 _SHORTEST_NS = 50_000_000
@@ -58,7 +58,7 @@ def watch(
     subflow can be made standby or active, after a question. Where the output is no terminal it prints one
     table, as --once does.
     """
-    from mptune.watching import sources
+    from mptune.monitor import sources
 
     if interval < _SHORTEST_NS:
         raise InputError("--interval", "", "expected 50ms or more")
@@ -116,8 +116,8 @@ def _print_lines(talkers: Mapping[str, Talker], *, once: bool, late_s: float) ->
 
 def _machines(talkers: Mapping[str, Talker], *, reports: int, late_s: float) -> dict[str, Machine]:
     """What the agents say in their first reports."""
-    from mptune.watching.figures import Machine
-    from mptune.watching.shape import census
+    from mptune.monitor.figures import Machine
+    from mptune.monitor.shape import census
 
     found = {name: Machine(name) for name in talkers}
     for _ in range(reports):
@@ -127,8 +127,8 @@ def _machines(talkers: Mapping[str, Talker], *, reports: int, late_s: float) -> 
 
 
 def _run_screen(talkers: Mapping[str, Talker], machines: Mapping[str, Machine]) -> None:
-    from mptune.watching import daemon
-    from mptune.watching.screen import WatchApp
+    from mptune.monitor import daemon
+    from mptune.monitor.screen import WatchApp
 
     events = daemon.connect() if "" in talkers else None
     try:
@@ -141,8 +141,8 @@ def _run_screen(talkers: Mapping[str, Talker], machines: Mapping[str, Machine]) 
 def _show(out: Console, machines: Mapping[str, Machine]) -> None:
     """Every connection with its subflows, in one table."""
     from mptune.cli._tables import table
-    from mptune.watching.columns import COLUMNS, said
-    from mptune.watching.view import View
+    from mptune.monitor.columns import COLUMNS, said
+    from mptune.monitor.view import View
 
     view = View()
     view.open_all()

@@ -27,11 +27,11 @@ from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.daemon.client import Client
 from mptune.daemon.policies import Policies, Remeasure
 from mptune.errors import InputError, MptuneError
-from mptune.measuring.progress import Reporter
+from mptune.runner.progress import Reporter
 from mptune.store import open_store
 from mptune.store.directory import STORE, written_into
-from mptune.testbeds import PLAIN_TCP
 from mptune.topology import Interface, Topology
+from mptune.trial import PLAIN_TCP
 
 #: The run in the directory of an answer, and the answer.
 RUN, ANSWER = "run", "policy.json"

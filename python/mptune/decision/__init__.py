@@ -15,11 +15,12 @@ from mptune.decision.selection import READINGS, SACRIFICE, BufferRange, Candidat
 from mptune.decision.sweep import sweep_points
 from mptune.decision.tradeoff import SACRIFICES, FrontPoint, pareto_front
 from mptune.decision.uncertainty import Blur, Choice, Resampler, Uncertainty, intervals, summarise_choices
-from mptune.measuring.progress import Reporter
-from mptune.measuring.seeds import seed_for
 from mptune.options import SWITCH, Option, Options, choice, count, share
 from mptune.options.trials import Seed
-from mptune.response import FORMULAS, MODELS, Combination, Curve, Response, Sample
+from mptune.response import FORMULAS, MODELS, Curve, Response, Sample
+from mptune.runner.progress import Reporter
+from mptune.runner.seeds import seed_for
+from mptune.trial import Combination
 
 #: More resamples than anyone wants: a typo.
 MAX_RESAMPLES = 100_000

@@ -14,7 +14,7 @@ import msgspec
 from mptune.decision.model_error import OnKernel
 from mptune.decision.selection import SACRIFICE
 from mptune.statistics import quantile
-from mptune.testbeds import BIN_NS, Observation
+from mptune.trial import BIN_NS, Observation
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,14 +13,14 @@ from mptune import testbeds
 from mptune.decision.agreement import Comparison, Row, compare, is_stalled, summarise_runs
 from mptune.decision.model_error import shipped
 from mptune.errors import InputError, one_of
-from mptune.measuring.progress import Reporter
-from mptune.measuring.running import run_trials
-from mptune.measuring.seeds import seed_for
 from mptune.options import Options
 from mptune.options.trials import BufferMode, Buffers, Ccs, Family, Pms, Runs, Seed, Transfer, sending_time
-from mptune.testbeds import Trial
+from mptune.runner.progress import Reporter
+from mptune.runner.running import run_trials
+from mptune.runner.seeds import seed_for
 from mptune.testbeds.namespaces import stall_ns
 from mptune.topology import Topology
+from mptune.trial import DEFAULT_FAMILY, FIXED, Trial
 from mptune.units import MIB
 
 #: The testbed that others are compared with.
@@ -42,8 +42,8 @@ class CompareOptions(Options, frozen=True, kw_only=True):
     pms: Pms = ("fullmesh",)
     ccs: Ccs = ("reno", "cubic")
     buffers: Buffers = (MIB // 4, MIB // 2, MIB, 2 * MIB, 4 * MIB)
-    buffer_mode: BufferMode = testbeds.FIXED
-    family: Family = testbeds.DEFAULT_FAMILY
+    buffer_mode: BufferMode = FIXED
+    family: Family = DEFAULT_FAMILY
     runs: Runs = 1
     duration_ns: Annotated[int | None, sending_time("10s")] = None
     transfer_bytes: Transfer = None

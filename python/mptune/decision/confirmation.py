@@ -14,13 +14,13 @@ from mptune.decision import Decision
 from mptune.decision.selection import Optimum
 from mptune.decision.sweep import SweepPoint
 from mptune.errors import LimitReached
-from mptune.measuring.planning import Configuration, plan_run
-from mptune.measuring.records import Record, throughputs
-from mptune.measuring.runner import TrialRunner
-from mptune.measuring.running import Advance
+from mptune.runner.planning import plan_run
+from mptune.runner.runner import TrialRunner
+from mptune.runner.running import Advance
 from mptune.statistics import Summary, summarise
-from mptune.testbeds import PLAIN_TCP
 from mptune.topology import Topology
+from mptune.trial import PLAIN_TCP, Configuration, Record
+from mptune.trial.records import throughputs
 
 #: Prediction and confirmation disagree when they differ by more than this share of the confirmed
 #: mean, and by more than its interval explains.

@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from mptune.testbeds import DEFAULT_FAMILY, PLAIN_TCP, Trial
-from mptune.testbeds.stacks import DEFAULT_STACK, STACKS, describe
 from mptune.topology import TcpBackground, Topology
+from mptune.trial import DEFAULT_FAMILY, PLAIN_TCP, Trial
+from mptune.trial.stacks import DEFAULT_STACK, STACKS, describe
 from mptune.units import format_rate, format_size, format_time
 
 #: Bounds of the regimes of the buffer, in products: the sum of the rates times the largest RTT.

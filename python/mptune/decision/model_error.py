@@ -18,8 +18,8 @@ from mptune.decision.kinds import Compared, factors, outside
 from mptune.errors import InputError
 from mptune.files import read_json
 from mptune.statistics import CONFIDENCE, log_mean_variance
-from mptune.testbeds import Trial
-from mptune.testbeds.stacks import DEFAULT_STACK, LINUX_VERSION, STACKS
+from mptune.trial import Trial
+from mptune.trial.stacks import DEFAULT_STACK, LINUX_VERSION, STACKS
 from mptune.units import format_time
 
 #: What is shipped.

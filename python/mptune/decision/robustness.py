@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mptune._text import digits
-from mptune.response import Combination
 from mptune.statistics import Summary, summarise
+from mptune.trial import Combination
 
 #: A finalist is better where it exceeds the favourite by more than this share of it, and its advantage, run
 #: by run, is above zero with 95 % confidence.

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import msgspec
 
 from mptune.errors import MptuneError
-from mptune.response import Combination, Curve
+from mptune.response import Curve
+from mptune.trial import Combination
 from mptune.units import MIB
 
 #: Share of the best throughput given up for a smaller buffer unless the user says otherwise: delta of MPCOA

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from mptune.errors import MptuneError
-from mptune.measuring.records import Record, is_tcp
-from mptune.response import Combination, Sample
+from mptune.response import Sample
 from mptune.statistics import Summary, summarise
+from mptune.trial import Combination, Record
+from mptune.trial.records import is_tcp
 from mptune.units import MIB
 
 

@@ -32,10 +32,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from mptune.decision.selection import Optimum
-from mptune.measuring.running import Advance
-from mptune.measuring.seeds import seed_for
-from mptune.response import Combination, Curve, Mean, Response, ResponseModel, Sample
+from mptune.response import Curve, Mean, Response, ResponseModel, Sample
+from mptune.runner.running import Advance
+from mptune.runner.seeds import seed_for
 from mptune.statistics import CONFIDENCE, quantile
+from mptune.trial import Combination
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mptune.recording import Recording
-from mptune.recording.series import STEP_S, Curves, Subflow, curves
+from mptune.capture import Recording
+from mptune.capture.series import STEP_S, Curves, Subflow, curves
 
 Array = Any
 

@@ -5,13 +5,13 @@ from typing import Annotated, Any
 
 import msgspec
 
-from mptune import testbeds, units
+from mptune import units
 from mptune.options import Option, Options, count, share, time
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import USUAL_PMS, Buffer, BufferMode, Cc, Family, InitialPath, Pm, Transfer
-from mptune.testbeds import Trial
 from mptune.topology import Topology
+from mptune.trial import DEFAULT_FAMILY, FIXED, Trial
 
 #: Longest trial without a --duration, and of a transfer.
 _USUAL_NS = 10_000_000_000
@@ -24,8 +24,8 @@ class DivergeOptions(Options, frozen=True, kw_only=True):
     pm: Pm = None
     cc: Cc = "cubic"
     buffer_bytes: Buffer = units.MIB
-    buffer_mode: BufferMode = testbeds.FIXED
-    family: Family = testbeds.DEFAULT_FAMILY
+    buffer_mode: BufferMode = FIXED
+    family: Family = DEFAULT_FAMILY
     duration_ns: Annotated[
         int, Option(time(positive=True), "Send for this long, at most 2 minutes.", flag="--duration")
     ] = _USUAL_NS

@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from mptune import testbeds
+from mptune.capture import About, Recording, Run
 from mptune.errors import TrialError
-from mptune.measuring.progress import Reporter
-from mptune.recording import About, Recording, Run
-from mptune.testbeds import Observation, Trial
-from mptune.testbeds.stacks import LINUX_VERSION, describe
+from mptune.runner.progress import Reporter
+from mptune.trial import Observation, Trial
+from mptune.trial.stacks import LINUX_VERSION, describe
 
 
 class Recorder(Protocol):

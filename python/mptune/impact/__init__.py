@@ -16,15 +16,15 @@ from mptune.impact._eq5 import impact_factor
 from mptune.impact._judge import MAX_SUM, judge
 from mptune.impact._options import DESIGNS, ZERO_RULES, ImpactOptions
 from mptune.impact._result import Decision, Impact, PathImpact, SubflowSets, partition, warnings_of
-from mptune.measuring.executors import Executor
-from mptune.measuring.progress import Reporter
-from mptune.measuring.records import Record
-from mptune.measuring.runner import TrialRunner
-from mptune.measuring.running import Advance
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import MeasuringOptions
-from mptune.testbeds.stacks import DEFAULT_STACK, STACKS, Stack
+from mptune.runner.executors import Executor
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
+from mptune.runner.running import Advance
 from mptune.topology import Topology
+from mptune.trial import Record
+from mptune.trial.stacks import DEFAULT_STACK, STACKS, Stack
 
 __all__ = [
     "DESIGNS",

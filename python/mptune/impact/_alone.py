@@ -10,14 +10,14 @@ from mptune._text import digits
 from mptune.errors import MptuneError
 from mptune.impact._options import ImpactOptions
 from mptune.impact._result import Impact
-from mptune.measuring.executors import Executor
-from mptune.measuring.progress import Reporter
-from mptune.measuring.records import Record
-from mptune.measuring.runner import TrialRunner
-from mptune.measuring.running import Advance
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import MeasuringOptions
+from mptune.runner.executors import Executor
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
+from mptune.runner.running import Advance
 from mptune.topology import Topology
+from mptune.trial import Record
 from mptune.units import format_size, format_time
 
 #: Measures with a runner and shows the progress.

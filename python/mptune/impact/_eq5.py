@@ -18,13 +18,13 @@ import msgspec
 
 from mptune.errors import TrialError
 from mptune.impact._options import ImpactOptions
-from mptune.measuring.records import PlannedTrial, Record, record
-from mptune.measuring.runner import TrialRunner
-from mptune.measuring.running import Advance
-from mptune.measuring.seeds import seed_for
-from mptune.testbeds import BIN_NS, Observation, ScriptedAction, Trial
-from mptune.testbeds.stacks import Stack
+from mptune.runner.runner import TrialRunner
+from mptune.runner.running import Advance
+from mptune.runner.seeds import seed_for
 from mptune.topology import Topology
+from mptune.trial import BIN_NS, Observation, PlannedTrial, Record, ScriptedAction, Trial
+from mptune.trial.records import record
+from mptune.trial.stacks import Stack
 
 
 def impact_factor(observation: Observation, window_ns: int, settle_ns: int = 0) -> float:

@@ -11,9 +11,9 @@ from mptune.impact import _sequential
 from mptune.impact._options import ImpactOptions
 from mptune.impact._result import Impact, PathImpact, SubflowSets, partition
 from mptune.impact._sequential import Verdict
-from mptune.measuring.records import Record
 from mptune.statistics import same_mean, summarise
 from mptune.topology import Topology
+from mptune.trial import Record
 
 #: If the impact factors add up to more than this, they do not measure shares of the throughput: the sums are
 #: 0.7 to 1.3 in MPCOA Table 2 where no factor is far below 0. There is no lower bound: subflows that take

@@ -10,7 +10,7 @@ from mptune import units
 from mptune.options import Option, Options, choice, count, time
 from mptune.options.buffers import BUFFER
 from mptune.options.trials import BufferMode, Family, Seed
-from mptune.testbeds import BIN_NS, DEFAULT_FAMILY, FIXED
+from mptune.trial import BIN_NS, DEFAULT_FAMILY, FIXED
 
 #: Windows with and without a subflow in turn, and the papers' formula.
 DESIGNS = ("paired", "eq5")

@@ -40,7 +40,7 @@ class NamedInterface(msgspec.Struct, frozen=True, kw_only=True):
     public: Mapping[str, str] = {}
 
     def address(self, family: str) -> str | None:
-        """Its own address of a family (`mptune.testbeds.FAMILIES`)."""
+        """Its own address of a family (`mptune.trial.FAMILIES`)."""
         return self.ipv6 if family == "ipv6" else self.ipv4
 
     def reached_at(self, family: str) -> str | None:

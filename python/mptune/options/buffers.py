@@ -1,6 +1,6 @@
 """Sizes of buffers as the user writes them: `4MiB`, `0.5` (MiB), `0.5:30:0.5` or `256KiB,1,2`.
 
-A bare number is MiB, as in the papers. This module parses and checks; `mptune.measuring.planning` makes
+A bare number is MiB, as in the papers. This module parses and checks; `mptune.runner.planning` makes
 trials of the sizes.
 """
 
@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from mptune._text import quoted
 from mptune.options._kinds import Kind, check_distinct
-from mptune.testbeds import MSS
+from mptune.trial import MSS
 from mptune.units import MIB, SIZES, format_size
 
 #: A grid with more sizes than this is probably a typo, and would fill the memory before it starts.

@@ -1,6 +1,6 @@
 """A script as an option: what is done to paths while a trial runs, written as TIME:ACTION:PATH.
 
-What an action does is the testbeds' business (`mptune.testbeds.ScriptedAction`).
+What an action does is the testbeds' business (`mptune.trial.ScriptedAction`).
 """
 
 import itertools
@@ -14,7 +14,7 @@ from mptune._text import quoted
 from mptune.errors import one_of
 from mptune.options._declared import Option
 from mptune.options._kinds import Kind, several
-from mptune.testbeds import ACTIONS, ScriptedAction
+from mptune.trial import ACTIONS, ScriptedAction
 
 
 def _parse(text: str) -> ScriptedAction:

@@ -1,7 +1,7 @@
 """The stack as an option: its name, and single members that are to differ.
 
 Every command and campaign that measures has `StackOptions` as a parameter or as a field. The bundles are in
-`mptune.testbeds.stacks`.
+`mptune.trial.stacks`.
 """
 
 from typing import Annotated
@@ -12,7 +12,7 @@ from mptune import testbeds
 from mptune.options._declared import Option, Options, Place, by_flag, error_about
 from mptune.options._kinds import TOGGLE, choice, count
 from mptune.options.trials import scheduler_names
-from mptune.testbeds.stacks import DEFAULT_STACK, MEMBERS, STACKS, Stack, of_tcp, refusal
+from mptune.trial.stacks import DEFAULT_STACK, MEMBERS, STACKS, Stack, of_tcp, refusal
 
 #: What holds where a member is not given.
 _UNSET = "the stack's"

@@ -9,8 +9,9 @@ from mptune import testbeds
 from mptune.options._declared import Option, Options, Place, by_flag, declared, value_of
 from mptune.options._kinds import SWITCH, Kind, choice, count, names, several, size, texts, time
 from mptune.options.buffers import BUFFER, BUFFERS
-from mptune.testbeds.stacks import STACKS
 from mptune.topology import Topology
+from mptune.trial import FAMILIES, PROTOCOLS, ScriptedAction
+from mptune.trial.stacks import STACKS
 
 #: The label of a path, which must be in the trial's topology.
 LABEL = Kind[str]("PATH", str.strip, labels=True)
@@ -64,7 +65,7 @@ BufferMode = Annotated[
 Protocol = Annotated[
     str,
     Option(
-        choice(lambda: testbeds.PROTOCOLS),
+        choice(lambda: PROTOCOLS),
         "What the two ends speak; tcp is plain TCP on the initial path.",
         flag="--protocol",
     ),
@@ -72,7 +73,7 @@ Protocol = Annotated[
 Family = Annotated[
     str,
     Option(
-        choice(lambda: testbeds.FAMILIES),
+        choice(lambda: FAMILIES),
         "What carries every subflow; over ipv6 headers take 20 bytes more of each packet.",
         key="transport.family",
         alone=True,
@@ -163,7 +164,7 @@ def check_labels(options: Options, topology: Topology, place: Place = by_flag) -
             continue
         value = value_of(options, one.fields)
         for found in (value,) if isinstance(value, str) else value or ():
-            label = found.path if isinstance(found, testbeds.ScriptedAction) else found
+            label = found.path if isinstance(found, ScriptedAction) else found
             topology.path(label, ": ".join(filter(None, place(one))))
 
 

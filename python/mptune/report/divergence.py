@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mptune.capture.series import STEP_S
 from mptune.errors import InputError, MptuneError
 from mptune.files import write
-from mptune.recording.series import STEP_S
 from mptune.report.charts.divergence import course
 from mptune.report.charts.style import Key, Rows, Spec, look
 

@@ -16,8 +16,6 @@ from mptune import files
 from mptune._text import on_subflows, over, plain_tcp
 from mptune.campaign.over_time import TABLE
 from mptune.errors import InputError
-from mptune.measuring.records import family_of, is_tcp, members_of, stack_of
-from mptune.measuring.seeds import PURPOSES
 from mptune.report.run_data import (
     Answer,
     Config,
@@ -31,10 +29,13 @@ from mptune.report.run_data import (
     chosen,
     last_answering,
 )
+from mptune.runner.seeds import PURPOSES
 from mptune.store import Store, StoredTrial, open_store
 from mptune.store.directory import CONFIG, STORE, is_unfinished
-from mptune.testbeds import FIXED, PLAIN_TCP, Observation, stack_title
+from mptune.testbeds import stack_title
 from mptune.topology import Topology, from_document
+from mptune.trial import FIXED, PLAIN_TCP, Observation
+from mptune.trial.records import family_of, is_tcp, members_of, stack_of
 from mptune.units import MIB
 
 T = TypeVar("T")

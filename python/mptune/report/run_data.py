@@ -13,8 +13,8 @@ from mptune._text import on_subflows, plain_tcp
 from mptune.campaign.sensitivity import Sensitivity
 from mptune.errors import Failure
 from mptune.response import BELIEF
-from mptune.testbeds import PLAIN_TCP, Observation
 from mptune.topology import Topology
+from mptune.trial import PLAIN_TCP, Observation
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -349,7 +349,7 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    pm : the path manager; of plain TCP `mptune.testbeds.PLAIN_TCP`.
+    pm : the path manager; of plain TCP `mptune.trial.PLAIN_TCP`.
     manager : the path manager with its subflows, if those were chosen, and with the stack and the mode of the
         buffers if not all trials have the same; of plain TCP, that and its path.
     stack : whose MPTCP it was, as a sentence says it, over IPv6 if it was.

@@ -6,7 +6,6 @@ The interface is in `_base.py`, each model in its own file.
 from mptune.response._base import (
     MAX_P,
     MIN_R_SQUARED,
-    Combination,
     Curve,
     FitQuality,
     Mean,
@@ -25,6 +24,7 @@ from mptune.response.process import Arm, Points, Process
 from mptune.response.quadratic import Quadratic
 from mptune.response.saturating import Saturating
 from mptune.response.smooth import Smooth
+from mptune.trial import Combination
 
 __all__ = [
     "BELIEF",

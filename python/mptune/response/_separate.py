@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mptune.errors import MptuneError
 from mptune.response._base import (
-    Combination,
     Curve,
     FitQuality,
     Mean,
@@ -21,6 +20,7 @@ from mptune.response._base import (
     means,
     r_squared,
 )
+from mptune.trial import Combination
 
 if TYPE_CHECKING:
     import numpy as np

@@ -21,7 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from mptune.errors import MptuneError
-from mptune.response._base import Combination, Curve, Mean, ModelError, Response, ResponseModel, Sample, means
+from mptune.response._base import Curve, Mean, ModelError, Response, ResponseModel, Sample, means
+from mptune.trial import Combination
 
 #: Folds by buffer and by run; fewer where there are fewer.
 BUFFER_FOLDS = 5

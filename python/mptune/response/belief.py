@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from mptune.errors import MptuneError
 from mptune.response._base import (
-    Combination,
     Curve,
     FitQuality,
     Mean,
@@ -25,6 +24,7 @@ from mptune.response._base import (
 from mptune.response._polyline import Polyline
 from mptune.response.noise import Noise
 from mptune.response.process import MIDDLE, Arm, Fitted, Points, Process
+from mptune.trial import Combination
 
 if TYPE_CHECKING:
     import numpy as np

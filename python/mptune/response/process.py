@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from mptune.response._base import Combination
+from mptune.trial import Combination
 
 if TYPE_CHECKING:
     import numpy as np

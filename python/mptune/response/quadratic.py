@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from mptune.errors import MptuneError
 from mptune.response._base import (
-    Combination,
     Curve,
     FitQuality,
     Mean,
@@ -31,6 +30,7 @@ from mptune.response._base import (
     t_value,
 )
 from mptune.response.equation import Equation, signed
+from mptune.trial import Combination
 
 if TYPE_CHECKING:
     import numpy as np

@@ -3,7 +3,7 @@
 One thread writes trials as they end, several per transaction. Committed trials survive a killed process and,
 because every commit reaches the disk, a power failure. A trial that was running then is missing and is run
 again. The tables are in `mptune.store._schema`; this module decides nothing and runs nothing (see
-`mptune.measuring.runner`).
+`mptune.runner.runner`).
 """
 
 import itertools
@@ -27,12 +27,13 @@ import msgspec
 
 from mptune.errors import Failure, FailureKind, InputError, MptuneError
 from mptune.files import is_file
-from mptune.measuring.records import PlannedTrial, Record, SubflowRecord, settings_of
 from mptune.store import _schema as schema
 from mptune.store._locking import Lock
-from mptune.testbeds import Observation, only_stack
-from mptune.testbeds.stacks import MEMBERS, TOLD
+from mptune.testbeds import only_stack
 from mptune.topology import Topology
+from mptune.trial import Observation, PlannedTrial, Record, SubflowRecord
+from mptune.trial.records import settings_of
+from mptune.trial.stacks import MEMBERS, TOLD
 
 #: Longest time a finished trial waits for its commit, seconds, and most trials in one commit.
 _COMMIT_S = 0.2

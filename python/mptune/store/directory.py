@@ -21,8 +21,9 @@ from typing import Any
 from mptune import __version__, files
 from mptune._text import file_name, quoted
 from mptune.errors import InputError
-from mptune.measuring.records import Record, setting, stack_of
 from mptune.store._locking import SUFFIX, Lock
+from mptune.trial import Record
+from mptune.trial.records import setting, stack_of
 
 #: The file that identifies a run directory, and the word in it.
 CONFIG = "config.json"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from mptune.errors import MptuneError
 from mptune.files import writing
-from mptune.measuring.records import family_of, members_of, stack_of
 from mptune.store import Store
-from mptune.testbeds import BIN_NS, FIXED
+from mptune.trial import BIN_NS, FIXED
+from mptune.trial.records import family_of, members_of, stack_of
 
 if TYPE_CHECKING:
     import pandas as pd

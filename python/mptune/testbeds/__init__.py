@@ -1,7 +1,7 @@
 """Testbeds: where trials are measured. Each has its own file; this one lists them.
 
 `create(name)` makes one; `names(kind)` gives the names of algorithms for trials, from the lists of the
-core. `_base` defines trials and observations.
+core. `_base` is their interface.
 """
 
 import platform
@@ -11,45 +11,18 @@ from typing import Any, Literal
 
 from mptune import _core
 from mptune.errors import InputError, one_of
-from mptune.testbeds._base import (
-    ACTIONS,
-    BIN_NS,
-    DEFAULT_FAMILY,
-    FAMILIES,
-    FIXED,
-    MSS,
-    PLAIN_TCP,
-    PROTOCOLS,
-    BackgroundObservation,
-    Observation,
-    ScriptedAction,
-    SubflowObservation,
-    Testbed,
-    Trial,
-)
+from mptune.testbeds._base import Testbed
 from mptune.testbeds._overload import overloaded
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.simulated import SimulatedTestbed
-from mptune.testbeds.stacks import title
 from mptune.topology import Topology
+from mptune.trial import FIXED
+from mptune.trial.stacks import title
 
 __all__ = [
-    "ACTIONS",
-    "BIN_NS",
-    "DEFAULT_FAMILY",
-    "FAMILIES",
-    "FIXED",
-    "MSS",
-    "PLAIN_TCP",
-    "PROTOCOLS",
     "TESTBEDS",
-    "BackgroundObservation",
-    "Observation",
-    "ScriptedAction",
-    "SubflowObservation",
     "Testbed",
-    "Trial",
     "create",
     "names",
     "notice",

@@ -12,8 +12,8 @@ from mptune.errors import InputError, one_of
 from mptune.linux import bpf
 from mptune.linux.addresses import NamedInterface, Side
 from mptune.linux.sandbox import sysctls
-from mptune.testbeds._base import FAMILIES, PLAIN_TCP, Trial
 from mptune.topology import Interface, Site, Topology
+from mptune.trial import FAMILIES, PLAIN_TCP, Trial
 
 #: Sysctls whose values a trial needs to know.
 ASKED = tuple(

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from mptune.errors import InputError, LimitReached
-from mptune.testbeds._base import Observation, Trial
 from mptune.topology import Interface, Site, Topology
+from mptune.trial import Observation, Trial
 
 #: Bytes on the wire per byte of payload: a packet of 1500 has 1428 bytes with all options of MPTCP, 1408 over
 #: IPv6 (RFC 8684 section 3.3).

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import Failure
-from mptune.testbeds._base import Observation, SubflowObservation, Trial, expected_bps
 from mptune.testbeds._outages import coarse, take_over_ms
+from mptune.trial import Observation, SubflowObservation, Trial, expected_bps
 
 if TYPE_CHECKING:
     from mptune.linux.kernel_trial import Outcome, Plan

@@ -9,9 +9,9 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from mptune.errors import InputError
-from mptune.testbeds._base import Trial
 from mptune.testbeds._outages import bin_ns
-from mptune.testbeds.stacks import refusal
+from mptune.trial import Trial
+from mptune.trial.stacks import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from mptune.testbeds._base import BIN_NS, Trial
+from mptune.trial import BIN_NS, Trial
 
 #: Width of the bins of a trial whose take-over time is measured, nanoseconds.
 _FINE_NS = 10_000_000

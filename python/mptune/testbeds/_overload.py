@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mptune.testbeds._base import Observation
+from mptune.trial import Observation
 
 #: How often a trial is repeated because the machine was too busy for it.
 REPETITIONS = 1

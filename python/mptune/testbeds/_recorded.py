@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mptune.recording import Run, empty_samples
+from mptune.capture import Run, empty_samples
 
 if TYPE_CHECKING:
-    from mptune.testbeds._base import Observation, Trial
+    from mptune.trial import Observation, Trial
 
 #: Most packets of a run, acknowledgements included: two minutes at 100 Mbit/s, 176 MB of memory.
 MOST_PACKETS = 2_000_000
@@ -37,7 +37,7 @@ def run_of(
     """
     import numpy as np
 
-    from mptune.recording import packet_type
+    from mptune.capture import packet_type
 
     known = [one for one in samples if one["path"] in paths]
     table = empty_samples(len(known))

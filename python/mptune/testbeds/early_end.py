@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from mptune import _core
-from mptune.testbeds._base import BIN_NS, bits_per_second
+from mptune.trial import BIN_NS, bits_per_second
 
 
 class EarlyEnd(NamedTuple):

@@ -16,10 +16,10 @@ from mptune.linux.addresses import NamedInterface, Side
 from mptune.linux.doctor import Finding
 from mptune.machines import SshMachine, sessions
 from mptune.machines.ssh import connect
-from mptune.testbeds._base import DEFAULT_FAMILY, FAMILIES
 from mptune.testbeds._host_facts import ASKED, HostFacts
 from mptune.testbeds.hosts import check_site
 from mptune.topology import Site, Topology
+from mptune.trial import DEFAULT_FAMILY, FAMILIES
 
 #: Largest buffer of the papers' sweeps (MPCOA, section 5.3: 0.5 to 30 MiB), bytes.
 _LARGEST_BUFFER = 30 * 2**20

@@ -18,7 +18,7 @@ import msgspec
 
 from mptune.errors import InputError, TrialError
 from mptune.testbeds import _hosts_data, _kernel_observation, _kernel_plan, _overload
-from mptune.testbeds._base import FIXED, PLAIN_TCP, Observation, Trial
+from mptune.trial import FIXED, PLAIN_TCP, Observation, Trial
 
 if TYPE_CHECKING:
     from mptune.linux.addresses import NamedInterface, Side

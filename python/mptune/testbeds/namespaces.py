@@ -19,17 +19,17 @@ import msgspec
 
 from mptune.errors import InputError, MptuneError
 from mptune.testbeds import _kernel_observation, _kernel_plan, _overload
-from mptune.testbeds._base import Observation, Trial
 from mptune.testbeds._kernel_plan import stall_ns
 from mptune.testbeds._recorded import MOST_PACKETS, SPACING_NS, run_of
 from mptune.topology import TcpBackground, Topology
+from mptune.trial import Observation, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mptune.capture import Run
     from mptune.linux.kernel_trial import Outcome, Plan
     from mptune.linux.quiet import Quiet
-    from mptune.recording import Run
 
 __all__ = ["NamespacesTestbed", "stall_ns"]
 

@@ -6,12 +6,12 @@ This translates path labels to numbers and back; it measures and decides nothing
 import msgspec
 
 from mptune import _core, path_managers
+from mptune.capture import Run
 from mptune.errors import Failure, FailureKind, InputError
-from mptune.recording import Run
-from mptune.testbeds._base import BackgroundObservation, Observation, SubflowObservation, Trial, expected_bps
 from mptune.testbeds._outages import bin_ns, coarse, take_over_ms
 from mptune.testbeds._recorded import MOST_PACKETS, SPACING_NS, run_of
 from mptune.topology import Topology
+from mptune.trial import BackgroundObservation, Observation, SubflowObservation, Trial, expected_bps
 
 
 class _Subflow(msgspec.Struct):

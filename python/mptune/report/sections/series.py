@@ -14,7 +14,7 @@ from mptune.report.choices import Choices
 from mptune.report.run_data import Answer, RunData, TrialRow
 from mptune.report.sections._base import Panel, Rows, Section, Table, without
 from mptune.report.sections.sweep import HEADROOM, manager_key
-from mptune.testbeds import BIN_NS, PLAIN_TCP, Observation, SubflowObservation
+from mptune.trial import BIN_NS, PLAIN_TCP, Observation, SubflowObservation
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from mptune.report.run_data import RunData
 from mptune.report.sections._base import SPREAD, Panel, Rows, Section, Table
 from mptune.report.sections.series import by_configuration, labelled
 from mptune.report.sections.sweep import cc_key
-from mptune.testbeds import Observation, SubflowObservation
+from mptune.trial import Observation, SubflowObservation
 
 #: Impact factors smaller than this share of the largest get a panel of their own.
 _SMALL = 0.25

@@ -1,0 +1,568 @@
+"""What the functions of the face return: results as records, frames, charts, and as notebooks show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mptune._text import escaped
+from mptune.api._wording import in_python
+from mptune.campaign.documents import impact_document
+from mptune.decision.agreement import Cell, Comparison
+from mptune.errors import InputError, one_of
+from mptune.impact import Impact
+from mptune.papers.glm.analysis import Analysis
+from mptune.report.charts import factors, subflows
+from mptune.report.charts.style import Key, Spec, key
+from mptune.report.charts.sweep import response
+from mptune.report.files import printed
+from mptune.report.run_data import Answer, ImpactSets, RunData, SizesAnswer, TrialRow
+from mptune.report.sections import Panel, Section, sections
+from mptune.runner.one_trial import mbps_of_bins, trial_document
+from mptune.store import open_store
+from mptune.store.directory import STORE
+from mptune.topology import Topology
+from mptune.trial import BIN_NS, Observation, Trial
+from mptune.units import MIB, format_size
+
+if TYPE_CHECKING:
+    import altair as alt
+    import pandas as pd
+
+#: Points of a fitted equation in its chart.
+_POINTS = 80
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(rows)
+
+
+def _chart(section: Section) -> alt.ConcatChart:
+    """All panels of a section as one figure with its legend, as `mptune report` writes it."""
+    import altair as alt
+
+    chart: alt.ConcatChart = alt.ConcatChart.from_dict(printed(section))
+    return chart
+
+
+def _figure(name: str, title: str, lead: str, spec: Spec, colours: Key) -> alt.ConcatChart:
+    return _chart(Section(name=name, title=title, lead=lead, panels=[Panel(chart=spec)], key=colours))
+
+
+def _html(
+    headline: str, frame: pd.DataFrame, notes: Iterable[str] = (), *, warnings: Iterable[str] = ()
+) -> str:
+    """A sentence, a table, more sentences, and what to take into account."""
+    below = "".join(f"<p>{escaped(note)}</p>" for note in (*notes, *(f"\u26a0 {one}" for one in warnings)))
+    shown = frame.where(frame.notna(), float("nan"))  # a column of None would say so in every row
+    table = shown.to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.4g}")
+    return f"<p><b>{escaped(headline)}</b></p>{table}{below}"
+
+
+def _short(record: object, headline: str) -> str:
+    """What a console shows: all that is in it would be pages."""
+    return f"<{type(record).__name__}: {headline}>"
+
+
+class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """One trial and what was observed.
+
+    Attributes
+    ----------
+    trial : what was measured: sizes in bytes, times in ns.
+    observation : what was found: payload in bytes, times in ns, `bins` of 100 ms.
+
+    Examples
+    --------
+    >>> import mptune
+    >>> one = mptune.run("UiT-HAW", duration="4s")
+    >>> one.frame()["path"].tolist()
+    ['P-D', 'T-D']
+    >>> bool(one.throughput_mbps > 0) and one.completion_s is None
+    True
+    """
+
+    trial: Trial
+    observation: Observation
+
+    @property
+    def throughput_mbps(self) -> float:
+        """Payload received in order per second over the whole trial, Mbit/s."""
+        return self.observation.throughput_bps / 1e6
+
+    @property
+    def completion_s(self) -> float | None:
+        """Of a transfer, from the first SYN to its last byte in order, s; None for a saturated sender."""
+        taken = self.observation.completion_ns
+        return None if taken is None else taken / 1e9
+
+    @property
+    def failed(self) -> str | None:
+        """Why the trial gave no usable number; None if it did."""
+        return None if self.observation.failed is None else str(self.observation.failed)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `mptune run --json` prints: Mbit/s, s and ms."""
+        return trial_document(self.trial, self.observation)
+
+    def frame(self) -> pd.DataFrame:
+        """A row per subflow: path, active, throughput_mbps, rtt_ms, min_rtt_ms, retransmitted, timeouts.
+
+        Throughput is payload delivered first, Mbit/s; the RTT is the smoothed one at the end, ms;
+        retransmissions are packets, timeouts a count.
+        """
+        left_out = ("counters", "series_mbps")
+        found = self.as_dict()["subflows"]
+        return _frame([{name: one[name] for name in one if name not in left_out} for one in found])
+
+    def series(self) -> pd.DataFrame:
+        """A row per subflow and 100 ms: subflow, place, t_s, throughput_mbps.
+
+        Subflows have places from 0; t_s is where the 100 ms begin, s; throughput is payload that this
+        subflow delivered first, Mbit/s.
+        """
+        return _frame(self._series())
+
+    def chart(self) -> alt.ConcatChart:
+        """Throughput over time, stacked by subflow."""
+        rows = self._series()
+        ends: dict[float, float] = {}
+        for row in rows:
+            ends[row["t_s"]] = ends.get(row["t_s"], 0.0) + row["throughput_mbps"]
+        colours = key("subflow", "subflow", rows)
+        spec = subflows.stacked(rows, colours, top=max(ends.values(), default=1.0))
+        return _figure("series", self._headline, "Delivered per 100 ms.", spec, colours)
+
+    def _series(self) -> list[dict[str, Any]]:
+        found = self.observation
+        return [
+            {"subflow": one.path, "place": place, "t_s": number * BIN_NS / 1e9, "throughput_mbps": value}
+            for place, one in enumerate(found.subflows)
+            for number, value in enumerate(mbps_of_bins(one.bins, found.duration_ns))
+        ]
+
+    @property
+    def _headline(self) -> str:
+        trial = self.trial
+        how = f"{trial.topology.name}, {trial.pm}, {trial.cc}, {format_size(trial.buffer_bytes)}"
+        if self.completion_s is not None:
+            return f"{format_size(trial.transfer_bytes or 0)} in {self.completion_s:.3f} s ({how})"
+        return f"{self.throughput_mbps:.4g} Mbit/s ({how})"
+
+    def __repr__(self) -> str:
+        return _short(self, self._headline)
+
+    def _repr_html_(self) -> str:
+        return _html(self._headline, self.frame(), warnings=() if self.failed is None else (self.failed,))
+
+
+class ImpactFactors(msgspec.Struct, frozen=True, kw_only=True):
+    """Impact factors of all subflows under one congestion control, and the sets that follow.
+
+    Attributes
+    ----------
+    topology : what was measured.
+    impact : the factors (no unit: shares of the throughput), their statistics, the decisions, the warnings.
+
+    Examples
+    --------
+    >>> import mptune
+    >>> found = mptune.impact_factors("UiT-HAW", runs=2, duration="2s")
+    >>> sorted(found.optional + found.standby)
+    ['P-D', 'T-D']
+    """
+
+    topology: Topology
+    impact: Impact
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """Labels of the subflows that contribute."""
+        return self.impact.sets.optional
+
+    @property
+    def standby(self) -> tuple[str, ...]:
+        """Labels of the others, the first to take over first."""
+        return self.impact.sets.standby
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `mptune impact --json` prints: factors without unit, RTTs in ms."""
+        return impact_document(self.impact)
+
+    def frame(self) -> pd.DataFrame:
+        """A row per path: carries_data, decision, mean, median, min, max, q10, q90, low, high, rtt_ms.
+
+        From mean to q90 they are statistics of the factor over the runs, low and high are the interval that
+        decided: shares without unit, NaN where there was no number. RTTs are in ms.
+        """
+        return _frame(self._rows())
+
+    def chart(self) -> alt.ConcatChart:
+        """Impact factors with minimum, maximum and the quantiles of 10 and 90 %."""
+        rows = [one for one in self._rows() if one["mean"] is not None]
+        colours = key("cc", "congestion control", rows)
+        lead = "Share of the throughput that is lost without the subflow; filled: it carries data."
+        title = f"{self.topology.name}: impact factors"
+        return _figure("omegas", title, lead, subflows.omegas(rows, colours), colours)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        names = ("mean", "median", "min", "max", "q10", "q90")
+        return [
+            {
+                "path": one.path,
+                "cc": self.impact.cc,
+                "carries_data": one.path in self.optional,
+                "decision": one.decision,
+                **{name: None if one.omega is None else getattr(one.omega, name) for name in names},
+                "low": one.low,
+                "high": one.high,
+                "rtt_ms": one.rtt_ms,
+            }
+            for one in self.impact.paths
+        ]
+
+    @property
+    def _headline(self) -> str:
+        return f"{self.topology.name}, {self.impact.cc}: send on {', '.join(self.optional)}"
+
+    def __repr__(self) -> str:
+        return _short(self, self._headline)
+
+    def _repr_html_(self) -> str:
+        shown = self.frame()[["path", "carries_data", "decision", "mean", "low", "high", "rtt_ms"]]
+        return _html(self._headline, shown, warnings=map(in_python("impact_factors"), self.impact.warnings))
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True):
+    r"""The formula that the GLM procedure found: Mbit/s over MiB.
+
+    Attributes
+    ----------
+    analysis : everything that was tried and found.
+
+    Examples
+    --------
+    >>> import mptune
+    >>> from pathlib import Path
+    >>> better = {"cubic": 0, "olia": 5}
+    >>> rows = [f"{cc},{b},{20 * b - b * b + better[cc]}" for cc in better for b in range(1, 9)]
+    >>> _ = Path("data.csv").write_text("\n".join(["cc,buffer_mib,throughput_mbps", *rows]))
+    >>> mptune.fit("data.csv").ranking()["cc"].tolist()
+    ['olia', 'cubic']
+    """
+
+    analysis: Analysis
+
+    @property
+    def form(self) -> str:
+        """Name of the form of the formula."""
+        return self.analysis.best.form
+
+    @property
+    def formulas(self) -> dict[str, str]:
+        """Formula by path manager and congestion control, as text: T in Mbit/s, B in MiB."""
+        return {_named(one): equation.formula() for one, equation in self.analysis.equations.items()}
+
+    def frame(self) -> pd.DataFrame:
+        """A row per coefficient: name, value, error, t, p, low, high (95 %), robust_error, robust_p (HC3).
+
+        Values, errors and intervals are Mbit/s per power of MiB, as the formula says.
+        """
+        return _frame([msgspec.to_builtins(one) for one in self.analysis.best.estimates()])
+
+    def ranking(self) -> pd.DataFrame:
+        """A row per congestion control, best first: throughput_mbps, behind_mbps, p (Holm)."""
+        return _frame([msgspec.to_builtins(one) for one in self.analysis.ranking])
+
+    def chart(self) -> alt.ConcatChart:
+        """The measurements, and the formula through them."""
+        data = self.analysis.measurements.rows
+        sizes = [one.buffer_mib for one in data]
+        low, high = min(sizes), max(sizes)
+        points: list[dict[str, Any]] = [
+            {
+                "cc": one.levels.get("cc", ""),
+                "buffer_mib": one.buffer_mib,
+                **dict.fromkeys(("mean_mbps", "min_mbps", "max_mbps"), one.throughput_mbps),
+            }
+            for one in data
+        ]
+        curves: list[dict[str, Any]] = [
+            {
+                "cc": name.cc,
+                "buffer_mib": size,
+                "predicted_mbps": equation.predict(size),
+                "predicted_low_mbps": None,
+                "predicted_high_mbps": None,
+            }
+            for name, equation in self.analysis.equations.items()
+            for size in (low + number * (high - low) / (_POINTS - 1) for number in range(_POINTS))
+        ]
+        colours = key("cc", "congestion control", points, marks=True)
+        spec = response(points, curves, colours, top=max(one.throughput_mbps for one in data))
+        return _figure("fit", f"The {self.form} form", "Measurements and formula.", spec, colours)
+
+    @property
+    def _headline(self) -> str:
+        quality = self.analysis.best.quality().r_squared
+        share = "" if quality is None else f", R² {quality:.3f}"
+        return f"The {self.form} form fits best{share}"
+
+    def __repr__(self) -> str:
+        return _short(self, self._headline)
+
+    def _repr_html_(self) -> str:
+        formulas = [f"{name}: {text}" if name else text for name, text in self.formulas.items()]
+        warnings = map(in_python("fit"), self.analysis.warnings)
+        return _html(self._headline, self.frame(), formulas, warnings=warnings)
+
+
+def _named(one: Any) -> str:
+    return ", ".join(part for part in (one.pm, one.cc) if part)
+
+
+class Agreement(msgspec.Struct, frozen=True, kw_only=True):
+    """The same configurations in the simulator and on a kernel.
+
+    Attributes
+    ----------
+    topology : what was measured.
+    comparison : both throughputs of every configuration (Mbit/s), and how well they agree.
+
+    Examples
+    --------
+    >>> import mptune
+    >>> mptune.Agreement.__struct_fields__
+    ('topology', 'comparison')
+    """
+
+    topology: Topology
+    comparison: Comparison
+
+    def frame(self) -> pd.DataFrame:
+        """A row per configuration: pm, cc, buffer_bytes, simulated_mbps, kernel_mbps, error.
+
+        Throughputs are means of the runs that gave a number, Mbit/s; the error is the simulated one relative
+        to the kernel's, minus 1. NaN where there is none.
+        """
+        return _frame(
+            [
+                {
+                    "pm": one.pm,
+                    "cc": one.cc,
+                    "buffer_bytes": one.buffer_bytes,
+                    "simulated_mbps": one.simulated.throughput_mbps,
+                    "kernel_mbps": one.kernel.throughput_mbps,
+                    "error": one.error,
+                }
+                for one in self.comparison.rows
+            ]
+        )
+
+    def chart(self) -> alt.ConcatChart:
+        """Throughput over buffer with the range of the runs, a line per testbed and configuration."""
+        rows: list[dict[str, Any]] = []
+        for one in self.comparison.rows:
+            cells: tuple[tuple[str, Cell], ...] = (("simulated", one.simulated), ("kernel", one.kernel))
+            for side, cell in cells:
+                if cell.throughput_mbps is not None:
+                    rows.append(
+                        {
+                            "configuration": f"{one.pm}, {one.cc}, {side}",
+                            "buffer_mib": one.buffer_bytes / MIB,
+                            "mean_mbps": cell.throughput_mbps,
+                            "low_mbps": cell.low_mbps,
+                            "high_mbps": cell.high_mbps,
+                        }
+                    )
+        colours = key("configuration", "configuration", rows, marks=True)
+        spec = factors.by_buffer(rows, colours, top=max((one["high_mbps"] for one in rows), default=1.0))
+        title = f"{self.topology.name}: simulator and kernel"
+        return _figure("agreement", title, "Mean and range of the runs.", spec, colours)
+
+    @property
+    def _headline(self) -> str:
+        found = self.comparison.median_error
+        error = (
+            "no configuration gave a number on both sides" if found is None else f"median error {found:.1%}"
+        )
+        return f"{self.topology.name}: {error}"
+
+    def __repr__(self) -> str:
+        return _short(self, self._headline)
+
+    def _repr_html_(self) -> str:
+        reasons = [
+            f"{one.pm}, {one.cc}, {format_size(one.buffer_bytes)}, {side}: {cell.reason}"
+            for one in self.comparison.rows
+            for side, cell in (("simulated", one.simulated), ("kernel", one.kernel))
+            if cell.reason
+        ]
+        return _html(self._headline, self.frame(), warnings=reasons)
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished run: of `optimise`, of `sweep`, or a run directory opened again.
+
+    Attributes
+    ----------
+    data : the documents and trials of the run directory.
+    subflow_rows : a row per trial and subflow, in the order of the trials.
+
+    Examples
+    --------
+    >>> import mptune
+    >>> swept = mptune.sweep("UiT-HAW", pm="fullmesh", cc="cubic", buffers="1MiB", runs=2, duration="2s")
+    >>> (len(swept.frame()), swept.answer)
+    (2, None)
+    >>> "over-time" in swept.figures
+    True
+    """
+
+    data: RunData
+    subflow_rows: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Of the topology, or of the file of measurements."""
+        return self.data.name
+
+    @property
+    def topology(self) -> Topology | None:
+        """The topology; None if only measurements were given."""
+        return self.data.topology
+
+    @property
+    def answer(self) -> Answer | None:
+        """The answer (MiB, Mbit/s, 95 % intervals); None for a sweep, and for an answer by size."""
+        return self.data.answer
+
+    @property
+    def answer_by_size(self) -> SizesAnswer | None:
+        """The answer for each size of transfer (bytes, s), if that was asked for."""
+        return self.data.by_size
+
+    @property
+    def impact(self) -> tuple[ImpactSets, ...]:
+        """Impact factors and sets by congestion control; empty if none were measured."""
+        return self.data.impact
+
+    @property
+    def trials(self) -> tuple[TrialRow, ...]:
+        """Every trial, in the order asked for."""
+        return self.data.trials
+
+    def frame(self) -> pd.DataFrame:
+        """A row per trial, in the order asked for; columns carry their units.
+
+        Among them purpose (impact, sweep, confirm, ...), run, pm and manager (the path manager without and
+        with its subflows), cc, buffer_mib, throughput_mbps, completion_s (of transfers), failed (the reason),
+        and started (s since 1970).
+        """
+        left_out = ("key", "subflows", "failed")
+        names = [name for name in TrialRow.__struct_fields__ if name not in left_out]
+        return _frame(
+            [
+                {
+                    **{name: getattr(one, name) for name in names},
+                    "subflows": " ".join(one.subflows),
+                    "failed": None if one.failed is None else str(one.failed),
+                }
+                for one in self.trials
+            ]
+        )
+
+    def subflows(self) -> pd.DataFrame:
+        """A row per trial and subflow: trial, number, path, active, throughput_mbps, rtt_ms, retransmitted.
+
+        trial is the row of `frame()`, for joins; retransmissions are packets. Empty where there is no store.
+        """
+        return _frame(list(self.subflow_rows))
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """Names of the figures that `chart` draws, the most useful first."""
+        return tuple(one.name for one in sections(self.data) if one.panels)
+
+    def chart(self, figure: str | None = None) -> alt.ConcatChart:
+        """A figure of the report.
+
+        Parameters
+        ----------
+        figure : one of `figures`; None is the first.
+
+        Raises
+        ------
+        InputError : there is no such figure.
+        """
+        found = {one.name: one for one in sections(self.data) if one.panels}
+        wanted = next(iter(found), "") if figure is None else figure
+        if wanted not in found:
+            raise InputError("figure", "", one_of(found, figure))
+        return _chart(found[wanted])
+
+    @property
+    def _headline(self) -> str:
+        answer = self.answer or self.answer_by_size
+        return f"{self.name}: {len(self.trials)} trials" if answer is None else answer.answer[0]
+
+    def __repr__(self) -> str:
+        return _short(self, self._headline)
+
+    def _repr_html_(self) -> str:
+        answer = self.answer or self.answer_by_size
+        if answer is None:
+            return _html(self._headline, self._means())
+        frame = self._means() if self.answer is None else self._confirmed(self.answer)
+        words = in_python("optimise")
+        return _html(
+            self._headline, frame, map(words, answer.answer[1:]), warnings=map(words, answer.warnings)
+        )
+
+    def _means(self) -> pd.DataFrame:
+        """Means over the runs of each configuration: completion times of transfers (s), or throughputs."""
+        found = self.frame()
+        if found.empty:
+            return found
+        by, value = ["manager", "cc", "buffer_mib"], "throughput_mbps"
+        if found["transfer_bytes"].notna().any():
+            by, value = ["transfer_bytes", *by], "completion_s"
+        means = found.groupby(by, sort=False)[value].agg(["mean", "min", "max", "count"])
+        return means.rename(columns={"mean": value, "count": "runs"}).reset_index()
+
+    def _confirmed(self, answer: Answer) -> pd.DataFrame:
+        """What was confirmed, Mbit/s."""
+        return _frame(
+            [
+                {
+                    "": name,
+                    "path manager": manager,
+                    "CC": cc,
+                    "buffer (MiB)": size,
+                    "mean (Mbit/s)": one.mean,
+                    "low": one.low,
+                    "high": one.high,
+                    "runs": one.runs,
+                }
+                for name, manager, cc, size, one in answer.confirmed_ones()
+            ]
+        )
+
+
+def of_directory(directory: Path, data: RunData) -> Run:
+    """A run with what its store has of subflows."""
+    if not (directory / STORE).is_file():
+        return Run(data=data)
+    with open_store(directory / STORE, write=False) as store:
+        rows = [
+            *store.rows("SELECT trial.key, subflow.* FROM subflow JOIN trial ON trial.id = subflow.trial")
+        ]
+    # The store numbers trials as they end, which is never the same twice.
+    places = {one.key: place for place, one in enumerate(data.trials)}
+    placed = [{**row, "trial": places[key]} for row in rows if (key := row.pop("key")) in places]
+    return Run(data=data, subflow_rows=tuple(sorted(placed, key=lambda row: (row["trial"], row["number"]))))

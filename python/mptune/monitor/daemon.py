@@ -1,0 +1,68 @@
+"""What the daemon of this machine did, if there is one: the only thing that is known of it here.
+
+Its UNIX socket gives a line of JSON about every second in the shape of `Census`, whose `events` say what it
+did and why. Whoever connects only reads. Nothing else of these lines is used: connections come from the
+agent's role `watch`, with the daemon or without it.
+"""
+
+import contextlib
+import json
+import os
+import socket
+from pathlib import Path
+
+from mptune.errors import MptuneError
+from mptune.monitor.shape import Happening, census
+
+#: Environment variable with another path of the socket.
+VARIABLE = "MPTUNE_DAEMON_SOCKET"
+_PATH = "/run/mptune/daemon.sock"
+_CHUNK = 1 << 16
+#: Longest line; whoever sends more is no daemon.
+_LINE_BYTES = 1 << 26
+
+
+def connect() -> "DaemonEvents | None":
+    """A connection to the daemon; None if there is no daemon, or it does not let us in."""
+    path = Path(os.environ.get(VARIABLE, _PATH))
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        one.setblocking(False)
+        one.connect(str(path))
+    except OSError:
+        one.close()
+        return None
+    return DaemonEvents(one)
+
+
+class DaemonEvents:
+    """What it does from now on."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket, self._partial = connection, b""
+        self.ended = False
+
+    def fileno(self) -> int:
+        """Descriptor that is readable when there is something to `take`."""
+        return self._socket.fileno()
+
+    def take(self) -> list[Happening]:
+        """What it did since the last time, without waiting."""
+        found: list[Happening] = []
+        while not self.ended:
+            try:
+                chunk = self._socket.recv(_CHUNK)
+            except BlockingIOError:
+                break
+            except OSError:
+                chunk = b""
+            *lines, self._partial = (self._partial + chunk).split(b"\n")
+            self.ended = not chunk or len(self._partial) > _LINE_BYTES
+            for line in lines:
+                with contextlib.suppress(ValueError, MptuneError):
+                    found += census(json.loads(line)).events
+        return found
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._socket.close()

@@ -1,0 +1,49 @@
+"""What holds a subflow back, from the times that the kernel counts (`struct tcp_info`).
+
+`busy_time` is the time with data to send or unacknowledged; parts of it are `rwnd_limited` (the peer's
+receive window had no room) and `sndbuf_limited` (the send buffer had none). The rest of the busy time the
+subflow waited for its congestion window, that is for the path. When it is not busy it was given nothing to
+send: by the application, by the scheduler, which uses other subflows, or because the window or the buffer of
+the connection as a whole is full, for which the kernel keeps no time.
+"""
+
+from typing import Literal
+
+from mptune.monitor.shape import Subflow
+
+#: In the order in which equal ones are named.
+Limit = Literal["window", "buffer", "path", "idle", "receiving"]
+
+#: What each means, for people.
+MEANINGS: dict[Limit, str] = {
+    "window": "the peer's receive window is full",
+    "buffer": "the send buffer is full",
+    "path": "the congestion window, that is the path",
+    "idle": "there is nothing to send on it",
+    "receiving": "it only receives; what limits that is known at the other end",
+}
+
+
+def limit(before: Subflow, now: Subflow, elapsed_ns: int) -> Limit | None:
+    """What held it back for the largest part of the time between two reports; None if that is not known."""
+    busy = _between(before.busy_ns, now.busy_ns)
+    window = _between(before.rwnd_limited_ns, now.rwnd_limited_ns)
+    buffer = _between(before.sndbuf_limited_ns, now.sndbuf_limited_ns)
+    if busy is None or window is None or buffer is None or elapsed_ns <= 0:
+        return None
+    parts: dict[Limit, int] = {
+        "window": window,
+        "buffer": buffer,
+        "path": busy - window - buffer,
+        "idle": elapsed_ns - busy,
+    }
+    longest = max(parts, key=lambda name: parts[name])
+    received = _between(before.received_bytes, now.received_bytes)
+    return "receiving" if longest == "idle" and received else longest
+
+
+def _between(before: int | None, now: int | None) -> int | None:
+    """How much a total has grown; None if it is not known, or is another one's."""
+    if before is None or now is None or now < before:
+        return None
+    return now - before

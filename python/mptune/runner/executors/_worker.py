@@ -1,0 +1,67 @@
+"""What runs on a worker of another machine: trials, by value, if the worker has the same mptune.
+
+A worker of dask calls `run` by its name, with bytes and names as arguments.
+"""
+
+import time
+from collections.abc import Sequence
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import mptune
+from mptune import _core, testbeds
+from mptune.errors import InputError
+from mptune.runner.executors._base import observe
+from mptune.trial import Trial
+
+#: What makes results, below the package's folder; the core comes on top.
+_MAKES_RESULTS = ("path_managers.py", "testbeds", "topology")
+
+_DIGEST_BYTES = 8
+
+_TRIAL = msgspec.msgpack.Decoder(Trial)
+
+#: What became of a trial on a worker: a word and its values.
+Outcome = tuple[Any, ...]
+
+
+@cache
+def identity() -> str:
+    """Version of mptune, and a digest of the core and of the modules that make results."""
+    folder = Path(mptune.__file__).parent
+    files = [Path(str(_core.__file__))]
+    for name in _MAKES_RESULTS:
+        path = folder / name
+        files += sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    for file in files:
+        content = file.read_bytes()
+        digest.update(f"{file.name} {len(content)}\n".encode() + content)
+    return f"{mptune.__version__} ({digest.hexdigest()})"
+
+
+def run(wanted: str, testbed: str, packed: Sequence[bytes]) -> Outcome:
+    """Run trials, one after the other, if this worker's mptune is `wanted`.
+
+    Returns
+    -------
+    A word, this worker's address, and: "done", the packed observations and the seconds that they took;
+    "input", the place, key and expectation of the error of an impossible trial; "other", this worker's
+    identity.
+    """
+    from distributed import get_worker
+
+    address = get_worker().address
+    if identity() != wanted:
+        return "other", address, identity()
+    begin = time.perf_counter()
+    try:
+        bed = testbeds.create(testbed)
+        found = [msgspec.msgpack.encode(observe(bed, _TRIAL.decode(one))) for one in packed]
+    except InputError as error:
+        return "input", address, error.where, error.key, error.expected
+    return "done", address, found, time.perf_counter() - begin

@@ -1,0 +1,213 @@
+"""One trial on its own: its options, how it is measured, and its JSON document.
+
+Nothing is kept of it; trials of a campaign are planned in `mptune.runner.planning`.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple, Self
+
+import msgspec
+
+from mptune import testbeds, units
+from mptune.options import Option, Options, count
+from mptune.options.path_managers import PathManagerOptions
+from mptune.options.scripts import Script, wrong_times
+from mptune.options.stacks import StackOptions
+from mptune.options.trials import (
+    USUAL_PMS,
+    Buffer,
+    BufferMode,
+    Cc,
+    Family,
+    InitialPath,
+    Pm,
+    Protocol,
+    Transfer,
+    check_labels,
+    sending_time,
+)
+from mptune.runner.progress import Reporter
+from mptune.topology import Topology
+from mptune.trial import BIN_NS, DEFAULT_FAMILY, FIXED, Observation, Trial
+from mptune.trial.stacks import describe
+
+#: What shows how a connection coped with a script, by its name in the metadata of every testbed.
+AFTER_A_SCRIPT = ("takeover_ms", "reinjected_bytes")
+
+
+class RunOptions(Options, frozen=True, kw_only=True):
+    """Options of one trial; the fields but `stack` are those of `mptune.trial.Trial`."""
+
+    protocol: Protocol = "mptcp"
+    pm: Pm = None
+    cc: Cc = "cubic"
+    buffer_bytes: Buffer = 16 * units.MIB
+    buffer_mode: BufferMode = FIXED
+    family: Family = DEFAULT_FAMILY
+    duration_ns: Annotated[int | None, sending_time("30s")] = None
+    transfer_bytes: Transfer = None
+    seed: Annotated[int, Option(count(), "Seed of everything random.", flag="--seed")] = 1
+    initial_path: InitialPath = None
+    script: Script = ()
+    stack: StackOptions = StackOptions()
+    pm_options: PathManagerOptions = PathManagerOptions()
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """A time or a size, not both; options only of the path manager that is used."""
+        if self.duration_ns is not None and self.transfer_bytes is not None:
+            yield "transfer_bytes", "expected either --duration or --transfer, found both"
+        for expected in wrong_times(self.script, self.duration_ns):
+            yield "script", expected
+        if self.protocol == "tcp":
+            yield from self._conflicts_of_tcp()
+        for name, pm in self.pm_options.unused((self.manager,)):
+            yield f"pm_options.{name}", f"expected only with --pm {pm}, found with {self.manager}"
+
+    def _conflicts_of_tcp(self) -> Iterator[tuple[str, str]]:
+        """Plain TCP has one path: nothing to manage, and nothing to schedule."""
+        if self.manager != USUAL_PMS["tcp"]:
+            yield "pm", f"expected {USUAL_PMS['tcp']} with --protocol tcp, found {self.pm}"
+        for one in self.script:
+            if one.action not in ("down", "up"):
+                yield "script", f"expected only down and up with --protocol tcp, found {one.action}"
+        for name in ("scheduler", "opportunistic"):
+            if getattr(self.stack, name) is not None:
+                yield f"stack.{name}", "expected only with --protocol mptcp, found with tcp"
+
+    @property
+    def manager(self) -> str:
+        """The path manager: the given one, or the protocol's usual one."""
+        return self.pm or USUAL_PMS[self.protocol]
+
+    def completed(self) -> Self:
+        """Without a time or a size, send for 30 s."""
+        if self.duration_ns is None and self.transfer_bytes is None:
+            return msgspec.structs.replace(self, duration_ns=30_000_000_000)
+        return self
+
+
+def measure_one(
+    topology: Topology, options: RunOptions, *, testbed: str = "simulated", reporter: Reporter | None = None
+) -> tuple[Trial, Observation]:
+    """Run one trial.
+
+    Parameters
+    ----------
+    reporter : says what the user has to know before it begins.
+
+    Returns
+    -------
+    The trial, and its observation, which may have failed.
+
+    Raises
+    ------
+    InputError : an option that cannot be on this topology or testbed.
+    """
+    check_labels(options, topology)
+    options.stack.check_on(testbed)
+    asked = msgspec.structs.asdict(options)
+    asked |= {"pm": options.manager, "pm_options": options.pm_options.of(options.manager)}
+    stack = asked.pop("stack").chosen(protocol=options.protocol)
+    trial = Trial(topology=topology, **asked, **msgspec.structs.asdict(stack))
+    told = testbeds.notice(
+        testbed,
+        topology,
+        buffer_modes=(options.buffer_mode,),
+        lasting_ns=trial.duration_ns,
+        transfer_bytes=trial.transfer_bytes,
+    )
+    shown = reporter or Reporter(quiet=True)
+    for sentence in (*(topology.ruled_out if options.protocol == "mptcp" else ()), told):
+        shown.say(sentence)
+    return trial, testbeds.create(testbed).run(trial)
+
+
+class Uncounted(NamedTuple):
+    """Bytes that arrived on subflows and are not in the total.
+
+    Attributes
+    ----------
+    repeated : a second time, after they were sent again on another subflow.
+    waiting : for others that were not there at the end.
+    """
+
+    repeated: int
+    waiting: int
+
+
+def uncounted(trial: Trial, observation: Observation) -> Uncounted:
+    """Why the subflows together carried more than the total; zeros where they did not.
+
+    The simulator counts what a subflow is first to deliver. A kernel counts everything that arrives, and how
+    much its sender sent again, of which not all need have arrived twice: `repeated` is at most that.
+    """
+    beyond = max(0, sum(one.bytes for one in observation.subflows) - observation.in_order_bytes)
+    if trial.transfer_bytes is not None and observation.completion_ns is not None:
+        return Uncounted(beyond, 0)
+    if testbeds.only_stack(observation.testbed) is None:
+        return Uncounted(0, beyond)
+    repeated = min(beyond, int(observation.metadata.get("reinjected_bytes", 0)))
+    return Uncounted(repeated, beyond - repeated)
+
+
+def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
+    """What `mptune run --json` prints: throughputs in Mbit/s of payload, times in s and ms."""
+    seconds = observation.duration_ns / 1e9
+    result: dict[str, Any] = {
+        "throughput_mbps": observation.throughput_bps / 1e6,
+        "duration_s": seconds,
+        "buffer_bytes": trial.buffer_bytes,
+        "buffer_mode": trial.buffer_mode,
+        "protocol": trial.protocol,
+        "family": trial.family,
+        "pm": trial.pm,
+        "cc": trial.cc,
+        "stack": describe(trial.members),
+        "scheduler": trial.scheduler,
+        "seed": trial.seed,
+        "testbed": observation.testbed,
+        "subflows": [
+            {
+                "path": subflow.path,
+                "active": subflow.active,
+                "throughput_mbps": subflow.bytes * 8 / 1e6 / seconds,
+                "rtt_ms": subflow.srtt_ns / 1e6,
+                "min_rtt_ms": subflow.min_rtt_ns / 1e6,
+                "retransmitted": subflow.retransmitted,
+                "timeouts": subflow.timeouts,
+                "counters": subflow.counters,
+                "series_mbps": mbps_of_bins(subflow.bins, observation.duration_ns),
+            }
+            for subflow in observation.subflows
+        ],
+        "background": [
+            {
+                "path": flow.path,
+                "throughput_mbps": flow.bytes * 8e3 / max(flow.duration_ns, 1),
+                "retransmitted": flow.retransmitted,
+            }
+            for flow in observation.background
+        ],
+        "series": {
+            "t_s": [number * BIN_NS / 1e9 for number in range(len(observation.bins))],
+            "throughput_mbps": mbps_of_bins(observation.bins, observation.duration_ns),
+        },
+        "metadata": observation.metadata,
+    }
+    repeated, waiting = uncounted(trial, observation)
+    result |= {"repeated_bytes": repeated, "waiting_bytes": waiting}
+    for name in AFTER_A_SCRIPT:
+        if name in observation.metadata:
+            result[name] = observation.metadata[name]
+    if observation.completion_ns is not None:
+        result["completion_s"] = observation.completion_ns / 1e9
+    if observation.failed is not None:
+        result["failed"] = observation.failed.reason
+        result["failed_kind"] = observation.failed.kind
+    return result
+
+
+def mbps_of_bins(bins: list[int], duration_ns: int) -> list[float]:
+    """Mbit/s of each bin; the last one may be shorter than the others."""
+    widths = [min(BIN_NS, duration_ns - number * BIN_NS) for number in range(len(bins))]
+    return [8e3 * size / width for size, width in zip(bins, widths, strict=True)]

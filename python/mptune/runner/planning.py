@@ -1,0 +1,69 @@
+"""From configurations to trials: every configuration in every run, with the run's seed.
+
+The callers decide which configurations are worth measuring.
+"""
+
+from collections.abc import Iterable
+
+from mptune.runner.seeds import seed_for
+from mptune.topology import Topology
+from mptune.trial import Configuration, PlannedTrial, Trial
+
+
+def plan_trials(
+    topology: Topology,
+    configurations: Iterable[Configuration],
+    *,
+    purpose: str,
+    runs: int,
+    duration_ns: int,
+    base_seed: int,
+    round_: int = 0,
+) -> list[PlannedTrial]:
+    """Trials: configuration by configuration, run by run.
+
+    Parameters
+    ----------
+    purpose : one of `mptune.runner.seeds.PURPOSES`.
+    duration_ns : of each trial of a saturated sender, nanoseconds.
+    round_ : of a campaign that is repeated over time; each round has different seeds.
+    """
+    return [
+        plan_run(
+            topology,
+            configuration,
+            purpose=purpose,
+            run=run,
+            duration_ns=duration_ns,
+            base_seed=base_seed,
+            round_=round_,
+        )
+        for configuration in configurations
+        for run in range(runs)
+    ]
+
+
+def plan_run(
+    topology: Topology,
+    configuration: Configuration,
+    *,
+    purpose: str,
+    run: int,
+    duration_ns: int,
+    base_seed: int,
+    round_: int = 0,
+    ends_early: bool = False,
+) -> PlannedTrial:
+    """One run of a configuration; parameters as in `plan_trials`, and `ends_early` as in `Trial`."""
+    return PlannedTrial(
+        purpose=purpose,
+        run=run,
+        round=round_,
+        trial=Trial(
+            topology=topology,
+            **configuration.fields(),
+            duration_ns=duration_ns if configuration.transfer_bytes is None else None,
+            seed=seed_for(base_seed, purpose, run, round_),
+            ends_early=ends_early,
+        ),
+    )

@@ -1,0 +1,185 @@
+"""The trial runner: a testbed, the number of trials at once, and the store that keeps measured trials.
+
+All measurements use it, so that all of them survive an interruption: with a store, only the missing trials
+are run. It knows no purpose and no statistics.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from mptune._text import digits
+from mptune.runner.executors import Executor
+from mptune.runner.running import Advance, reduce_trials
+from mptune.testbeds import Testbed
+from mptune.trial import Observation, PlannedTrial, Record
+from mptune.trial.records import record
+from mptune.units import format_size
+
+#: Makes the record to keep of a planned trial.
+Reduce = Callable[[PlannedTrial, Observation], Record]
+
+
+class Memory(Protocol):
+    """Keeps finished trials across an interruption: `mptune.store.Store` on a disk."""
+
+    def key(self, testbed: str, planned: PlannedTrial) -> bytes:
+        """Digest of everything that defines a trial."""
+        ...
+
+    def finished(self) -> frozenset[bytes]:
+        """Keys of all trials that need not be run again."""
+        ...
+
+    def expect(self, purpose: str, round_: int, planned: int) -> None:
+        """Note how many trials a phase has."""
+        ...
+
+    def finish(
+        self,
+        key: bytes,
+        planned: PlannedTrial,
+        observation: Observation,
+        record: Record,
+        *,
+        testbed: str,
+        started: float,
+    ) -> None:
+        """Store a finished trial."""
+        ...
+
+    def flush(self) -> None:
+        """Return when everything stored is safe."""
+        ...
+
+    def records(self, keys: Iterable[bytes]) -> dict[bytes, Record]:
+        """Records of finished trials, by key."""
+        ...
+
+
+class Tally:
+    """The best trial so far and the number of failures, for the progress display."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._best: Record | None = None
+        self._failed = 0
+
+    def add(self, one: Record) -> None:
+        """Count a finished trial."""
+        with self._lock:
+            if one.throughput_mbps is None:
+                self._failed += 1
+            elif self._best is None or one.throughput_mbps > (self._best.throughput_mbps or 0.0):
+                self._best = one
+
+    def note(self, more: str = "") -> str:
+        """Path manager, congestion control and buffer of the best trial, how many failed, and what else."""
+        best, parts = self._best, []
+        if best is not None and best.throughput_mbps is not None:
+            size = format_size(best.buffer_bytes, 3)
+            parts.append(f"best {digits(best.throughput_mbps)} Mbit/s ({best.manager}, {best.cc}, {size})")
+        if self._failed:
+            parts.append(f"{self._failed} failed")
+        if more:
+            parts.append(more)
+        return ", ".join(parts)
+
+
+class TrialRunner(NamedTuple):
+    """Where trials are run.
+
+    Attributes
+    ----------
+    workers : trials in parallel, as in `mptune.runner.running.run_trials`.
+    store : keeps every observation, and has those of an interrupted run; None keeps nothing.
+    executor : where they are run, as in `mptune.runner.running.run_trials`.
+    """
+
+    testbed: Testbed
+    workers: int | None = None
+    store: Memory | None = None
+    executor: Executor | None = None
+
+    def measure(
+        self,
+        planned: Sequence[PlannedTrial],
+        *,
+        reduce: Reduce = record,
+        progress: Advance | None = None,
+        before: int = 0,
+    ) -> list[Record]:
+        """Records of planned trials, in their order; errors as in `mptune.runner.running.run_trials`.
+
+        Parameters
+        ----------
+        reduce : makes the record of a trial. A store keeps the record, so it must be the same when resumed.
+        before : trials of the same phase that an earlier call measured; the progress counts them too.
+
+        Raises
+        ------
+        MptuneError : the store cannot be written.
+        """
+        tally = Tally()
+
+        def keep(one: PlannedTrial, observation: Observation) -> Record:
+            kept = reduce(one, observation)
+            tally.add(kept)
+            return kept
+
+        if self.store is not None:
+            return self._resume(self.store, planned, keep, tally, progress, before)
+
+        def advance(done: int, total: int, note: str = "") -> None:
+            if progress is not None:
+                progress(before + done, before + total, tally.note(note))
+
+        return reduce_trials(
+            self.testbed,
+            [one.trial for one in planned],
+            lambda index, _, observation: keep(planned[index], observation),
+            workers=self.workers,
+            progress=advance,
+            executor=self.executor,
+        )
+
+    def _resume(
+        self,
+        store: Memory,
+        planned: Sequence[PlannedTrial],
+        reduce: Reduce,
+        tally: "Tally",
+        progress: Advance | None,
+        before: int,
+    ) -> list[Record]:
+        """Run the trials that the store does not have; identical planned trials are run once."""
+        keys = [store.key(self.testbed.name, one) for one in planned]
+        known = store.finished()
+        missing = {key: one for key, one in zip(keys, planned, strict=True) if key not in known}
+        distinct = len(set(keys))
+        for purpose, number in {(one.purpose, one.round) for one in planned}:
+            store.expect(purpose, number, before + distinct)
+        order = list(missing.items())
+
+        def keep(index: int, started: float, observation: Observation) -> Record:
+            key, one = order[index]
+            kept = reduce(one, observation)
+            store.finish(key, one, observation, kept, testbed=self.testbed.name, started=started)
+            return kept
+
+        def advance(done: int, total: int, note: str = "") -> None:
+            if progress is not None:
+                progress(before + distinct - total + done, before + distinct, tally.note(note))
+
+        fresh = reduce_trials(
+            self.testbed,
+            [one.trial for _, one in order],
+            keep,
+            workers=self.workers,
+            progress=advance,
+            executor=self.executor,
+        )
+        store.flush()
+        records = store.records(key for key in keys if key in known)
+        records.update(zip(missing, fresh, strict=True))
+        return [records[key] for key in keys]

@@ -1,0 +1,278 @@
+"""Anyone's measurements: a CSV file with one row per observation, read with its units or refused.
+
+A throughput, a buffer and a congestion control are required; a path manager, an initial path, a run
+number and other factors are optional. The `observations.csv` of a run directory is such a file. Nothing is
+guessed: units are in the header or given as options, and a cell that is not a number is an error with its
+row and column. Other modules interpret the numbers.
+"""
+
+import csv
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from mptune._text import quoted
+from mptune.errors import InputError
+from mptune.files import reading_table
+from mptune.table._headers import KEPT, NO_FACTORS, Column, ReadOptions, find_columns
+
+__all__ = ["Measurement", "Measurements", "ReadOptions", "pooled", "read_measurements"]
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+#: Columns of our files that are not varied: the identity and the outcome of a trial.
+_NOT_VARIED = {"purpose", "run", "round", "seed", "withdrawn", "omega", "failed_kind", "completion_s"}
+
+#: Level of an empty cell in our files: the setting was not given.
+_UNSET = "default"
+
+#: A file with these columns is an `observations.csv` of ours. Only rows of the sweep count: the others were
+#: measured with subflows withdrawn, or only for chosen configurations.
+_OURS = {"purpose", "pm", "cc", "buffer_bytes", "run", "seed", "withdrawn", "throughput_mbps", "failed"}
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """One observation.
+
+    Attributes
+    ----------
+    row : of the file, counted from 1, including the header.
+    levels : factor -> level; "cc" always, "pm", "initial_path" and others if there is such a column.
+    run : number that distinguishes runs of one configuration; None if there is no such column.
+    """
+
+    row: int
+    throughput_mbps: float
+    buffer_mib: float
+    levels: dict[str, str]
+    run: str | None = None
+
+
+class Measurements(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of measurements.
+
+    Attributes
+    ----------
+    path : as the user gave it.
+    factors : names of the factor columns, "cc" first.
+    failed : rows left out because their `failed` column has a reason.
+    unused : headers of columns that are neither read nor declared; empty for a file of ours.
+    varying : headers of columns that are not read, but vary although all factors are the same.
+    shared_runs : runs with the same number drew the same random numbers in every configuration.
+    """
+
+    path: str
+    rows: tuple[Measurement, ...]
+    factors: tuple[str, ...]
+    failed: int = 0
+    unused: tuple[str, ...] = ()
+    varying: tuple[str, ...] = ()
+    shared_runs: bool = False
+
+    def levels(self, factor: str) -> tuple[str, ...]:
+        """Levels of a factor, sorted."""
+        return tuple(sorted({one.levels[factor] for one in self.rows}))
+
+
+def read_measurements(path: str, options: ReadOptions | None = None) -> Measurements:
+    """Read a CSV file of measurements.
+
+    Raises
+    ------
+    InputError : something is missing, ambiguous or not a number, with row and column.
+    """
+    options = options or ReadOptions()
+    table = _table(path)
+    _, header = next(table, (0, []))
+    if not any(header):
+        raise InputError(path, "", "expected a header and a row per observation, found an empty file")
+    columns = find_columns(path, header, options)
+    ours = set(header) >= _OURS
+    kept: list[tuple[Measurement, dict[str, str]]] = []
+    failed = 0
+    for number, cells in table:
+        if len(cells) != len(header):
+            expected = f"expected {len(header)} cells as in the header, found {len(cells)}"
+            raise InputError(path, f"row {number}", expected)
+        named = dict(zip(header, cells, strict=True))
+        if ours and named["purpose"] != "sweep":
+            continue
+        if "failed" in columns and cells[columns["failed"].index]:
+            failed += 1
+            continue
+        one = _measurement(path, number, _completed(cells, columns) if ours else cells, columns)
+        if ours and named.get("round", "0") != "0":
+            one = msgspec.structs.replace(one, run=f"{named['round']}/{one.run}")
+        if _wanted(one, options):
+            kept.append((one, named))
+    asked = [one.levels.get("initial_path") for one, _ in kept]
+    unset = {"initial_path"} if ours and set(asked) == {_UNSET} else set()
+    found = Measurements(
+        path=path,
+        rows=tuple(one for one, _ in kept),
+        factors=tuple(name for name in columns if name not in {*NO_FACTORS, *unset}),
+        failed=failed,
+        unused=() if ours else _unused(header, columns),
+        varying=_varying(header, columns, kept, ours=ours),
+        shared_runs=ours and _shared(kept),
+    )
+    _check(found, options)
+    return found
+
+
+def pooled(measurements: Measurements) -> list[str]:
+    """A sentence about the columns whose differences count as scatter."""
+    names = measurements.varying
+    if not names:
+        return []
+    does, these = ("varies but is", "it") if len(names) == 1 else ("vary but are", "them")
+    return [
+        f"{', '.join(names)} {does} not modelled: rows that differ only in {these} are treated as runs of "
+        "the same configuration (mptune fit --factor tests whether a column matters)."
+    ]
+
+
+def _completed(cells: Sequence[str], columns: Mapping[str, Column]) -> list[str]:
+    """A row of ours, with the level `_UNSET` for empty factors."""
+    factors = {column.index for role, column in columns.items() if role not in NO_FACTORS}
+    return [_UNSET if index in factors and not cell else cell for index, cell in enumerate(cells)]
+
+
+def _varying(
+    header: Sequence[str],
+    columns: Mapping[str, Column],
+    kept: Sequence[tuple[Measurement, Mapping[str, str]]],
+    *,
+    ours: bool,
+) -> tuple[str, ...]:
+    """Columns that are not read, but vary between rows whose factors are all the same."""
+    known = {column.header for column in columns.values()} | (_NOT_VARIED if ours else set())
+    found = []
+    for name in header:
+        first: dict[tuple[str, ...], str] = {}
+        cells = ((tuple(one.levels.values()), named[name]) for one, named in kept)
+        if name not in known and any(first.setdefault(levels, cell) != cell for levels, cell in cells):
+            found.append(name)
+    return tuple(found)
+
+
+def _shared(kept: Sequence[tuple[Measurement, Mapping[str, str]]]) -> bool:
+    """Whether there are several runs, each with a single seed."""
+    seeds: dict[str | None, set[str]] = {}
+    for one, named in kept:
+        seeds.setdefault(one.run, set()).add(named["seed"])
+    return len(seeds) > 1 and all(len(ones) == 1 for ones in seeds.values())
+
+
+def _table(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Non-blank rows with their numbers, without spaces around the cells."""
+    try:
+        with reading_table(Path(path), encoding="utf-8-sig") as file:
+            reader = csv.reader(file, strict=True)
+            for cells in reader:
+                stripped = [cell.strip() for cell in cells]
+                if any(stripped):
+                    yield reader.line_num, stripped
+    except OSError as error:
+        raise InputError(path, "", f"expected a CSV file, found {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise InputError(path, "", "expected text in UTF-8, found other bytes") from None
+    except csv.Error as error:
+        raise InputError(path, f"row {reader.line_num}", f"expected comma-separated cells: {error}") from None
+
+
+def _measurement(path: str, number: int, cells: Sequence[str], columns: Mapping[str, Column]) -> Measurement:
+    """One row, converted."""
+    levels = {role: cells[column.index] for role, column in columns.items() if role not in NO_FACTORS}
+    for role, level in levels.items():
+        if not level:
+            raise _at(path, number, columns[role], "expected a name, found nothing")
+    return Measurement(
+        row=number,
+        throughput_mbps=_number(path, number, cells, columns["throughput"], "throughput"),
+        buffer_mib=_number(path, number, cells, columns["buffer"], "buffer"),
+        levels=levels,
+        run=cells[columns["run"].index] if "run" in columns else None,
+    )
+
+
+def _number(path: str, number: int, cells: Sequence[str], column: Column, role: str) -> float:
+    """One cell as Mbit/s or MiB."""
+    text = cells[column.index]
+    if not _NUMBER.fullmatch(text):
+        raise _at(path, number, column, f"expected a number, found {quoted(text)}")
+    value = float(text) * column.scale
+    if value < 0 or (role == "buffer" and value == 0):
+        least = "above 0" if role == "buffer" else "that is not negative"
+        raise _at(path, number, column, f"expected a {role} {least}, found {quoted(text)}")
+    most = KEPT[role][1]
+    if not math.isfinite(value) or value > most:
+        limit = "10 Tbit/s" if role == "throughput" else "1 TiB"
+        raise _at(
+            path,
+            number,
+            column,
+            f"expected at most {limit}, found {quoted(text)} (is the unit of the column right?)",
+        )
+    return value
+
+
+def _at(path: str, number: int, column: Column, expected: str) -> InputError:
+    """Error about one cell."""
+    return InputError(path, f"row {number}, column {column.header}", expected)
+
+
+def _wanted(one: Measurement, options: ReadOptions) -> bool:
+    """Whether a row has one of the requested congestion controls and path managers."""
+    by_cc = not options.ccs or one.levels["cc"] in options.ccs
+    return by_cc and (not options.pms or one.levels.get("pm", options.pms[0]) in options.pms)
+
+
+def _unused(header: Sequence[str], columns: Mapping[str, Column]) -> tuple[str, ...]:
+    """Headers of columns that were not read."""
+    used = {column.header for column in columns.values()}
+    return tuple(name for name in header if name not in used)
+
+
+def _check(found: Measurements, options: ReadOptions) -> None:
+    """Refuse data that are not sufficient for any procedure."""
+    for option, factor, names in (("--cc", "cc", options.ccs), ("--pm", "pm", options.pms)):
+        missing = [name for name in names if all(one.levels.get(factor, name) != name for one in found.rows)]
+        if missing:
+            raise InputError(
+                option, "", f"expected names that occur in {found.path}, found {quoted(missing[0])}"
+            )
+    if not found.rows:
+        raise InputError(found.path, "", "expected one row per observation, found no usable row")
+    for factor in found.factors:
+        _check_spelling(found, factor)
+    sizes = {one.buffer_mib for one in found.rows}
+    if len(sizes) == 1:
+        raise InputError(
+            found.path, "buffer", f"expected at least two sizes, found {sizes.pop():.6g} MiB in every row"
+        )
+    for cc in found.levels("cc"):
+        rows = [one.row for one in found.rows if one.levels["cc"] == cc]
+        if len(rows) == 1:
+            raise InputError(
+                found.path,
+                f"row {rows[0]}, cc",
+                f"expected at least two observations of {quoted(cc)}, found only this one",
+            )
+
+
+def _check_spelling(found: Measurements, factor: str) -> None:
+    """Refuse two levels that differ only in capitalisation: one is misspelt."""
+    seen: dict[str, str] = {}
+    for one in found.rows:
+        level = one.levels[factor]
+        first = seen.setdefault(level.casefold(), level)
+        if first != level:
+            raise InputError(
+                found.path,
+                f"row {one.row}, {factor}",
+                f"expected one spelling, found {quoted(level)} after {quoted(first)}",
+            )

@@ -1,0 +1,54 @@
+"""Trials: what is tried, and what came of it. Nouns without behaviour, which every later room uses.
+
+A *combination* is a path manager with its subflows and a congestion control. With a buffer, a stack and
+whatever else a question fixes it is a *configuration*, and with a seed and a network a *trial*. A testbed
+makes an *observation* of it, of which campaigns keep a *record*.
+"""
+
+from mptune.trial._observation import (
+    BackgroundObservation,
+    Observation,
+    SubflowObservation,
+    bits_per_second,
+    expected_bps,
+)
+from mptune.trial._trial import (
+    ACTIONS,
+    BIN_NS,
+    DEFAULT_FAMILY,
+    FAMILIES,
+    FIXED,
+    MSS,
+    PLAIN_TCP,
+    PROTOCOLS,
+    ScriptedAction,
+    ScriptedWord,
+    Trial,
+)
+from mptune.trial.combination import Combination
+from mptune.trial.configuration import Configuration
+from mptune.trial.records import PlannedTrial, Record, SubflowRecord
+
+__all__ = [
+    "ACTIONS",
+    "BIN_NS",
+    "DEFAULT_FAMILY",
+    "FAMILIES",
+    "FIXED",
+    "MSS",
+    "PLAIN_TCP",
+    "PROTOCOLS",
+    "BackgroundObservation",
+    "Combination",
+    "Configuration",
+    "Observation",
+    "PlannedTrial",
+    "Record",
+    "ScriptedAction",
+    "ScriptedWord",
+    "SubflowObservation",
+    "SubflowRecord",
+    "Trial",
+    "bits_per_second",
+    "expected_bps",
+]

@@ -1,0 +1,80 @@
+"""The observation: the result of a trial."""
+
+import msgspec
+
+from mptune.errors import Failure
+from mptune.trial._trial import Trial
+
+
+class SubflowObservation(msgspec.Struct, frozen=True, kw_only=True):
+    """What one subflow did. `bins` are payload bytes that it delivered first, per 100 ms.
+
+    `counters` has the testbed's other counters by name: segments sent, recoveries, reductions and so on.
+    """
+
+    path: str
+    active: bool
+    bytes: int
+    srtt_ns: int
+    min_rtt_ns: int
+    retransmitted: int
+    timeouts: int
+    bins: list[int]
+    counters: dict[str, int] = {}
+
+
+class BackgroundObservation(msgspec.Struct, frozen=True, kw_only=True):
+    """What one background TCP connection did while it had data to send."""
+
+    path: str
+    duration_ns: int
+    bytes: int
+    retransmitted: int
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of a trial. `bins` are payload bytes delivered in order, per 100 ms from the first SYN.
+
+    `failed` is the reason if the trial gave no usable number; the numbers are then those measured up to the
+    failure, and no statistics may include them.
+
+    Attributes
+    ----------
+    duration_ns : how long it lasted; less than was asked for if it ended early.
+    in_order_bytes, bins : what arrived in that time.
+    expected_bps : of a trial that ended early, its throughput had it lasted as long as was asked for: what
+        arrived, slow start included, and the rate of the last two thirds for the time left.
+    """
+
+    testbed: str
+    duration_ns: int
+    in_order_bytes: int
+    bins: list[int]
+    subflows: list[SubflowObservation]
+    completion_ns: int | None = None
+    failed: Failure | None = None
+    background: list[BackgroundObservation] = []
+    metadata: dict[str, bool | int | float | str] = {}
+    expected_bps: float | None = None
+
+    @property
+    def throughput_bps(self) -> float:
+        """In-order payload bits per second over the whole trial (0 for an empty one).
+
+        Of a trial that ended early, over the duration that was asked for, as far as that is known.
+        """
+        if self.expected_bps is not None:
+            return self.expected_bps
+        return bits_per_second(self.in_order_bytes, self.duration_ns) if self.duration_ns else 0.0
+
+
+def bits_per_second(size_bytes: int, duration_ns: int) -> float:
+    """Throughput of this many bytes in a time that is not 0."""
+    return size_bytes * 8e9 / duration_ns
+
+
+def expected_bps(trial: Trial, expected_bytes: int | None) -> float | None:
+    """Throughput over the whole duration of a trial that ended early; None if it did not."""
+    if expected_bytes is None or trial.duration_ns is None:
+        return None
+    return bits_per_second(expected_bytes, trial.duration_ns)

@@ -1,0 +1,122 @@
+"""The trial: one measurement to make, with everything that its result depends on."""
+
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from mptune.topology import Topology
+from mptune.trial.stacks import DEFAULT_STACK, MEMBERS, STACKS
+
+#: Width of one bin of every throughput series, nanoseconds (100 ms).
+BIN_NS = 100_000_000
+
+#: What a trial has that says nothing about its stack.
+_STACK = STACKS[DEFAULT_STACK]
+
+#: The mode of buffers that have a size; the others are in the core's list.
+FIXED = "fixed"
+
+#: Default maximum segment size: bytes of a full segment.
+MSS = _STACK.mss
+
+
+#: What the two ends speak: the names of `Trial.protocol`.
+PROTOCOLS: tuple[str, ...] = ("mptcp", "tcp")
+
+#: The protocol without MPTCP; where path managers are listed, it stands for one, and no path manager has this
+#: name.
+PLAIN_TCP = "tcp"
+
+#: What carries the packets: the names of `Trial.family`.
+FAMILIES: tuple[str, ...] = ("ipv4", "ipv6")
+
+#: The family of a trial that names none.
+DEFAULT_FAMILY = "ipv4"
+
+
+#: What a script can do to a path.
+ScriptedWord = Literal["standby", "active", "down", "up", "remove", "add"]
+ACTIONS: tuple[str, ...] = get_args(ScriptedWord)
+
+
+class ScriptedAction(msgspec.Struct, frozen=True, kw_only=True):
+    """An action on a path, from outside, while the trial runs.
+
+    `standby` withdraws the path's subflows from carrying data (as MP_PRIO does, RFC 8684 section 3.3.8,
+    but a withdrawn subflow stays silent even as a last resort), `active` readmits them;
+    `down`/`up` cut and restore the path itself; `remove`/`add` withdraw its remote address and announce it
+    again (REMOVE_ADDR, ADD_ADDR, RFC 8684 section 3.4): both ends close its subflows, and other subflows
+    carry their data.
+    """
+
+    at_ns: int
+    path: str
+    action: ScriptedWord
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """One measurement to make, with exactly one of `duration_ns` (saturated sender) and `transfer_bytes`.
+
+    Attributes
+    ----------
+    topology : the network between the two sites; with MPTCP those of its paths alone on which that passes.
+    protocol : "mptcp", or "tcp" for plain TCP on the initial path: with the path manager default, and with
+        no scripted actions but down and up. Of the stack, its scheduler and scheduling rules then do nothing.
+    family : "ipv4", or "ipv6" for every subflow; background connections of the simulator have the same.
+    pm, cc : names from the core's lists.
+    scheduler, accounting, opportunistic, tso, mss, ecn : members of its stack (`mptune.trial.stacks`); the
+        default is upstream Linux.
+    buffer_bytes : connection-level send buffer and receive buffer, bytes each: of payload, or with the
+        accounting "linux" the value given to SO_SNDBUF and SO_RCVBUF, as on the kernel.
+    buffer_mode : "fixed", or "auto": the buffers grow as needed and `buffer_bytes` is their limit, of
+        payload, or with the accounting "linux" the value of `tcp_wmem[2]` and `tcp_rmem[2]`.
+    duration_ns : saturated sender for this long, counted from the first SYN.
+    ends_early : the trial ends as soon as its throughput is known well enough, at the earliest after 4 s
+        (`crates/mptune-core/src/early_end.rs`); only with `duration_ns` and without a script.
+    transfer_bytes : transfer of this many payload bytes, measured to its last byte in order.
+    deadline_ns : give up a transfer after this long (it is then reported as failed).
+    initial_path : label of the path of the MP_CAPABLE handshake; None leaves it to the path manager.
+    pm_options : options of the path manager by name (see `mptune.path_managers`); paths by label.
+    size_known : the path manager knows in advance how much there is to send (no limit for a saturated
+        sender); otherwise it sees only what was sent so far.
+    script : scripted actions, in any order.
+    """
+
+    topology: Topology
+    pm: str
+    cc: str
+    buffer_bytes: int
+    seed: int
+    duration_ns: int | None = None
+    transfer_bytes: int | None = None
+    deadline_ns: int = 600_000_000_000
+    protocol: Literal["mptcp", "tcp"] = "mptcp"
+    family: str = DEFAULT_FAMILY
+    scheduler: str = _STACK.scheduler
+    opportunistic: bool = _STACK.opportunistic
+    accounting: str = _STACK.accounting
+    tso: bool = _STACK.tso
+    initial_path: str | None = None
+    pm_options: dict[str, Any] = {}
+    size_known: bool = True
+    buffer_mode: str = FIXED
+    mss: int = MSS
+    ecn: bool = _STACK.ecn
+    script: tuple[ScriptedAction, ...] = ()
+    ends_early: bool = False
+
+    def __post_init__(self) -> None:
+        """Leave out the paths that MPTCP cannot use, whoever makes the trial."""
+        if self.protocol != PLAIN_TCP:
+            left = self.topology.for_mptcp(self.initial_path)
+            msgspec.structs.force_setattr(self, "topology", left)
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """The members of its stack, by name."""
+        return {name: getattr(self, name) for name in MEMBERS}
+
+    @property
+    def lsrr_honoured(self) -> bool:
+        """Whether binder may use its gateways: only IPv4 has loose source routes (RFC 791, RFC 5095)."""
+        return self.topology.lsrr_honoured and self.family == DEFAULT_FAMILY

@@ -1,0 +1,188 @@
+"""What a campaign keeps of each trial: throughput and subflows, without the time series.
+
+A failed trial has a reason and no throughput, so that no mean can include it.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from mptune._text import plain_tcp
+from mptune.errors import Failure, FailureKind
+from mptune.trial._observation import Observation
+from mptune.trial._trial import PLAIN_TCP, Trial
+from mptune.trial.stacks import MEMBERS, VERSION_0_1, describe, of_mptcp
+
+#: Fields of a trial that have their own fields in a record, and the topology.
+COLUMNS = frozenset({"topology", "pm", "cc", "buffer_bytes", "seed"})
+
+
+class PlannedTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """A trial and its place in the campaign.
+
+    Attributes
+    ----------
+    purpose, run : its seed is derived from them (`mptune.runner.seeds`).
+    round : of a campaign that is repeated over time.
+    withdrawn : path whose subflow is put on standby halfway, for an impact factor in MPCOA's design.
+    """
+
+    purpose: str
+    run: int
+    round: int = 0
+    trial: Trial
+    withdrawn: str | None = None
+
+
+class SubflowRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One subflow of one trial: its share of the delivered payload, and its state at the end.
+
+    Attributes
+    ----------
+    rtt_ms, min_rtt_ms : last smoothed RTT and smallest RTT; None if it never measured one. Trials of version
+        0.1 have no smallest RTT.
+    with_mbps, without_mbps : throughput of the connection around the window without the subflow, and in it,
+        if the trial withdrew it for a while to measure its impact factor (`mptune.impact`).
+    """
+
+    path: str
+    active: bool
+    throughput_mbps: float
+    rtt_ms: float | None
+    retransmitted: int
+    min_rtt_ms: float | None = None
+    with_mbps: float | None = None
+    without_mbps: float | None = None
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One trial of a campaign.
+
+    Attributes
+    ----------
+    throughput_mbps : over the whole trial, including handshake and slow start; None if it failed. Of a trial
+        that ended early, what is expected over the duration that was asked for.
+    omega : impact factor of the withdrawn subflow, if one was withdrawn (MPCOA's design).
+    failed : the reason, if it failed.
+    duration_s : how long it really lasted, s, also if it failed: the time it cost on the testbed, without
+        its set-up.
+    completion_s : of a transfer, from the first SYN to its last byte in order.
+    repeated : how often it was run before, and not counted because the machine was too busy.
+    settings : fields of the trial that differ from the defaults of version 0.1 and are not fields here
+        (JSON types).
+    """
+
+    purpose: str
+    pm: str
+    cc: str
+    buffer_bytes: int
+    run: int
+    seed: int
+    withdrawn: str | None
+    throughput_mbps: float | None
+    failed: Failure | None
+    subflows: tuple[SubflowRecord, ...]
+    omega: float | None = None
+    round: int = 0
+    duration_s: float | None = None
+    completion_s: float | None = None
+    repeated: int = 0
+    settings: dict[str, Any] = {}
+
+    @property
+    def manager(self) -> str:
+        """The path manager, or plain TCP with its path if that is known, for tables and sentences."""
+        path = self.settings.get("initial_path", "")
+        return plain_tcp(path) if is_tcp(self.settings) else self.pm
+
+    @property
+    def failed_kind(self) -> FailureKind | None:
+        """The kind of its failure, if it failed."""
+        return None if self.failed is None else self.failed.kind
+
+
+def settings_of(trial: Trial, leave_out: Collection[str]) -> dict[str, Any]:
+    """Fields of a trial that differ from the defaults of version 0.1, as JSON types.
+
+    Options of the path manager are included under their own names, in alphabetical order: version 0.1 had
+    them as fields, and its trials must keep their keys.
+    """
+    changed: dict[str, Any] = {}
+    for name, default in _DEFAULTS.items():
+        value = getattr(trial, name)
+        if name == "pm_options":
+            changed.update(sorted(value.items()))
+        elif name not in leave_out and value != default:
+            changed[name] = value
+    settings: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(changed))
+    return settings
+
+
+def setting(one: Record, name: str) -> object:
+    """Setting of a record's trial, or its default; None for an unset option of a path manager."""
+    return one.settings.get(name, _DEFAULTS.get(name))
+
+
+def is_tcp(settings: Mapping[str, Any]) -> bool:
+    """Whether a trial with these settings is plain TCP."""
+    return bool(settings.get("protocol") == PLAIN_TCP)
+
+
+def family_of(settings: Mapping[str, Any]) -> str:
+    """What carried the packets of a trial with these settings."""
+    return str(settings.get("family", _DEFAULTS["family"]))
+
+
+def members_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Members of the stack of a trial with these settings, by name; of plain TCP those of the same MPTCP."""
+    members = {name: settings.get(name, _DEFAULTS[name]) for name in MEMBERS}
+    return of_mptcp(members) if is_tcp(settings) else members
+
+
+def stack_of(settings: Mapping[str, Any]) -> str:
+    """The stack of a trial with these settings, in words (`mptune.trial.stacks.describe`)."""
+    return describe(members_of(settings))
+
+
+def record(planned: PlannedTrial, observation: Observation) -> Record:
+    """Condense one observation."""
+    trial = planned.trial
+    return Record(
+        purpose=planned.purpose,
+        pm=trial.pm,
+        cc=trial.cc,
+        buffer_bytes=trial.buffer_bytes,
+        run=planned.run,
+        seed=trial.seed,
+        withdrawn=planned.withdrawn,
+        throughput_mbps=None if observation.failed else observation.throughput_bps / 1e6,
+        failed=observation.failed,
+        round=planned.round,
+        duration_s=observation.duration_ns / 1e9,
+        completion_s=None if observation.completion_ns is None else observation.completion_ns / 1e9,
+        repeated=int(observation.metadata.get("repeated", 0)),
+        settings=settings_of(trial, COLUMNS),
+        subflows=tuple(
+            SubflowRecord(
+                path=subflow.path,
+                active=subflow.active,
+                throughput_mbps=subflow.bytes * 8e3 / max(observation.duration_ns, 1),
+                rtt_ms=subflow.srtt_ns / 1e6 if subflow.srtt_ns else None,
+                min_rtt_ms=subflow.min_rtt_ns / 1e6 if subflow.min_rtt_ns else None,
+                retransmitted=subflow.retransmitted,
+            )
+            for subflow in observation.subflows
+        ),
+    )
+
+
+def throughputs(records: Sequence[Record]) -> list[float]:
+    """Throughputs of the trials that did not fail, Mbit/s."""
+    return [one.throughput_mbps for one in records if one.throughput_mbps is not None]
+
+
+#: What a trial has where its settings say nothing. These are the defaults of version 0.1, whatever a trial's
+#: defaults are now: the settings, and the keys of stored trials, mean the same in every version.
+_DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Trial)}
+_DEFAULTS |= msgspec.structs.asdict(VERSION_0_1)

@@ -1,0 +1,19 @@
+"""What the documents say of Python: the reference is as generated, the README's example runs."""
+
+import re
+from pathlib import Path
+
+from mptune.api.reference import reference
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_reference_is_as_generated():
+    assert (ROOT / "docs/reference/python.md").read_text(encoding="utf-8") == reference()
+
+
+def test_the_example_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    exec(code, {})
+    assert "P-D" in capsys.readouterr().out and (tmp_path / "series.svg").stat().st_size > 0

@@ -1,0 +1,227 @@
+"""The Python face: its names, their examples, and how they agree with the commands."""
+
+import doctest
+import inspect
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import mptune
+from mptune.api import _functions, _keywords, _kinds, _options
+from mptune.cli import app
+from mptune.options import declared
+
+PUBLIC = sorted(set(mptune.__all__) - {"__version__", "version"})
+
+#: Keyword types by function.
+TYPES = {
+    "run": _keywords.RunKeywords,
+    "impact_factors": _keywords.ImpactKeywords,
+    "sweep": _keywords.SweepKeywords,
+    "optimise": _keywords.OptimiseKeywords,
+    "fit": _keywords.FitKeywords,
+    "compare": _keywords.CompareKeywords,
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_has_an_example_that_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = doctest.DocTestParser().get_doctest(
+        inspect.getdoc(getattr(mptune, name)) or "", {}, name, None, None
+    )
+    assert found.examples
+    told: list[str] = []
+    failed = doctest.DocTestRunner().run(found, out=told.append)
+    assert failed.failed == 0, "".join(told)
+
+
+def test_the_import_loads_nothing_that_takes_time():
+    heavy = ("typing", "pandas", "altair", "numpy", "msgspec", "mptune.api", "mptune.campaign", "typer")
+    code = f"import sys, mptune; print([one for one in {heavy!r} if one in sys.modules], dir(mptune))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == f"[] {sorted(mptune.__all__)}\n"
+
+
+def test_the_commands_do_not_load_the_face():
+    code = "import sys, mptune.cli; mptune.cli.app; print('mptune.api' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == "False\n"
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_types_have_the_keywords_that_are_declared(name):
+    known = {key for kind in _kinds.KINDS[name] for key in _options.keywords(kind)}
+    assert set(TYPES[name].__annotations__) == known
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_every_flag_is_a_keyword(name):
+    for kind in _kinds.KINDS[name]:
+        for one in declared(kind):
+            assert one.option.file_only or _options.name_of(one) in TYPES[name].__annotations__
+
+
+def test_a_trial_is_that_of_the_command():
+    arguments = ["run", "UiT-HAW", "--duration", "2s", "--cc", "reno", "--buffer", "1MiB", "--json"]
+    printed = json.loads(CliRunner().invoke(app, arguments).stdout)
+    here = mptune.run("UiT-HAW", duration="2s", cc="reno", buffer=1)
+    assert json.loads(json.dumps(here.as_dict())) == printed
+    total = here.series().groupby("t_s")["throughput_mbps"].sum()
+    assert here.frame()["throughput_mbps"].sum() == pytest.approx(total.mean(), rel=0.01)
+
+
+def test_reverse_and_loaded_topologies():
+    network = mptune.load("UiT-HAW")
+    there = mptune.run("UiT-HAW", reverse=True, duration="2s").frame()
+    assert there["path"].tolist() == ["D-P", "D-T"]
+    assert there.equals(mptune.run(network.reversed(), duration="2s").frame())
+    assert "P-D" in network._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ({"durations": "2s"}, "durations"),
+        ({"buffer": "big"}, "buffer"),
+        ({"duration": "2s", "transfer": "1MiB"}, "transfer"),
+        ({"cc": object()}, "cc"),
+    ],
+)
+def test_an_error_names_the_keyword(options, where):
+    with pytest.raises(mptune.InputError) as found:
+        mptune.run("UiT-HAW", **options)
+    assert found.value.where == where and "\n" not in str(found.value)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    place = tmp_path_factory.mktemp("runs") / "swept"
+    return mptune.sweep(
+        "UiT-HAW", out=place, pm="fullmesh", cc=("cubic", "reno"), buffers="1MiB,2MiB", runs=2, duration="2s"
+    ), place
+
+
+def test_a_sweep_is_kept_and_quiet(swept, capsys):
+    found, place = swept
+    assert (place / "report.html").is_file() and capsys.readouterr().err == ""
+    assert mptune.open_run(place) == found
+    table = pd.read_csv(place / "observations.csv")
+    assert sorted(found.frame()["throughput_mbps"].round(6)) == sorted(table["throughput_mbps"].round(6))
+    assert len(found.subflows()) == 2 * len(found.frame())
+
+
+def test_subflows_join_their_trials_and_are_the_same_again(swept):
+    found, place = swept
+    names = ["cc", "buffer_bytes", "run", "path", "throughput_mbps"]
+    joined = found.subflows().join(found.frame()[names[:3]], on="trial")[names]
+    table = pd.read_csv(place / "subflows.csv")[names]
+    assert sorted(map(tuple, joined.round(6).values)) == sorted(map(tuple, table.round(6).values))
+    again = mptune.sweep(
+        "UiT-HAW", pm="fullmesh", cc=("cubic", "reno"), buffers="1MiB,2MiB", runs=2, duration="2s", jobs=1
+    )
+    assert again.subflows().equals(found.subflows())
+    assert again.frame().drop(columns="started").equals(found.frame().drop(columns="started"))
+
+
+def test_every_figure_is_a_chart_that_can_be_saved(swept, tmp_path):
+    found, _ = swept
+    for name in found.figures:
+        found.chart(name).save(tmp_path / f"{name}.svg")
+        assert (tmp_path / f"{name}.svg").read_text().startswith("<svg")
+    with pytest.raises(mptune.InputError, match="expected one of"):
+        found.chart("none")
+
+
+def test_other_charts_can_be_saved(tmp_path):
+    factors = mptune.impact_factors("UiT-HAW", runs=2, duration="2s")
+    (tmp_path / "data.csv").write_text(
+        "cc,buffer_mib,throughput_mbps\n" + "".join(f"cubic,{b},{9 * b - b * b / 2}\n" for b in range(1, 9))
+    )
+    fitted = mptune.fit(tmp_path / "data.csv")
+    found: list[Any] = [mptune.run("UiT-HAW", duration="2s"), factors, fitted]
+    for number, one in enumerate(found):
+        one.chart().save(tmp_path / f"{number}.svg")
+        assert "<table" in one._repr_html_()
+
+
+def test_ctrl_c_says_what_is_kept(tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_functions, "start", interrupted)
+    for out, told in ((None, "nothing is kept"), (tmp_path / "run", "mptune campaign resume")):
+        with pytest.raises(KeyboardInterrupt) as found:
+            mptune.sweep("UiT-HAW", out=out, pm="fullmesh", cc="cubic")
+        assert told in found.value.__notes__[0]
+
+
+#: What a function does not need, or has under another name: how a command writes, and where it reads from.
+ELSEWHERE = {
+    "run": {"series", "csv"},
+    "optimise": {"from", "throughput_unit", "buffer_unit", "column"},
+    "fit": {"validate", "throughput_unit", "buffer_unit", "column", "factor", "cc"},
+}
+PRINTING = {"help", "json", "quiet", "out", "force"}
+COMMANDS = {name: name for name in TYPES if name != "sweep"} | {"impact_factors": "impact"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_the_command_is_a_keyword(name):
+    command: Any = typer.main.get_command(app)
+    command = command.commands[COMMANDS[name]]
+    flags = {
+        max(one.opts, key=len).removeprefix("--").replace("-", "_")
+        for one in command.params
+        if one.param_type_name == "option"
+    }
+    theirs = {f"{one}_" if one == "for" else one for one in flags - PRINTING}
+    assert theirs - ELSEWHERE.get(name, set()) == set(TYPES[name].__annotations__)
+
+
+@pytest.mark.parametrize(
+    ("function", "runs_them"),
+    [("sweep", "start"), ("optimise", "start"), ("impact_factors", "measure_alone")],
+)
+def test_trials_are_run_by_the_executor_that_was_asked_for(function, runs_them, monkeypatch):
+    used = []
+
+    def stopped(*_, executor, **__):
+        used.append(executor.name)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_functions, runs_them, stopped)
+    for options in ({}, {"executor": "dask", "dask_scheduler": "tcp://127.0.0.1:1"}):
+        with pytest.raises(KeyboardInterrupt):
+            getattr(mptune, function)("UiT-HAW", **options)
+    assert used == ["threads", "dask"]
+
+
+def test_a_console_shows_a_line_and_a_notebook_a_table(swept):
+    found, _ = swept
+    few = mptune.run("UiT-HAW", duration="2s")
+    for one in (found, few, mptune.load("UiT-HAW")):
+        assert repr(one).startswith(f"<{type(one).__name__}") and len(repr(one)) < 200
+    assert found._repr_html_().count("<tr") == 1 + 4  # each of the configurations once
+    assert "P-D" in few._repr_html_()
+
+
+def test_what_there_is_not_is_left_blank_in_a_notebook(tmp_path):
+    rows = "".join(f"cubic,{size},{9 * size - size * size}\n" for size in range(1, 9))
+    (tmp_path / "exact.csv").write_text("cc,buffer_mib,throughput_mbps\n" + rows)
+    found = mptune.fit(tmp_path / "exact.csv", forms="quadratic")
+    assert found.frame()["error"].isna().all() and "None" not in found._repr_html_()
+
+
+def test_a_notebook_shows_times_where_transfers_were_measured():
+    found = mptune.sweep(
+        "UiT-HAW", pm="fullmesh", cc="cubic", buffers="1MiB", transfer="64KiB,128KiB", runs=2
+    )
+    shown = found._repr_html_()
+    assert "completion_s" in shown and "throughput" not in shown and shown.count("<tr") == 3

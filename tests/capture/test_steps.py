@@ -1,0 +1,62 @@
+"""Steps of a recorded trial: they count what the simulator itself counted."""
+
+import pytest
+
+from mptune.capture.steps import steps
+from mptune.testbeds.simulated import SimulatedTestbed
+from mptune.topology import load
+from mptune.trial import Trial
+
+SECOND = 10**9
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    network = load("UNIS-HiN")
+    trial = Trial(
+        topology=network, pm="fullmesh", cc="cubic", buffer_bytes=2**24, seed=3, duration_ns=4 * SECOND
+    )
+    return (*SimulatedTestbed().record(trial), tuple(path.label for path in trial.topology.paths))
+
+
+def test_retransmissions_add_up_to_the_simulators_own_count(recorded):
+    observation, run, labels = recorded
+    found = steps(run, labels, SECOND // 2)
+    for subflow in observation.subflows:
+        mine = [one.retransmitted for one in found if one.subflow == subflow.path]
+        assert sum(mine) == subflow.retransmitted
+    assert any(one.retransmitted for one in found)
+
+
+def test_rtts_lie_between_their_ends_and_not_below_the_smallest(recorded):
+    observation, run, labels = recorded
+    smallest = {one.path: one.min_rtt_ns / 1e6 for one in observation.subflows}
+    for one in steps(run, labels, SECOND // 2):
+        assert smallest[one.subflow] - 1e-6 <= one.min_rtt_ms <= one.rtt_ms + 1e-9
+        assert one.rtt_ms <= one.max_rtt_ms + 1e-9
+
+
+def test_a_recording_that_lacks_packets_ends_before_them(recorded):
+    _, run, labels = recorded
+    half = type(run)(
+        packets=run.packets[: len(run.packets) // 2],
+        samples=run.samples,
+        seed=run.seed,
+        duration_ns=run.duration_ns,
+        in_order_bytes=run.in_order_bytes,
+        unrecorded=len(run.packets) - len(run.packets) // 2,
+    )
+    last_s = float(half.packets["entered"][-1] - half.packets["entered"][0]) / SECOND
+    assert 0 < max(one.t_s + 0.5 for one in steps(half, labels, SECOND // 2)) <= last_s
+
+
+def test_a_run_without_packets_has_no_steps(recorded):
+    _, run, labels = recorded
+    empty = type(run)(
+        packets=run.packets[:0],
+        samples=run.samples[:0],
+        seed=0,
+        duration_ns=SECOND,
+        in_order_bytes=0,
+    )
+    assert steps(empty, labels, SECOND // 2) == []

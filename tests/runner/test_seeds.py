@@ -1,0 +1,33 @@
+"""Seeds: what shares one and what must not."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mptune.runner.planning import plan_trials
+from mptune.runner.seeds import PURPOSES, seed_for
+from mptune.topology import Topology
+from mptune.trial import Configuration
+
+
+def test_purposes_and_runs_never_share_a_seed() -> None:
+    seeds = [seed_for(1, purpose, run) for purpose in PURPOSES for run in range(1000)]
+    assert len(set(seeds)) == len(seeds)
+
+
+@given(st.integers(0, 2**63), st.sampled_from(PURPOSES), st.integers(0, 10**6))
+def test_seeds_are_exact_as_json_numbers(base: int, purpose: str, run: int) -> None:
+    assert float(seed_for(base, purpose, run)) == seed_for(base, purpose, run) < 2**53
+
+
+def test_neighbouring_base_seeds_share_nothing() -> None:
+    """A campaign repeated with the next seed is a new sample, not the old one shifted by a run."""
+    first, second = ({seed_for(base, "sweep", run) for run in range(100)} for base in (1, 2))
+    assert not first & second
+
+
+def test_configurations_share_the_seed_of_a_run(network: Topology) -> None:
+    configurations = [Configuration(pm="fullmesh", cc=cc, buffer_bytes=10**6) for cc in ("reno", "cubic")]
+    planned = plan_trials(network, configurations, purpose="sweep", runs=3, duration_ns=10**9, base_seed=5)
+    seeds = {cc: [one.trial.seed for one in planned if one.trial.cc == cc] for cc in ("reno", "cubic")}
+    assert seeds["reno"] == seeds["cubic"]
+    assert len(set(seeds["reno"])) == 3
