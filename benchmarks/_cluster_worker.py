@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from mptune import testbeds
+from mptune.testbeds import Testbed
 from mptune.testbeds import create as testbed
 from mptune.trial import Observation, Trial
 
@@ -17,7 +18,7 @@ BEGINNINGS = "MPTUNE_BENCHMARK_BEGINNINGS"
 _simulated = testbed("simulated")
 
 
-class _Lasting:
+class _Lasting(Testbed):
     """The simulator, but a trial lasts as long as what it simulates."""
 
     name = "simulated"

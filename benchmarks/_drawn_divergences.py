@@ -13,9 +13,10 @@ import msgspec
 
 from _drawn import Case
 from _drawn_report import Judged
-from mptune.divergence import find, paragraph, record, side
+from mptune.capture.divergence import find, paragraph, side
 from mptune.errors import TrialError
 from mptune.runner.progress import Reporter
+from mptune.runner.recording import record
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.simulated import SimulatedTestbed
 

@@ -47,7 +47,7 @@ CONFIGURATIONS = 4 * 25
 MISSING = 10
 
 
-class _Remembered:
+class _Remembered(Testbed):
     """The simulator, which simulates once."""
 
     name = "simulated"

@@ -27,13 +27,14 @@ from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.campaign.papers import CCS, PMS
 from mptune.impact import ImpactOptions
 from mptune.options.buffers import parse_buffers
+from mptune.testbeds import Testbed
 from mptune.topology import load
 from mptune.trial import BIN_NS, Observation, SubflowObservation, Trial
 
 SECOND = 10**9
 
 
-class _MadeUp:
+class _MadeUp(Testbed):
     """Throughput that rises with the buffer and levels off, with noise; subflows share it unevenly."""
 
     name = "simulated"

@@ -29,7 +29,7 @@ CAMPAIGN = Campaign(name="benchmark", settings={}, environment={})
 SECOND = 10**9
 
 
-class _Remembered:
+class _Remembered(Testbed):
     """A testbed with the same observation for every trial, to fill a store quickly."""
 
     name = "simulated"

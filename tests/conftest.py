@@ -20,6 +20,7 @@ from hypothesis import settings
 
 from mptune.decision import kinds, model_error
 from mptune.errors import Failure
+from mptune.testbeds import Testbed
 from mptune.topology import CoreSegment, Interface, Path, Site, Topology
 from mptune.trial import BIN_NS, Observation, SubflowObservation, Trial
 from mptune.trial.stacks import LINUX_VERSION, STACKS
@@ -48,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: at[item.path])
 
 
-class FakeTestbed:
+class FakeTestbed(Testbed):
     """Throughput of an instant: the sum of what each carrying subflow gives, up to a knee of the buffer.
 
     Attributes

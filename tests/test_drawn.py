@@ -18,7 +18,7 @@ from mptune.errors import Failure
 from mptune.linux import congestion, doctor
 from mptune.linux.sandbox import leftovers
 from mptune.runner.progress import Reporter
-from mptune.testbeds import create, names
+from mptune.testbeds import Testbed, create, names
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.topology import load
 from mptune.trial import BIN_NS, Observation
@@ -204,7 +204,7 @@ class TestTheDraw:
         assert one[:5] == cases[0].runs(5, 5)
 
 
-class Bed:
+class Bed(Testbed):
     """A kernel whose throughput is the trial's buffer, on a machine of which the first trials fail."""
 
     name = "namespaces"

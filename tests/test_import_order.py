@@ -31,7 +31,7 @@ ORDER = [
     *("topology", "trial", "theory", "path_managers", "linux", "machines", "probe"),
     *("capture", "testbeds", "options"),
     *("runner", "store", "impact", "response", "strategy", "table", "decision"),
-    *("divergence", "campaign", "papers", "report", "bundle", "apply", "daemon", "monitor"),
+    *("campaign", "papers", "report", "bundle", "apply", "daemon", "monitor"),
     *("api", "cli"),
 ]
 FILES = {

@@ -30,7 +30,7 @@ def pytest_configure():
     bpf.OBJECTS = needs.BPF_TESTS = needs.SYSTEMD = Path("/nonexistent")
     needs.BPF_HEADERS = []
     needs.ADMINISTRATION = ""
-    reruns.BUSY = float("inf")
+    reruns.BUSY, reruns.LOOK_S = float("inf"), 0.0
 def pytest_addoption(parser):
     parser.addoption("--needs-only", action="store_true")
 def pytest_collection_modifyitems(config, items):

@@ -15,6 +15,7 @@ from mptune.errors import Failure, InputError, MptuneError
 from mptune.impact import ImpactOptions
 from mptune.runner.runner import TrialRunner
 from mptune.runner.seeds import seed_for
+from mptune.testbeds import Testbed
 from mptune.topology import Topology
 from mptune.trial import Observation, Trial
 
@@ -36,7 +37,7 @@ def changed(**changes: Any) -> OptimiseOptions:
     return msgspec.structs.replace(OPTIONS, **changes)
 
 
-class Transfers:
+class Transfers(Testbed):
     """Completion times of a formula: rates by path, a start-up time, and a buffer below which it is slow.
 
     Small transfers gain nothing from a second path and pay its start-up; large ones are faster on both.

@@ -12,6 +12,7 @@ from mptune.decision.confirmation import TIGHT, Confirmation
 from mptune.errors import LimitReached
 from mptune.runner.runner import TrialRunner
 from mptune.runner.seeds import seed_for
+from mptune.testbeds import Testbed
 from mptune.topology import Topology
 from mptune.trial import Observation, Trial
 from tests.campaign.test_learning import MIB, SECOND, changed, seconds
@@ -99,7 +100,7 @@ def test_a_single_run_decides_nothing_about_the_target(network: Topology, fake_t
 
 
 def test_a_limit_of_the_user_ends_what_is_only_an_addition(network: Topology, fake_testbed: Any) -> None:
-    class Limited:
+    class Limited(Testbed):
         """Sends no more after the first confirming run of all."""
 
         name = "fake"

@@ -16,6 +16,7 @@ from mptune.errors import Failure, InputError, Interrupted, MptuneError
 from mptune.impact import ImpactOptions
 from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, Store, create
+from mptune.testbeds import Testbed
 from mptune.topology import Topology
 from mptune.trial import Observation, Trial
 
@@ -132,7 +133,7 @@ def test_an_answer_below_the_stated_buffers_is_found(network: Topology, noisy: A
     assert 0.93 * 4 <= result.optimum.buffer_mib <= 1.25 * 4
 
 
-class Stops:
+class Stops(Testbed):
     """A testbed on which Ctrl-C comes after some trials."""
 
     name = "fake"
@@ -176,7 +177,7 @@ def test_ctrl_c_says_the_best_answer_so_far(network: Topology, noisy: Any) -> No
     assert so_far([]) == ""
 
 
-class Unreachable:
+class Unreachable(Testbed):
     """A testbed that reaches the other end in a part of its trials only."""
 
     name = "fake"
@@ -222,7 +223,7 @@ def test_where_time_is_limited_the_confirmation_decides_about_plain_tcp(
 
 
 def test_what_is_repeated_because_a_machine_was_busy_counts_twice(network: Topology, noisy: Any) -> None:
-    class Busy:
+    class Busy(Testbed):
         name = "namespaces"
         parallel: int | None = 1
 

@@ -11,6 +11,7 @@ from mptune.campaign.practical import PracticalOptions, enough, measure_practica
 from mptune.cli import app
 from mptune.errors import MptuneError
 from mptune.runner.runner import TrialRunner
+from mptune.testbeds import Testbed
 from mptune.theory import Subflow
 from mptune.topology import Topology
 from mptune.trial import Observation, Trial
@@ -21,7 +22,7 @@ OPTIONS = PracticalOptions(
 )
 
 
-class Knees:
+class Knees(Testbed):
     """Throughput up to a knee that the initial path moves; a path alone has its own rate."""
 
     name = "fake"

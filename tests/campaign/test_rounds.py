@@ -21,6 +21,7 @@ from mptune.report.choices import Choices
 from mptune.report.read_runs import read_run
 from mptune.report.sections.rounds import rounds
 from mptune.runner.runner import TrialRunner
+from mptune.testbeds import Testbed
 from mptune.topology import Topology, load
 from mptune.trial import Observation, Trial
 
@@ -115,7 +116,7 @@ def test_a_resumed_campaign_ends_with_the_same_answers(done: tuple[Path, Result]
     testbed = testbeds.create("simulated")
     left = [40]
 
-    class Stopping:
+    class Stopping(Testbed):
         name, parallel = testbed.name, 1
 
         def run(self, trial: Trial) -> Observation:

@@ -10,12 +10,13 @@ from typer.testing import CliRunner
 from mptune import testbeds
 from mptune.cli import app
 from mptune.errors import Failure
+from mptune.testbeds import Testbed
 from mptune.trial import BIN_NS, Observation
 
 MIB = 2**20
 
 
-class MadeUp:
+class MadeUp(Testbed):
     """Throughput by a function of the trial; None is a stall."""
 
     parallel = None

@@ -12,6 +12,7 @@ from mptune.cli import app
 from mptune.options import declared
 from mptune.options.path_managers import PathManagerOptions
 from mptune.runner.one_trial import RunOptions, Uncounted, uncounted
+from mptune.testbeds import Testbed
 from mptune.topology import load
 from mptune.trial import Observation, SubflowObservation, Trial
 
@@ -280,7 +281,7 @@ def test_what_is_not_in_the_total_was_repeated_or_is_not_in_order(observation, l
 
 @pytest.mark.parametrize(("repeated", "waiting"), [(300_000, 200_000), (0, 500_000), (500_000, 0), (0, 0)])
 def test_the_rows_of_the_table_add_up_to_the_total(monkeypatch, repeated, waiting):
-    class Kernel:
+    class Kernel(Testbed):
         name = "namespaces"
 
         def run(self, trial):

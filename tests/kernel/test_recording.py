@@ -22,14 +22,14 @@ _TOKEN = 16
 def recorded(testbed, two):
     """An observation with its run: two seconds, long enough to overflow a queue."""
     observation, run = testbed.record(partial(trials.trial, two)(duration_ns=2 * SECOND, cc="reno"))
-    if "overloaded" in observation.metadata:
-        spoiled(str(observation.metadata["overloaded"]))
     return observation, run
 
 
 @pytest.mark.measures("when the kernel is asked for its counts, of a connection that is still sending")
 def test_every_packet_is_recorded_and_the_kernel_counts_the_same(recorded, two):
     observation, run = recorded
+    if "overloaded" in observation.metadata:
+        spoiled(str(observation.metadata["overloaded"]))
     packets = run.packets
     arrived = packets[packets["fate"] == FATES.index("arrived")]
     assert run.unrecorded == 0

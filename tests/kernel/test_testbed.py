@@ -366,7 +366,8 @@ def test_two_at_once_do_not_disturb_each_other(trial):
     """Two programs run the same trial at the same time, with the same addresses and device names."""
     code = (
         "import sys, msgspec\n"
-        "from mptune.testbeds import Trial, create\n"
+        "from mptune.testbeds import create\n"
+        "from mptune.trial import Trial\n"
         "trial = msgspec.json.decode(sys.stdin.buffer.read(), type=Trial)\n"
         "observation = create('namespaces').run(trial)\n"
         "print(msgspec.json.encode(observation).decode())\n"

@@ -13,6 +13,7 @@ import pytest
 from mptune import interrupts
 from mptune.errors import Failure, InputError, TrialError
 from mptune.runner.running import reduce_trials, run_trials
+from mptune.testbeds import Testbed
 from mptune.topology import Topology
 from mptune.trial import Observation, Trial
 
@@ -24,7 +25,7 @@ def trials(network: Topology, count: int) -> list[Trial]:
     ]
 
 
-class Scripted:
+class Scripted(Testbed):
     """Testbed that does what a function of the seed says; the observation carries the seed."""
 
     name = "scripted"
@@ -73,7 +74,7 @@ def test_all_trials_are_within_one_session_of_the_testbed(network: Topology) -> 
             raise InputError("trial", "", "impossible")
 
     bed = Scripted(act)
-    bed.session = session  # type: ignore[attr-defined]
+    bed.session = session  # type: ignore[method-assign]
     run_trials(bed, trials(network, 1))
     assert events == ["begins", "trial", "ends"]
     with pytest.raises(InputError):

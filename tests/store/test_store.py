@@ -16,6 +16,7 @@ from mptune.errors import Failure, FailureKind, InputError, MptuneError
 from mptune.runner.planning import plan_trials
 from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, create, open_store
+from mptune.testbeds import Testbed
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.topology import Topology
 from mptune.trial import Configuration, Observation, PlannedTrial, Trial
@@ -267,7 +268,7 @@ def test_a_full_store_ends_the_campaign_and_keeps_what_was_committed(
 ) -> None:
     path, trials = tmp_path / "s", planned(network, 200)
 
-    class Filling:
+    class Filling(Testbed):
         """Its observations cannot be compressed, so that each takes its pages."""
 
         name = "fake"

@@ -5,7 +5,7 @@ the main job (`OptimiseOptions`) or a plain factorial sweep (`SweepOptions`), po
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -288,8 +288,7 @@ def check(definition: Definition, place: Place = by_flag) -> None:
     definition.options.check(place)
     definition.options.stack.check_on(definition.testbed, place)
     testbed = testbeds.create(definition.testbed)
-    check_network: Callable[[Topology], None] = getattr(testbed, "check_network", lambda _: None)
-    check_network(definition.topology)
+    testbed.check_network(definition.topology)
     check_labels(definition.options, definition.topology, place)
     options = definition.options
     varied = isinstance(options, OptimiseOptions) and options.sensitivity

@@ -132,7 +132,7 @@ def resume(
 def _testbed(definition: Definition, reporter: Reporter) -> Testbed:
     """Where a campaign is run."""
     testbed = testbeds.create(definition.testbed)
-    if definition.options.for_ns is not None and hasattr(testbed, "be_patient"):
+    if definition.options.for_ns is not None:
         # A campaign of days outlives a night in which a host is switched off.
         testbed.be_patient(definition.options.for_ns / 1e9, reporter.say)
     return testbed
@@ -178,7 +178,7 @@ class _Run:
             buffer_modes=modes,
             lasting_ns=sending.lasting_ns,
             transfer_bytes=sending.transfer_bytes,
-            sent=getattr(self._runner.testbed, "sent", {}),
+            sent=self._runner.testbed.sent,
         )
 
     def _optimise(self, options: OptimiseOptions) -> Result:

@@ -173,8 +173,7 @@ class Job(NamedTuple):
     @property
     def set_up_s(self) -> float:
         """Seconds that a trial takes beside its duration."""
-        seconds: float = getattr(self.runner.testbed, "set_up_s", 0.0)
-        return seconds
+        return self.runner.testbed.set_up_s
 
     def seconds(self, record: Record) -> float:
         """Seconds that a trial took on the testbed, once for every time it was repeated."""

@@ -35,8 +35,7 @@ def rows_over_time(
     ----------
     topology : before the first round, if there are several.
     """
-    record = getattr(testbed, "record", None)
-    if record is None or not getattr(testbed, "anywhere", False):
+    if not (testbed.records and testbed.anywhere):
         return
     answered = [one for one in result.rounds if one.answered is not None]
     number, at_ns = (answered[-1].number, answered[-1].at_ns) if answered else (0, 0)
@@ -53,7 +52,7 @@ def rows_over_time(
             base_seed=options.seed,
             round_=number,
         )
-        observation, run = record(planned.trial)
+        observation, run = testbed.record(planned.trial)
         if observation.failed is not None:
             continue
         for step in steps(run, labels, width_ns):

@@ -27,7 +27,7 @@ def possible(definition: Definition, testbed: Testbed) -> tuple[Definition, str]
 
     Parameters
     ----------
-    testbed : asked by `check_there`, or by `check` where that is enough.
+    testbed : asked by `check_there`.
 
     Returns
     -------
@@ -39,14 +39,10 @@ def possible(definition: Definition, testbed: Testbed) -> tuple[Definition, str]
     MptuneError : it cannot be asked.
     """
     options = definition.options
-    check: Callable[[Trial], None] | None = getattr(testbed, "check_there", getattr(testbed, "check", None))
-    if check is None:
-        return definition, ""
-    refuse = check
 
     def why_not(pm: str, cc: str, size: int) -> InputError | None:
         try:
-            refuse(_trial(definition, pm, cc, size))
+            testbed.check_there(_trial(definition, pm, cc, size))
         except InputError as error:
             return error
         return None

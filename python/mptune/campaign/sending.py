@@ -3,14 +3,13 @@
 Bytes are the testbed's business, and so are limits; this module tells it what is known of the trials.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from mptune.campaign.definition import Definition, SweepOptions
 from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.store import Store, StoredTrial
 from mptune.testbeds import Testbed
-from mptune.trial import Observation, Trial
+from mptune.trial import Trial
 
 
 class Sending(NamedTuple):
@@ -31,14 +30,13 @@ def recall(definition: Definition, store: Store, testbed: Testbed) -> int:
     ------
     InputError : the store cannot be read.
     """
-    count: Callable[[Trial, Observation], None] | None = getattr(testbed, "recall", None)
-    if count is None:
+    if not testbed.counts:
         return 0
     lasted_ns = 0
     for one in store.trials():
         if one.testbed == testbed.name:
             observation = store.observation(one.key)
-            count(_asked(definition, one), observation)
+            testbed.recall(_asked(definition, one), observation)
             lasted_ns += observation.duration_ns
     return lasted_ns
 

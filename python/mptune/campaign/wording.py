@@ -115,7 +115,7 @@ def instruction(
     Parameters
     ----------
     name : of the topology, or of the measurements.
-    pm : as in `mptune.response.Combination`: plain TCP has a word of its own.
+    pm : as in `mptune.trial.Combination`: plain TCP has a word of its own.
     size : of the buffer, bytes.
     subflows : those that carry data; empty if they are unknown.
     standby : the silent ones, in the order in which they take over.

@@ -2,7 +2,7 @@
 
 The simulator and the emulator make the same records (`crates/mptune-core/src/recording.rs`), so recordings
 can be compared whatever made them. `_model` has what a recording is, `_file` reads and writes files, `series`
-makes curves over time. It compares nothing: `mptune.divergence` does.
+makes curves over time. It compares nothing: `mptune.capture.divergence` does.
 """
 
 from mptune.capture._file import read, write

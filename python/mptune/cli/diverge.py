@@ -16,15 +16,15 @@ from mptune.cli._common import (
     emit_json,
     load_topology,
 )
-from mptune.divergence.options import DivergeOptions
 from mptune.errors import InputError
 from mptune.options.trials import Reverse
+from mptune.runner.recording import DivergeOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from mptune.capture import Recording, Run
-    from mptune.divergence import Divergence, Moment, Side
+    from mptune.capture.divergence import Divergence, Moment, Side
 
 #: Columns of the table around a divergence, after the time and the side.
 _COLUMNS = (
@@ -79,7 +79,7 @@ def diverge(
     the kernel's own runs differ by is shown, with what it looks like and what both did around it. Recordings
     of other kernels or models can be compared the same way.
     """
-    from mptune.divergence import Limits, find, paragraph, table_around
+    from mptune.capture.divergence import Limits, find, paragraph, table_around
     from mptune.files import check_writable
     from mptune.report.divergence import check_suffix, write_figure
 
@@ -109,9 +109,9 @@ def _record(
 ) -> tuple[Side, Side]:
     """Run the trials on both sides."""
     from mptune.capture import write
-    from mptune.divergence import record
     from mptune.options.trials import check_labels
     from mptune.runner.progress import Reporter
+    from mptune.runner.recording import record
     from mptune.testbeds.namespaces import NamespacesTestbed
     from mptune.testbeds.simulated import SimulatedTestbed
 
@@ -155,7 +155,7 @@ def _read(traces: tuple[str, str], keep: str | None, *, reverse: bool) -> tuple[
 
 def _sides(*named: tuple[str, Recording]) -> tuple[Side, Side]:
     """Both on the same grid: as long as all runs last."""
-    from mptune.divergence import side
+    from mptune.capture.divergence import side
 
     for name, recording in named:
         if not recording.runs:

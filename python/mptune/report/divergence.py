@@ -12,7 +12,7 @@ from mptune.report.charts.divergence import course
 from mptune.report.charts.style import Key, Rows, Spec, look
 
 if TYPE_CHECKING:
-    from mptune.divergence import Divergence, Side
+    from mptune.capture.divergence import Divergence, Side
 
 #: Time before and after the divergence, seconds; without one the figure begins at 0.
 _AROUND_S = 0.5

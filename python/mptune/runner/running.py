@@ -6,7 +6,6 @@ It knows no purpose and no statistics: trials in, observations out, in the same 
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
 from queue import Empty, SimpleQueue
 from typing import Protocol, TypeVar
 
@@ -86,15 +85,12 @@ def reduce_trials(
     """
     pool = executor or Threads(workers)
     pool.check(testbed)
-    note: Callable[[], str] = getattr(testbed, "note", str)
-    check: Callable[[Trial], None] = getattr(testbed, "check", lambda trial: None)
     for trial in trials:
-        check(trial)
+        testbed.check(trial)
     if not trials:
         return []
-    session: Callable[[], AbstractContextManager[object]] = getattr(testbed, "session", nullcontext)
-    with session(), pool.started(testbed, trials, reduce) as futures:
-        _watch(futures, progress, lambda: ", ".join(filter(None, (note(), pool.note()))))
+    with testbed.session(), pool.started(testbed, trials, reduce) as futures:
+        _watch(futures, progress, lambda: ", ".join(filter(None, (testbed.note(), pool.note()))))
         return [future.result() for future in futures]
 
 

@@ -51,9 +51,15 @@ def create(name: str) -> Testbed:
     return TESTBEDS[name]()
 
 
+def _class(name: str) -> type[Testbed]:
+    """Class of the testbed called `name`; the base class if there is none, or it is made by a function."""
+    maker = TESTBEDS.get(name)
+    return maker if isinstance(maker, type) and issubclass(maker, Testbed) else Testbed
+
+
 def only_stack(name: str) -> str | None:
     """The only stack of the testbed called `name`; None if it has every one, or does not exist."""
-    return getattr(TESTBEDS.get(name), "only_stack", None)
+    return _class(name).only_stack
 
 
 def notice(
@@ -74,8 +80,7 @@ def notice(
     transfer_bytes : payload in all, where transfers are sent.
     sent : bytes that were sent before, as the testbed counts them.
     """
-    made: Callable[..., str] = getattr(TESTBEDS.get(name), "notice", lambda *_: "")
-    return made(topology, buffer_modes, lasting_ns, transfer_bytes, sent)
+    return _class(name).notice(topology, buffer_modes, lasting_ns, transfer_bytes, sent)
 
 
 def stack_title(name: str, members: Mapping[str, Any]) -> str:

@@ -1,22 +1,40 @@
-"""The interface of a testbed: `run(trial) -> Observation`.
+"""The interface of a testbed: `run(trial) -> Observation`, and hooks that most testbeds leave as they are.
 
 It stands between the users of trials (campaigns, impact factors, the CLI) and the places where they are
 measured (simulator, kernel namespaces, hosts). A new testbed is one file next to this one and one line in
 `mptune.testbeds`.
 """
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
+from mptune.capture import Run
+from mptune.errors import MptuneError
+from mptune.topology import Topology
 from mptune.trial import Observation, Trial
 
 
-class Testbed(Protocol):
-    """Where trials are run."""
+class Testbed(ABC):
+    """Where trials are run.
+
+    Attributes
+    ----------
+    only_stack : the only stack that it has; None if a trial chooses.
+    parallel : number of trials that can run at once without disturbing each other; None is one per core.
+    set_up_s : seconds that a trial takes beside its duration.
+    anywhere : the same trial gives the same observation on any machine.
+    records : `record` keeps the packets of a trial.
+    """
 
     name: str
-    #: Number of trials that can run in parallel without disturbing each other (None: one per core).
-    parallel: int | None
+    only_stack: str | None = None
+    parallel: int | None = None
+    set_up_s: float = 0.0
+    anywhere: bool = False
+    records: bool = False
 
+    @abstractmethod
     def run(self, trial: Trial) -> Observation:
         """Run one trial.
 
@@ -24,4 +42,85 @@ class Testbed(Protocol):
         ------
         InputError : the trial itself is impossible (unknown path, buffer below one segment).
         """
-        ...
+
+    def record(self, trial: Trial) -> tuple[Observation, Run]:
+        """Run one trial and keep its packets and samples of its senders; otherwise as `run`.
+
+        Raises
+        ------
+        MptuneError : this testbed keeps none.
+        """
+        raise MptuneError(f"--testbed {self.name}: records no packets")
+
+    # ---- before trials -----------------------------------------------------------------------------
+
+    @staticmethod
+    def notice(
+        topology: Topology,
+        buffer_modes: Collection[str],
+        lasting_ns: int | None,
+        transfer_bytes: int | None,
+        sent: Mapping[tuple[str, str], int],
+    ) -> str:
+        """Sentences for the user before trials begin; parameters as of `mptune.testbeds.notice`."""
+        return ""
+
+    def check_network(self, topology: Topology) -> None:  # noqa: B027 - a hook
+        """Refuse a network that this testbed cannot have.
+
+        Raises
+        ------
+        InputError : naming the first key.
+        """
+
+    def check(self, trial: Trial) -> None:
+        """Refuse a trial that this testbed cannot run, without running it.
+
+        Raises
+        ------
+        InputError : naming the option or the key.
+        """
+        self.check_network(trial.topology)
+
+    def check_there(self, trial: Trial) -> None:
+        """Do what `check` does, and ask the machines that would run the trial, if they are others.
+
+        Raises
+        ------
+        InputError : naming the option or the key.
+        MptuneError : a machine cannot be reached or used.
+        """
+        self.check(trial)
+
+    # ---- around trials -----------------------------------------------------------------------------
+
+    def session(self) -> AbstractContextManager[object]:
+        """Enclose several trials."""
+        return nullcontext()
+
+    def note(self) -> str:
+        """State of the testbed for the progress bar; empty if there is nothing to report."""
+        return ""
+
+    def interrupt(self) -> None:  # noqa: B027 - a hook
+        """Abort the running trials, from another thread; no further one is run."""
+
+    def be_patient(  # noqa: B027 - a hook
+        self, patience_s: float, say: Callable[[str], None]
+    ) -> None:
+        """Wait so long for a machine that is away, and call `say` with a sentence about it."""
+
+    # ---- what is sent ------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> bool:
+        """Whether it limits what is sent, and wants to know of earlier trials (`recall`)."""
+        return False
+
+    @property
+    def sent(self) -> Mapping[tuple[str, str], int]:
+        """Bytes that were sent over interfaces with a limit, by host and interface."""
+        return {}
+
+    def recall(self, trial: Trial, observation: Observation) -> None:  # noqa: B027 - a hook
+        """Count a trial that was run before this program began as sent."""

@@ -18,6 +18,7 @@ import msgspec
 
 from mptune.errors import InputError, TrialError
 from mptune.testbeds import _hosts_data, _kernel_observation, _kernel_plan, _overload
+from mptune.testbeds._base import Testbed
 from mptune.trial import FIXED, PLAIN_TCP, Observation, Trial
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _BUSY = 0.9
 _PAUSE_S = 5.0
 
 
-class HostsTestbed:
+class HostsTestbed(Testbed):
     """Runs trials between the hosts of a topology, one at a time.
 
     Nothing happens before the first trial, or the first session with trials that were checked. The
@@ -43,9 +44,9 @@ class HostsTestbed:
     """
 
     name = "hosts"
-    only_stack: str | None = "linux"
-    parallel: int | None = 1
-    #: Seconds that a trial takes beyond its duration: exchanges with the hosts, handshake, last data.
+    only_stack = "linux"
+    parallel = 1
+    #: Exchanges with the hosts, handshake, last data.
     set_up_s = 2.0
 
     def __init__(self) -> None:
@@ -81,6 +82,11 @@ class HostsTestbed:
                 "for every program there."
             )
         return said
+
+    @property
+    def counts(self) -> bool:
+        """Interfaces may have a limit (`max_data`)."""
+        return True
 
     @property
     def sent(self) -> _hosts_data.Sent:

@@ -19,6 +19,7 @@ import msgspec
 
 from mptune.errors import InputError, MptuneError
 from mptune.testbeds import _kernel_observation, _kernel_plan, _overload
+from mptune.testbeds._base import Testbed
 from mptune.testbeds._kernel_plan import stall_ns
 from mptune.testbeds._recorded import MOST_PACKETS, SPACING_NS, run_of
 from mptune.topology import TcpBackground, Topology
@@ -40,7 +41,7 @@ _ATTEMPTS = 3
 _WAITING = 4
 
 
-class NamespacesTestbed:
+class NamespacesTestbed(Testbed):
     """Runs trials on the kernel, as many at once as the processors can take, when the machine is quiet.
 
     Parameters
@@ -53,9 +54,10 @@ class NamespacesTestbed:
     """
 
     name = "namespaces"
-    only_stack: str | None = "linux"
-    #: Seconds of a trial beside its duration: namespaces, handshake, last data.
+    only_stack = "linux"
+    #: Namespaces, handshake, last data.
     set_up_s = 1.0
+    records = True
 
     def __init__(self, quiet: Quiet | None = None) -> None:
         if sys.platform != "linux":
@@ -69,7 +71,7 @@ class NamespacesTestbed:
         if missing is not None:
             raise MptuneError(f"--testbed namespaces: {missing} (see mptune doctor)")
         # The gate limits them further: trials over slow links need only a small part of a processor each.
-        self.parallel: int | None = _WAITING * len(os.sched_getaffinity(0))
+        self.parallel = _WAITING * len(os.sched_getaffinity(0))
         self._gate = processor_load.Gate()
         self._awake = awake.Awake()
         self._quiet = quiet or quietness.Quiet()

@@ -8,6 +8,7 @@ import msgspec
 from mptune import _core, path_managers
 from mptune.capture import Run
 from mptune.errors import Failure, FailureKind, InputError
+from mptune.testbeds._base import Testbed
 from mptune.testbeds._outages import bin_ns, coarse, take_over_ms
 from mptune.testbeds._recorded import MOST_PACKETS, SPACING_NS, run_of
 from mptune.topology import Topology
@@ -75,14 +76,12 @@ _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(_Outcome)
 
 
-class SimulatedTestbed:
+class SimulatedTestbed(Testbed):
     """Runs trials in the core. Trials are independent: as many at once as there are cores."""
 
     name = "simulated"
-    only_stack: str | None = None
-    parallel: int | None = None
-    #: The same trial gives the same observation on any machine.
     anywhere = True
+    records = True
 
     def check_network(self, topology: Topology) -> None:
         """Refuse a network that is not known well enough to be simulated.
@@ -92,15 +91,6 @@ class SimulatedTestbed:
         InputError : naming the first value that is missing.
         """
         topology.check_known("the simulator")
-
-    def check(self, trial: Trial) -> None:
-        """Refuse a trial for its network; the core finds all else.
-
-        Raises
-        ------
-        InputError : as `check_network`.
-        """
-        self.check_network(trial.topology)
 
     def record(self, trial: Trial) -> tuple[Observation, Run]:
         """Run one trial and keep its packets, and what its senders thought; as `run` otherwise."""

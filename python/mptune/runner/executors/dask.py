@@ -72,7 +72,7 @@ class Dask:
 
     def check(self, testbed: Testbed) -> None:
         """Refuse a testbed that is this machine or two others; say what to install."""
-        if not getattr(testbed, "anywhere", False):
+        if not testbed.anywhere:
             raise InputError(
                 "--executor", "", f"expected threads with the testbed {testbed.name}, found {self.name}"
             )

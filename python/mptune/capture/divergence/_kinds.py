@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from mptune.capture.divergence._bands import Side
 from mptune.capture.series import STEP_S, Curves, Subflow
-from mptune.divergence._bands import Side
 
 Array = Any
 

@@ -1,17 +1,26 @@
-"""The options of `mptune diverge`: the trial, how often it is run, and what counts as a difference."""
+"""Several recorded runs of one trial: the options of `mptune diverge`, and the runs on a testbed.
 
-from collections.abc import Iterator
+Recordings are compared by `mptune.capture.divergence`.
+"""
+
+import platform
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import msgspec
 
-from mptune import units
+from mptune import testbeds, units
+from mptune.capture import About, Recording
+from mptune.errors import TrialError
 from mptune.options import Option, Options, count, share, time
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import USUAL_PMS, Buffer, BufferMode, Cc, Family, InitialPath, Pm, Transfer
+from mptune.runner.progress import Reporter
+from mptune.testbeds import Testbed
 from mptune.topology import Topology
 from mptune.trial import DEFAULT_FAMILY, FIXED, Trial
+from mptune.trial.stacks import LINUX_VERSION, describe
 
 #: Longest trial without a --duration, and of a transfer.
 _USUAL_NS = 10_000_000_000
@@ -82,3 +91,47 @@ class DivergeOptions(Options, frozen=True, kw_only=True):
             **msgspec.structs.asdict(self.stack.chosen()),
         )
         return [msgspec.structs.replace(first, seed=self.seed + number) for number in range(self.runs)]
+
+
+def record(testbed: Testbed, trials: Sequence[Trial], reporter: Reporter | None = None) -> Recording:
+    """Run all trials, which differ by their seeds alone, one after another.
+
+    Raises
+    ------
+    InputError : a trial is impossible there.
+    TrialError : a run gave no usable number.
+    """
+    reporter = reporter or Reporter(quiet=True)
+    runs = []
+    with testbed.session(), reporter.phase(testbed.name) as progress:
+        for number, trial in enumerate(trials, 1):
+            observation, run = testbed.record(trial)
+            if observation.failed is not None and observation.failed.kind == "overloaded":
+                raise TrialError(f"{testbed.name}: {observation.failed}", "overloaded")
+            runs.append(run)
+            if progress is not None:
+                progress(number, len(trials))
+    return Recording(about=_about(testbed.name, trials[0]), runs=runs)
+
+
+def _about(testbed: str, trial: Trial) -> About:
+    topology = trial.topology
+    simulated = f"{describe(trial.members)} {LINUX_VERSION}"
+    release = platform.release() if testbeds.only_stack(testbed) else simulated
+    rtts = [topology.known(path).base_rtt_ns or 0 for path in topology.paths]
+    return About(
+        testbed=testbed,
+        release=release,
+        topology=topology.name,
+        paths=tuple(path.label for path in topology.paths),
+        base_rtt_ns=tuple(rtts),
+        trial={
+            "pm": trial.pm,
+            "cc": trial.cc,
+            "buffer_bytes": trial.buffer_bytes,
+            "buffer_mode": trial.buffer_mode,
+            "duration_ns": trial.duration_ns,
+            "transfer_bytes": trial.transfer_bytes,
+            "stack": describe(trial.members),
+        },
+    )

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from mptune.capture.divergence._bands import SUMS, Side
+from mptune.capture.divergence._finding import Departure, Divergence
 from mptune.capture.series import STEP_S
-from mptune.divergence._bands import SUMS, Side
-from mptune.divergence._finding import Departure, Divergence
 
 #: What the table covers around the difference, and its steps, seconds.
 _AROUND_S, _TABLE_STEP_S = 0.2, 0.05

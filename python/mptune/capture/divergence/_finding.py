@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from mptune.capture.divergence._bands import OF_CONNECTION, OF_SUBFLOWS, Side, band, chance
+from mptune.capture.divergence._kinds import Kind, kind_of
 from mptune.capture.series import STEP_S
-from mptune.divergence._bands import OF_CONNECTION, OF_SUBFLOWS, Side, band, chance
-from mptune.divergence._kinds import Kind, kind_of
 from mptune.errors import InputError
 
 Array = Any

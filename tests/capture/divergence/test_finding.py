@@ -2,7 +2,7 @@
 
 import pytest
 
-from mptune.divergence import Limits, find, paragraph, side, table_around
+from mptune.capture.divergence import Limits, find, paragraph, side, table_around
 from mptune.errors import InputError
 from tests.plugins.recordings import RTT_S, course, recording
 
