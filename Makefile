@@ -65,7 +65,7 @@ GLIBC := 2.17
 ARCHITECTURE := $(firstword $(subst -, ,$(TARGET)))
 PLATFORM := manylinux_$(subst .,_,$(GLIBC))_$(ARCHITECTURE)
 WHEEL = dist/mptune-*$(PLATFORM).whl
-IN_WHEEL := _bin/mptune-agent _bin/libmptune_preload.so scenarios/UNIS-HiN.toml report/result.schema.json \
+IN_WHEEL := _bin/mptune-agent _bin/libmptune_preload.so scenarios/UNIS-HiN.toml result/result.schema.json \
   $(patsubst %.c,bpf_objects/%.o,$(notdir $(wildcard bpf/congestion/*.bpf.c)))
 
 # BPF objects work on every kernel, so installing the wheel needs no clang.
@@ -127,7 +127,7 @@ test: setup  ## run the tests of the Rust core and of the Python package
 	$(MAKE) test-python || status=1; \
 	echo; echo "cargo test:"; grep -h '^test result:' $(RESULTS)/cargo.txt || echo "no result"; \
 	echo "pytest:"; grep -E '^(=+ )?([0-9]+ [a-z]+,? ?)+ in ' $(RESULTS)/pytest.txt || echo "no result"; \
-	grep -A99 '^Repetitions needed: ' $(RESULTS)/pytest.txt | grep -E '^(Repetitions|  [0-9]+ x) ' | awk '!shown[$$0]++' || true; \
+	grep -A99 '^Repetitions needed: ' $(RESULTS)/pytest.txt | grep -E '^(Repetitions|  [0-9]+ x) ' | sort -u || true; \
 	grep '^Not tested here: ' $(RESULTS)/pytest.txt | tail -n 1; \
 	exit $$status
 

@@ -14,7 +14,7 @@ import msgspec
 
 from _search import Bench, Found, Holding, Known, buffer_grid, subset
 from mptune import path_managers
-from mptune.campaign.optimise import Result
+from mptune.optimisation.main_job import Result
 from mptune.topology import Interface, Path, Topology
 from mptune.trial import Configuration, Record
 from mptune.trial.stacks import of_tcp

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from _kept import kept
 from _measure import write
-from mptune.campaign.papers import PMS
+from mptune.optimisation.papers import PMS
 from mptune.papers.published import rows as published
 from mptune.runner.planning import plan_trials
 from mptune.runner.progress import Reporter

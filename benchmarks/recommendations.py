@@ -24,11 +24,11 @@ from _kept import kept, measured
 from _kernel import on_the_kernel
 from _measure import machine, write
 from mptune._text import plain_tcp
-from mptune.campaign.optimise import Result, optimise
-from mptune.campaign.optimise_options import OptimiseOptions
-from mptune.campaign.papers import CCS
 from mptune.decision.agreement import Cell, Row, summarise_runs
 from mptune.linux import congestion
+from mptune.optimisation.main_job import Result, optimise
+from mptune.optimisation.options import OptimiseOptions
+from mptune.optimisation.papers import CCS
 from mptune.runner.planning import plan_trials
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner

@@ -38,11 +38,11 @@ from _measure import RESULTS, machine, write
 from _random_networks import random_network
 from _search import Bench, Found, Known, Plan, buffer_grid, search, subset
 from mptune._text import plain_tcp
-from mptune.campaign.optimise import Result, optimise
-from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.decision.selection import SACRIFICE
 from mptune.errors import MptuneError
 from mptune.impact import ImpactOptions
+from mptune.optimisation.main_job import Result, optimise
+from mptune.optimisation.options import OptimiseOptions
 from mptune.options.stacks import StackOptions
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner

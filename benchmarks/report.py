@@ -23,9 +23,9 @@ from _measure import machine, spread, write
 from mptune import testbeds
 from mptune.campaign.definition import Definition
 from mptune.campaign.execution import start
-from mptune.campaign.optimise_options import OptimiseOptions
-from mptune.campaign.papers import CCS, PMS
 from mptune.impact import ImpactOptions
+from mptune.optimisation.options import OptimiseOptions
+from mptune.optimisation.papers import CCS, PMS
 from mptune.options.buffers import parse_buffers
 from mptune.testbeds import Testbed
 from mptune.topology import load

@@ -31,7 +31,7 @@ ORDER = [
     *("topology", "trial", "theory", "path_managers", "linux", "machines", "probe"),
     *("capture", "testbeds", "options"),
     *("runner", "store", "impact", "response", "strategy", "table", "decision"),
-    *("campaign", "papers", "report", "bundle", "apply", "daemon", "monitor"),
+    *("optimisation", "result", "campaign", "papers", "report", "apply", "daemon", "bundle", "monitor"),
     *("api", "cli"),
 ]
 FILES = {

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mptune.campaign.optimise import optimise
-from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.impact import ImpactOptions
+from mptune.optimisation.main_job import optimise
+from mptune.optimisation.options import OptimiseOptions
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.trial.stacks import STACKS

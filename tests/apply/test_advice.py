@@ -149,14 +149,19 @@ def test_a_simulated_gain_has_the_interval_that_a_kernel_leaves_it(run: Make):
 
 
 def test_an_error_that_is_not_known_is_not_made_up(run: Make):
-    unknown = {"low_mbps": None, "high_mbps": None, "unknown": "plain TCP was not compared"}
+    unknown = {
+        "mean_mbps": 20.0,
+        "low_mbps": None,
+        "high_mbps": None,
+        "unknown": "plain TCP is not validated",
+    }
     shown = " ".join(told(run(on_kernel=unknown, gain_on_kernel=unknown)).expected.text)
-    assert "not known: plain TCP was not compared." in shown
+    assert "No kernel error estimate: plain TCP is not validated." in shown
 
 
 def test_a_run_of_an_earlier_version_has_no_such_interval(run: Make):
     shown = " ".join(told(run(on_kernel=None, gain_on_kernel=None)).expected.text)
-    assert "of a version that did not say it" in shown
+    assert "a version without one" in shown
 
 
 def test_what_was_measured_on_a_kernel_is_as_it_was_measured(run: Make):
@@ -404,7 +409,7 @@ def test_a_machine_that_nobody_can_reach_gets_no_files(run: Make, tmp_path: Path
     refused = mptune(run(**MESH), "--files", tmp_path / "files", "--host", "S")
     assert refused.exit_code == 1 and not (tmp_path / "files").exists()
     assert refused.stderr == (
-        "mptune: error: server was not read: not this machine, and home.toml does not say how to reach it "
+        "mptune: error: server was not read: not this machine, and home.toml lacks the SSH name to reach it "
         "(sites.S.ssh); no files are written without what is set there\n"
     )
 

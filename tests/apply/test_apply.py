@@ -1,6 +1,5 @@
 """`mptune apply`, `status` and `rollback`: what they ask the agent, and what they say of its answers."""
 
-import importlib
 import json
 import sys
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mptune.apply import apply, records, source
+from mptune.apply import plan as plans
 from mptune.apply.apply import HERE, Target
 from mptune.cli import app
 from mptune.errors import InputError, MptuneError
@@ -248,20 +248,9 @@ class Plan(msgspec.Struct):
     settings: tuple[dict[str, Any], ...]
 
 
-def planning(*plans: Plan) -> Any:
-    class Planning:
-        """Stands in for `mptune.apply.plan`."""
-
-        @staticmethod
-        def plan(run: Path) -> list[Plan]:
-            return list(plans)
-
-    return lambda name: Planning
-
-
 def test_a_run_names_its_machines_by_their_sites(monkeypatch, tmp_path):
-    both = planning(Plan("A", "alice", (WMEM,)), Plan("B", None, (BEFORE,)))
-    monkeypatch.setattr(importlib, "import_module", both)
+    both = [Plan("A", "alice", (WMEM,)), Plan("B", None, (BEFORE,))]
+    monkeypatch.setattr(plans, "plan", lambda run, *, daemon: both)
     assert source.machines(tmp_path, []) == [Target("A", "alice"), HERE]
     assert source.machines(tmp_path, ["A"]) == [Target("A", "alice")]
     with pytest.raises(InputError, match="one of A, B, found 'C'"):
@@ -271,8 +260,8 @@ def test_a_run_names_its_machines_by_their_sites(monkeypatch, tmp_path):
 
 
 def test_two_sites_cannot_both_be_this_machine(monkeypatch, tmp_path):
-    both = planning(Plan("A", None, (WMEM,)), Plan("B", None, (BEFORE,)))
-    monkeypatch.setattr(importlib, "import_module", both)
+    both = [Plan("A", None, (WMEM,)), Plan("B", None, (BEFORE,))]
+    monkeypatch.setattr(plans, "plan", lambda run, *, daemon: both)
     with pytest.raises(InputError, match="which of A, B is this machine"):
         source.from_run(tmp_path, [])
     (one,) = source.from_run(tmp_path, ["B"])

@@ -17,6 +17,7 @@ from mptune.apply._exec_program import Obstacle, Program
 from mptune.apply._exec_statistics import collected, gathered
 from mptune.cli import app
 from mptune.errors import InputError, MptuneError
+from tests.plugins.answers import ANSWER
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.needs("linux")
@@ -37,7 +38,7 @@ def run_directory(path: Path, **changes: object) -> Path:
     """A run directory as far as it is read here."""
     path.mkdir()
     (path / "config.json").write_text(json.dumps({"kind": "mptune run"}))
-    answer = {"occ": "cubic", "obs_bytes": 655360, "buffer_mode": "fixed", "protocol": "mptcp"} | changes
+    answer = ANSWER | {"obs_bytes": 655360, "buffer_mode": "fixed", "protocol": "mptcp"} | changes
     (path / "result.json").write_text(json.dumps(answer))
     return path
 
@@ -223,6 +224,7 @@ def test_the_exit_code_is_the_programs(options, code, expected):
 #: Says that it is there, and which signals came until the one that ends it.
 LISTENER = """
 import signal, sys
+from tests.plugins.answers import ANSWER
 signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
 print(signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN, flush=True)  # Python's own, not inherited

@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 from mptune import testbeds
 from mptune.campaign.definition import Definition, SweepOptions, read_definition
 from mptune.campaign.execution import start
-from mptune.campaign.optimise import Result
-from mptune.campaign.optimise_options import OptimiseOptions
-from mptune.campaign.papers import CCS
 from mptune.campaign.possible import possible
 from mptune.cli import app
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions
+from mptune.optimisation.main_job import Result
+from mptune.optimisation.options import OptimiseOptions
+from mptune.optimisation.papers import CCS
 from mptune.runner.progress import Reporter
 from mptune.topology import Topology
 from mptune.trial import Trial

@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from mptune import testbeds, theory
-from mptune.campaign.documents import result_document
-from mptune.campaign.job import Job
-from mptune.campaign.optimise import left_out, optimise
-from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions
 from mptune.impact._paired import settle_ns
+from mptune.optimisation.job import Job
+from mptune.optimisation.main_job import left_out, optimise
+from mptune.optimisation.options import OptimiseOptions
+from mptune.result.making import result_document
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.topology import Topology, load

@@ -12,11 +12,12 @@ from typer.testing import CliRunner
 from mptune import theory
 from mptune.cli import app
 from mptune.topology import load
+from tests.plugins.answers import ANSWER
 
 runner = CliRunner()
 
 FIBRE_AND_ADSL = ["--path", "100Mbit/s,10ms", "--path", "1Mbit/s,200ms"]
-RESULT = {"topology": "UNIS-HiN", "opm": "pcdc", "occ": "cubic", "obs_bytes": 4_194_304, "otp_mbps": 266.6}
+RESULT = {**ANSWER, "topology": "UNIS-HiN"}
 
 
 def shown(*arguments: str) -> dict:

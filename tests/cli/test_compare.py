@@ -137,7 +137,7 @@ def test_a_simulated_value_that_stands_alone_has_the_error_to_expect(pair, made_
 
 def test_what_was_not_compared_before_says_so_where_it_stands_alone(pair, made_up_error, monkeypatch):
     monkeypatch.setattr("mptune.decision.comparison.shipped", lambda: made_up_error)
-    told = "How far a kernel is from a simulated value is not known: the congestion control vegas"
+    told = "No kernel error estimate: the congestion control vegas"
     assert told in compare("--cc", "vegas", "--runs", "2").stdout
     assert told not in compare("--cc", "vegas", "--buffers", "1MiB", "--runs", "2").stdout
 

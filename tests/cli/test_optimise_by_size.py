@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 from mptune import testbeds
 from mptune.cli import app
 from mptune.report.choices import Choices
-from mptune.report.read_runs import read_run
 from mptune.report.sections.by_size import by_size
 from mptune.report.sections.factors import initial_paths
 from mptune.report.sections.sweep import responses
+from mptune.result.reading import read_run
 from mptune.trial import Observation, Trial
 
 BY_SIZE = (

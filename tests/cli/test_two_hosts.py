@@ -11,7 +11,7 @@ from mptune import testbeds
 from mptune.cli import app
 from mptune.report.drawing import NARROW, WIDE, draw
 from mptune.report.measured import warnings
-from mptune.report.read_runs import read_run
+from mptune.result.reading import read_run
 from mptune.topology import load
 from tests.plugins import two_hosts
 from tests.report.making import sections

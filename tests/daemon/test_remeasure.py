@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from mptune.campaign.definition import Definition
-from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.daemon import remeasure
 from mptune.daemon.policies import Policies, Remeasure
 from mptune.daemon.remeasure import ANSWER, RENEWED, RUN
 from mptune.errors import InputError, MptuneError
+from mptune.optimisation.options import OptimiseOptions
 from mptune.runner.progress import Reporter
 from tests.apply.worlds import make_runs
 

@@ -140,7 +140,7 @@ def test_ctrl_c_does_not_wait_for_a_host_that_is_silent(world, tmp_path):
             assert agent(world, "alice", "host")
             assert complaint.decode().splitlines()[-2:] == [
                 "mptune: interrupted",
-                "mptune: alice could not be reached; it restores its settings by itself within 10 s",
+                "mptune: alice could not be reached; it restores its settings within 10 s",
             ]
 
 

@@ -212,5 +212,5 @@ def test_ctrl_c_does_not_wait_for_a_machine_that_is_silent(world, tmp_path):
         assert program.returncode == 130
         assert complaint.splitlines()[-2:] == [
             "mptune: interrupted",
-            "mptune: alice could not be reached; it restores its settings by itself within 10 s",
+            "mptune: alice could not be reached; it restores its settings within 10 s",
         ]

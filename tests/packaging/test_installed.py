@@ -99,7 +99,7 @@ import json, mptune
 from importlib.resources import files
 found = mptune.run(mptune.load("UNIS-HiN"), duration="2s")
 found.chart().save("series.svg")
-schema = json.loads((files("mptune") / "report/result.schema.json").read_text())
+schema = json.loads((files("mptune") / "result/result.schema.json").read_text())
 print(json.dumps([found.throughput_mbps, len(found.frame()), schema["$id"]]))
 """
 

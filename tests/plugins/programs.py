@@ -26,14 +26,14 @@ from tests.plugins import needs
 
 #: The README's list, what a C compiler consists of, and the shell that make takes for granted.
 PROMISED = (
-    *("python3", "python", "cargo", "rustc", "rustfmt", "rustup", "make", "git", "sh", "bash"),
+    *("python3", "python", "cargo", "rustc", "rustdoc", "rustfmt", "rustup", "make", "git", "sh", "bash"),
     *("cc", "gcc", "ar", "as", "ld"),
 )
 #: What every Debian has, be it as small as it may, and tests use: of coreutils, findutils, grep, sed and
 #: util-linux.
 BASE = (
     *("cat", "chmod", "chown", "cp", "cut", "date", "dd", "dirname", "echo", "env", "expr", "false"),
-    *("find", "grep", "head", "id", "ln", "ls", "md5sum", "mkdir", "mkfifo", "mktemp", "mv", "nice"),
+    *("find", "grep", "head", "id", "ln", "ls", "md5sum", "mkdir", "mkfifo", "mktemp", "mv", "nice", "nproc"),
     *(
         "pivot_root",
         "readlink",

@@ -10,8 +10,8 @@ import pytest
 from mptune.campaign.definition import read_definition
 from mptune.campaign.execution import start
 from mptune.report import files
-from mptune.report.read_runs import read_run
-from mptune.report.run_data import RunData
+from mptune.result.reading import read_run
+from mptune.result.run_data import RunData
 from tests.report.making import sections
 
 #: Names of a site and of an ISP. Abbreviations are restricted, names are not.

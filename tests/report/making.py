@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from mptune.report import sections as original
-from mptune.report.run_data import RunData
 from mptune.report.sections import Section
+from mptune.result.run_data import RunData
 
 #: Sections by the runs they are of, which live as long as the sections: their identity is the key.
 _MADE: dict[tuple[int, ...], tuple[list[RunData], list[Section]]] = {}

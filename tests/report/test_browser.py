@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 from mptune.report.files import write_report
-from mptune.report.run_data import RunData
+from mptune.result.run_data import RunData
 from tests.plugins import needs
 from tests.report.making import sections
 

@@ -3,11 +3,22 @@
 import msgspec
 
 from mptune.report.choices import choices
-from mptune.report.run_data import Answer, FrontRow, RunData
+from mptune.result.answer import Answer, FrontRow
+from mptune.result.run_data import RunData
 
 
 def row(sacrifice: float, buffer: float, pm: str = "pcdc", cc: str = "cubic") -> FrontRow:
-    return FrontRow(sacrifice, pm, cc, buffer, 0.8, 1.2, 100 * (1 - sacrifice), 90.0, 99.0)
+    return FrontRow(
+        sacrifice=sacrifice,
+        pm=pm,
+        cc=cc,
+        buffer_mib=buffer,
+        buffer_mib_low=0.8,
+        buffer_mib_high=1.2,
+        throughput_mbps=100 * (1 - sacrifice),
+        throughput_mbps_low=90.0,
+        throughput_mbps_high=99.0,
+    )
 
 
 def answered(run: RunData, front: tuple[FrontRow, ...], **changes: object) -> RunData:

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from mptune.report.choices import choices
-from mptune.report.run_data import RunData, TrialRow
 from mptune.report.sections import Section
 from mptune.report.sections.differing import differing
+from mptune.result.run_data import RunData, TrialRow
 
 #: What each run adds, whatever the congestion control: far more than what they differ by.
 LUCK = (0.0, 40.0, -30.0, 10.0)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from mptune.report.drawing import NARROW, WIDE, Geometry, draw
-from mptune.report.run_data import RunData
+from mptune.result.run_data import RunData
 from mptune.topology import Topology, load
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -9,7 +9,7 @@ import pytest
 
 from mptune.errors import InputError, MptuneError
 from mptune.report.files import write_page, write_report
-from mptune.report.run_data import RunData
+from mptune.result.run_data import RunData
 from tests.plugins.no_room import no_room
 from tests.report.making import sections
 

@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from mptune.decision.model_error import OnKernel
 from mptune.errors import Failure
 from mptune.report.answer import answer
 from mptune.report.choices import choices
 from mptune.report.markup import MAX_ROWS, data, prose, table
 from mptune.report.page import page
-from mptune.report.run_data import OnKernel, RunData, TrialRow
 from mptune.report.sections import Table
+from mptune.result.run_data import RunData, TrialRow
 from tests.report.making import sections
 
 
@@ -89,8 +90,8 @@ def test_the_answer_and_every_choice_are_there(parsed: Parsed, optimised: RunDat
 @pytest.mark.parametrize(
     ("expected", "shown"),
     [
-        (OnKernel(low_mbps=12.5, high_mbps=31.0, runs=5), "<td>12.50 to 31.00</td>"),
-        (OnKernel(unknown="<b> was not compared"), "not known: &lt;b&gt; was not compared"),
+        (OnKernel(20.0, low_mbps=12.5, high_mbps=31.0, runs=5), "<td>12.50 to 31.00</td>"),
+        (OnKernel(20.0, unknown="<b> is not validated"), "no estimate: &lt;b&gt; is not validated"),
         (None, ""),
     ],
 )

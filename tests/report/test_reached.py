@@ -6,13 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from mptune.campaign.wording import PREDICTION
 from mptune.errors import Failure
 from mptune.report import files
 from mptune.report.choices import Choices
-from mptune.report.run_data import Candidate, Reached, RunData, Step, TrialRow
 from mptune.report.sections import Section
 from mptune.report.sections.reached import reached
+from mptune.result.answer import Candidate, ModelRow, Reached, Step
+from mptune.result.run_data import RunData, TrialRow
+from mptune.result.wording import PREDICTION
 from tests.report.making import sections
 
 MIB = 2**20
@@ -215,15 +216,14 @@ def test_the_figure_is_written(learned: RunData, tmp_path: Path, monkeypatch: py
 def test_a_belief_shows_its_best_curves(learned: RunData) -> None:
     assert learned.answer is not None
     others = tuple(
-        {
-            "pm": "pcdc",
-            "cc": f"cc{number}",
-            "subflows": ["P-D"],
-            "initial_path": None,
-            "formula": "",
-            "max_mbps": float(number),
-            "buffer_at_max_mib": 1.0,
-        }
+        ModelRow(
+            pm="pcdc",
+            cc=f"cc{number}",
+            subflows=("P-D",),
+            formula="",
+            max_mbps=float(number),
+            buffer_at_max_mib=1.0,
+        )
         for number in range(1000, 1020)
     )
     answer = msgspec.structs.replace(learned.answer, models=others)

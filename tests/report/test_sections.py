@@ -14,10 +14,11 @@ import pytest
 from mptune.report.choices import choices
 from mptune.report.measured import in_short, warnings
 from mptune.report.page import page
-from mptune.report.run_data import Fit, RunData, TrialRow
 from mptune.report.sections import Section
 from mptune.report.sections import sweep as sweep_section
 from mptune.report.sections.series import by_configuration
+from mptune.response import FitQuality
+from mptune.result.run_data import RunData, TrialRow
 from mptune.trial import SubflowObservation
 from tests.report.making import sections
 
@@ -329,7 +330,7 @@ def test_what_differs_between_runs_is_told(optimised: RunData, paths: RunData) -
 
 def test_a_fit_without_variance_has_no_r_square(optimised: RunData) -> None:
     assert optimised.answer is not None
-    fits = (Fit("fullmesh", None, {}, 6),)
+    fits = (FitQuality(pm="fullmesh", r_squared=None, p_values={}, n=6),)
     run = msgspec.structs.replace(optimised, answer=msgspec.structs.replace(optimised.answer, fits=fits))
     assert in_short(run)["R-square, fullmesh"] == "none"
 

@@ -551,9 +551,7 @@ def test_after_ctrl_c_silent_hosts_are_not_waited_for_and_named(sessions, trial)
     with pytest.raises(KeyboardInterrupt) as caught:
         broken_off()
     assert all(one.hurried and one.closed for one in made)
-    assert caught.value.__notes__ == [
-        "Server could not be reached; it restores its settings by itself within 10 s"
-    ]
+    assert caught.value.__notes__ == ["Server could not be reached; it restores its settings within 10 s"]
 
 
 def test_a_trial_that_a_host_left_is_repeated_once_it_is_back(sessions, trial, monkeypatch):

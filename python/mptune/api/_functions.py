@@ -29,7 +29,7 @@ from mptune.files import name_of
 from mptune.impact import measure_alone
 from mptune.papers.glm.analysis import analyse
 from mptune.report.files import draw_run
-from mptune.report.read_runs import read_run
+from mptune.result.reading import read_run
 from mptune.runner.one_trial import measure_one
 from mptune.runner.progress import Reporter
 from mptune.table import ReadOptions, read_measurements
@@ -51,7 +51,7 @@ def run(topology: Network, *, progress: bool = False, **options: Unpack[RunKeywo
     Parameters
     ----------
     topology : a topology, its file, or the name of a shipped scenario.
-    progress : say on stderr what to expect.
+    progress : print on stderr what to expect.
     options : those of the command, as keywords.
 
     Returns

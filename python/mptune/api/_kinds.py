@@ -1,9 +1,9 @@
 """Which options each function has: the structs of its command, and what that command asks for beside them."""
 
 from mptune.campaign.definition import SweepOptions
-from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.decision.comparison import CompareOptions
 from mptune.impact import ImpactOptions
+from mptune.optimisation.options import OptimiseOptions
 from mptune.options import Options
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import Cc, Jobs, MeasuringOptions, Reverse, Testbed

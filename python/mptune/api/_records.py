@@ -10,7 +10,6 @@ import msgspec
 
 from mptune._text import escaped
 from mptune.api._wording import in_python
-from mptune.campaign.documents import impact_document
 from mptune.decision.agreement import Cell, Comparison
 from mptune.errors import InputError, one_of
 from mptune.impact import Impact
@@ -19,8 +18,10 @@ from mptune.report.charts import factors, subflows
 from mptune.report.charts.style import Key, Spec, key
 from mptune.report.charts.sweep import response
 from mptune.report.files import printed
-from mptune.report.run_data import Answer, ImpactSets, RunData, SizesAnswer, TrialRow
 from mptune.report.sections import Panel, Section, sections
+from mptune.result.answer import Answer, ImpactSets, SizesAnswer
+from mptune.result.making import impact_document
+from mptune.result.run_data import RunData, TrialRow
 from mptune.runner.one_trial import mbps_of_bins, trial_document
 from mptune.store import open_store
 from mptune.store.directory import STORE

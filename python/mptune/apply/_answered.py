@@ -10,8 +10,9 @@ import msgspec
 
 from mptune.errors import InputError
 from mptune.files import name_of, read_json, reason
-from mptune.report.read_runs import read_run
-from mptune.report.run_data import Answer, RunData
+from mptune.result.answer import Answer
+from mptune.result.reading import read_run
+from mptune.result.run_data import RunData
 from mptune.topology import REVERSED, Topology
 
 #: Beginning of the titles of stacks that are not upstream's (`mptune.trial.stacks.title`).

@@ -10,7 +10,7 @@ import msgspec
 
 from mptune.apply.plan import Outline
 from mptune.errors import InputError, MptuneError
-from mptune.report.run_data import TrialRow
+from mptune.result.run_data import TrialRow
 from mptune.runner.planning import plan_trials
 from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summarise

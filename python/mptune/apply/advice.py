@@ -18,8 +18,9 @@ from mptune.apply._settings import Intent, Present, Setting
 from mptune.apply.machine import LIMITS, Reading, Seen, limits_in, look
 from mptune.apply.plan import Difference, HostPlan, Outline, Part, outline, resolve
 from mptune.apply.policy import POLICIES, content
+from mptune.decision.model_error import GainOnKernel, OnKernel
 from mptune.errors import InputError, MptuneError, one_of
-from mptune.report.run_data import Interval, OnKernel
+from mptune.result.answer import Interval
 from mptune.topology import Site
 from mptune.trial import FIXED
 from mptune.units import MIB, format_size
@@ -111,7 +112,7 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     gain: Interval | None
     share: float | None
     on_kernel: OnKernel | None = None
-    gain_on_kernel: OnKernel | None = None
+    gain_on_kernel: GainOnKernel | None = None
     is_kernel_default: bool
     text: tuple[str, ...]
 
@@ -453,12 +454,12 @@ def _expected(found: Outline) -> Expected:
     )
 
 
-def _on_kernel(expected: OnKernel | None, gain: OnKernel | None) -> Iterator[str]:
+def _on_kernel(expected: OnKernel | None, gain: GainOnKernel | None) -> Iterator[str]:
     """What the simulator's error makes of both, as sentences."""
     if expected is None:
-        yield "How far a kernel is from this is not known: the run is of a version that did not say it."
+        yield "No kernel error estimate: a version without one made this run."
     elif expected.low_mbps is None or expected.high_mbps is None:
-        yield f"How far a kernel is from this is not known: {expected.unknown}."
+        yield f"No kernel error estimate: {expected.unknown}."
     else:
         yield (
             f"On a Linux kernel expect {digits(expected.low_mbps)} to {digits(expected.high_mbps)} Mbit/s "
@@ -469,7 +470,7 @@ def _on_kernel(expected: OnKernel | None, gain: OnKernel | None) -> Iterator[str
             doubt = " It may be a loss." if gain.low_mbps < 0 else ""
             yield f"The gain there is {low} to {high} Mbit/s (95 %).{doubt}"
         elif gain is not None:
-            yield f"What is gained there is not known: {gain.unknown}."
+            yield f"No kernel error estimate of the gain: {gain.unknown}."
 
 
 def _confirmed(confirmed: Interval, otp_mbps: float, where: str, stack: str | None) -> str:

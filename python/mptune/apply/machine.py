@@ -101,7 +101,7 @@ def look(site: Site, file: str, use: Callable[[Seen], Any]) -> Any:
         return _here(use)
     if site.ssh is None:
         key = f"sites.{site.abbr}.ssh"
-        return use(Seen(reason=f"not this machine, and {file} does not say how to reach it ({key})"))
+        return use(Seen(reason=f"not this machine, and {file} lacks the SSH name to reach it ({key})"))
     try:
         machine = connect(site.ssh, site.name)
     except MptuneError as error:

@@ -3,18 +3,22 @@
 A file is a list of settings for one machine, or an object with a list for each machine.
 """
 
-import importlib
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mptune import files
 from mptune.apply.apply import HERE, Place, Target, Wanted, ask
 from mptune.apply.machine import LIMITS, limits_in
 from mptune.apply.policy import POLICIES, content
 from mptune.apply.records import Setting
-from mptune.errors import InputError, MptuneError, one_of
+from mptune.errors import InputError, one_of
+
+if TYPE_CHECKING:
+    from mptune.apply.plan import HostPlan
 
 #: Values that a plan fills in from the machine.
 _NAMES = (
@@ -70,70 +74,59 @@ def from_run(run: Path, hosts: Sequence[str], *, daemon: bool = False) -> list[W
     ------
     InputError : it is no such run, or has no such site.
     """
-    module = _planning()
-    plans = _plans(module, run, hosts, daemon=daemon)
-    return [Wanted(target, partial(_planned, module, plan)) for target, plan in plans]
+    return [Wanted(target, partial(_planned, plan)) for target, plan in _plans(run, hosts, daemon=daemon)]
 
 
 def machines(run: Path | None, hosts: Sequence[str]) -> list[Target]:
     """The machines that a run and the user name; this one if they name none."""
     if run is not None:
-        return [target for target, _ in _plans(_planning(), run, hosts)]
+        return [target for target, _ in _plans(run, hosts)]
     return [Target(host, host) for host in hosts] or [HERE]
 
 
-def _planning() -> Any:
-    try:
-        # Not an import like others: what settles the answer is needed for runs only.
-        return importlib.import_module("mptune.apply.plan")
-    except ModuleNotFoundError:
-        raise MptuneError("runs cannot be applied with this version: --settings FILE takes a file") from None
+def _plans(run: Path, hosts: Sequence[str], *, daemon: bool = False) -> list[tuple[Target, HostPlan]]:
+    from mptune.apply import plan as planning  # with pandas, which a file of settings does not need
 
-
-def _plans(module: Any, run: Path, hosts: Sequence[str], *, daemon: bool = False) -> list[tuple[Target, Any]]:
-    found = {str(plan.site): plan for plan in module.plan(run, **({"daemon": True} if daemon else {}))}
+    found = {plan.site: plan for plan in planning.plan(run, daemon=daemon)}
     for host in hosts:
         if host not in found:
             raise InputError("--host", "", one_of(found, host))
     chosen = [plan for site, plan in found.items() if not hosts or site in hosts]
-    here = [str(plan.site) for plan in chosen if plan.ssh is None]
+    here = [plan.site for plan in chosen if plan.ssh is None]
     if len(here) > 1:
         expected = f"expected which of {', '.join(here)} is this machine: the topology has no ssh ="
         raise InputError("--host", "", expected)
-    return [(HERE if plan.ssh is None else Target(str(plan.site), plan.ssh), plan) for plan in chosen]
+    return [(HERE if plan.ssh is None else Target(plan.site, plan.ssh), plan) for plan in chosen]
 
 
-def _planned(module: Any, plan: Any, place: Place) -> Sequence[Setting]:
+def _planned(plan: HostPlan, place: Place) -> Sequence[Setting]:
     """The settings of a plan on a machine that it can look at."""
-    if hasattr(module, "resolve"):
-        looked = place.look(_NAMES)
-        values = {name: value for name, value in looked["sysctls"].items() if value is not None}
-        present = module.Present(
-            sysctls={name: " ".join(value.split()) for name, value in values.items()},
-            interfaces=tuple(looked["interfaces"]),
-            rules=tuple(looked["rules"]),
-            congestion_controls=tuple(looked["congestion_controls"]["available"]),
-            **_limits(plan, place),
-            **_policies(plan, place),
-        )
-        plan = module.resolve(plan, present)
-        module.check(plan, read=True)
-    return tuple(plan.settings)
+    from mptune.apply import plan as planning
+
+    looked = place.look(_NAMES)
+    values = {name: value for name, value in looked["sysctls"].items() if value is not None}
+    present = planning.Present(
+        sysctls={name: " ".join(value.split()) for name, value in values.items()},
+        interfaces=tuple(looked["interfaces"]),
+        rules=tuple(looked["rules"]),
+        congestion_controls=tuple(looked["congestion_controls"]["available"]),
+        limits=None if plan.intent.limits is None else _limits(place),
+        policies=None if plan.intent.policy is None else _policies(place),
+    )
+    resolved = planning.resolve(plan, present)
+    planning.check(resolved, read=True)
+    return resolved.settings
 
 
-def _limits(plan: Any, place: Place) -> dict[str, tuple[int, int] | None]:
-    """The limits of a machine, if the plan has any."""
-    if plan.intent.limits is None:
-        return {}
-    return {"limits": limits_in(ask(place, {"action": "read", "settings": [LIMITS]}, "read")["present"])}
+def _limits(place: Place) -> tuple[int, int] | None:
+    """The limits of a machine."""
+    return limits_in(ask(place, {"action": "read", "settings": [LIMITS]}, "read")["present"])
 
 
-def _policies(plan: Any, place: Place) -> dict[str, str | None]:
-    """What the daemon of a machine has, if the plan adds to that."""
-    if plan.intent.policy is None:
-        return {}
+def _policies(place: Place) -> str | None:
+    """What the daemon of a machine has."""
     (found,) = ask(place, {"action": "read", "settings": [{**POLICIES}]}, "read")["present"]
-    return {"policies": content(found, place.name)}
+    return content(found, place.name)
 
 
 def _read(path: Path) -> Any:

@@ -381,7 +381,7 @@ def _rolled_back(place: Place, target: Target | None) -> str:
         except MptuneError as error:
             if target is not None:
                 return _called_again(place, target)
-            return f"{place.name} could not be told: {error}; it goes back by itself, as nobody confirms"
+            return f"{place.name} was not reached: {error}; it rolls back automatically, as nobody confirms"
         if kept:
             return f"{place.name} was rolled back but for {', '.join(one.name for one in kept)}"
         return f"{place.name} was rolled back"
@@ -393,4 +393,4 @@ def _called_again(place: Place, target: Target) -> str:
         with applying.use([target]) as (again,):
             return _rolled_back(again, None)
     except MptuneError as error:
-        return f"{place.name} could not be told: {error}; it goes back by itself, as nobody confirms"
+        return f"{place.name} was not reached: {error}; it rolls back automatically, as nobody confirms"

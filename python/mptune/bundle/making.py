@@ -23,8 +23,8 @@ from mptune.campaign.definition_file import definition_file
 from mptune.errors import InputError, MptuneError
 from mptune.files import check_target, check_writable, name_of, write
 from mptune.report.files import FIGURES, PAGE, write_report
-from mptune.report.read_runs import read_run
-from mptune.report.run_data import RunData
+from mptune.result.reading import read_run
+from mptune.result.run_data import RunData
 from mptune.store import open_store
 from mptune.store.directory import CONFIG, STORE
 from mptune.store.export import export
@@ -214,7 +214,7 @@ def _readme(run: RunData, label: str, commands: list[str]) -> str:
     own = (
         ""
         if len(commands) > 1
-        else "\nWhat it was decided from was measured elsewhere, or no campaign file says it.\n"
+        else "\nThe measurements were made elsewhere, or no campaign file describes them.\n"
     )
     return "\n".join(
         [

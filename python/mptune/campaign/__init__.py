@@ -1,4 +1,4 @@
-"""Campaigns: their file, the main job, sweeps, measurements made elsewhere, and the result files.
+"""Campaigns: their file, their rounds over time, and their directory.
 
-Trials are run by `mptune.runner`; `mptune.decision` interprets the numbers.
+`mptune.optimisation` is the main job of a round, `mptune.runner` runs the trials.
 """

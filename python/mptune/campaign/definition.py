@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from mptune import testbeds
 from mptune._text import quoted
-from mptune.campaign.job import Job, configuration
-from mptune.campaign.optimise_options import OptimiseOptions, withdrawals
-from mptune.campaign.papers import BUFFERS, CCS, PMS
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions, SubflowSets
+from mptune.optimisation.job import Job, configuration
+from mptune.optimisation.options import OptimiseOptions, withdrawals
+from mptune.optimisation.papers import BUFFERS, CCS, PMS
 from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, error_about, in_file
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition

@@ -15,19 +15,19 @@ from typing import Any
 from msgspec.structs import replace
 
 from mptune import __version__, interrupts, testbeds
-from mptune.campaign.by_size import SizesResult, optimise_by_size
 from mptune.campaign.definition import Definition, SweepOptions, check, check_times, from_settings
-from mptune.campaign.documents import write_impacts, write_result, write_table
-from mptune.campaign.optimise import Result, optimise
-from mptune.campaign.optimise_options import OptimiseOptions
-from mptune.campaign.over_time import TABLE, rows_over_time
 from mptune.campaign.possible import possible
-from mptune.campaign.rounds import Round, changes
 from mptune.campaign.sending import recall, to_come
-from mptune.campaign.size_documents import write_sizes
 from mptune.errors import InputError, MptuneError
 from mptune.impact import Impact, measure_impact
+from mptune.optimisation.by_size import SizesResult, optimise_by_size
+from mptune.optimisation.main_job import Result, optimise
+from mptune.optimisation.options import OptimiseOptions
+from mptune.optimisation.over_time import TABLE, rows_over_time
+from mptune.optimisation.rounds import Round, changes
 from mptune.options import Place, by_flag
+from mptune.result.making import write_impacts, write_result, write_table
+from mptune.result.making_by_size import write_sizes
 from mptune.runner.executors import Executor
 from mptune.runner.planning import plan_trials
 from mptune.runner.progress import Reporter

@@ -10,9 +10,9 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from mptune.campaign.definition import Definition, SweepOptions
-from mptune.campaign.job import configuration
-from mptune.campaign.optimise_options import DEFAULT_CC, OptimiseOptions
 from mptune.errors import InputError
+from mptune.optimisation.job import configuration
+from mptune.optimisation.options import DEFAULT_CC, OptimiseOptions
 from mptune.options import left_alone
 from mptune.runner.planning import plan_run
 from mptune.testbeds import Testbed

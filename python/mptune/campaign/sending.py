@@ -6,7 +6,7 @@ Bytes are the testbed's business, and so are limits; this module tells it what i
 from typing import NamedTuple
 
 from mptune.campaign.definition import Definition, SweepOptions
-from mptune.campaign.optimise_options import OptimiseOptions
+from mptune.optimisation.options import OptimiseOptions
 from mptune.store import Store, StoredTrial
 from mptune.testbeds import Testbed
 from mptune.trial import Trial

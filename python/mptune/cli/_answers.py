@@ -11,17 +11,17 @@ from mptune.files import read_json, reason
 from mptune.store.directory import RESULT
 
 if TYPE_CHECKING:
-    from mptune.campaign.by_size import SizesResult
-    from mptune.campaign.optimise import Result
+    from mptune.optimisation.by_size import SizesResult
+    from mptune.optimisation.main_job import Result
 
 
 def show(result: Result | SizesResult | None, directory: Path, as_json: bool) -> None:
     """Print the answer, or where the observations of a sweep are."""
-    from mptune.campaign.by_size import SizesResult
-    from mptune.campaign.documents import result_document
-    from mptune.campaign.size_documents import sizes_document
     from mptune.cli import _result_tables, _size_tables
+    from mptune.optimisation.by_size import SizesResult
     from mptune.report.files import PAGE
+    from mptune.result.making import result_document
+    from mptune.result.making_by_size import sizes_document
 
     if as_json:
         if result is None:

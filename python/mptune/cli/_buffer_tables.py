@@ -5,7 +5,7 @@ The formulas themselves are in `mptune.theory`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from mptune.result.answer import Answer
     from mptune.theory import Subflow
 
 _KIB, _MIB = units.SIZES["KiB"], units.SIZES["MiB"]
@@ -36,16 +37,6 @@ _WHAT_TO_SET = (
     "Sizes to set, per connection and direction. Linux allocates twice the set value (SO_SNDBUF, SO_RCVBUF); "
     "part of that is its own overhead, so one to two times the set value can hold data."
 )
-
-
-class Recommendation(msgspec.Struct, frozen=True):
-    """The part of a run's `result.json` that is read."""
-
-    opm: str
-    occ: str
-    obs_bytes: Annotated[int, msgspec.Meta(ge=1)]
-    otp_mbps: float
-    topology: str | None = None
 
 
 class Case(NamedTuple):
@@ -71,7 +62,7 @@ def sizes(subflows: Sequence[Subflow]) -> dict[str, int]:
     return {key: formula(subflows) for key, formula in zip(_COVERED, formulas, strict=True)}
 
 
-def document(case: Case, connections: int, recommendation: Recommendation | None) -> dict[str, Any]:
+def document(case: Case, connections: int, recommendation: Answer | None) -> dict[str, Any]:
     """`--json`: rates in bit/s, times in ms, sizes in bytes per connection and direction."""
     subflows = list(case.subflows.values())
     if not subflows:
@@ -99,7 +90,7 @@ def document(case: Case, connections: int, recommendation: Recommendation | None
     }
 
 
-def _warnings(case: Case, recommendation: Recommendation | None) -> list[str]:
+def _warnings(case: Case, recommendation: Answer | None) -> list[str]:
     """Warnings."""
     warnings = []
     rtt_ns, rto_ns = (
@@ -124,7 +115,7 @@ def _inputs(subflows: Sequence[Subflow]) -> dict[str, float]:
     }
 
 
-def show(out: Console, case: Case, connections: int, recommendation: Recommendation | None) -> None:
+def show(out: Console, case: Case, connections: int, recommendation: Answer | None) -> None:
     """Show single paths first, then MPTCP, then the memory of several connections."""
     from mptune.cli._tables import table
 
@@ -156,20 +147,20 @@ def show(out: Console, case: Case, connections: int, recommendation: Recommendat
         out.print(f"! {warning}", markup=False)
 
 
-def _recommended(recommendation: Recommendation) -> str:
+def _recommended(recommendation: Answer) -> str:
     """The run's recommendation in words."""
     of = "" if recommendation.topology is None else f" ({recommendation.topology})"
     speed = f"{digits(recommendation.otp_mbps)} Mbit/s"
     return f"The run{of} recommends {recommendation.opm} with {recommendation.occ}, and predicts {speed}."
 
 
-def _memory_columns(connections: int, recommendation: Recommendation | None) -> list[str]:
+def _memory_columns(connections: int, recommendation: Answer | None) -> list[str]:
     """Headings of the optional columns."""
     memory = [f"| {connections} connections", "| at most in Linux"] if connections > 1 else []
     return memory + (["| recommended is"] if recommendation is not None else [])
 
 
-def _columns(size: int, connections: int, recommendation: Recommendation | None) -> list[str]:
+def _columns(size: int, connections: int, recommendation: Answer | None) -> list[str]:
     """Cells of one buffer size."""
     cells = [_text(size / _KIB), _text(size / _MIB), str(size)]
     if connections > 1:

@@ -6,10 +6,10 @@ It formats a `Decision` and computes nothing.
 from rich.console import Console
 
 from mptune._text import digits
-from mptune.campaign.wording import ends
 from mptune.cli._tables import section, table
 from mptune.decision import Decision
 from mptune.response import BELIEF, Response
+from mptune.result.wording import ends
 
 #: Sacrifices of the front that are printed, if they are on it; pareto.csv has all of them.
 _PRINTED = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)

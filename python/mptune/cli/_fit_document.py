@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
-from mptune.campaign.documents import document
 from mptune.papers.glm.analysis import Analysis
 from mptune.papers.glm.fit import FormFit
 from mptune.papers.glm.forward import FTest
 from mptune.response.equation import Equation
+from mptune.result.making import document
 from mptune.trial import Combination
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from mptune.campaign.practical import Measured, Practical
+    from mptune.optimisation.practical import Measured, Practical
     from mptune.theory import Subflow
 
 _KIB = units.SIZES["KiB"]

@@ -9,16 +9,16 @@ from pathlib import Path
 from rich.console import Console
 
 from mptune._text import digits
-from mptune.campaign import wording
-from mptune.campaign.optimise import Result
-from mptune.campaign.rounds import Round
-from mptune.campaign.sensitivity import Sensitivity
 from mptune.cli import _decision_tables
 from mptune.cli._tables import section, table
 from mptune.decision.confirmation import Confirmation
 from mptune.decision.robustness import Finalist
 from mptune.impact import Impact
+from mptune.optimisation.main_job import Result
+from mptune.optimisation.rounds import Round
+from mptune.optimisation.sensitivity import Sensitivity
 from mptune.report.files import PAGE
+from mptune.result import wording
 from mptune.statistics import Summary
 from mptune.trial import Configuration
 from mptune.units import MIB
@@ -128,7 +128,7 @@ def _rounds(out: Console, rounds: Sequence[Round]) -> None:
 
 def _finalists(out: Console, finalists: Sequence[Finalist]) -> None:
     """The shortlist: throughput as stated, and the worst share of the best in networks that are off."""
-    shown = table("path manager", "CC", "| mean (Mbit/s)", "95 % interval", "| worst elsewhere")
+    shown = table("path manager", "CC", "| mean (Mbit/s)", "95 % interval", "| worst case")
     for one in finalists:
         summary = one.throughput
         shown.add_row(
@@ -141,7 +141,7 @@ def _finalists(out: Console, finalists: Sequence[Finalist]) -> None:
     size = finalists[0].buffer_bytes / MIB
     section(
         out,
-        f"Shortlist with {size:.2f} MiB (worst elsewhere: least share of the best in other networks)",
+        f"Shortlist with {size:.2f} MiB (worst case over the perturbed networks, as a share of the best)",
         shown,
     )
 

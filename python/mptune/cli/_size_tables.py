@@ -8,10 +8,10 @@ from pathlib import Path
 from rich.console import Console
 
 from mptune._text import digits
-from mptune.campaign import wording
-from mptune.campaign.by_size import SizesResult, Times
 from mptune.cli._result_tables import impact_factors, where_it_is
 from mptune.cli._tables import section, table
+from mptune.optimisation.by_size import SizesResult, Times
+from mptune.result import wording
 from mptune.trial import Configuration
 from mptune.units import format_size
 

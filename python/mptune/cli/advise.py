@@ -100,7 +100,7 @@ def advise(
     else:
         _show(console(), found)
     if written and not as_json:
-        console().print(f"\nWritten to {files}: README says what belongs where.", markup=False)
+        console().print(f"\nWritten to {files}; its README lists the destination of each file.", markup=False)
     for one in found.hosts:
         plan.check(one.plan)
 

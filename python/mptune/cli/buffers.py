@@ -13,8 +13,7 @@ import msgspec
 import typer
 
 from mptune import units
-from mptune.campaign.practical import PracticalOptions
-from mptune.cli._buffer_tables import Case, Recommendation, document, show
+from mptune.cli._buffer_tables import Case, document, show
 from mptune.cli._common import (
     JsonOption,
     QuietOption,
@@ -27,13 +26,15 @@ from mptune.cli._common import (
 from mptune.cli._practical_tables import practical_document, show_practical
 from mptune.errors import InputError
 from mptune.files import read_json
+from mptune.optimisation.practical import PracticalOptions
 from mptune.options import Given, Option, Options, choice, count, time
 from mptune.options.trials import MeasuringOptions, check_labels
+from mptune.result.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mptune.campaign.practical import Measured
+    from mptune.optimisation.practical import Measured
     from mptune.topology import Path as NetworkPath
 
 #: RTT statistics of a topology: key -> description.
@@ -144,7 +145,7 @@ def buffers(
 def _measured(topology: str, options: PracticalOptions, where: MeasuringOptions, quiet: bool) -> Measured:
     """What was measured of a topology."""
     from mptune import testbeds
-    from mptune.campaign.practical import measure_practical
+    from mptune.optimisation.practical import measure_practical
     from mptune.runner.progress import Reporter
     from mptune.runner.runner import TrialRunner
 
@@ -238,7 +239,7 @@ def _positive(where: str, value: int) -> int:
     return value
 
 
-def _recommendation(run: str) -> Recommendation:
+def _recommendation(run: str) -> Answer:
     """Recommendation in a run directory.
 
     Raises
@@ -247,7 +248,7 @@ def _recommendation(run: str) -> Recommendation:
     """
     file = Path(run) / "result.json"
     try:
-        found = msgspec.convert(read_json(file), Recommendation)
+        found = msgspec.convert(read_json(file), Answer)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError("--run", str(file), f"expected the result of a run, found: {reason}") from None

@@ -106,7 +106,7 @@ def _show(out: Console, name: str, comparison: Comparison) -> None:
     out.print(shown)
     unknown = [row.expected.unknown for row in comparison.rows if _is_alone(row) and row.expected]
     for reason in sorted(set(filter(None, unknown))):
-        out.print(f"How far a kernel is from a simulated value is not known: {reason}.", markup=False)
+        out.print(f"No kernel error estimate: {reason}.", markup=False)
     reasons = {row.kernel.reason for row in comparison.rows if row.kernel.failed} - {None}
     for reason in sorted(str(reason) for reason in reasons):
         out.print(f"! kernel: {reason}", markup=False)

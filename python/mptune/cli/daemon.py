@@ -178,7 +178,7 @@ def _remeasure(policy: Path | None, *, quiet: bool, as_json: bool) -> None:
 
 def _tell(done: Sequence[Done]) -> None:
     if not done:
-        echo("Every answer still holds, as far as the daemon knows.")
+        echo("No answer needs a new measurement.")
     for one in done:
         echo(f"{one.policy}: {'measured again' if one.measured else 'not measured again'}: {one.why}")
 

@@ -138,7 +138,7 @@ def _integrity_lines(found: Integrity) -> list[str]:
         often = found.transfers / found.plain_wrong
         lines.append(f"WRONG PAYLOAD in {found.plain_wrong} of them: about 1 in {often:.0f}.")
     else:
-        lines.append("Too few to say anything.")
+        lines.append("Too few to judge.")
     if found.not_provoked is not None:
         lines.append(f"The known fault was not provoked: {found.not_provoked}.")
     else:

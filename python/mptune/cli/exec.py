@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
         context_settings={"allow_interspersed_args": False},
         epilog=examples(
             "mptune exec -- curl -O https://example.org/file           # MPTCP, all else as usual",
-            "mptune exec --run runs/demo -- rsync -a data host:        # as the run's answer says",
+            "mptune exec --run runs/demo -- rsync -a data host:        # with the answer of the run",
             "mptune exec --cc olia --buffer 4MiB -- python3 client.py  # after: sudo mptune cc load olia",
             "mptune exec --stats -- wget https://example.org/file      # what each subflow carried",
             "mptune exec --supervise -- ./fetch-all.sh                 # a script of static or Go programs",
@@ -74,7 +74,8 @@ def exec_(
     cc: Cc = None,
     buffer: Buffer = None,
     stats: Annotated[
-        bool, typer.Option("--stats", help="At the end say on stderr what each connection did, by subflow.")
+        bool,
+        typer.Option("--stats", help="At the end print statistics of every subflow on stderr."),
     ] = False,
     supervise: Annotated[
         bool,
@@ -84,7 +85,7 @@ def exec_(
             "otherwise only where nothing can be preloaded into the program itself.",
         ),
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say on stderr what is used.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print on stderr what is used.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run one program with MPTCP, a congestion control and buffers; nothing else is touched.

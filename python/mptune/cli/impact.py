@@ -61,8 +61,8 @@ def impact(
     nothing ends up slightly below 0; see --settle.
     """
     from mptune._text import over
-    from mptune.campaign.documents import impact_document
     from mptune.impact import measure_alone
+    from mptune.result.making import impact_document
     from mptune.runner.progress import Reporter
 
     loaded = load_topology(topology, reverse=measuring.reverse)

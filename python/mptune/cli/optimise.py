@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mptune.campaign.definition import Definition
-from mptune.campaign.optimise import Result
-from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.cli._common import (
     ForceOption,
     JsonOption,
@@ -25,12 +23,14 @@ from mptune.cli._common import (
 from mptune.cli._measurement_file import BufferUnitOption, ColumnOption, ThroughputUnitOption, named, reading
 from mptune.decision import DecisionOptions
 from mptune.errors import InputError
+from mptune.optimisation.main_job import Result
+from mptune.optimisation.options import OptimiseOptions
 from mptune.options import Given, Options
 from mptune.options.trials import MeasuringOptions
 from mptune.runner.executors import Executor, ExecutorOptions
 
 if TYPE_CHECKING:
-    from mptune.campaign.by_size import SizesResult
+    from mptune.optimisation.by_size import SizesResult
     from mptune.runner.progress import Reporter
     from mptune.table import Measurements, ReadOptions
     from mptune.topology import Topology
@@ -169,11 +169,11 @@ def _read(
     force: bool,
 ) -> Result:
     """The decision on measurements made elsewhere, in a run directory."""
-    from mptune.campaign.documents import write_result
-    from mptune.campaign.optimise_from import optimise_from
     from mptune.files import name_of
+    from mptune.optimisation.measurements import optimise_from
     from mptune.report.files import write_page
-    from mptune.report.read_runs import read_run
+    from mptune.result.making import write_result
+    from mptune.result.reading import read_run
     from mptune.store.directory import check_writable, run_directory
     from mptune.table import read_measurements
 

@@ -41,7 +41,7 @@ def report(
     """
     from mptune.bundle.reading import is_bundle, opened
     from mptune.report.files import write_report
-    from mptune.report.read_runs import read_runs
+    from mptune.result.reading import read_runs
 
     places = [Path(one) for one in directories]
     first = places[0]

@@ -23,10 +23,10 @@ from mptune.apply import plan
 from mptune.apply.policy import expected_of, options_of
 from mptune.campaign import execution
 from mptune.campaign.definition import Definition, from_settings
-from mptune.campaign.optimise_options import OptimiseOptions
 from mptune.daemon.client import Client
 from mptune.daemon.policies import Policies, Remeasure
 from mptune.errors import InputError, MptuneError
+from mptune.optimisation.options import OptimiseOptions
 from mptune.runner.progress import Reporter
 from mptune.store import open_store
 from mptune.store.directory import STORE, written_into

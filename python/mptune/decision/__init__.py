@@ -1,7 +1,7 @@
 """From observations to a decision: response model, selection, trade-off, and how sure they are.
 
 The part of the main job that does not care where the observations come from. It measures nothing:
-`mptune.campaign.optimise` brings measurements of its own or of others.
+`mptune.optimisation.main_job` brings measurements of its own or of others.
 """
 
 import itertools
@@ -63,7 +63,7 @@ class DecisionOptions(Options, frozen=True, kw_only=True):
         int,
         Option(
             count(0, MAX_RESAMPLES, zero="none"),
-            "Resamples of the runs for the intervals of the answer; 0: none.",
+            "Resamples of the runs for the intervals of the answer; 0 disables them.",
             key="decision.resamples",
         ),
     ] = 200

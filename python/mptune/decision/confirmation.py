@@ -254,21 +254,21 @@ def _against_trials(optimum: Optimum, target_mbps: float, confirmation: Confirma
     if outside and abs(predicted_mbps - confirmed.mean) > DISAGREEMENT * confirmed.mean:
         sentences.append(
             f"The model predicts {digits(predicted_mbps)} Mbit/s, fresh trials gave {digits(confirmed.mean)} "
-            f"({digits(low)} to {digits(high)}): believe the trials."
+            f"({digits(low)} to {digits(high)}): trust the trials."
         )
     if high < target_mbps and confirmed.high is None:
         sentences.append(
             f"The only confirming run gave {digits(confirmed.mean)} Mbit/s, less than the best mean of the "
-            f"sweep less the sacrifice, {digits(target_mbps)}. One run is too few to tell: a longer budget "
-            "confirms the answer more often."
+            f"sweep less the sacrifice, {digits(target_mbps)}. One run is too few to judge: a longer "
+            "budget adds confirming runs."
         )
     elif high < target_mbps:
         # An answer promises less where nothing holds the target.
         unheld = high >= predicted_mbps
         sentences.append(
             f"The recommended configuration gives {digits(confirmed.mean)} Mbit/s, less than the best mean "
-            f"of the sweep less the sacrifice, {digits(target_mbps)}: nothing that was tried holds that with "
-            "larger buffers and in fresh trials."
+            f"of the sweep less the sacrifice, {digits(target_mbps)}: no configuration tried sustains that "
+            "with larger buffers and in fresh trials."
             if unheld
             else "The recommended configuration misses its target: "
             f"{digits(confirmed.mean)} Mbit/s, where the best mean of the sweep less the sacrifice is "

@@ -75,7 +75,7 @@ def factors(trial: Trial) -> dict[str, str]:
 
 
 def outside(trial: Trial, compared: Compared) -> str:
-    """Why a trial is of a kind that was not compared, as a part of a sentence; empty if it was."""
+    """Reason why the simulator is not validated for a trial, a clause; empty if it is."""
     return next(_outside(trial, compared), "")
 
 
@@ -83,22 +83,22 @@ def _outside(trial: Trial, compared: Compared) -> Iterator[str]:
     topology = trial.topology
     wanted = msgspec.structs.asdict(STACKS[DEFAULT_STACK])
     if trial.protocol == PLAIN_TCP:
-        yield "plain TCP was not compared"
+        yield "plain TCP is not validated"
     if trial.members != wanted:
-        yield f"the stack {describe(trial.members)} was not compared with a kernel"
+        yield f"the stack {describe(trial.members)} is not validated"
     if trial.family != DEFAULT_FAMILY:
-        yield f"{trial.family} was not compared"
+        yield f"{trial.family} is not validated"
     if trial.script:
-        yield "paths that change by a script were not compared"
+        yield "scripted paths are not validated"
     if any(isinstance(flow, TcpBackground) for flow in topology.background):
-        yield "TCP connections of others were not compared"
+        yield "competing TCP connections are not validated"
     for what, name, names in (
         ("congestion control", trial.cc, compared.congestion_controls),
         ("path manager", trial.pm, compared.path_managers),
         ("buffer mode", trial.buffer_mode, compared.buffer_modes),
     ):
         if name not in names:
-            yield f"the {what} {name} was not compared"
+            yield f"the {what} {name} is not validated"
     yield from _beyond("networks of", " paths", [len(topology.paths)], compared.paths, _plain)
     rates = [path.rate_bps for path in topology.paths]
     yield from _beyond("paths of", "", rates, compared.path_bps, _rate)
@@ -126,7 +126,7 @@ def _beyond(
     for value in values:
         if not within[0] <= value <= within[1]:
             low, high = shown(within[0]), shown(within[1])
-            yield f"{what} {shown(value)}{unit} were not compared (from {low} to {high} were)"
+            yield f"validated only for {what} {low} to {high}{unit}, found {shown(value)}"
 
 
 def products(trial: Trial) -> float:

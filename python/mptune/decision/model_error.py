@@ -116,7 +116,7 @@ class ModelError(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def unknown(self, trial: Trial) -> str:
         """Why nothing is known of the error of a trial, as a part of a sentence; empty if it is."""
         if (self.stack, self.release) != (msgspec.structs.asdict(STACKS[DEFAULT_STACK]), LINUX_VERSION):
-            return "another version of the simulator was compared"
+            return "another version of the simulator was validated"
         return outside(trial, self.compared)
 
     def expected(self, trial: Trial, simulated: Sequence[float]) -> "OnKernel":
@@ -156,7 +156,7 @@ class OnKernel(msgspec.Struct, frozen=True):
     mean_mbps : the simulator's.
     low_mbps, high_mbps : 95 % interval of the mean of `runs` runs on a kernel; None if it is not known.
     kernel, duration_ns, networks, configurations : what it was learnt from.
-    unknown : why it is not known, as a part of a sentence; empty if it is.
+    unknown : why it is not known, as a part of a sentence; None if it is.
     """
 
     mean_mbps: float
@@ -167,13 +167,13 @@ class OnKernel(msgspec.Struct, frozen=True):
     duration_ns: int = 0
     networks: int = 0
     configurations: int = 0
-    unknown: str = ""
+    unknown: str | None = None
 
     @property
     def sentence(self) -> str:
         """What to expect on a kernel, or why that is not known."""
         if self.low_mbps is None or self.high_mbps is None:
-            return f"How far a kernel is from this is not known: {self.unknown}."
+            return f"No kernel error estimate: {self.unknown}."
         return (
             f"On a Linux kernel expect {digits(self.low_mbps)} to {digits(self.high_mbps)} Mbit/s "
             f"({CONFIDENCE:.0%} interval for the mean of {self.runs} runs, learnt from "
@@ -187,7 +187,7 @@ class GainOnKernel(msgspec.Struct, frozen=True, kw_only=True):
 
     low_mbps: float | None = None
     high_mbps: float | None = None
-    unknown: str = ""
+    unknown: str | None = None
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -200,9 +200,9 @@ class GainOnKernel(msgspec.Struct, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """The gain to expect, or why that is not known."""
         if self.low_mbps is None or self.high_mbps is None:
-            return f"How far a kernel's gain is from this is not known: {self.unknown}."
+            return f"No kernel error estimate of the gain: {self.unknown}."
         low, high = digits(self.low_mbps, 3, "+"), digits(self.high_mbps, 3, "+")
-        doubt = "; the simulator cannot say whether it is one" if self.low_mbps < 0 < self.high_mbps else ""
+        doubt = "; the simulator cannot tell its sign" if self.low_mbps < 0 < self.high_mbps else ""
         return f"On a Linux kernel the gain is {low} to {high} Mbit/s ({CONFIDENCE:.0%} interval){doubt}."
 
 
@@ -215,7 +215,7 @@ def gain(ours: OnKernel, theirs: OnKernel) -> GainOnKernel:
     ends = ours.low_mbps, ours.high_mbps, theirs.low_mbps, theirs.high_mbps
     low, high, their_low, their_high = ends
     if low is None or high is None or their_low is None or their_high is None:
-        reason = ours.unknown or f"of what it is compared with, {theirs.unknown}"
+        reason = ours.unknown or f"for the default, {theirs.unknown}"
         return GainOnKernel(unknown=reason)
     middle = ours.mean_mbps - theirs.mean_mbps
     return GainOnKernel(

@@ -1,7 +1,7 @@
 """The sweep as points: each configuration over its runs, for statistics, figures and response models.
 
 Failed trials are left out here, once, for all of them. What is swept is decided in
-`mptune.campaign.optimise`.
+`mptune.optimisation.main_job`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -109,8 +109,8 @@ def _doubts(paths: Sequence[PathImpact], records: Sequence[Record]) -> Iterator[
     total = sum(one.omega.mean for one in paths if one.omega is not None)
     if total > MAX_SUM:
         yield (
-            f"the impact factors add up to {total:.1f} instead of about 1: the throughput changes by itself, "
-            "whichever subflow is withdrawn, so they say little about the subflows."
+            f"the impact factors add up to {total:.1f} instead of about 1: the throughput varies "
+            "whichever subflow is withdrawn, so that they are inconclusive."
         )
     unresolved = [one.path for one in paths if one.omega is not None and one.decision == "unresolved"]
     if unresolved:

@@ -42,7 +42,7 @@ def _close(machines: list[SshMachine]) -> None:
 def unheard(machines: list[SshMachine]) -> list[str]:
     """A sentence about each host whose session ended without its farewell."""
     return [
-        f"{one.name} could not be reached; it restores its settings by itself within {ALONE_S} s"
+        f"{one.name} could not be reached; it restores its settings within {ALONE_S} s"
         for one in machines
         if one.unheard
     ]

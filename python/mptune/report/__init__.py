@@ -1,4 +1,1 @@
-"""Results for people and for other programs: figures, JSON documents, the files of a run directory.
-
-Nothing here computes a result.
-"""
+"""Reports for people: figures, tables and pages of finished runs. Nothing here computes a result."""

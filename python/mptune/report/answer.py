@@ -4,10 +4,11 @@ For a sweep, which has no answer, it names the best of what was observed.
 """
 
 from mptune._text import digits, escaped
-from mptune.campaign.wording import ends
 from mptune.report.choices import Choices
 from mptune.report.markup import prose
-from mptune.report.run_data import Answer, Interval, RunData, SizesAnswer, TrialRow
+from mptune.result.answer import Answer, Interval, SizesAnswer
+from mptune.result.run_data import RunData, TrialRow
+from mptune.result.wording import ends
 
 #: The section shown beside the answer.
 BESIDE = "trade-off"
@@ -118,7 +119,7 @@ def _on_kernel(answer: Answer) -> str:
     if expected is None:
         return ""
     if expected.low_mbps is None or expected.high_mbps is None:
-        told = escaped(f"not known: {expected.unknown}")
+        told = escaped(f"no estimate: {expected.unknown}")
     else:
         told = ends(expected.low_mbps, expected.high_mbps)
     return f'<tr class="on-kernel"><th scope="row">on a kernel</th><td>recommended</td><td>{told}</td></tr>'

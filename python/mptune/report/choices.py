@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 
 from mptune._text import digits
-from mptune.campaign import wording
 from mptune.decision.selection import whole_buffer
-from mptune.report.run_data import Answer, FrontRow, RunData
+from mptune.result import wording
+from mptune.result.answer import Answer, FrontRow
+from mptune.result.run_data import RunData
 
 #: How the ring's label is aligned in each part of the axis.
 _SIDES = ("left", "center", "right")

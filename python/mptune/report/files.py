@@ -11,9 +11,9 @@ from mptune.files import name_of, write
 from mptune.report._same_pdf import same
 from mptune.report.charts.style import FONT, Spec, look
 from mptune.report.page import page
-from mptune.report.read_runs import read_run
-from mptune.report.run_data import RunData
 from mptune.report.sections import Section, sections
+from mptune.result.reading import read_run
+from mptune.result.run_data import RunData
 from mptune.store.directory import written_into
 
 #: The page, and the directory of the figures beside it.

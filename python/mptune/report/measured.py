@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from mptune._text import digits
-from mptune.report.run_data import RunData
 from mptune.report.sections import Table
 from mptune.report.settings import in_words
+from mptune.result.run_data import RunData
 from mptune.testbeds.hosts import HostsTestbed
 
 #: Only the most frequent reasons for failures are listed.

@@ -12,8 +12,8 @@ from mptune.report import markup, measured
 from mptune.report.answer import BESIDE, answer
 from mptune.report.charts.style import look, zoomable
 from mptune.report.choices import choices
-from mptune.report.run_data import RunData
 from mptune.report.sections import Section
+from mptune.result.run_data import RunData
 
 #: Nothing may be loaded from elsewhere; Vega compiles its expressions.
 _POLICY = (

@@ -8,7 +8,6 @@ left out. Rows are prepared here and drawn by `mptune.report.charts`; `mptune.re
 from collections.abc import Callable, Iterator, Sequence
 
 from mptune.report.choices import Choices, choices
-from mptune.report.run_data import RunData
 from mptune.report.sections._base import Panel, Section, Table
 from mptune.report.sections.by_size import by_size
 from mptune.report.sections.compared import (
@@ -27,6 +26,7 @@ from mptune.report.sections.series import over_time, panorama, round_trips, stac
 from mptune.report.sections.subflows import sets, went_through
 from mptune.report.sections.sweep import bars, responses, single_runs
 from mptune.report.sections.trade_off import trade_off
+from mptune.result.run_data import RunData
 
 __all__ = ["Panel", "Section", "Table", "choices", "sections"]
 

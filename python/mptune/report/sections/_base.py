@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from mptune.report.charts.style import Key, Spec
-from mptune.report.run_data import Candidate, RunData, TrialRow, beginning
+from mptune.result.answer import beginning
+from mptune.result.run_data import RunData, TrialRow
 from mptune.statistics import summarise
 
 Rows = list[dict[str, Any]]
@@ -109,9 +110,8 @@ def worth_showing(run: RunData) -> list[tuple[str, str]] | None:
     answer = run.answer
     if answer is None or not answer.is_belief:
         return None
-    ranked = sorted(answer.models, key=lambda one: -one["max_mbps"])
-    named = [msgspec.convert(one, Candidate).name for one in ranked]
-    return list(dict.fromkeys([run.answering, *named]))[:_BEST]
+    ranked = sorted(answer.models, key=lambda one: -one.max_mbps)
+    return list(dict.fromkeys([run.answering, *(one.name for one in ranked)]))[:_BEST]
 
 
 def throughput(trial: TrialRow) -> float | None:

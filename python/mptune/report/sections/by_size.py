@@ -6,9 +6,10 @@ from typing import Any
 from mptune.report.charts import factors as charts
 from mptune.report.charts.style import key
 from mptune.report.choices import Choices
-from mptune.report.run_data import RunData, SizeChoice, SizeTimes
 from mptune.report.sections._base import SPREAD, Panel, Rows, Section, Table, statistics, without
 from mptune.report.sections.sweep import HEADROOM, MANAGERS
+from mptune.result.answer import SizeChoice, SizeTimes
+from mptune.result.run_data import RunData
 
 _HEADINGS = {
     "percentile_95_s": "95th percentile (s)",
@@ -88,8 +89,8 @@ def _answer(one: SizeChoice) -> dict[str, Any]:
         "initial_path": one.initial_path,
         "subflows": ", ".join(one.subflows),
         "buffer_kib": one.buffer_bytes / 1024,
-        "mean_s": one.confirmed["mean_s"],
-        "percentile_95_s": one.confirmed["percentile_95_s"],
+        "mean_s": one.confirmed.mean_s,
+        "percentile_95_s": one.confirmed.percentile_95_s,
         "default_mean_s": one.default.mean_s,
         "default_95_s": one.default.percentile_95_s,
         "saved_s": saved.mean_s,

@@ -7,7 +7,6 @@ from mptune.report.charts.factors import completion, intervals
 from mptune.report.charts.style import Key, distinct, key
 from mptune.report.charts.sweep import response
 from mptune.report.charts.trade_off import trade_off
-from mptune.report.run_data import Answer, RunData
 from mptune.report.sections._base import (
     SPREAD,
     Panel,
@@ -23,6 +22,8 @@ from mptune.report.sections.factors import completion_rows
 from mptune.report.sections.sweep import HEADROOM
 from mptune.report.sections.trade_off import front_rows, without_empty
 from mptune.report.settings import in_words
+from mptune.result.answer import Answer
+from mptune.result.run_data import RunData
 
 
 def compared(runs: Sequence[RunData]) -> Iterator[Section]:

@@ -6,9 +6,9 @@ from statistics import fmean
 
 from mptune.report.charts.differences import differences
 from mptune.report.choices import Choices
-from mptune.report.run_data import RunData
 from mptune.report.sections._base import Panel, Rows, Section, Table
 from mptune.report.sections.sweep import cc_key
+from mptune.result.run_data import RunData
 from mptune.statistics import CONFIDENCE, Paired, holm, paired
 
 #: With fewer runs a t-test says next to nothing.

@@ -6,7 +6,6 @@ from datetime import datetime
 from mptune.report.charts import factors as charts
 from mptune.report.charts.style import Key, distinct, key
 from mptune.report.choices import Choices
-from mptune.report.run_data import RunData, TrialRow
 from mptune.report.sections._base import (
     SPREAD,
     Panel,
@@ -20,6 +19,7 @@ from mptune.report.sections._base import (
     without,
 )
 from mptune.report.sections.sweep import HEADROOM, manager_key
+from mptune.result.run_data import RunData, TrialRow
 from mptune.units import MIB
 
 #: Steps of the time of day, hours.

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from mptune.report.choices import Choices
 from mptune.report.drawing import NARROW, WIDE, draw
-from mptune.report.run_data import RunData
 from mptune.report.sections._base import Rows, Section, Table
+from mptune.result.run_data import RunData
 
 
 def network(run: RunData, choices: Choices) -> Iterator[Section]:

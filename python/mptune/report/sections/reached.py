@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mptune._text import digits
-from mptune.campaign.wording import PREDICTION, lasting
 from mptune.report.charts import reached as charts
 from mptune.report.charts.style import Key
 from mptune.report.choices import Choices
-from mptune.report.run_data import Answer, Reached, RunData, Step, TrialRow
 from mptune.report.sections._base import Panel, Rows, Section, Table, without
+from mptune.result.answer import Answer, Reached, Step
+from mptune.result.run_data import RunData, TrialRow
+from mptune.result.wording import PREDICTION, lasting
 from mptune.units import MIB, format_size
 
 #: Path manager and congestion control, as `TrialRow.name`.
@@ -223,7 +224,7 @@ def why(name: Name, step: Step, done: Sequence[_Done], sacrifice: float) -> str:
     until = [one for one in done if one.number <= step.trials]
     mine = _means(name, until)
     if not mine:
-        return "not measured by then: what resembles it told enough"
+        return "not measured by then: similar configurations were enough"
     best = max(mean for other in {one.trial.name for one in until} for mean in _means(other, until).values())
     allowed = (1 - sacrifice) * best
     enough = [size for size, mean in mine.items() if mean >= allowed]

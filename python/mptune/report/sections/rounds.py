@@ -6,8 +6,9 @@ from typing import Any
 from mptune.report.charts import factors as charts
 from mptune.report.charts.style import key
 from mptune.report.choices import Choices
-from mptune.report.run_data import RoundAnswer, RoundRow, RunData
 from mptune.report.sections._base import Panel, Rows, Section, Table
+from mptune.result.answer import RoundAnswer, RoundRow
+from mptune.result.run_data import RunData
 
 _HOUR_S = 3600
 
@@ -20,7 +21,7 @@ def rounds(run: RunData, choices: Choices) -> Iterator[Section]:
         return
     changes: Rows = [{**_when(one), "what": text} for one in found for text in _said(one)]
     colours = key("configuration", "path manager and congestion control", rows, marks=True)
-    told = "It never changed." if not changes else "When it changed, and why, is in the table of changes."
+    told = "The table of changes has the reasons." if changes else "The answer never changed."
     yield Section(
         name="rounds",
         title="The answer over time",

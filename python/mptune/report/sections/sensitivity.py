@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from mptune._text import number_of
-from mptune.campaign.sensitivity import End, Sensitivity, Varied
+from mptune.optimisation.sensitivity import End, Sensitivity, Varied
 from mptune.report.charts.sensitivity import sensitivity as sensitivity_chart
 from mptune.report.charts.style import Key
 from mptune.report.choices import Choices
-from mptune.report.run_data import RunData
 from mptune.report.sections._base import Panel, Section, Table, without
+from mptune.result.run_data import RunData
 
 #: Values in the figure.
 _DRAWN = 15

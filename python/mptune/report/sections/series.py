@@ -5,15 +5,16 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from mptune.campaign.over_time import TABLE
+from mptune.optimisation.over_time import TABLE
 from mptune.report.charts.style import Spec, distinct, key
 from mptune.report.charts.subflows import over_time as time_chart
 from mptune.report.charts.subflows import rtts_over_time
 from mptune.report.charts.subflows import stacked as stacked_chart
 from mptune.report.choices import Choices
-from mptune.report.run_data import Answer, RunData, TrialRow
 from mptune.report.sections._base import Panel, Rows, Section, Table, without
 from mptune.report.sections.sweep import HEADROOM, manager_key
+from mptune.result.answer import Answer
+from mptune.result.run_data import RunData, TrialRow
 from mptune.trial import BIN_NS, PLAIN_TCP, Observation, SubflowObservation
 
 T = TypeVar("T")

@@ -7,10 +7,10 @@ from mptune.report.charts import subflows as charts
 from mptune.report.charts.style import key
 from mptune.report.charts.subflows import omegas
 from mptune.report.choices import Choices
-from mptune.report.run_data import RunData
 from mptune.report.sections._base import SPREAD, Panel, Rows, Section, Table
 from mptune.report.sections.series import by_configuration, labelled
 from mptune.report.sections.sweep import cc_key
+from mptune.result.run_data import RunData
 from mptune.trial import Observation, SubflowObservation
 
 #: Impact factors smaller than this share of the largest get a panel of their own.

@@ -3,14 +3,11 @@
 from collections.abc import Iterator, Sequence
 from statistics import quantiles
 
-import msgspec
-
 from mptune.report.charts.style import Key, distinct, key, short
 from mptune.report.charts.sweep import bars as bars_chart
 from mptune.report.charts.sweep import response
 from mptune.report.charts.sweep import single_runs as runs_chart
 from mptune.report.choices import Choices, logarithmic
-from mptune.report.run_data import Answer, Candidate, RunData
 from mptune.report.sections._base import (
     SPREAD,
     Panel,
@@ -23,6 +20,8 @@ from mptune.report.sections._base import (
     without,
     worth_showing,
 )
+from mptune.result.answer import Answer
+from mptune.result.run_data import RunData
 
 #: Room above the largest value, as a factor.
 HEADROOM = 1.06
@@ -128,8 +127,8 @@ def _models(answer: Answer, best: Sequence[tuple[str, str]] | None) -> Iterator[
     columns = "formula", "max_mbps", "buffer_at_max_mib"
     rows = []
     for row in answer.models:
-        manager, cc = msgspec.convert(row, Candidate).name
-        rows.append({"manager": manager, "cc": cc, **{name: row.get(name) for name in columns}})
+        manager, cc = row.name
+        rows.append({"manager": manager, "cc": cc, **{name: getattr(row, name) for name in columns}})
     shown = _of_best(rows, best)
     more = f"; {len(rows) - len(shown)} more in result.json" if len(shown) < len(rows) else ""
     title = f"The {answer.model} model (bs: buffer in MiB{more})"
@@ -143,7 +142,7 @@ def _models(answer: Answer, best: Sequence[tuple[str, str]] | None) -> Iterator[
         yield Table(title="How well it fits", rows=fits, source="result.json")
     if answer.comparison:
         errors = [
-            {"model": row["model"], "error_mbps": row["rms_mbps"], "chosen": row["model"] == answer.model}
+            {"model": row.model, "error_mbps": row.rms_mbps, "chosen": row.model == answer.model}
             for row in answer.comparison
         ]
         title = "Models by their error at buffers and runs held out of the fit"

@@ -1,13 +1,13 @@
 """The section of the trade-off, shown beside the answer: its slider changes both."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from mptune.report.charts.style import key
 from mptune.report.charts.trade_off import trade_off as chart
 from mptune.report.choices import Choices, logarithmic
-from mptune.report.run_data import FrontRow, RunData
 from mptune.report.sections._base import Panel, Rows, Section, Table, without
+from mptune.result.answer import FrontRow, TraditionalSize
+from mptune.result.run_data import RunData
 
 #: Sacrifices that are written beside their points.
 _LABELLED = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5)
@@ -82,13 +82,13 @@ _FORMULAS = {
 }
 
 
-def _traditional(sizes: dict[str, dict[str, Any]], obs_mib: float) -> Iterator[Table]:
+def _traditional(sizes: dict[str, TraditionalSize], obs_mib: float) -> Iterator[Table]:
     rows = [
         {
             "formula": _FORMULAS[name],
-            "buffer_mib": size["mib"],
+            "buffer_mib": size.mib,
             "recommended_mib": obs_mib,
-            "recommended_is_percent": 100 * size["share"],
+            "recommended_is_percent": 100 * size.share,
         }
         for name, size in sizes.items()
     ]

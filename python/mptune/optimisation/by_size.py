@@ -1,0 +1,352 @@
+"""The main job for transfers: for each size, the configuration with the smallest completion time.
+
+    impact factors -> sets of subflows -> screening -> sweep -> choice for each size -> confirmation
+
+There is no model and no sacrifice: a buffer that is too small costs time, and that shows. Of the
+configurations that cannot be told apart from the fastest one, the smallest buffer is the answer. What the
+steps share with the search for throughput is in `mptune.optimisation.job`. It prints nothing and writes
+no file.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from mptune.decision.robustness import REGRET
+from mptune.decision.selection import LAST_CHOICE, THROUGHPUT_TIE
+from mptune.decision.sweep import combination_of, named
+from mptune.errors import MptuneError
+from mptune.impact import Impact, SubflowSets, warnings_of
+from mptune.optimisation.candidates import SCREEN_RUNS, screen_buffers, screened
+from mptune.optimisation.job import Job, failures, optional_sets
+from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, OptimiseOptions
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
+from mptune.statistics import Summary, quantile, summarise
+from mptune.testbeds import stack_title
+from mptune.topology import Topology
+from mptune.trial import Combination, Configuration, Record
+from mptune.units import format_size
+
+#: The percentile shown beside the mean.
+PERCENTILE = 0.95
+
+#: A buffer this many times as large as the transfer holds all of it, whatever the kernel charges for it
+#: (about twice the payload): of such buffers only the smallest is measured.
+_AMPLE = 4
+
+
+class Times(msgspec.Struct, frozen=True, kw_only=True):
+    """Completion times of one configuration, seconds.
+
+    Attributes
+    ----------
+    summary : over the runs that completed; None if there are none.
+    percentile : their 95th percentile, by linear interpolation between the closest ranks (type 7 of Hyndman
+        and Fan, as every quantile here): with fewer than 21 runs it lies between the two longest ones.
+    failed : runs that did not complete; not those for which the machine was too busy.
+    """
+
+    summary: Summary | None
+    percentile: float | None
+    failed: int = 0
+
+
+class SizePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One configuration with one size of transfer in the sweep.
+
+    Attributes
+    ----------
+    by_run : completion time of every run that completed, seconds.
+    """
+
+    combination: Combination
+    buffer_bytes: int
+    transfer_bytes: int
+    times: Times
+    by_run: dict[int, float]
+
+
+class SizeAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer for one size.
+
+    Attributes
+    ----------
+    points : everything that was measured for it, in the order of measurement.
+    fastest : the point with the smallest mean; `chosen` : the smallest buffer of those like it.
+    alike : how many points cannot be told apart from the fastest, itself included.
+    recommended, default : what was measured again with new seeds.
+    subflows : labels of those that may carry data.
+    confirmed, baseline : their completion times.
+    gain : time saved, the default's minus ours, run by run with the same seed, seconds; None without a pair.
+    """
+
+    transfer_bytes: int
+    points: tuple[SizePoint, ...]
+    fastest: SizePoint
+    chosen: SizePoint
+    alike: int
+    recommended: Configuration
+    default: Configuration
+    subflows: tuple[str, ...]
+    confirmed: Times
+    baseline: Times
+    gain: Summary | None
+
+
+class SizesResult(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer for each size, and the evidence; fields as in `mptune.optimisation.main_job.Result`."""
+
+    name: str
+    topology: Topology
+    stack: str
+    buffer_mode: str
+    family: str
+    impacts: tuple[Impact, ...]
+    answers: tuple[SizeAnswer, ...]
+    warnings: tuple[str, ...]
+    records: tuple[Record, ...]
+
+
+def optimise_by_size(
+    topology: Topology,
+    runner: TrialRunner,
+    options: OptimiseOptions,
+    *,
+    reporter: Reporter | None = None,
+) -> SizesResult:
+    """Find the best configuration for each of `options.transfers`.
+
+    Raises
+    ------
+    InputError : an invalid option; before anything is measured.
+    MptuneError : no configuration completed a transfer.
+    """
+    options.check()
+    job = Job(topology, runner, options, reporter or Reporter(quiet=True))
+    impacts, impact_records = job.impacts()
+    sets = {impact.cc: impact.sets for impact in impacts}
+    screening, combinations = _screen(job, impacts, sets)
+    swept = _sweep(job, combinations, sets)
+    points = {size: _points(records, optional_sets(sets)) for size, records in swept.items()}
+    chosen = {size: choose(found) for size, found in points.items()}
+    answers, confirming = _confirm(job, points, chosen, sets)
+    all_swept = [one for records in swept.values() for one in records]
+    return SizesResult(
+        name=topology.name,
+        topology=topology,
+        stack=stack_title(runner.testbed.name, msgspec.structs.asdict(options.stack.chosen())),
+        buffer_mode=options.buffer_mode,
+        family=options.family,
+        impacts=tuple(impacts),
+        answers=answers,
+        warnings=(
+            *warnings_of(impacts),
+            *failures(all_swept, "sweep"),
+            *failures(confirming, "confirmation"),
+            *(text for answer in answers for text in _verdict(answer)),
+        ),
+        records=(*impact_records, *screening, *all_swept, *confirming),
+    )
+
+
+def sizes_worth_measuring(buffers: Sequence[int], transfer_bytes: int) -> list[int]:
+    """Buffers for a transfer, bytes, ascending: of those that hold all of it the smallest alone."""
+    ordered = sorted(buffers)
+    enough = next((size for size in ordered if size >= _AMPLE * transfer_bytes), ordered[-1])
+    return [size for size in ordered if size <= enough]
+
+
+def choose(points: Sequence[SizePoint]) -> tuple[SizePoint, SizePoint, int]:
+    """The fastest point, the one to use, and how many cannot be told apart from the fastest.
+
+    A point counts as slower if its mean exceeds the fastest one's by more than `REGRET` and, in pairs of runs
+    with the same seed, it is slower with 95 % confidence; with a single run the first is enough. Of
+    the others the smallest buffer is used, of equal ones the fastest, of those pcdc last. A configuration of
+    which a run failed is used only if there is no other.
+
+    Raises
+    ------
+    MptuneError : nothing completed.
+    """
+    done = [one for one in points if one.by_run]
+    sound = [one for one in done if not one.times.failed] or done
+    if not sound:
+        size = format_size(points[0].transfer_bytes)
+        raise MptuneError(f"no configuration completed a transfer of {size}")
+    fastest = min(sound, key=lambda one: (_mean(one), one.buffer_bytes, one.combination))
+    alike = [one for one in sound if not _is_slower(one, fastest)]
+    return fastest, _simplest(alike), len(alike)
+
+
+def _simplest(alike: Sequence[SizePoint]) -> SizePoint:
+    """The smallest buffer; among equal ones the fastest; among those the simplest path manager."""
+    least = min(one.buffer_bytes for one in alike)
+    small = [one for one in alike if one.buffer_bytes == least]
+    best = min(_mean(one) for one in small)
+    equal = [one for one in small if _mean(one) <= (1 + THROUGHPUT_TIE) * best]
+    return min(equal, key=lambda one: (one.combination.pm == LAST_CHOICE, _mean(one), one.combination))
+
+
+def _is_slower(one: SizePoint, fastest: SizePoint) -> bool:
+    """Whether it took longer for sure, run by run, and by as much as matters."""
+    if _mean(one) <= (1 + REGRET) * _mean(fastest):
+        return False
+    runs = one.by_run.keys() & fastest.by_run.keys()
+    if not runs:
+        return True
+    more = summarise([one.by_run[run] - fastest.by_run[run] for run in sorted(runs)])
+    return (more.mean if more.low is None else more.low) > 0
+
+
+def _mean(one: SizePoint) -> float:
+    """Mean completion time, seconds; of a point that has one."""
+    assert one.times.summary is not None
+    return one.times.summary.mean
+
+
+def _screen(
+    job: Job, impacts: Sequence[Impact], sets: Mapping[str, SubflowSets]
+) -> tuple[list[Record], dict[int, list[Combination]]]:
+    """The combinations to sweep for each size: those asked for, and sets of subflows that come near the best.
+
+    The trials are transfers too: what is good for a saturated sender need not be for a small one.
+    """
+    options, asked, competing = job.options, job.asked(), job.competing(impacts)
+    if not competing:
+        return [], dict.fromkeys(options.transfers, asked)
+    by_size = {
+        size: [
+            job.of_size(size).configuration(one, buffer, sets)
+            for one in (*asked, *competing)
+            for buffer in screen_buffers(sizes_worth_measuring(options.buffers, size))
+        ]
+        for size in options.transfers
+    }
+    runs = min(options.runs_each, SCREEN_RUNS)
+    records = _measured(job, by_size, "screen", runs, "screening")
+    combinations = {}
+    for size, ones in records.items():
+        found = named(ones, optional_sets(sets))
+        combinations[size] = [*asked, *screened(found, options.sacrifice, asked)]
+    return [one for ones in records.values() for one in ones], combinations
+
+
+def _sweep(
+    job: Job, combinations: Mapping[int, Sequence[Combination]], sets: Mapping[str, SubflowSets]
+) -> dict[int, list[Record]]:
+    """Every combination with every buffer that makes a difference, for each size."""
+    by_size = {
+        size: [
+            job.of_size(size).configuration(one, buffer, sets)
+            for one in combinations[size]
+            for buffer in sizes_worth_measuring(job.options.buffers, size)
+        ]
+        for size in job.options.transfers
+    }
+    return _measured(job, by_size, "sweep", job.options.runs_each, "sweep")
+
+
+def _confirm(
+    job: Job,
+    points: Mapping[int, tuple[SizePoint, ...]],
+    chosen: Mapping[int, tuple[SizePoint, SizePoint, int]],
+    sets: Mapping[str, SubflowSets],
+) -> tuple[tuple[SizeAnswer, ...], list[Record]]:
+    """Every choice and the default again, with seeds that nothing else uses."""
+    options, default = job.options, Combination(DEFAULT_PM, DEFAULT_CC)
+    by_size = {
+        size: [
+            job.of_size(size).configuration(one.combination, one.buffer_bytes, sets),
+            job.of_size(size).configuration(default, max(options.buffers), sets),
+        ]
+        for size, (_, one, _) in chosen.items()
+    }
+    runs = options.fresh_runs
+    records = _measured(job, by_size, "confirm", runs, "confirmation")
+    answers = []
+    for size, (fastest, one, alike) in chosen.items():
+        ours, theirs = records[size][:runs], records[size][runs:]
+        pairs = [(_completion(mine), _completion(other)) for mine, other in zip(ours, theirs, strict=True)]
+        gains = [other - mine for mine, other in pairs if mine is not None and other is not None]
+        recommended, plain = by_size[size]
+        answers.append(
+            SizeAnswer(
+                transfer_bytes=size,
+                points=points[size],
+                fastest=fastest,
+                chosen=one,
+                alike=alike,
+                recommended=recommended,
+                default=plain,
+                subflows=_subflows(job.topology, recommended, ours),
+                confirmed=_times(ours),
+                baseline=_times(theirs),
+                gain=summarise(gains) if gains else None,
+            )
+        )
+    return tuple(answers), [one for ones in records.values() for one in ones]
+
+
+def _measured(
+    job: Job, by_size: Mapping[int, Sequence[Configuration]], purpose: str, runs: int, name: str
+) -> dict[int, list[Record]]:
+    """Trials of all sizes side by side, by size: for each, configuration by configuration, run by run."""
+    records = job.measure([one for ones in by_size.values() for one in ones], purpose, runs, name)
+    found, first = {}, 0
+    for size, ones in by_size.items():
+        found[size] = records[first : first + runs * len(ones)]
+        first += runs * len(ones)
+    return found
+
+
+def _points(records: Sequence[Record], optional: Mapping[str, tuple[str, ...]]) -> tuple[SizePoint, ...]:
+    """Trials of one size by configuration, in the order of measurement."""
+    grouped: dict[tuple[Combination, int], list[Record]] = {}
+    for one in records:
+        grouped.setdefault((combination_of(one, optional), one.buffer_bytes), []).append(one)
+    return tuple(
+        SizePoint(
+            combination=combination,
+            buffer_bytes=buffer,
+            transfer_bytes=int(ones[0].settings["transfer_bytes"]),
+            times=_times(ones),
+            by_run={one.run: took for one in ones if (took := _completion(one)) is not None},
+        )
+        for (combination, buffer), ones in grouped.items()
+    )
+
+
+def _completion(one: Record) -> float | None:
+    """Completion time, seconds; None if the transfer did not arrive whole."""
+    return None if one.failed is not None else one.completion_s
+
+
+def _times(records: Sequence[Record]) -> Times:
+    """Statistics of the trials of one configuration."""
+    done = sorted(took for one in records if (took := _completion(one)) is not None)
+    return Times(
+        summary=summarise(done) if done else None,
+        percentile=quantile(done, PERCENTILE) if done else None,
+        failed=sum(_completion(one) is None and one.failed_kind != "overloaded" for one in records),
+    )
+
+
+def _subflows(topology: Topology, one: Configuration, records: Sequence[Record]) -> tuple[str, ...]:
+    """Subflows that carried data in any run, in the order of the topology."""
+    used = {
+        subflow.path for record in records for subflow in record.subflows if subflow.throughput_mbps
+    } or set(one.active or ())
+    return tuple(path.label for path in topology.paths if path.label in used)
+
+
+def _verdict(answer: SizeAnswer) -> list[str]:
+    """Sentences for what the fresh trials do not bear out; none if all is well."""
+    size, gain, baseline = format_size(answer.transfer_bytes), answer.gain, answer.baseline.summary
+    sentences = []
+    if answer.confirmed.failed:
+        sentences.append(f"{size}: {answer.confirmed.failed} fresh runs of the answer did not complete.")
+    surely = gain is not None and gain.high is not None and gain.high < 0
+    if surely and gain is not None and baseline is not None and -gain.mean > REGRET * baseline.mean:
+        sentences.append(f"{size}: the answer is slower than the default in fresh runs; use the default.")
+    return sentences

@@ -1,0 +1,283 @@
+"""The main job: from a topology to the best configuration, with the evidence (MPCOA, all steps).
+
+    impact factors -> sweep as the strategy asks for it -> decision -> shortlist -> plain TCP -> confirmation
+
+or with the papers' strategy
+
+    impact factors -> sets of subflows -> sweep -> decision (response model, selection) -> shortlist
+    -> plain TCP -> confirmation
+
+Where time on the testbed is real or limited there is no shortlist, and plain TCP is part of the confirmation.
+
+Each step has its own module; this one runs them in order. It prints nothing and writes no file: see
+`mptune.cli.optimise` and `mptune.result.making`. `mptune.optimisation.measurements` uses measurements made
+elsewhere instead of the first three steps, `mptune.optimisation.by_size` asks for completion times instead.
+"""
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from mptune import theory
+from mptune.decision import Decision
+from mptune.decision.confirmation import Confirmation, verdict
+from mptune.decision.model_error import OnKernel, shipped
+from mptune.decision.robustness import (
+    Finalist,
+)
+from mptune.decision.selection import Optimum
+from mptune.decision.sweep import SweepPoint, sweep_points, sweep_samples
+from mptune.errors import Interrupted, LimitReached
+from mptune.impact import (
+    Impact,
+    warnings_of,
+)
+from mptune.optimisation.job import Contest, Job, Screening, failures, optional_sets
+from mptune.optimisation.learning import Reached, learn, so_far
+from mptune.optimisation.options import OptimiseOptions
+from mptune.optimisation.rounds import Answered, Round
+from mptune.optimisation.sensitivity import Sensitivity, vary
+from mptune.response import Response
+from mptune.runner.planning import plan_run
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
+from mptune.testbeds import stack_title
+from mptune.topology import Topology
+from mptune.trial import PLAIN_TCP, Record
+from mptune.trial.records import throughputs
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer and its evidence.
+
+    Attributes
+    ----------
+    name : of the topology, or of the file of measurements.
+    stack : whose MPTCP was measured, in words; empty if it is unknown.
+    decision : its optimum is the model's prediction; the buffer to use is `buffer_bytes`.
+    buffer_bytes : OBS, rounded up to whole KiB.
+    buffer_mode, family : of every trial; empty if it is unknown.
+    topology : None if only measurements were given.
+    impacts : by congestion control; empty when PCDC was not asked for.
+    subflows : labels of the subflows that carry data; empty if they are unknown.
+    confirmation : None for measurements made elsewhere, which cannot be repeated here.
+    reached : how the decision was reached; None for a grid.
+    finalists : what the favourite was compared with, plain TCP included; empty without a shortlist.
+    traditional : formula -> bytes (`mptune.theory.traditional`); empty without a topology.
+    warnings : sentences for the user.
+    records : every trial, in the order of measurement.
+    rounds : of a campaign that is repeated over time, the last of them with this result; otherwise empty.
+    on_kernel, default_on_kernel : what a kernel is expected to give with the answer and with the default
+        where both were simulated; None where they were measured on a kernel, or elsewhere.
+    sensitivity : what the answer hangs on; None where that was not asked for.
+    """
+
+    name: str
+    decision: Decision
+    buffer_bytes: int
+    points: tuple[SweepPoint, ...]
+    warnings: tuple[str, ...]
+    topology: Topology | None = None
+    stack: str = ""
+    buffer_mode: str = ""
+    family: str = ""
+    impacts: tuple[Impact, ...] = ()
+    subflows: tuple[str, ...] = ()
+    finalists: tuple[Finalist, ...] = ()
+    confirmation: Confirmation | None = None
+    reached: Reached | None = None
+    traditional: dict[str, int] = {}
+    records: tuple[Record, ...] = ()
+    rounds: tuple[Round, ...] = ()
+    on_kernel: OnKernel | None = None
+    default_on_kernel: OnKernel | None = None
+    sensitivity: Sensitivity | None = None
+
+    @property
+    def answered(self) -> Answered:
+        """The answer, to be compared with that of another round."""
+        confirmation = self.confirmation
+        return Answered(
+            decision=self.decision,
+            optimum=self.optimum,
+            buffer_bytes=self.buffer_bytes,
+            subflows=self.subflows,
+            impacts=self.impacts,
+            confirmed=None if confirmation is None else confirmation.confirmed,
+            gain=None if confirmation is None else confirmation.gain,
+        )
+
+    @property
+    def optimum(self) -> Optimum:
+        """The optimum as the model predicts it."""
+        return self.decision.optimum
+
+    @property
+    def response(self) -> Response:
+        """The fitted model."""
+        return self.decision.response
+
+    @property
+    def predicted(self) -> tuple[float, float] | None:
+        """95 % interval of the model's mean at the optimum, Mbit/s; None without one."""
+        curve = self.response.curves.get(self.optimum.combination)
+        if curve is None or not self.is_predicted:
+            return None
+        return curve.interval(self.optimum.buffer_mib)
+
+    @property
+    def is_swept(self) -> bool:
+        """Whether the optimum's throughput is what the sweep gave with its buffer."""
+        optimum = self.optimum
+        here = optimum.combination, optimum.buffer_mib, optimum.throughput_mbps
+        return any((one.combination, one.buffer_mib, one.throughput.mean) == here for one in self.points)
+
+    @property
+    def is_predicted(self) -> bool:
+        """Whether the optimum's throughput is the model's, and not an observation that replaced it."""
+        at, value = self.optimum.buffer_mib, self.optimum.throughput_mbps
+        curve = self.response.curves.get(self.optimum.combination)
+        return curve is not None and math.isclose(curve.predict(at), value, rel_tol=1e-9)
+
+
+def optimise(
+    topology: Topology,
+    runner: TrialRunner,
+    options: OptimiseOptions,
+    *,
+    reporter: Reporter | None = None,
+    round_: int = 0,
+) -> Result:
+    """Find the best configuration for a topology.
+
+    Parameters
+    ----------
+    round_ : of a campaign that is repeated over time, from 0; each has its own seeds.
+
+    Raises
+    ------
+    InputError : an invalid option; before anything is measured.
+    MptuneError : too many trials failed for an answer.
+    Interrupted : Ctrl-C after the first trials of the sweep.
+    """
+    options.check()
+    job = Job(topology, runner, options, reporter or Reporter(quiet=True), round_)
+    job.check_budget()
+    impacts, impact_records = job.impacts()
+    sets = {impact.cc: impact.sets for impact in impacts}
+    screening, reached = Screening(), None
+    swept: Sequence[Record]
+    if options.learns:
+        learned = learn(job, impacts, sets, math.fsum(map(job.seconds, impact_records)))
+        swept, decision, reached = learned.records, learned.decision, learned.reached
+    else:
+        screening = job.screen(impacts, sets)
+        homogeneous = {impact.cc for impact in impacts if impact.homogeneous}
+        swept, decision = job.decide([*job.asked(), *screening.staying], sets, homogeneous)
+    points = sweep_points(sweep_samples(swept, optional_sets(sets)))
+    try:
+        contest = Contest(decision) if job.is_lean else job.settle(decision, points, sets, screening.records)
+        contest = job.face_tcp(contest, sets)
+        before = (*impact_records, *screening.records, *screening.brief, *swept)
+        contest, confirmation = job.confirm(contest, sets, points, before)
+    except KeyboardInterrupt as error:
+        raise Interrupted(so_far(reached.steps if reached else ()), error) from None
+    except LimitReached as error:
+        error.so_far = so_far(reached.steps if reached else ())
+        raise
+    decision = contest.decision
+    sensitivity, varied = vary(job, contest, confirmation, sets) if options.sensitivity else (None, [])
+    ours, theirs = (None, None) if job.is_real else on_kernel(job, confirmation)
+    return Result(
+        name=topology.name,
+        decision=decision,
+        buffer_bytes=confirmation.recommended.buffer_bytes,
+        points=points,
+        topology=topology,
+        stack=stack_title(runner.testbed.name, msgspec.structs.asdict(options.stack.chosen())),
+        buffer_mode=options.buffer_mode,
+        family=options.family,
+        impacts=tuple(impacts),
+        subflows=_subflows(topology, confirmation),
+        finalists=contest.finalists,
+        confirmation=confirmation,
+        reached=reached,
+        traditional=traditional(topology),
+        on_kernel=ours,
+        default_on_kernel=theirs,
+        warnings=(
+            *topology.ruled_out,
+            *left_out(topology, prediction=job.wants_prior),
+            *warnings_of(impacts),
+            *failures(swept, "sweep"),
+            *decision.response.warnings,
+            *contest.sentences,
+            *failures(confirmation.records, "confirmation"),
+            *verdict(decision, points, confirmation),
+        ),
+        records=(
+            *impact_records,
+            *screening.records,
+            *screening.brief,
+            *swept,
+            *contest.records,
+            *confirmation.records,
+            *varied,
+        ),
+        sensitivity=sensitivity,
+    )
+
+
+def on_kernel(job: Job, confirmation: Confirmation) -> tuple[OnKernel, OnKernel]:
+    """What a kernel is expected to give with the answer and with the default, by what fresh trials gave."""
+    runs = confirmation.runs
+    found = []
+    for place, one in enumerate((confirmation.recommended, confirmation.default)):
+        planned = plan_run(
+            job.topology,
+            one,
+            purpose="confirm",
+            run=0,
+            duration_ns=job.options.duration_ns,
+            base_seed=job.options.seed,
+        )
+        simulated = throughputs(confirmation.records[place * runs : (place + 1) * runs])
+        found.append(shipped().expected(planned.trial, simulated))
+    return found[0], found[1]
+
+
+def traditional(topology: Topology) -> dict[str, int]:
+    """The traditional buffers, bytes; none where not every rate and RTT is known."""
+    return {} if topology.missing else theory.traditional(topology)
+
+
+def left_out(topology: Topology, *, prediction: bool = False) -> list[str]:
+    """What is left out because rates or RTTs are not known, as a sentence.
+
+    Parameters
+    ----------
+    prediction : whether the simulator would have predicted something.
+    """
+    if not topology.missing:
+        return []
+    predicted = " and the simulator's prediction" if prediction else ""
+    first, *more = topology.missing
+    unknown = f"{first} and {len(more)} more are" if more else f"{first} is"
+    measures = f"`mptune probe` measures {'them' if more else 'it'}"
+    return [f"The traditional buffers{predicted} are left out: {unknown} not known; {measures}."]
+
+
+def _subflows(topology: Topology, confirmation: Confirmation) -> tuple[str, ...]:
+    """Subflows of the recommended configuration that carry data, in the order of the topology."""
+    recommended = confirmation.recommended
+    if recommended.protocol == PLAIN_TCP and recommended.initial_path is not None:
+        return (recommended.initial_path,)
+    left = topology.for_mptcp(recommended.initial_path)
+    labels = tuple(path.label for path in left.paths)
+    if recommended.active is not None:
+        return recommended.active
+    if recommended.pm == "fullmesh":
+        return labels
+    used = {s.path for s in confirmation.records[0].subflows if s.active}
+    return tuple(label for label in labels if label in used)

@@ -1,0 +1,291 @@
+"""Options of the main job: what is swept, how often, and how it is decided.
+
+One declaration of each is its flag, its key in a file and its default (`mptune.options`).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Self
+
+import msgspec
+
+from mptune.decision import DecisionOptions, too_few_sizes
+from mptune.impact import (
+    ImpactOptions,
+)
+from mptune.optimisation.papers import BUFFERS, CCS, PMS
+from mptune.options import SWITCH, TOGGLE, Option, choice, confidence, count, share, time
+from mptune.options.path_managers import PathManagerOptions
+from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition
+from mptune.options.stacks import StackOptions
+from mptune.options.trials import (
+    BufferMode,
+    Buffers,
+    Ccs,
+    Duration,
+    Family,
+    InitialPaths,
+    Pms,
+    Transfers,
+)
+from mptune.strategy import STRATEGIES
+from mptune.trial import DEFAULT_FAMILY, FIXED
+
+#: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
+DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
+
+#: Where PCDC's sets come from.
+SETS = ("compete", "signs")
+
+#: Runs of each configuration, and of the answer beside the default: of a saturated sender, and of transfers,
+#: which are short, and whose 95th percentile depends on the longest of 20 runs or fewer.
+RUNS, TRANSFER_RUNS = (9, 9), (20, 40)
+
+#: Runs of the answer beside the default where the strategy has measured it several times already.
+FRESH_RUNS = 5
+
+#: Runs of impact factors that only propose what competes.
+PROPOSING = 4
+
+#: Shares of a budget: the most for impact factors, and for confirming the answer.
+IMPACT_SHARE, CONFIRM_SHARE = 0.15, 0.15
+
+#: The strategies of `mptune optimise` that are chosen without being named.
+_LEARNING, _PAPERS = "adaptive", "grid"
+
+#: Options that ask for the papers' sweep: a response model and a selection of one's own choice.
+_OF_GRID = ("model", "selection", "on_grid")
+
+#: Options that decide on throughput; without a meaning for completion times.
+_OF_THROUGHPUT = (
+    *("duration_ns", "sacrifice", "selection", "model", "on_grid", "resamples", "off_by", "extend"),
+    "sensitivity",
+    *("every_ns", "for_ns", "strategy", "budget_ns", "certainty", "prior"),
+)
+
+#: Options of pcdc that follow from the impact factors.
+_MEASURED = ("active", "standby_order", "rtt_ns")
+
+
+class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
+    """What to sweep, how often, and how to decide.
+
+    Attributes
+    ----------
+    buffers : bytes, ascending.
+    buffer_mode, family : as in `Trial`.
+    initial_paths : a factor like path managers; empty leaves it to the topology and the path manager.
+    transfers : bytes; empty asks for throughput, otherwise the answer is one configuration for each size.
+    runs, confirm_runs : None until `completed`; see `runs_each` and `fresh_runs`.
+    every_ns, for_ns : repeat everything at this interval for this long; both None runs it once.
+    pm_options : of the path managers that are swept, apart from PCDC's sets, which are measured.
+    impact : its `buffer_bytes` is the buffer of the withdrawal trials.
+    """
+
+    pms: Pms = PMS
+    ccs: Ccs = CCS
+    buffers: Buffers = BUFFERS
+    buffer_mode: BufferMode = FIXED
+    family: Family = DEFAULT_FAMILY
+    initial_paths: InitialPaths = ()
+    transfers: Transfers = ()
+    runs: Annotated[
+        int | None,
+        Option(
+            count(1),
+            "Runs of each configuration, each with its own seed.",
+            key="trials.runs",
+            unset=f"{RUNS[0]}; {TRANSFER_RUNS[0]} with --transfer",
+        ),
+    ] = None
+    duration_ns: Duration = 30_000_000_000
+    strategy: Annotated[
+        str | None,
+        Option(
+            choice(lambda: STRATEGIES),
+            "adaptive: measure what may still change the answer, --runs times at most; grid: everything, "
+            "as in the papers.",
+            key="trials.strategy",
+            unset="adaptive; grid with --model, --selection or --on-grid",
+        ),
+    ] = None
+    budget_ns: Annotated[
+        int | None,
+        Option(
+            time(positive=True),
+            "Time on the testbed for everything: impact factors, sweep, confirmation. In the simulator it is "
+            "simulated time.",
+            key="trials.budget",
+            unset="as long as the certainty needs",
+        ),
+    ] = None
+    certainty: Annotated[
+        float,
+        Option(
+            confidence(),
+            "End as soon as the answer is this certain, within 2 % of what the sacrifice allows.",
+            key="trials.certainty",
+        ),
+    ] = 0.95
+    prior: Annotated[
+        bool,
+        Option(
+            TOGGLE,
+            "On a real testbed, look first where the simulator of the same topology finds the answer; if "
+            "measurements contradict it, it is dropped.",
+            key="trials.prior",
+        ),
+    ] = True
+    stack: StackOptions = StackOptions()
+    pm_options: PathManagerOptions = PathManagerOptions()
+    impact: ImpactOptions = ImpactOptions()
+    sets: Annotated[
+        str,
+        Option(
+            choice(lambda: SETS),
+            "compete: beside the set of the signs other sets of subflows are measured; signs: only that "
+            "one, as in the papers.",
+            key="impact.sets",
+        ),
+    ] = "compete"
+    off_by: Annotated[
+        float,
+        Option(
+            share(),
+            "Rates, delays and losses may be off by this share: the answer must still hold. "
+            "0 disables the check.",
+            key="decision.off_by",
+        ),
+    ] = 0.2
+    tcp: Annotated[
+        bool,
+        Option(
+            TOGGLE,
+            "Recommend plain TCP on one path where it is clearly faster than MPTCP; if not, it is only "
+            "compared with. --off-by 0 does not measure it.",
+            key="decision.tcp",
+        ),
+    ] = True
+    extend: Annotated[
+        bool,
+        Option(
+            TOGGLE,
+            "Measure beyond the smallest or largest buffer if the optimum is there, and between its "
+            "neighbours.",
+            key="decision.extend",
+        ),
+    ] = True
+    confirm_runs: Annotated[
+        int | None,
+        Option(
+            count(1),
+            "Runs with new seeds to confirm the answer, and as many of the default.",
+            key="decision.confirm_runs",
+            unset=f"{FRESH_RUNS}; {RUNS[1]} with --strategy grid, {TRANSFER_RUNS[1]} with --transfer",
+        ),
+    ] = None
+    sensitivity: Annotated[
+        bool,
+        Option(
+            SWITCH,
+            "Afterwards vary every assumed value alone, and report those that would change the answer: rates "
+            "and delays by --off-by, queues, jitter and loss from half to twice. At most 1452 short trials; "
+            "only in the simulator.",
+            key="decision.sensitivity",
+        ),
+    ] = False
+    every_ns: Every = None
+    for_ns: Lasting = None
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """The model needs enough buffer sizes; options are of path managers that are swept."""
+        if self.transfers:
+            for field in msgspec.structs.fields(type(self)):
+                if field.name in _OF_THROUGHPUT and getattr(self, field.name) != field.default:
+                    yield field.name, "expected only without sizes of transfers: it concerns throughput"
+        elif self.learns:
+            for name in _OF_GRID:
+                if getattr(self, name) != getattr(OptimiseOptions(), name):
+                    yield name, f"expected only with --strategy {_PAPERS}: {_LEARNING} has its own"
+        else:
+            if expected := too_few_sizes(self.model, len(self.buffers)):
+                yield "buffers", expected
+            for name in ("budget_ns", "certainty", "prior"):
+                if getattr(self, name) != getattr(OptimiseOptions(), name):
+                    yield name, f"expected only with --strategy {_LEARNING}: {_PAPERS} measures everything"
+        if self.sensitivity and not self.transfers:
+            for name, what in (("budget_ns", "a budget"), ("every_ns", "a repetition")):
+                if getattr(self, name) is not None:
+                    yield "sensitivity", f"expected only without {what}: it measures more, once, at the end"
+            if not self.off_by:
+                yield "sensitivity", "expected only with an --off-by above 0: rates and delays vary by it"
+        yield from wrong_repetition(self.every_ns, self.for_ns)
+        for name, pm in self.pm_options.unused(self.pms):
+            yield f"pm_options.{name}", f"expected only with the path manager {pm}"
+        for name in _MEASURED:
+            if name in self.pm_options.of("pcdc"):
+                yield f"pm_options.pcdc.{name}", "expected only in a sweep: the main job measures it"
+
+    def completed(self) -> Self:
+        """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""
+        impact = withdrawals(self.impact, self.buffers, self.buffer_mode, self.family, self.seed)
+        if self.learns and impact.design == "paired" and impact.runs is None:
+            impact = msgspec.structs.replace(impact, runs=PROPOSING)
+        return msgspec.structs.replace(
+            self,
+            impact=impact,
+            runs=self.runs_each,
+            confirm_runs=self.fresh_runs,
+            strategy=self.strategy if self.transfers else self.chosen_strategy,
+        )
+
+    @property
+    def chosen_strategy(self) -> str:
+        """The strategy that was asked for, or the one that goes with the other options."""
+        if self.strategy is not None:
+            return self.strategy
+        plain = OptimiseOptions(strategy=_LEARNING)
+        papers = self.transfers or any(getattr(self, name) != getattr(plain, name) for name in _OF_GRID)
+        return _PAPERS if papers else _LEARNING
+
+    @property
+    def learns(self) -> bool:
+        """Whether what is measured depends on what was measured."""
+        return self.chosen_strategy != _PAPERS
+
+    @property
+    def budget_s(self) -> float | None:
+        """The budget in seconds."""
+        return None if self.budget_ns is None else self.budget_ns / 1e9
+
+    @property
+    def rounds(self) -> int:
+        """How many times everything is measured and decided."""
+        return rounds_of(self.every_ns, self.for_ns)
+
+    @property
+    def swept_trials(self) -> int:
+        """Trials of a round's sweep, at least: other sets of subflows come on top."""
+        combinations = len(self.pms) * len(self.ccs) * max(1, len(self.initial_paths))
+        return combinations * (1 if self.learns else self.runs_each * len(self.buffers))
+
+    @property
+    def runs_each(self) -> int:
+        """Runs of each configuration."""
+        usual, _ = TRANSFER_RUNS if self.transfers else RUNS
+        return usual if self.runs is None else self.runs
+
+    @property
+    def fresh_runs(self) -> int:
+        """Runs with new seeds."""
+        _, usual = TRANSFER_RUNS if self.transfers else RUNS
+        if self.learns:
+            usual = FRESH_RUNS
+        return usual if self.confirm_runs is None else self.confirm_runs
+
+
+def withdrawals(
+    options: ImpactOptions, buffers: Sequence[int], mode: str, family: str, seed: int
+) -> ImpactOptions:
+    """Options of the withdrawal trials before a sweep: its largest buffer, its mode, family and seed."""
+    largest = max(buffers, default=options.buffer_bytes)
+    return msgspec.structs.replace(options, buffer_bytes=largest, buffer_mode=mode, family=family, seed=seed)

@@ -1,0 +1,418 @@
+"""The answer as a document: what `result.json` has, for everything that makes, writes or reads one.
+
+`mptune.result.making` and `making_by_size` make it, `mptune.result.schema` derives the schema of it. What an
+older version did not write has a default.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+
+from mptune._text import on_subflows, plain_tcp
+from mptune.decision.model_error import GainOnKernel, OnKernel
+from mptune.optimisation.sensitivity import Sensitivity
+from mptune.response import BELIEF, FitQuality, ModelError
+from mptune.trial import FIXED, PLAIN_TCP
+
+#: Version of the shape of `result.json` (`mptune.result.schema`).
+RESULT_VERSION = 1
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """A mean and its 95 % interval; None where there is none."""
+
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    runs: int = 0
+
+
+class Baseline(Interval, frozen=True, kw_only=True):
+    """A configuration that was measured beside the answer, and what it gave, Mbit/s.
+
+    Attributes
+    ----------
+    subflows : those that carry data, where they are chosen and not left to the path manager.
+    """
+
+    pm: str
+    cc: str
+    buffer_mib: float
+    subflows: tuple[str, ...] = ()
+
+    @property
+    def manager(self) -> str:
+        """The path manager with its subflows."""
+        return on_subflows(self.pm, self.subflows)
+
+
+class TcpBaseline(Interval, frozen=True, kw_only=True):
+    """Plain TCP on a path, and what it gave, Mbit/s."""
+
+    path: str
+    cc: str
+    buffer_mib: float
+
+    @property
+    def manager(self) -> str:
+        """What stands in the place of a path manager, with the path."""
+        return plain_tcp(self.path)
+
+
+class Gain(Interval, frozen=True, kw_only=True):
+    """A gain over something, Mbit/s; `share` is its mean as a share of the mean of that."""
+
+    share: float | None = None
+
+
+class AgainstTcp(msgspec.Struct, frozen=True):
+    """The best MPTCP and the best plain TCP with the same buffer, Mbit/s, and what MPTCP gains."""
+
+    mptcp: Baseline
+    tcp: TcpBaseline
+    gain: Gain = Gain()
+
+
+class FinalistRow(Interval, frozen=True, kw_only=True):
+    """A configuration of the shortlist, Mbit/s; `worst` and `average` are shares of the best."""
+
+    pm: str
+    cc: str
+    subflows: tuple[str, ...]
+    initial_path: str | None
+    buffer_mib: float
+    worst: float | None
+    average: float | None
+
+
+class FrontRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A point of the trade-off: what a sacrifice buys; MiB and Mbit/s, intervals None without resampling.
+
+    Attributes
+    ----------
+    subflows : labels between blanks, where they are chosen and not left to the path manager.
+    """
+
+    sacrifice: float
+    pm: str
+    cc: str
+    subflows: str = ""
+    initial_path: str | None = None
+    buffer_mib: float
+    buffer_mib_low: float | None
+    buffer_mib_high: float | None
+    throughput_mbps: float
+    throughput_mbps_low: float | None
+    throughput_mbps_high: float | None
+
+    @property
+    def manager(self) -> str:
+        """The path manager with its subflows and its initial path, where they were chosen."""
+        return beginning(on_subflows(self.pm, self.subflows.split()), self.initial_path)
+
+
+class RoundAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a round of a repeated campaign answered, Mbit/s; impact factors and sets by congestion control."""
+
+    opm: str
+    occ: str
+    initial_path: str | None
+    subflows: tuple[str, ...]
+    obs_bytes: int
+    otp_mbps: float | None = None
+    confirmed: Interval
+    gain: Interval
+    omega: dict[str, dict[str, float | None]]
+    optional: dict[str, tuple[str, ...]]
+
+
+class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A round of a repeated campaign; `answer` is None if there was none, for the reason in `failed`."""
+
+    round: int
+    at_s: float
+    failed: str | None
+    changes: tuple[str, ...]
+    answer: RoundAnswer | None
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A combination; its subflows and its initial path where they were chosen."""
+
+    pm: str
+    cc: str
+    subflows: tuple[str, ...] = ()
+    initial_path: str | None = None
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Path manager and congestion control, as a trial's (`TrialRow.name`)."""
+        return beginning(on_subflows(self.pm, self.subflows), self.initial_path), self.cc
+
+
+class ModelRow(Candidate, frozen=True, kw_only=True):
+    """A fitted curve: its formula, and its maximum within the measured buffers (MPCOA Table 4)."""
+
+    formula: str
+    max_mbps: float
+    buffer_at_max_mib: float
+
+
+class Win(Candidate, frozen=True, kw_only=True):
+    """The share of the resamples in which a combination was chosen."""
+
+    share: float
+
+
+class Ends(msgspec.Struct, frozen=True):
+    """A 95 % interval."""
+
+    low: float
+    high: float
+
+
+class UncertaintyRow(msgspec.Struct, frozen=True, kw_only=True):
+    """How much the choice depends on the luck of the runs (`mptune.decision.uncertainty.Uncertainty`)."""
+
+    resamples: int
+    single_runs: bool
+    obs_mib: Ends
+    otp_mbps: Ends
+    wins: tuple[Win, ...]
+
+
+class TraditionalSize(msgspec.Struct, frozen=True):
+    """A traditional buffer, and the recommended one as a share of it."""
+
+    mib: float
+    share: float
+
+
+class TrialCounts(msgspec.Struct, frozen=True):
+    """Trials of a run."""
+
+    run: int = 0
+    failed: int = 0
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What was believed after some trials (`mptune.optimisation.learning.Step`).
+
+    Attributes
+    ----------
+    candidate, contenders : indices of candidates.
+    throughput_mbps : of the best answer so far; documents of older versions lack it.
+    buffers : smallest and largest that may still be the answer, bytes.
+    more_s, drift : as in `mptune.optimisation.learning.Step`.
+    prior : what became of the prediction, as in `mptune.result.wording.PREDICTION`; None without one.
+    """
+
+    trials: int
+    seconds: float
+    candidate: int
+    buffer_bytes: int
+    throughput_mbps: float | None = None
+    certainty: float
+    room: float
+    among: int
+    contenders: tuple[int, ...]
+    buffers: tuple[int, int]
+    more_s: float | None = None
+    prior: str | None = None
+    drift: float | None = None
+
+
+class Reached(msgspec.Struct, frozen=True, kw_only=True):
+    """How a strategy that learns reached the decision (`mptune.optimisation.learning.Reached`)."""
+
+    strategy: str = ""
+    certainty_asked: float
+    budget_s: float | None
+    spent_s: float
+    ended: str
+    candidates: tuple[Candidate, ...]
+    steps: tuple[Step, ...]
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """`result.json` (`mptune.result.making` makes it).
+
+    What an older version did not write has a default. MiB, Mbit/s, bytes, s; intervals of 95 %.
+    """
+
+    version: int = 0
+    topology: str | None = None
+    stack: str | None = None
+    buffer_mode: str | None = None
+    family: str | None = None
+    protocol: str = "mptcp"
+    opm: str
+    occ: str
+    initial_path: str | None = None
+    obs_mib: float
+    otp_mbps: float
+    subflows: tuple[str, ...]
+    standby: tuple[str, ...]
+    obs_bytes: Annotated[int, msgspec.Meta(ge=1)]
+    predicted: Interval = Interval()
+    confirmed: Interval
+    default: Baseline | None
+    gain: Gain | None = None
+    against_tcp: AgainstTcp | None = None
+    finalists: tuple[FinalistRow, ...] = ()
+    on_kernel: OnKernel | None = None
+    gain_on_kernel: GainOnKernel | None = None
+    uncertainty: UncertaintyRow | None = None
+    reached: Reached | None = None
+    models: tuple[ModelRow, ...]
+    r_squared: float | None = None
+    fits: tuple[FitQuality, ...]
+    comparison: tuple[ModelError, ...]
+    pareto: tuple[FrontRow, ...]
+    traditional_mib: float | None = None
+    share_of_traditional: float | None = None
+    traditional: dict[str, TraditionalSize]
+    sacrifice: float
+    selection: str = ""
+    model: str
+    model_asked: str = ""
+    trials: TrialCounts = TrialCounts()
+    answer: tuple[str, ...]
+    warnings: tuple[str, ...]
+    sensitivity: Sensitivity | None = None
+    rounds: tuple[RoundRow, ...] = ()
+
+    @property
+    def is_belief(self) -> bool:
+        """Whether the curves are a belief: all combinations together, many of them from few observations."""
+        return self.model == BELIEF
+
+    @property
+    def is_tcp(self) -> bool:
+        """Whether plain TCP is the answer."""
+        return self.protocol == PLAIN_TCP
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the buffer is one that programs set, and not a limit of autotuning."""
+        return self.buffer_mode in (None, FIXED)
+
+    @property
+    def manager(self) -> str:
+        """The path manager of the answer, or plain TCP with its path."""
+        return plain_tcp(*self.subflows) if self.is_tcp else self.opm
+
+    def confirmed_ones(self) -> Iterator[tuple[str, str, str, float, Interval]]:
+        """What was confirmed with new seeds: name, path manager, congestion control, MiB, Mbit/s."""
+        yield "recommended", self.manager, self.occ, self.obs_mib, self.confirmed
+        found: list[tuple[str, Baseline | TcpBaseline]] = []
+        if self.default is not None:
+            found.append(("default", self.default))
+        if self.against_tcp is not None:
+            if self.is_tcp:
+                found.append(("best MPTCP", self.against_tcp.mptcp))
+            else:
+                found.append(("best TCP", self.against_tcp.tcp))
+        for name, one in found:
+            yield name, one.manager, one.cc, one.buffer_mib, one
+
+
+class Times(msgspec.Struct, frozen=True, kw_only=True):
+    """Completion times, seconds; None where no run completed."""
+
+    mean_s: float | None
+    low_s: float | None
+    high_s: float | None
+    percentile_95_s: float | None
+    runs: int = 0
+    failed: int = 0
+
+
+class SizeTimes(Times, frozen=True, kw_only=True):
+    """Completion times of a configuration."""
+
+    pm: str
+    cc: str
+    buffer_bytes: int
+
+
+class FastestTimes(SizeTimes, frozen=True, kw_only=True):
+    """Completion times of the fastest configuration; `active` are labels between blanks."""
+
+    transfer_bytes: int
+    active: str = ""
+    initial_path: str | None = None
+
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """Time saved against the default, run by run, with its 95 % interval; seconds."""
+
+    mean_s: float | None
+    low_s: float | None
+    high_s: float | None
+    runs: int = 0
+    share: float | None
+
+
+class SizeChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer for one size of transfer; `active` are labels of chosen subflows between blanks."""
+
+    transfer_bytes: int
+    pm: str
+    cc: str
+    initial_path: str | None
+    buffer_bytes: int
+    active: str = ""
+    subflows: tuple[str, ...]
+    standby: tuple[str, ...] = ()
+    confirmed: Times
+    default: SizeTimes
+    gain: Saved
+    fastest: FastestTimes | None = None
+    compared: int
+    alike: int
+
+
+class SizesAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """`result.json` of an answer by size (`mptune.result.making_by_size` makes it)."""
+
+    version: int = 0
+    topology: str | None = None
+    stack: str | None = None
+    buffer_mode: str | None = None
+    family: str | None = None
+    trials: TrialCounts = TrialCounts()
+    sizes: tuple[SizeChoice, ...]
+    answer: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+class ImpactSets(msgspec.Struct, frozen=True):
+    """Impact factors and sets of one congestion control, as in `impact.json`."""
+
+    cc: str
+    omega: dict[str, dict[str, float | None]]
+    optional: tuple[str, ...]
+    standby: tuple[str, ...]
+    fallback: bool
+
+
+def last_answering(answer: Answer) -> int | None:
+    """The round that an answer is of; None without rounds."""
+    return max((one.round for one in answer.rounds if one.answer is not None), default=None)
+
+
+def beginning(pm: str, initial_path: str | None) -> str:
+    """A path manager with its initial path, if that was chosen: the name of a panel."""
+    return f"{pm}, from {initial_path}" if initial_path else pm
+
+
+def chosen(pm: str, active: Sequence[str], own: Sequence[str] | None) -> tuple[str, ...]:
+    """Subflows that were chosen: those that carry data, unless PCDC has them of itself.
+
+    Parameters
+    ----------
+    own : PCDC's own set, from the signs of the impact factors; None if it is unknown.
+    """
+    return () if pm != "pcdc" or own is None or tuple(active) == tuple(own) else tuple(active)

@@ -1,0 +1,302 @@
+"""Run directories read: their documents, their curves, and the trials in their store.
+
+Everything is checked as it is read, so that any fault in a directory becomes a one-line error. It draws
+nothing and writes nothing.
+"""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from mptune import files
+from mptune._text import on_subflows, over, plain_tcp
+from mptune.errors import InputError
+from mptune.optimisation.over_time import TABLE
+from mptune.result.answer import Answer, ImpactSets, SizesAnswer, beginning, chosen, last_answering
+from mptune.result.run_data import Config, CurvePoint, RunData, TimeStep, TrialRow
+from mptune.runner.seeds import PURPOSES
+from mptune.store import Store, StoredTrial, open_store
+from mptune.store.directory import CONFIG, STORE, is_unfinished
+from mptune.testbeds import stack_title
+from mptune.topology import Topology, from_document
+from mptune.trial import FIXED, PLAIN_TCP, Observation
+from mptune.trial.records import family_of, is_tcp, members_of, stack_of
+from mptune.units import MIB
+
+T = TypeVar("T")
+
+#: Most combinations of path manager and congestion control for which each is drawn over time.
+_PANORAMA = 24
+
+
+class _ConfigFile(Config, frozen=True, kw_only=True):
+    kind: str
+    topology: dict[str, Any]
+
+
+class _ImpactFile(msgspec.Struct):
+    impact: tuple[ImpactSets, ...] = ()
+
+
+def read_runs(directories: Sequence[Path]) -> list[RunData]:
+    """Read run directories, each labelled by the shortest unique end of its path.
+
+    Raises
+    ------
+    InputError : as `read_run`, or a directory is named twice.
+    """
+    whole = [files.resolved(one) for one in directories]
+    for index, one in enumerate(whole):
+        if one in whole[:index]:
+            raise InputError(str(directories[index]), "", "expected each run once, found this one twice")
+    return [read_run(path, label) for path, label in zip(directories, _labels(whole), strict=True)]
+
+
+def _labels(paths: Sequence[Path]) -> list[str]:
+    length = 1
+    while len({one.parts[-length:] for one in paths}) < len(paths):
+        length += 1
+    return ["/".join(one.parts[-length:]) for one in paths]
+
+
+def read_run(directory: Path, label: str) -> RunData:
+    """Read a run directory.
+
+    Raises
+    ------
+    InputError : not a run directory, its campaign is not complete, or a file in it is damaged.
+    MptuneError : its store is locked against reading.
+    """
+    where = str(directory)
+    if is_unfinished(directory):
+        raise InputError(where, "", "expected a complete run, found one to continue (mptune campaign resume)")
+    config = _document(directory, CONFIG, _ConfigFile)
+    if config is None:
+        raise InputError(where, "", f"expected a run directory, found no {CONFIG} in it")
+    is_by_size = bool(config.options.get("transfers")) and config.options.get("confirm_runs") is not None
+    answer = None if is_by_size else _document(directory, "result.json", Answer)
+    by_size = _document(directory, "result.json", SizesAnswer) if is_by_size else None
+    impact = _document(directory, "impact.json", _ImpactFile) or _ImpactFile()
+    topology = None
+    if config.topology:
+        topology = from_document(config.topology, str(directory), f"{CONFIG}: topology")
+    with _store(directory) as store:
+        trials = () if store is None else _trials(store, config.options, _own_sets(answer, impact.impact))
+        foreign = 0 if store is None else store.foreign()
+        answering = None if answer is None else last_answering(answer)
+        current = [one for one in trials if answering in (None, one.round)]
+        # Of transfers the time that they take is shown, not the throughput on the way.
+        shown, panorama = () if is_by_size else _shown(current), _panorama(current)
+        seen = {} if store is None else _observations(store, (*shown, *panorama))
+    return RunData(
+        label=label,
+        name=_name(config, topology, label),
+        config=config,
+        answer=answer,
+        by_size=by_size,
+        impact=impact.impact,
+        topology=topology,
+        trials=trials,
+        foreign=foreign,
+        curves=tuple(_curves(directory, "curves.csv")),
+        steps=tuple(_steps(directory)),
+        shown=shown,
+        panorama=panorama,
+        observations=seen,
+    )
+
+
+def _name(config: Config, topology: Topology | None, label: str) -> str:
+    """Its name in the answer: the file of measurements, or the topology."""
+    if "from" in config.options:
+        return Path(str(config.options["from"])).stem
+    return label if topology is None else topology.name
+
+
+def _document(directory: Path, name: str, kind: type[T]) -> T | None:
+    """A JSON document; None if there is no such file."""
+    try:
+        return _converted(files.read_json(directory / name), kind, directory, name)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise InputError(
+            str(directory), name, f"expected a readable JSON file: {files.reason(error)}"
+        ) from None
+
+
+def _converted(content: object, kind: type[T], directory: Path, name: str) -> T:
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(str(directory), name, f"expected what this version writes: {error}") from None
+
+
+def _store(directory: Path) -> AbstractContextManager[Store | None]:
+    path = directory / STORE
+    return open_store(path, write=False) if files.is_file(path) else nullcontext()
+
+
+#: Fields of a trial, and the options that give the order in which their values were requested.
+_ASKED = (("pm", "pms"), ("cc", "ccs"), ("initial_path", "initial_paths"), ("transfer_bytes", "transfers"))
+
+_PURPOSES = {name: place for place, name in enumerate(PURPOSES)}
+
+
+#: The set that PCDC has of itself, by round and congestion control.
+_OwnSets = Mapping[tuple[int, str], Sequence[str]]
+
+
+def _own_sets(answer: Answer | None, impact: Sequence[ImpactSets]) -> _OwnSets:
+    """From the signs of the impact factors, which each round measures anew."""
+    rounds = () if answer is None else answer.rounds
+    if not rounds:
+        return {(0, one.cc): one.optional for one in impact}
+    return {
+        (one.round, cc): own
+        for one in rounds
+        if one.answer is not None
+        for cc, own in one.answer.optional.items()
+    }
+
+
+def _trials(store: Store, options: dict[str, Any], own: _OwnSets) -> tuple[TrialRow, ...]:
+    """Trials in the order requested; the store has them in the order in which they ended."""
+    orders = {
+        field: {value: place for place, value in enumerate(options.get(option) or ())}
+        for field, option in _ASKED
+    }
+
+    def place(one: TrialRow) -> list[int]:
+        asked = [orders[field].get(getattr(one, field), len(orders[field])) for field, _ in _ASKED]
+        return [_PURPOSES[one.purpose], *asked]
+
+    stored = store.trials()
+    variants = [_variant(one) for one in stored if not is_tcp(one.settings)]
+    mixed = [number for number, values in enumerate(zip(*variants, strict=True)) if len(set(values)) > 1]
+    return tuple(sorted((_trial(one, mixed, own) for one in stored), key=place))
+
+
+def _variant(one: StoredTrial) -> tuple[str, str]:
+    """Stack and mode of the buffers, in words."""
+    return stack_of(one.settings), f"{_buffer_mode(one)} buffers"
+
+
+def _buffer_mode(one: StoredTrial) -> str:
+    return str(one.settings.get("buffer_mode", FIXED))
+
+
+def _trial(one: StoredTrial, mixed: Sequence[int], own: _OwnSets) -> TrialRow:
+    """A trial as a row; `mixed` are the parts of `_variant` that are not the same in all trials of MPTCP."""
+    variant, path = _variant(one), one.settings.get("initial_path")
+    subflows = chosen(one.pm, one.settings.get("active", ()), own.get((one.round, one.cc)))
+    manager = ", ".join([on_subflows(one.pm, subflows), *(variant[part] for part in mixed)])
+    tcp = is_tcp(one.settings)
+    return TrialRow(
+        key=one.key,
+        testbed=one.testbed,
+        purpose=one.purpose,
+        round=one.round,
+        run=one.run,
+        pm=PLAIN_TCP if tcp else one.pm,
+        manager=plain_tcp(path or "") if tcp else manager,
+        stack=f"{stack_title(one.testbed, members_of(one.settings))}{over(family_of(one.settings))}",
+        buffer_mode=_buffer_mode(one),
+        cc=one.cc,
+        buffer_bytes=one.buffer_bytes,
+        buffer_mib=one.buffer_bytes / MIB,
+        started=one.started,
+        initial_path=None if tcp else path,
+        transfer_bytes=one.settings.get("transfer_bytes"),
+        failed=one.failed,
+        throughput_mbps=one.throughput_mbps,
+        completion_s=None if one.completion_ns is None else one.completion_ns / 1e9,
+        subflows=subflows,
+    )
+
+
+def _shown(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
+    """Trials that confirm; for a sweep, all runs of the configuration with the largest mean throughput."""
+    usable = [one for one in trials if one.failed is None]
+    confirming = tuple(one for one in usable if one.purpose == "confirm")
+    if confirming:
+        return confirming
+    groups: dict[tuple[object, ...], list[TrialRow]] = {}
+    for one in usable:
+        if one.purpose == "sweep" and one.transfer_bytes is None and not one.round:
+            key = one.manager, one.cc, one.buffer_bytes, one.initial_path
+            groups.setdefault(key, []).append(one)
+    best = max(groups.values(), key=_mean, default=[])
+    return tuple(best)
+
+
+def _mean(trials: Sequence[TrialRow]) -> float:
+    return sum(one.throughput_mbps or 0.0 for one in trials) / len(trials)
+
+
+def _panorama(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
+    """The first usable run of each combination with the largest buffer, unless there are too many.
+
+    Of PCDC it is the one with its own set.
+    """
+    swept = [
+        one
+        for one in trials
+        if one.purpose == "sweep" and one.failed is None and one.transfer_bytes is None and not one.subflows
+    ]
+    largest = max((one.buffer_bytes for one in swept), default=0)
+    first: dict[tuple[str, str], TrialRow] = {}
+    for one in swept:
+        if one.buffer_bytes == largest:
+            first.setdefault((one.cc, one.manager), one)
+    return tuple(first.values()) if 1 < len(first) <= _PANORAMA else ()
+
+
+def _observations(store: Store, trials: Sequence[TrialRow]) -> dict[bytes, Observation]:
+    return {one.key: store.observation(one.key) for one in trials}
+
+
+def _curves(directory: Path, name: str) -> Iterator[CurvePoint]:
+    """Fitted curves; none if there is no such file."""
+    path = directory / name
+    try:
+        with files.reading_table(path) as file:
+            for row in csv.DictReader(file):
+                numbers = {
+                    column: float(text) for column, text in row.items() if column.endswith("_mbps") and text
+                }
+                yield CurvePoint(
+                    pm=beginning(
+                        on_subflows(row["pm"], (row.get("subflows") or "").split()), row.get("initial_path")
+                    ),
+                    cc=row["cc"],
+                    buffer_mib=float(row["buffer_mib"]),
+                    predicted_mbps=numbers["predicted_mbps"],
+                    low_mbps=numbers.get("low_mbps"),
+                    high_mbps=numbers.get("high_mbps"),
+                )
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, csv.Error) as error:
+        raise InputError(
+            str(directory), name, f"expected the table of fitted curves: {files.reason(error)}"
+        ) from None
+
+
+def _steps(directory: Path) -> Iterator[TimeStep]:
+    """Round trips and retransmissions over time; none if there is no such file."""
+    path = directory / TABLE
+    try:
+        with files.reading_table(path) as file:
+            for row in csv.DictReader(file):
+                yield msgspec.convert(row, TimeStep, strict=False)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, csv.Error) as error:
+        raise InputError(
+            str(directory), TABLE, f"expected the table of round trips: {files.reason(error)}"
+        ) from None

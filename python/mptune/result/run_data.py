@@ -1,0 +1,176 @@
+"""A finished run as data for a report: what its documents and trials say, without figures or sentences.
+
+`mptune.result.reading` reads it from a run directory, and `mptune.report.sections` chooses what is shown. A
+run decided from measurements made elsewhere has no trials, and a sweep has no answer.
+"""
+
+from typing import Any
+
+import msgspec
+
+from mptune._text import on_subflows
+from mptune.errors import Failure
+from mptune.result.answer import Answer, ImpactSets, SizesAnswer, beginning, chosen, last_answering
+from mptune.topology import Topology
+from mptune.trial import Observation
+
+
+class Config(msgspec.Struct, frozen=True):
+    """`config.json`: what was requested, on what, with which software, and when."""
+
+    time: str
+    versions: dict[str, str]
+    platform: str
+    options: dict[str, Any]
+
+
+class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One trial of a campaign, without its series.
+
+    Attributes
+    ----------
+    pm : the path manager; of plain TCP `mptune.trial.PLAIN_TCP`.
+    manager : the path manager with its subflows, if those were chosen, and with the stack and the mode of the
+        buffers if not all trials have the same; of plain TCP, that and its path.
+    stack : whose MPTCP it was, as a sentence says it, over IPv6 if it was.
+    started : seconds since 1970.
+    initial_path : None leaves it to the topology, or it is the path of plain TCP.
+    subflows : those that carry data, where they are chosen and not left to the path manager.
+    transfer_bytes : None is a saturated sender.
+    failed : the reason, if it gave no result.
+    """
+
+    key: bytes
+    testbed: str
+    purpose: str
+    round: int
+    run: int
+    pm: str
+    manager: str
+    stack: str
+    buffer_mode: str
+    cc: str
+    buffer_bytes: int
+    buffer_mib: float
+    started: float
+    initial_path: str | None
+    transfer_bytes: int | None
+    failed: Failure | None
+    throughput_mbps: float | None
+    completion_s: float | None
+    subflows: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Path manager, with the initial path if that was chosen, and congestion control: as of a curve."""
+        return beginning(self.manager, self.initial_path), self.cc
+
+
+class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A fitted curve at one buffer; its 95 % interval is None where the model has none.
+
+    Attributes
+    ----------
+    pm : with its subflows and its initial path, if those were chosen (`beginning`).
+    """
+
+    pm: str
+    cc: str
+    buffer_mib: float
+    predicted_mbps: float
+    low_mbps: float | None
+    high_mbps: float | None
+
+
+class TimeStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a subflow over time, as in `round_trips.csv`.
+
+    Attributes
+    ----------
+    role : what the configuration was confirmed as.
+    t_s, step_s : its start and its length, seconds.
+    rtt_ms, min_rtt_ms, max_rtt_ms : smoothed RTT.
+    retransmitted : segments.
+    """
+
+    role: str
+    subflow: str
+    t_s: float
+    step_s: float
+    rtt_ms: float
+    min_rtt_ms: float
+    max_rtt_ms: float
+    retransmitted: int
+
+
+class RunData(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a report shows of one run.
+
+    Attributes
+    ----------
+    label : its name when several runs are shown.
+    answer : None for a sweep, and for an answer by size.
+    by_size : the answer by size of transfer, if that was asked for.
+    topology : None if only measurements were given.
+    trials : in the order in which they were requested, without those of other campaigns in the store.
+    foreign : number of those.
+    steps : round trips and retransmissions over time; none where trials cannot be repeated.
+    shown : trials drawn over time in one figure; their series are in `observations`.
+    panorama : trials drawn over time in one panel per congestion control.
+    observations : results of the trials of both, by their key.
+    """
+
+    label: str
+    name: str
+    config: Config
+    answer: Answer | None
+    by_size: SizesAnswer | None = None
+    impact: tuple[ImpactSets, ...]
+    topology: Topology | None
+    trials: tuple[TrialRow, ...]
+    foreign: int
+    curves: tuple[CurvePoint, ...]
+    steps: tuple[TimeStep, ...] = ()
+    shown: tuple[TrialRow, ...]
+    panorama: tuple[TrialRow, ...]
+    observations: dict[bytes, Observation]
+
+    @property
+    def ever_swept(self) -> list[TrialRow]:
+        """Trials of the sweep with a saturated sender that gave a throughput, of all rounds."""
+        return [
+            one
+            for one in self.trials
+            if one.purpose == "sweep" and one.failed is None and one.transfer_bytes is None
+        ]
+
+    @property
+    def swept(self) -> list[TrialRow]:
+        """Those that belong to the answer: of its round, or of all rounds where there is no answer."""
+        answering = self.answering_round
+        return [one for one in self.ever_swept if answering in (None, one.round)]
+
+    @property
+    def answering(self) -> tuple[str, str]:
+        """Path manager of the answer, with subflows and initial path if chosen, and congestion control."""
+        answer = self.answer
+        if answer is None:
+            raise ValueError("there is no answer")
+        own = next((one.optional for one in self.impact if one.cc == answer.occ), None)
+        subflows = chosen(answer.opm, answer.subflows, own)
+        return beginning(on_subflows(answer.opm, subflows), answer.initial_path), answer.occ
+
+    @property
+    def answering_round(self) -> int | None:
+        """The round whose answer is shown; None if there is only one, or no answer."""
+        return None if self.answer is None else last_answering(self.answer)
+
+    @property
+    def failures(self) -> list[TrialRow]:
+        """Trials that gave no result."""
+        return [one for one in self.trials if one.failed is not None]
+
+    @property
+    def many_paths(self) -> bool:
+        """Whether the initial path is a factor of the sweep."""
+        return len({one.initial_path for one in self.trials if one.purpose == "sweep"}) > 1

@@ -1,0 +1,318 @@
+"""The answer of the main job in sentences: for the terminal, the JSON document and the report.
+
+It formats and computes nothing.
+"""
+
+from collections.abc import Sequence
+
+from mptune._text import digits, over, plain_tcp
+from mptune.decision.confirmation import Confirmation
+from mptune.decision.model_error import gain
+from mptune.decision.uncertainty import Uncertainty
+from mptune.optimisation.by_size import SizeAnswer, SizesResult, Times
+from mptune.optimisation.learning import Reached, percent_certain
+from mptune.optimisation.main_job import Result
+from mptune.optimisation.rounds import Round
+from mptune.statistics import Summary
+from mptune.strategy import ROOM
+from mptune.trial import PLAIN_TCP, Combination
+from mptune.units import MIB, format_size
+
+_HOUR_NS = 3600 * 10**9
+
+#: What became of the prediction, by its word in a step.
+PREDICTION = {
+    "followed": "The simulator's prediction for the topology agrees with what was measured.",
+    "dropped": "Measurements contradict the simulator's prediction for the topology, so it was dropped.",
+}
+
+#: From this many seconds on a duration is given in minutes.
+_MINUTES_S = 300
+
+#: Combinations named in the sentence about who wins.
+_NAMED = 4
+
+
+def answer(result: Result) -> list[str]:
+    """What to set, what to expect, the comparisons with the default and TCP, and how certain it is."""
+    comparisons = _comparison(result.confirmation), _against_tcp(result.confirmation)
+    return [
+        _sentence(result),
+        _expectation(result),
+        *_on_kernel(result),
+        *filter(None, comparisons),
+        *_sureness(result),
+        *_over_time(result.rounds),
+    ]
+
+
+def sizes_answer(result: SizesResult) -> list[str]:
+    """For each size what to set, and what to expect beside the default."""
+    return [text for one in result.answers for text in (_size_sentence(result, one), _size_evidence(one))]
+
+
+def _size_sentence(result: SizesResult, one: SizeAnswer) -> str:
+    """What to set for one size."""
+    chosen = one.chosen
+    return instruction(
+        f"{result.name}, transfers of {format_size(one.transfer_bytes)}",
+        chosen.combination.pm,
+        chosen.combination.cc,
+        chosen.buffer_bytes,
+        one.subflows,
+        one.recommended.standby_order,
+        stack=result.stack,
+        mode=result.buffer_mode,
+        family=result.family,
+        initial_path=chosen.combination.initial_path,
+    )
+
+
+def _size_evidence(one: SizeAnswer) -> str:
+    """Completion times from new seeds, beside the default's, and the gain."""
+    default, gain, baseline = one.default, one.gain, one.baseline.summary
+    plain = f"{default.pm}, {default.cc} and {default.buffer_bytes / MIB:g} MiB"
+    told = f"Expect {_took(one.confirmed)}; {plain}: {_took(one.baseline)}."
+    if gain is None or baseline is None:
+        return told
+    share = f", {100 * gain.mean / baseline.mean:+.1f} %" if baseline.mean else ""
+    return f"{told} Time saved: {digits(gain.mean, 3, '+')} s{interval(gain, 3, '+')}{share}."
+
+
+def _new(runs: int) -> str:
+    """A number of fresh runs."""
+    return f"{runs} new run{'s' if runs > 1 else ''}"
+
+
+def _took(times: Times) -> str:
+    """Completion times as a phrase."""
+    if times.summary is None or times.percentile is None:
+        return "no fresh run completed"
+    mean = f"{digits(times.summary.mean)} s{interval(times.summary)}"
+    return f"{mean}, 95th percentile {digits(times.percentile)} s, {_new(times.summary.n)}"
+
+
+def ends(low: float, high: float, count: int = 4, sign: str = "") -> str:
+    """Ends of an interval."""
+    return f"{digits(low, count, sign)} to {digits(high, count, sign)}"
+
+
+def instruction(
+    name: str,
+    pm: str,
+    cc: str,
+    size: int,
+    subflows: Sequence[str],
+    standby: Sequence[str],
+    *,
+    stack: str = "",
+    mode: str = "",
+    family: str = "",
+    initial_path: str = "",
+) -> str:
+    """What to set, as a sentence.
+
+    Parameters
+    ----------
+    name : of the topology, or of the measurements.
+    pm : as in `mptune.trial.Combination`: plain TCP has a word of its own.
+    size : of the buffer, bytes.
+    subflows : those that carry data; empty if they are unknown.
+    standby : the silent ones, in the order in which they take over.
+    stack : whose MPTCP it is for; empty if it is unknown.
+    mode : of the buffer; empty if it is unknown.
+    family : what carries the packets; empty if it is unknown.
+    initial_path : where the connection begins; empty if that was not chosen.
+    """
+    silent = f" (standby: {', '.join(standby)})" if standby else ""
+    send = f", send on {', '.join(subflows)}{silent}," if subflows else ""
+    whose = f", {'measured against' if pm == PLAIN_TCP else 'for'} {stack}{over(family)}" if stack else ""
+    begin = f", begin on {initial_path}{'' if send else ','}" if initial_path else ""
+    buffer = f"the buffer to {size / MIB:.2f} MiB ({size // 1024} KiB)"
+    if mode == "auto":
+        buffer = f"the limits of tcp_rmem and tcp_wmem to {size / MIB:.2f} MiB ({size} bytes)"
+    if pm == PLAIN_TCP:
+        return f"{name}{whose}: use {plain_tcp(*subflows)} with {cc}, no MPTCP, and set {buffer}."
+    return f"{name}{whose}: use path manager {pm} with {cc}{begin}{send} and set {buffer}."
+
+
+def _sentence(result: Result) -> str:
+    """What to set."""
+    optimum = result.optimum
+    standby = () if result.confirmation is None else result.confirmation.recommended.standby_order
+    return instruction(
+        result.name,
+        optimum.pm,
+        optimum.cc,
+        result.buffer_bytes,
+        result.subflows,
+        standby,
+        stack=result.stack,
+        mode=result.buffer_mode,
+        family=result.family,
+        initial_path=optimum.initial_path,
+    )
+
+
+def _expectation(result: Result) -> str:
+    """The throughput to expect, from confirmation trials if there are any."""
+    predicted = result.optimum.throughput_mbps
+    range_ = "" if result.predicted is None else f" ({ends(*result.predicted)})"
+    confirmation, model = result.confirmation, result.response.model
+    measured = "the sweep gave" if result.is_swept else "the shortlist gave"
+    source = f"the {model} model predicts" if result.is_predicted else measured
+    if confirmation is None:
+        return f"The {model} model predicts {digits(predicted)} Mbit/s{range_}; this is not confirmed."
+    confirmed = confirmation.confirmed
+    if confirmed is None:
+        return f"{source[0].upper()}{source[1:]} {digits(predicted)} Mbit/s; no confirmation trial succeeded."
+    mean = f"the mean of {_new(confirmed.n)}" if confirmed.n > 1 else "in a new run"
+    return (
+        f"Expect {digits(confirmed.mean)} Mbit/s{interval(confirmed)}, {mean}; "
+        f"{source} {digits(predicted)}{range_}."
+    )
+
+
+def _on_kernel(result: Result) -> list[str]:
+    """What a kernel may give where the simulator says this, as sentences: throughput, and gain."""
+    ours, theirs = result.on_kernel, result.default_on_kernel
+    if ours is None:
+        return []
+    if ours.unknown or theirs is None or theirs.mean_mbps <= 0:
+        return [ours.sentence]
+    return [ours.sentence, gain(ours, theirs).sentence]
+
+
+def _comparison(confirmation: Confirmation | None) -> str:
+    """Gain over the default, as a sentence; empty where there is none."""
+    if confirmation is None:
+        return ""
+    gain, baseline, default = confirmation.gain, confirmation.baseline, confirmation.default
+    if gain is None or baseline is None:
+        return ""
+    percent = f", {100 * gain.mean / baseline.mean:+.1f} %" if baseline.mean else ""
+    smaller = confirmation.recommended.buffer_bytes / default.buffer_bytes
+    return (
+        f"Compared with {default.pm}, {default.cc} and {default.buffer_bytes / MIB:g} MiB: "
+        f"{digits(gain.mean, 3, '+')} Mbit/s{interval(gain, 3, '+')}{percent}, "
+        f"with {digits(100 * smaller, 3)} % of the buffer."
+    )
+
+
+def _against_tcp(confirmation: Confirmation | None) -> str:
+    """What MPTCP gains over plain TCP, as a sentence; empty where they were not compared."""
+    if confirmation is None or confirmation.against_tcp is None:
+        return ""
+    against = confirmation.against_tcp
+    if against.gain is None or against.with_tcp is None:
+        return ""
+    gain, mean = against.gain, against.with_tcp.mean
+    percent = f", {100 * gain.mean / mean:+.1f} %" if mean else ""
+    who = "MPTCP"
+    if against.mptcp != confirmation.recommended:
+        who = f"The best MPTCP ({against.mptcp.manager}, {against.mptcp.cc})"
+    base = f"{against.tcp.initial_path}, {against.tcp.cc}: {digits(mean)} Mbit/s"
+    verb, over = ("loses:", "against") if gain.mean < 0 else ("gains", "over")
+    return (
+        f"{who} {verb} {digits(gain.mean, 3, '+')} Mbit/s{interval(gain, 3, '+')}{percent}, {over} the best "
+        f"plain TCP with the same buffer ({base})."
+    )
+
+
+def _sureness(result: Result) -> list[str]:
+    """How much the choice depends on chance, as sentences."""
+    uncertainty, reached = result.decision.uncertainty, result.reached
+    if uncertainty is None:
+        return []
+    if reached is not None:
+        sure = _certain(reached, result.decision.options.sacrifice)
+        return [
+            sure,
+            *_open(reached, result.decision.optimum.combination),
+            f"95 % intervals: {_between(uncertainty)}.",
+        ]
+    wins = [f"{one.manager} with {one.cc} {100 * share:.0f} %" for one, share in uncertainty.wins.items()]
+    more = f", {len(wins) - _NAMED} others" if len(wins) > _NAMED else ""
+    of = "residuals" if uncertainty.single_runs else "runs"
+    return [
+        f"95 % intervals from {uncertainty.resamples} resamples of the {of}: {_between(uncertainty)}.",
+        f"Chosen in the resamples: {', '.join(wins[:_NAMED])}{more}.",
+    ]
+
+
+def _between(uncertainty: Uncertainty) -> str:
+    """Intervals of buffer and throughput as a phrase."""
+    buffer, throughput = ends(*uncertainty.obs_mib, 3), ends(*uncertainty.otp_mbps)
+    return f"buffer {buffer} MiB, throughput {throughput} Mbit/s"
+
+
+def _certain(reached: Reached, sacrifice: float) -> str:
+    """How sure the answer is, and what that took, as a sentence."""
+    last = reached.steps[-1]
+    claim = (
+        f"{percent_certain(last.certainty)} certain that this is within {100 * last.room:.2g} % of what the "
+        f"sacrifice of {100 * sacrifice:g} % allows, after {last.trials} trials of {last.among} candidates "
+        f"and {lasting(reached.spent_s)} on the testbed"
+    )
+    if reached.ended == "certain":
+        return f"{claim}."
+    if reached.ended == "budget" and reached.budget_s is not None:
+        claim += f" (the rest of {lasting(reached.budget_s)} went into confirmation)"
+    if reached.ended != "budget":
+        why = "Every configuration that matters has all its --runs"
+    elif last.room > ROOM:
+        why = "Budget exhausted"
+    else:
+        why = "Budget exhausted before a smaller buffer was ruled out"
+    return f"{why}: {claim}."
+
+
+def _open(reached: Reached, chosen: Combination) -> list[str]:
+    """What could not be told apart from the chosen one, as sentences."""
+    last = reached.steps[-1]
+    told = [PREDICTION[last.prior]] if last.prior else []
+    if last.drift is not None:
+        told.append(
+            f"The network's throughput drifted by {100 * last.drift:+.0f} % during the measurement: this "
+            "answer is for its end."
+        )
+    others = [f"{one.manager} with {one.cc}" for one in last.contenders if one != chosen]
+    if not others:
+        return told
+    more = f" and {len(others) - _NAMED} others" if len(others) > _NAMED else ""
+    told.append(f"Statistically tied: {', '.join(others[:_NAMED])}{more}.")
+    if reached.ended != "certain":
+        low, high = (format_size(size, 3) for size in last.buffers)
+        between = f"The buffer lies between {low} and {high}" if low != high else ""
+        longer = f"some {lasting(last.more_s)} more would decide" if last.more_s else ""
+        if said := "; ".join(filter(None, (between, longer))):
+            told.append(f"{said[0].upper()}{said[1:]}.")
+    return told
+
+
+def lasting(seconds: float) -> str:
+    """A duration on the testbed."""
+    return f"{seconds:.0f} s" if seconds < _MINUTES_S else f"{seconds / 60:.0f} min"
+
+
+def hours(time_ns: int) -> str:
+    """A time of campaigns that take days."""
+    return f"{time_ns / _HOUR_NS:.4g} h"
+
+
+def _over_time(rounds: Sequence[Round]) -> list[str]:
+    """Which round the answer is of, and in which it changed; nothing for a single round."""
+    answered = [one for one in rounds if one.answered is not None]
+    if not answered:
+        return []
+    changed = [f"{one.number + 1} (after {hours(one.at_ns)})" for one in answered if one.changes]
+    told = f"The answer changed in round {', '.join(changed)}." if changed else "The answer never changed."
+    last = answered[-1]
+    return [f"This is the answer of round {last.number + 1}, {hours(last.at_ns)} after the first. {told}"]
+
+
+def interval(summary: Summary, count: int = 4, sign: str = "") -> str:
+    """95 % interval in brackets; nothing for a single run."""
+    if summary.low is None or summary.high is None:
+        return ""
+    return f" ({ends(summary.low, summary.high, count, sign)})"
