@@ -58,7 +58,7 @@ def nav() -> list[Any]:
         {"How to": _pages("how-to")},
         {"Reference": reference},
         {"Explanation": _pages("explanation")},
-        {"About": ["decisions.md", "changelog.md", "contributing.md"]},
+        {"About": ["architecture.md", "decisions.md", "changelog.md", "contributing.md"]},
     ]
 
 
