@@ -3,6 +3,7 @@
 import ast
 import os
 import stat
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -251,3 +252,15 @@ def test_no_other_place_opens_files(file: Path) -> None:
         assert found, f"{name} opens nothing any more: take it from the list"
     else:
         assert not found, f"{name}:{found}: by mptune.files, or with a reason in the list"
+
+
+def test_memory_is_taken_for_what_a_file_has_and_not_for_its_limit(tmp_path):
+    file = tmp_path / "small"
+    file.write_bytes(b"few")
+    tracemalloc.start()
+    try:
+        assert files.read_bytes(file, limit=2**30) == b"few"
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 2**24

@@ -33,6 +33,8 @@ from mptune.errors import InputError
 LIMIT = 64 * 1024**2
 #: Most bytes of a table that is read row by row.
 TABLE_LIMIT = 1024**3
+#: Bytes that are read at once.
+_PIECE = 2**20
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -48,11 +50,14 @@ _KINDS = {
 
 def read_bytes(path: Path, *, limit: int = LIMIT) -> bytes:
     """Content of a regular file of at most `limit` bytes."""
+    content = bytearray()
     with reading(path, limit=limit) as file:
-        content = file.read(limit + 1)
+        # In pieces: `read` takes memory for all that it is asked for, however small the file is.
+        while piece := file.read(min(_PIECE, limit + 1 - len(content))):
+            content += piece
     if len(content) > limit:
         raise _too_large(path, limit)
-    return content
+    return bytes(content)
 
 
 def read_text(path: Path, *, encoding: str = "utf-8", limit: int = LIMIT) -> str:

@@ -120,7 +120,7 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.
         runner("tcp://127.0.0.1:9").measure(trials(1))
 
 
-@pytest.mark.needs("dask")
+@pytest.mark.needs("dask", "namespaces")
 def test_a_kernel_is_not_somewhere_else() -> None:
     chosen = EXECUTORS["dask"](ExecutorOptions(executor="dask", scheduler="tcp://127.0.0.1:9"), None)
     with pytest.raises(InputError, match="expected threads with the testbed namespaces"):
