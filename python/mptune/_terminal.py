@@ -30,9 +30,9 @@ class Terminal(Console):
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Segments of anything; those of texts that did not pass `render_str` are made visible here."""
-        for one in super().render(renderable, options):
-            text, style, control = one
-            yield one if control else Segment(visible(text, lines=True), style)
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment(visible(text, lines=True), style)
 
 
 class DataTable(Table):
@@ -40,7 +40,7 @@ class DataTable(Table):
 
     def add_row(self, *cells: RenderableType | None, **how: Any) -> None:
         """Add a row."""
-        super().add_row(*(visible(one) if isinstance(one, str) else one for one in cells), **how)
+        super().add_row(*(visible(cell) if isinstance(cell, str) else cell for cell in cells), **how)
 
 
 def terminal(*, stderr: bool = False) -> Terminal:

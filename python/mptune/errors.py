@@ -87,7 +87,7 @@ class MptuneError(Exception):
 
     def reword(self, words: Callable[[str], str]) -> None:
         """Change the message, for readers who write options in another way."""
-        self.args = tuple(words(str(one)) for one in self.args)
+        self.args = tuple(words(str(arg)) for arg in self.args)
 
 
 class InputError(MptuneError):

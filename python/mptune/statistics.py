@@ -115,14 +115,14 @@ def difference(before: Sequence[float], after: Sequence[float]) -> Difference:
         raise ValueError("two samples of at least two values are needed")
     mean = _mean(after) - _mean(before)
     parts = [
-        math.fsum((value - _mean(one)) ** 2 for value in one) / (len(one) - 1) / len(one)
-        for one in (before, after)
+        math.fsum((value - _mean(number)) ** 2 for value in number) / (len(number) - 1) / len(number)
+        for number in (before, after)
     ]
     error = math.sqrt(math.fsum(parts))
     if not error:
         return Difference(mean=mean, low=mean, high=mean, least=mean)
     freedom = math.fsum(parts) ** 2 / math.fsum(
-        part**2 / (len(one) - 1) for part, one in zip(parts, (before, after), strict=True)
+        part**2 / (len(row) - 1) for part, row in zip(parts, (before, after), strict=True)
     )
     from scipy.special import stdtrit  # lazily: as above
 
@@ -177,7 +177,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """
     corrected = [0.0] * len(p_values)
     largest = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda one: p_values[one])):
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda number: p_values[number])):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
         corrected[index] = largest
     return corrected
@@ -247,11 +247,11 @@ def same_mean(samples: Sequence[Sequence[float]], level: float) -> bool:
     ----------
     level : of the test.
     """
-    if any(len(one) < 2 for one in samples):
+    if any(len(sample) < 2 for sample in samples):
         return False
     if len(samples) < 2:
         return True
-    means = [_mean(one) for one in samples]
+    means = [_mean(sample) for sample in samples]
     variances = [
         math.fsum((value - mean) ** 2 for value in one) / (len(one) - 1)
         for one, mean in zip(samples, means, strict=True)
@@ -264,7 +264,7 @@ def same_mean(samples: Sequence[Sequence[float]], level: float) -> bool:
     between = math.fsum(w * (mean - centre) ** 2 for w, mean in zip(weights, means, strict=True)) / (
         groups - 1
     )
-    unsure = math.fsum((1 - w / total) ** 2 / (len(one) - 1) for w, one in zip(weights, samples, strict=True))
+    unsure = math.fsum((1 - w / total) ** 2 / (len(row) - 1) for w, row in zip(weights, samples, strict=True))
     ratio = between / (1 + 2 * (groups - 2) / (groups**2 - 1) * unsure)
     from scipy.special import fdtrc  # lazily: as above
 

@@ -151,10 +151,10 @@ def test_the_pages_that_were_written_are_where_man_looks(installed):
 def test_an_archive_of_the_sources_has_all_that_it_is_built_of(tmp_path):
     """Whole crates, also those that maturin does not build, in the workspace that the lock file is of."""
     with tarfile.open(build("sdist", tmp_path)) as archive:
-        # Python 3.11.2, Debian 12's, knows no filter.
-        archive.extractall(
-            tmp_path / "unpacked", **({"filter": "data"} if hasattr(tarfile, "data_filter") else {})
-        )
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(tmp_path / "unpacked", filter="data")
+        else:  # Python 3.11.2, Debian 12's
+            archive.extractall(tmp_path / "unpacked")
     (root,) = (tmp_path / "unpacked").iterdir()
     command = ("cargo", "metadata", "--locked", "--offline", "--no-deps", "--format-version", "1")
     members = json.loads(done(*command, cwd=root))["packages"]

@@ -16,19 +16,19 @@ from mptune.options import Declared, Given, Options, declared
 O = TypeVar("O", bound=Options)  # noqa: E741 - as T, but of options
 
 
-def name_of(one: Declared) -> str:
+def name_of(declaration: Declared) -> str:
     """The keyword of an option."""
-    name = one.flag.removeprefix("--").replace("-", "_")
+    name = declaration.flag.removeprefix("--").replace("-", "_")
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def keywords(kind: type[Options]) -> dict[str, Declared]:
     """Every option of a struct by its keyword; where two have one flag, the one with several values."""
     found: dict[str, Declared] = {}
-    for one in declared(kind):
-        name = name_of(one)
-        if not one.option.file_only and (name not in found or one.option.kind.several):
-            found[name] = one
+    for declaration in declared(kind):
+        name = name_of(declaration)
+        if not declaration.option.file_only and (name not in found or declaration.option.kind.several):
+            found[name] = declaration
     return found
 
 
@@ -41,8 +41,8 @@ def build(given: Mapping[str, Any], *kinds: type[Options]) -> list[Any]:
     """
     known = [keywords(kind) for kind in kinds]
     for name in given:
-        if not any(name in one for one in known):
-            raise InputError(name, "", _one_of(sorted({key for one in known for key in one}), name))
+        if not any(name in row for row in known):
+            raise InputError(name, "", _one_of(sorted({key for entry in known for key in entry}), name))
     built = []
     for kind, names in zip(kinds, known, strict=True):
         texts = {
@@ -50,7 +50,7 @@ def build(given: Mapping[str, Any], *kinds: type[Options]) -> list[Any]:
             for name, value in given.items()
             if name in names and value is not None
         }
-        built.append(Given(kind, texts, lambda one: (name_of(one), "")).build())
+        built.append(Given(kind, texts, lambda declaration: (name_of(declaration), "")).build())
     return built
 
 
@@ -61,7 +61,7 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, str | int | float):
         return str(value)
     if isinstance(value, Sequence):
-        return ",".join(_text(name, one) for one in value)
+        return ",".join(_text(name, entry) for entry in value)
     raise InputError(name, "", f"expected text, a number or a sequence of them, found {type(value).__name__}")
 
 

@@ -59,7 +59,9 @@ def _html(
     headline: str, frame: pd.DataFrame, notes: Iterable[str] = (), *, warnings: Iterable[str] = ()
 ) -> str:
     """A sentence, a table, more sentences, and what to take into account."""
-    below = "".join(f"<p>{escaped(note)}</p>" for note in (*notes, *(f"\u26a0 {one}" for one in warnings)))
+    below = "".join(
+        f"<p>{escaped(note)}</p>" for note in (*notes, *(f"\u26a0 {warning}" for warning in warnings))
+    )
     shown = frame.where(frame.notna(), float("nan"))  # a column of None would say so in every row
     table = shown.to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.4g}")
     return f"<p><b>{escaped(headline)}</b></p>{table}{below}"
@@ -142,9 +144,9 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
     def _series(self) -> list[dict[str, Any]]:
         found = self.observation
         return [
-            {"subflow": one.path, "place": place, "t_s": number * BIN_NS / 1e9, "throughput_mbps": value}
-            for place, one in enumerate(found.subflows)
-            for number, value in enumerate(mbps_of_bins(one.bins, found.duration_ns))
+            {"subflow": subflow.path, "place": place, "t_s": number * BIN_NS / 1e9, "throughput_mbps": value}
+            for place, subflow in enumerate(found.subflows)
+            for number, value in enumerate(mbps_of_bins(subflow.bins, found.duration_ns))
         ]
 
     @property
@@ -205,7 +207,7 @@ class ImpactFactors(msgspec.Struct, frozen=True, kw_only=True):
 
     def chart(self) -> alt.ConcatChart:
         """Impact factors with minimum, maximum and the quantiles of 10 and 90 %."""
-        rows = [one for one in self._rows() if one["mean"] is not None]
+        rows = [row for row in self._rows() if row["mean"] is not None]
         colours = key("cc", "congestion control", rows)
         lead = "Share of the throughput that is lost without the subflow; filled: it carries data."
         title = f"{self.topology.name}: impact factors"
@@ -215,16 +217,16 @@ class ImpactFactors(msgspec.Struct, frozen=True, kw_only=True):
         names = ("mean", "median", "min", "max", "q10", "q90")
         return [
             {
-                "path": one.path,
+                "path": path.path,
                 "cc": self.impact.cc,
-                "carries_data": one.path in self.optional,
-                "decision": one.decision,
-                **{name: None if one.omega is None else getattr(one.omega, name) for name in names},
-                "low": one.low,
-                "high": one.high,
-                "rtt_ms": one.rtt_ms,
+                "carries_data": path.path in self.optional,
+                "decision": path.decision,
+                **{name: None if path.omega is None else getattr(path.omega, name) for name in names},
+                "low": path.low,
+                "high": path.high,
+                "rtt_ms": path.rtt_ms,
             }
-            for one in self.impact.paths
+            for path in self.impact.paths
         ]
 
     @property
@@ -267,31 +269,34 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def formulas(self) -> dict[str, str]:
         """Formula by path manager and congestion control, as text: T in Mbit/s, B in MiB."""
-        return {_named(one): equation.formula() for one, equation in self.analysis.equations.items()}
+        return {
+            _named(combination): equation.formula()
+            for combination, equation in self.analysis.equations.items()
+        }
 
     def frame(self) -> pd.DataFrame:
         """A row per coefficient: name, value, error, t, p, low, high (95 %), robust_error, robust_p (HC3).
 
         Values, errors and intervals are Mbit/s per power of MiB, as the formula says.
         """
-        return _frame([msgspec.to_builtins(one) for one in self.analysis.best.estimates()])
+        return _frame([msgspec.to_builtins(estimate) for estimate in self.analysis.best.estimates()])
 
     def ranking(self) -> pd.DataFrame:
         """A row per congestion control, best first: throughput_mbps, behind_mbps, p (Holm)."""
-        return _frame([msgspec.to_builtins(one) for one in self.analysis.ranking])
+        return _frame([msgspec.to_builtins(rank) for rank in self.analysis.ranking])
 
     def chart(self) -> alt.ConcatChart:
         """The measurements, and the formula through them."""
         data = self.analysis.measurements.rows
-        sizes = [one.buffer_mib for one in data]
+        sizes = [datum.buffer_mib for datum in data]
         low, high = min(sizes), max(sizes)
         points: list[dict[str, Any]] = [
             {
-                "cc": one.levels.get("cc", ""),
-                "buffer_mib": one.buffer_mib,
-                **dict.fromkeys(("mean_mbps", "min_mbps", "max_mbps"), one.throughput_mbps),
+                "cc": datum.levels.get("cc", ""),
+                "buffer_mib": datum.buffer_mib,
+                **dict.fromkeys(("mean_mbps", "min_mbps", "max_mbps"), datum.throughput_mbps),
             }
-            for one in data
+            for datum in data
         ]
         curves: list[dict[str, Any]] = [
             {
@@ -305,7 +310,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
             for size in (low + number * (high - low) / (_POINTS - 1) for number in range(_POINTS))
         ]
         colours = key("cc", "congestion control", points, marks=True)
-        spec = response(points, curves, colours, top=max(one.throughput_mbps for one in data))
+        spec = response(points, curves, colours, top=max(datum.throughput_mbps for datum in data))
         return _figure("fit", f"The {self.form} form", "Measurements and formula.", spec, colours)
 
     @property
@@ -323,8 +328,8 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
         return _html(self._headline, self.frame(), formulas, warnings=warnings)
 
 
-def _named(one: Any) -> str:
-    return ", ".join(part for part in (one.pm, one.cc) if part)
+def _named(entry: Any) -> str:
+    return ", ".join(part for part in (entry.pm, entry.cc) if part)
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
@@ -354,35 +359,35 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
         return _frame(
             [
                 {
-                    "pm": one.pm,
-                    "cc": one.cc,
-                    "buffer_bytes": one.buffer_bytes,
-                    "simulated_mbps": one.simulated.throughput_mbps,
-                    "kernel_mbps": one.kernel.throughput_mbps,
-                    "error": one.error,
+                    "pm": row.pm,
+                    "cc": row.cc,
+                    "buffer_bytes": row.buffer_bytes,
+                    "simulated_mbps": row.simulated.throughput_mbps,
+                    "kernel_mbps": row.kernel.throughput_mbps,
+                    "error": row.error,
                 }
-                for one in self.comparison.rows
+                for row in self.comparison.rows
             ]
         )
 
     def chart(self) -> alt.ConcatChart:
         """Throughput over buffer with the range of the runs, a line per testbed and configuration."""
         rows: list[dict[str, Any]] = []
-        for one in self.comparison.rows:
-            cells: tuple[tuple[str, Cell], ...] = (("simulated", one.simulated), ("kernel", one.kernel))
+        for row in self.comparison.rows:
+            cells: tuple[tuple[str, Cell], ...] = (("simulated", row.simulated), ("kernel", row.kernel))
             for side, cell in cells:
                 if cell.throughput_mbps is not None:
                     rows.append(
                         {
-                            "configuration": f"{one.pm}, {one.cc}, {side}",
-                            "buffer_mib": one.buffer_bytes / MIB,
+                            "configuration": f"{row.pm}, {row.cc}, {side}",
+                            "buffer_mib": row.buffer_bytes / MIB,
                             "mean_mbps": cell.throughput_mbps,
                             "low_mbps": cell.low_mbps,
                             "high_mbps": cell.high_mbps,
                         }
                     )
         colours = key("configuration", "configuration", rows, marks=True)
-        spec = factors.by_buffer(rows, colours, top=max((one["high_mbps"] for one in rows), default=1.0))
+        spec = factors.by_buffer(rows, colours, top=max((row["high_mbps"] for row in rows), default=1.0))
         title = f"{self.topology.name}: simulator and kernel"
         return _figure("agreement", title, "Mean and range of the runs.", spec, colours)
 
@@ -399,9 +404,9 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         reasons = [
-            f"{one.pm}, {one.cc}, {format_size(one.buffer_bytes)}, {side}: {cell.reason}"
-            for one in self.comparison.rows
-            for side, cell in (("simulated", one.simulated), ("kernel", one.kernel))
+            f"{row.pm}, {row.cc}, {format_size(row.buffer_bytes)}, {side}: {cell.reason}"
+            for row in self.comparison.rows
+            for side, cell in (("simulated", row.simulated), ("kernel", row.kernel))
             if cell.reason
         ]
         return _html(self._headline, self.frame(), warnings=reasons)
@@ -470,11 +475,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return _frame(
             [
                 {
-                    **{name: getattr(one, name) for name in names},
-                    "subflows": " ".join(one.subflows),
-                    "failed": None if one.failed is None else str(one.failed),
+                    **{name: getattr(trial, name) for name in names},
+                    "subflows": " ".join(trial.subflows),
+                    "failed": None if trial.failed is None else str(trial.failed),
                 }
-                for one in self.trials
+                for trial in self.trials
             ]
         )
 
@@ -488,7 +493,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def figures(self) -> tuple[str, ...]:
         """Names of the figures that `chart` draws, the most useful first."""
-        return tuple(one.name for one in sections(self.data) if one.panels)
+        return tuple(section.name for section in sections(self.data) if section.panels)
 
     def chart(self, figure: str | None = None) -> alt.ConcatChart:
         """A figure of the report.
@@ -501,7 +506,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         ------
         InputError : there is no such figure.
         """
-        found = {one.name: one for one in sections(self.data) if one.panels}
+        found = {section.name: section for section in sections(self.data) if section.panels}
         wanted = next(iter(found), "") if figure is None else figure
         if wanted not in found:
             raise InputError("figure", "", one_of(found, figure))
@@ -545,12 +550,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
                     "path manager": manager,
                     "CC": cc,
                     "buffer (MiB)": size,
-                    "mean (Mbit/s)": one.mean,
-                    "low": one.low,
-                    "high": one.high,
-                    "runs": one.runs,
+                    "mean (Mbit/s)": pair.mean,
+                    "low": pair.low,
+                    "high": pair.high,
+                    "runs": pair.runs,
                 }
-                for name, manager, cc, size, one in answer.confirmed_ones()
+                for name, manager, cc, size, pair in answer.confirmed_ones()
             ]
         )
 
@@ -564,6 +569,6 @@ def of_directory(directory: Path, data: RunData) -> Run:
             *store.rows("SELECT trial.key, subflow.* FROM subflow JOIN trial ON trial.id = subflow.trial")
         ]
     # The store numbers trials as they end, which is never the same twice.
-    places = {one.key: place for place, one in enumerate(data.trials)}
+    places = {trial.key: place for place, trial in enumerate(data.trials)}
     placed = [{**row, "trial": places[key]} for row in rows if (key := row.pop("key")) in places]
     return Run(data=data, subflow_rows=tuple(sorted(placed, key=lambda row: (row["trial"], row["number"]))))

@@ -35,8 +35,8 @@ def _flags(function: str) -> Mapping[str, _Keyword]:
     """Keywords of a function by the flags of its command."""
     found = {flag: _Keyword(name) for flag, name in OWN.get(function, {}).items()}
     for kind in KINDS[function]:
-        for name, one in keywords(kind).items():
-            found[one.flag] = _Keyword(name, one.option.kind)
+        for name, keyword in keywords(kind).items():
+            found[keyword.flag] = _Keyword(name, keyword.option.kind)
     return found
 
 

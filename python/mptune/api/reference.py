@@ -72,7 +72,7 @@ def _entry(name: str) -> Iterator[str]:
     if name in KINDS:
         yield from ("| keyword | what it is |", "|---|---|")
         words = in_python(name)
-        rows = {key: one.described for kind in KINDS[name] for key, one in keywords(kind).items()}
+        rows = {key: keyword.described for kind in KINDS[name] for key, keyword in keywords(kind).items()}
         yield from (f"| `{key}` | {_cell(words(rows[key]))} |" for key in sorted(rows))
         yield ""
     yield from ("```pycon", doc.sections["Examples"].rstrip(), "```", "")
@@ -86,7 +86,9 @@ def _doc(found: Any) -> _Doc:
 def _signature(found: FunctionType) -> str:
     """Names and defaults; types are in the tables, and in editors."""
     shown = inspect.signature(found)
-    parameters = [one.replace(annotation=inspect.Parameter.empty) for one in shown.parameters.values()]
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty) for parameter in shown.parameters.values()
+    ]
     result = str(shown.return_annotation).removeprefix("mptune.topology._model.")
     if inspect.isclass(shown.return_annotation):
         result = shown.return_annotation.__name__
@@ -94,8 +96,8 @@ def _signature(found: FunctionType) -> str:
 
 
 def _items(section: str) -> Iterator[tuple[str, str]]:
-    for one in _ENTRY.finditer(section):
-        yield f"`{one[1]}`", " ".join(one[2].split())
+    for name in _ENTRY.finditer(section):
+        yield f"`{name[1]}`", " ".join(name[2].split())
 
 
 def _members(name: str, found: type) -> Iterator[tuple[str, str]]:
@@ -113,7 +115,7 @@ def _members(name: str, found: type) -> Iterator[tuple[str, str]]:
 def _parameters(method: FunctionType) -> inspect.Signature:
     """The parameters of a method but the first, without types."""
     others = list(inspect.signature(method).parameters.values())[1:]
-    return inspect.Signature([one.replace(annotation=inspect.Parameter.empty) for one in others])
+    return inspect.Signature([parameter.replace(annotation=inspect.Parameter.empty) for parameter in others])
 
 
 def _list(title: str, items: list[tuple[str, str]]) -> Iterator[str]:

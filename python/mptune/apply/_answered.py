@@ -72,9 +72,9 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def omegas(self) -> dict[str, float]:
         """Mean impact factors under the answer's congestion control, by path, as far as they are known."""
-        for one in self.run.impact:
-            if one.cc == self.answer.occ:
-                means = ((path, omega.get("mean")) for path, omega in one.omega.items())
+        for impact in self.run.impact:
+            if impact.cc == self.answer.occ:
+                means = ((path, omega.get("mean")) for path, omega in impact.omega.items())
                 return {path: mean for path, mean in means if mean is not None}
         return {}
 

@@ -84,9 +84,9 @@ class _Elf(NamedTuple):
     @property
     def interpreter(self) -> str | None:
         """The dynamic loader."""
-        for one in self.segments:
-            if one.kind == _PT_INTERP:
-                return os.fsdecode(self.content[one.offset : one.offset + one.size].rstrip(b"\0"))
+        for segment in self.segments:
+            if segment.kind == _PT_INTERP:
+                return os.fsdecode(self.content[segment.offset : segment.offset + segment.size].rstrip(b"\0"))
         return None
 
 
@@ -220,8 +220,8 @@ def _sections(
     if names >= len(found):
         return {}
     start = found[names][4]
-    ends = [(content.find(b"\0", start + one[0]), one) for one in found]
-    return {content[start + one[0] : end]: (one[4], one[5]) for end, one in ends}
+    ends = [(content.find(b"\0", start + pair[0]), pair) for pair in found]
+    return {content[start + row[0] : end]: (row[4], row[5]) for end, row in ends}
 
 
 def _go_version(elf: _Elf) -> str | None:
@@ -232,14 +232,14 @@ def _go_version(elf: _Elf) -> str | None:
     """
     if (section := elf.sections.get(_GO_SECTION)) is not None:
         return _go_inline(elf.content[section[0] : sum(section)])
-    for one in elf.segments:
-        if elf.sections or one.kind != _PT_LOAD or not one.flags & _PF_W:
+    for segment in elf.segments:
+        if elf.sections or segment.kind != _PT_LOAD or not segment.flags & _PF_W:
             continue
-        at = elf.content.find(_GO_MAGIC, one.offset, one.offset + one.size)
+        at = elf.content.find(_GO_MAGIC, segment.offset, segment.offset + segment.size)
         while at >= 0:
-            if (at - one.offset) % 16 == 0:
+            if (at - segment.offset) % 16 == 0:
                 return _go_inline(elf.content[at : at + _GO_HEADER + 64])
-            at = elf.content.find(_GO_MAGIC, at + 1, one.offset + one.size)
+            at = elf.content.find(_GO_MAGIC, at + 1, segment.offset + segment.size)
     return None
 
 

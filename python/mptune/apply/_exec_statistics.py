@@ -89,7 +89,7 @@ class Connection(msgspec.Struct, kw_only=True):
     @property
     def was_established(self) -> bool:
         """Whether the peer ever answered: a handshake gives an RTT, and what is gone has its counters."""
-        known = any(one.rtt_ns is not None for one in self.subflows)
+        known = any(subflow.rtt_ns is not None for subflow in self.subflows)
         return known or bool(self.acked_bytes) or bool(self.received_bytes)
 
 
@@ -143,18 +143,22 @@ def gathered(lines: Iterable[bytes]) -> Statistics:
     refused: dict[tuple[str, int], int] = {}
     for line in lines:
         try:
-            one = json.loads(line)
-            if one["event"] == "refused":
-                key = str(one["what"]), int(one["errno"])
+            entry = json.loads(line)
+            if entry["event"] == "refused":
+                key = str(entry["what"]), int(entry["errno"])
                 refused[key] = refused.get(key, 0) + 1
             else:
-                _add(connections.setdefault(int(one["cookie"]), Connection()), one)
+                _add(connections.setdefault(int(entry["cookie"]), Connection()), entry)
         except (ValueError, KeyError, TypeError):
             continue
-    seen = [one for one in connections.values() if one.was_established or (one.kind is None and one.role)]
+    seen = [
+        connection
+        for connection in connections.values()
+        if connection.was_established or (connection.kind is None and connection.role)
+    ]
     return Statistics(
-        connections=sorted(seen, key=lambda one: one.opened_ns),
-        failed=sum(1 for one in connections.values() if one.role and one not in seen),
+        connections=sorted(seen, key=lambda connection: connection.opened_ns),
+        failed=sum(1 for connection in connections.values() if connection.role and connection not in seen),
         refused=[_refusals(what, number, count) for (what, number), count in refused.items()],
     )
 
@@ -204,8 +208,8 @@ def _limit_acked(connection: Connection) -> None:
 
 
 def _subflow(connection: Connection, number: int | None) -> Subflow:
-    for one in connection.subflows:
-        if one.id == number:
-            return one
+    for subflow in connection.subflows:
+        if subflow.id == number:
+            return subflow
     connection.subflows = [*connection.subflows, Subflow(id=number)]
     return connection.subflows[-1]

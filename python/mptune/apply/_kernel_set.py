@@ -120,9 +120,9 @@ def _needed(endpoints: Endpoints) -> Endpoints:
     kept = {*found.active, *found.standby}
     uses: list[Use] = []
     for local, use in enumerate(endpoints.uses):
-        room = sum(one != "none" for one in uses) < MOST
+        room = sum(literal != "none" for literal in uses) < MOST
         uses.append(use if room and any(pair[0] == local for pair in kept) else "none")
-    announced = (one for one in endpoints.announced if any(pair[1] == one for pair in kept))
+    announced = (number for number in endpoints.announced if any(pair[1] == number for pair in kept))
     return endpoints._replace(uses=tuple(uses), announced=tuple(announced))
 
 

@@ -73,15 +73,15 @@ def _measured(outline: Outline) -> Loss | None:
     if answer.opm in ("ndiffports", "binder"):
         return None
     sets: dict[frozenset[str], dict[tuple[str, int, int], float]] = {}
-    for one in run.trials:
-        alike = (one.cc, one.buffer_bytes, one.buffer_mode) == (
+    for trial in run.trials:
+        alike = (trial.cc, trial.buffer_bytes, trial.buffer_mode) == (
             answer.occ,
             answer.obs_bytes,
             answer.buffer_mode or FIXED,
         )
-        carried = _carried(outline, one)
-        if alike and carried is not None and one.throughput_mbps is not None and one.failed is None:
-            sets.setdefault(carried, {})[one.purpose, one.round, one.run] = one.throughput_mbps
+        carried = _carried(outline, trial)
+        if alike and carried is not None and trial.throughput_mbps is not None and trial.failed is None:
+            sets.setdefault(carried, {})[trial.purpose, trial.round, trial.run] = trial.throughput_mbps
     asked, got = (sets.get(frozenset(labels), {}) for labels in (outline.wanted, outline.used))
     both = [key for key in asked if key in got]
     if len(both) < _LEAST:
@@ -91,17 +91,17 @@ def _measured(outline: Outline) -> Loss | None:
     )
 
 
-def _carried(outline: Outline, one: TrialRow) -> frozenset[str] | None:
+def _carried(outline: Outline, trial: TrialRow) -> frozenset[str] | None:
     """The subflows that carried data in a trial; None if they are unknown."""
-    if one.transfer_bytes is not None or one.purpose not in ("sweep", "search", "shortlist", "confirm"):
+    if trial.transfer_bytes is not None or trial.purpose not in ("sweep", "search", "shortlist", "confirm"):
         return None
-    if one.pm == "fullmesh":
+    if trial.pm == "fullmesh":
         return frozenset(path.label for path in outline.answered.topology.paths)
-    if one.pm == "default":
-        return frozenset([one.initial_path or outline.answered.topology.initial_path])
-    if one.pm == "pcdc":
-        own = (impact.optional for impact in outline.answered.run.impact if impact.cc == one.cc)
-        return frozenset(one.subflows or next(own, ())) or None
+    if trial.pm == "default":
+        return frozenset([trial.initial_path or outline.answered.topology.initial_path])
+    if trial.pm == "pcdc":
+        own = (impact.optional for impact in outline.answered.run.impact if impact.cc == trial.cc)
+        return frozenset(trial.subflows or next(own, ())) or None
     return None
 
 

@@ -71,12 +71,12 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     def device(self, interface: Interface) -> dict[str, Any] | None:
         """The device of an interface: by its name, or by an address."""
         given = {str(ip_address(text)) for text in (interface.ipv4, interface.ipv6) if text is not None}
-        for one in self.interfaces:
-            if one["device"] == interface.device:
-                return one
+        for row in self.interfaces:
+            if row["device"] == interface.device:
+                return row
         if interface.device is not None:
             return None
-        return next((one for one in self.interfaces if given & set(addresses(one))), None)
+        return next((row for row in self.interfaces if given & set(addresses(row))), None)
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +134,7 @@ def flags(use: str) -> tuple[str, ...]:
 
 def addresses(device: Mapping[str, Any], family: str | None = None) -> list[str]:
     """Addresses of a device that others can reach, of a family or of both."""
-    found = [ip_address(one["ip"].partition("%")[0]) for one in device["addresses"]]
+    found = [ip_address(address["ip"].partition("%")[0]) for address in device["addresses"]]
     version = {"ipv4": 4, "ipv6": 6}.get(family or "")
     return [str(one) for one in found if not one.is_link_local and version in (None, one.version)]
 
@@ -144,7 +144,7 @@ def settings(intent: Intent, present: Present | None) -> Made:
     maker = _Maker(intent, present)
     made = list(maker.made())
     return Made(
-        settings=tuple(one for one, _ in made),
+        settings=tuple(row for row, _ in made),
         why=tuple(why for _, why in made),
         notes=(*intent.notes, *maker.notes),
         unknown=tuple(maker.unknown.values()),
@@ -190,7 +190,7 @@ class _Maker:
         policy = self._intent.policy
         if policy is None:
             return
-        own = [self._own(one) for one in self._intent.site.interfaces]
+        own = [self._own(each_interface) for each_interface in self._intent.site.interfaces]
         if all(own):
             yield from settings_of_policy(policy, own, self._present.policies, self._intent.site.name)
             return
@@ -229,12 +229,15 @@ class _Maker:
             yield told, f"A connection may be joined by {further} subflow{'' if further == 1 else 's'}."
 
     def _endpoints(self) -> _Made:
-        for index, one in self._intent.endpoints:
+        for index, endpoint in self._intent.endpoints:
             interface = self._intent.site.interfaces[index]
-            address, device = self._address(interface, announced="signal" in one), self._device(interface)
+            address, device = (
+                self._address(interface, announced="signal" in endpoint),
+                self._device(interface),
+            )
             yield (
-                {"kind": "endpoint", "address": address, "device": device, "flags": list(one)},
-                _of_endpoint(interface, one, self._intent.other),
+                {"kind": "endpoint", "address": address, "device": device, "flags": list(endpoint)},
+                _of_endpoint(interface, endpoint, self._intent.other),
             )
 
     def _device(self, interface: Interface) -> str | None:
@@ -314,8 +317,8 @@ class _Maker:
     def _by_route(self, name: str) -> _Made:
         """By the routes to the other site where there are any, otherwise for the whole host."""
         interfaces = [self._intent.site.interfaces[index] for index in self._intent.leaves_by]
-        routes = [self._route(one, name) for one in interfaces]
-        if any(one is None for one in routes):
+        routes = [self._route(each_interface, name) for each_interface in interfaces]
+        if any(row is None for row in routes):
             without = [one.abbr for one, route in zip(interfaces, routes, strict=True) if route is None]
             yield (
                 sysctl(_DEFAULT_CC, name),
@@ -364,19 +367,21 @@ class _Maker:
         if (net := self._connected(device)) is not None:
             return {**route, "to": net}
         table = self._table(interface, device)
-        found = [one for one in device["default_routes"] if one["family"] == family]
-        exact = [one for one in found if one["table"] == table]
+        found = [
+            default_route for default_route in device["default_routes"] if default_route["family"] == family
+        ]
+        exact = [entry for entry in found if entry["table"] == table]
         if not exact:
             return None
-        best = min(exact, key=lambda one: int(one["metric"]))
+        best = min(exact, key=lambda entry: int(entry["metric"]))
         return {**route, "table": best["table"], "via": best["via"]}
 
     def _connected(self, device: Mapping[str, Any]) -> str | None:
         """The device's own network, if the other site is in it."""
         family = self._intent.family
-        others = [getattr(one, family) for one in self._intent.other.interfaces]
-        for one in device["addresses"]:
-            network = ip_interface(f"{one['ip'].partition('%')[0]}/{one['prefix']}").network
+        others = [getattr(interface, family) for interface in self._intent.other.interfaces]
+        for address in device["addresses"]:
+            network = ip_interface(f"{address['ip'].partition('%')[0]}/{address['prefix']}").network
             if any(text is not None and ip_address(text) in network for text in others):
                 return str(network)
         return None
@@ -435,13 +440,13 @@ class _Maker:
         return " ".join(map(str, (*lower, size)))
 
 
-def _of_endpoint(interface: Interface, one: Sequence[str], other: Site) -> str:
+def _of_endpoint(interface: Interface, row: Sequence[str], other: Site) -> str:
     """Why an interface has an endpoint with these flags."""
     abbr, name = interface.abbr, other.name
-    if "signal" in one:
+    if "signal" in row:
         return f"{name} learns that it can be reached by {abbr} too."
-    if "backup" in one:
+    if "backup" in row:
         return f"{abbr} is joined and waits: it carries data only when every active subflow fails."
-    if "fullmesh" in one:
+    if "fullmesh" in row:
         return f"{abbr} joins to every address of {name}."
     return f"{abbr} joins to the address of {name} on which the connection began."

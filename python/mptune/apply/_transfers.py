@@ -117,7 +117,7 @@ def transfer(
         seconds=elapsed_s,
         mptcp=sent["mptcp"],
         cc=sent["cc"],
-        subflows=tuple(_path(one) for one in sent["subflows"] if one["bytes"] > 1),
+        subflows=tuple(_path(subflow) for subflow in sent["subflows"] if subflow["bytes"] > 1),
     )
 
 
@@ -132,17 +132,17 @@ def _results(sender: Talker, receiver: Talker, opener: Talker, within_s: float) 
     while len(found) < 2:
         waiting = [one for one in (sender, receiver) if one not in found]
         select.select(waiting, [], [], max(0.0, end - time.monotonic()))
-        for one in waiting:
-            for message in one.take():
+        for talker in waiting:
+            for message in talker.take():
                 if message.get("event") == "error":
-                    raise TrialError(f"{one.name}: {message.get('reason')}", "refused")
+                    raise TrialError(f"{talker.name}: {message.get('reason')}", "refused")
                 if message.get("event") == "result":
-                    found[one] = message
-            if one not in found and one.ended:
-                raise TrialError(one.death(), one.kind)
+                    found[talker] = message
+            if talker not in found and talker.ended:
+                raise TrialError(talker.death(), talker.kind)
         if opener in found and found[opener]["failed"]:
             raise TrialError(f"{opener.name}: {found[opener]['failed']}", "unreachable")
         if time.monotonic() > end:
-            silent = " and ".join(one.name for one in (sender, receiver) if one not in found)
+            silent = " and ".join(talker.name for talker in (sender, receiver) if talker not in found)
             raise TrialError(f"{silent}: no result within {within_s:g} s")
     return found[sender], found[receiver]

@@ -11,43 +11,43 @@ UNKNOWN, NONE = "unknown", "none"
 _BUFFERS = ("net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem")
 
 
-def title(one: Setting) -> str:
+def title(row: Setting) -> str:
     """What a setting is called."""
-    match one["kind"]:
+    match row["kind"]:
         case "sysctl":
-            return str(one["name"])
+            return str(row["name"])
         case "limits":
             return "MPTCP limits"
         case "endpoint":
-            device = f" dev {one['device']}" if one.get("device") else ""
-            return f"MPTCP endpoint {one['address']}{device}"
+            device = f" dev {row['device']}" if row.get("device") else ""
+            return f"MPTCP endpoint {row['address']}{device}"
         case "route":
-            via = f" via {one['via']}" if one["via"] else ""
-            table = "" if one["table"] == 254 else f" table {one['table']}"
-            return f"route {one['to']}{via} dev {one['device']}{table}"
+            via = f" via {row['via']}" if row["via"] else ""
+            table = "" if row["table"] == 254 else f" table {row['table']}"
+            return f"route {row['to']}{via} dev {row['device']}{table}"
         case "file":
-            return f"file {one['path']}"
+            return f"file {row['path']}"
         case _:
-            return f"congestion control {one['name']}"
+            return f"congestion control {row['name']}"
 
 
-def value(one: Setting) -> str:
+def value(row: Setting) -> str:
     """The value of a setting, wanted or present."""
-    if one.get("absent"):
+    if row.get("absent"):
         return NONE
-    match one["kind"]:
+    match row["kind"]:
         case "sysctl":
-            return str(one["value"])
+            return str(row["value"])
         case "limits":
-            return f"subflows {one['subflows']}, add_addr_accepted {one['add_addr_accepted']}"
+            return f"subflows {row['subflows']}, add_addr_accepted {row['add_addr_accepted']}"
         case "endpoint":
-            return " ".join(one.get("flags") or ()) or NONE
+            return " ".join(row.get("flags") or ()) or NONE
         case "route":
-            return f"congctl {one['congctl']}" if one.get("congctl") else "no congctl"
+            return f"congctl {row['congctl']}" if row.get("congctl") else "no congctl"
         case "file":
-            return _content(one["path"], one["content"])
+            return _content(row["path"], row["content"])
         case _:
-            return "registered" if not one.get("object") else f"BPF program, {_size(one['object'])}"
+            return "registered" if not row.get("object") else f"BPF program, {_size(row['object'])}"
 
 
 def _content(path: str, text: str | None) -> str:
@@ -62,20 +62,20 @@ def _size(program: str) -> str:
     return format_size(len(program) * 3 // 4, 3)
 
 
-def cost(one: Setting, *, opens: bool) -> str:
+def cost(row: Setting, *, opens: bool) -> str:
     """Who else is concerned, as a sentence."""
-    match one["kind"]:
+    match row["kind"]:
         case "sysctl":
-            return _of_sysctl(one["name"], one["value"])
+            return _of_sysctl(row["name"], row["value"])
         case "limits":
             return "Concerns every MPTCP connection of this machine, whoever it is with."
-        case "endpoint" if one.get("absent"):
+        case "endpoint" if row.get("absent"):
             return "Who made it may need it, and may make it again; its subflows are closed."
         case "endpoint" if opens:
             return "Concerns every MPTCP connection that this machine opens, live ones too, wherever they go."
         case "endpoint":
             return "Announced on every MPTCP connection to this machine, live ones too."
-        case "route" if one["to"] in ("default", "::/0"):
+        case "route" if row["to"] in ("default", "::/0"):
             return "Concerns every TCP connection that leaves by this route, wherever it goes."
         case "route":
             return "Concerns every TCP connection to this network."

@@ -181,12 +181,18 @@ def advise(
     InputError : it is no finished run with one answer, or has no such host.
     """
     found = outline(run, opened_by, daemon=daemon)
-    chosen = [one for one in found.hosts if host in (None, one.site, one.name, one.ssh)]
+    chosen = [
+        host_plan
+        for host_plan in found.hosts
+        if host in (None, host_plan.site, host_plan.name, host_plan.ssh)
+    ]
     if not chosen:
-        raise InputError("--host", "", one_of((one.site for one in found.hosts), host))
+        raise InputError("--host", "", one_of((plan.site for plan in found.hosts), host))
     # Once each: both sides have the same stack.
-    differences = dict.fromkeys((one.what, one.asked, one) for each in chosen for one in each.differs)
-    hosts = tuple(_host(found, one, connections, look) for one in chosen)
+    differences = dict.fromkeys(
+        (differ.what, differ.asked, differ) for each in chosen for differ in each.differs
+    )
+    hosts = tuple(_host(found, plan, connections, look) for plan in chosen)
     return Advice(
         run=str(run),
         answer=found.answered.answer.answer[0],
@@ -197,7 +203,7 @@ def advise(
         standby=found.standby,
         hosts=hosts,
         expected=_expected(found),
-        differs=tuple(_differing(found, one, simulate) for _, _, one in differences),
+        differs=tuple(_differing(found, difference, simulate) for _, _, difference in differences),
         risks=tuple(_risks(found)),
     )
 
@@ -209,12 +215,12 @@ def to_files(advice: Advice) -> list[HostPlan]:
     ------
     MptuneError : a machine was not read; the message says why.
     """
-    for one in advice.hosts:
-        if one.read is None:
+    for host in advice.hosts:
+        if host.read is None:
             raise MptuneError(
-                f"{one.name} was not read: {one.unread}; no files are written without what is set there"
+                f"{host.name} was not read: {host.unread}; no files are written without what is set there"
             )
-    return [one.plan for one in advice.hosts]
+    return [host.plan for host in advice.hosts]
 
 
 def document(advice: Advice) -> dict[str, Any]:
@@ -232,9 +238,9 @@ def document(advice: Advice) -> dict[str, Any]:
 # A host.
 
 
-def _host(found: Outline, one: HostPlan, connections: int, look: Look) -> HostAdvice:
+def _host(found: Outline, host: HostPlan, connections: int, look: Look) -> HostAdvice:
     def use(seen: Seen) -> HostAdvice:
-        plan = one if seen.present is None else resolve(one, _with_settings(one, seen))
+        plan = host if seen.present is None else resolve(host, _with_settings(host, seen))
         reading = _reading(plan, seen)
         present = _present(plan, seen, reading)
         opens = plan.intent.opens
@@ -266,22 +272,22 @@ def _host(found: Outline, one: HostPlan, connections: int, look: Look) -> HostAd
             plan=plan,
         )
 
-    advice: HostAdvice = look(one.intent.site, one.intent.file, use)
+    advice: HostAdvice = look(host.intent.site, host.intent.file, use)
     return advice
 
 
-def _with_settings(one: HostPlan, seen: Seen) -> Present:
+def _with_settings(host: HostPlan, seen: Seen) -> Present:
     """What was read, with the limits, and with the daemon's policies if the plan adds to them."""
     assert seen.present is not None
     if seen.read is None:
         return seen.present
     asked = [
-        *([] if one.intent.limits is None else [LIMITS]),
-        *([] if one.intent.policy is None else [POLICIES]),
+        *([] if host.intent.limits is None else [LIMITS]),
+        *([] if host.intent.policy is None else [POLICIES]),
     ]
     read = seen.read(asked).present if asked else ()
     found = [each for each in read if each["kind"] == "file"]
-    text = content(found[0], one.name) if found and one.intent.policy is not None else None
+    text = content(found[0], host.name) if found and host.intent.policy is not None else None
     return msgspec.structs.replace(seen.present, policies=text, limits=limits_in(read))
 
 
@@ -289,29 +295,29 @@ def _reading(plan: HostPlan, seen: Seen) -> Reading:
     """What can be read of the plan's settings."""
     placeholders = [unknown.placeholder for unknown in plan.unknown]
     asked = [
-        one
-        for one in plan.settings
-        if not any(text in (one.get("address"), one.get("device")) for text in placeholders)
+        setting
+        for setting in plan.settings
+        if not any(text in (setting.get("address"), setting.get("device")) for text in placeholders)
     ]
     return Reading() if seen.read is None else seen.read(asked)
 
 
 def _present(plan: HostPlan, seen: Seen, reading: Reading) -> list[Setting | None]:
     """The present value of every setting, as far as it is known."""
-    known = {_identity(one): one for one in reading.present}
-    return [known.get(_identity(one), _from_sysctls(one, seen)) for one in plan.settings]
+    known = {_identity(row): row for row in reading.present}
+    return [known.get(_identity(setting), _from_sysctls(setting, seen)) for setting in plan.settings]
 
 
-def _from_sysctls(one: Setting, seen: Seen) -> Setting | None:
+def _from_sysctls(row: Setting, seen: Seen) -> Setting | None:
     """What was read with the machine's facts."""
-    if one["kind"] == "sysctl" and seen.present is not None and one["name"] in seen.present.sysctls:
-        return {**one, "value": seen.present.sysctls[one["name"]]}
+    if row["kind"] == "sysctl" and seen.present is not None and row["name"] in seen.present.sysctls:
+        return {**row, "value": seen.present.sysctls[row["name"]]}
     return None
 
 
-def _identity(one: Setting) -> tuple[object, ...]:
-    return tuple(one.get(name) for name in ("kind", "name", "address", "path")) + (
-        (one["to"], one.get("table"), one.get("device")) if one["kind"] == "route" else ()
+def _identity(row: Setting) -> tuple[object, ...]:
+    return tuple(row.get(name) for name in ("kind", "name", "address", "path")) + (
+        (row["to"], row.get("table"), row.get("device")) if row["kind"] == "route" else ()
     )
 
 
@@ -330,7 +336,7 @@ def _of_host(
     yield _memory(intent, seen, connections)
     yield from _lowered(lines)
     yield from _metered(found, plan)
-    strict = [one for one in seen.strict if one in _devices(plan)]
+    strict = [name for name in seen.strict if name in _devices(plan)]
     if strict:
         yield (
             f"The reverse path filter of {', '.join(strict)} is strict: joins fail without a word unless "
@@ -351,7 +357,7 @@ def _others(plan: HostPlan, seen: Seen, reading: Reading) -> Iterator[str]:
     present = None if seen.present is None else seen.present.endpoints
     if plan.intent.limits is None or not present:
         return
-    planned = {one.get("address") for one in plan.settings}
+    planned = {setting.get("address") for setting in plan.settings}
     telling = {"subflow", "fullmesh"} if plan.intent.opens else {"signal"}
     for address, has in present.items():
         if address not in planned and telling & set(has):
@@ -363,33 +369,33 @@ def _others(plan: HostPlan, seen: Seen, reading: Reading) -> Iterator[str]:
 
 def _devices(plan: HostPlan) -> set[str]:
     given = {plan.intent.site.interfaces[index].device for index in plan.intent.leaves_by}
-    return {*filter(None, given), *(one["device"] for one in plan.settings if one.get("device"))}
+    return {*filter(None, given), *(setting["device"] for setting in plan.settings if setting.get("device"))}
 
 
 def _memory(intent: Intent, seen: Seen, connections: int) -> str:
     """What full buffers of many connections take: send and receive buffer of each."""
-    one = 2 * intent.buffer_bytes
-    whole = connections * one
+    amount = 2 * intent.buffer_bytes
+    whole = connections * amount
     number = "a connection" if connections == 1 else f"{connections:,} connections"
     told = f"{number} with full buffers: {format_size(whole, 3)}"
     available = None if seen.present is None else seen.present.memory_bytes
     if available is None:
         return f"Memory of {told} (2 x {format_size(intent.buffer_bytes, 3)} each); free memory is unknown."
-    free = f"of {format_size(available, 3)} available, enough for {available // one:,}"
+    free = f"of {format_size(available, 3)} available, enough for {available // amount:,}"
     warning = " That is more than there is." if whole > available else ""
     return f"Memory of {told} {free}.{warning}"
 
 
 def _lowered(lines: tuple[Line, ...]) -> Iterator[str]:
     """Buffers that become smaller for everybody."""
-    for one in lines:
-        if one.setting["kind"] != "sysctl" or not one.setting["name"].startswith("net.ipv4.tcp_"):
+    for line in lines:
+        if line.setting["kind"] != "sysctl" or not line.setting["name"].startswith("net.ipv4.tcp_"):
             continue
-        texts = (one.present or "").split(), one.wanted.split()
+        texts = (line.present or "").split(), line.wanted.split()
         if all(len(words) == 3 for words in texts) and int(texts[0][2]) > int(texts[1][2]):
             before, after = (format_size(int(words[2]), 3) for words in texts)
             yield (
-                f"{one.title} falls from {before} to {after}: connections over longer or faster paths "
+                f"{line.title} falls from {before} to {after}: connections over longer or faster paths "
                 "than those measured get slower."
             )
 
@@ -489,13 +495,13 @@ def _ends(low: float | None, high: float | None, sign: str = "") -> str:
     return f" (95 %: {digits(low, 4 if not sign else 3, sign)} to {digits(high, 4 if not sign else 3, sign)})"
 
 
-def _differing(found: Outline, one: Difference, simulate: bool) -> Differing:
-    if one.what != "subflows":
-        return Differing(difference=one, loss=None, text="")
+def _differing(found: Outline, difference: Difference, simulate: bool) -> Differing:
+    if difference.what != "subflows":
+        return Differing(difference=difference, loss=None, text="")
     lost = loss(found, simulate=simulate)
     if isinstance(lost, str):
-        return Differing(difference=one, loss=None, text=lost)
-    return Differing(difference=one, loss=lost, text=_lost(lost))
+        return Differing(difference=difference, loss=None, text=lost)
+    return Differing(difference=difference, loss=lost, text=_lost(lost))
 
 
 def _lost(lost: Loss) -> str:

@@ -105,7 +105,7 @@ def apply(
     Refused : one of the machines; those before it were rolled back.
     MptuneError : one of them cannot be reached.
     """
-    with use([one.target for one in wanted]) as places:
+    with use([target.target for target in wanted]) as places:
         orders = ready(wanted, places, despite)
         return make(orders, run=run, confirm_within_s=confirm_within_s, despite=despite, force=force)
 
@@ -244,7 +244,7 @@ def _refuse_early(place: Place, settings: Sequence[Setting], despite: Sequence[s
 
 def _with_objects(settings: Sequence[Setting]) -> list[Setting]:
     """Give the congestion controls of mptune their programs."""
-    return [_with_object(one) for one in settings]
+    return [_with_object(setting) for setting in settings]
 
 
 def _with_object(setting: Setting) -> Setting:

@@ -321,7 +321,7 @@ def _environment(own: Mapping[str, str], wanted: Wanted, kernel_cc: str | None) 
     library = str(LIBRARY)
     if any(letter in ": \t\n" for letter in library):
         raise MptuneError(f"{library} has a blank or colon in it, which LD_PRELOAD cannot take: move mptune")
-    others = [one for one in own.get("LD_PRELOAD", "").replace(":", " ").split() if one != library]
+    others = [word for word in own.get("LD_PRELOAD", "").replace(":", " ").split() if word != library]
     size = wanted.buffer_bytes
     found = {
         "LD_PRELOAD": ":".join([library, *others]),

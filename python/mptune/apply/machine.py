@@ -62,7 +62,7 @@ Read = Callable[[Sequence[Setting]], Reading]
 def limits_in(present: Sequence[Setting]) -> tuple[int, int] | None:
     """The limits among settings that were read; None if they are not."""
     return next(
-        ((one["subflows"], one["add_addr_accepted"]) for one in present if one["kind"] == "limits"), None
+        ((row["subflows"], row["add_addr_accepted"]) for row in present if row["kind"] == "limits"), None
     )
 
 
@@ -125,10 +125,15 @@ def _seen(machine: SshMachine, how: str) -> Seen:
 
 def is_here(site: Site) -> bool:
     """Whether this machine has one of the site's addresses."""
-    given = {str(ip_address(text)) for one in site.interfaces for text in (one.ipv4, one.ipv6) if text}
+    given = {
+        str(ip_address(text))
+        for interface in site.interfaces
+        for text in (interface.ipv4, interface.ipv6)
+        if text
+    }
     if not given:
         return False
-    here = {one["ip"] for device in _own_interfaces() for one in device["addresses"]}
+    here = {address["ip"] for device in _own_interfaces() for address in device["addresses"]}
     return bool(given & here)
 
 
@@ -159,7 +164,7 @@ def _strict(looked: Mapping[str, Any]) -> tuple[str, ...]:
     """The larger of the two values counts (ip-sysctl.rst)."""
     whole = looked.get("rp_filter_all") or 0
     found = looked["interfaces"]
-    return tuple(one["device"] for one in found if max(whole, one.get("rp_filter") or 0) == 1)
+    return tuple(entry["device"] for entry in found if max(whole, entry.get("rp_filter") or 0) == 1)
 
 
 # The agent's role `settings`, or what stands in for it.
@@ -173,7 +178,7 @@ def _read_here(wanted: Sequence[Setting]) -> Reading:
     found = _read_by(lambda: _child("settings"), wanted)
     if found is None:
         read = map(_read_directly, wanted)
-        found = Reading(present=tuple(one for one in read if one is not None))
+        found = Reading(present=tuple(row for row in read if row is not None))
     return found
 
 
@@ -198,12 +203,12 @@ def _read_directly(wanted: Setting) -> Setting | None:
         if endpoints is None:
             return None
         has = endpoints.get(wanted["address"])
-        one = {"kind": "endpoint", "address": wanted["address"]}
-        return {**one, "absent": True} if has is None else {**one, "flags": list(has)}
+        row = {"kind": "endpoint", "address": wanted["address"]}
+        return {**row, "absent": True} if has is None else {**row, "flags": list(has)}
     if wanted["kind"] == "congestion":
         known = (sysctls.read("net.ipv4.tcp_available_congestion_control") or "").split()
-        one = {"kind": "congestion", "name": wanted["name"]}
-        return one if wanted["name"] in known else {**one, "absent": True}
+        row = {"kind": "congestion", "name": wanted["name"]}
+        return row if wanted["name"] in known else {**row, "absent": True}
     return _own_route(wanted)
 
 
@@ -230,15 +235,15 @@ def _json(text: str | None) -> list[dict[str, Any]]:
 def _own_interfaces() -> list[dict[str, Any]]:
     return [
         {
-            "device": one.get("ifname", ""),
+            "device": row.get("ifname", ""),
             "addresses": [
                 {"ip": each["local"], "prefix": each["prefixlen"]}
-                for each in one.get("addr_info", ())
+                for each in row.get("addr_info", ())
                 if "local" in each
             ],
             "default_routes": [],
         }
-        for one in _json(_ip("-j", "address", "show"))
+        for row in _json(_ip("-j", "address", "show"))
     ]
 
 
@@ -247,7 +252,7 @@ def _own_endpoints() -> dict[str, tuple[str, ...]] | None:
     if text is None:
         return None
     known = ("signal", "subflow", "backup", "fullmesh", "implicit")
-    return {one["address"]: tuple(flag for flag in known if one.get(flag)) for one in _json(text)}
+    return {row["address"]: tuple(flag for flag in known if row.get(flag)) for row in _json(text)}
 
 
 def _own_limits() -> Setting | None:
@@ -266,11 +271,11 @@ def _own_route(wanted: Setting) -> Setting | None:
     if text is None:
         return None
     routes = _json(text)
-    one = {name: value for name, value in wanted.items() if name != "congctl"}
+    row = {name: value for name, value in wanted.items() if name != "congctl"}
     if not routes:
-        return {**one, "absent": True}
+        return {**row, "absent": True}
     metrics = routes[0].get("metrics") or [{}]
-    return {**one, "congctl": next((each["congestion"] for each in metrics if "congestion" in each), None)}
+    return {**row, "congctl": next((each["congestion"] for each in metrics if "congestion" in each), None)}
 
 
 def _memory() -> int | None:

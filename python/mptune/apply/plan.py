@@ -149,10 +149,10 @@ def check(host: HostPlan, *, read: bool = False) -> None:
     InputError : naming the file and the key of the first one.
     MptuneError : the machine would know it, but was not read.
     """
-    for one in host.unknown:
-        if one.readable:
-            raise MptuneError(f"{one.file}: {one.key}: {one.expected}")
-        raise InputError(one.file, one.key, one.expected)
+    for unknown in host.unknown:
+        if unknown.readable:
+            raise MptuneError(f"{unknown.file}: {unknown.key}: {unknown.expected}")
+        raise InputError(unknown.file, unknown.key, unknown.expected)
     if read and host.unread:
         raise MptuneError(f"{host.name}: {', '.join(host.unread)}: could not be read there")
 

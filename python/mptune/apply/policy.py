@@ -126,12 +126,12 @@ class _Known:
         self._policy, self._answered = policy, policy.answered
         topology = self._answered.topology
         local = tuple(
-            _interface("local", index, one, own[index])
-            for index, one in enumerate(topology.sender.interfaces)
+            _interface("local", index, interface, own[index])
+            for index, interface in enumerate(topology.sender.interfaces)
         )
         remote = tuple(
-            _interface("remote", index, one, self._given(one))
-            for index, one in enumerate(topology.receiver.interfaces)
+            _interface("remote", index, interface, self._given(interface))
+            for index, interface in enumerate(topology.receiver.interfaces)
         )
         left = topology.for_mptcp(self._answered.answer.initial_path)
         self._paths = assignment.kernel_paths(left, {"local": local, "remote": remote})
@@ -155,7 +155,7 @@ class _Known:
     def destinations(self) -> list[str]:
         """The other site's addresses as prefixes."""
         remote = dict.fromkeys(pair[1] for path in self._paths for pair in path.pairs)
-        return [str(ip_network(one)) for one in remote]
+        return [str(ip_network(name)) for name in remote]
 
     @property
     def document(self) -> dict[str, Any]:
@@ -183,9 +183,13 @@ class _Known:
         }
 
 
-def _interface(side: Side, index: int, one: Interface, at: Mapping[str, str]) -> NamedInterface:
+def _interface(side: Side, index: int, interface: Interface, at: Mapping[str, str]) -> NamedInterface:
     return NamedInterface(
-        side=side, index=index, device=one.device or one.abbr, ipv4=at.get("ipv4"), ipv6=at.get("ipv6")
+        side=side,
+        index=index,
+        device=interface.device or interface.abbr,
+        ipv4=at.get("ipv4"),
+        ipv6=at.get("ipv6"),
     )
 
 
@@ -240,7 +244,7 @@ _NEW = "# Policies of mptune's daemon (mptune daemon --help).\n"
 def block(policy: Policy, destinations: Sequence[str]) -> str:
     """What this owns in the file."""
     name = policy.name
-    to = ", ".join(f'"{one}"' for one in destinations)
+    to = ", ".join(f'"{destination}"' for destination in destinations)
     lines = [
         _BEGIN.format(name),
         "[[policy]]",
@@ -260,7 +264,7 @@ def added(present: str | None, new: str, name: str, where: str) -> str:
     InputError : it is no TOML, or has another policy of that name or for some of those destinations.
     """
     before = _NEW if present is None else present
-    begin, end = (re.escape(one.format(name)) for one in (_BEGIN, _END))
+    begin, end = (re.escape(label.format(name)) for label in (_BEGIN, _END))
     own = re.compile(rf"^{begin}\n.*?^{end}\n?", re.DOTALL | re.MULTILINE)
     others = _parsed(own.sub("", before), where)
     ours = tomllib.loads(new)["policy"][0]
@@ -271,7 +275,7 @@ def added(present: str | None, new: str, name: str, where: str) -> str:
         gap = "" if not before or before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
         text = f"{before}{gap}{new}"
     after = _parsed(text, where)
-    policies = [one for one in after.pop("policy") if one != ours]
+    policies = [each_name for each_name in after.pop("policy") if each_name != ours]
     if {**after, **({"policy": policies} if policies or "policy" in others else {})} != others:
         raise InputError(where, "policy", "expected tables [[policy]] that another one can follow")
     return text
@@ -289,12 +293,12 @@ def _check(others: Mapping[str, Any], ours: Mapping[str, Any], where: str) -> No
     policies = others.get("policy", [])
     if not isinstance(policies, list):
         raise InputError(where, "policy", "expected tables [[policy]]")
-    for number, one in enumerate(policies):
-        name = one.get("name")
+    for number, policy in enumerate(policies):
+        name = policy.get("name")
         if name == ours["name"]:
             expected = f"expected another name: {name} is the run's, and this one mptune did not write"
             raise InputError(where, f"policy[{number}].name", expected)
-        for text in one.get("to", ()):
+        for text in policy.get("to", ()):
             both = [(text, mine) for mine in ours["to"] if _overlap(text, mine)]
             if both:
                 expected = f"expected none of the run's destinations, found {text}, which has {both[0][1]}"

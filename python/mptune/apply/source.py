@@ -141,8 +141,8 @@ def _read(path: Path) -> Any:
 def _settings(path: Path, key: str, found: object) -> list[Setting]:
     if not isinstance(found, list) or not found:
         raise InputError(str(path), key, "expected a list of settings")
-    for number, one in enumerate(found):
-        if not isinstance(one, dict) or not isinstance(one.get("kind"), str):
+    for number, entry in enumerate(found):
+        if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
             where = f"{key}[{number}]" if key else f"[{number}]"
             raise InputError(str(path), where, 'expected an object with "kind"')
     return found

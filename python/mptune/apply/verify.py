@@ -164,7 +164,7 @@ def check(outline: Outline, hosts: Sequence[str], how: How, confirm_within_s: in
     InputError : naming the option or the key.
     """
     topology = outline.answered.topology
-    if all(one.ssh is None for one in outline.hosts):
+    if all(host.ssh is None for host in outline.hosts):
         emulated = outline.answered.testbed not in ("", "hosts")
         measured = (
             f"; what the {outline.answered.testbed} testbed gave is the run's promise" if emulated else ""
@@ -222,12 +222,12 @@ def apply(
     MptuneError : a machine or a transfer failed; everything is as before, or the message says what is not.
     KeyboardInterrupt : Ctrl-C; the same, in its notes.
     """
-    with applying.use([one.target for one in wanted]) as places:
+    with applying.use([target.target for target in wanted]) as places:
         _refuse_earlier(places)
         orders = applying.ready(wanted, places, despite)
         course = _course(outline, places)
         before = _measured(course, outline, how, lambda done: progress("before", done, how.runs))
-        targets = [one.target for one in wanted]
+        targets = [target.target for target in wanted]
         with _undone(places, targets) as made:
             # A machine that cannot be reached any more has to go back by itself.
             within_s = round(after_s(how)) if confirm_within_s is None else confirm_within_s
@@ -254,7 +254,7 @@ def _unwaited(applied: dict[str, Applied], confirm_within_s: int | None) -> dict
     """Nobody waits for a confirmation that was given."""
     if confirm_within_s is not None:
         return applied
-    return {name: msgspec.structs.replace(one, confirm=None) for name, one in applied.items()}
+    return {name: msgspec.structs.replace(target, confirm=None) for name, target in applied.items()}
 
 
 def _refuse_earlier(places: Sequence[Place]) -> None:
@@ -311,10 +311,10 @@ def _most_bytes(outline: Outline, how: How) -> int | None:
     """Payload of a transfer at most, that no limit of the user's is exceeded; None if there is none."""
     topology = outline.answered.topology
     limits = [
-        int(one.max_data_bytes / _WIRE)
+        int(interface.max_data_bytes / _WIRE)
         for site in (topology.sender, topology.receiver)
-        for one in site.interfaces
-        if one.max_data_bytes is not None
+        for interface in site.interfaces
+        if interface.max_data_bytes is not None
     ]
     if how.max_data_bytes is not None:
         limits.append(how.max_data_bytes)
@@ -328,7 +328,7 @@ def _measured(course: Course, outline: Outline, how: How, advance: Callable[[int
     for number in range(how.runs):
         found.append(transfer(course, how.seconds, LIMIT if most is None else most, applying.hurrying))
         advance(number + 1)
-    mbps = tuple(one.mbps for one in found)
+    mbps = tuple(got.mbps for got in found)
     return Side(mbps=mbps, summary=summarise(mbps), last=found[-1])
 
 
@@ -383,7 +383,7 @@ def _rolled_back(place: Place, target: Target | None) -> str:
                 return _called_again(place, target)
             return f"{place.name} was not reached: {error}; it rolls back automatically, as nobody confirms"
         if kept:
-            return f"{place.name} was rolled back but for {', '.join(one.name for one in kept)}"
+            return f"{place.name} was rolled back but for {', '.join(name.name for name in kept)}"
         return f"{place.name} was rolled back"
 
 

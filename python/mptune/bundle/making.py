@@ -127,7 +127,7 @@ def _collected(run: RunData, directory: Path, label: str, work: Path, parquet: b
             documents["environment.json"]["campaign"] = campaign.environment
             zone = datetime.fromisoformat(campaign.created).tzinfo
             tables = export(opened, work / "tables", "parquet" if parquet else "csv", series=True, zone=zone)
-        files |= {f"tables/{one.name}": one for one in tables}
+        files |= {f"tables/{table.name}": table for table in tables}
         files[f"{label}/{STORE}"] = _store(store, work)
         again = _again(from_settings(campaign.settings, str(store)), work)
         if again is not None:
@@ -178,7 +178,7 @@ def _again(definition: Definition, work: Path) -> Path | None:
 
 def _measured(run: RunData) -> dict[str, Any]:
     """What config.json says, and what the testbed said about the first trial that the report shows."""
-    trial = next((one.metadata for one in run.observations.values()), {})
+    trial = next((observation.metadata for observation in run.observations.values()), {})
     config = run.config
     return {"time": config.time, "versions": config.versions, "platform": config.platform, "one trial": trial}
 
@@ -210,7 +210,7 @@ def _description(name: str, label: str) -> str:
 
 
 def _readme(run: RunData, label: str, commands: list[str]) -> str:
-    lines = [f"    {one}" for one in commands]
+    lines = [f"    {command}" for command in commands]
     own = (
         ""
         if len(commands) > 1

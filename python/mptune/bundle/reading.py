@@ -56,14 +56,14 @@ def opened(places: Sequence[Path]) -> Iterator[list[Path]]:
     """
     with TemporaryDirectory(prefix="mptune-") as work:
         found = []
-        for number, one in enumerate(places):
-            if not is_bundle(one):
-                found.append(one)
+        for number, place in enumerate(places):
+            if not is_bundle(place):
+                found.append(place)
                 continue
             # The names above the run tell several bundles of runs with the same name apart.
-            target = Path(work) / str(number) / one.stem
+            target = Path(work) / str(number) / place.stem
             target.mkdir(parents=True)
-            found.append(_unpacked(one, target))
+            found.append(_unpacked(place, target))
         yield found
 
 
@@ -91,7 +91,7 @@ def _unpacked(bundle: Path, target: Path) -> Path:
     with _opened(bundle) as archive:
         labels = [
             folder
-            for folder, _, name in (one.rpartition("/") for one in archive.names)
+            for folder, _, name in (text.rpartition("/") for text in archive.names)
             if name == CONFIG and folder and "/" not in folder
         ]
         if METADATA not in archive.names or len(labels) != 1:
@@ -119,23 +119,23 @@ class _Archive:
             raise InputError(self._bundle, "", f"expected at most {_FILES} files, found {len(entries)}")
         self.names: list[str] = []
         known: set[str] = set()
-        for one in entries:
-            self._check(one)
-            if one.filename in known:
-                raise InputError(self._bundle, one.filename, "expected once, found twice")
-            known.add(one.filename)
-            if not one.is_dir():
-                self.names.append(one.filename)
+        for entry in entries:
+            self._check(entry)
+            if entry.filename in known:
+                raise InputError(self._bundle, entry.filename, "expected once, found twice")
+            known.add(entry.filename)
+            if not entry.is_dir():
+                self.names.append(entry.filename)
 
-    def _check(self, one: zipfile.ZipInfo) -> None:
-        path = PurePosixPath(one.filename)
-        name = one.orig_filename
+    def _check(self, member: zipfile.ZipInfo) -> None:
+        path = PurePosixPath(member.filename)
+        name = member.orig_filename
         if path.is_absolute() or ".." in path.parts or not path.parts or set(name) & set("\\\0"):
             raise InputError(self._bundle, name, "expected the name of a file inside the bundle")
-        if stat.S_IFMT(one.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise InputError(self._bundle, name, "expected a file, found a link or a device")
         # Only of these is no more unpacked at once than was asked for.
-        if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise InputError(self._bundle, name, "expected it stored or deflated")
 
     def held(self, name: str) -> bytes:

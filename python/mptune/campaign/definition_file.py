@@ -18,12 +18,12 @@ def definition_file(definition: Definition, topology: str) -> str:
     ----------
     topology : the file, or the name of a shipped scenario.
     """
-    kind = next(name for name, one in KINDS.items() if isinstance(definition.options, one))
+    kind = next(name for name, each_kind in KINDS.items() if isinstance(definition.options, each_kind))
     head = {"name": definition.name, "topology": topology, "kind": kind, "testbed": definition.testbed}
     tables: dict[str, list[str]] = {"": [f"{key} = {_quoted(text)}" for key, text in head.items()]}
-    for one, value in _changed(definition):
-        table, _, key = one.key.rpartition(".")
-        line = f"{key} = {_written(one, value)}"
+    for declaration, value in _changed(definition):
+        table, _, key = declaration.key.rpartition(".")
+        line = f"{key} = {_written(declaration, value)}"
         if line not in tables.setdefault(table, []):
             tables[table].append(line)
     parts = [[*([f"[{table}]"] if table else []), *lines] for table, lines in tables.items()]
@@ -34,14 +34,14 @@ def _changed(definition: Definition) -> Iterator[tuple[Declared, Any]]:
     """Options that differ from what a file without them would give."""
     kind = type(definition.options)
     plain = kind().completed()
-    for one in declared(kind):
-        value = value_of(definition.options, one.fields)
-        if one.key and value is not None and value != value_of(plain, one.fields):
-            yield one, value
+    for declaration in declared(kind):
+        value = value_of(definition.options, declaration.fields)
+        if declaration.key and value is not None and value != value_of(plain, declaration.fields):
+            yield declaration, value
 
 
-def _written(one: Declared, value: Any) -> str:
-    kind = one.option.kind
+def _written(declaration: Declared, value: Any) -> str:
+    kind = declaration.option.kind
     text = kind.show(value)
     if str in kind.written:
         return _quoted(text)

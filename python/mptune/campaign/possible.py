@@ -49,10 +49,10 @@ def possible(definition: Definition, testbed: Testbed) -> tuple[Definition, str]
 
     least = min(options.buffers)
     first = DEFAULT_CC if left_alone(options, "ccs") else options.ccs[0]
-    pms = _those(options, "pms", lambda one: why_not(one, first, least))
-    ccs = _those(options, "ccs", lambda one: why_not(pms[0], one, least))
+    pms = _those(options, "pms", lambda text: why_not(text, first, least))
+    ccs = _those(options, "ccs", lambda text: why_not(pms[0], text, least))
     # What limits buffers is a largest size.
-    buffers = _those(options, "buffers", lambda one: why_not(pms[0], ccs[0], one), max(options.buffers))
+    buffers = _those(options, "buffers", lambda number: why_not(pms[0], ccs[0], number), max(options.buffers))
     missing = [name for name in (*options.pms, *options.ccs) if name not in (*pms, *ccs)]
     if len(buffers) < len(options.buffers):
         missing.append(f"buffers of more than {format_size(max(buffers), 4)}")

@@ -33,10 +33,10 @@ def recall(definition: Definition, store: Store, testbed: Testbed) -> int:
     if not testbed.counts:
         return 0
     lasted_ns = 0
-    for one in store.trials():
-        if one.testbed == testbed.name:
-            observation = store.observation(one.key)
-            testbed.recall(_asked(definition, one), observation)
+    for trial in store.trials():
+        if trial.testbed == testbed.name:
+            observation = store.observation(trial.key)
+            testbed.recall(_asked(definition, trial), observation)
             lasted_ns += observation.duration_ns
     return lasted_ns
 
@@ -55,27 +55,27 @@ def to_come(definition: Definition, store: Store, lasted_ns: int) -> Sending:
         return Sending(max(0, options.rounds * options.budget_ns - lasted_ns))
     if options.impact is not None:
         return Sending()  # as many as it takes
-    done = [one for one in store.trials() if one.purpose == "sweep"]
+    done = [trial for trial in store.trials() if trial.purpose == "sweep"]
     return _missing(options, done)
 
 
 def _missing(options: SweepOptions, done: list[StoredTrial]) -> Sending:
     """What the trials of a sweep send that are not done."""
     if options.transfers:
-        sizes = [one.transfer_bytes or 0 for one in options.configurations({})]
-        sent = sum(one.settings["transfer_bytes"] for one in done)
+        sizes = [configuration.transfer_bytes or 0 for configuration in options.configurations({})]
+        sent = sum(stored.settings["transfer_bytes"] for stored in done)
         return Sending(transfer_bytes=options.rounds * options.runs * sum(sizes) - sent)
     return Sending((options.rounds * options.swept_trials - len(done)) * options.duration_ns)
 
 
-def _asked(definition: Definition, one: StoredTrial) -> Trial:
+def _asked(definition: Definition, stored: StoredTrial) -> Trial:
     """A trial of the store, with all that decides how much it sends."""
     return Trial(
-        topology=definition.topology.later(one.round * (definition.options.every_ns or 0)),
-        pm=one.pm,
-        cc=one.cc,
-        buffer_bytes=one.buffer_bytes,
+        topology=definition.topology.later(stored.round * (definition.options.every_ns or 0)),
+        pm=stored.pm,
+        cc=stored.cc,
+        buffer_bytes=stored.buffer_bytes,
         seed=0,
-        duration_ns=one.settings.get("duration_ns"),
-        transfer_bytes=one.settings.get("transfer_bytes"),
+        duration_ns=stored.settings.get("duration_ns"),
+        transfer_bytes=stored.settings.get("transfer_bytes"),
     )

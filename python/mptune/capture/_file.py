@@ -81,19 +81,19 @@ def read(path: Path) -> Recording:
     try:
         head = msgspec.json.decode(content[len(_FIRST_LINE) : head_end], type=_Head)
         runs, at = [], head_end + 1
-        for one in head.runs:
-            packets = _array(content[at : at + one.packets], packet_type())
-            at += one.packets
-            samples = _array(content[at : at + one.samples], sample_type())
-            at += one.samples
+        for run in head.runs:
+            packets = _array(content[at : at + run.packets], packet_type())
+            at += run.packets
+            samples = _array(content[at : at + run.samples], sample_type())
+            at += run.samples
             runs.append(
                 Run(
                     packets=packets,
                     samples=samples,
-                    seed=one.seed,
-                    duration_ns=one.duration_ns,
-                    in_order_bytes=one.in_order_bytes,
-                    unrecorded=one.unrecorded,
+                    seed=run.seed,
+                    duration_ns=run.duration_ns,
+                    in_order_bytes=run.in_order_bytes,
+                    unrecorded=run.unrecorded,
                 )
             )
     except (msgspec.DecodeError, ValueError, zlib.error) as error:

@@ -100,9 +100,9 @@ def curves(run: Run, labels: tuple[str, ...], until_s: float | None = None) -> C
     subflows = {}
     for flow, (name, path) in _names(packets, labels).items():
         own = packets[packets["flow"] == flow]
-        one = _subflow(own, name, path, times, start)
-        _add_samples(one, _samples_of(run, name, path), times)
-        subflows[name] = one
+        subflow = _subflow(own, name, path, times, start)
+        _add_samples(subflow, _samples_of(run, name, path), times)
+        subflows[name] = subflow
     window, in_order = _connection(packets, times, start)
     return Curves(times=times, window=window, in_order=in_order, segment=segment, subflows=subflows)
 
@@ -279,10 +279,10 @@ def _samples_of(run: Run, name: str, path: int) -> Array:
     return samples[samples["subflow"] == numbers[place]] if place < len(numbers) else samples[:0]
 
 
-def _add_samples(one: Subflow, samples: Array, times: Array) -> None:
+def _add_samples(subflow: Subflow, samples: Array, times: Array) -> None:
     import numpy as np
 
     at = samples["t"].astype("f8") / 1e9
-    one.cwnd = _steps(times, at, samples["cwnd"], np.nan)
-    one.ssthresh = _steps(times, at, samples["ssthresh"], np.nan)
-    one.srtt = _steps(times, at, samples["srtt"].astype("f8") / 1e9, np.nan)
+    subflow.cwnd = _steps(times, at, samples["cwnd"], np.nan)
+    subflow.ssthresh = _steps(times, at, samples["ssthresh"], np.nan)
+    subflow.srtt = _steps(times, at, samples["srtt"].astype("f8") / 1e9, np.nan)

@@ -72,7 +72,8 @@ def document(case: Case, connections: int, recommendation: Answer | None) -> dic
         "name": case.name,
         "rtt": case.rtt,
         "paths": [
-            {"path": label, **_inputs([one]), "bytes": sizes([one])} for label, one in case.subflows.items()
+            {"path": label, **_inputs([subflow]), "bytes": sizes([subflow])}
+            for label, subflow in case.subflows.items()
         ],
         "mptcp": {**_inputs(subflows), "bytes": found},
         "connections": connections,
@@ -94,7 +95,7 @@ def _warnings(case: Case, recommendation: Answer | None) -> list[str]:
     """Warnings."""
     warnings = []
     rtt_ns, rto_ns = (
-        max(getattr(one, name) for one in case.subflows.values()) for name in ("rtt_ns", "rto_ns")
+        max(getattr(subflow, name) for subflow in case.subflows.values()) for name in ("rtt_ns", "rto_ns")
     )
     if rto_ns < rtt_ns:
         warnings.append(
@@ -109,9 +110,9 @@ def _warnings(case: Case, recommendation: Answer | None) -> list[str]:
 def _inputs(subflows: Sequence[Subflow]) -> dict[str, float]:
     """Inputs of the formulas: sum of the rates, largest RTT and RTO."""
     return {
-        "rate_bps": sum(one.rate_bps for one in subflows),
-        "rtt_ms": max(one.rtt_ns for one in subflows) / 1e6,
-        "rto_ms": max(one.rto_ns for one in subflows) / 1e6,
+        "rate_bps": sum(subflow.rate_bps for subflow in subflows),
+        "rtt_ms": max(subflow.rtt_ns for subflow in subflows) / 1e6,
+        "rto_ms": max(subflow.rto_ns for subflow in subflows) / 1e6,
     }
 
 
@@ -121,9 +122,11 @@ def show(out: Console, case: Case, connections: int, recommendation: Answer | No
 
     out.print(f"{case.name}: buffer sizes by formula, {case.rtt}", style="bold", markup=False)
     paths = table("path", "| rate", "| RTT", "| RTO", *(f"| Eq. {i}" for i in range(1, len(_COVERED) + 1)))
-    for label, one in case.subflows.items():
+    for label, subflow in case.subflows.items():
         paths.add_row(
-            label, *_described([one]), *(f"{_text(size / _KIB)} KiB" for size in sizes([one]).values())
+            label,
+            *_described([subflow]),
+            *(f"{_text(size / _KIB)} KiB" for size in sizes([subflow]).values()),
         )
     out.print(paths)
     subflows = list(case.subflows.values())
@@ -173,9 +176,9 @@ def _columns(size: int, connections: int, recommendation: Answer | None) -> list
 def _described(subflows: Sequence[Subflow]) -> tuple[str, str, str]:
     """Sum of the rates, largest RTT and RTO as text."""
     return (
-        units.format_rate(sum(one.rate_bps for one in subflows), 4),
-        units.format_time(max(one.rtt_ns for one in subflows), 4),
-        units.format_time(max(one.rto_ns for one in subflows), 4),
+        units.format_rate(sum(subflow.rate_bps for subflow in subflows), 4),
+        units.format_time(max(subflow.rtt_ns for subflow in subflows), 4),
+        units.format_time(max(subflow.rto_ns for subflow in subflows), 4),
     )
 
 

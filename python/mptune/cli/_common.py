@@ -217,7 +217,7 @@ def emit_json(result: object, *, indent: int = 2, err: bool = False) -> None:
     encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
     plain = encoding.lower().replace("-", "") != "utf8"
     as_it_is = text.isprintable() and not plain
-    typer.echo(text if as_it_is else "".join(_in_json(one, plain=plain) for one in text), err=err)
+    typer.echo(text if as_it_is else "".join(_in_json(name, plain=plain) for name in text), err=err)
 
 
 def _in_json(letter: str, *, plain: bool) -> str:

@@ -22,20 +22,24 @@ def show_daemon(out: Console, status: Mapping[str, Any]) -> None:
         "policy", "path manager", "| connections", "| active", "| standby", "| demotions", "| outages",
         "| errors", "| sent MiB", "| expected Mbit/s", "| seen Mbit/s",
     )  # fmt: skip
-    for one in status["policies"]:
+    for policy in status["policies"]:
         numbers = ("connections", "active", "standby", "demotions", "outages", "errors")
         shown.add_row(
-            one["name"],
-            one["pm"],
-            *(str(one[name]) for name in numbers),
-            f"{one['sent_bytes'] / MIB:.1f}",
-            _range(one, "expected"),
-            _range(one, "seen"),
+            policy["name"],
+            policy["pm"],
+            *(str(policy[name]) for name in numbers),
+            f"{policy['sent_bytes'] / MIB:.1f}",
+            _range(policy, "expected"),
+            _range(policy, "seen"),
         )
     out.print(shown, markup=False)
     devices = table("interface", "address", "used")
-    for one in status["interfaces"]:
-        devices.add_row(one["device"], one["address"] or "", "yes" if one["used"] else f"no: {one['why']}")
+    for interface in status["interfaces"]:
+        devices.add_row(
+            interface["device"],
+            interface["address"] or "",
+            "yes" if interface["used"] else f"no: {interface['why']}",
+        )
     out.print(devices, markup=False)
     for line in troubles(status):
         out.print(line, style="yellow", markup=False)
@@ -47,11 +51,11 @@ def troubles(status: Mapping[str, Any]) -> list[str]:
                                            "connections are not steered; a reload sets it again"]  # fmt: skip
     if status["reload_refused"]:
         found.append(f"the last reload was refused: {status['reload_refused']}")
-    for one in status["policies"]:
-        if one["notice"]:
-            found.append(f"{one['name']}: {one['notice']}")
-        if one["suspended"]:
-            found.append(f"{one['name']}: somebody measures, new connections are left alone")
+    for policy in status["policies"]:
+        if policy["notice"]:
+            found.append(f"{policy['name']}: {policy['notice']}")
+        if policy["suspended"]:
+            found.append(f"{policy['name']}: somebody measures, new connections are left alone")
     return found
 
 

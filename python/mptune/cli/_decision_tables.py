@@ -30,12 +30,12 @@ def _comparison(out: Console, response: Response) -> None:
     """Cross-validated error of every model, the chosen one marked."""
     pms = [quality.pm for quality in response.qualities]
     shown = table("", "model", "| error (Mbit/s)", *(f"| {pm}" for pm in pms))
-    for one in response.comparison:
+    for error in response.comparison:
         shown.add_row(
-            "*" if one.model == response.model else "",
-            one.model,
-            "-" if one.rms_mbps is None else digits(one.rms_mbps),
-            *("-" if pm not in one.by_pm else digits(one.by_pm[pm]) for pm in pms),
+            "*" if error.model == response.model else "",
+            error.model,
+            "-" if error.rms_mbps is None else digits(error.rms_mbps),
+            *("-" if pm not in error.by_pm else digits(error.by_pm[pm]) for pm in pms),
         )
     section(out, "Models by their error at buffers and runs held out of the fit (* chosen)", shown)
 
@@ -45,8 +45,8 @@ def _models(out: Console, decision: Decision) -> None:
     response, columns = decision.response, ("path manager", "CC", "model (bs in MiB)")
     shown = table(*columns, "| max (Mbit/s)", "| at (MiB)")
     rows = [
-        (curve.maximum(decision.buffers[0], decision.buffers[-1]), one, curve)
-        for one, curve in response.curves.items()
+        (curve.maximum(decision.buffers[0], decision.buffers[-1]), each_curve, curve)
+        for each_curve, curve in response.curves.items()
     ]
     if response.model == BELIEF:
         rows = sorted(rows, key=lambda row: -row[0][1])[:_CURVES]
@@ -69,15 +69,15 @@ def _front(out: Console, decision: Decision) -> None:
     )
     for point in decision.front:
         if point.sacrifice in (*_PRINTED, decision.options.sacrifice):
-            one = point.optimum
+            optimum = point.optimum
             buffer, throughput = point.buffer_interval, point.throughput_interval
             shown.add_row(
                 f"{100 * point.sacrifice:g} %",
-                one.combination.manager,
-                one.cc,
-                f"{one.buffer_mib:.2f}",
+                optimum.combination.manager,
+                optimum.cc,
+                f"{optimum.buffer_mib:.2f}",
                 *(["-" if buffer is None else ends(*buffer, 3)] if intervals else ()),
-                digits(one.throughput_mbps),
+                digits(optimum.throughput_mbps),
                 *(["-" if throughput is None else ends(*throughput)] if intervals else ()),
             )
     section(out, "Trade-off: the smallest buffer for each sacrifice of throughput", shown)
@@ -86,6 +86,7 @@ def _front(out: Console, decision: Decision) -> None:
 def _r_squares(response: Response) -> str:
     """R-square of each fit."""
     each = [
-        f"{one.pm} {'-' if one.r_squared is None else f'{one.r_squared:.3f}'}" for one in response.qualities
+        f"{quality.pm} {'-' if quality.r_squared is None else f'{quality.r_squared:.3f}'}"
+        for quality in response.qualities
     ]
     return f"R-square: {', '.join(each)}"

@@ -29,20 +29,20 @@ def fit_document(analysis: Analysis) -> dict[str, Any]:
             "constant": analysis.constant,
             "forms": [_form(fit, analysis) for fit in analysis.fits],
             "form": best.form,
-            "estimates": [msgspec.to_builtins(one) for one in best.estimates()],
-            "terms": [{"name": one.name, **_test(one.test)} for one in best.term_tests()],
+            "estimates": [msgspec.to_builtins(estimate) for estimate in best.estimates()],
+            "terms": [{"name": term_test.name, **_test(term_test.test)} for term_test in best.term_tests()],
             "matters": {
-                one.family: {
-                    "in_model": one.in_model,
-                    **_test(one.test),
-                    "robust_p": one.robust_p,
-                    "r_squared_gain": one.gain,
+                verdict.family: {
+                    "in_model": verdict.in_model,
+                    **_test(verdict.test),
+                    "robust_p": verdict.robust_p,
+                    "r_squared_gain": verdict.gain,
                 }
-                for one in analysis.verdicts
+                for verdict in analysis.verdicts
             },
             "equations": [_equation(key, equation, analysis) for key, equation in analysis.equations.items()],
             "target_mbps": analysis.options.target_mbps,
-            "ranking": [msgspec.to_builtins(one) for one in analysis.ranking],
+            "ranking": [msgspec.to_builtins(rank) for rank in analysis.ranking],
             "validation": None if analysis.validation is None else msgspec.to_builtins(analysis.validation),
             "warnings": list(analysis.warnings),
         }

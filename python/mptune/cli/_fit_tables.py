@@ -69,7 +69,7 @@ def _best_cc(analysis: Analysis) -> list[str]:
     if not analysis.ranking:
         return []
     best, *others = analysis.ranking
-    close = [one.cc for one in others if one.p is not None and one.p > analysis.options.alpha]
+    close = [rank.cc for rank in others if rank.p is not None and rank.p > analysis.options.alpha]
     tail = (
         f"; not distinguishable from it: {', '.join(close)}"
         if close
@@ -140,15 +140,15 @@ def _steps(out: Console, analysis: Analysis) -> None:
 def _estimates(out: Console, analysis: Analysis) -> None:
     """Coefficients with both kinds of errors."""
     shown = table("term", "| estimate", "| error", "| t", "| p", "| robust error", "| robust p")
-    for one in analysis.best.estimates():
+    for estimate in analysis.best.estimates():
         shown.add_row(
-            one.name,
-            f"{one.value:.5g}",
-            "-" if one.error is None else f"{one.error:.3g}",
-            "-" if one.t is None else f"{one.t:.2f}",
-            _p(one.p),
-            "-" if one.robust_error is None else f"{one.robust_error:.3g}",
-            _p(one.robust_p),
+            estimate.name,
+            f"{estimate.value:.5g}",
+            "-" if estimate.error is None else f"{estimate.error:.3g}",
+            "-" if estimate.t is None else f"{estimate.t:.2f}",
+            _p(estimate.p),
+            "-" if estimate.robust_error is None else f"{estimate.robust_error:.3g}",
+            _p(estimate.robust_p),
         )
     references = [f"{factor} {levels[-1]}" for factor, levels in analysis.best.coding.levels.items()]
     against = f" (against {', '.join(references)})" if references else ""
@@ -158,15 +158,15 @@ def _estimates(out: Console, analysis: Analysis) -> None:
 def _matters(out: Console, analysis: Analysis) -> None:
     """Each family as a whole."""
     shown = table("", "in the model", "| F", "| df", "| p", "| robust p", "| R-square gained")
-    for one in analysis.verdicts:
+    for verdict in analysis.verdicts:
         shown.add_row(
-            one.family,
-            "yes" if one.in_model else "no",
-            _digits(one.test.f),
-            f"{one.test.df}, {one.test.df_resid}",
-            _p(one.test.p),
-            _p(one.robust_p),
-            _fixed(max(one.gain, 0.0)),
+            verdict.family,
+            "yes" if verdict.in_model else "no",
+            _digits(verdict.test.f),
+            f"{verdict.test.df}, {verdict.test.df_resid}",
+            _p(verdict.test.p),
+            _p(verdict.robust_p),
+            _fixed(max(verdict.gain, 0.0)),
         )
     section(out, "What matters (all terms of each together)", shown)
 
@@ -201,9 +201,9 @@ def _ranking(out: Console, analysis: Analysis) -> None:
     if not analysis.ranking:
         return
     shown = table("| rank", "CC", "| Mbit/s", "| behind", "| p (Holm)")
-    for number, one in enumerate(analysis.ranking, start=1):
-        behind = "-" if not one.behind_mbps else _digits(one.behind_mbps)
-        shown.add_row(str(number), one.cc, _digits(one.throughput_mbps), behind, _p(one.p))
+    for number, rank in enumerate(analysis.ranking, start=1):
+        behind = "-" if not rank.behind_mbps else _digits(rank.behind_mbps)
+        shown.add_row(str(number), rank.cc, _digits(rank.throughput_mbps), behind, _p(rank.p))
     section(out, "Congestion controls at the average buffer, against the best", shown)
 
 

@@ -46,17 +46,17 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
             shown.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
         else:
             made.append(found)
-            shown += [_flag(f"{found.name}_{number}", one) for number, one in enumerate(found.flags)]
+            shown += [_flag(f"{found.name}_{number}", option) for number, option in enumerate(found.flags)]
 
     @wraps(function)
     def command(**values: Any) -> None:
-        for one in made:
-            raw = {flag.fields: values.pop(f"{one.name}_{n}") for n, flag in enumerate(one.flags)}
-            values[one.name] = one.make(_written(raw))
+        for name in made:
+            raw = {flag.fields: values.pop(f"{name.name}_{n}") for n, flag in enumerate(name.flags)}
+            values[name.name] = name.make(_written(raw))
         function(**values)
 
     command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]  # what typer reads
-    command.__annotations__ = {one.name: one.annotation for one in shown}
+    command.__annotations__ = {each_parameter.name: each_parameter.annotation for each_parameter in shown}
     return command
 
 
@@ -70,21 +70,25 @@ def _declared(parameter: inspect.Parameter, hint: Any) -> _Parameter | None:
     if (option := declaration(hint)) is None:
         return None
     default = msgspec.NODEFAULT if parameter.default is inspect.Parameter.empty else parameter.default
-    one = Declared((parameter.name,), option, default)
+    each_declaration = Declared((parameter.name,), option, default)
     return _Parameter(
         parameter.name,
-        (one,),
-        lambda raw: one.parse(raw[one.fields]) if one.fields in raw else parameter.default,
+        (each_declaration,),
+        lambda raw: (
+            each_declaration.parse(raw[each_declaration.fields])
+            if each_declaration.fields in raw
+            else parameter.default
+        ),
     )
 
 
 def _in_order(kind: type[Options]) -> tuple[Declared, ...]:
     """Options of a struct as help shows them: by the tables that campaign files have."""
-    return tuple(sorted((one for one in declared(kind) if not one.option.file_only), key=_table))
+    return tuple(sorted((option for option in declared(kind) if not option.option.file_only), key=_table))
 
 
-def _table(one: Declared) -> int:
-    table = one.key.rpartition(".")[0]
+def _table(option: Declared) -> int:
+    table = option.key.rpartition(".")[0]
     return _TABLES.index(table) if table in _TABLES else len(_TABLES)
 
 

@@ -26,25 +26,25 @@ def practical_document(measured: Measured, rto_ns: int) -> dict[str, Any]:
         "measured": {
             "paths": [
                 {
-                    "path": one.path,
-                    "throughput_mbps": one.throughput.mean,
-                    "low_mbps": one.throughput.low,
-                    "high_mbps": one.throughput.high,
-                    "rtt_ms": one.rtt_ns / 1e6,
+                    "path": path.path,
+                    "throughput_mbps": path.throughput.mean,
+                    "low_mbps": path.throughput.low,
+                    "high_mbps": path.throughput.high,
+                    "rtt_ms": path.rtt_ns / 1e6,
                 }
-                for one in measured.alone
+                for path in measured.alone
             ],
             "mptcp": {"bytes": sizes(subflows)},
         },
         "practical": [
             {
-                "initial_path": one.initial_path,
-                "plateau_mbps": one.plateau_mbps,
-                "buffer_bytes": one.buffer_bytes,
-                "is_largest": one.is_largest,
-                "means_mbps": {str(size): mean for size, mean in one.means.items()},
+                "initial_path": practical.initial_path,
+                "plateau_mbps": practical.plateau_mbps,
+                "buffer_bytes": practical.buffer_bytes,
+                "is_largest": practical.is_largest,
+                "means_mbps": {str(size): mean for size, mean in practical.means.items()},
             }
-            for one in measured.practical
+            for practical in measured.practical
         ],
         "failed_trials": measured.failed,
     }
@@ -55,8 +55,8 @@ def show_practical(out: Console, measured: Measured, nominal: Sequence[Subflow],
     from mptune.cli._tables import section, table
 
     shown = table("initial path", "| plateau (Mbit/s)", "| enough (KiB)")
-    for one in measured.practical:
-        shown.add_row(one.initial_path, digits(one.plateau_mbps), _size(one))
+    for practical in measured.practical:
+        shown.add_row(practical.initial_path, digits(practical.plateau_mbps), _size(practical))
     section(out, "Measured: the smallest buffer with 95 % of the largest throughput (fullmesh, cubic)", shown)
     alone = table("path alone", "| Mbit/s", "| RTT, median")
     for each in measured.alone:
@@ -72,6 +72,6 @@ def show_practical(out: Console, measured: Measured, nominal: Sequence[Subflow],
         out.print(f"! {measured.failed} trials failed and are left out.", markup=False)
 
 
-def _size(one: Practical) -> str:
+def _size(name: Practical) -> str:
     """A buffer; "at least" where the largest measured one is needed."""
-    return f"{'at least ' if one.is_largest else ''}{one.buffer_bytes / _KIB:.0f}"
+    return f"{'at least ' if name.is_largest else ''}{name.buffer_bytes / _KIB:.0f}"

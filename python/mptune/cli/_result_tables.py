@@ -35,7 +35,9 @@ def show(out: Console, result: Result, directory: Path) -> None:
     if result.confirmation is not None:
         _confirmation(out, result.confirmation)
     # Without other networks the confirmation says the same about answer and opponent.
-    if any(one.worst is not None for one in result.finalists) or (result.finalists and not result.reached):
+    if any(finalist.worst is not None for finalist in result.finalists) or (
+        result.finalists and not result.reached
+    ):
         _finalists(out, result.finalists)
     if result.sensitivity is not None:
         _sensitivity(out, result.sensitivity)
@@ -90,12 +92,12 @@ def _sensitivity(out: Console, found: Sensitivity) -> None:
     """Values that would change the answer, and how many would not."""
     shown = table("value", "from", "to", "| then (Mbit/s)", "instead", "| gives (Mbit/s)")
     changing = 0
-    for one in found.values:
-        ends = [end for end in one.ends if end.instead is not None]
+    for varied in found.values:
+        ends = [end for end in varied.ends if end.instead is not None]
         changing += bool(ends)
         for end in ends:
             ours, theirs = digits(end.throughput_mbps), digits(end.best_mbps)
-            shown.add_row(one.key, one.stated, end.value, ours, end.best, theirs)
+            shown.add_row(varied.key, varied.stated, end.value, ours, end.best, theirs)
     count = len(found.values)
     if not changing:
         out.print(f"\nNone of {count} uncertain values would change the answer, each varied alone.")
@@ -106,11 +108,11 @@ def _sensitivity(out: Console, found: Sensitivity) -> None:
 def _rounds(out: Console, rounds: Sequence[Round]) -> None:
     """The answer of each round, and below it what changed and why; the answer above is that of the last."""
     shown = table("| round", "| after", "path manager", "CC", "| buffer (MiB)", "| mean (Mbit/s)", "subflows")
-    for one in rounds:
-        when = str(one.number + 1), wording.hours(one.at_ns)
-        found = one.answered
+    for round_ in rounds:
+        when = str(round_.number + 1), wording.hours(round_.at_ns)
+        found = round_.answered
         if found is None:
-            shown.add_row(*when, "-", "-", "-", "-", one.failed)
+            shown.add_row(*when, "-", "-", "-", "-", round_.failed)
             continue
         shown.add_row(
             *when,
@@ -121,22 +123,22 @@ def _rounds(out: Console, rounds: Sequence[Round]) -> None:
             ", ".join(found.subflows),
         )
     section(out, "Rounds", shown)
-    for one in rounds:
-        if one.changes:
-            out.print(f"Round {one.number + 1}: {' '.join(one.changes)}", markup=False)
+    for round_ in rounds:
+        if round_.changes:
+            out.print(f"Round {round_.number + 1}: {' '.join(round_.changes)}", markup=False)
 
 
 def _finalists(out: Console, finalists: Sequence[Finalist]) -> None:
     """The shortlist: throughput as stated, and the worst share of the best in networks that are off."""
     shown = table("path manager", "CC", "| mean (Mbit/s)", "95 % interval", "| worst case")
-    for one in finalists:
-        summary = one.throughput
+    for finalist in finalists:
+        summary = finalist.throughput
         shown.add_row(
-            one.combination.manager,
-            one.combination.cc,
+            finalist.combination.manager,
+            finalist.combination.cc,
             "-" if summary is None else digits(summary.mean),
             "-" if summary is None else wording.interval(summary).strip(" ()") or "-",
-            "-" if one.worst is None else f"{one.worst:.0%}",
+            "-" if finalist.worst is None else f"{finalist.worst:.0%}",
         )
     size = finalists[0].buffer_bytes / MIB
     section(

@@ -40,7 +40,7 @@ def _kept(directory: Path) -> str:
     """The number of trials in the store, if it can be read."""
     try:
         with open_store(directory / STORE, write=False) as store:
-            done = sum(one.done for one in store.progress())
+            done = sum(progress.done for progress in store.progress())
     except MptuneError:
         return ""
     return f": {done} finished trials are kept; continue with: mptune campaign resume {directory}"

@@ -31,13 +31,15 @@ def show_applied(out: Console, machine: str, applied: Applied) -> None:
     """What was made on a machine."""
     from mptune.apply import records
 
-    changed = [one for one in applied.settings if one.changed]
+    changed = [setting for setting in applied.settings if setting.changed]
     same = len(applied.settings) - len(changed)
     already = f", {same} as wanted already" if same else ""
     out.print(f"{machine}: {_count(changed)} made{already}", style="bold", markup=False)
     shown = table("setting", "before", "now")
-    for one in changed:
-        shown.add_row(records.name(one.setting), records.value(one.before), records.value(one.setting))
+    for change in changed:
+        shown.add_row(
+            records.name(change.setting), records.value(change.before), records.value(change.setting)
+        )
     if changed:
         out.print(shown)
     if applied.dropped:
@@ -96,9 +98,9 @@ def show_status(out: Console, machine: str, status: Status, command: str) -> Non
 
     out.print(f"{machine}: {_headline(status)}", style="bold", markup=False)
     shown = table("setting", "before", "applied", "now", "")
-    for one in status.settings:
-        values = (records.value(setting) for setting in (one.before, one.setting, one.present))
-        shown.add_row(records.name(one.setting), *values, _STATES[one.state])
+    for standing in status.settings:
+        values = (records.value(setting) for setting in (standing.before, standing.setting, standing.present))
+        shown.add_row(records.name(standing.setting), *values, _STATES[standing.state])
     if status.settings:
         out.print(shown)
     if status.foreign:
@@ -128,8 +130,8 @@ def show_rolled_back(out: Console, machine: str, done: RolledBack) -> None:
 
 
 def _show_kept(out: Console, kept: list[Kept]) -> None:
-    for one in kept:
-        out.print(f"  not put back: {one.name}: {one.reason}", markup=False)
+    for name in kept:
+        out.print(f"  not put back: {name.name}: {name.reason}", markup=False)
 
 
 def _count(settings: Sized) -> str:

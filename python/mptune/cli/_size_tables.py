@@ -33,18 +33,23 @@ def _confirmed(out: Console, result: SizesResult) -> None:
         *("| transfer", "", "path manager", "CC", "initial path", "| buffer"),
         *("| mean (s)", "95 % interval", "| 95th percentile (s)", "| runs"),
     )
-    for one in result.answers:
+    for answer in result.answers:
         for name, configuration, times in (
-            ("answer", one.recommended, one.confirmed),
-            ("default", one.default, one.baseline),
+            ("answer", answer.recommended, answer.confirmed),
+            ("default", answer.default, answer.baseline),
         ):
-            size = format_size(one.transfer_bytes) if name == "answer" else ""
+            size = format_size(answer.transfer_bytes) if name == "answer" else ""
             shown.add_row(size, name, *_configuration(configuration), *_times(times))
     section(out, "Completion times with new seeds", shown)
 
 
-def _configuration(one: Configuration) -> list[str]:
-    return [one.pm, one.cc, one.initial_path or "-", format_size(one.buffer_bytes)]
+def _configuration(configuration: Configuration) -> list[str]:
+    return [
+        configuration.pm,
+        configuration.cc,
+        configuration.initial_path or "-",
+        format_size(configuration.buffer_bytes),
+    ]
 
 
 def _times(times: Times) -> list[str]:
@@ -58,12 +63,12 @@ def _times(times: Times) -> list[str]:
 def _compared(out: Console, result: SizesResult) -> None:
     """How clear each choice was."""
     shown = table("| transfer", "| compared", "| like the fastest", "fastest", "| buffer", "| mean (s)")
-    for one in result.answers:
-        best = one.fastest
+    for answer in result.answers:
+        best = answer.fastest
         shown.add_row(
-            format_size(one.transfer_bytes),
-            str(len(one.points)),
-            str(one.alike),
+            format_size(answer.transfer_bytes),
+            str(len(answer.points)),
+            str(answer.alike),
             f"{best.combination.manager}, {best.combination.cc}",
             format_size(best.buffer_bytes),
             _times(best.times)[0],

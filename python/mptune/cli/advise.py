@@ -96,39 +96,39 @@ def advise(
     written = [] if files is None else write(advice.to_files(found), files, force=force)
     if as_json:
         told = advice.document(found)
-        emit_json(told if files is None else {**told, "files": [str(one) for one in written]})
+        emit_json(told if files is None else {**told, "files": [str(path) for path in written]})
     else:
         _show(console(), found)
     if written and not as_json:
         console().print(f"\nWritten to {files}; its README lists the destination of each file.", markup=False)
-    for one in found.hosts:
-        plan.check(one.plan)
+    for host_advice in found.hosts:
+        plan.check(host_advice.plan)
 
 
 def _show(out: Console, found: Advice) -> None:
     out.print(found.answer, style="bold", markup=False)
-    for one in found.hosts:
-        _show_host(out, one)
+    for host in found.hosts:
+        _show_host(out, host)
     _paragraphs(out, "What to expect", found.expected.text)
     _paragraphs(out, "Where it is not what the answer asks for", map(_difference, found.differs))
     _paragraphs(out, "What could go wrong", found.risks)
 
 
-def _show_host(out: Console, one: HostAdvice) -> None:
-    opens = ", opens the connections" if one.opens else ""
-    out.print(f"\n{one.name} ({one.site}): {one.part} of the data{opens}", style="bold", markup=False)
-    where = f"Read: {one.read}." if one.read else f"Not read: {one.unread}."
+def _show_host(out: Console, host: HostAdvice) -> None:
+    opens = ", opens the connections" if host.opens else ""
+    out.print(f"\n{host.name} ({host.site}): {host.part} of the data{opens}", style="bold", markup=False)
+    where = f"Read: {host.read}." if host.read else f"Not read: {host.unread}."
     out.print(where, style="dim", markup=False)
-    out.print(_table(one))
-    if one.lines:
+    out.print(_table(host))
+    if host.lines:
         out.print("Why, and who else is concerned", markup=False)
-    for number, line in enumerate(one.lines, 1):
+    for number, line in enumerate(host.lines, 1):
         _item(out, f"{number:>3}", f"{line.why} {line.cost}")
-    _items(out, "Not among the settings", one.notes)
-    _items(out, "What could go wrong there", one.risks)
+    _items(out, "Not among the settings", host.notes)
+    _items(out, "What could go wrong there", host.risks)
 
 
-def _table(one: HostAdvice) -> Table:
+def _table(host: HostAdvice) -> Table:
     """Settings with their present and wanted values, wrapped where the terminal is narrow."""
     from mptune._terminal import DataTable
 
@@ -136,7 +136,7 @@ def _table(one: HostAdvice) -> Table:
     shown.add_column("", justify="right", no_wrap=True)
     for name in ("setting", "now", "would be"):
         shown.add_column(name, overflow="fold")
-    for number, line in enumerate(one.lines, 1):
+    for number, line in enumerate(host.lines, 1):
         now = "unknown" if line.present is None else line.present
         style = None if line.changes else "dim"
         cells = (str(number), line.title, now, line.wanted if line.changes else "the same")
@@ -144,9 +144,9 @@ def _table(one: HostAdvice) -> Table:
     return shown
 
 
-def _difference(one: Differing) -> str:
-    told = one.difference
-    return f"{told.asked} -> {told.got}. {told.because} {one.text}".rstrip()
+def _difference(differing: Differing) -> str:
+    told = differing.difference
+    return f"{told.asked} -> {told.got}. {told.because} {differing.text}".rstrip()
 
 
 def _paragraphs(out: Console, title: str, texts: Iterable[str]) -> None:

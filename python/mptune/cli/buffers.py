@@ -192,8 +192,8 @@ def _case(
         return Case(loaded.name, _RTTS[statistic], {})
     loaded.check_known("the formulas")
     subflows = {
-        one.label: Subflow(rate_bps=one.rate_bps, rtt_ns=_rtt_ns(one, statistic), rto_ns=rto_ns)
-        for one in loaded.paths
+        path.label: Subflow(rate_bps=path.rate_bps, rtt_ns=_rtt_ns(path, statistic), rto_ns=rto_ns)
+        for path in loaded.paths
     }
     return Case(loaded.name, _RTTS[statistic], subflows)
 

@@ -96,7 +96,11 @@ def run(
 def _place(file: str, *, repeated: bool) -> Place:
     """Where an option was written: in the file, but for a repetition by flags."""
     here = in_file(file)
-    return lambda one: by_flag(one) if repeated and one.fields in (("every_ns",), ("for_ns",)) else here(one)
+    return lambda declaration: (
+        by_flag(declaration)
+        if repeated and declaration.fields in (("every_ns",), ("for_ns",))
+        else here(declaration)
+    )
 
 
 def resume(
@@ -145,7 +149,7 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
                 "name": campaign.name,
                 "created": campaign.created,
                 "complete": complete,
-                "phases": [one._asdict() for one in phases],
+                "phases": [phase._asdict() for phase in phases],
                 "failures": [{"reason": reason, "trials": trials} for reason, trials in failures],
             }
         )
@@ -154,8 +158,8 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
     state = "complete" if complete else "not complete (mptune campaign resume continues it)"
     out.print(f"{campaign.name}, started {campaign.created}: {state}.", style="bold")
     table = DataTable("phase", "round", "planned", "done", "failed")
-    for one in phases:
-        table.add_row(one.purpose, *(f"{number}" for number in one[1:]))
+    for phase in phases:
+        table.add_row(phase.purpose, *(f"{number}" for number in phase[1:]))
     out.print(table)
     for reason, trials in failures:
         out.print(f"{trials} failed: {reason}", markup=False)
@@ -197,9 +201,9 @@ def merge(
     from mptune.store.directory import STORE
 
     with open_store(Path(directory) / STORE) as store:
-        added = {one: store.merge(Path(one) / STORE) for one in source}
+        added = {name: store.merge(Path(name) / STORE) for name in source}
     if as_json:
         emit_json({"added": added})
     else:
-        for one, number in added.items():
-            console().print(f"{number} trials added from {one}", markup=False)
+        for name, number in added.items():
+            console().print(f"{number} trials added from {name}", markup=False)

@@ -42,9 +42,15 @@ def list_all(as_json: JsonOption = False) -> None:
         return
     out = console()
     shown = table("congestion control", "in the kernel", "from", "state")
-    for one in found:
-        state = "registered" if one.registered else "can be loaded" if one.kernel_name else one.reason
-        shown.add_row(one.cc, one.kernel_name or "-", one.source or "-", state)
+    for availability in found:
+        state = (
+            "registered"
+            if availability.registered
+            else "can be loaded"
+            if availability.kernel_name
+            else availability.reason
+        )
+        shown.add_row(availability.cc, availability.kernel_name or "-", availability.source or "-", state)
     out.print(shown)
 
 
@@ -65,17 +71,21 @@ def load(names: NamesArgument, as_json: JsonOption = False) -> None:
             if not before and loaded.source == "bpf":
                 done.append(loaded)
     except MptuneError:
-        for one in done:
-            bpf.unload(one.cc)
+        for availability in done:
+            bpf.unload(availability.cc)
         raise
     found = [bpf.availability(cc) for cc in names]
     if as_json:
         emit_json(found)
         return
-    for one in found:
-        how = "loaded" if one.source == "bpf" else "already in the kernel, nothing to load"
-        echo(f"{one.cc}: {how}; its name for TCP_CONGESTION is {one.kernel_name}")
-    restricted = [one.kernel_name for one in found if one.kernel_name not in bpf.allowed()]
+    for availability in found:
+        how = "loaded" if availability.source == "bpf" else "already in the kernel, nothing to load"
+        echo(f"{availability.cc}: {how}; its name for TCP_CONGESTION is {availability.kernel_name}")
+    restricted = [
+        each_availability.kernel_name
+        for each_availability in found
+        if each_availability.kernel_name not in bpf.allowed()
+    ]
     if restricted:
         every = " ".join([*bpf.allowed(), *(name for name in restricted if name)])
         echo("To allow it for programs without CAP_NET_ADMIN:")
@@ -111,8 +121,12 @@ def status(as_json: JsonOption = False) -> None:
         echo("no BPF program of mptune is registered")
         return
     shown = table("congestion control", "in the kernel", "kept by")
-    for one in found:
-        shown.add_row(one.cc, one.kernel_name, "mptune cc load" if one.pinned else "a running program")
+    for each_status in found:
+        shown.add_row(
+            each_status.cc,
+            each_status.kernel_name,
+            "mptune cc load" if each_status.pinned else "a running program",
+        )
     console().print(shown)
 
 

@@ -108,14 +108,14 @@ def _check(policy: Path | None, *, as_json: bool) -> None:
         emit_json(checked)
         return
     shown = table("policy", "destinations", "path manager", "| expected Mbit/s", "run")
-    for one in checked["policies"]:
-        expected = one["expected_mbit_s"]
+    for each_policy in checked["policies"]:
+        expected = each_policy["expected_mbit_s"]
         shown.add_row(
-            one["name"],
-            ", ".join(one["to"]) or "all others",
-            one["pm"],
+            each_policy["name"],
+            ", ".join(each_policy["to"]) or "all others",
+            each_policy["pm"],
             "" if expected is None else f"{expected:.4g}",
-            one["run"] or "",
+            each_policy["run"] or "",
         )
     out = console()
     out.print(shown, markup=False)
@@ -170,17 +170,17 @@ def _remeasure(policy: Path | None, *, quiet: bool, as_json: bool) -> None:
         emit_json(done)
     else:
         _tell(done)
-    failed = [one for one in done if not one.measured]
+    failed = [outcome for outcome in done if not outcome.measured]
     if failed:
-        names = ", ".join(one.policy for one in failed)
+        names = ", ".join(outcome.policy for outcome in failed)
         raise MptuneError(f"not measured again: {names}; their answers are as before")
 
 
 def _tell(done: Sequence[Done]) -> None:
     if not done:
         echo("No answer needs a new measurement.")
-    for one in done:
-        echo(f"{one.policy}: {'measured again' if one.measured else 'not measured again'}: {one.why}")
+    for name in done:
+        echo(f"{name.policy}: {'measured again' if name.measured else 'not measured again'}: {name.why}")
 
 
 def _restore(*, as_json: bool) -> None:

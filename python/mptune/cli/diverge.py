@@ -148,9 +148,9 @@ def _read(traces: tuple[str, str], keep: str | None, *, reverse: bool) -> tuple[
 
     if keep is not None or reverse:
         raise InputError("--record" if keep is not None else "--reverse", "", "expected only with a topology")
-    one, two = (Path(name) for name in traces)
-    names = (one.stem, two.stem) if one.stem != two.stem else (str(one), str(two))
-    return _sides((names[0], read(one)), (names[1], read(two)))
+    path, two = (Path(name) for name in traces)
+    names = (path.stem, two.stem) if path.stem != two.stem else (str(path), str(two))
+    return _sides((names[0], read(path)), (names[1], read(two)))
 
 
 def _sides(*named: tuple[str, Recording]) -> tuple[Side, Side]:
@@ -201,19 +201,19 @@ def _show(out: Console, found: Divergence, said: str, moments: list[Moment]) -> 
     if found.first is None:
         return
     around = table("| time (s)", "side", *(f"| {name}" for name in _COLUMNS))
-    for one in moments:
+    for moment in moments:
         around.add_row(
-            f"{one.at_s:.3f}",
-            one.side,
-            _number(one.inflight_kib, " KiB"),
-            _number(one.cwnd, " seg."),
-            _number(one.rtt_ms, " ms", 1),
-            _number(one.assigned_kib, " KiB"),
-            _number(one.delivered_kib, " KiB"),
-            _number(one.window_kib, " KiB"),
-            _number(one.burst, "", 1),
-            str(one.lost),
-            str(one.repeated),
+            f"{moment.at_s:.3f}",
+            moment.side,
+            _number(moment.inflight_kib, " KiB"),
+            _number(moment.cwnd, " seg."),
+            _number(moment.rtt_ms, " ms", 1),
+            _number(moment.assigned_kib, " KiB"),
+            _number(moment.delivered_kib, " KiB"),
+            _number(moment.window_kib, " KiB"),
+            _number(moment.burst, "", 1),
+            str(moment.lost),
+            str(moment.repeated),
         )
     section(out, f"Around it, on {found.first.subflow or 'the busiest subflow'}", around)
     firsts = table("| time (s)", "subflow", "quantity", "| times the tolerance")

@@ -146,7 +146,7 @@ def _integrity_lines(found: Integrity) -> list[str]:
         lines.append(
             f"{PROVOKED} transfers in which a subflow joins while the receiver's socket is in use: {was}."
         )
-    lines += [f"  {_wrong_line(one)}" for one in found.wrong[:_SHOWN]]
+    lines += [f"  {_wrong_line(wrong)}" for wrong in found.wrong[:_SHOWN]]
     if len(found.wrong) > _SHOWN:
         lines.append(f"  and {len(found.wrong) - _SHOWN} more (--json shows all)")
     if found.wrong:
@@ -154,12 +154,12 @@ def _integrity_lines(found: Integrity) -> list[str]:
     return lines
 
 
-def _wrong_line(one: Wrong) -> str:
-    kind = "provoked, " if one.provoked else ""
-    parts = [] if one.at is None else [f"{one.wrong_bytes} bytes wrong from byte {one.at}"]
-    if one.missing:
-        parts.append(f"{one.missing} bytes missing")
-    return f"{kind}{one.size} bytes: {', '.join(parts)}"
+def _wrong_line(wrong: Wrong) -> str:
+    kind = "provoked, " if wrong.provoked else ""
+    parts = [] if wrong.at is None else [f"{wrong.wrong_bytes} bytes wrong from byte {wrong.at}"]
+    if wrong.missing:
+        parts.append(f"{wrong.missing} bytes missing")
+    return f"{kind}{wrong.size} bytes: {', '.join(parts)}"
 
 
 def _check(finding: Finding) -> dict[str, Any]:
@@ -202,10 +202,10 @@ def _advise(out: Console, found: Sequence[tuple[str, Sequence[Finding]]]) -> Non
 
     concerned: dict[str, dict[str, list[str]]] = {}
     for host, findings in found:
-        for one in findings:
-            if one.remedy is not None:
-                names = concerned.setdefault(_without_name(one), {}).setdefault(host, [])
-                names.append(one.name)
+        for finding in findings:
+            if finding.remedy is not None:
+                names = concerned.setdefault(_without_name(finding), {}).setdefault(host, [])
+                names.append(finding.name)
     if concerned:
         out.print("\nWhat to do", style="bold")
     for remedy, by_host in concerned.items():
@@ -275,8 +275,8 @@ def _show_hosts(out: Console, hosts: Sequence[HostFindings], able: bool) -> None
     out.print(f"Trials {verdict} run between {between} (--testbed hosts).\n", style="bold", markup=False)
     shown = table("", *(host.name for host in hosts))
     found = [{finding.name: finding for finding in host.findings} for host in hosts]
-    for name in dict.fromkeys(name for one in found for name in one):
-        shown.add_row(name, *("" if name not in one else _cell(one[name]) for one in found))
+    for name in dict.fromkeys(name for row in found for name in row):
+        shown.add_row(name, *("" if name not in row else _cell(row[name]) for row in found))
     out.print(shown)
     _advise(out, [(host.name, host.findings) for host in hosts])
 

@@ -161,10 +161,12 @@ def _print(out: Console, found: Statistics) -> None:
 
     numbers = ("| sent", "| received", "| repeated", "| RTT", "| lowest RTT")
     shown = table("connection", "kind", "subflow", *numbers, "CC")
-    for one in found.connections[:_SHOWN]:
-        flows: list[Subflow | None] = [*one.subflows] or [None]
+    for connection in found.connections[:_SHOWN]:
+        flows: list[Subflow | None] = [*connection.subflows] or [None]
         for number, flow in enumerate(flows):
-            name, kind, cc = (_name(one), _kind(one), one.cc or "-") if number == 0 else ("", "", "")
+            name, kind, cc = (
+                (_name(connection), _kind(connection), connection.cc or "-") if number == 0 else ("", "", "")
+            )
             shown.add_row(name, kind, *_cells(flow), cc)
     if found.connections:
         out.print(shown)
@@ -172,15 +174,15 @@ def _print(out: Console, found: Statistics) -> None:
         out.print(line, markup=False)
 
 
-def _name(one: Connection) -> str:
-    arrow = {"client": "->", "server": "<-"}.get(one.role or "", "--")
-    return f"{one.command} ({one.pid}) {arrow} {one.remote or 'unknown'}"
+def _name(connection: Connection) -> str:
+    arrow = {"client": "->", "server": "<-"}.get(connection.role or "", "--")
+    return f"{connection.command} ({connection.pid}) {arrow} {connection.remote or 'unknown'}"
 
 
-def _kind(one: Connection) -> str:
-    if one.kind is None:
+def _kind(connection: Connection) -> str:
+    if connection.kind is None:
         return "not seen to end"
-    return {"mptcp": "MPTCP", "fallback": "fell back to TCP", "tcp": "TCP"}[one.kind]
+    return {"mptcp": "MPTCP", "fallback": "fell back to TCP", "tcp": "TCP"}[connection.kind]
 
 
 def _cells(flow: Subflow | None) -> list[str]:
@@ -197,13 +199,17 @@ def _cells(flow: Subflow | None) -> list[str]:
 
 def _remarks(found: Statistics) -> list[str]:
     """One line on all connections, and what is not in the table."""
-    several = sum(1 for one in found.connections if one.kind == "mptcp" and len(one.subflows) > 1)
+    several = sum(
+        1 for connection in found.connections if connection.kind == "mptcp" and len(connection.subflows) > 1
+    )
     counts = {
-        f"MPTCP ({several} with several subflows)": sum(one.kind == "mptcp" for one in found.connections),
-        "fell back to TCP": sum(one.kind == "fallback" for one in found.connections),
-        "TCP": sum(one.kind == "tcp" for one in found.connections),
+        f"MPTCP ({several} with several subflows)": sum(
+            connection.kind == "mptcp" for connection in found.connections
+        ),
+        "fell back to TCP": sum(connection.kind == "fallback" for connection in found.connections),
+        "TCP": sum(connection.kind == "tcp" for connection in found.connections),
         "not seen to end (the process was killed, or closed it in another way)": sum(
-            one.kind is None for one in found.connections
+            connection.kind is None for connection in found.connections
         ),
         "not answered": found.failed,
     }
@@ -212,6 +218,7 @@ def _remarks(found: Statistics) -> list[str]:
     if len(found.connections) > _SHOWN:
         lines.append(f"mptune: the first {_SHOWN} are shown, --json has all")
     lines += [
-        f"mptune: {one.what} refused {one.count} times: {one.error} ({one.reason})" for one in found.refused
+        f"mptune: {refusals.what} refused {refusals.count} times: {refusals.error} ({refusals.reason})"
+        for refusals in found.refused
     ]
     return lines

@@ -99,22 +99,23 @@ def _show(out: Console, name: str, measured: Impact) -> None:
         "| RTT (ms)",
         "set",
     )
-    for one in measured.paths:
-        kind = "optional" if one.path in sets.optional else "standby"
-        rtt = "-" if one.rtt_ms is None else f"{one.rtt_ms:.1f}"
+    for path in measured.paths:
+        kind = "optional" if path.path in sets.optional else "standby"
+        rtt = "-" if path.rtt_ms is None else f"{path.rtt_ms:.1f}"
         mean, *others = (
-            "-" if one.omega is None else f"{getattr(one.omega, column):.4f}" for column in ("mean", *columns)
+            "-" if path.omega is None else f"{getattr(path.omega, column):.4f}"
+            for column in ("mean", *columns)
         )
-        shown.add_row(one.path, mean, _interval(one), one.decision, *others, rtt, kind)
+        shown.add_row(path.path, mean, _interval(path), path.decision, *others, rtt, kind)
     section(out, "Impact factors", shown)
     out.print(f"\n{_effort(measured)}", markup=False)
     for warning in measured.warnings:
         out.print(f"! {warning}", markup=False)
 
 
-def _interval(one: PathImpact) -> str:
+def _interval(path: PathImpact) -> str:
     """The interval that decided."""
-    return "-" if one.low is None or one.high is None else f"{one.low:.3f} to {one.high:.3f}"
+    return "-" if path.low is None or path.high is None else f"{path.low:.3f} to {path.high:.3f}"
 
 
 def _effort(measured: Impact) -> str:

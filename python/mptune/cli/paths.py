@@ -94,7 +94,7 @@ def _result(topology: Topology) -> dict[str, Any]:
 def _host(site: Site) -> dict[str, Any]:
     """How a site is reached, and what its interfaces are there."""
     names = ("abbr", "device", "ipv4", "ipv6", "metered", "max_data_bytes")
-    interfaces = [{name: getattr(one, name) for name in names} for one in site.interfaces]
+    interfaces = [{name: getattr(interface, name) for name in names} for interface in site.interfaces]
     return {"site": site.abbr, "ssh": site.ssh, "interfaces": interfaces}
 
 
@@ -166,13 +166,13 @@ def _print_more(out: Console, topology: Topology) -> None:
 def _reached(site: Site) -> str:
     """How a real host is reached, and what its interfaces are there."""
     parts = [f"{site.abbr}: ssh {site.ssh}"]
-    for one in site.interfaces:
-        places = [text for text in (one.device, one.ipv4, one.ipv6) if text is not None]
-        limit = one.max_data_bytes
-        paid = ["metered"] if one.metered else []
+    for interface in site.interfaces:
+        places = [text for text in (interface.device, interface.ipv4, interface.ipv6) if text is not None]
+        limit = interface.max_data_bytes
+        paid = ["metered"] if interface.metered else []
         most = [] if limit is None else [f"at most {units.format_size(limit)}"]
         if what := [*places, *paid, *most]:
-            parts.append(f"{one.abbr} is {', '.join(what)}")
+            parts.append(f"{interface.abbr} is {', '.join(what)}")
     return "; ".join(parts)
 
 

@@ -160,9 +160,9 @@ def _show(out: Console, found: Probed) -> None:
     out.print(f"{paths} in {found.seconds:.0f} s and {found.bytes / 1e6:.1f} MB\n", style="bold")
     _show_sites(out, (found.sender, found.receiver))
     _show_paths(out, found.paths)
-    for one in found.leaving:
-        out.print(f"\n{one}", style="bold", markup=False)
-        for line in one.remedy:
+    for name in found.leaving:
+        out.print(f"\n{name}", style="bold", markup=False)
+        for line in name.remedy:
             out.print(f"  {line}", markup=False)
     for note in found.notes:
         out.print(f"\n{note}", markup=False)
@@ -173,9 +173,12 @@ def _show_sites(out: Console, sites: tuple[SiteFound, ...]) -> None:
 
     shown = table("interface", "address", "up", "down")
     for site in sites:
-        for one in site.interfaces:
-            rates = ["-" if rate is None else _rate(rate.value, rate.at_least) for rate in (one.up, one.down)]
-            shown.add_row(f"{site.name} {one.nic.device}", one.nic.ip, *rates)
+        for interface in site.interfaces:
+            rates = [
+                "-" if rate is None else _rate(rate.value, rate.at_least)
+                for rate in (interface.up, interface.down)
+            ]
+            shown.add_row(f"{site.name} {interface.nic.device}", interface.nic.ip, *rates)
     out.print(shown)
 
 

@@ -43,7 +43,7 @@ def report(
     from mptune.report.files import write_report
     from mptune.result.reading import read_runs
 
-    places = [Path(one) for one in directories]
+    places = [Path(directory) for directory in directories]
     first = places[0]
     with opened(places) as runs:
         read = read_runs(runs)
@@ -51,7 +51,7 @@ def report(
     page, *drawn = write_report(read, beside if out is None else Path(out), figures=figures)
     held = _against(first, drawn) if len(places) == 1 and drawn and is_bundle(first) else None
     if as_json:
-        told = {"report": str(page), "figures": [str(one) for one in drawn]}
+        told = {"report": str(page), "figures": [str(path) for path in drawn]}
         emit_json(told if held is None else {**told, "differing": held[0]})
         return
     console().print(str(page), markup=False)
@@ -66,7 +66,7 @@ def _against(bundle: Path, drawn: list[Path]) -> tuple[list[str], str]:
     from mptune.files import read_bytes
 
     kept, here = figures(bundle), drawn_with()
-    new = {one.name: read_bytes(one) for one in drawn}
+    new = {path.name: read_bytes(path) for path in drawn}
     differing = sorted(name for name in kept.keys() | new.keys() if kept.get(name) != new.get(name))
     if not differing:
         return [], f"{len(new)} files of figures, the same bytes as in {bundle}"

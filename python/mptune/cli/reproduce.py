@@ -140,12 +140,16 @@ def _show_explanations(out: Console, checks: Sequence[Check]) -> None:
     """Explain the numbers shown that differ from the printed ones."""
     from mptune.papers.reproduce import DOCUMENTED
 
-    rounding = [f"{one.quantity}: {one.explanation}" for one in checks if one.verdict == "within rounding"]
+    rounding = [
+        f"{each_check.quantity}: {each_check.explanation}"
+        for each_check in checks
+        if each_check.verdict == "within rounding"
+    ]
     contradicting = {check.key for check in checks if check.verdict == "contradicts"}
-    errata = [(one, len(contradicting.intersection(one.keys))) for one in DOCUMENTED]
+    errata = [(documented, len(contradicting.intersection(documented.keys))) for documented in DOCUMENTED]
     contradictions = [
-        f"{one.erratum}: {one.explanation} ({'1 number' if count == 1 else f'{count} numbers'})"
-        for one, count in errata
+        f"{erratum.erratum}: {erratum.explanation} ({'1 number' if count == 1 else f'{count} numbers'})"
+        for erratum, count in errata
         if count
     ]
     for title, lines in (("Within rounding", rounding), ("Contradictions", contradictions)):

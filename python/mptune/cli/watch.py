@@ -146,7 +146,7 @@ def _show(out: Console, machines: Mapping[str, Machine]) -> None:
 
     view = View()
     view.open_all()
-    shown = table(*(f"| {one.title}" if one.number else one.title for one in COLUMNS))
+    shown = table(*(f"| {name.title}" if name.number else name.title for name in COLUMNS))
     rows = view.rows(machines.values())
     for row in rows:
         shown.add_row(*(said(column, row).text for column in COLUMNS))

@@ -113,5 +113,5 @@ def _remeasure(file: Path, found: dict[str, Any] | None) -> Remeasure | None:
         budget = units.parse_time(found[key]) if key in found else _BUDGET_NS
     except ValueError as error:
         raise InputError(str(file), f"remeasure.{key}", str(error)) from None
-    begin_at, end_at = (Time.fromisoformat(one.strip()) for one in (begin, end))
+    begin_at, end_at = (Time.fromisoformat(entry.strip()) for entry in (begin, end))
     return Remeasure(begin=begin_at, end=end_at, max_data_bytes=max_data, budget_ns=budget)

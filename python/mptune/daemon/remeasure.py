@@ -192,14 +192,14 @@ def limited(definition: Definition, allowed: Remeasure) -> Definition:
 def rationed(topology: Topology, size: int) -> Topology:
     """The same with limits on what the sender's interfaces move, which add up to `size`, by their rates."""
     interfaces = topology.sender.interfaces
-    whole = sum(one.up_bps for one in interfaces)
+    whole = sum(interface.up_bps for interface in interfaces)
 
-    def ration(one: Interface) -> Interface:
-        part = size * one.up_bps // whole if whole else size // len(interfaces)
-        limit = part if one.max_data_bytes is None else min(part, one.max_data_bytes)
-        return replace(one, max_data_bytes=limit)
+    def ration(interface: Interface) -> Interface:
+        part = size * interface.up_bps // whole if whole else size // len(interfaces)
+        limit = part if interface.max_data_bytes is None else min(part, interface.max_data_bytes)
+        return replace(interface, max_data_bytes=limit)
 
-    sender = replace(topology.sender, interfaces=tuple(ration(one) for one in interfaces))
+    sender = replace(topology.sender, interfaces=tuple(ration(interface) for interface in interfaces))
     return replace(topology, sender=sender)
 
 

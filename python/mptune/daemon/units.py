@@ -158,6 +158,6 @@ WantedBy=timers.target
 def _word(text: str) -> str:
     """A word of a command line in a unit (systemd.service(5), systemd.syntax(7))."""
     plain = text.replace("%", "%%").replace("$", "$$")
-    if not plain or any(one.isspace() or one in "\"'\\;" for one in plain):
+    if not plain or any(name.isspace() or name in "\"'\\;" for name in plain):
         return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return plain

@@ -135,7 +135,10 @@ def decide(
             again, share = candidates(curves), shares.random()
             asked = options.sacrifice, *(point.sacrifice for point in front)
             found = [again.best(sacrifice, options.selection) for sacrifice in asked]
-            return [Choice(one, one.buffer_mib) if exact else blur(one, share) for one in found]
+            return [
+                Choice(each_optimum, each_optimum.buffer_mib) if exact else blur(each_optimum, share)
+                for each_optimum in found
+            ]
 
         resampler = Resampler(samples, response, MODELS[response.model])
         with (reporter or Reporter(quiet=True)).phase("resampling", "resamples") as progress:
@@ -159,9 +162,13 @@ def decide(
 
 def _with_answer(front: tuple[FrontPoint, ...], sacrifice: float, optimum: Optimum) -> tuple[FrontPoint, ...]:
     """The front with the point of the chosen sacrifice, which others of the same answer give way to."""
-    others = [one for one in front if one.optimum != optimum and one.sacrifice != sacrifice]
+    others = [
+        front_point
+        for front_point in front
+        if front_point.optimum != optimum and front_point.sacrifice != sacrifice
+    ]
     chosen = FrontPoint(sacrifice=sacrifice, optimum=optimum)
-    return tuple(sorted([*others, chosen], key=lambda one: one.sacrifice))
+    return tuple(sorted([*others, chosen], key=lambda point: point.sacrifice))
 
 
 def too_few_sizes(model: str, sizes: int) -> str | None:
@@ -187,11 +194,11 @@ def _bounds(
     ceilings: dict[Combination, dict[float, float]] = {}
     floors: dict[Combination, float] = {}
     for point in sweep_points(samples):
-        one = point.throughput
+        summary = point.throughput
         ceilings.setdefault(point.combination, {})[point.buffer_mib] = (
-            one.mean if one.high is None else one.high
+            summary.mean if summary.high is None else summary.high
         )
-        low = one.mean if one.low is None else one.low
+        low = summary.mean if summary.low is None else summary.low
         floors[point.combination] = max(low, floors.get(point.combination, 0.0))
     return ceilings, floors
 

@@ -98,7 +98,7 @@ def summarise_runs(observations: Sequence[Observation], stall_ns: int) -> Cell:
     ----------
     stall_ns : nothing arriving in order for this long is a stall, on either testbed, nanoseconds.
     """
-    halted = [is_stalled(one, stall_ns) for one in observations]
+    halted = [is_stalled(observation, stall_ns) for observation in observations]
     usable = [
         one.throughput_bps / 1e6
         for one, stalled in zip(observations, halted, strict=True)
@@ -142,7 +142,7 @@ def compare(rows: Sequence[Row]) -> Comparison:
         compared=len(errors),
         median_error=quantile(errors, 0.5) if errors else None,
         q90_error=quantile(errors, 0.9) if errors else None,
-        rank_correlation=spearman([one for one, _ in pairs], [other for _, other in pairs]),
+        rank_correlation=spearman([pair for pair, _ in pairs], [other for _, other in pairs]),
         stalls_agree=_share([(row.simulated.stalled > 0) == (row.kernel.stalled > 0) for row in rows]),
         simulated_optimum=simulated,
         kernel_optimum=kernel,
@@ -166,7 +166,7 @@ def optimum(rows: Sequence[Row], side: Literal["simulated", "kernel"]) -> Row | 
         return None
     enough = (1 - SACRIFICE) * max(throughput for _, throughput in sound)
     good = [(row, throughput) for row, throughput in sound if throughput >= enough]
-    return min(good, key=lambda one: (one[0].buffer_bytes, -one[1]))[0]
+    return min(good, key=lambda values: (values[0].buffer_bytes, -values[1]))[0]
 
 
 def bias(errors: Sequence[float]) -> float | None:
@@ -189,9 +189,9 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
         return None
     ranks = [_ranks(values) for values in (first, second)]
     middle = (len(first) + 1) / 2
-    one, other = ([rank - middle for rank in side] for side in ranks)
-    spread = math.sqrt(math.fsum(x * x for x in one) * math.fsum(y * y for y in other))
-    return math.fsum(x * y for x, y in zip(one, other, strict=True)) / spread if spread else None
+    row, other = ([rank - middle for rank in side] for side in ranks)
+    spread = math.sqrt(math.fsum(x * x for x in row) * math.fsum(y * y for y in other))
+    return math.fsum(x * y for x, y in zip(row, other, strict=True)) / spread if spread else None
 
 
 def _ranks(values: Sequence[float]) -> list[float]:

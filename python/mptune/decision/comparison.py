@@ -102,9 +102,9 @@ def measure(
         here = slice(number * options.runs, (number + 1) * options.runs)
         quiet = stall_ns(trials[here][0])
         gave = [
-            one.throughput_bps / 1e6
-            for one in simulated[here]
-            if one.failed is None and not is_stalled(one, quiet)
+            observation.throughput_bps / 1e6
+            for observation in simulated[here]
+            if observation.failed is None and not is_stalled(observation, quiet)
         ]
         rows.append(
             Row(

@@ -129,14 +129,14 @@ def confirm(
         planned = [
             plan_run(
                 topology,
-                one,
+                configuration,
                 purpose="confirm",
                 run=run,
                 duration_ns=duration_ns,
                 base_seed=base_seed,
                 round_=round_,
             )
-            for one in configurations
+            for configuration in configurations
             for run in range(first, first + count)
         ]
         records = runner.measure(planned, progress=progress, before=sum(map(len, found)))
@@ -199,7 +199,7 @@ def _against_tcp(
 ) -> AgainstTcp:
     """Put MPTCP first, whichever of the two is recommended."""
     (mptcp, with_mptcp), (tcp, with_tcp) = sorted(
-        [(recommended, ours), (other, others)], key=lambda one: one[0].protocol == PLAIN_TCP
+        [(recommended, ours), (other, others)], key=lambda row: row[0].protocol == PLAIN_TCP
     )
     return AgainstTcp(
         mptcp=mptcp,

@@ -104,19 +104,19 @@ def _outside(trial: Trial, compared: Compared) -> Iterator[str]:
     yield from _beyond("paths of", "", rates, compared.path_bps, _rate)
     yield from _beyond("networks of", " in all", [total_bps(topology)], compared.total_bps, _rate)
     rtts = [path.base_rtt_ns for path in topology.paths]
-    yield from _beyond("RTTs of", "", rtts, compared.rtt_ns, lambda one: format_time(round(one), 3))
+    yield from _beyond("RTTs of", "", rtts, compared.rtt_ns, lambda number: format_time(round(number), 3))
     losses = [path.loss_ppb for path in topology.paths]
-    yield from _beyond("losses of", "", losses, compared.loss_ppb, lambda one: f"{one / 1e7:.3g} %")
+    yield from _beyond("losses of", "", losses, compared.loss_ppb, lambda number: f"{number / 1e7:.3g} %")
     yield from _beyond("buffers of", " products", [products(trial)], compared.products, _plain)
     if trial.transfer_bytes is not None:
         sizes = [trial.transfer_bytes]
         yield from _beyond(
-            "transfers of", "", sizes, compared.transfer_bytes, lambda one: format_size(round(one), 3)
+            "transfers of", "", sizes, compared.transfer_bytes, lambda number: format_size(round(number), 3)
         )
     elif trial.duration_ns is not None:
         low, high = (share * compared.duration_ns for share in DURATIONS)
         lasts = [trial.duration_ns]
-        yield from _beyond("trials of", "", lasts, (low, high), lambda one: format_time(round(one), 3))
+        yield from _beyond("trials of", "", lasts, (low, high), lambda number: format_time(round(number), 3))
 
 
 def _beyond(
@@ -143,8 +143,8 @@ def product_bytes(topology: Topology) -> int:
 def total_bps(topology: Topology) -> int:
     """What all paths together can carry."""
     sites = topology.sender.interfaces, topology.receiver.interfaces
-    up = sum(one.up_effects.mean_rate_bps(one.up_bps) or 0 for one in sites[0])
-    down = sum(one.down_effects.mean_rate_bps(one.down_bps) or 0 for one in sites[1])
+    up = sum(site.up_effects.mean_rate_bps(site.up_bps) or 0 for site in sites[0])
+    down = sum(site.down_effects.mean_rate_bps(site.down_bps) or 0 for site in sites[1])
     return min(sum(path.rate_bps for path in topology.paths), up, down)
 
 
@@ -162,11 +162,11 @@ def count_regime(paths: int) -> str:
 def loss_regime(topology: Topology) -> str:
     """The regime of the losses that data meet: of the path that loses most, or in bursts on any of them."""
     effects = [
-        one
+        down_effect
         for path in topology.paths
-        for one in (path.local.up_effects, path.core.forward_effects, path.remote.down_effects)
+        for down_effect in (path.local.up_effects, path.core.forward_effects, path.remote.down_effects)
     ]
-    if any(one.gilbert_elliott is not None for one in effects):
+    if any(effect.gilbert_elliott is not None for effect in effects):
         return "burst"
     most = max(path.loss_ppb for path in topology.paths)
     return "none" if not most else "light" if most <= LIGHT_PPB else "heavy"

@@ -62,14 +62,14 @@ def finalists(
     found = []
     for combination, values in stated.items():
         shares = [mine / most for mine, most in zip(others[combination], best, strict=True) if most]
-        one = Finalist(
+        finalist = Finalist(
             combination=combination,
             buffer_bytes=buffer_bytes,
             throughput=summarise(values) if any(values) else None,
             worst=min(shares, default=None),
             average=math.prod(shares) ** (1 / len(shares)) if shares else None,
         )
-        found.append(one)
+        found.append(finalist)
     return tuple(found)
 
 
@@ -86,23 +86,32 @@ def survivor(
     stated; and in place of either the same with the familiar congestion control, unless that is slower by
     more than `REGRET`, there or on the average of the other networks.
     """
-    sound = [one.combination for one in found if one.worst is None or one.worst >= 1 - sacrifice]
+    sound = [
+        each_finalist.combination
+        for each_finalist in found
+        if each_finalist.worst is None or each_finalist.worst >= 1 - sacrifice
+    ]
     if not sound:
-        averages = {one.combination: one.average or 0.0 for one in found}
+        averages = {finalist.combination: finalist.average or 0.0 for finalist in found}
         needed = (1 - sacrifice) * max(averages.values())
         sound = [combination for combination, average in averages.items() if average >= needed]
     best = favourite if favourite in sound else max(sound, key=lambda one: (_mean(stated[one]), one))
-    for one in sorted(sound, key=lambda one: (-_mean(stated[one]), one)):
-        if _clearly_faster(stated[one], stated[best]):
-            best = one
+    for each_combination in sorted(sound, key=lambda one: (-_mean(stated[one]), one)):
+        if _clearly_faster(stated[each_combination], stated[best]):
+            best = each_combination
             break
-    familiar, by = best._replace(cc=FAMILIAR_CC), {one.combination: one for one in found}
+    familiar, by = (
+        best._replace(cc=FAMILIAR_CC),
+        {each_finalist.combination: each_finalist for each_finalist in found},
+    )
     return familiar if familiar in sound and _is_as_good(by[familiar], by[best]) else best
 
 
-def _is_as_good(one: Finalist, other: Finalist) -> bool:
+def _is_as_good(finalist: Finalist, other: Finalist) -> bool:
     """Whether it gives as much, there and elsewhere, but for a little."""
-    mine, theirs = ((it.throughput.mean if it.throughput else 0.0, it.average or 0.0) for it in (one, other))
+    mine, theirs = (
+        (it.throughput.mean if it.throughput else 0.0, it.average or 0.0) for it in (finalist, other)
+    )
     return all(ours >= (1 - REGRET) * most for ours, most in zip(mine, theirs, strict=True))
 
 
@@ -118,14 +127,14 @@ def is_beaten(
     MPTCP survives the failure of a path, so it stays unless TCP is faster by more than `SURVIVAL` in the
     network as stated, and in every other network keeps to the sacrifice or does no worse than MPTCP.
     """
-    worst = {one.combination: 1.0 if one.worst is None else one.worst for one in found}
+    worst = {finalist.combination: 1.0 if finalist.worst is None else finalist.worst for finalist in found}
     holds = worst[tcp] >= min(1 - sacrifice, worst[mptcp])
     return holds and _clearly_faster(stated[tcp], stated[mptcp], SURVIVAL)
 
 
 def change(favourite: Combination, chosen: Combination, found: Sequence[Finalist], off_by: float) -> str:
     """Why the model's favourite is not the answer, as a sentence."""
-    by = {one.combination: one for one in found}
+    by = {finalist.combination: finalist for finalist in found}
     ours, theirs = by[favourite], by[chosen]
     name = f"{chosen.manager} with {chosen.cc}"
     if ours.throughput is None:
@@ -150,7 +159,7 @@ def change(favourite: Combination, chosen: Combination, found: Sequence[Finalist
 
 def without_mptcp(mptcp: Combination, tcp: Combination, found: Sequence[Finalist]) -> str:
     """Why plain TCP is the answer, and at what price, as a sentence."""
-    by = {one.combination: one.throughput for one in found}
+    by = {finalist.combination: finalist.throughput for finalist in found}
     ours, theirs = by[mptcp], by[tcp]
     assert theirs is not None  # it was faster
     best = f"the best MPTCP, {mptcp.manager} with {mptcp.cc},"

@@ -48,16 +48,18 @@ def sweep_samples(records: Sequence[Record], optional: Mapping[str, tuple[str, .
     MptuneError : there is none at all.
     """
     samples = [
-        Sample(combination_of(one, optional), one.buffer_bytes / MIB, one.throughput_mbps, one.run)
-        for one in records
-        if one.throughput_mbps is not None
+        Sample(
+            combination_of(record, optional), record.buffer_bytes / MIB, record.throughput_mbps, record.run
+        )
+        for record in records
+        if record.throughput_mbps is not None
     ]
     if not samples:
         raise MptuneError(f"every trial of the sweep failed (first reason: {records[0].failed})")
     return samples
 
 
-def combination_of(one: Record, optional: Mapping[str, tuple[str, ...]]) -> Combination:
+def combination_of(record: Record, optional: Mapping[str, tuple[str, ...]]) -> Combination:
     """The combination that a trial is an observation of.
 
     Its subflows are named where they are not those that PCDC has of itself, its initial path where it was
@@ -67,18 +69,18 @@ def combination_of(one: Record, optional: Mapping[str, tuple[str, ...]]) -> Comb
     ------
     KeyError : a trial of plain TCP whose path is not stated.
     """
-    if is_tcp(one.settings):
-        return Combination.plain_tcp(one.settings["initial_path"], one.cc)
-    active = tuple(one.settings.get("active", ()))
-    subflows = () if active == optional.get(one.cc, active) else active
-    return Combination(one.pm, one.cc, subflows, one.settings.get("initial_path") or "")
+    if is_tcp(record.settings):
+        return Combination.plain_tcp(record.settings["initial_path"], record.cc)
+    active = tuple(record.settings.get("active", ()))
+    subflows = () if active == optional.get(record.cc, active) else active
+    return Combination(record.pm, record.cc, subflows, record.settings.get("initial_path") or "")
 
 
 def named(
     records: Iterable[Record], optional: Mapping[str, tuple[str, ...]]
 ) -> list[tuple[Combination, Record]]:
     """Trials with their combinations, in the same order."""
-    return [(combination_of(one, optional), one) for one in records]
+    return [(combination_of(record, optional), record) for record in records]
 
 
 def stalls(
@@ -86,7 +88,7 @@ def stalls(
 ) -> set[tuple[Combination, float]]:
     """Combinations with the buffers (MiB) at which a run of theirs stalled."""
     return {
-        (combination_of(one, optional), one.buffer_bytes / MIB)
-        for one in records
-        if one.failed_kind == "stalled"
+        (combination_of(record, optional), record.buffer_bytes / MIB)
+        for record in records
+        if record.failed_kind == "stalled"
     }

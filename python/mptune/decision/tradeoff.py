@@ -55,8 +55,8 @@ def pareto_front(
     return tuple(front)
 
 
-def _dominates(one: Optimum, other: Optimum) -> bool:
+def _dominates(optimum: Optimum, other: Optimum) -> bool:
     """Whether one needs no more buffer for no less throughput, and is better in one of them."""
-    if one.buffer_mib > other.buffer_mib or one.throughput_mbps < other.throughput_mbps:
+    if optimum.buffer_mib > other.buffer_mib or optimum.throughput_mbps < other.throughput_mbps:
         return False
-    return one.buffer_mib < other.buffer_mib or one.throughput_mbps > other.throughput_mbps
+    return optimum.buffer_mib < other.buffer_mib or optimum.throughput_mbps > other.throughput_mbps

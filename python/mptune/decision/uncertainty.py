@@ -89,8 +89,8 @@ def summarise_choices(
     """
     obs_mib, otp_mbps = intervals(optimum, choices, buffers)
     counts: dict[Combination, int] = {}
-    for one, _ in choices:
-        counts[one.combination] = counts.get(one.combination, 0) + 1
+    for choice, _ in choices:
+        counts[choice.combination] = counts.get(choice.combination, 0) + 1
     order = sorted(counts, key=lambda key: (-counts[key], key))
     return Uncertainty(
         resamples=len(choices),
@@ -105,10 +105,10 @@ def intervals(
     optimum: Optimum, choices: Sequence[Choice], buffers: tuple[float, float]
 ) -> tuple[Interval, Interval]:
     """95 % intervals of buffer (MiB, within the range it may have) and throughput (Mbit/s, not negative)."""
-    lower, upper = _quantiles([one.buffer_mib for one in choices])
-    mirrored = _mirrored(optimum.buffer_mib, _quantiles([one.optimum.buffer_mib for one in choices]))
+    lower, upper = _quantiles([choice.buffer_mib for choice in choices])
+    mirrored = _mirrored(optimum.buffer_mib, _quantiles([choice.optimum.buffer_mib for choice in choices]))
     ends = min(lower, mirrored[0]), max(upper, mirrored[1])
-    throughputs = _quantiles([one.optimum.throughput_mbps for one in choices])
+    throughputs = _quantiles([choice.optimum.throughput_mbps for choice in choices])
     low, high = _mirrored(optimum.throughput_mbps, throughputs)
     return (max(ends[0], buffers[0]), min(ends[1], buffers[1])), (max(low, 0.0), max(high, 0.0))
 
@@ -135,7 +135,7 @@ class Blur:
         self, samples: Sequence[Sample], stalled: Collection[tuple[Combination, float]] = ()
     ) -> None:
         sizes: dict[Combination, set[float]] = {}
-        for combination, size in (*((one.combination, one.buffer_mib) for one in samples), *stalled):
+        for combination, size in (*((sample.combination, sample.buffer_mib) for sample in samples), *stalled):
             sizes.setdefault(combination, set()).add(size)
         self._sizes = {combination: sorted(ones) for combination, ones in sizes.items()}
 
@@ -172,8 +172,8 @@ class Resampler:
         for sample in samples:
             grouped.setdefault((sample.combination, sample.buffer_mib), []).append(sample)
         self._keys = list(grouped)
-        self._values = [[one.throughput_mbps for one in ones] for ones in grouped.values()]
-        self._runs = [[one.run for one in ones] for ones in grouped.values()]
+        self._values = [[each_sample.throughput_mbps for each_sample in ones] for ones in grouped.values()]
+        self._runs = [[each_sample.run for each_sample in ones] for ones in grouped.values()]
         self._model = model
         self._curves = response.curves
         self.single_runs = any(len(values) == 1 for values in self._values)
@@ -239,7 +239,7 @@ class Resampler:
                 deviations = deviations - np.array([shared[run] for run in self._runs[i]])
             own[i] = (deviations - deviations.mean()) * _stretch(len(deviations))
         middle = math.fsum(shared.values()) / max(len(shared), 1)
-        return own, {run: (one - middle) * _stretch(len(shared)) for run, one in shared.items()}
+        return own, {run: (number - middle) * _stretch(len(shared)) for run, number in shared.items()}
 
     def _single(self, where: Sequence[int], resamples: int, rng: "np.random.Generator") -> "Array":
         """Draws of the configurations with one run: their curve plus a residual of their combination."""

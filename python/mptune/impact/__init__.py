@@ -70,7 +70,7 @@ def measure_impact(
     records = design.measure(topology, runner, ccs, options, stack, round_, progress)
     impacts = []
     for cc in ccs:
-        own = [one for one in records if one.cc == cc]
+        own = [record for record in records if record.cc == cc]
         impacts.append(judge(topology, cc, own, design.factors(topology, own), options))
     return impacts, records
 

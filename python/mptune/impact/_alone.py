@@ -53,10 +53,10 @@ def alone(
         reporter.say(_patience(options, run_ns))
     with reporter.phase("impact factors") as progress:
         measured, records = measure(runner, progress)
-    if all(one.omega is None for one in measured.paths):
+    if all(path.omega is None for path in measured.paths):
         raise MptuneError(f"no impact factors: {' '.join(measured.warnings)}")
     if stack.chosen().accounting == "linux" and options.design == "paired":
-        found = [one.throughput_mbps for one in records if one.throughput_mbps is not None]
+        found = [record.throughput_mbps for record in records if record.throughput_mbps is not None]
         measured = msgspec.structs.replace(
             measured, warnings=(*measured.warnings, *_too_much_buffer(cc, options, found))
         )

@@ -38,13 +38,13 @@ def candidates(impact: Impact, topology: Topology) -> tuple[SubflowSets, ...]:
 
 def _ranked(impact: Impact, labels: Sequence[str]) -> list[str]:
     """Subflows by falling impact factor; one that could not be measured counts as 0."""
-    means = {one.path: one.omega.mean for one in impact.paths if one.omega is not None}
+    means = {path.path: path.omega.mean for path in impact.paths if path.omega is not None}
     return sorted(labels, key=lambda label: -means.get(label, 0.0))
 
 
 def _single(impact: Impact, ranked: Sequence[str]) -> str:
     """The subflow that delivered most while all carried data; the best by impact factor if none is known."""
-    carried = {one.path: one.carried_mbps or 0.0 for one in impact.paths}
+    carried = {path.path: path.carried_mbps or 0.0 for path in impact.paths}
     return max(ranked, key=lambda label: carried.get(label, 0.0))
 
 

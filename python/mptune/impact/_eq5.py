@@ -55,8 +55,8 @@ def measure(
 ) -> list[Record]:
     """Every trial of every congestion control; those that have no impact factor count as failed."""
 
-    def reduce(one: PlannedTrial, observation: Observation) -> Record:
-        return _record(one, observation, options)
+    def reduce(trial: PlannedTrial, observation: Observation) -> Record:
+        return _record(trial, observation, options)
 
     planned = _plan(topology, ccs, options, stack, round_)
     return runner.measure(planned, reduce=reduce, progress=progress)
@@ -70,7 +70,11 @@ def run_ns(paths: int, options: ImpactOptions) -> int:
 def factors(topology: Topology, records: Sequence[Record]) -> Mapping[str, list[float]]:
     """Impact factors of every subflow, one per trial that did not fail."""
     return {
-        path.label: [one.omega for one in records if one.withdrawn == path.label and one.omega is not None]
+        path.label: [
+            trial_record.omega
+            for trial_record in records
+            if trial_record.withdrawn == path.label and trial_record.omega is not None
+        ]
         for path in topology.paths
     }
 
@@ -110,11 +114,11 @@ def _plan(
 
 def _record(planned: PlannedTrial, observation: Observation, options: ImpactOptions) -> Record:
     """Condense a trial; without an impact factor it counts as failed."""
-    one = record(planned, observation)
-    if one.failed is not None:
-        return one
+    trial_record = record(planned, observation)
+    if trial_record.failed is not None:
+        return trial_record
     try:
         omega = impact_factor(observation, options.length_ns, options.settle_ns or 0)
     except TrialError as error:
-        return msgspec.structs.replace(one, throughput_mbps=None, failed=error.failure)
-    return msgspec.structs.replace(one, omega=omega)
+        return msgspec.structs.replace(trial_record, throughput_mbps=None, failed=error.failure)
+    return msgspec.structs.replace(trial_record, omega=omega)

@@ -59,11 +59,11 @@ def judge(
         warnings=tuple(f"{cc}: {text}" for text in _warnings(records, sets, doubts)),
         doubts=doubts,
         homogeneous=not doubts
-        and all(one.decision == "helps" for one in paths)
-        and same_mean([factors[one.path] for one in paths], _EQUAL),
+        and all(path_impact.decision == "helps" for path_impact in paths)
+        and same_mean([factors[each_path.path] for each_path in paths], _EQUAL),
         design=options.design,
         trials=len(records),
-        measured_ns=sum(one.settings["duration_ns"] for one in records),
+        measured_ns=sum(record.settings["duration_ns"] for record in records),
         error_rate=_sequential.ERROR_RATE,
     )
 
@@ -75,20 +75,20 @@ def _sets(paths: Sequence[PathImpact], options: ImpactOptions) -> SubflowSets:
     there, and without both the link is lost.
     """
     if options.design == "eq5":
-        return partition({one.path: _mean(one) for one in paths}, options.zero)
-    inert = [one for one in paths if one.decision == "does not matter"]
-    sets = partition({one.path: None if one in inert else _mean(one) for one in paths})
+        return partition({path.path: _mean(path) for path in paths}, options.zero)
+    inert = [path for path in paths if path.decision == "does not matter"]
+    sets = partition({path.path: None if path in inert else _mean(path) for path in paths})
     return msgspec.structs.replace(sets, fallback=sets.fallback and not inert)
 
 
-def _mean(one: PathImpact) -> float | None:
-    return None if one.omega is None else one.omega.mean
+def _mean(path: PathImpact) -> float | None:
+    return None if path.omega is None else path.omega.mean
 
 
 def _warnings(records: Sequence[Record], sets: SubflowSets, doubts: Sequence[str]) -> Iterator[str]:
     """What the user should know, in sentences: the doubts, and what was done in spite of them."""
     yield from doubts
-    failed = [one for one in records if one.failed is not None]
+    failed = [record for record in records if record.failed is not None]
     if failed:
         yield (
             f"{len(failed)} of {len(records)} withdrawal trials failed and are left out "
@@ -100,25 +100,27 @@ def _warnings(records: Sequence[Record], sets: SubflowSets, doubts: Sequence[str
 
 def _doubts(paths: Sequence[PathImpact], records: Sequence[Record]) -> Iterator[str]:
     """Reasons not to believe the factors, in sentences."""
-    unknown = [one.path for one in paths if one.omega is None]
+    unknown = [path.path for path in paths if path.omega is None]
     if unknown:
         yield f"no impact factor for {', '.join(unknown)}, as every run failed; kept as optional."
-    failed = sum(one.failed is not None for one in records)
+    failed = sum(record.failed is not None for record in records)
     if failed > _MAX_FAILED * len(records):
         yield f"{100 * failed / len(records):.0f} % of the trials failed, so the others may be a selection."
-    total = sum(one.omega.mean for one in paths if one.omega is not None)
+    total = sum(path.omega.mean for path in paths if path.omega is not None)
     if total > MAX_SUM:
         yield (
             f"the impact factors add up to {total:.1f} instead of about 1: the throughput varies "
             "whichever subflow is withdrawn, so that they are inconclusive."
         )
-    unresolved = [one.path for one in paths if one.omega is not None and one.decision == "unresolved"]
+    unresolved = [path.path for path in paths if path.omega is not None and path.decision == "unresolved"]
     if unresolved:
         yield (
             f"the trials do not tell whether {', '.join(unresolved)} {_helps(unresolved)}; "
             "the sign of the mean decides."
         )
-    if len(unknown) < len(paths) and all(one.decision == "hurts" for one in paths if one.omega is not None):
+    if len(unknown) < len(paths) and all(
+        path.decision == "hurts" for path in paths if path.omega is not None
+    ):
         yield "every subflow hurts, although the connection must send on one."
 
 
@@ -132,12 +134,12 @@ def _path_impact(
     """Statistics of one subflow: in MPCOA's design of the trials that withdrew it, otherwise of all."""
     subflows = [
         subflow
-        for one in records
-        if one.failed is None and one.withdrawn in (None, label)
-        for subflow in one.subflows
+        for record in records
+        if record.failed is None and record.withdrawn in (None, label)
+        for subflow in record.subflows
         if subflow.path == label
     ]
-    rtts = [one.rtt_ms for one in subflows if one.rtt_ms is not None]
+    rtts = [subflow_record.rtt_ms for subflow_record in subflows if subflow_record.rtt_ms is not None]
     return PathImpact(
         path=label,
         omega=summarise(omegas) if omegas else None,
@@ -145,15 +147,21 @@ def _path_impact(
         decision=found.decision,
         low=found.low,
         high=found.high,
-        carried_mbps=summarise([one.throughput_mbps for one in subflows]).mean if subflows else None,
+        carried_mbps=summarise([subflow_record.throughput_mbps for subflow_record in subflows]).mean
+        if subflows
+        else None,
     )
 
 
 def _smallest_rtts(topology: Topology, records: Sequence[Record]) -> dict[str, int]:
     """The smallest RTT that any trial saw on each path, nanoseconds."""
-    seen = [subflow for one in records if one.failed is None for subflow in one.subflows]
+    seen = [subflow for record in records if record.failed is None for subflow in record.subflows]
     smallest = {
-        path.label: [one.min_rtt_ms for one in seen if one.path == path.label and one.min_rtt_ms is not None]
+        path.label: [
+            subflow_record.min_rtt_ms
+            for subflow_record in seen
+            if subflow_record.path == path.label and subflow_record.min_rtt_ms is not None
+        ]
         for path in topology.paths
     }
     return {label: round(min(rtts) * 1e6) for label, rtts in smallest.items() if rtts}

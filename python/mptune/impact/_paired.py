@@ -68,8 +68,8 @@ def measure(
     """
     settle = settle_ns(topology, options)
 
-    def reduce(one: PlannedTrial, observation: Observation) -> Record:
-        return _record(one, observation, options.length_ns, settle)
+    def reduce(trial: PlannedTrial, observation: Observation) -> Record:
+        return _record(trial, observation, options.length_ns, settle)
 
     records: list[Record] = []
     looks = _sequential.looks(options.most_runs)
@@ -77,7 +77,11 @@ def measure(
         planned = [
             _planned(topology, cc, (run, round_), open_, options, stack)
             for cc in ccs
-            if (open_ := _undecided(topology, [one for one in records if one.cc == cc], looks))
+            if (
+                open_ := _undecided(
+                    topology, [trial_record for trial_record in records if trial_record.cc == cc], looks
+                )
+            )
             for run in range(first, last)
         ]
         if planned:
@@ -94,9 +98,9 @@ def _factors(path: str, records: Sequence[Record]) -> list[float]:
     """Impact factors of one subflow; none if nothing was ever delivered around its windows."""
     pairs = [
         (subflow.with_mbps, subflow.without_mbps)
-        for one in records
-        if one.failed is None
-        for subflow in one.subflows
+        for trial_record in records
+        if trial_record.failed is None
+        for subflow in trial_record.subflows
         if subflow.path == path and subflow.with_mbps is not None and subflow.without_mbps is not None
     ]
     level = sum(with_all for with_all, _ in pairs) / max(len(pairs), 1)
@@ -106,7 +110,7 @@ def _factors(path: str, records: Sequence[Record]) -> list[float]:
 def _undecided(topology: Topology, records: Sequence[Record], looks: Sequence[int]) -> tuple[str, ...]:
     """Subflows that need more trials, in the order of the topology: all of them at the beginning."""
     verdicts = _sequential.verdicts(factors(topology, records), looks)
-    return tuple(path for path, one in verdicts.items() if one.decision == "unresolved")
+    return tuple(path for path, verdict in verdicts.items() if verdict.decision == "unresolved")
 
 
 def _planned(
@@ -150,18 +154,18 @@ def _planned(
 
 def _record(planned: PlannedTrial, observation: Observation, window_ns: int, settle: int) -> Record:
     """Condense a trial; one that delivered nothing, or ended early, counts as failed."""
-    one = record(planned, observation)
-    if one.failed is not None:
-        return one
+    trial_record = record(planned, observation)
+    if trial_record.failed is not None:
+        return trial_record
     try:
         pairs = _pairs(planned.trial, observation, window_ns, settle)
     except TrialError as error:
-        return msgspec.structs.replace(one, throughput_mbps=None, failed=error.failure)
+        return msgspec.structs.replace(trial_record, throughput_mbps=None, failed=error.failure)
     subflows = []
-    for subflow in one.subflows:
+    for subflow in trial_record.subflows:
         with_all, without = pairs.pop(subflow.path, (None, None))
         subflows.append(msgspec.structs.replace(subflow, with_mbps=with_all, without_mbps=without))
-    return msgspec.structs.replace(one, subflows=tuple(subflows))
+    return msgspec.structs.replace(trial_record, subflows=tuple(subflows))
 
 
 def _pairs(
@@ -185,10 +189,10 @@ def _pairs(
         return sum(bins[begin:end]) * 8e3 / BIN_NS / (end - begin)
 
     return {
-        one.path: (
-            (level(one.at_ns - window_ns) + level(one.at_ns + window_ns)) / 2,
-            level(one.at_ns),
+        action.path: (
+            (level(action.at_ns - window_ns) + level(action.at_ns + window_ns)) / 2,
+            level(action.at_ns),
         )
-        for one in trial.script
-        if one.action == "standby"
+        for action in trial.script
+        if action.action == "standby"
     }

@@ -180,9 +180,9 @@ class _Course:
         ------
         TrialError : a process was killed.
         """
-        for one in (*self._venue.foundations, *self._managers, *self._meter.halves):
-            if one.killed:
-                raise TrialError(one.death(), one.kind) from None
+        for half in (*self._venue.foundations, *self._managers, *self._meter.halves):
+            if half.killed:
+                raise TrialError(half.death(), half.kind) from None
 
     def _set_up(self) -> None:
         plan, venue = self._plan, self._venue

@@ -203,14 +203,14 @@ def join_subflows(sender: list[Message], receiver: list[Message], *, single: boo
             if index in found or wanted is None:
                 continue
             # Ends may be used again after a subflow closed; both see the same order.
-            theirs = next((one for one in unmatched if mirrored(one) == wanted), None)
+            theirs = next((row for row in unmatched if mirrored(row) == wanted), None)
             if theirs is not None:
                 unmatched.remove(theirs)
                 found[index] = theirs
     if single and len(sender) == len(unmatched) == 1 and not found:
         found[0] = unmatched.pop()
     joined = [_subflow(ours["local"], ours["remote"], ours, found.get(i)) for i, ours in enumerate(sender)]
-    return joined + [_subflow(one["remote"], one["local"], None, one) for one in unmatched]
+    return joined + [_subflow(entry["remote"], entry["local"], None, entry) for entry in unmatched]
 
 
 def _ends(flow: Message) -> tuple[Any, Any] | None:

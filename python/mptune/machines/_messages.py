@@ -223,4 +223,4 @@ def message_of(line: bytes, host: str) -> Message:
 def _told(thing: Any, host: str) -> Any:
     if isinstance(thing, dict):
         return Told({key: _told(value, host) for key, value in thing.items()}, host)
-    return [_told(one, host) for one in thing] if isinstance(thing, list) else thing
+    return [_told(entry, host) for entry in thing] if isinstance(thing, list) else thing

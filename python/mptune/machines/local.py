@@ -38,7 +38,7 @@ class LocalMachine:
         """
         with self.start("host") as host:
             host.tell(
-                {"action": "look", "id": 1, "names": list(names), "pairs": [list(one) for one in pairs]}
+                {"action": "look", "id": 1, "names": list(names), "pairs": [list(pair) for pair in pairs]}
             )
             return host.expect("looked", _LOOK_S)
 

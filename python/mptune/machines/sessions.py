@@ -21,8 +21,8 @@ def ended(machines: list[SshMachine]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        for one in machines:
-            one.hurry()
+        for machine in machines:
+            machine.hurry()
         _close(machines)
         for sentence in unheard(machines):
             error.add_note(sentence)
@@ -35,14 +35,14 @@ def ended(machines: list[SshMachine]) -> Iterator[None]:
 
 
 def _close(machines: list[SshMachine]) -> None:
-    for one in reversed(machines):
-        one.close()
+    for machine in reversed(machines):
+        machine.close()
 
 
 def unheard(machines: list[SshMachine]) -> list[str]:
     """A sentence about each host whose session ended without its farewell."""
     return [
-        f"{one.name} could not be reached; it restores its settings within {ALONE_S} s"
-        for one in machines
-        if one.unheard
+        f"{machine.name} could not be reached; it restores its settings within {ALONE_S} s"
+        for machine in machines
+        if machine.unheard
     ]

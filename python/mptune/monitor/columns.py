@@ -156,7 +156,7 @@ def _limit(row: Row) -> Cell:
 
 def _cc(row: Row) -> Cell:
     known = [row.subflow] if row.subflow is not None else row.connection.subflows
-    names = dict.fromkeys(one.now.cc for one in known if one.now.cc is not None)
+    names = dict.fromkeys(subflow.now.cc for subflow in known if subflow.now.cc is not None)
     return Cell(",".join(names)) if names else UNKNOWN
 
 
@@ -233,16 +233,16 @@ def _details(row: Row) -> list[str]:
             f"sent {amount(now.sent_bytes)}, acknowledged {amount(now.acked_bytes)}, reinjected"
             f" {amount(now.reinjected_bytes)}, received {amount(now.received_bytes)}",
         ]
-    one = row.subflow.now
+    flow = row.subflow.now
     return [
-        f"{one.local} > {one.remote}  ids {_known(one.local_id)}/{_known(one.remote_id)}"
-        f"  {one.device or '-'}  {one.cc or '-'}",
-        f"RTT {milliseconds(one.rtt_ns)} ms (least {milliseconds(one.min_rtt_ns)})  cwnd {_known(one.cwnd)},"
-        f" in flight {_known(one.unacked)}, lost {_known(one.lost)}"
-        f"  delivery {rate(one.delivery_rate_bps)} Mbit/s",
-        f"acknowledged {amount(one.acked_bytes)}, again {amount(one.retransmitted_bytes)}, received"
-        f" {amount(one.received_bytes)}, timeouts {_known(one.timeouts)}"
-        + (f", {words(one)}" if is_lost(one) else ""),
+        f"{flow.local} > {flow.remote}  ids {_known(flow.local_id)}/{_known(flow.remote_id)}"
+        f"  {flow.device or '-'}  {flow.cc or '-'}",
+        f"RTT {milliseconds(flow.rtt_ns)} ms (least {milliseconds(flow.min_rtt_ns)})"
+        f"  cwnd {_known(flow.cwnd)}, in flight {_known(flow.unacked)}, lost {_known(flow.lost)}"
+        f"  delivery {rate(flow.delivery_rate_bps)} Mbit/s",
+        f"acknowledged {amount(flow.acked_bytes)}, again {amount(flow.retransmitted_bytes)}, received"
+        f" {amount(flow.received_bytes)}, timeouts {_known(flow.timeouts)}"
+        + (f", {words(flow)}" if is_lost(flow) else ""),
     ]
 
 

@@ -25,14 +25,14 @@ _LINE_BYTES = 1 << 26
 def connect() -> "DaemonEvents | None":
     """A connection to the daemon; None if there is no daemon, or it does not let us in."""
     path = Path(os.environ.get(VARIABLE, _PATH))
-    one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        one.setblocking(False)
-        one.connect(str(path))
+        sock.setblocking(False)
+        sock.connect(str(path))
     except OSError:
-        one.close()
+        sock.close()
         return None
-    return DaemonEvents(one)
+    return DaemonEvents(sock)
 
 
 class DaemonEvents:

@@ -77,22 +77,22 @@ class ConnectionSeen(msgspec.Struct):
     @property
     def active(self) -> int:
         """Subflows that may carry data, and are answered."""
-        return sum(one.now.backup is False and not is_lost(one.now) for one in self.subflows)
+        return sum(subflow.now.backup is False and not is_lost(subflow.now) for subflow in self.subflows)
 
     @property
     def standby(self) -> int:
         """Subflows that wait, and are answered."""
-        return sum(one.now.backup is True and not is_lost(one.now) for one in self.subflows)
+        return sum(subflow.now.backup is True and not is_lost(subflow.now) for subflow in self.subflows)
 
     @property
     def lost(self) -> int:
         """Subflows that nobody answers."""
-        return sum(is_lost(one.now) for one in self.subflows)
+        return sum(is_lost(subflow.now) for subflow in self.subflows)
 
     @property
     def busiest(self) -> SubflowSeen | None:
         """The subflow with the highest rate; the first if all have none."""
-        return max(self.subflows, key=lambda one: one.figures.rate_bps or 0.0, default=None)
+        return max(self.subflows, key=lambda subflow: subflow.figures.rate_bps or 0.0, default=None)
 
     @property
     def rtt_ns(self) -> int | None:
@@ -123,28 +123,33 @@ class Machine:
 
     def update(self, census: Census) -> Self:
         """Take in a report."""
-        before = {one.now.token: one for one in self.connections}
+        before = {connection.now.token: connection for connection in self.connections}
         elapsed = 0 if self.census is None else census.at_ns - self.census.at_ns
-        seen = (_connection(before.get(one.token), one, elapsed) for one in census.connections)
+        seen = (
+            _connection(before.get(connection.token), connection, elapsed)
+            for connection in census.connections
+        )
         self.connections, self.census = tuple(seen), census
         return self
 
     def totals(self) -> tuple[float, float]:
         """Rates sent and received of all connections together."""
-        sent = sum(one.figures.sent_bps or 0.0 for one in self.connections)
-        return sent, sum(one.figures.received_bps or 0.0 for one in self.connections)
+        sent = sum(connection.figures.sent_bps or 0.0 for connection in self.connections)
+        return sent, sum(connection.figures.received_bps or 0.0 for connection in self.connections)
 
 
 def _connection(before: ConnectionSeen | None, now: Connection, elapsed_ns: int) -> ConnectionSeen:
     if before is not None and (before.now.local, before.now.remote) != (now.local, now.remote):
         before = None  # another one, which has the token of one that has ended
-    known = {} if before is None else {one.now.ends: one for one in before.subflows}
+    known = {} if before is None else {subflow.now.ends: subflow for subflow in before.subflows}
     # In an order that does not depend on the kernel's tables.
-    ordered = sorted(now.subflows, key=lambda one: (one.local_id or 0, one.remote_id or 0, one.ends))
-    subflows = tuple(_subflow(known.get(one.ends), one, elapsed_ns) for one in ordered)
+    ordered = sorted(
+        now.subflows, key=lambda subflow: (subflow.local_id or 0, subflow.remote_id or 0, subflow.ends)
+    )
+    subflows = tuple(_subflow(known.get(subflow.ends), subflow, elapsed_ns) for subflow in ordered)
     if before is None:
         return ConnectionSeen(now, Figures(), subflows)
-    pairs = [(known[one.ends].now, one) for one in now.subflows if one.ends in known]
+    pairs = [(known[subflow.ends].now, subflow) for subflow in now.subflows if subflow.ends in known]
     sent, received = _moved(before.now, now)
     # Without counters of its own it is what its subflows moved.
     sent = _sum(_grown(a.acked_bytes, b.acked_bytes) for a, b in pairs) if sent is None else sent
@@ -190,5 +195,5 @@ def _rate(moved: int | None, elapsed_ns: int) -> float | None:
 def all_connections(machines: Iterable[Machine]) -> Iterator[tuple[Machine, ConnectionSeen]]:
     """The connections of several machines, each with its machine."""
     for machine in machines:
-        for one in machine.connections:
-            yield machine, one
+        for connection in machine.connections:
+            yield machine, connection

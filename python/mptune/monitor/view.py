@@ -35,12 +35,14 @@ def _number(value: float | None) -> float:
 
 #: What connections can be sorted by; the first is the default. All but names show the largest first.
 SORTS: dict[str, Callable[[ConnectionSeen], tuple[float | str, ...]]] = {
-    "rate": lambda one: (_number(one.figures.rate_bps),),
-    "RTT": lambda one: (_number(one.rtt_ns),),
-    "losses": lambda one: (_number(one.figures.loss),),
-    "subflows": lambda one: (float(len(one.subflows)),),
-    "bytes": lambda one: (float((one.now.acked_bytes or 0) + (one.now.received_bytes or 0)),),
-    "name": lambda one: (one.now.command or "\uffff", one.now.remote),
+    "rate": lambda seen_connection: (_number(seen_connection.figures.rate_bps),),
+    "RTT": lambda seen_connection: (_number(seen_connection.rtt_ns),),
+    "losses": lambda seen_connection: (_number(seen_connection.figures.loss),),
+    "subflows": lambda seen_connection: (float(len(seen_connection.subflows)),),
+    "bytes": lambda seen_connection: (
+        float((seen_connection.now.acked_bytes or 0) + (seen_connection.now.received_bytes or 0)),
+    ),
+    "name": lambda seen_connection: (seen_connection.now.command or "\uffff", seen_connection.now.remote),
 }
 _UPWARDS = {"name"}
 
@@ -89,28 +91,32 @@ class View:
 
     def rows(self, machines: Iterable[Machine]) -> list[Row]:
         """The rows, pinned ones first."""
-        found = [(machine, one) for machine, one in all_connections(machines) if self._wanted(machine, one)]
+        found = [
+            (machine, all_connection)
+            for machine, all_connection in all_connections(machines)
+            if self._wanted(machine, all_connection)
+        ]
         # By the token where all else is equal, so that idle ones stay where they are.
         found.sort(key=lambda pair: pair[1].now.token)
         downwards = (self.sort not in _UPWARDS) != self.turned
         found.sort(key=lambda pair: SORTS[self.sort](pair[1]), reverse=downwards)
         found.sort(key=lambda pair: (pair[0].name, pair[1].now.token) not in self._pinned)
         rows: list[Row] = []
-        for machine, one in found:
-            key = (machine.name, one.now.token)
+        for machine, connection in found:
+            key = (machine.name, connection.now.token)
             opened = self._is_opened(key)
-            rows.append(Row(machine, one, None, opened, key in self._pinned))
+            rows.append(Row(machine, connection, None, opened, key in self._pinned))
             if opened:
-                rows += [Row(machine, one, subflow) for subflow in one.subflows]
+                rows += [Row(machine, connection, subflow) for subflow in connection.subflows]
         return rows
 
     def _is_opened(self, key: Key) -> bool:
         return key in self._opened or (self._all_opened and key not in self._closed)
 
-    def _wanted(self, machine: Machine, one: ConnectionSeen) -> bool:
-        if not self.text or (machine.name, one.now.token) in self._pinned:
+    def _wanted(self, machine: Machine, connection: ConnectionSeen) -> bool:
+        if not self.text or (machine.name, connection.now.token) in self._pinned:
             return True
-        said = _searchable(machine, one)
+        said = _searchable(machine, connection)
         return all(word in said for word in self.text.lower().split())
 
 
@@ -118,8 +124,8 @@ def _of_connection(row: Row) -> Key:
     return row.key[:2]
 
 
-def _searchable(machine: Machine, one: ConnectionSeen) -> str:
-    now = one.now
+def _searchable(machine: Machine, connection: ConnectionSeen) -> str:
+    now = connection.now
     said = [
         machine.name,
         now.command,
@@ -131,7 +137,7 @@ def _searchable(machine: Machine, one: ConnectionSeen) -> str:
         now.state,
     ]
     said.append("fallback" if now.fallback else None)
-    for subflow in one.subflows:
+    for subflow in connection.subflows:
         role = {True: "standby", False: "active", None: None}[subflow.now.backup]
         role = "lost" if is_lost(subflow.now) else role
         said += [subflow.now.local, subflow.now.remote, subflow.now.device, subflow.now.cc, role]

@@ -131,7 +131,7 @@ def optimise_by_size(
     points = {size: _points(records, optional_sets(sets)) for size, records in swept.items()}
     chosen = {size: choose(found) for size, found in points.items()}
     answers, confirming = _confirm(job, points, chosen, sets)
-    all_swept = [one for records in swept.values() for one in records]
+    all_swept = [record for records in swept.values() for record in records]
     return SizesResult(
         name=topology.name,
         topology=topology,
@@ -169,40 +169,42 @@ def choose(points: Sequence[SizePoint]) -> tuple[SizePoint, SizePoint, int]:
     ------
     MptuneError : nothing completed.
     """
-    done = [one for one in points if one.by_run]
-    sound = [one for one in done if not one.times.failed] or done
+    done = [point for point in points if point.by_run]
+    sound = [size_point for size_point in done if not size_point.times.failed] or done
     if not sound:
         size = format_size(points[0].transfer_bytes)
         raise MptuneError(f"no configuration completed a transfer of {size}")
-    fastest = min(sound, key=lambda one: (_mean(one), one.buffer_bytes, one.combination))
-    alike = [one for one in sound if not _is_slower(one, fastest)]
+    fastest = min(sound, key=lambda point: (_mean(point), point.buffer_bytes, point.combination))
+    alike = [size_point for size_point in sound if not _is_slower(size_point, fastest)]
     return fastest, _simplest(alike), len(alike)
 
 
 def _simplest(alike: Sequence[SizePoint]) -> SizePoint:
     """The smallest buffer; among equal ones the fastest; among those the simplest path manager."""
-    least = min(one.buffer_bytes for one in alike)
-    small = [one for one in alike if one.buffer_bytes == least]
-    best = min(_mean(one) for one in small)
-    equal = [one for one in small if _mean(one) <= (1 + THROUGHPUT_TIE) * best]
-    return min(equal, key=lambda one: (one.combination.pm == LAST_CHOICE, _mean(one), one.combination))
+    least = min(point.buffer_bytes for point in alike)
+    small = [size_point for size_point in alike if size_point.buffer_bytes == least]
+    best = min(_mean(point) for point in small)
+    equal = [size_point for size_point in small if _mean(size_point) <= (1 + THROUGHPUT_TIE) * best]
+    return min(
+        equal, key=lambda point: (point.combination.pm == LAST_CHOICE, _mean(point), point.combination)
+    )
 
 
-def _is_slower(one: SizePoint, fastest: SizePoint) -> bool:
+def _is_slower(point: SizePoint, fastest: SizePoint) -> bool:
     """Whether it took longer for sure, run by run, and by as much as matters."""
-    if _mean(one) <= (1 + REGRET) * _mean(fastest):
+    if _mean(point) <= (1 + REGRET) * _mean(fastest):
         return False
-    runs = one.by_run.keys() & fastest.by_run.keys()
+    runs = point.by_run.keys() & fastest.by_run.keys()
     if not runs:
         return True
-    more = summarise([one.by_run[run] - fastest.by_run[run] for run in sorted(runs)])
+    more = summarise([point.by_run[run] - fastest.by_run[run] for run in sorted(runs)])
     return (more.mean if more.low is None else more.low) > 0
 
 
-def _mean(one: SizePoint) -> float:
+def _mean(point: SizePoint) -> float:
     """Mean completion time, seconds; of a point that has one."""
-    assert one.times.summary is not None
-    return one.times.summary.mean
+    assert point.times.summary is not None
+    return point.times.summary.mean
 
 
 def _screen(
@@ -229,7 +231,7 @@ def _screen(
     for size, ones in records.items():
         found = named(ones, optional_sets(sets))
         combinations[size] = [*asked, *screened(found, options.sacrifice, asked)]
-    return [one for ones in records.values() for one in ones], combinations
+    return [record for ones in records.values() for record in ones], combinations
 
 
 def _sweep(
@@ -238,8 +240,8 @@ def _sweep(
     """Every combination with every buffer that makes a difference, for each size."""
     by_size = {
         size: [
-            job.of_size(size).configuration(one, buffer, sets)
-            for one in combinations[size]
+            job.of_size(size).configuration(combination, buffer, sets)
+            for combination in combinations[size]
             for buffer in sizes_worth_measuring(job.options.buffers, size)
         ]
         for size in job.options.transfers
@@ -257,15 +259,15 @@ def _confirm(
     options, default = job.options, Combination(DEFAULT_PM, DEFAULT_CC)
     by_size = {
         size: [
-            job.of_size(size).configuration(one.combination, one.buffer_bytes, sets),
+            job.of_size(size).configuration(point.combination, point.buffer_bytes, sets),
             job.of_size(size).configuration(default, max(options.buffers), sets),
         ]
-        for size, (_, one, _) in chosen.items()
+        for size, (_, point, _) in chosen.items()
     }
     runs = options.fresh_runs
     records = _measured(job, by_size, "confirm", runs, "confirmation")
     answers = []
-    for size, (fastest, one, alike) in chosen.items():
+    for size, (fastest, point, alike) in chosen.items():
         ours, theirs = records[size][:runs], records[size][runs:]
         pairs = [(_completion(mine), _completion(other)) for mine, other in zip(ours, theirs, strict=True)]
         gains = [other - mine for mine, other in pairs if mine is not None and other is not None]
@@ -275,7 +277,7 @@ def _confirm(
                 transfer_bytes=size,
                 points=points[size],
                 fastest=fastest,
-                chosen=one,
+                chosen=point,
                 alike=alike,
                 recommended=recommended,
                 default=plain,
@@ -285,14 +287,16 @@ def _confirm(
                 gain=summarise(gains) if gains else None,
             )
         )
-    return tuple(answers), [one for ones in records.values() for one in ones]
+    return tuple(answers), [record for ones in records.values() for record in ones]
 
 
 def _measured(
     job: Job, by_size: Mapping[int, Sequence[Configuration]], purpose: str, runs: int, name: str
 ) -> dict[int, list[Record]]:
     """Trials of all sizes side by side, by size: for each, configuration by configuration, run by run."""
-    records = job.measure([one for ones in by_size.values() for one in ones], purpose, runs, name)
+    records = job.measure(
+        [configuration for ones in by_size.values() for configuration in ones], purpose, runs, name
+    )
     found, first = {}, 0
     for size, ones in by_size.items():
         found[size] = records[first : first + runs * len(ones)]
@@ -303,40 +307,40 @@ def _measured(
 def _points(records: Sequence[Record], optional: Mapping[str, tuple[str, ...]]) -> tuple[SizePoint, ...]:
     """Trials of one size by configuration, in the order of measurement."""
     grouped: dict[tuple[Combination, int], list[Record]] = {}
-    for one in records:
-        grouped.setdefault((combination_of(one, optional), one.buffer_bytes), []).append(one)
+    for record in records:
+        grouped.setdefault((combination_of(record, optional), record.buffer_bytes), []).append(record)
     return tuple(
         SizePoint(
             combination=combination,
             buffer_bytes=buffer,
             transfer_bytes=int(ones[0].settings["transfer_bytes"]),
             times=_times(ones),
-            by_run={one.run: took for one in ones if (took := _completion(one)) is not None},
+            by_run={record.run: took for record in ones if (took := _completion(record)) is not None},
         )
         for (combination, buffer), ones in grouped.items()
     )
 
 
-def _completion(one: Record) -> float | None:
+def _completion(record: Record) -> float | None:
     """Completion time, seconds; None if the transfer did not arrive whole."""
-    return None if one.failed is not None else one.completion_s
+    return None if record.failed is not None else record.completion_s
 
 
 def _times(records: Sequence[Record]) -> Times:
     """Statistics of the trials of one configuration."""
-    done = sorted(took for one in records if (took := _completion(one)) is not None)
+    done = sorted(took for record in records if (took := _completion(record)) is not None)
     return Times(
         summary=summarise(done) if done else None,
         percentile=quantile(done, PERCENTILE) if done else None,
-        failed=sum(_completion(one) is None and one.failed_kind != "overloaded" for one in records),
+        failed=sum(_completion(record) is None and record.failed_kind != "overloaded" for record in records),
     )
 
 
-def _subflows(topology: Topology, one: Configuration, records: Sequence[Record]) -> tuple[str, ...]:
+def _subflows(topology: Topology, configuration: Configuration, records: Sequence[Record]) -> tuple[str, ...]:
     """Subflows that carried data in any run, in the order of the topology."""
     used = {
         subflow.path for record in records for subflow in record.subflows if subflow.throughput_mbps
-    } or set(one.active or ())
+    } or set(configuration.active or ())
     return tuple(path.label for path in topology.paths if path.label in used)
 
 

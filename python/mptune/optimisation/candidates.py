@@ -68,7 +68,7 @@ def screened(
         if combination not in known
     }
     staying = [(size, combination) for combination, size in sufficient.items() if size is not None]
-    staying.sort(key=lambda one: (one[0], -means[one[1]][one[0]], one[1]))
+    staying.sort(key=lambda row: (row[0], -means[row[1]][row[0]], row[1]))
     ordered = [combination for _, combination in staying]
     fastest = sorted(ordered, key=lambda one: (-tops[one], one))[:1]
     return list(dict.fromkeys((*fastest, *ordered)))[:MOST]
@@ -82,9 +82,9 @@ def peaks(records: Iterable[tuple[Combination, Record]]) -> dict[Combination, fl
 def _means(records: Iterable[tuple[Combination, Record]]) -> dict[Combination, dict[int, float]]:
     """Mean throughput by combination and buffer (bytes)."""
     found: dict[Combination, dict[int, list[float]]] = {}
-    for combination, one in records:
+    for combination, record in records:
         by_buffer = found.setdefault(combination, {})
-        by_buffer.setdefault(one.buffer_bytes, []).append(one.throughput_mbps or 0.0)
+        by_buffer.setdefault(record.buffer_bytes, []).append(record.throughput_mbps or 0.0)
     return {
         combination: {size: sum(values) / len(values) for size, values in by_buffer.items()}
         for combination, by_buffer in found.items()
@@ -119,12 +119,19 @@ def beyond(
         # The target may be lower than that: the best that is held with larger buffers too.
         target = min(target, (1 - 1e-9) * decision.optimum.throughput_mbps)
         sizes = [size for size in (round(low / 4), round(low / 2)) if size >= FLOOR]
-        return ([one for one in curves if curves[one].predict(low / MIB) >= target], sizes)
+        return (
+            [combination for combination in curves if curves[combination].predict(low / MIB) >= target],
+            sizes,
+        )
     before = decision.buffers[-2]
     top = max(curves.values(), key=lambda curve: curve.predict(high))
     rises = top.predict(high) > (1 + _RISING) * top.predict(before)
     if rises or decision.optimum.buffer_mib >= high * (1 - 1e-6):
-        near = [one for one in curves if curves[one].predict(high) >= (1 - _MARGIN) * target]
+        near = [
+            combination
+            for combination in curves
+            if curves[combination].predict(high) >= (1 - _MARGIN) * target
+        ]
         return near, [round(1.5 * high * MIB), round(2 * high * MIB)]
     return [], []
 
@@ -154,11 +161,11 @@ def between(
     if high < _CLOSE * low:
         return [], []
     sufficient = [
-        one
-        for one in curves
-        if one != favourite and curves[one].predict(high / MIB) >= optimum.throughput_mbps
+        curve
+        for curve in curves
+        if curve != favourite and curves[curve].predict(high / MIB) >= optimum.throughput_mbps
     ]
-    sufficient.sort(key=lambda one: (-curves[one].predict(high / MIB), one))
+    sufficient.sort(key=lambda combination: (-curves[combination].predict(high / MIB), combination))
     step = (high / low) ** (1 / (_BETWEEN + 1))
     inside = [round(low * step**number) for number in range(1, _BETWEEN + 1)]
     return [favourite, *sufficient[: MOST - 1]], inside
@@ -174,17 +181,17 @@ def collapsing(
     """
     least = decision.optimum.buffer_mib * (1 - 1e-9)
 
-    def kept(one: Combination) -> float:
+    def kept(combination: Combination) -> float:
         means = {
             point.buffer_mib: point.throughput.mean
             for point in points
-            if point.combination == one and point.buffer_mib >= least
+            if point.combination == combination and point.buffer_mib >= least
         }
         here = means[min(means)] if means else 0.0
         return min(means.values()) / here if here else 1.0
 
     needed = min(1 - decision.options.sacrifice, kept(decision.optimum.combination))
-    return {one for one in ones if kept(one) < needed}
+    return {each_combination for each_combination in ones if kept(each_combination) < needed}
 
 
 #: Fresh trials miss the target if they are below it by more than this share of it.
@@ -197,7 +204,7 @@ def wanted(decision: Decision, points: Sequence[SweepPoint]) -> float:
     The best mean of the sweep less the sacrifice; where nothing holds that with larger buffers, what the
     optimum was chosen for.
     """
-    best = max(one.throughput.mean for one in points)
+    best = max(point.throughput.mean for point in points)
     return min((1 - decision.options.sacrifice) * best, decision.optimum.throughput_mbps)
 
 
@@ -213,7 +220,7 @@ def larger(
     target : Mbit/s, as `wanted`.
     """
     optimum = decision.optimum
-    fresh = [one.throughput for one in finalists if one.combination == optimum.combination]
+    fresh = [finalist.throughput for finalist in finalists if finalist.combination == optimum.combination]
     if not fresh or (fresh[0] is not None and fresh[0].mean >= (1 - _MISSED) * target):
         return None
     return next_larger(decision, points, target)
@@ -223,11 +230,11 @@ def next_larger(decision: Decision, points: Sequence[SweepPoint], target: float)
     """The next measured buffer of the optimum that reaches the target, MiB; None if no larger one did."""
     optimum = decision.optimum
     sizes = [
-        one.buffer_mib
-        for one in points
-        if one.combination == optimum.combination
-        and whole_buffer(one.buffer_mib) > whole_buffer(optimum.buffer_mib)
-        and one.throughput.mean >= target
+        point.buffer_mib
+        for point in points
+        if point.combination == optimum.combination
+        and whole_buffer(point.buffer_mib) > whole_buffer(optimum.buffer_mib)
+        and point.throughput.mean >= target
     ]
     return min(sizes, default=None)
 
@@ -235,7 +242,10 @@ def next_larger(decision: Decision, points: Sequence[SweepPoint], target: float)
 def missed(confirmation: Confirmation, again: Confirmation, target: float) -> str:
     """That fresh trials missed the target (Mbit/s) and the buffer was enlarged, as a sentence."""
     gave = "nothing" if confirmation.confirmed is None else f"{digits(confirmation.confirmed.mean)} Mbit/s"
-    before, after = (format_size(one.recommended.buffer_bytes, 3) for one in (confirmation, again))
+    before, after = (
+        format_size(each_confirmation.recommended.buffer_bytes, 3)
+        for each_confirmation in (confirmation, again)
+    )
     return (
         f"With {before} fresh trials gave {gave}, less than the target of {digits(target)}: the buffer was "
         f"enlarged to {after}."
@@ -314,17 +324,23 @@ def again(
     own = favourite._replace(subflows=())
     mesh = own._replace(pm="fullmesh")
     same = [
-        (one, record)
-        for one, record in screening
-        if one.pm in ("pcdc", "fullmesh") and one._replace(pm="pcdc", subflows=()) == own
+        (pair, record)
+        for pair, record in screening
+        if pair.pm in ("pcdc", "fullmesh") and pair._replace(pm="pcdc", subflows=()) == own
     ]
-    nearest = min((record.buffer_bytes for _, record in same), key=lambda one: abs(one - size), default=None)
+    nearest = min(
+        (record.buffer_bytes for _, record in same), key=lambda number: abs(number - size), default=None
+    )
     found: dict[Combination, float] = {}
-    for one, record in same:
+    for combination, record in same:
         if record.buffer_bytes == nearest:
-            found[one] = found.get(one, 0.0) + (record.throughput_mbps or 0.0)
+            found[combination] = found.get(combination, 0.0) + (record.throughput_mbps or 0.0)
     if mesh in found and len(optional.get(favourite.cc, ())) == len(topology.paths):
         found.pop(own, None)
     mark = (1 - _MARGIN) * max(found.values(), default=0.0)
-    near = [one for one in found if found[one] >= mark and one not in known]
-    return sorted(near, key=lambda one: (-found[one], one))[:_AGAIN]
+    near = [
+        each_combination
+        for each_combination in found
+        if found[each_combination] >= mark and each_combination not in known
+    ]
+    return sorted(near, key=lambda combination: (-found[combination], combination))[:_AGAIN]

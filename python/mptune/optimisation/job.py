@@ -312,10 +312,10 @@ class Job(NamedTuple):
         if not self.sets_compete:
             return []
         return [
-            Combination("pcdc", impact.cc, one.optional, path)
+            Combination("pcdc", impact.cc, candidate.optional, path)
             for impact in impacts
-            for one in candidates(impact, self.mptcp)
-            if one.optional != impact.sets.optional and len(one.optional) < len(self.mptcp.paths)
+            for candidate in candidates(impact, self.mptcp)
+            if candidate.optional != impact.sets.optional and len(candidate.optional) < len(self.mptcp.paths)
             for path in self.initial_paths
         ]
 
@@ -358,7 +358,11 @@ class Job(NamedTuple):
         """Trials of combinations with the buffers of a screening; brief ones are single and short."""
         options = self.options
         return self.measure(
-            [self.configuration(one, size, sets) for one in ones for size in screen_buffers(options.buffers)],
+            [
+                self.configuration(combination, size, sets)
+                for combination in ones
+                for size in screen_buffers(options.buffers)
+            ],
             "search" if brief else "screen",
             1 if brief else min(options.runs_each, SCREEN_RUNS),
             name,
@@ -377,10 +381,15 @@ class Job(NamedTuple):
         measured: dict[Combination, list[int]] = {}
 
         def sweep(ones: Sequence[Combination], sizes: Sequence[int], name: str) -> None:
-            new = [(one, size) for one in ones for size in sizes if size not in measured.get(one, ())]
-            for one, size in new:
-                bisect.insort(measured.setdefault(one, []), size)
-            configurations = [self.configuration(one, size, sets) for one, size in new]
+            new = [
+                (combination, size)
+                for combination in ones
+                for size in sizes
+                if size not in measured.get(combination, ())
+            ]
+            for pair, size in new:
+                bisect.insort(measured.setdefault(pair, []), size)
+            configurations = [self.configuration(pair, size, sets) for pair, size in new]
             swept.extend(self.measure(configurations, "sweep", options.runs_each, name))
 
         def found(resamples: int) -> Decision:
@@ -449,7 +458,7 @@ class Job(NamedTuple):
         stated, others, records = self.compare(ones, size, sets)
         found = finalists(size, stated, others)
         barred = collapsing(decision, points, ones)
-        eligible = [one for one in found if one.combination not in barred]
+        eligible = [finalist for finalist in found if finalist.combination not in barred]
         chosen = survivor(favourite, stated, eligible, options.sacrifice)
         contest = Contest(decision, found, (), tuple(records), stated, others)
         if chosen == favourite:
@@ -464,16 +473,16 @@ class Job(NamedTuple):
     ) -> tuple[dict[Combination, list[float]], dict[Combination, list[float]], list[Record]]:
         """Throughputs in the network as stated and in others, with the same seeds for all; and the trials."""
         options = self.options
-        configurations = [self.configuration(one, size, sets) for one in ones]
+        configurations = [self.configuration(combination, size, sets) for combination in ones]
         records = self.measure(configurations, "shortlist", options.fresh_runs, "shortlist")
         stated = _by_combination(ones, records)
-        others: dict[Combination, list[float]] = {one: [] for one in ones}
+        others: dict[Combination, list[float]] = {combination: [] for combination in ones}
         for number in range(0 if self.is_real else OTHER_NETWORKS):
             other = perturbed(self.topology, options.off_by, number)
             more = self.measure(configurations, "shortlist", 1, f"network {number + 1} off by", other)
             records += more
-            for one, values in _by_combination(ones, more).items():
-                others[one] += values
+            for entry, values in _by_combination(ones, more).items():
+                others[entry] += values
         return stated, others, records
 
     def face_tcp(self, contest: Contest, sets: Mapping[str, SubflowSets]) -> Contest:
@@ -513,7 +522,7 @@ class Job(NamedTuple):
         """The fastest plain TCP by short trials on every path, and these."""
         every = plain_tcp.everywhere(self.topology, ccs)
         records = self.measure(
-            [self.configuration(one, size, sets) for one in every],
+            [self.configuration(combination, size, sets) for combination in every],
             "screen",
             runs,
             "plain TCP",
@@ -654,7 +663,7 @@ class Job(NamedTuple):
         if tcp is None or not options.tcp:
             return contest, confirmation
         runs = confirmation.runs
-        values = [one.throughput_mbps or 0.0 for one in confirmation.records]
+        values = [record.throughput_mbps or 0.0 for record in confirmation.records]
         stated = {mptcp: values[:runs], tcp: values[2 * runs :]}
         found = finalists(confirmation.recommended.buffer_bytes, stated, {mptcp: [], tcp: []})
         contest = contest._replace(finalists=found, stated=stated)
@@ -681,20 +690,24 @@ def impact_seconds(topology: Topology, ccs: Sequence[str], options: ImpactOption
 
 def optional_sets(sets: Mapping[str, SubflowSets]) -> dict[str, tuple[str, ...]]:
     """The set that PCDC has of itself, by congestion control."""
-    return {cc: one.optional for cc, one in sets.items()}
+    return {cc: subflow_sets.optional for cc, subflow_sets in sets.items()}
 
 
 def _by_combination(ones: Sequence[Combination], records: Sequence[Record]) -> dict[Combination, list[float]]:
     """Throughputs of trials in the order of `ones`, equally many of each; 0 for a failed one, Mbit/s."""
     runs = len(records) // len(ones)
-    values = [one.throughput_mbps or 0.0 for one in records]
-    return {one: values[i * runs : (i + 1) * runs] for i, one in enumerate(ones)}
+    values = [record.throughput_mbps or 0.0 for record in records]
+    return {combination: values[i * runs : (i + 1) * runs] for i, combination in enumerate(ones)}
 
 
 def _enlarged(decision: Decision, size_mib: float, points: Sequence[SweepPoint]) -> Decision:
     """The decision with a larger buffer that was measured: the observation there is what to expect."""
     combination = decision.optimum.combination
-    (point,) = (one for one in points if (one.combination, one.buffer_mib) == (combination, size_mib))
+    (point,) = (
+        sweep_point
+        for sweep_point in points
+        if (sweep_point.combination, sweep_point.buffer_mib) == (combination, size_mib)
+    )
     optimum = msgspec.structs.replace(
         decision.optimum, buffer_mib=size_mib, throughput_mbps=point.throughput.mean
     )
@@ -712,7 +725,7 @@ def _enlarged(decision: Decision, size_mib: float, points: Sequence[SweepPoint])
 def answering(decision: Decision, optimum: Optimum) -> Decision:
     """The decision with another optimum, in its front too."""
     answer = FrontPoint(sacrifice=decision.options.sacrifice, optimum=optimum)
-    front = tuple(answer if one.sacrifice == answer.sacrifice else one for one in decision.front)
+    front = tuple(answer if point.sacrifice == answer.sacrifice else point for point in decision.front)
     return msgspec.structs.replace(decision, optimum=optimum, front=front)
 
 
@@ -769,7 +782,7 @@ def configuration(
 
 def failures(records: Sequence[Record], name: str) -> list[str]:
     """A sentence about failed trials, which are left out."""
-    failed = [one for one in records if one.failed is not None]
+    failed = [record for record in records if record.failed is not None]
     if not failed:
         return []
     first = failed[0]

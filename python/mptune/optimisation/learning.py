@@ -169,7 +169,7 @@ class _Sweep:
         if job.has_prior:
             self._prior = Prior(
                 job.topology,
-                lambda one, size: job.configuration(one, size, sets),
+                lambda combination, size: job.configuration(combination, size, sets),
                 options.duration_ns,
                 options.seed,
             )
@@ -217,7 +217,7 @@ class _Sweep:
         job, options = self._job, self._job.options
         budget_s = self._budget_s
         question = Question(
-            arms=tuple(Arm(one, self._active(one)) for one in self._arms),
+            arms=tuple(Arm(arm, self._active(arm)) for arm in self._arms),
             buffers=self._buffers,
             sacrifice=options.sacrifice,
             runs=options.runs_each,
@@ -235,7 +235,7 @@ class _Sweep:
 
     def _told(self) -> Iterator[Told]:
         """What was measured, in terms of the question."""
-        arms = {one: index for index, one in enumerate(self._arms)}
+        arms = {arm: index for index, arm in enumerate(self._arms)}
         sizes = {size: index for index, size in enumerate(self._buffers)}
         for measured in self._known:
             ask = Ask(arms[measured.combination], sizes[measured.size], measured.run)
@@ -244,7 +244,7 @@ class _Sweep:
     def _measure(self, asked: Sequence[Ask]) -> list[Told]:
         """Trials of what was asked for."""
         job, options = self._job, self._job.options
-        places = [(self._arms[one.arm], self._buffers[one.size]) for one in asked]
+        places = [(self._arms[request.arm], self._buffers[request.size]) for request in asked]
         planned = [
             plan_run(
                 job.topology,
@@ -261,16 +261,16 @@ class _Sweep:
         ]
         given = job.runner.measure(planned, before=len(self._known))
         told = []
-        for one, (combination, size), record in zip(asked, places, given, strict=True):
+        for question, (combination, size), record in zip(asked, places, given, strict=True):
             self._spent_s += job.seconds(record)
-            self._known.append(_Measured(combination, size, one.run, record, self._spent_s))
-            told.append(self._known[-1].told(one, job, timed=self._job.is_real))
+            self._known.append(_Measured(combination, size, question.run, record, self._spent_s))
+            told.append(self._known[-1].told(question, job, timed=self._job.is_real))
         return told
 
     @property
     def _records(self) -> tuple[Record, ...]:
         """The trials so far, in their order."""
-        return tuple(one.record for one in self._known)
+        return tuple(measured.record for measured in self._known)
 
     @property
     def _budget_s(self) -> float | None:
@@ -287,25 +287,30 @@ class _Sweep:
 
     def _join(self, ones: Iterable[Combination]) -> bool:
         """Let more arms compete; whether there were any that do something of their own."""
-        known = {self._does(one) for one in self._arms}
+        known = {self._does(arm) for arm in self._arms}
         before = len(self._arms)
-        for one in ones:
-            if (does := self._does(one)) not in known:
+        for combination in ones:
+            if (does := self._does(combination)) not in known:
                 known.add(does)
-                self._arms.append(one)
+                self._arms.append(combination)
         return len(self._arms) > before
 
-    def _does(self, one: Combination) -> tuple[object, ...]:
+    def _does(self, combination: Combination) -> tuple[object, ...]:
         """What a combination does: PCDC with every subflow is FullMesh again."""
-        active = self._active(one)
-        return (active if active else one.pm, one.is_tcp, one.cc, one.initial_path)
+        active = self._active(combination)
+        return (
+            active if active else combination.pm,
+            combination.is_tcp,
+            combination.cc,
+            combination.initial_path,
+        )
 
-    def _active(self, one: Combination) -> frozenset[str]:
+    def _active(self, combination: Combination) -> frozenset[str]:
         """The subflows that carry data; empty where only the path manager knows."""
-        if one.pm == "fullmesh":
+        if combination.pm == "fullmesh":
             return frozenset(path.label for path in self._job.mptcp.paths)
-        own = self._optional.get(one.cc, ()) if one.pm == "pcdc" else ()
-        return frozenset(one.subflows or own)
+        own = self._optional.get(combination.cc, ()) if combination.pm == "pcdc" else ()
+        return frozenset(combination.subflows or own)
 
     def _joined(self, verdict: Verdict) -> bool:
         """Let sets of subflows beside those of the best arms compete."""
@@ -314,7 +319,7 @@ class _Sweep:
             return False
         search = SetSearch(job.mptcp, options.ccs, self._optional, mesh="fullmesh" in options.pms)
         best = [self._arms[arm] for arm in verdict.contenders[:_BEST]]
-        return self._join(one for arm in best for one in search.around(arm))
+        return self._join(combination for arm in best for combination in search.around(arm))
 
     def _widened(self, verdict: Verdict) -> bool:
         """Add an octave of buffers where the answer may lie beyond an end."""
@@ -347,7 +352,7 @@ class _Sweep:
                     throughput_mbps=verdict.throughput_mbps,
                     certainty=verdict.certainty,
                     room=verdict.room,
-                    contenders=tuple(self._arms[one] for one in verdict.contenders),
+                    contenders=tuple(self._arms[contender] for contender in verdict.contenders),
                     among=len(self._arms),
                     buffers=(low, high),
                     more_s=verdict.more_s,
@@ -358,7 +363,7 @@ class _Sweep:
         if progress is not None:
             # How many there will be is not known: what the strategy expects, within the budget.
             ends = [self._left_s(), None if verdict is None else verdict.more_s]
-            more_s = min((one for one in ends if one is not None), default=self._spent_s)
+            more_s = min((end for end in ends if end is not None), default=self._spent_s)
             more = round(more_s / self._job.trial_s(self._job.options.duration_ns))
             progress(done, done + max(1, more), self._said())
 
@@ -429,9 +434,9 @@ def so_far(steps: Sequence[Step]) -> str:
     if not steps:
         return ""
     last = steps[-1]
-    one = last.combination
+    name = last.combination
     return (
-        f"best answer after {last.trials} trials: {one.manager} with {one.cc} and "
+        f"best answer after {last.trials} trials: {name.manager} with {name.cc} and "
         f"{format_size(last.buffer_bytes, 3)}, some {digits(last.throughput_mbps, 3)} Mbit/s "
         f"({percent_certain(last.certainty)} certain that this is within {100 * last.room:.2g} % of what the "
         "sacrifice allows)"

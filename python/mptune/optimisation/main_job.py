@@ -131,7 +131,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the optimum's throughput is what the sweep gave with its buffer."""
         optimum = self.optimum
         here = optimum.combination, optimum.buffer_mib, optimum.throughput_mbps
-        return any((one.combination, one.buffer_mib, one.throughput.mean) == here for one in self.points)
+        return any(
+            (point.combination, point.buffer_mib, point.throughput.mean) == here for point in self.points
+        )
 
     @property
     def is_predicted(self) -> bool:
@@ -233,10 +235,10 @@ def on_kernel(job: Job, confirmation: Confirmation) -> tuple[OnKernel, OnKernel]
     """What a kernel is expected to give with the answer and with the default, by what fresh trials gave."""
     runs = confirmation.runs
     found = []
-    for place, one in enumerate((confirmation.recommended, confirmation.default)):
+    for place, configuration in enumerate((confirmation.recommended, confirmation.default)):
         planned = plan_run(
             job.topology,
-            one,
+            configuration,
             purpose="confirm",
             run=0,
             duration_ns=job.options.duration_ns,

@@ -68,15 +68,15 @@ def optimise_from(
 
 def _samples(measurements: Measurements, pm: str) -> list[Sample]:
     """Measurements as observations; without a run column, runs are numbered in order."""
-    named = {run: number for number, run in enumerate(sorted({one.run or "" for one in measurements.rows}))}
+    named = {run: number for number, run in enumerate(sorted({row.run or "" for row in measurements.rows}))}
     seen: dict[tuple[Combination, float], int] = {}
     samples = []
-    for one in measurements.rows:
-        combination = Combination(one.levels.get("pm", pm), one.levels["cc"])
-        number = seen.get((combination, one.buffer_mib), 0)
-        seen[combination, one.buffer_mib] = number + 1
-        run = number if one.run is None else named[one.run]
-        samples.append(Sample(combination, one.buffer_mib, one.throughput_mbps, run))
+    for row in measurements.rows:
+        combination = Combination(row.levels.get("pm", pm), row.levels["cc"])
+        number = seen.get((combination, row.buffer_mib), 0)
+        seen[combination, row.buffer_mib] = number + 1
+        run = number if row.run is None else named[row.run]
+        samples.append(Sample(combination, row.buffer_mib, row.throughput_mbps, run))
     return samples
 
 

@@ -37,7 +37,7 @@ def rows_over_time(
     """
     if not (testbed.records and testbed.anywhere):
         return
-    answered = [one for one in result.rounds if one.answered is not None]
+    answered = [round_ for round_ in result.rounds if round_.answered is not None]
     number, at_ns = (answered[-1].number, answered[-1].at_ns) if answered else (0, 0)
     there, labels = topology.later(at_ns), tuple(path.label for path in topology.paths)
     duration_ns = min(options.duration_ns, _LONGEST_NS)

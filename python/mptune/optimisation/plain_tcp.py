@@ -33,15 +33,15 @@ def fastest(found: Mapping[Combination, Sequence[float]]) -> list[Combination]:
     ----------
     found : throughputs of the screening, equally many of each, 0 for a failed trial.
     """
-    totals = {one: sum(values) for one, values in found.items()}
+    totals = {combination: sum(values) for combination, values in found.items()}
     mark = _NEAR * max(totals.values())
-    near = [one for one, total in totals.items() if total and total >= mark]
-    return sorted(near, key=lambda one: (-totals[one], one))[:_STAYING]
+    near = [number for number, total in totals.items() if total and total >= mark]
+    return sorted(near, key=lambda combination: (-totals[combination], combination))[:_STAYING]
 
 
 def none_of(records: Sequence[Record]) -> str:
     """That plain TCP could not be compared with, because every trial of it failed, as a sentence."""
-    first = next((one for one in records if one.failed is not None), None)
+    first = next((record for record in records if record.failed is not None), None)
     why = "nothing was delivered" if first is None else f"{first.manager}/{first.cc}: {first.failed}"
     return (
         f"There is no comparison with plain TCP: all {len(records)} short trials of it failed (first: {why})."

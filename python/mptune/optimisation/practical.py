@@ -92,8 +92,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     def subflows(self, rto_ns: int = RTO_NS) -> list[Subflow]:
         """The paths as the formulas want them."""
         return [
-            Subflow(rate_bps=round(one.throughput.mean * 1e6), rtt_ns=one.rtt_ns, rto_ns=rto_ns)
-            for one in self.alone
+            Subflow(rate_bps=round(path.throughput.mean * 1e6), rtt_ns=path.rtt_ns, rto_ns=rto_ns)
+            for path in self.alone
         ]
 
 
@@ -135,7 +135,7 @@ def measure_practical(
         alone=tuple(
             _alone(path, single[number * runs : (number + 1) * runs]) for number, path in enumerate(paths)
         ),
-        failed=sum(one.failed is not None for one in (*everything, *single)),
+        failed=sum(record.failed is not None for record in (*everything, *single)),
     )
 
 
@@ -181,7 +181,7 @@ def _practical(path: str, records: Sequence[Record], options: PracticalOptions) 
     """What is enough from one initial path."""
     means = {}
     for size in options.buffers:
-        found = throughputs([one for one in records if one.buffer_bytes == size])
+        found = throughputs([record for record in records if record.buffer_bytes == size])
         if found:
             means[size] = summarise(found).mean
     if not means:
@@ -199,7 +199,9 @@ def _practical(path: str, records: Sequence[Record], options: PracticalOptions) 
 def _alone(path: str, records: Sequence[Record]) -> Alone:
     """Throughput and RTT of a path alone."""
     found = throughputs(records)
-    rtts = [sub.rtt_ms for one in records if one.failed is None for sub in one.subflows if sub.rtt_ms]
+    rtts = [
+        sub.rtt_ms for record in records if record.failed is None for sub in record.subflows if sub.rtt_ms
+    ]
     if not found or not rtts:
         raise MptuneError(f"every trial of {path} alone failed (first reason: {records[0].failed})")
     return Alone(path=path, throughput=summarise(found), rtt_ns=round(1e6 * statistics.median(rtts)))

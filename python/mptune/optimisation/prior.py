@@ -62,7 +62,7 @@ class Prior:
         """
         learnt = shipped()
         trials = (self._planned(arm, size).trial for arm in arms for size in buffers)
-        spreads = sorted(learnt.scale.of(factors(one)) for one in trials if not learnt.unknown(one))
+        spreads = sorted(learnt.scale.of(factors(trial)) for trial in trials if not learnt.unknown(trial))
         if not spreads:
             return None
         middle = quantile(spreads, 0.5)
@@ -88,10 +88,10 @@ class Prior:
 
     def _between(self, arm: Combination, some: Sequence[int], size: int) -> float:
         """Along a straight line over the logarithm of the buffer."""
-        above = next(one for one in some if one >= size)
+        above = next(number for number in some if number >= size)
         if above == size:
             return self._known[arm, size]
-        below = max(one for one in some if one < size)
+        below = max(number for number in some if number < size)
         share = math.log(size / below) / math.log(above / below)
         low, high = self._known[arm, below], self._known[arm, above]
         return round(low + share * (high - low), 9)

@@ -101,17 +101,17 @@ def _reasons(before: Answered, now: Answered) -> Iterator[str]:
 
 def _moved(before: Sequence[Impact], now: Sequence[Impact]) -> Iterator[str]:
     """Subflows that moved between the optional and the standby set, with their impact factors."""
-    earlier = {one.cc: one for one in before}
+    earlier = {each_impact.cc: each_impact for each_impact in before}
     for impact in now:
         old = earlier.get(impact.cc)
         if old is None:
             continue
-        was = {one.path: one.omega.mean for one in old.paths if one.omega is not None}
-        for one in impact.paths:
-            optional = one.path in impact.sets.optional
-            if optional == (one.path in old.sets.optional) or one.omega is None or one.path not in was:
+        was = {path.path: path.omega.mean for path in old.paths if path.omega is not None}
+        for path in impact.paths:
+            optional = path.path in impact.sets.optional
+            if optional == (path.path in old.sets.optional) or path.omega is None or path.path not in was:
                 continue
             yield (
-                f"Under {impact.cc} {one.path} now {'carries data' if optional else 'is on standby'}: its "
-                f"impact factor is {one.omega.mean:.2f} and was {was[one.path]:.2f}."
+                f"Under {impact.cc} {path.path} now {'carries data' if optional else 'is on standby'}: its "
+                f"impact factor is {path.omega.mean:.2f} and was {was[path.path]:.2f}."
             )

@@ -99,14 +99,22 @@ def vary(
     ours = set(confirmation.recommended.active or contest.decision.optimum.subflows)
     found.sort(key=lambda one: bool(ours) and not ours.intersection(one.paths))
     shown = found[:MOST_VALUES]
-    networks = [topology, *(there for one in shown for there in (one.below, one.above) if there is not None)]
+    networks = [
+        topology,
+        *(
+            there
+            for each_uncertain in shown
+            for there in (each_uncertain.below, each_uncertain.above)
+            if there is not None
+        ),
+    ]
     duration_ns = brief_ns(options.duration_ns)
     planned = [
         trial
         for network in networks
         for trial in plan_trials(
             network,
-            [one.configuration for one in ones],
+            [each_contender.configuration for each_contender in ones],
             purpose="vary",
             runs=SCREEN_RUNS,
             duration_ns=duration_ns,
@@ -119,18 +127,28 @@ def vary(
     given = iter(_given(records, len(ones)))
     stated = next(given)
     varied = []
-    for one in shown:
+    for each_uncertain in shown:
         ends = []
-        for network, value in ((one.below, one.low), (one.above, one.high)):
+        for network, value in (
+            (each_uncertain.below, each_uncertain.low),
+            (each_uncertain.above, each_uncertain.high),
+        ):
             if network is not None:
-                upper = network is one.above
+                upper = network is each_uncertain.above
                 ends.append(_end((value, upper), ones, stated, next(given), options.sacrifice))
-        varied.append(Varied(key=one.key, stated=one.stated, because=one.because, ends=tuple(ends)))
+        varied.append(
+            Varied(
+                key=each_uncertain.key,
+                stated=each_uncertain.stated,
+                because=each_uncertain.because,
+                ends=tuple(ends),
+            )
+        )
     ours_mbps = fmean(stated[0])
     varied.sort(key=lambda one: (all(end.instead is None for end in one.ends), -_effect(one, ours_mbps)))
     return Sensitivity(
         throughput_mbps=ours_mbps,
-        contenders=tuple(one.name for one in ones[1:]),
+        contenders=tuple(contender.name for contender in ones[1:]),
         runs=SCREEN_RUNS,
         duration_s=duration_ns / 1e9,
         trials=len(planned),
@@ -149,20 +167,27 @@ def _contenders(
         Contender(name=f"{answer.manager} with {answer.cc}", configuration=confirmation.recommended),
         Contender(name=f"{answer.manager} with {answer.cc} and twice the buffer", configuration=double),
     ]
-    ranked = sorted(contest.finalists, key=lambda one: -(one.throughput.mean if one.throughput else 0.0))
-    others = [one.combination for one in ranked if one.combination != answer]
+    ranked = sorted(
+        contest.finalists, key=lambda finalist: -(finalist.throughput.mean if finalist.throughput else 0.0)
+    )
+    others = [each_finalist.combination for each_finalist in ranked if each_finalist.combination != answer]
     if contest.opponent is not None:
-        others = [contest.opponent, *(one for one in others if one != contest.opponent)]
+        others = [
+            contest.opponent,
+            *(each_combination for each_combination in others if each_combination != contest.opponent),
+        ]
     # Another congestion control gains where losses are others, another set where rates and RTTs are.
     seen: set[str] = set()
     room = {True: _ALIKE, False: _OTHERS}
-    for one in others:
-        alike = one.manager == answer.manager
-        if one.manager not in seen and room[alike]:
-            seen.add(one.manager)
+    for combination in others:
+        alike = combination.manager == answer.manager
+        if combination.manager not in seen and room[alike]:
+            seen.add(combination.manager)
             room[alike] -= 1
-            configuration = job.configuration(one, size, sets)
-            ones.append(Contender(name=f"{one.manager} with {one.cc}", configuration=configuration))
+            configuration = job.configuration(combination, size, sets)
+            ones.append(
+                Contender(name=f"{combination.manager} with {combination.cc}", configuration=configuration)
+            )
     return ones
 
 
@@ -172,7 +197,7 @@ _Given = Sequence[Sequence[float]]
 
 def _given(records: Sequence[Record], contenders: int) -> list[_Given]:
     """Throughputs by network; 0 for a failed run."""
-    values = [one.throughput_mbps or 0.0 for one in records]
+    values = [record.throughput_mbps or 0.0 for record in records]
     runs = [values[i : i + SCREEN_RUNS] for i in range(0, len(values), SCREEN_RUNS)]
     return [runs[i : i + contenders] for i in range(0, len(runs), contenders)]
 
@@ -190,12 +215,12 @@ def _end(
     ----------
     value : in words, and whether it is the upper end.
     """
-    means = [fmean(one) for one in there]
+    means = [fmean(values) for values in there]
     ours, before = means[0], fmean(stated[0])
     best = max(range(1, len(ones)), key=lambda i: means[i])
     advantage = means[best] * before > (1 + REGRET) * fmean(stated[best]) * ours
     least = 1 - max(sacrifice, SURVIVAL)
-    beaten = all(least * one > mine for mine, one in zip(there[0], there[best], strict=True))
+    beaten = all(least * number > mine for mine, number in zip(there[0], there[best], strict=True))
     return End(
         value=value[0],
         is_largest=value[1],
@@ -206,6 +231,6 @@ def _end(
     )
 
 
-def _effect(one: Varied, stated: float) -> float:
+def _effect(varied: Varied, stated: float) -> float:
     """The largest change of the answer's throughput, Mbit/s."""
-    return max(abs(end.throughput_mbps - stated) for end in one.ends)
+    return max(abs(end.throughput_mbps - stated) for end in varied.ends)

@@ -55,8 +55,8 @@ class SetSearch:
 
     def start(self, given: Mapping[Combination, float]) -> None:
         """Start from the fastest of these; their throughputs may be of other trials than those to come."""
-        known = [one for one in given if self._set(one)]
-        self._start = sorted(known, key=lambda one: (-given[one], one))[:_START]
+        known = [each_combination for each_combination in given if self._set(each_combination)]
+        self._start = sorted(known, key=lambda combination: (-given[combination], combination))[:_START]
 
     def ask(self) -> list[Combination]:
         """What to measure next, each once; empty at the end."""
@@ -65,36 +65,40 @@ class SetSearch:
         if self._steps == _STEPS:
             return []
         self._steps += 1
-        asked = (other for one in self._beam() for other in self._neighbours(one))
-        return [one for one in dict.fromkeys(asked) if one not in self._given]
+        asked = (other for combination in self._beam() for other in self._neighbours(combination))
+        return [fromkey for fromkey in dict.fromkeys(asked) if fromkey not in self._given]
 
     def tell(self, given: Mapping[Combination, float]) -> None:
         """Throughputs of what was asked for, with the best buffer of each, Mbit/s."""
         self._given |= given
 
-    def around(self, one: Combination) -> list[Combination]:
+    def around(self, combination: Combination) -> list[Combination]:
         """What differs from a combination in one place; nothing where its path manager chooses."""
-        return list(self._neighbours(one)) if self._set(one) else []
+        return list(self._neighbours(combination)) if self._set(combination) else []
 
     def found(self, known: Iterable[Combination]) -> list[Combination]:
         """Those near the fastest that are not known already, the fastest first."""
         fastest, without = self._fastest(), set(known)
         mark = _NEAR * max(self._given.values(), default=0.0)
-        return [one for one in fastest if one not in without and self._given[one] >= mark][:_FOUND]
+        return [
+            combination
+            for combination in fastest
+            if combination not in without and self._given[combination] >= mark
+        ][:_FOUND]
 
     def _fastest(self) -> list[Combination]:
-        return sorted(self._given, key=lambda one: (-self._given[one], one))
+        return sorted(self._given, key=lambda combination: (-self._given[combination], combination))
 
     def _beam(self) -> list[Combination]:
         """The fastest ones; FullMesh and a PCDC that uses all subflows are one."""
         found: dict[tuple[frozenset[str], str, str], Combination] = {}
-        for one in self._fastest():
-            found.setdefault((self._set(one), one.cc, one.initial_path), one)
+        for combination in self._fastest():
+            found.setdefault((self._set(combination), combination.cc, combination.initial_path), combination)
         return list(found.values())[:_BEAM]
 
     def _everything(self) -> list[Combination]:
         """Every set with every congestion control, from every initial path; nothing if these are too many."""
-        likes = {one.initial_path: one for one in self._start}
+        likes = {each_combination.initial_path: each_combination for each_combination in self._start}
         labels = tuple(self._sides)
         if (2 ** len(labels) - 1) * len(self._ccs) * len(likes) > _ALL:
             return []
@@ -105,13 +109,13 @@ class SetSearch:
             for combination in self._combination(like, cc, active)
         ]
 
-    def _neighbours(self, one: Combination) -> Iterator[Combination]:
-        active = self._set(one)
+    def _neighbours(self, combination: Combination) -> Iterator[Combination]:
+        active = self._set(combination)
         for cc in self._ccs:
-            if cc != one.cc:
-                yield from self._combination(one, cc, active)
+            if cc != combination.cc:
+                yield from self._combination(combination, cc, active)
         for labels in self._changed(active):
-            yield from self._combination(one, one.cc, labels)
+            yield from self._combination(combination, combination.cc, labels)
 
     def _changed(self, active: frozenset[str]) -> Iterator[frozenset[str]]:
         """Sets that differ in one subflow."""
@@ -123,17 +127,17 @@ class SetSearch:
         for ours in sorted(active):
             yield from (active - {ours} | {other} for other in outside if self._share(ours, other))
 
-    def _share(self, one: str, other: str) -> bool:
+    def _share(self, name: str, other: str) -> bool:
         """Whether two subflows have an interface in common, on either side."""
-        return any(a == b for a, b in zip(self._sides[one], self._sides[other], strict=True))
+        return any(a == b for a, b in zip(self._sides[name], self._sides[other], strict=True))
 
-    def _set(self, one: Combination) -> frozenset[str]:
+    def _set(self, combination: Combination) -> frozenset[str]:
         """The subflows that carry data; empty where the path manager decides."""
-        if one.pm == "fullmesh":
+        if combination.pm == "fullmesh":
             return frozenset(self._sides)
-        if one.pm != "pcdc":
+        if combination.pm != "pcdc":
             return frozenset()
-        return frozenset(one.subflows or self._optional.get(one.cc, ()))
+        return frozenset(combination.subflows or self._optional.get(combination.cc, ()))
 
     def _combination(self, like: Combination, cc: str, active: frozenset[str]) -> Iterator[Combination]:
         """The combination with this set, as the sweep names it; nothing where it may not be used."""

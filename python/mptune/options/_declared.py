@@ -102,14 +102,14 @@ class Declared(NamedTuple):
 Place = Callable[[Declared], tuple[str, str]]
 
 
-def by_flag(one: Declared) -> tuple[str, str]:
+def by_flag(declaration: Declared) -> tuple[str, str]:
     """On the command line; also used for calls from Python."""
-    return one.flag, ""
+    return declaration.flag, ""
 
 
 def in_file(path: str) -> Place:
     """In a campaign file."""
-    return lambda one: (path, one.key)
+    return lambda declaration: (path, declaration.key)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,20 +130,20 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         ------
         InputError : naming the option where it was written.
         """
-        for one in declared(type(self)):
-            value = value_of(self, one.fields)
+        for declaration in declared(type(self)):
+            value = value_of(self, declaration.fields)
             if value is not None:
-                _check(one, value, place)
+                _check(declaration, value, place)
         for prefix, part in _parts(self):
             for name, expected in part.conflicts():
                 raise error_about(type(self), (*prefix, *name.split(".")), expected, place)
 
 
-def _check(one: Declared, value: Any, place: Place) -> None:
+def _check(declaration: Declared, value: Any, place: Place) -> None:
     try:
-        one.option.kind.check(value)
+        declaration.option.kind.check(value)
     except ValueError as error:
-        raise InputError(*place(one), str(error)) from None
+        raise InputError(*place(declaration), str(error)) from None
 
 
 def value_of(options: Options, fields: tuple[str, ...]) -> Any:
@@ -159,7 +159,9 @@ def left_alone(options: Options, field: str) -> bool:
 
     What is parsed, or read from a store, is always another object.
     """
-    (declared_default,) = (one.default for one in msgspec.structs.fields(type(options)) if one.name == field)
+    (declared_default,) = (
+        field_info.default for field_info in msgspec.structs.fields(type(options)) if field_info.name == field
+    )
     return getattr(options, field) is declared_default
 
 
@@ -181,13 +183,13 @@ def error_about(
     kind: type[Options], fields: tuple[str, ...], expected: str, place: Place = by_flag
 ) -> InputError:
     """The error about an option of a struct, naming it where it was written."""
-    (one,) = (one for one in declared(kind) if one.fields == fields)
-    return InputError(*place(one), expected)
+    (declaration,) = (declaration for declaration in declared(kind) if declaration.fields == fields)
+    return InputError(*place(declaration), expected)
 
 
 def written(kind: type[Options], field: str, value: object, place: Place = by_flag) -> str:
     """A value of an option as the user would write it where the others were written."""
-    (one,) = (one for one in declared(kind) if one.fields == (field,))
+    (one,) = (declaration for declaration in declared(kind) if declaration.fields == (field,))
     shown, (where, key) = one.option.kind.show(value), place(one)
     return f'{key} = "{shown}"' if key else f"{where} {shown}"
 
@@ -206,13 +208,15 @@ def _declared(kind: type[Options], prefix: tuple[str, ...], given: Options | Non
 
 def option_of(hint: Any) -> Option[Any] | None:
     """Declaration in a type's annotations."""
-    return next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Option)), None)
+    return next((option for option in getattr(hint, "__metadata__", ()) if isinstance(option, Option)), None)
 
 
 def part_of(hint: Any) -> type[Options] | None:
     """The options struct in a type, which may also allow None."""
     choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    return next((one for one in choices if isinstance(one, type) and issubclass(one, Options)), None)
+    return next(
+        (choice for choice in choices if isinstance(choice, type) and issubclass(choice, Options)), None
+    )
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:
@@ -231,9 +235,9 @@ def build(kind: type[O], values: Mapping[tuple[str, ...], Any], place: Place) ->
     ------
     InputError : a required value is missing, or a value is invalid.
     """
-    for one in declared(kind):
-        if one.default is msgspec.NODEFAULT and one.fields not in values:
-            raise InputError(*place(one), "expected, but missing")
+    for declaration in declared(kind):
+        if declaration.default is msgspec.NODEFAULT and declaration.fields not in values:
+            raise InputError(*place(declaration), "expected, but missing")
     options = _built(kind, values, None).completed()
     options.check(place)
     return options
@@ -277,15 +281,19 @@ class Given(Generic[O]):
         """
         wanted: Any = kind or self.kind
         values = {
-            one.fields: one.parse(self._texts[one.fields], self._place)
-            for one in declared(wanted)
-            if one.fields in self._texts
+            declaration.fields: declaration.parse(self._texts[declaration.fields], self._place)
+            for declaration in declared(wanted)
+            if declaration.fields in self._texts
         }
         return build(wanted, values, self._place)
 
     def beyond(self, kind: type[Options]) -> list[str]:
         """Flags that were given although another struct does not have their options."""
-        has = {one.fields for one in declared(kind)} | {(name,) for name in kind.__struct_fields__}
+        has = {declaration.fields for declaration in declared(kind)} | {
+            (name,) for name in kind.__struct_fields__
+        }
         return [
-            one.flag for one in declared(self.kind) if one.fields in self._texts and one.fields not in has
+            declaration.flag
+            for declaration in declared(self.kind)
+            if declaration.fields in self._texts and declaration.fields not in has
         ]

@@ -82,9 +82,9 @@ def _text(raw: Any) -> str:
     if isinstance(raw, bool):
         return "true" if raw else "false"
     if isinstance(raw, list):
-        for one in raw:
-            if isinstance(one, bool | list | dict):
-                raise ValueError(f"expected a list of single values, found {in_words(one)} in it")
+        for entry in raw:
+            if isinstance(entry, bool | list | dict):
+                raise ValueError(f"expected a list of single values, found {in_words(entry)} in it")
         return ",".join(map(str, raw))
     return str(raw)
 
@@ -164,13 +164,13 @@ def share() -> Kind[float]:
 
 def probability() -> Kind[float]:
     """Kind of a probability above 0 and below 1: "0.05" or "5%"."""
-    one = share()
+    kind = share()
 
     def check(value: float) -> None:
         if not 0 < value < 1:
             raise ValueError(f"expected a probability between 0 and 1, found {value}")
 
-    return Kind("P", one.parse, "{:g}".format, check, one.written, 'a probability such as 0.05 or "5%"')
+    return Kind("P", kind.parse, "{:g}".format, check, kind.written, 'a probability such as 0.05 or "5%"')
 
 
 #: Ends of what a certainty may be: half is a guess, and beyond the other end nothing can be known from runs
@@ -180,13 +180,13 @@ _CERTAINTIES = 0.5, 0.999
 
 def confidence() -> Kind[float]:
     """Kind of a probability with which an answer has to hold: "95%" or "0.95"."""
-    one, (low, high) = share(), _CERTAINTIES
+    kind, (low, high) = share(), _CERTAINTIES
 
     def check(value: float) -> None:
         if not low <= value <= high:
             raise ValueError(f"expected {100 * low:g}% to {100 * high:g}%, found {100 * value:g}%")
 
-    return Kind("P", one.parse, one.show, check, one.written, 'a probability such as "95%" or 0.95')
+    return Kind("P", kind.parse, kind.show, check, kind.written, 'a probability such as "95%" or 0.95')
 
 
 def rate_mbps() -> Kind[float]:
@@ -212,13 +212,13 @@ def choice(known: Callable[[], Iterable[str]], *, listed: bool = True) -> Kind[s
 
 def names(known: Callable[[], Iterable[str]]) -> Kind[tuple[str, ...]]:
     """Kind of one or more distinct names."""
-    one = choice(known)
+    kind = choice(known)
 
     def check(value: tuple[str, ...]) -> None:
         if not value:
             raise ValueError(one_of(known(), None))
         for name in value:
-            one.check(name)
+            kind.check(name)
         check_distinct(value)
 
     return Kind(
@@ -228,7 +228,7 @@ def names(known: Callable[[], Iterable[str]]) -> Kind[tuple[str, ...]]:
         check,
         (str, list),
         "a list of names",
-        known=one.known,
+        known=kind.known,
         several=True,
     )
 
@@ -247,27 +247,27 @@ def texts(metavar: str = "TEXT,...", *, labels: bool = False) -> Kind[tuple[str,
     )
 
 
-def several(one: Kind[T], *, distinct: bool = True) -> Kind[tuple[T, ...]]:
+def several(kind: Kind[T], *, distinct: bool = True) -> Kind[tuple[T, ...]]:
     """Kind of any number of values of a kind, each once unless they need not be `distinct`."""
 
     def parse(text: str) -> tuple[T, ...]:
-        return tuple(one.parse(part) for part in words(text))
+        return tuple(kind.parse(part) for part in words(text))
 
     def check(values: tuple[T, ...]) -> None:
         for value in values:
-            one.check(value)
+            kind.check(value)
         if distinct:
-            check_distinct(values, one.show)
+            check_distinct(values, kind.show)
 
     return Kind(
-        f"{one.metavar},...",
+        f"{kind.metavar},...",
         parse,
-        lambda values: ",".join(map(one.show, values)),
+        lambda values: ",".join(map(kind.show, values)),
         check,
-        (*one.written, list),
-        f"a list, or {one.expected}",
+        (*kind.written, list),
+        f"a list, or {kind.expected}",
         several=True,
-        labels=one.labels,
+        labels=kind.labels,
     )
 
 
@@ -288,28 +288,28 @@ class _ByLabel(Kind[dict[str, T]]):
         return {label: _named(label, self.one.read, value) for label, value in raw.items()}
 
 
-def by_label(one: Kind[T]) -> Kind[dict[str, T]]:
+def by_label(kind: Kind[T]) -> Kind[dict[str, T]]:
     """Kind of values by the label of a path; in files only."""
 
     def check(values: Mapping[str, T]) -> None:
         for label, value in values.items():
-            _named(label, one.check, value)
+            _named(label, kind.check, value)
 
     def parse(text: str) -> dict[str, T]:
         raise ValueError(f"expected a table in a campaign file, found {quoted(text)}")
 
     def show(values: Mapping[str, T]) -> str:
-        return ",".join(f"{label}={one.show(value)}" for label, value in values.items())
+        return ",".join(f"{label}={kind.show(value)}" for label, value in values.items())
 
     return _ByLabel(
-        f"PATH={one.metavar},...",
+        f"PATH={kind.metavar},...",
         parse,
         show,
         check,
         (dict,),
         "a table of paths and their values",
         labels=True,
-        one=one,
+        one=kind,
     )
 
 

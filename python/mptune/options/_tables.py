@@ -37,7 +37,7 @@ class Tables:
         self.path = path
         self._head, self._kinds, self._key = head, kinds, key
         self._leaves = dict(
-            self._find(raw, "", _tables({key for one in (head, *kinds.values()) for key in _keys(one)}))
+            self._find(raw, "", _tables({key for kind in (head, *kinds.values()) for key in _keys(kind)}))
         )
 
     def _find(self, raw: Mapping[str, Any], table: str, tables: set[str]) -> Iterator[tuple[str, Any]]:
@@ -72,12 +72,12 @@ class Tables:
 
     def _build(self, kind: type[O]) -> O:
         values = {}
-        for one in declared(kind):
-            if one.key and one.key in self._leaves:
+        for declaration in declared(kind):
+            if declaration.key and declaration.key in self._leaves:
                 try:
-                    values[one.fields] = one.option.kind.read(self._leaves[one.key])
+                    values[declaration.fields] = declaration.option.kind.read(self._leaves[declaration.key])
                 except ValueError as error:
-                    raise InputError(self.path, one.key, str(error)) from None
+                    raise InputError(self.path, declaration.key, str(error)) from None
         return build(kind, values, in_file(self.path))
 
     def _refuse_others(self, name: str) -> None:
@@ -94,7 +94,7 @@ class Tables:
 
 
 def _keys(kind: type[Options]) -> list[str]:
-    return [one.key for one in declared(kind) if one.key]
+    return [declaration.key for declaration in declared(kind) if declaration.key]
 
 
 def _tables(keys: Any) -> set[str]:
@@ -106,5 +106,5 @@ def _beside(key: str, known: list[str]) -> list[str]:
     """Names that are allowed in the table of `key`."""
     prefix = key.rpartition(".")[0]
     start = len(prefix) + 1 if prefix else 0
-    inside = [one[start:].partition(".")[0] for one in known if not prefix or one.startswith(f"{prefix}.")]
+    inside = [name[start:].partition(".")[0] for name in known if not prefix or name.startswith(f"{prefix}.")]
     return list(dict.fromkeys(inside))

@@ -40,11 +40,14 @@ class _OfOne(Options, frozen=True, kw_only=True):
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """What the policy itself refuses, and a path in two of its lists: each says what a path is for."""
         yield from path_managers.refusals(self.pm, self.given())
-        lists = [one.name for one in path_managers.options()[self.pm] if one.kind == "paths"]
-        for one, other in itertools.combinations(lists, 2):
-            both = [path for path in getattr(self, one) or () if path in (getattr(self, other) or ())]
+        lists = [option.name for option in path_managers.options()[self.pm] if option.kind == "paths"]
+        for combination, other in itertools.combinations(lists, 2):
+            both = [path for path in getattr(self, combination) or () if path in (getattr(self, other) or ())]
             if both:
-                yield other, f"expected other paths than those of {one}, found {quoted(both[0])} in both"
+                yield (
+                    other,
+                    f"expected other paths than those of {combination}, found {quoted(both[0])} in both",
+                )
 
 
 class _OfAll(Options, frozen=True, kw_only=True):
@@ -54,7 +57,7 @@ class _OfAll(Options, frozen=True, kw_only=True):
         """Options of one path manager, as in `Trial`: those that are not at their defaults."""
         part: _OfOne | None = getattr(self, pm, None)
         given = {} if part is None else part.given()
-        defaults = {one.name: one.default for one in path_managers.options().get(pm, ())}
+        defaults = {option.name: option.default for option in path_managers.options().get(pm, ())}
         return {name: value for name, value in given.items() if _as_json(value) != defaults[name]}
 
     def unused(self, pms: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -69,26 +72,26 @@ def _as_json(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def _declaration(pm: str, one: path_managers.Option, *, shared: bool) -> Option[Any]:
+def _declaration(pm: str, option: path_managers.Option, *, shared: bool) -> Option[Any]:
     """An option of a policy; its flag has the path manager's name too if another one has its name."""
-    kind = _KINDS[one.kind][1]
-    unit = f", {one.unit}" if one.kind == "count" and one.unit else ""
+    kind = _KINDS[option.kind][1]
+    unit = f", {option.unit}" if option.kind == "count" and option.unit else ""
     return Option(
         kind,
-        f"{one.help[:1].upper()}{one.help[1:]} (path manager {pm}{unit}).",
-        key=f"{pm}.{one.name}",
-        flag=f"--{pm}-{one.name}".replace("_", "-") if shared else "",
-        file_only=one.kind == "path_times",
-        unset=kind.show(one.default) if one.default else "",
+        f"{option.help[:1].upper()}{option.help[1:]} (path manager {pm}{unit}).",
+        key=f"{pm}.{option.name}",
+        flag=f"--{pm}-{option.name}".replace("_", "-") if shared else "",
+        file_only=option.kind == "path_times",
+        unset=kind.show(option.default) if option.default else "",
     )
 
 
 def _struct(pm: str, names: Counter[str]) -> Any:
     """Struct of the options of one path manager; `names` counts the names of the options of all."""
     fields = []
-    for one in path_managers.options()[pm]:
-        option = _declaration(pm, one, shared=names[one.name] > 1)
-        fields.append((one.name, Annotated[_KINDS[one.kind][0] | None, option], None))
+    for each_option in path_managers.options()[pm]:
+        option = _declaration(pm, each_option, shared=names[each_option.name] > 1)
+        fields.append((each_option.name, Annotated[_KINDS[each_option.kind][0] | None, option], None))
     return msgspec.defstruct(
         f"{pm.capitalize()}Options",
         fields,
@@ -101,7 +104,7 @@ def _struct(pm: str, names: Counter[str]) -> Any:
 
 
 def _all() -> Any:
-    names = Counter(one.name for options in path_managers.options().values() for one in options)
+    names = Counter(option.name for options in path_managers.options().values() for option in options)
     return msgspec.defstruct(
         "PathManagerOptions",
         [(pm, _struct(pm, names) | None, None) for pm, known in path_managers.options().items() if known],

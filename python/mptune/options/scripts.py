@@ -28,14 +28,14 @@ def _parse(text: str) -> ScriptedAction:
     return msgspec.convert(built, ScriptedAction)
 
 
-def _show(one: ScriptedAction) -> str:
-    at = units.format_time(one.at_ns).replace(" ", "") if one.at_ns else "0s"
-    return f"{at}:{one.action}:{one.path}"
+def _show(action: ScriptedAction) -> str:
+    at = units.format_time(action.at_ns).replace(" ", "") if action.at_ns else "0s"
+    return f"{at}:{action.action}:{action.path}"
 
 
-def _check(one: ScriptedAction) -> None:
-    if one.action not in ACTIONS:
-        raise ValueError(one_of(ACTIONS, one.action))
+def _check(action: ScriptedAction) -> None:
+    if action.action not in ACTIONS:
+        raise ValueError(one_of(ACTIONS, action.action))
 
 
 _ACTION = Kind[ScriptedAction]("TIME:ACTION:PATH", _parse, _show, _check, labels=True)
@@ -61,6 +61,6 @@ def wrong_times(script: Sequence[ScriptedAction], end_ns: int | None) -> Iterato
     for before, after in itertools.pairwise(script):
         if after.at_ns < before.at_ns:
             yield f"expected the actions in order of time, found {_show(after)} after {_show(before)}"
-    for one in script:
-        if end_ns is not None and one.at_ns >= end_ns:
-            yield f"expected a time before the end at {units.format_time(end_ns)}, found {_show(one)}"
+    for action in script:
+        if end_ns is not None and action.at_ns >= end_ns:
+            yield f"expected a time before the end at {units.format_time(end_ns)}, found {_show(action)}"

@@ -159,13 +159,13 @@ def check_labels(options: Options, topology: Topology, place: Place = by_flag) -
     ------
     InputError : naming the option where it was written.
     """
-    for one in declared(type(options)):
-        if not one.option.kind.labels:
+    for declaration in declared(type(options)):
+        if not declaration.option.kind.labels:
             continue
-        value = value_of(options, one.fields)
+        value = value_of(options, declaration.fields)
         for found in (value,) if isinstance(value, str) else value or ():
             label = found.path if isinstance(found, ScriptedAction) else found
-            topology.path(label, ": ".join(filter(None, place(one))))
+            topology.path(label, ": ".join(filter(None, place(declaration))))
 
 
 class MeasuringOptions(Options, frozen=True, kw_only=True):

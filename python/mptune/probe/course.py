@@ -194,8 +194,8 @@ class _Course:
         if path is None:
             names = [self._machines[end].name for end in ENDS]
             return interfaces.nothing_in_common(names[0], near, names[1], far)
-        one, other = near[path.local], far[path.remote]
-        return interfaces.nothing_in_common(one.device, [one], other.device, [other])
+        nic, other = near[path.local], far[path.remote]
+        return interfaces.nothing_in_common(nic.device, [nic], other.device, [other])
 
     def _check_leaving(self) -> list[interfaces.Leaving]:
         found = []
@@ -224,11 +224,11 @@ class _Course:
         for _ in range(2):
             flows = [Flow(path, 5, self._least(path), 20 * _MS, 0, True, False) for path in waiting]
             sent, sources = self._ends.send("sender", flows, wait_ns=_LONGEST_RTT_NS, quiet_ns=100 * _MS)
-            for one in sent:
-                if one.sent.answered:
-                    self._udp.append(one.flow.path)
-                    self._note_source(one.flow.path, sources[one.flow.path])
-                    self._note_rtt(one.flow.path, [one])
+            for result in sent:
+                if result.sent.answered:
+                    self._udp.append(result.flow.path)
+                    self._note_source(result.flow.path, sources[result.flow.path])
+                    self._note_rtt(result.flow.path, [result])
             waiting = [path for path in waiting if path not in self._udp]
         self._udp.sort()
         for path in self._udp:
@@ -243,7 +243,10 @@ class _Course:
             found.translated = found.source != addresses[0]
 
     def _note_rtt(self, path: int, results: Sequence[Result]) -> None:
-        samples, least = [one.sent.rtt_ns for one in results], [one.sent.min_rtt_ns for one in results]
+        samples, least = (
+            [result.sent.rtt_ns for result in results],
+            [result.sent.min_rtt_ns for result in results],
+        )
         self._found[path].rtt = estimates.round_trip(samples, least) or self._found[path].rtt
 
     def _rtt_ns(self, path: int) -> int:
@@ -278,9 +281,9 @@ class _Course:
                         Flow(path, 3 if step == 0 else 2, size, 10 * _MS, number * 25 * _MS, False, False)
                     )
             sent, _ = self._ends.send(end, flows, quiet_ns=self._longest_ns + 200 * _MS)
-            for one in sent:
-                known = arrived if one.arrived.received else missing
-                known[one.flow.path].add(one.flow.bytes)
+            for result in sent:
+                known = arrived if result.arrived.received else missing
+                known[result.flow.path].add(result.flow.bytes)
             tried = {}
             for path in self._udp:
                 largest, above = estimates.mtu(sorted(arrived[path]), sorted(missing[path]))
@@ -300,25 +303,25 @@ class _Course:
         tried = {}
         for mptcp in (False, True):
             opened = self._ends.connect(numbers, mptcp=mptcp, limit_ns=_CONNECT_NS)
-            alive = [one.id for one in opened if one.failed is None]
+            alive = [each_connected.id for each_connected in opened if each_connected.failed is None]
             steps = [{"ping": 3}, {"upload": 4000}, {"download": 4000}, {"ping": 2}]
             asked = dict(zip(alive, self._ends.ask(alive, steps, limit_ns=_DATA_NS), strict=True))
-            for path, one in zip(numbers, opened, strict=True):
-                answer = asked.get(one.id)
+            for path, connected in zip(numbers, opened, strict=True):
+                answer = asked.get(connected.id)
                 tried[path, mptcp] = Tried(
-                    connected=one.failed is None,
+                    connected=connected.failed is None,
                     data=answer is not None and answer.failed is None,
-                    at_handshake=one.view.mptcp,
+                    at_handshake=connected.view.mptcp,
                     near=answer is not None and answer.view.mptcp,
                     far=answer is not None and answer.served is not None and answer.served.mptcp,
-                    syn_ack=one.syn_ack,
-                    failed=one.failed or (None if answer is None else answer.failed),
+                    syn_ack=connected.syn_ack,
+                    failed=connected.failed or (None if answer is None else answer.failed),
                 )
                 if not mptcp and answer is not None and answer.failed is None:
-                    self._plain[path] = one.id
+                    self._plain[path] = connected.id
                     self._note_tcp(path, answer.pings_ns, answer.source)
                 else:
-                    self._ends.end([one.id])
+                    self._ends.end([connected.id])
         self._tried = {path: (tried[path, True], tried[path, False]) for path in numbers}
         self._no_mptcp = self._unsupported()
         if not self._udp and not self._plain:
@@ -383,11 +386,11 @@ class _Course:
         """Send trains, and remember what arrived."""
         quiet_ns = self._longest_ns + 400 * _MS
         results, _ = self._ends.send(end, flows, quiet_ns=quiet_ns)
-        for one in results:
-            self._trains[end].setdefault(one.flow.path, []).append(one.train)
+        for result in results:
+            self._trains[end].setdefault(result.flow.path, []).append(result.train)
             if burst:
-                self._bursts[end].setdefault(one.flow.path, []).append(one.train)
-        return [one.train for one in results]
+                self._bursts[end].setdefault(result.flow.path, []).append(result.train)
+        return [result.train for result in results]
 
     def _shared(self) -> None:
         """What paths of one interface carry together, which tells its link apart from those behind it."""
@@ -427,7 +430,7 @@ class _Course:
         starts = {path: 0 if near else (farthest - self._rtt_ns(path)) // 2 for path in rates}
         flows = orders.together(rates, self._sizes[end], starts, budget, self._apart_ns)
         results, _ = self._ends.send(end, flows, quiet_ns=self._longest_ns + 400 * _MS)
-        trains = [one.train for one in results]
+        trains = [result.train for result in results]
         count = len(rates)
         found = [
             estimates.joint_rate(trains[first : first + count], leaving=near)
@@ -544,7 +547,7 @@ class _Course:
         rate = self._ways(path)[end].rate
         assert rate is not None
         seen = [estimates.queue(train, rate.value) for train in bursts]
-        return estimates.joined_queue([one for one in seen if one is not None])
+        return estimates.joined_queue([queue for queue in seen if queue is not None])
 
     def _next_burst(self, end: End, path: int, bursts: Sequence[Train], left: float) -> Flow | None:
         """A larger burst for a queue that never overflowed."""
@@ -635,9 +638,9 @@ class _Course:
             )
         for path, (mptcp, plain) in self._tried.items():
             self._found[path].mptcp = verdict(mptcp, plain, joined.get(path), self._no_mptcp)
-        for number, one in enumerate(self._paths):
-            if one.addresses is None:
-                because = self._nothing_in_common(one)
+        for number, route in enumerate(self._paths):
+            if route.addresses is None:
+                because = self._nothing_in_common(route)
                 self._found[number].mptcp = Verdict(kind="unreachable", because=because)
 
     def _by_family(self, paths: Sequence[int]) -> list[list[int]]:
@@ -679,12 +682,12 @@ class _Course:
             flows.append(Flow(path, max(50, int(most)), sizes[path], interval_ns, start_ns, True, False))
         wait_ns = 2 * self._longest_ns + 500 * _MS
         results, _ = self._ends.send("sender", flows, wait_ns=wait_ns, quiet_ns=300 * _MS)
-        for one in results:
-            path, arrived = one.flow.path, one.arrived
+        for result in results:
+            path, arrived = result.flow.path, result.arrived
             answers = arrived.received + arrived.duplicates
-            self._found[path].up.loss = Loss(sent=one.sent.sent, lost=one.sent.sent - arrived.received)
-            self._found[path].down.loss = Loss(sent=answers, lost=max(0, answers - one.sent.answered))
-            self._note_rtt(path, [one])
+            self._found[path].up.loss = Loss(sent=result.sent.sent, lost=result.sent.sent - arrived.received)
+            self._found[path].down.loss = Loss(sent=answers, lost=max(0, answers - result.sent.answered))
+            self._note_rtt(path, [result])
 
     @property
     def _left_s(self) -> float:
@@ -710,8 +713,16 @@ class _Course:
         """What the findings about its links mean for a path."""
         out, back = self._links["sender"], self._links["receiver"]
         links = [
-            *(one.value for one in (out.near[found.local], out.far[found.remote]) if one is not None),
-            *(one.value for one in (back.near[found.remote], back.far[found.local]) if one is not None),
+            *(
+                estimate.value
+                for estimate in (out.near[found.local], out.far[found.remote])
+                if estimate is not None
+            ),
+            *(
+                estimate.value
+                for estimate in (back.near[found.remote], back.far[found.local])
+                if estimate is not None
+            ),
         ]
         cores = [out.core.get((found.local, found.remote)), back.core.get((found.remote, found.local))]
         found.core_bps = min((core for core in cores if core is not None), default=None)

@@ -223,9 +223,9 @@ class Ends:
             Result(flow, msgspec.convert(one, Sent), msgspec.convert(two, Arrived))
             for flow, one, two in zip(flows, sent["flows"], collected["flows"], strict=True)
         ]
-        self.bytes += sum(one.flow.bytes * one.sent.sent for one in results)
+        self.bytes += sum(result.flow.bytes * result.sent.sent for result in results)
         # An answer is a header without padding.
-        self.bytes += sum(60 * one.arrived.received for one in results if one.flow.answer)
+        self.bytes += sum(60 * result.arrived.received for result in results if result.flow.answer)
         return results, collected["sources"]
 
     def connect(self, paths: Sequence[int], *, mptcp: bool, limit_ns: int) -> list[Connected]:
@@ -236,7 +236,7 @@ class Ends:
             self._talkers["sender"].tell({**order, "mptcp": mptcp, "limit_ns": limit_ns})
         limit_s = STEP_S + limit_ns / 1e9
         found = [self._expect("sender", "connected", number, limit_s) for number in numbers]
-        return [msgspec.convert(one, Connected) for one in found]
+        return [msgspec.convert(row, Connected) for row in found]
 
     def ask(
         self, connections: Sequence[int], steps: Sequence[Mapping[str, int]], *, limit_ns: int

@@ -216,8 +216,8 @@ def joint_rate(trains: Sequence[Train], *, leaving: bool) -> float | None:
         return None
     bases = [train.arrived[0] - train.sent[0] if leaving else 0 for train in trains]
     times = [[at - base for at in train.arrived] for train, base in zip(trains, bases, strict=True)]
-    begin, end = max(one[0] for one in times), min(one[-1] for one in times)
-    if end - begin < 0.3 * max(one[-1] - one[0] for one in times):
+    begin, end = max(time[0] for time in times), min(time[-1] for time in times)
+    if end - begin < 0.3 * max(time[-1] - time[0] for time in times):
         return None
     inside = [
         (at, train.bytes)
@@ -270,10 +270,10 @@ def _first_missing(train: Train) -> int:
 
 def joined_queue(found: Sequence[Queue]) -> Queue | None:
     """What several bursts say of one queue: the largest that overflowed it, else the largest at all."""
-    full = [one for one in found if not one.at_least]
+    full = [each_queue for each_queue in found if not each_queue.at_least]
     if full:
-        size = round(median(one.bytes for one in full))
-        delay = round(median(one.delay_ns for one in full))
+        size = round(median(each_queue.bytes for each_queue in full))
+        delay = round(median(each_queue.delay_ns for each_queue in full))
         return Queue(bytes=size, at_least=False, delay_ns=delay)
     return max(found, key=lambda one: one.bytes, default=None)
 
@@ -311,13 +311,13 @@ def limit(near: Estimate, far: Estimate, path: float) -> Literal["near", "far"] 
     return known[1] if path >= (1 - _noise(near, far)) * known[0].value else None
 
 
-def _same(one: Estimate, other: Estimate) -> bool:
-    return abs(one.value - other.value) <= _noise(one, other) * max(one.value, other.value)
+def _same(estimate: Estimate, other: Estimate) -> bool:
+    return abs(estimate.value - other.value) <= _noise(estimate, other) * max(estimate.value, other.value)
 
 
-def _noise(one: Estimate, other: Estimate) -> float:
+def _noise(estimate: Estimate, other: Estimate) -> float:
     """By how much two estimates of the same rate may differ, as a part of it."""
-    return min(SAME, max(_NOISE, one.spread, other.spread))
+    return min(SAME, max(_NOISE, estimate.spread, other.spread))
 
 
 def round_trip(samples: Sequence[Sequence[int]], least_ns: Sequence[int | None]) -> RoundTrip | None:
@@ -396,7 +396,7 @@ def link_rates(
     )
     core = {}
     for (i, j), found in paths.items():
-        narrowest = min(one.value for one in (ends[0][i], ends[1][j]) if one is not None)
+        narrowest = min(end.value for end in (ends[0][i], ends[1][j]) if end is not None)
         if found.value < (1 - SAME) * narrowest:
             core[i, j] = found.value
     return LinkRates(near=tuple(settled[0]), far=tuple(settled[1]), core=core)
@@ -406,8 +406,8 @@ def _link(paths: Mapping[int, Estimate], together: Estimate | None) -> Estimate 
     """The link of an interface, from its paths alone and together."""
     if not paths:
         return None
-    fastest = max(paths.values(), key=lambda one: one.value)
-    wanted = sum(one.value for one in paths.values())
+    fastest = max(paths.values(), key=lambda estimate: estimate.value)
+    wanted = sum(path.value for path in paths.values())
     if len(paths) == 1 or together is None:
         return msgspec.structs.replace(fastest, at_least=True)
     if together.value <= (1 + SAME) * fastest.value:

@@ -58,9 +58,9 @@ def _lines(found: Probed, name: str) -> Iterator[str]:
     yield f"# Measured by mptune probe on {found.when}, {effort}."
     for note in found.notes:
         yield f"# {_one_line(note)}"
-    for one in found.leaving:
-        yield f"# {one}. To correct it:"
-        yield from (f"#   {line}" for line in one.remedy)
+    for label in found.leaving:
+        yield f"# {label}. To correct it:"
+        yield from (f"#   {line}" for line in label.remedy)
     yield f"name = {_quoted(bounded(visible(name), 64))}"
     yield f'description = "{number_of(len(found.paths), "path")}, measured on {found.when}"'
     yield f"sender = {_quoted(sender)}"
@@ -82,13 +82,13 @@ def _site(key: str, site: SiteFound, when: str) -> Iterator[str]:
     yield f"name = {_quoted(bounded(visible(site.name), 200))}"
     if site.ssh is not None:
         yield f"ssh = {_quoted(site.ssh)}"
-    for one in site.interfaces:
-        yield from _interface(key, one, when, known=site.ssh is not None)
+    for interface in site.interfaces:
+        yield from _interface(key, interface, when, known=site.ssh is not None)
 
 
-def _interface(key: str, one: InterfaceFound, when: str, *, known: bool) -> Iterator[str]:
+def _interface(key: str, interface: InterfaceFound, when: str, *, known: bool) -> Iterator[str]:
     """An interface; unless it is `known` how to reach its site, rates must not be missing."""
-    nic = one.nic
+    nic = interface.nic
     yield ""
     yield f"[[sites.{key}.interfaces]]"
     yield f"isp = {_quoted(nic.device)}"
@@ -97,7 +97,10 @@ def _interface(key: str, one: InterfaceFound, when: str, *, known: bool) -> Iter
     for family, ip in (("ipv4", nic.ipv4), ("ipv6", nic.ipv6)):
         if ip is not None:
             yield f"{family} = {_quoted(ip)}"
-    for way, rate, queue in (("up", one.up, one.queue_up), ("down", one.down, one.queue_down)):
+    for way, rate, queue in (
+        ("up", interface.up, interface.queue_up),
+        ("down", interface.down, interface.queue_down),
+    ):
         if rate is not None:
             yield f"{way} = {_rate(rate, when)}"
         elif not known:
@@ -160,7 +163,7 @@ def _remarks(path: PathFound) -> Iterator[str]:
 
 def _rate(rate: Estimate, when: str) -> str:
     value = units.format_rate(round(rate.value), _DIGITS)
-    low, high = (units.format_rate(round(one), _DIGITS) for one in (rate.low, rate.high))
+    low, high = (units.format_rate(round(number), _DIGITS) for number in (rate.low, rate.high))
     count = f"{rate.samples} probe{'s' if rate.samples > 1 else ''}"
     bound = ", at least: the other ends may be the limit" if rate.at_least else ""
     return _value(value, "measured", f"{when}, {count}, {low} to {high}{bound}")
@@ -174,7 +177,7 @@ def _queue(queue: Queue, when: str) -> str:
 
 
 def _loss(loss: Loss, when: str) -> str:
-    low, high = (units.format_fraction(round(one * 1e9), 2) for one in loss.interval)
+    low, high = (units.format_fraction(round(number * 1e9), 2) for number in loss.interval)
     how = f"{when}, {loss.lost} of {loss.sent} packets, {low} to {high}"
     return _value(units.format_fraction(min(round(loss.share * 1e9), 999_000_000), 3), "measured", how)
 

@@ -81,18 +81,18 @@ def choose(
     ------
     InputError : there is none, or one that was asked for is missing.
     """
-    usable = [one for one in facts["interfaces"] if one["up"] and _addresses(one)]
-    by_name = {one["device"]: one for one in usable}
+    usable = [interface for interface in facts["interfaces"] if interface["up"] and _addresses(interface)]
+    by_name = {entry["device"]: entry for entry in usable}
     for name in wanted:
         if name not in by_name:
             raise InputError(option, "", f"{host}: {one_of(by_name, name)}")
     if wanted:
         usable = [by_name[name] for name in wanted]
-    elif routed := [one for one in usable if one["default_routes"]]:
+    elif routed := [entry for entry in usable if entry["default_routes"]]:
         usable = routed
     wanted_families = _FAMILIES if family is None else (family,)
-    chosen = [(one, next((n for n in wanted_families if _first(one, n)), None)) for one in usable]
-    found = [_nic(one, number) for one, number in chosen if number is not None]
+    chosen = [(entry, next((n for n in wanted_families if _first(entry, n)), None)) for entry in usable]
+    found = [_nic(pair, number) for pair, number in chosen if number is not None]
     if not found:
         kind = "an" if family is None else f"an IPv{family}"
         raise InputError(option, "", f"{host}: expected an interface with {kind} address, found none")
@@ -104,11 +104,11 @@ def left_out(facts: Mapping[str, Any], wanted: Sequence[str], option: str, host:
 
     Bridges and tunnels are among them, but so is a second uplink that nobody has given a route yet.
     """
-    usable = [one for one in facts["interfaces"] if one["up"] and _addresses(one)]
-    rest = [one for one in usable if not one["default_routes"]]
+    usable = [interface for interface in facts["interfaces"] if interface["up"] and _addresses(interface)]
+    rest = [entry for entry in usable if not entry["default_routes"]]
     if wanted or not rest or len(rest) == len(usable):
         return ""
-    names = ", ".join(f"{one['device']} ({_addresses(one)[0]})" for one in rest)
+    names = ", ".join(f"{name['device']} ({_addresses(name)[0]})" for name in rest)
     return f"{host}: without a default route, and left out unless {option} names them: {names}"
 
 
@@ -119,8 +119,8 @@ def endpoints(near: Nic, far: Nic, family: int | None) -> tuple[str, str] | None
     ----------
     family : 4 or 6; None for either.
     """
-    for one in _FAMILIES if family is None else (family,):
-        own, other = near.address(one), far.address(one)
+    for number in _FAMILIES if family is None else (family,):
+        own, other = near.address(number), far.address(number)
         if own is not None and other is not None:
             return own, other
     return None
@@ -139,18 +139,18 @@ def _families(nics: Sequence[Nic]) -> str:
     return f"only {found[0]}" if len(found) == 1 else " and ".join(found)
 
 
-def _nic(one: Mapping[str, Any], family: int) -> Nic:
-    routes = [route for route in one["default_routes"] if _fits(route["via"], family)]
+def _nic(row: Mapping[str, Any], family: int) -> Nic:
+    routes = [route for route in row["default_routes"] if _fits(route["via"], family)]
     via = next((route["via"] for route in routes if route["via"]), None)
-    ip = _first(one, family)
+    ip = _first(row, family)
     assert ip is not None
     return Nic(
-        device=one["device"],
-        abbr=re.sub(r"[^A-Za-z0-9]", "", one["device"]) or "if",
+        device=row["device"],
+        abbr=re.sub(r"[^A-Za-z0-9]", "", row["device"]) or "if",
         ip=ip,
-        ipv4=_first(one, 4),
-        ipv6=_first(one, 6),
-        mtu=one["mtu"],
+        ipv4=_first(row, 4),
+        ipv6=_first(row, 6),
+        mtu=row["mtu"],
         gateway=via,
         has_default_route=bool(routes),
     )
@@ -174,8 +174,8 @@ def _addresses(one: Mapping[str, Any]) -> list[str]:
     return [ip for ip in found if not (_ip(ip).is_loopback or _ip(ip).is_link_local)]
 
 
-def _first(one: Mapping[str, Any], family: int) -> str | None:
-    return next((ip for ip in _addresses(one) if _ip(ip).version == family), None)
+def _first(row: Mapping[str, Any], family: int) -> str | None:
+    return next((ip for ip in _addresses(row) if _ip(ip).version == family), None)
 
 
 def _fits(via: str | None, family: int) -> bool:
@@ -218,11 +218,17 @@ def leaving(
 
 def _of_family(facts: Mapping[str, Any], nic: Nic, family: int) -> Nic:
     """An interface with the address and the gateway of a family."""
-    return next(_nic(one, family) for one in facts["interfaces"] if one["device"] == nic.device)
+    return next(
+        _nic(interface, family) for interface in facts["interfaces"] if interface["device"] == nic.device
+    )
 
 
 def _strict(facts: Mapping[str, Any], device: str) -> bool:
-    return any(one["rp_filter"] == _STRICT for one in facts["interfaces"] if one["device"] == device)
+    return any(
+        interface["rp_filter"] == _STRICT
+        for interface in facts["interfaces"]
+        if interface["device"] == device
+    )
 
 
 def _remedy(nic: Nic, table: str) -> tuple[str, ...]:

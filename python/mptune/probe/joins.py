@@ -155,18 +155,20 @@ def _carried(before: Asked, after: Asked, local: str, remote: str) -> bool:
 
     def bytes_of(asked: Asked) -> tuple[int, int]:
         near = [
-            one for one in asked.view.subflows if (host_of(one.local), host_of(one.remote)) == (local, remote)
+            subflow
+            for subflow in asked.view.subflows
+            if (host_of(subflow.local), host_of(subflow.remote)) == (local, remote)
         ]
-        ports = {one.local.rpartition(":")[2] for one in near}
+        ports = {each_subflow.local.rpartition(":")[2] for each_subflow in near}
         served = asked.served.subflows if asked.served is not None else []
         # Behind an address translation the receiver sees another address, usually with the same port.
         far = [
-            one
-            for one in served
-            if host_of(one.local) == remote
-            and (host_of(one.remote) == local or one.remote.rpartition(":")[2] in ports)
+            each_subflow
+            for each_subflow in served
+            if host_of(each_subflow.local) == remote
+            and (host_of(each_subflow.remote) == local or each_subflow.remote.rpartition(":")[2] in ports)
         ]
-        return sum(one.received for one in near), sum(one.received for one in far)
+        return sum(subflow.received for subflow in near), sum(subflow.received for subflow in far)
 
     (near, far), (near_then, far_then) = bytes_of(after), bytes_of(before)
     return near - near_then >= _PROOF and far - far_then >= _PROOF

@@ -37,7 +37,7 @@ def same(pdf: bytes) -> bytes:
     numbers = _numbered(roots, objects)
     if set(numbers) - set(objects):
         return pdf
-    return _written(pdf[: starts[0]], [numbers[one] for one in roots], numbers, objects)
+    return _written(pdf[: starts[0]], [numbers[number] for number in roots], numbers, objects)
 
 
 def _sorted(found: re.Match[bytes]) -> bytes:
@@ -54,8 +54,8 @@ def _numbered(roots: list[int], objects: dict[int, tuple[bytes, bytes]]) -> dict
     """New numbers by old ones, breadth first."""
     order = dict.fromkeys(roots)
     queue = list(order)
-    for one in queue:
-        for found in _REFERENCE.findall(objects.get(one, (b"",))[0]):
+    for number in queue:
+        for found in _REFERENCE.findall(objects.get(number, (b"",))[0]):
             if int(found) not in order:
                 order[int(found)] = None
                 queue.append(int(found))
@@ -68,7 +68,7 @@ def _written(
     parts, places, size = [head], [], len(head)
     for old, new in numbers.items():
         words, stream = objects[old]
-        words = _REFERENCE.sub(lambda one: b"%d 0 R" % numbers[int(one[1])], words)
+        words = _REFERENCE.sub(lambda match: b"%d 0 R" % numbers[int(match[1])], words)
         part = b"%d 0 obj%s%s\n\n" % (new, words, stream)
         places.append(size)
         parts.append(part)

@@ -50,8 +50,8 @@ def _sentences(run: RunData, found: Choices) -> str:
     other = ' class="other"'
     labels = () if run.topology is None else [path.label for path in run.topology.paths]
     sentences = "".join(
-        f"<p{'' if index == found.answer else other}>{prose(one.sentence, labels)}</p>"
-        for index, one in enumerate(found.all)
+        f"<p{'' if index == found.answer else other}>{prose(name.sentence, labels)}</p>"
+        for index, name in enumerate(found.all)
     )
     return f'<div id="sentence" class="sentence" aria-live="polite">{sentences}</div>'
 
@@ -59,38 +59,40 @@ def _sentences(run: RunData, found: Choices) -> str:
 def _without_answer(run: RunData) -> str:
     """What a sweep found; it makes no recommendation."""
     done = len(run.trials) - len(run.failures)
-    stacks = dict.fromkeys(one.stack for one in run.trials)
-    modes = dict.fromkeys(f"{one.buffer_mode} buffers" for one in run.trials)
+    stacks = dict.fromkeys(row.stack for row in run.trials)
+    modes = dict.fromkeys(f"{name.buffer_mode} buffers" for name in run.trials)
     with_ = f"{' and '.join(stacks)} and {' and '.join(modes)}"
     told = f"{run.name}, with {with_}: {done} observations; a sweep makes no recommendation."
     if not run.shown:
         return f"{told}{_fastest(run)}"
-    one = run.shown[0]
+    name = run.shown[0]
     rates = [trial.throughput_mbps or 0.0 for trial in run.shown]
     return (
         f"{told} Largest mean throughput: {digits(sum(rates) / len(rates))} Mbit/s ({len(rates)} runs, "
-        f"{ends(min(rates), max(rates))}) with {_configuration(one)}."
+        f"{ends(min(rates), max(rates))}) with {_configuration(name)}."
     )
 
 
-def _configuration(one: TrialRow) -> str:
-    path = "" if one.initial_path is None else f" and initial path {one.initial_path}"
-    return f"{one.manager}, {one.cc}, {one.buffer_mib:.4g} MiB{path}"
+def _configuration(trial: TrialRow) -> str:
+    path = "" if trial.initial_path is None else f" and initial path {trial.initial_path}"
+    return f"{trial.manager}, {trial.cc}, {trial.buffer_mib:.4g} MiB{path}"
 
 
 def _fastest(run: RunData) -> str:
     """For transfers: what completed the largest one fastest, on average."""
     groups: dict[str, list[float]] = {}
     done = [
-        one for one in run.trials if one.transfer_bytes and one.completion_s is not None and not one.failed
+        trial
+        for trial in run.trials
+        if trial.transfer_bytes and trial.completion_s is not None and not trial.failed
     ]
-    largest = max((one.transfer_bytes or 0 for one in done), default=0)
-    for one in done:
-        if one.transfer_bytes == largest and one.completion_s is not None:
-            groups.setdefault(_configuration(one), []).append(one.completion_s)
+    largest = max((trial.transfer_bytes or 0 for trial in done), default=0)
+    for trial in done:
+        if trial.transfer_bytes == largest and trial.completion_s is not None:
+            groups.setdefault(_configuration(trial), []).append(trial.completion_s)
     if not groups:
         return ""
-    name, times = min(groups.items(), key=lambda one: sum(one[1]) / len(one[1]))
+    name, times = min(groups.items(), key=lambda row: sum(row[1]) / len(row[1]))
     return (
         f" Shortest mean completion time of {largest / 1024:.4g} KiB: {digits(sum(times) / len(times))} s "
         f"({len(times)} runs, {ends(min(times), max(times))}) with {name}."

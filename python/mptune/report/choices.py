@@ -54,13 +54,13 @@ class Choices(msgspec.Struct, frozen=True):
         return [
             {
                 "choice": index,
-                "buffer_mib": one.buffer_mib,
-                "throughput_mbps": one.throughput_mbps,
-                "label": f"{one.cc}, {one.buffer_mib:.2f} MiB\n{digits(one.throughput_mbps)} Mbit/s",
-                "side": _SIDES[min(int(len(_SIDES) * along(one.buffer_mib)), len(_SIDES) - 1)],
+                "buffer_mib": choice.buffer_mib,
+                "throughput_mbps": choice.throughput_mbps,
+                "label": f"{choice.cc}, {choice.buffer_mib:.2f} MiB\n{digits(choice.throughput_mbps)} Mbit/s",
+                "side": _SIDES[min(int(len(_SIDES) * along(choice.buffer_mib)), len(_SIDES) - 1)],
             }
-            for index, one in enumerate(self.all)
-            if pm in (None, one.pm)
+            for index, choice in enumerate(self.all)
+            if pm in (None, choice.pm)
         ]
 
 
@@ -147,7 +147,7 @@ def _between(low: float | None, high: float | None) -> str:
 def _subflows(run: RunData, pm: str, cc: str) -> tuple[Sequence[str], Sequence[str]]:
     """Subflows that carry data and those that stand by; empty where the path manager decides."""
     if pm == "pcdc":
-        return next(((one.optional, one.standby) for one in run.impact if one.cc == cc), ((), ()))
+        return next(((impact.optional, impact.standby) for impact in run.impact if impact.cc == cc), ((), ()))
     if pm == "fullmesh" and run.topology is not None:
         return tuple(path.label for path in run.topology.paths), ()
     return (), ()

@@ -91,11 +91,11 @@ def figure(found: Divergence, reference: Side, other: Side, lead: str) -> Spec:
                 dashed="window" if quantity == "inflight" else "",
             )
             number = len(views)
-            datasets |= {f"{one}-{number}": values for one, values in chart["datasets"].items()}
-            view = {one: part for one, part in chart.items() if one in ("layer", "height", "resolve")}
+            datasets |= {f"{dataset}-{number}": values for dataset, values in chart["datasets"].items()}
+            view = {text: part for text, part in chart.items() if text in ("layer", "height", "resolve")}
             # Without the line of a divergence all layers have the same data, which then stand above them.
             shared = chart.get("data")
-            view["layer"] = [_renamed({"data": shared, **one}, number) for one in view["layer"]]
+            view["layer"] = [_renamed({"data": shared, **label}, number) for label in view["layer"]]
             views.append({**view, "width": _WIDTH, "title": name})
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",

@@ -61,11 +61,11 @@ def write_report(runs: Sequence[RunData], directory: Path, *, figures: bool = Tr
         raise InputError(str(directory), "", f"expected a writable directory: {error.strerror}") from None
     with written_into(directory):
         written = [_write(directory / PAGE, page(first, others, found).encode())]
-        for one in found if figures else ():
-            if one.panels or one.drawing is not None:
+        for section in found if figures else ():
+            if section.panels or section.drawing is not None:
                 written += [
-                    _write(directory / FIGURES / f"{one.name}.{kind}", text)
-                    for kind, text in _drawn(one).items()
+                    _write(directory / FIGURES / f"{section.name}.{kind}", text)
+                    for kind, text in _drawn(section).items()
                 ]
     return written
 
@@ -80,18 +80,18 @@ def _write(path: Path, content: bytes) -> Path:
     return path
 
 
-def _drawn(one: Section) -> dict[str, bytes]:
+def _drawn(section: Section) -> dict[str, bytes]:
     """A figure in all formats."""
     import vl_convert
 
-    if one.drawing is not None:
+    if section.drawing is not None:
         colours = look(page=False)
         ink, paper = colours["title"]["color"], colours["background"]
         ground = f'<rect width="100%" height="100%" fill="{paper}"/><title>'
-        svg = one.drawing[0].replace("currentColor", ink).replace("var(--paper)", paper)
+        svg = section.drawing[0].replace("currentColor", ink).replace("var(--paper)", paper)
         svg = svg.replace("<title>", ground, 1).replace("system-ui, sans-serif", FONT, 1)
     else:
-        svg = _counted_anew(vl_convert.vegalite_to_svg(printed(one)))
+        svg = _counted_anew(vl_convert.vegalite_to_svg(printed(section)))
     return {
         "svg": svg.encode(),
         "png": vl_convert.svg_to_png(svg, scale=_PNG_SCALE),
@@ -109,13 +109,13 @@ def _counted_anew(svg: str) -> str:
     )
 
 
-def printed(one: Section) -> Spec:
+def printed(section: Section) -> Spec:
     """Vega-Lite of all panels of a section as one figure, with its title, its explanation and a legend."""
-    columns = min(len(one.panels), _COLUMNS)
+    columns = min(len(section.panels), _COLUMNS)
     width = _WIDTHS[columns]
     datasets: dict[str, Any] = {}
     views = []
-    for number, panel in enumerate(one.panels):
+    for number, panel in enumerate(section.panels):
         view = {
             name: part for name, part in panel.chart.items() if name not in ("datasets", "params", "$schema")
         }
@@ -123,11 +123,11 @@ def printed(one: Section) -> Spec:
         views.append(
             {**_renamed(view, number), "width": width, **({"title": panel.title} if panel.title else {})}
         )
-    lines = textwrap.wrap(one.lead, int(_LETTERS * width * columns))
-    parameters = {param["name"]: param for panel in one.panels for param in panel.chart["params"]}
+    lines = textwrap.wrap(section.lead, int(_LETTERS * width * columns))
+    parameters = {param["name"]: param for panel in section.panels for param in panel.chart["params"]}
     return {
-        "$schema": one.panels[0].chart["$schema"],
-        "title": {"text": one.title, "subtitle": lines, "anchor": "start", "fontSize": 16, "offset": 16},
+        "$schema": section.panels[0].chart["$schema"],
+        "title": {"text": section.title, "subtitle": lines, "anchor": "start", "fontSize": 16, "offset": 16},
         "params": list(parameters.values()),
         "concat": views,
         "columns": columns,

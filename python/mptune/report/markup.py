@@ -41,7 +41,7 @@ _OUTLINES = {
 
 def tables(found: Sequence[Table]) -> str:
     """Tables under their titles."""
-    return "".join(f"<h3>{escaped(one.title)}</h3>{table(one)}" for one in found)
+    return "".join(f"<h3>{escaped(name.title)}</h3>{table(name)}" for name in found)
 
 
 def table(one: Table) -> str:
@@ -62,7 +62,7 @@ def prose(text: str, unbroken: Sequence[str]) -> str:
     words = escaped(text)
     if not unbroken:
         return words
-    names = "|".join(re.escape(escaped(one)) for one in sorted(unbroken, key=len, reverse=True))
+    names = "|".join(re.escape(escaped(name)) for name in sorted(unbroken, key=len, reverse=True))
     return re.sub(rf"(?<![\w-])({names})(?![\w-])", _UNBROKEN, words)
 
 

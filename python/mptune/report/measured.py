@@ -25,7 +25,7 @@ def _failures(run: RunData) -> Iterator[str]:
     failed = run.failures
     if failed and run.answer is None and run.by_size is None:  # an answer's warnings already say it
         yield f"{len(failed)} of {len(run.trials)} trials failed and are left out (reasons at the end)."
-    overloaded = sum(one.failed is not None and one.failed.kind == "overloaded" for one in failed)
+    overloaded = sum(trial.failed is not None and trial.failed.kind == "overloaded" for trial in failed)
     if overloaded:
         yield f"Trials that failed because the machine was too busy for real time: {overloaded}."
     if run.foreign:
@@ -34,7 +34,7 @@ def _failures(run: RunData) -> Iterator[str]:
 
 def _network(run: RunData) -> Iterator[str]:
     values = [] if run.topology is None else list(run.topology.provenance.values())
-    assumed = sum(one.assumed is not None for one in values)
+    assumed = sum(provenance.assumed is not None for provenance in values)
     if assumed:
         rest = (
             "trials had the real one, so only what is computed from the file depends on those values."
@@ -56,8 +56,8 @@ def in_short(run: RunData) -> dict[str, object]:
     options = config.options
     told: dict[str, object] = {"started": config.time.replace("T", " ")}
     if trials:
-        told["testbed"] = ", ".join(dict.fromkeys(one.testbed for one in trials))
-        counts = Counter(one.purpose for one in trials)
+        told["testbed"] = ", ".join(dict.fromkeys(trial.testbed for trial in trials))
+        counts = Counter(trial.purpose for trial in trials)
         told["trials"] = ", ".join(f"{number} {purpose}" for purpose, number in counts.items())
         told["failed"] = len(run.failures)
     else:
@@ -84,7 +84,7 @@ def in_full(run: RunData) -> dict[str, object]:
 
 def reasons(run: RunData) -> Table | None:
     """Reasons why trials failed; None if none did."""
-    failed = Counter((one.purpose, str(one.failed)) for one in run.failures)
+    failed = Counter((failure.purpose, str(failure.failed)) for failure in run.failures)
     rows: list[dict[str, Any]] = [
         {"trials": number, "of": purpose, "reason": reason}
         for (purpose, reason), number in failed.most_common(_REASONS)

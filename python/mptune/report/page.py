@@ -28,15 +28,15 @@ def page(run: RunData, others: Sequence[RunData], sections: Sequence[Section]) -
     """HTML text of a report."""
     found = choices(run)
     specs = {
-        f"{one.name}-{number}": markup.shortened(
+        f"{section.name}-{number}": markup.shortened(
             {**zoomable(panel.chart, panel.zoom), "config": look(page=True)}
         )
-        for one in sections
-        for number, panel in enumerate(one.panels)
+        for section in sections
+        for number, panel in enumerate(section.panels)
     }
-    slider = [{"sacrifice": one.sacrifice, "prediction": one.prediction} for one in found.all]
-    beside = next((one for one in sections if one.name == BESIDE), None)
-    below = [one for one in sections if one.name != BESIDE]
+    slider = [{"sacrifice": choice.sacrifice, "prediction": choice.prediction} for choice in found.all]
+    beside = next((section for section in sections if section.name == BESIDE), None)
+    below = [section for section in sections if section.name != BESIDE]
     body = [
         '<a class="skip" href="#answer">Skip to the answer</a>',
         f"<header><p>mptune report</p><h1>{escaped(run.name)}</h1><p>{escaped(_byline(run, others))}</p>"
@@ -45,7 +45,7 @@ def page(run: RunData, others: Sequence[RunData], sections: Sequence[Section]) -
         answer(run, found, _content(beside)),
         _warnings(run),
         _contents(below),
-        *(_section(one) for one in below),
+        *(_section(each_section) for each_section in below),
         _measured(run),
         "</main>",
         "<footer>Made by mptune. Everything is in this one file; nothing is loaded from elsewhere.</footer>",
@@ -81,7 +81,7 @@ def _asset(name: str) -> str:
 def _byline(run: RunData, others: Sequence[RunData]) -> str:
     where = run.config.options.get("testbed")
     how = f"measured on the {where} testbed" if where else "decided from measurements made elsewhere"
-    against = f"; compared with {', '.join(one.label for one in others)}" if others else ""
+    against = f"; compared with {', '.join(name.label for name in others)}" if others else ""
     return f"{run.label}, {run.config.time[:16].replace('T', ' ')}, {how}{against}"
 
 
@@ -94,44 +94,48 @@ def _warnings(run: RunData) -> str:
 
 
 def _contents(sections: Sequence[Section]) -> str:
-    links = "".join(f'<li><a href="#{one.name}">{escaped(one.title)}</a></li>' for one in sections)
+    links = "".join(
+        f'<li><a href="#{section.name}">{escaped(section.title)}</a></li>' for section in sections
+    )
     return (
         f'<nav aria-label="Contents"><ul>{links}<li><a href="#measured">How it was measured</a></li></ul>'
         "</nav><noscript><p>A script in this file draws the figures; the tables work anyway.</p></noscript>"
     )
 
 
-def _section(one: Section) -> str:
-    return f'<section id="{one.name}">{_content(one)}</section>'
+def _section(name: Section) -> str:
+    return f'<section id="{name.name}">{_content(name)}</section>'
 
 
-def _content(one: Section | None) -> str:
+def _content(section: Section | None) -> str:
     """Heading, explanation, key, figures and tables of a section; nothing if there is none."""
-    if one is None:
+    if section is None:
         return ""
-    level = "h3" if one.name == BESIDE else "h2"
-    parts = [f'<{level}>{escaped(one.title)}</{level}><p class="lead">{escaped(one.lead)}</p>']
-    if one.key is not None:
-        parts.append(markup.legend(one.key, one.name))
-    if one.drawing is not None:
-        wide, narrow = one.drawing
+    level = "h3" if section.name == BESIDE else "h2"
+    parts = [f'<{level}>{escaped(section.title)}</{level}><p class="lead">{escaped(section.lead)}</p>']
+    if section.key is not None:
+        parts.append(markup.legend(section.key, section.name))
+    if section.drawing is not None:
+        wide, narrow = section.drawing
         parts.append(f'<div class="drawing wide">{wide}</div><div class="drawing narrow">{narrow}</div>')
-    if any(panel.zoom for panel in one.panels):
+    if any(panel.zoom for panel in section.panels):
         parts.append(f'<p class="zoom">{_ZOOM}</p>')
-    if one.panels:
-        parts.append(f'<div class="panels of-{min(len(one.panels), 3)}">{"".join(_panels(one))}</div>')
-    parts.append(markup.tables(one.open))
-    if one.tables:
-        parts.append(f"<details><summary>The numbers</summary>{markup.tables(one.tables)}</details>")
+    if section.panels:
+        parts.append(
+            f'<div class="panels of-{min(len(section.panels), 3)}">{"".join(_panels(section))}</div>'
+        )
+    parts.append(markup.tables(section.open))
+    if section.tables:
+        parts.append(f"<details><summary>The numbers</summary>{markup.tables(section.tables)}</details>")
     return "".join(parts)
 
 
-def _panels(one: Section) -> list[str]:
+def _panels(section: Section) -> list[str]:
     made = []
-    for number, panel in enumerate(one.panels):
+    for number, panel in enumerate(section.panels):
         title = f"<figcaption>{escaped(panel.title)}</figcaption>" if panel.title else ""
-        label = escaped(": ".join(text for text in (one.title, panel.title) if text), quote=True)
-        place = f'<div class="chart" id="{one.name}-{number}" role="img" aria-label="{label}"></div>'
+        label = escaped(": ".join(text for text in (section.title, panel.title) if text), quote=True)
+        place = f'<div class="chart" id="{section.name}-{number}" role="img" aria-label="{label}"></div>'
         made.append(f"<figure>{title}{place}</figure>")
     return made
 

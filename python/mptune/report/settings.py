@@ -37,7 +37,7 @@ def _value(name: str, value: object) -> str:
     if isinstance(value, list | tuple):
         if len(value) > _LISTED and not isinstance(value[0], str):
             return f"{len(value)} values, {_value(name, value[0])} to {_value(name, value[-1])}"
-        return ", ".join(_value(name, one) for one in value) or "none"
+        return ", ".join(_value(name, entry) for entry in value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int) and name.endswith("_ns"):

@@ -86,9 +86,11 @@ class SeparateModel(ABC):
         configurations = means(samples)
         curves = self._curves(configurations, with_errors=True)
         squares = dict.fromkeys((s.combination.pm for s in samples), 0.0)
-        for one in configurations:
-            residual = one.throughput_mbps - curves[one.combination].predict(one.buffer_mib)
-            squares[one.combination.pm] += one.n * residual**2 + one.squares
+        for configuration in configurations:
+            residual = configuration.throughput_mbps - curves[configuration.combination].predict(
+                configuration.buffer_mib
+            )
+            squares[configuration.combination.pm] += configuration.n * residual**2 + configuration.squares
         observed = {pm: [s.throughput_mbps for s in samples if s.combination.pm == pm] for pm in squares}
         qualities = tuple(
             FitQuality(pm=pm, r_squared=r_squared(squares[pm], ys), p_values={}, n=len(ys))
@@ -104,8 +106,8 @@ class SeparateModel(ABC):
 
     def _curves(self, configurations: Sequence[Mean], *, with_errors: bool) -> dict[Combination, Curve]:
         grouped: dict[Combination, list[Mean]] = {}
-        for one in configurations:
-            grouped.setdefault(one.combination, []).append(one)
+        for configuration in configurations:
+            grouped.setdefault(configuration.combination, []).append(configuration)
         return {
             combination: self.curve(self._data(combination, ones), with_errors=with_errors)
             for combination, ones in grouped.items()
@@ -119,10 +121,10 @@ class SeparateModel(ABC):
                 f"{combination.manager}, {combination.cc}: {len(configurations)} buffer sizes with usable "
                 f"observations do not determine the {self.name} model; it needs {self.min_buffers}"
             )
-        ordered = sorted(configurations, key=lambda one: one.buffer_mib)
+        ordered = sorted(configurations, key=lambda mean: mean.buffer_mib)
         return Data(
-            buffers=tuple(one.buffer_mib for one in ordered),
-            values=np.array([one.throughput_mbps for one in ordered]),
-            counts=tuple(one.n for one in ordered),
-            squares=math.fsum(one.squares for one in ordered),
+            buffers=tuple(mean.buffer_mib for mean in ordered),
+            values=np.array([point.throughput_mbps for point in ordered]),
+            counts=tuple(mean.n for mean in ordered),
+            squares=math.fsum(mean.squares for mean in ordered),
         )

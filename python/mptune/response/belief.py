@@ -55,16 +55,18 @@ class Belief:
         """
         configurations = means(samples)
         curves = self._curves(configurations, with_errors=True)
-        squares = dict.fromkeys((one.combination.pm for one in samples), 0.0)
-        for one in configurations:
-            residual = one.throughput_mbps - curves[one.combination].predict(one.buffer_mib)
-            squares[one.combination.pm] += one.n * residual**2 + one.squares
+        squares = dict.fromkeys((sample.combination.pm for sample in samples), 0.0)
+        for configuration in configurations:
+            residual = configuration.throughput_mbps - curves[configuration.combination].predict(
+                configuration.buffer_mib
+            )
+            squares[configuration.combination.pm] += configuration.n * residual**2 + configuration.squares
         observed = {pm: [s.throughput_mbps for s in samples if s.combination.pm == pm] for pm in squares}
         qualities = tuple(
             FitQuality(pm=pm, r_squared=r_squared(squares[pm], ys), p_values={}, n=len(ys))
             for pm, ys in observed.items()
         )
-        overall = r_squared(math.fsum(squares.values()), [one.throughput_mbps for one in samples])
+        overall = r_squared(math.fsum(squares.values()), [sample.throughput_mbps for sample in samples])
         return Response(
             model=self.name,
             curves=curves,
@@ -88,12 +90,18 @@ class Belief:
     def _curves(self, configurations: Sequence[Mean], *, with_errors: bool) -> dict[Combination, Curve]:
         import numpy as np
 
-        scale = max(one.throughput_mbps for one in configurations)
+        scale = max(configuration.throughput_mbps for configuration in configurations)
         if scale <= 0:
             raise MptuneError("no observation delivered anything: there is no curve")
-        combinations = sorted({one.combination for one in configurations})
-        knots = _knots(sorted({one.buffer_mib for one in configurations}))
-        process = Process([Arm(one, frozenset(one.subflows)) for one in combinations], knots)
+        combinations = sorted({configuration.combination for configuration in configurations})
+        knots = _knots(sorted({configuration.buffer_mib for configuration in configurations}))
+        process = Process(
+            [
+                Arm(each_combination, frozenset(each_combination.subflows))
+                for each_combination in combinations
+            ],
+            knots,
+        )
         points = _points(configurations, combinations, knots, scale)
         fitted = process.fit(points, process.likeliest(points))
         weights = np.linalg.solve(fitted.within, (points.means - MIDDLE)[:, None]).astype(np.float64)
@@ -117,13 +125,13 @@ def _covariance(process: Process, points: Points, fitted: Fitted, arm: int, leve
 
     sizes = np.arange(len(levels))
     arms = np.full(len(levels), arm)
-    one = fitted.hypothesis
-    across = process.covariance(arms, sizes, points.arm, points.size, one)
-    jags = process.jags(levels, arms, one) ** 2
+    hypothesis = fitted.hypothesis
+    across = process.covariance(arms, sizes, points.arm, points.size, hypothesis)
+    jags = process.jags(levels, arms, hypothesis) ** 2
     own = points.arm == arm
     # What was observed there tells about the jag too.
     across[points.size[own], np.flatnonzero(own)] += jags[points.size[own]]
-    before = process.covariance(arms, sizes, arms, sizes, one) + np.diag(jags)
+    before = process.covariance(arms, sizes, arms, sizes, hypothesis) + np.diag(jags)
     after: Floats = before - across @ np.linalg.solve(fitted.within, across.T)
     return after
 
@@ -137,12 +145,12 @@ def _points(
     sizes = {knot: size for size, knot in enumerate(knots)}
     shape = len(combinations), len(knots)
     levels, squares, freedom = (np.zeros(shape) for _ in range(3))
-    ordered = sorted(configurations, key=lambda one: (arms[one.combination], one.buffer_mib))
-    arm = np.array([arms[one.combination] for one in ordered])
-    size = np.array([sizes[one.buffer_mib] for one in ordered])
-    runs = np.array([one.n for one in ordered])
-    levels[arm, size] = [one.throughput_mbps / scale for one in ordered]
-    squares[arm, size] = [one.squares / scale**2 for one in ordered]
+    ordered = sorted(configurations, key=lambda mean: (arms[mean.combination], mean.buffer_mib))
+    arm = np.array([arms[point.combination] for point in ordered])
+    size = np.array([sizes[point.buffer_mib] for point in ordered])
+    runs = np.array([point.n for point in ordered])
+    levels[arm, size] = [point.throughput_mbps / scale for point in ordered]
+    squares[arm, size] = [point.squares / scale**2 for point in ordered]
     freedom[arm, size] = runs - 1
     between = Noise(squares, freedom, levels, np.log2(np.array(knots))).between
     return Points(arm, size, levels[arm, size], between[arm, size] / runs)

@@ -197,15 +197,15 @@ class Process:
         self._subflows, self._control = alike, alike * same + ANYWHERE**2 * same
         self._own = OWN**2 * np.eye(len(arms))
         self._over = _covariance(SUBFLOWS, apart), _covariance(CONTROL, apart)
-        self._jagged = np.array([TCP_ROUGHNESS if one.combination.is_tcp else ROUGHNESS for one in arms])
+        self._jagged = np.array([TCP_ROUGHNESS if arm.combination.is_tcp else ROUGHNESS for arm in arms])
         self._predicted = predicted
         self._with = () if predicted is None else with_prediction(prior_error)
         self.hypotheses = WITHOUT + self._with
 
-    def parts(self, one: Hypothesis) -> "list[tuple[Floats, Floats]]":
+    def parts(self, hypothesis: Hypothesis) -> "list[tuple[Floats, Floats]]":
         """Covariance between arms and over the buffers, of every curve of the sum."""
-        variance = one.curves**2
-        control = one.control**2 * self._control + self._own
+        variance = hypothesis.curves**2
+        control = hypothesis.control**2 * self._control + self._own
         return [(variance * self._subflows, self._over[0]), (variance * control, self._over[1])]
 
     def independent(self) -> "list[tuple[Floats, Floats]]":
@@ -216,19 +216,21 @@ class Process:
             (self._own, self._over[1]),
         ]
 
-    def combined(self, draws: "Sequence[Floats]", one: Hypothesis) -> "Floats":
+    def combined(self, draws: "Sequence[Floats]", hypothesis: Hypothesis) -> "Floats":
         """Draws of the sum of the curves, from such of `independent`."""
         subflows, control, own = draws
-        return one.curves * (subflows + one.control * control + own)
+        return hypothesis.curves * (subflows + hypothesis.control * control + own)
 
     def weights(self, points: Points) -> "Floats":
         """How credible every hypothesis is."""
         import numpy as np
 
         judging = points.highest(_JUDGING)
-        likely = np.array([self._log_likelihood(judging, one) for one in self.hypotheses])
+        likely = np.array([self._log_likelihood(judging, hypothesis) for hypothesis in self.hypotheses])
         # A prediction is as credible as none before anything was observed.
-        before = np.array([1 / len(WITHOUT if one.error is None else self._with) for one in self.hypotheses])
+        before = np.array(
+            [1 / len(WITHOUT if hypothesis.error is None else self._with) for hypothesis in self.hypotheses]
+        )
         weights = np.exp(np.round(likely - likely.max(), 6)) * before
         shares: Floats = weights / weights.sum()
         return shares
@@ -237,29 +239,29 @@ class Process:
         """The most credible hypothesis."""
         return self.hypotheses[int(self.weights(points).argmax())]
 
-    def fit(self, points: Points, one: Hypothesis) -> Fitted:
+    def fit(self, points: Points, hypothesis: Hypothesis) -> Fitted:
         """What the observations are under a hypothesis."""
         import numpy as np
 
         mean: Floats = np.full(self.shape, MIDDLE)
-        if one.error is not None and self._predicted is not None:
+        if hypothesis.error is not None and self._predicted is not None:
             mean = self._predicted * self._level(points)
-        within = self.covariance(points.arm, points.size, points.arm, points.size, one)
-        noise = points.variances + self.jags(points.means, points.arm, one) ** 2
-        return Fitted(one, mean, within + np.diag(noise), noise)
+        within = self.covariance(points.arm, points.size, points.arm, points.size, hypothesis)
+        noise = points.variances + self.jags(points.means, points.arm, hypothesis) ** 2
+        return Fitted(hypothesis, mean, within + np.diag(noise), noise)
 
     def covariance(
-        self, arm: "Indices", size: "Indices", arm2: "Indices", size2: "Indices", one: Hypothesis
+        self, arm: "Indices", size: "Indices", arm2: "Indices", size2: "Indices", hypothesis: Hypothesis
     ) -> "Floats":
         """Of the curves between two lists of points."""
         import numpy as np
 
         total: Floats = np.zeros((len(arm), len(arm2)))
-        for similar, over_sizes in self.parts(one):
+        for similar, over_sizes in self.parts(hypothesis):
             total += similar[np.ix_(arm, arm2)] * over_sizes[np.ix_(size, size2)]
         return total
 
-    def pulled(self, points: Points, weights: "Floats", one: Hypothesis) -> "Floats":
+    def pulled(self, points: Points, weights: "Floats", hypothesis: Hypothesis) -> "Floats":
         """How weights of the points move the curves; shape (columns of weights, arms, buffers)."""
         import numpy as np
 
@@ -269,15 +271,15 @@ class Process:
         grid = np.zeros((len(arms), sizes, columns))
         grid[place, points.size] = weights
         change: Floats = np.zeros((self.shape[0], sizes * columns))
-        for similar, over_sizes in self.parts(one):
+        for similar, over_sizes in self.parts(hypothesis):
             change += similar[:, arms] @ (over_sizes @ grid).reshape(len(arms), sizes * columns)
         return np.moveaxis(change.reshape(*self.shape, columns), 2, 0)
 
-    def jags(self, levels: "Floats", arms: "Indices", one: Hypothesis) -> "Floats":
+    def jags(self, levels: "Floats", arms: "Indices", hypothesis: Hypothesis) -> "Floats":
         """Standard deviation of the jags at these throughputs: less near the top."""
         import numpy as np
 
-        rough: Floats = one.jags * self._jagged[arms] * np.clip(2 * (1 - levels), 0.2, 1.0)
+        rough: Floats = hypothesis.jags * self._jagged[arms] * np.clip(2 * (1 - levels), 0.2, 1.0)
         return rough
 
     def _level(self, points: Points) -> float:
@@ -289,11 +291,11 @@ class Process:
             float(there @ points.means) / squares if squares else 1 / max(float(self._predicted.max()), 1e-9)
         )
 
-    def _log_likelihood(self, points: Points, one: Hypothesis) -> float:
+    def _log_likelihood(self, points: Points, hypothesis: Hypothesis) -> float:
         """Of the observations, but for a constant."""
         import numpy as np
 
-        fitted = self.fit(points, one)
+        fitted = self.fit(points, hypothesis)
         root = np.linalg.cholesky(fitted.within)
         white = np.linalg.solve(root, points.means - fitted.mean[points.arm, points.size])
         return float(-white @ white / 2 - np.log(np.diag(root)).sum())
@@ -313,11 +315,11 @@ def _alike(arms: Sequence[Arm]) -> "tuple[Floats, Floats]":
     import numpy as np
 
     count = len(arms)
-    sets = [one.active or frozenset([one.combination.manager]) for one in arms]
+    sets = [arm.active or frozenset([arm.combination.manager]) for arm in arms]
     same, alike = np.zeros((count, count)), np.zeros((count, count))
-    for i, one in enumerate(arms):
+    for i, arm in enumerate(arms):
         for j, other in enumerate(arms):
-            same[i, j] = one.combination.cc == other.combination.cc
+            same[i, j] = arm.combination.cc == other.combination.cc
             # Jaccard's index, which is a covariance (Gower 1971). On one path MPTCP does as plain TCP.
             kind = 1.0 if (len(sets[i]) == 1) == (len(sets[j]) == 1) else SINGLE
             alike[i, j] = kind * len(sets[i] & sets[j]) / len(sets[i] | sets[j])

@@ -130,11 +130,15 @@ class Quadratic:
         import numpy as np
 
         found: dict[Combination, Curve] = {}
-        for manager in dict.fromkeys(one.combination.manager for one in configurations):
-            ones = [one for one in configurations if one.combination.manager == manager]
-            design = _Design(manager, [(one.combination.cc, one.buffer_mib) for one in ones])
-            roots = np.sqrt([one.n for one in ones])
-            observed = roots * [one.throughput_mbps for one in ones]
+        for manager in dict.fromkeys(configuration.combination.manager for configuration in configurations):
+            ones = [
+                configuration
+                for configuration in configurations
+                if configuration.combination.manager == manager
+            ]
+            design = _Design(manager, [(mean.combination.cc, mean.buffer_mib) for mean in ones])
+            roots = np.sqrt([mean.n for mean in ones])
+            observed = roots * [mean.throughput_mbps for mean in ones]
             coefficients = np.linalg.lstsq(design.matrix * roots[:, None], observed, rcond=None)[0]
             for cc in design.ccs:
                 c0, c1, c2 = (design.selection(cc) @ coefficients).tolist()

@@ -314,8 +314,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
                 found.append(("best MPTCP", self.against_tcp.mptcp))
             else:
                 found.append(("best TCP", self.against_tcp.tcp))
-        for name, one in found:
-            yield name, one.manager, one.cc, one.buffer_mib, one
+        for name, pair in found:
+            yield name, pair.manager, pair.cc, pair.buffer_mib, pair
 
 
 class Times(msgspec.Struct, frozen=True, kw_only=True):
@@ -400,7 +400,7 @@ class ImpactSets(msgspec.Struct, frozen=True):
 
 def last_answering(answer: Answer) -> int | None:
     """The round that an answer is of; None without rounds."""
-    return max((one.round for one in answer.rounds if one.answer is not None), default=None)
+    return max((row.round for row in answer.rounds if row.answer is not None), default=None)
 
 
 def beginning(pm: str, initial_path: str | None) -> str:

@@ -67,8 +67,12 @@ def impact_document(impact: Impact) -> dict[str, Any]:
         {
             "cc": impact.cc,
             "omega": {
-                one.path: {**_omega(one.omega), "rtt_ms": one.rtt_ms, "runs": one.omega.n if one.omega else 0}
-                for one in impact.paths
+                path.path: {
+                    **_omega(path.omega),
+                    "rtt_ms": path.rtt_ms,
+                    "runs": path.omega.n if path.omega else 0,
+                }
+                for path in impact.paths
             },
             "optional": list(impact.sets.optional),
             "standby": list(impact.sets.standby),
@@ -76,7 +80,8 @@ def impact_document(impact: Impact) -> dict[str, Any]:
             "warnings": list(impact.warnings),
             "design": impact.design,
             "decisions": {
-                one.path: {"decision": one.decision, "low": one.low, "high": one.high} for one in impact.paths
+                path.path: {"decision": path.decision, "low": path.low, "high": path.high}
+                for path in impact.paths
             },
             "plausible": impact.plausible,
             "doubts": list(impact.doubts),
@@ -155,20 +160,20 @@ def result_document(result: Result) -> dict[str, Any]:
 
 def counts(records: Sequence[Record]) -> TrialCounts:
     """Numbers of trials."""
-    return TrialCounts(len(records), sum(one.failed is not None for one in records))
+    return TrialCounts(len(records), sum(record.failed is not None for record in records))
 
 
 def _reached(reached: learning.Reached) -> Reached:
     """How the decision was reached: seconds, bytes, Mbit/s; a candidate by its place in the list."""
     candidates = sorted({one for step in reached.steps for one in (*step.contenders, step.combination)})
-    place = {one: index for index, one in enumerate(candidates)}
+    place = {candidate: index for index, candidate in enumerate(candidates)}
     return Reached(
         strategy=reached.strategy,
         certainty_asked=reached.wanted,
         budget_s=reached.budget_s,
         spent_s=reached.spent_s,
         ended=reached.ended,
-        candidates=tuple(Candidate(**_combination(one)) for one in candidates),
+        candidates=tuple(Candidate(**_combination(candidate)) for candidate in candidates),
         steps=tuple(
             Step(
                 trials=step.trials,
@@ -179,7 +184,7 @@ def _reached(reached: learning.Reached) -> Reached:
                 certainty=step.certainty,
                 room=step.room,
                 among=step.among,
-                contenders=tuple(place[one] for one in step.contenders),
+                contenders=tuple(place[contender] for contender in step.contenders),
                 buffers=step.buffers,
                 more_s=step.more_s,
                 prior=step.prior or None,
@@ -190,14 +195,14 @@ def _reached(reached: learning.Reached) -> Reached:
     )
 
 
-def _round(one: Round) -> RoundRow:
+def _round(round_: Round) -> RoundRow:
     """A round of a repeated campaign."""
-    found = one.answered
+    found = round_.answered
     return RoundRow(
-        round=one.number,
-        at_s=one.at_ns / 1e9,
-        failed=one.failed or None,
-        changes=one.changes,
+        round=round_.number,
+        at_s=round_.at_ns / 1e9,
+        failed=round_.failed or None,
+        changes=round_.changes,
         answer=None
         if found is None
         else RoundAnswer(
@@ -259,7 +264,7 @@ def write_result(directory: Path, result: Result, options: Mapping[str, Any], no
 def write_impacts(directory: Path, impacts: Sequence[Impact]) -> None:
     """Write impact factors and sets of every congestion control; nothing if none were measured."""
     if impacts:
-        write_json(directory / "impact.json", {"impact": [impact_document(one) for one in impacts]})
+        write_json(directory / "impact.json", {"impact": [impact_document(impact) for impact in impacts]})
 
 
 def curve_rows(decision: Decision) -> list[dict[str, Any]]:
@@ -315,18 +320,18 @@ def _uncertainty(uncertainty: Uncertainty | None) -> UncertaintyRow | None:
         single_runs=uncertainty.single_runs,
         obs_mib=Ends(*uncertainty.obs_mib),
         otp_mbps=Ends(*uncertainty.otp_mbps),
-        wins=tuple(Win(**_combination(one), share=share) for one, share in uncertainty.wins.items()),
+        wins=tuple(Win(**_combination(win), share=share) for win, share in uncertainty.wins.items()),
     )
 
 
-def _finalist(one: Finalist) -> FinalistRow:
+def _finalist(finalist: Finalist) -> FinalistRow:
     """A configuration of the shortlist; `worst` is a share of the best finalist's throughput."""
     return FinalistRow(
-        **_fields(one.throughput),
-        **_combination(one.combination),
-        buffer_mib=one.buffer_bytes / MIB,
-        worst=one.worst,
-        average=one.average,
+        **_fields(finalist.throughput),
+        **_combination(finalist.combination),
+        buffer_mib=finalist.buffer_bytes / MIB,
+        worst=finalist.worst,
+        average=finalist.average,
     )
 
 
@@ -342,13 +347,13 @@ def _models(decision: Decision) -> Iterator[ModelRow]:
         )
 
 
-def _combination(one: Combination) -> dict[str, Any]:
+def _combination(combination: Combination) -> dict[str, Any]:
     """Fields of a `Candidate`; empty or None where it was left to the path manager."""
     return {
-        "pm": one.pm,
-        "cc": one.cc,
-        "subflows": one.subflows,
-        "initial_path": one.initial_path or None,
+        "pm": combination.pm,
+        "cc": combination.cc,
+        "subflows": combination.subflows,
+        "initial_path": combination.initial_path or None,
     }
 
 

@@ -56,34 +56,34 @@ def write_sizes(directory: Path, result: SizesResult, options: Mapping[str, Any]
 def size_rows(answers: Sequence[SizeAnswer]) -> list[dict[str, Any]]:
     """Every configuration of the sweep with each size."""
     return [
-        document({**_configuration(point), **_times(point.times), "chosen": point == one.chosen})
-        for one in answers
-        for point in one.points
+        document({**_configuration(point), **_times(point.times), "chosen": point == answer.chosen})
+        for answer in answers
+        for point in answer.points
     ]
 
 
-def _size(one: SizeAnswer) -> SizeChoice:
+def _size(answer: SizeAnswer) -> SizeChoice:
     """The answer for one size."""
-    gain, baseline = one.gain, one.baseline.summary
+    gain, baseline = answer.gain, answer.baseline.summary
     return SizeChoice(
-        **_configuration(one.chosen),
-        subflows=one.subflows,
-        standby=one.recommended.standby_order,
-        confirmed=Times(**_times(one.confirmed)),
+        **_configuration(answer.chosen),
+        subflows=answer.subflows,
+        standby=answer.recommended.standby_order,
+        confirmed=Times(**_times(answer.confirmed)),
         default=SizeTimes(
-            pm=one.default.pm,
-            cc=one.default.cc,
-            buffer_bytes=one.default.buffer_bytes,
-            **_times(one.baseline),
+            pm=answer.default.pm,
+            cc=answer.default.cc,
+            buffer_bytes=answer.default.buffer_bytes,
+            **_times(answer.baseline),
         ),
         gain=Saved(
             **_seconds(gain),
             runs=0 if gain is None else gain.n,
             share=gain.mean / baseline.mean if gain and baseline and baseline.mean else None,
         ),
-        fastest=FastestTimes(**_configuration(one.fastest), **_times(one.fastest.times)),
-        compared=len(one.points),
-        alike=one.alike,
+        fastest=FastestTimes(**_configuration(answer.fastest), **_times(answer.fastest.times)),
+        compared=len(answer.points),
+        alike=answer.alike,
     )
 
 
@@ -102,11 +102,11 @@ def _configuration(point: SizePoint) -> dict[str, Any]:
 
 def _times(times: by_size.Times) -> dict[str, Any]:
     """Fields of `Times`."""
-    one = times.summary
+    summary = times.summary
     return {
-        **_seconds(one),
+        **_seconds(summary),
         "percentile_95_s": times.percentile,
-        "runs": 0 if one is None else one.n,
+        "runs": 0 if summary is None else summary.n,
         "failed": times.failed,
     }
 

@@ -49,18 +49,18 @@ def read_runs(directories: Sequence[Path]) -> list[RunData]:
     ------
     InputError : as `read_run`, or a directory is named twice.
     """
-    whole = [files.resolved(one) for one in directories]
-    for index, one in enumerate(whole):
-        if one in whole[:index]:
+    whole = [files.resolved(directory) for directory in directories]
+    for index, route in enumerate(whole):
+        if route in whole[:index]:
             raise InputError(str(directories[index]), "", "expected each run once, found this one twice")
     return [read_run(path, label) for path, label in zip(directories, _labels(whole), strict=True)]
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
     length = 1
-    while len({one.parts[-length:] for one in paths}) < len(paths):
+    while len({path.parts[-length:] for path in paths}) < len(paths):
         length += 1
-    return ["/".join(one.parts[-length:]) for one in paths]
+    return ["/".join(path.parts[-length:]) for path in paths]
 
 
 def read_run(directory: Path, label: str) -> RunData:
@@ -88,7 +88,7 @@ def read_run(directory: Path, label: str) -> RunData:
         trials = () if store is None else _trials(store, config.options, _own_sets(answer, impact.impact))
         foreign = 0 if store is None else store.foreign()
         answering = None if answer is None else last_answering(answer)
-        current = [one for one in trials if answering in (None, one.round)]
+        current = [trial for trial in trials if answering in (None, trial.round)]
         # Of transfers the time that they take is shown, not the throughput on the way.
         shown, panorama = () if is_by_size else _shown(current), _panorama(current)
         seen = {} if store is None else _observations(store, (*shown, *panorama))
@@ -155,12 +155,12 @@ def _own_sets(answer: Answer | None, impact: Sequence[ImpactSets]) -> _OwnSets:
     """From the signs of the impact factors, which each round measures anew."""
     rounds = () if answer is None else answer.rounds
     if not rounds:
-        return {(0, one.cc): one.optional for one in impact}
+        return {(0, sets.cc): sets.optional for sets in impact}
     return {
-        (one.round, cc): own
-        for one in rounds
-        if one.answer is not None
-        for cc, own in one.answer.optional.items()
+        (row.round, cc): own
+        for row in rounds
+        if row.answer is not None
+        for cc, own in row.answer.optional.items()
     }
 
 
@@ -171,71 +171,71 @@ def _trials(store: Store, options: dict[str, Any], own: _OwnSets) -> tuple[Trial
         for field, option in _ASKED
     }
 
-    def place(one: TrialRow) -> list[int]:
-        asked = [orders[field].get(getattr(one, field), len(orders[field])) for field, _ in _ASKED]
-        return [_PURPOSES[one.purpose], *asked]
+    def place(trial: TrialRow) -> list[int]:
+        asked = [orders[field].get(getattr(trial, field), len(orders[field])) for field, _ in _ASKED]
+        return [_PURPOSES[trial.purpose], *asked]
 
     stored = store.trials()
-    variants = [_variant(one) for one in stored if not is_tcp(one.settings)]
+    variants = [_variant(stored_trial) for stored_trial in stored if not is_tcp(stored_trial.settings)]
     mixed = [number for number, values in enumerate(zip(*variants, strict=True)) if len(set(values)) > 1]
-    return tuple(sorted((_trial(one, mixed, own) for one in stored), key=place))
+    return tuple(sorted((_trial(trial, mixed, own) for trial in stored), key=place))
 
 
-def _variant(one: StoredTrial) -> tuple[str, str]:
+def _variant(stored: StoredTrial) -> tuple[str, str]:
     """Stack and mode of the buffers, in words."""
-    return stack_of(one.settings), f"{_buffer_mode(one)} buffers"
+    return stack_of(stored.settings), f"{_buffer_mode(stored)} buffers"
 
 
-def _buffer_mode(one: StoredTrial) -> str:
-    return str(one.settings.get("buffer_mode", FIXED))
+def _buffer_mode(stored: StoredTrial) -> str:
+    return str(stored.settings.get("buffer_mode", FIXED))
 
 
-def _trial(one: StoredTrial, mixed: Sequence[int], own: _OwnSets) -> TrialRow:
+def _trial(stored: StoredTrial, mixed: Sequence[int], own: _OwnSets) -> TrialRow:
     """A trial as a row; `mixed` are the parts of `_variant` that are not the same in all trials of MPTCP."""
-    variant, path = _variant(one), one.settings.get("initial_path")
-    subflows = chosen(one.pm, one.settings.get("active", ()), own.get((one.round, one.cc)))
-    manager = ", ".join([on_subflows(one.pm, subflows), *(variant[part] for part in mixed)])
-    tcp = is_tcp(one.settings)
+    variant, path = _variant(stored), stored.settings.get("initial_path")
+    subflows = chosen(stored.pm, stored.settings.get("active", ()), own.get((stored.round, stored.cc)))
+    manager = ", ".join([on_subflows(stored.pm, subflows), *(variant[part] for part in mixed)])
+    tcp = is_tcp(stored.settings)
     return TrialRow(
-        key=one.key,
-        testbed=one.testbed,
-        purpose=one.purpose,
-        round=one.round,
-        run=one.run,
-        pm=PLAIN_TCP if tcp else one.pm,
+        key=stored.key,
+        testbed=stored.testbed,
+        purpose=stored.purpose,
+        round=stored.round,
+        run=stored.run,
+        pm=PLAIN_TCP if tcp else stored.pm,
         manager=plain_tcp(path or "") if tcp else manager,
-        stack=f"{stack_title(one.testbed, members_of(one.settings))}{over(family_of(one.settings))}",
-        buffer_mode=_buffer_mode(one),
-        cc=one.cc,
-        buffer_bytes=one.buffer_bytes,
-        buffer_mib=one.buffer_bytes / MIB,
-        started=one.started,
+        stack=f"{stack_title(stored.testbed, members_of(stored.settings))}{over(family_of(stored.settings))}",
+        buffer_mode=_buffer_mode(stored),
+        cc=stored.cc,
+        buffer_bytes=stored.buffer_bytes,
+        buffer_mib=stored.buffer_bytes / MIB,
+        started=stored.started,
         initial_path=None if tcp else path,
-        transfer_bytes=one.settings.get("transfer_bytes"),
-        failed=one.failed,
-        throughput_mbps=one.throughput_mbps,
-        completion_s=None if one.completion_ns is None else one.completion_ns / 1e9,
+        transfer_bytes=stored.settings.get("transfer_bytes"),
+        failed=stored.failed,
+        throughput_mbps=stored.throughput_mbps,
+        completion_s=None if stored.completion_ns is None else stored.completion_ns / 1e9,
         subflows=subflows,
     )
 
 
 def _shown(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
     """Trials that confirm; for a sweep, all runs of the configuration with the largest mean throughput."""
-    usable = [one for one in trials if one.failed is None]
-    confirming = tuple(one for one in usable if one.purpose == "confirm")
+    usable = [trial for trial in trials if trial.failed is None]
+    confirming = tuple(trial for trial in usable if trial.purpose == "confirm")
     if confirming:
         return confirming
     groups: dict[tuple[object, ...], list[TrialRow]] = {}
-    for one in usable:
-        if one.purpose == "sweep" and one.transfer_bytes is None and not one.round:
-            key = one.manager, one.cc, one.buffer_bytes, one.initial_path
-            groups.setdefault(key, []).append(one)
+    for trial in usable:
+        if trial.purpose == "sweep" and trial.transfer_bytes is None and not trial.round:
+            key = trial.manager, trial.cc, trial.buffer_bytes, trial.initial_path
+            groups.setdefault(key, []).append(trial)
     best = max(groups.values(), key=_mean, default=[])
     return tuple(best)
 
 
 def _mean(trials: Sequence[TrialRow]) -> float:
-    return sum(one.throughput_mbps or 0.0 for one in trials) / len(trials)
+    return sum(trial.throughput_mbps or 0.0 for trial in trials) / len(trials)
 
 
 def _panorama(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
@@ -244,20 +244,23 @@ def _panorama(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
     Of PCDC it is the one with its own set.
     """
     swept = [
-        one
-        for one in trials
-        if one.purpose == "sweep" and one.failed is None and one.transfer_bytes is None and not one.subflows
+        trial
+        for trial in trials
+        if trial.purpose == "sweep"
+        and trial.failed is None
+        and trial.transfer_bytes is None
+        and not trial.subflows
     ]
-    largest = max((one.buffer_bytes for one in swept), default=0)
+    largest = max((trial.buffer_bytes for trial in swept), default=0)
     first: dict[tuple[str, str], TrialRow] = {}
-    for one in swept:
-        if one.buffer_bytes == largest:
-            first.setdefault((one.cc, one.manager), one)
+    for trial in swept:
+        if trial.buffer_bytes == largest:
+            first.setdefault((trial.cc, trial.manager), trial)
     return tuple(first.values()) if 1 < len(first) <= _PANORAMA else ()
 
 
 def _observations(store: Store, trials: Sequence[TrialRow]) -> dict[bytes, Observation]:
-    return {one.key: store.observation(one.key) for one in trials}
+    return {trial.key: store.observation(trial.key) for trial in trials}
 
 
 def _curves(directory: Path, name: str) -> Iterator[CurvePoint]:

@@ -139,16 +139,16 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     def ever_swept(self) -> list[TrialRow]:
         """Trials of the sweep with a saturated sender that gave a throughput, of all rounds."""
         return [
-            one
-            for one in self.trials
-            if one.purpose == "sweep" and one.failed is None and one.transfer_bytes is None
+            trial
+            for trial in self.trials
+            if trial.purpose == "sweep" and trial.failed is None and trial.transfer_bytes is None
         ]
 
     @property
     def swept(self) -> list[TrialRow]:
         """Those that belong to the answer: of its round, or of all rounds where there is no answer."""
         answering = self.answering_round
-        return [one for one in self.ever_swept if answering in (None, one.round)]
+        return [trial for trial in self.ever_swept if answering in (None, trial.round)]
 
     @property
     def answering(self) -> tuple[str, str]:
@@ -156,7 +156,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
         answer = self.answer
         if answer is None:
             raise ValueError("there is no answer")
-        own = next((one.optional for one in self.impact if one.cc == answer.occ), None)
+        own = next((impact.optional for impact in self.impact if impact.cc == answer.occ), None)
         subflows = chosen(answer.opm, answer.subflows, own)
         return beginning(on_subflows(answer.opm, subflows), answer.initial_path), answer.occ
 
@@ -168,9 +168,9 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def failures(self) -> list[TrialRow]:
         """Trials that gave no result."""
-        return [one for one in self.trials if one.failed is not None]
+        return [trial for trial in self.trials if trial.failed is not None]
 
     @property
     def many_paths(self) -> bool:
         """Whether the initial path is a factor of the sweep."""
-        return len({one.initial_path for one in self.trials if one.purpose == "sweep"}) > 1
+        return len({trial.initial_path for trial in self.trials if trial.purpose == "sweep"}) > 1

@@ -48,19 +48,23 @@ def answer(result: Result) -> list[str]:
 
 def sizes_answer(result: SizesResult) -> list[str]:
     """For each size what to set, and what to expect beside the default."""
-    return [text for one in result.answers for text in (_size_sentence(result, one), _size_evidence(one))]
+    return [
+        text
+        for size_answer in result.answers
+        for text in (_size_sentence(result, size_answer), _size_evidence(size_answer))
+    ]
 
 
-def _size_sentence(result: SizesResult, one: SizeAnswer) -> str:
+def _size_sentence(result: SizesResult, size_answer: SizeAnswer) -> str:
     """What to set for one size."""
-    chosen = one.chosen
+    chosen = size_answer.chosen
     return instruction(
-        f"{result.name}, transfers of {format_size(one.transfer_bytes)}",
+        f"{result.name}, transfers of {format_size(size_answer.transfer_bytes)}",
         chosen.combination.pm,
         chosen.combination.cc,
         chosen.buffer_bytes,
-        one.subflows,
-        one.recommended.standby_order,
+        size_answer.subflows,
+        size_answer.recommended.standby_order,
         stack=result.stack,
         mode=result.buffer_mode,
         family=result.family,
@@ -68,11 +72,11 @@ def _size_sentence(result: SizesResult, one: SizeAnswer) -> str:
     )
 
 
-def _size_evidence(one: SizeAnswer) -> str:
+def _size_evidence(name: SizeAnswer) -> str:
     """Completion times from new seeds, beside the default's, and the gain."""
-    default, gain, baseline = one.default, one.gain, one.baseline.summary
+    default, gain, baseline = name.default, name.gain, name.baseline.summary
     plain = f"{default.pm}, {default.cc} and {default.buffer_bytes / MIB:g} MiB"
-    told = f"Expect {_took(one.confirmed)}; {plain}: {_took(one.baseline)}."
+    told = f"Expect {_took(name.confirmed)}; {plain}: {_took(name.baseline)}."
     if gain is None or baseline is None:
         return told
     share = f", {100 * gain.mean / baseline.mean:+.1f} %" if baseline.mean else ""
@@ -231,7 +235,7 @@ def _sureness(result: Result) -> list[str]:
             *_open(reached, result.decision.optimum.combination),
             f"95 % intervals: {_between(uncertainty)}.",
         ]
-    wins = [f"{one.manager} with {one.cc} {100 * share:.0f} %" for one, share in uncertainty.wins.items()]
+    wins = [f"{win.manager} with {win.cc} {100 * share:.0f} %" for win, share in uncertainty.wins.items()]
     more = f", {len(wins) - _NAMED} others" if len(wins) > _NAMED else ""
     of = "residuals" if uncertainty.single_runs else "runs"
     return [
@@ -276,7 +280,9 @@ def _open(reached: Reached, chosen: Combination) -> list[str]:
             f"The network's throughput drifted by {100 * last.drift:+.0f} % during the measurement: this "
             "answer is for its end."
         )
-    others = [f"{one.manager} with {one.cc}" for one in last.contenders if one != chosen]
+    others = [
+        f"{contender.manager} with {contender.cc}" for contender in last.contenders if contender != chosen
+    ]
     if not others:
         return told
     more = f" and {len(others) - _NAMED} others" if len(others) > _NAMED else ""
@@ -302,10 +308,10 @@ def hours(time_ns: int) -> str:
 
 def _over_time(rounds: Sequence[Round]) -> list[str]:
     """Which round the answer is of, and in which it changed; nothing for a single round."""
-    answered = [one for one in rounds if one.answered is not None]
+    answered = [round_ for round_ in rounds if round_.answered is not None]
     if not answered:
         return []
-    changed = [f"{one.number + 1} (after {hours(one.at_ns)})" for one in answered if one.changes]
+    changed = [f"{round_.number + 1} (after {hours(round_.at_ns)})" for round_ in answered if round_.changes]
     told = f"The answer changed in round {', '.join(changed)}." if changed else "The answer never changed."
     last = answered[-1]
     return [f"This is the answer of round {last.number + 1}, {hours(last.at_ns)} after the first. {told}"]

@@ -67,9 +67,9 @@ class RunOptions(Options, frozen=True, kw_only=True):
         """Plain TCP has one path: nothing to manage, and nothing to schedule."""
         if self.manager != USUAL_PMS["tcp"]:
             yield "pm", f"expected {USUAL_PMS['tcp']} with --protocol tcp, found {self.pm}"
-        for one in self.script:
-            if one.action not in ("down", "up"):
-                yield "script", f"expected only down and up with --protocol tcp, found {one.action}"
+        for action in self.script:
+            if action.action not in ("down", "up"):
+                yield "script", f"expected only down and up with --protocol tcp, found {action.action}"
         for name in ("scheduler", "opportunistic"):
             if getattr(self.stack, name) is not None:
                 yield f"stack.{name}", "expected only with --protocol mptcp, found with tcp"
@@ -141,7 +141,7 @@ def uncounted(trial: Trial, observation: Observation) -> Uncounted:
     The simulator counts what a subflow is first to deliver. A kernel counts everything that arrives, and how
     much its sender sent again, of which not all need have arrived twice: `repeated` is at most that.
     """
-    beyond = max(0, sum(one.bytes for one in observation.subflows) - observation.in_order_bytes)
+    beyond = max(0, sum(subflow.bytes for subflow in observation.subflows) - observation.in_order_bytes)
     if trial.transfer_bytes is not None and observation.completion_ns is not None:
         return Uncounted(beyond, 0)
     if testbeds.only_stack(observation.testbed) is None:

@@ -65,13 +65,13 @@ class Tally:
         self._best: Record | None = None
         self._failed = 0
 
-    def add(self, one: Record) -> None:
+    def add(self, trial_record: Record) -> None:
         """Count a finished trial."""
         with self._lock:
-            if one.throughput_mbps is None:
+            if trial_record.throughput_mbps is None:
                 self._failed += 1
-            elif self._best is None or one.throughput_mbps > (self._best.throughput_mbps or 0.0):
-                self._best = one
+            elif self._best is None or trial_record.throughput_mbps > (self._best.throughput_mbps or 0.0):
+                self._best = trial_record
 
     def note(self, more: str = "") -> str:
         """Path manager, congestion control and buffer of the best trial, how many failed, and what else."""
@@ -136,7 +136,7 @@ class TrialRunner(NamedTuple):
 
         return reduce_trials(
             self.testbed,
-            [one.trial for one in planned],
+            [trial.trial for trial in planned],
             lambda index, _, observation: keep(planned[index], observation),
             workers=self.workers,
             progress=advance,
@@ -153,11 +153,11 @@ class TrialRunner(NamedTuple):
         before: int,
     ) -> list[Record]:
         """Run the trials that the store does not have; identical planned trials are run once."""
-        keys = [store.key(self.testbed.name, one) for one in planned]
+        keys = [store.key(self.testbed.name, trial) for trial in planned]
         known = store.finished()
         missing = {key: one for key, one in zip(keys, planned, strict=True) if key not in known}
         distinct = len(set(keys))
-        for purpose, number in {(one.purpose, one.round) for one in planned}:
+        for purpose, number in {(trial.purpose, trial.round) for trial in planned}:
             store.expect(purpose, number, before + distinct)
         order = list(missing.items())
 
@@ -173,7 +173,7 @@ class TrialRunner(NamedTuple):
 
         fresh = reduce_trials(
             self.testbed,
-            [one.trial for _, one in order],
+            [pair.trial for _, pair in order],
             keep,
             workers=self.workers,
             progress=advance,

@@ -259,14 +259,16 @@ class Store:
         """
         ((last,),) = self._connection.execute("SELECT coalesce(max(id), 0) FROM trial").fetchall()
         numbered = list(enumerate(batch.items(), start=last + 1))
-        self._insert_rows("INSERT OR REPLACE INTO trial", _TRIAL, [self._row(n, *one) for n, one in numbered])
+        self._insert_rows(
+            "INSERT OR REPLACE INTO trial", _TRIAL, [self._row(n, *pair) for n, pair in numbered]
+        )
         self._insert_rows(
             "INSERT INTO subflow",
             ("trial", "number", *_SUBFLOWS),
             [
                 (number, i, *_subflow_values(subflow))
-                for number, (_, one) in numbered
-                for i, subflow in enumerate(one.record.subflows)
+                for number, (_, pair) in numbered
+                for i, subflow in enumerate(pair.record.subflows)
             ],
         )
 
@@ -280,18 +282,18 @@ class Store:
                 self._connection.execute(statement, values)
                 done += size
 
-    def _row(self, number: int, key: bytes, one: _Finished) -> tuple[object, ...]:
+    def _row(self, number: int, key: bytes, finished: _Finished) -> tuple[object, ...]:
         """The values of `_TRIAL`."""
-        trial, observation, record = one.planned.trial, one.observation, one.record
+        trial, observation, record = finished.planned.trial, finished.observation, finished.record
         failed = record.failed
         return (
             number,
             key,
             self._campaign,
             self._topologies[id(trial.topology)][1],
-            one.testbed,
+            finished.testbed,
             record.purpose,
-            one.planned.round,
+            finished.planned.round,
             record.run,
             record.pm,
             record.cc,
@@ -302,14 +304,14 @@ class Store:
             "done" if failed is None else "failed",
             None if failed is None else failed.reason,
             None if failed is None else failed.kind,
-            one.started,
-            one.finished,
+            finished.started,
+            finished.finished,
             observation.duration_ns,
             observation.completion_ns,
             record.throughput_mbps,
             record.omega,
             record.repeated,
-            one.packed,
+            finished.packed,
         )
 
     @contextmanager
@@ -339,8 +341,8 @@ class Store:
         for trial, path, active, *rest in self._read(
             f"SELECT trial, {_SUBFLOW} FROM subflow ORDER BY trial, number"
         ):
-            one = SubflowRecord(**dict(zip(_SUBFLOWS, (path, bool(active), *rest), strict=True)))
-            subflows.setdefault(trial, []).append(one)
+            subflow_record = SubflowRecord(**dict(zip(_SUBFLOWS, (path, bool(active), *rest), strict=True)))
+            subflows.setdefault(trial, []).append(subflow_record)
         return {
             row["key"]: _record(row, subflows.get(row["id"], ()))
             for row in self.rows(f"SELECT id, key, {_RECORD} FROM trial")

@@ -75,7 +75,7 @@ def check_writable(path: Path, *, force: bool, where: str = "--out") -> None:
         reason = getattr(error, "strerror", None) or "not a possible file name"
         expected = f"expected the name of a directory, found {quoted(str(path))}: {reason}"
         raise InputError(where, "", expected) from None
-    if path.is_dir() and any(one.name != STORE + SUFFIX for one in path.iterdir()):
+    if path.is_dir() and any(entry.name != STORE + SUFFIX for entry in path.iterdir()):
         if is_unfinished(path):
             if not force:
                 raise InputError(
@@ -153,12 +153,12 @@ def started(path: Path, *, force: bool = False) -> Iterator[None]:
     path.mkdir(parents=True, exist_ok=True)
     with Lock(path / STORE):
         check_writable(path, force=force)
-        earlier = [one for one in path.iterdir() if one.name != STORE + SUFFIX]
+        earlier = [entry for entry in path.iterdir() if entry.name != STORE + SUFFIX]
         if earlier:
             away = Path(tempfile.mkdtemp(dir=path.parent, prefix=".mptune-"))
             # What marks a run goes first: half of one is none.
-            for one in sorted(earlier, key=lambda one: one.name != CONFIG):
-                one.rename(away / one.name)
+            for route in sorted(earlier, key=lambda one: one.name != CONFIG):
+                route.rename(away / route.name)
             shutil.rmtree(away)
         yield
 
@@ -248,34 +248,37 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
     _write_csv(
         directory / "observations.csv",
         (*key, *outcome, *later, *settings, *_LAST),
-        ([*_fields(one, (*key, *outcome, *later)), *_texts(one, settings), *_last(one)] for one in records),
+        (
+            [*_fields(record, (*key, *outcome, *later)), *_texts(record, settings), *_last(record)]
+            for record in records
+        ),
     )
     _write_csv(
         directory / "subflows.csv",
         (*key, *subflow_columns, "round", *_SETTINGS, *_LAST, *windows),
         (
             [
-                *_fields(one, key),
+                *_fields(record, key),
                 *_fields(sub, subflow_columns),
-                one.round,
-                *_texts(one, _SETTINGS),
-                *_last(one),
+                record.round,
+                *_texts(record, _SETTINGS),
+                *_last(record),
                 *_fields(sub, windows),
             ]
-            for one in records
-            for sub in one.subflows
+            for record in records
+            for sub in record.subflows
         ),
     )
 
 
-def _last(one: Record) -> list[object]:
+def _last(record: Record) -> list[object]:
     """Cells of `_LAST`."""
-    return [stack_of(one.settings), setting(one, "buffer_mode")]
+    return [stack_of(record.settings), setting(record, "buffer_mode")]
 
 
 def _settings(records: Iterable[Record]) -> list[str]:
     """Settings that have a column."""
-    others = {name for one in records for name in one.settings} - _NO_COLUMN
+    others = {name for record in records for name in record.settings} - _NO_COLUMN
     return [*_SETTINGS, *sorted(others - set(_SETTINGS))]
 
 
@@ -287,7 +290,7 @@ def _texts(one: Record, names: Iterable[str]) -> list[object]:
 def _text(value: object) -> object:
     """A setting as a cell: items separated by spaces, labels with values as label=value."""
     if isinstance(value, Mapping):
-        value = [f"{label}={one}" for label, one in value.items()]
+        value = [f"{label}={entry}" for label, entry in value.items()]
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 

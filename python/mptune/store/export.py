@@ -105,7 +105,10 @@ def _series(store: Store) -> Iterator[dict[str, Any]]:
     """In-order throughput of the connection (path empty) and of each subflow over time."""
     for row in store.rows("SELECT id, key FROM trial ORDER BY id"):
         observation = store.observation(row["key"])
-        flows = [(None, observation.bins), *((one.path, one.bins) for one in observation.subflows)]
+        flows = [
+            (None, observation.bins),
+            *((subflow.path, subflow.bins) for subflow in observation.subflows),
+        ]
         for path, bins in flows:
             for index, size in enumerate(bins):
                 yield {

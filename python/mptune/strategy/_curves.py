@@ -77,27 +77,31 @@ class Curves:
         # Rounded: which draw belongs to which hypothesis has to be the same on every machine.
         ends = np.rint(np.round(np.cumsum(weights), 6) * self._count).astype(int)
         found, start = [], 0
-        for one, end in zip(process.hypotheses, map(int, ends), strict=True):
+        for hypothesis, end in zip(process.hypotheses, map(int, ends), strict=True):
             if end > start:
-                found.append(self._under(process.fit(telling, one), points, telling, slice(start, end)))
+                found.append(
+                    self._under(process.fit(telling, hypothesis), points, telling, slice(start, end))
+                )
             start = end
         predicted = sum(
-            w for w, one in zip(weights, process.hypotheses, strict=True) if one.error is not None
+            w
+            for w, hypothesis in zip(weights, process.hypotheses, strict=True)
+            if hypothesis.error is not None
         )
         return Drawn(np.concatenate(found), float(np.round(predicted, 6)))
 
     def _under(self, fitted: Fitted, points: Points, telling: Points, some: slice) -> Floats:
         """Some of the draws, under one hypothesis."""
-        process, one = self._process, fitted.hypothesis
-        before = process.combined([part[some] for part in self._parts], one) + fitted.mean
+        process, hypothesis = self._process, fitted.hypothesis
+        before = process.combined([part[some] for part in self._parts], hypothesis) + fitted.mean
         at = (slice(None), telling.arm, telling.size)
         missing = telling.means - before[at] - self._errors[some][at] * np.sqrt(fitted.noise)
         pull = np.linalg.solve(fitted.within, missing.T).astype(np.float64, copy=False)
-        drawn = before + process.pulled(telling, pull, one)
+        drawn = before + process.pulled(telling, pull, hypothesis)
         # The jags: where it was measured, what the curves miss of that; elsewhere anything.
         levels = drawn.mean(axis=0)
         levels[points.arm, points.size] = points.means
-        rough = process.jags(levels, np.arange(len(levels))[:, None], one)
+        rough = process.jags(levels, np.arange(len(levels))[:, None], hypothesis)
         jags = rough * self._jags[some]
         squares = rough[points.arm, points.size] ** 2
         known = squares / (squares + points.variances)

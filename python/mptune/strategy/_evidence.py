@@ -55,10 +55,10 @@ class Evidence(NamedTuple):
 
 def gathered(trials: Sequence[Told], shape: tuple[int, int], octaves: Floats) -> Evidence:
     """What trials say; at least one has a result. The order of the trials is that of the sums."""
-    ones = [one for one in trials if one.throughput_mbps is not None]
-    cell = np.array([one.ask.arm * shape[1] + one.ask.size for one in ones])
-    at_s = np.array([np.nan if one.at_s is None else one.at_s for one in ones], dtype=float)
-    values = np.array([one.throughput_mbps for one in ones], dtype=float)
+    ones = [trial for trial in trials if trial.throughput_mbps is not None]
+    cell = np.array([message.ask.arm * shape[1] + message.ask.size for message in ones])
+    at_s = np.array([np.nan if message.at_s is None else message.at_s for message in ones], dtype=float)
+    values = np.array([message.throughput_mbps for message in ones], dtype=float)
 
     def total(per_trial: Floats) -> Floats:
         return np.bincount(cell, per_trial, shape[0] * shape[1]).astype(np.float64, copy=False)
@@ -117,7 +117,7 @@ def _drift(cell: Indices, values: Floats, levels: Floats, at_s: Floats) -> Drift
         errors = abs(change) * float(np.sqrt(known.sum() / noise))
         if errors >= SHOWN and abs(change) >= LEAST:
             found.append((round(errors, 6), Drift(change=round(change, 6), at_s=float(moment))))
-    return max(found, key=lambda one: one[0])[1] if found else None
+    return max(found, key=lambda row: row[0])[1] if found else None
 
 
 def _overdue(cell: Indices, at_s: Floats, cells: int) -> Flags:

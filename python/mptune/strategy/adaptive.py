@@ -62,7 +62,9 @@ class Adaptive:
         predicted = np.array([question.prior[arm] for arm in order]) if question.prior else None
         arms = [question.arms[arm] for arm in order]
         self._curves = Curves(arms, question.buffers, predicted, question.seed, question.prior_error)
-        self._kinds = [{one.active or one.combination.manager, one.combination.cc} for one in arms]
+        self._kinds = [
+            {each_arm.active or each_arm.combination.manager, each_arm.combination.cc} for each_arm in arms
+        ]
         self._octaves = np.log2(np.array(question.buffers, dtype=float))
         #: By what was asked for, with internal numbers of the arms.
         self._told: dict[Ask, Told] = {}
@@ -71,10 +73,10 @@ class Adaptive:
 
     def tell(self, observations: Sequence[Told]) -> None:
         """Notes what trials gave."""
-        for one in observations:
-            ask = one.ask._replace(arm=self._place[one.ask.arm])
+        for observation in observations:
+            ask = observation.ask._replace(arm=self._place[observation.ask.arm])
             self._runs[ask.arm, ask.size] += ask not in self._told
-            self._told[ask] = one._replace(ask=ask)
+            self._told[ask] = observation._replace(ask=ask)
         self._belief = None
 
     def ask(self) -> list[Ask]:
@@ -97,7 +99,7 @@ class Adaptive:
         found, (arm, size) = belief.answers, belief.choice
         likely = np.bincount(found.arm, minlength=len(self._order))
         contenders = sorted(
-            np.flatnonzero(likely > len(found.arm) / 100), key=lambda one: (-likely[one], one)
+            np.flatnonzero(likely > len(found.arm) / 100), key=lambda number: (-likely[number], number)
         )
         low, high = np.quantile(found.size, _ENDS, method="nearest")
         certainty, room = found.holds(arm, size, ROOM), ROOM
@@ -118,8 +120,8 @@ class Adaptive:
             interval_mbps=(least, most),
             certainty=certainty,
             room=room,
-            contenders=tuple(self._order[one] for one in contenders),
-            shares=tuple(float(likely[one]) / len(found.arm) for one in contenders),
+            contenders=tuple(self._order[contender] for contender in contenders),
+            shares=tuple(float(likely[contender]) / len(found.arm) for contender in contenders),
             sizes=(int(low), int(high)),
             scatter_mbps=round(math.sqrt(belief.noise[arm, size]) * scale, 9),
             more_s=self._more_s(belief, room),
@@ -134,7 +136,7 @@ class Adaptive:
         """The belief; None as long as there is nothing to base it on."""
         if self._belief is None:
             trials = [self._told[ask] for ask in sorted(self._told)]
-            seen = any(one.throughput_mbps is not None for one in trials)
+            seen = any(trial.throughput_mbps is not None for trial in trials)
             if seen or self._question.prior:
                 evidence = gathered(trials, self._curves.shape, self._octaves) if seen else None
                 self._belief = _Belief.after(evidence, self._curves, self._octaves, self._question.sacrifice)
@@ -190,12 +192,12 @@ class Adaptive:
         best = _place(belief.draws.mean(axis=0).round(9))
         places = sorted(
             dict.fromkeys([belief.choice, best]),
-            key=lambda one: (-round(float(belief.noise[one]) / self._around(one).sum() ** 2, 12), one),
+            key=lambda row: (-round(float(belief.noise[row]) / self._around(row).sum() ** 2, 12), row),
         )
         for arm, size in places:
             runs = self._runs[arm]
             near = np.flatnonzero(np.abs(self._octaves - self._octaves[size]) <= NEAR)
-            for at in sorted(map(int, near), key=lambda one: (abs(one - size), runs[one], one)):
+            for at in sorted(map(int, near), key=lambda number: (abs(number - size), runs[number], number)):
                 if runs[at] < self._question.runs:
                     return [self._asked(arm, at, int(runs[at]))]
         return []
@@ -213,11 +215,11 @@ class Adaptive:
         wanted = min(PROOF, self._question.runs)
         asked = [self._asked(arm, size, run) for run in range(int(self._runs[place]), wanted)]
         beside = [one for one in (size - 1, size + 1) if 0 <= one < sizes]
-        asked += [self._asked(arm, one, 0) for one in beside if not self._runs[arm, one]]
+        asked += [self._asked(arm, number, 0) for number in beside if not self._runs[arm, number]]
         near = np.abs(self._octaves - self._octaves[size]) <= NEAR
         large = self._octaves >= self._octaves[-1] - LARGE
         for there, at in ((near, size), (large, sizes - 1)):
-            asked += [self._asked(one, at, 0) for one in self._unseen(arm, there)]
+            asked += [self._asked(number, at, 0) for number in self._unseen(arm, there)]
         return list(dict.fromkeys(asked))[:left]
 
     def _unseen(self, arm: int, sizes: Flags) -> list[int]:
@@ -228,11 +230,11 @@ class Adaptive:
         found = []
         while wanted:
             own = self._kinds[arm]
-            one = max(
+            number = max(
                 range(len(seen)), key=lambda i: (len(wanted & self._kinds[i]), len(own & self._kinds[i]), -i)
             )
-            found.append(one)
-            wanted -= self._kinds[one]
+            found.append(number)
+            wanted -= self._kinds[number]
         return found
 
     def _again(self, belief: "_Belief") -> list[Ask]:

@@ -18,12 +18,16 @@ class Grid:
         """The next trials in order."""
         question = self._question
         ranges = map(range, (len(question.arms), len(question.buffers), question.runs))
-        new = (one for one in itertools.starmap(Ask, itertools.product(*ranges)) if one not in self._known)
+        new = (
+            request
+            for request in itertools.starmap(Ask, itertools.product(*ranges))
+            if request not in self._known
+        )
         return list(itertools.islice(new, question.left(math.fsum(self._known.values()))))
 
     def tell(self, observations: Sequence[Told]) -> None:
         """Notes what is done."""
-        self._known |= {one.ask: self._question.cost(one) for one in observations}
+        self._known |= {observation.ask: self._question.cost(observation) for observation in observations}
 
     def verdict(self) -> Verdict | None:
         """None: the response model decides, as in the papers."""

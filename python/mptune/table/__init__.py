@@ -74,7 +74,7 @@ class Measurements(msgspec.Struct, frozen=True, kw_only=True):
 
     def levels(self, factor: str) -> tuple[str, ...]:
         """Levels of a factor, sorted."""
-        return tuple(sorted({one.levels[factor] for one in self.rows}))
+        return tuple(sorted({row.levels[factor] for row in self.rows}))
 
 
 def read_measurements(path: str, options: ReadOptions | None = None) -> Measurements:
@@ -103,16 +103,16 @@ def read_measurements(path: str, options: ReadOptions | None = None) -> Measurem
         if "failed" in columns and cells[columns["failed"].index]:
             failed += 1
             continue
-        one = _measurement(path, number, _completed(cells, columns) if ours else cells, columns)
+        measurement = _measurement(path, number, _completed(cells, columns) if ours else cells, columns)
         if ours and named.get("round", "0") != "0":
-            one = msgspec.structs.replace(one, run=f"{named['round']}/{one.run}")
-        if _wanted(one, options):
-            kept.append((one, named))
-    asked = [one.levels.get("initial_path") for one, _ in kept]
+            measurement = msgspec.structs.replace(measurement, run=f"{named['round']}/{measurement.run}")
+        if _wanted(measurement, options):
+            kept.append((measurement, named))
+    asked = [pair.levels.get("initial_path") for pair, _ in kept]
     unset = {"initial_path"} if ours and set(asked) == {_UNSET} else set()
     found = Measurements(
         path=path,
-        rows=tuple(one for one, _ in kept),
+        rows=tuple(measurement for measurement, _ in kept),
         factors=tuple(name for name in columns if name not in {*NO_FACTORS, *unset}),
         failed=failed,
         unused=() if ours else _unused(header, columns),
@@ -153,7 +153,7 @@ def _varying(
     found = []
     for name in header:
         first: dict[tuple[str, ...], str] = {}
-        cells = ((tuple(one.levels.values()), named[name]) for one, named in kept)
+        cells = ((tuple(measurement.levels.values()), named[name]) for measurement, named in kept)
         if name not in known and any(first.setdefault(levels, cell) != cell for levels, cell in cells):
             found.append(name)
     return tuple(found)
@@ -162,8 +162,8 @@ def _varying(
 def _shared(kept: Sequence[tuple[Measurement, Mapping[str, str]]]) -> bool:
     """Whether there are several runs, each with a single seed."""
     seeds: dict[str | None, set[str]] = {}
-    for one, named in kept:
-        seeds.setdefault(one.run, set()).add(named["seed"])
+    for measurement, named in kept:
+        seeds.setdefault(measurement.run, set()).add(named["seed"])
     return len(seeds) > 1 and all(len(ones) == 1 for ones in seeds.values())
 
 
@@ -225,10 +225,10 @@ def _at(path: str, number: int, column: Column, expected: str) -> InputError:
     return InputError(path, f"row {number}, column {column.header}", expected)
 
 
-def _wanted(one: Measurement, options: ReadOptions) -> bool:
+def _wanted(measurement: Measurement, options: ReadOptions) -> bool:
     """Whether a row has one of the requested congestion controls and path managers."""
-    by_cc = not options.ccs or one.levels["cc"] in options.ccs
-    return by_cc and (not options.pms or one.levels.get("pm", options.pms[0]) in options.pms)
+    by_cc = not options.ccs or measurement.levels["cc"] in options.ccs
+    return by_cc and (not options.pms or measurement.levels.get("pm", options.pms[0]) in options.pms)
 
 
 def _unused(header: Sequence[str], columns: Mapping[str, Column]) -> tuple[str, ...]:
@@ -240,7 +240,7 @@ def _unused(header: Sequence[str], columns: Mapping[str, Column]) -> tuple[str, 
 def _check(found: Measurements, options: ReadOptions) -> None:
     """Refuse data that are not sufficient for any procedure."""
     for option, factor, names in (("--cc", "cc", options.ccs), ("--pm", "pm", options.pms)):
-        missing = [name for name in names if all(one.levels.get(factor, name) != name for one in found.rows)]
+        missing = [name for name in names if all(row.levels.get(factor, name) != name for row in found.rows)]
         if missing:
             raise InputError(
                 option, "", f"expected names that occur in {found.path}, found {quoted(missing[0])}"
@@ -249,13 +249,13 @@ def _check(found: Measurements, options: ReadOptions) -> None:
         raise InputError(found.path, "", "expected one row per observation, found no usable row")
     for factor in found.factors:
         _check_spelling(found, factor)
-    sizes = {one.buffer_mib for one in found.rows}
+    sizes = {row.buffer_mib for row in found.rows}
     if len(sizes) == 1:
         raise InputError(
             found.path, "buffer", f"expected at least two sizes, found {sizes.pop():.6g} MiB in every row"
         )
     for cc in found.levels("cc"):
-        rows = [one.row for one in found.rows if one.levels["cc"] == cc]
+        rows = [row.row for row in found.rows if row.levels["cc"] == cc]
         if len(rows) == 1:
             raise InputError(
                 found.path,
@@ -267,12 +267,12 @@ def _check(found: Measurements, options: ReadOptions) -> None:
 def _check_spelling(found: Measurements, factor: str) -> None:
     """Refuse two levels that differ only in capitalisation: one is misspelt."""
     seen: dict[str, str] = {}
-    for one in found.rows:
-        level = one.levels[factor]
+    for row in found.rows:
+        level = row.levels[factor]
         first = seen.setdefault(level.casefold(), level)
         if first != level:
             raise InputError(
                 found.path,
-                f"row {one.row}, {factor}",
+                f"row {row.row}, {factor}",
                 f"expected one spelling, found {quoted(level)} after {quoted(first)}",
             )

@@ -205,7 +205,7 @@ class HostFacts:
             raise self.refuse(f"{key}.device", f"{one_of(names, interface.device)} on {self.name}")
         given = [getattr(interface, family) for family in FAMILIES if getattr(interface, family) is not None]
         for device in devices:
-            has = {one["ip"] for one in device["addresses"]}
+            has = {address["ip"] for address in device["addresses"]}
             if any(str(ip_address(text)) in has for text in given):
                 return device
         expected = (
@@ -226,5 +226,5 @@ def managed(trial: Trial, privileged: bool) -> bool:
 def _addresses(device: Mapping[str, Any], family: str) -> list[str]:
     """Addresses that others can reach, in the order in which they were assigned."""
     version = 6 if family == "ipv6" else 4
-    found = [ip_address(one["ip"].partition("%")[0]) for one in device["addresses"]]
+    found = [ip_address(address["ip"].partition("%")[0]) for address in device["addresses"]]
     return [str(one) for one in found if one.version == version and not one.is_link_local]

@@ -79,8 +79,8 @@ def _sent(trial: Trial, observation: Observation, interface: Interface, way: str
         return at_most(trial, interface, way)
     side = 0 if way == "up" else 1
     ends = {path.label: (path.local.abbr, path.remote.abbr) for path in trial.topology.paths}
-    mine = [one for one in observation.subflows if ends[one.path][side] == interface.abbr]
-    return sum(math.ceil(_WIRE * one.bytes) + _PACKET * one.retransmitted for one in mine)
+    mine = [subflow for subflow in observation.subflows if ends[subflow.path][side] == interface.abbr]
+    return sum(math.ceil(_WIRE * subflow.bytes) + _PACKET * subflow.retransmitted for subflow in mine)
 
 
 def at_most(trial: Trial, interface: Interface, way: str) -> int:
@@ -109,7 +109,8 @@ def notice(
     known = [
         rate
         for site, way in ways
-        if (rate := _sum(_rate_bps(topology, site, one, way) for one in site.interfaces)) is not None
+        if (rate := _sum(_rate_bps(topology, site, interface, way) for interface in site.interfaces))
+        is not None
     ]
     said = f"{topology.sender.name} sends to {topology.receiver.name}"
     if known:
@@ -121,15 +122,15 @@ def notice(
     if (in_all := _to_come(most, lasting_ns, transfer_bytes)) is not None:
         said += f", {_shown(in_all)} in all"
     metered = [
-        one.abbr
+        interface.abbr
         + _share(
-            one.max_data_bytes,
-            sent.get(_name(site, one), 0),
-            _to_come(_rate_bps(topology, site, one, way), lasting_ns, transfer_bytes),
+            interface.max_data_bytes,
+            sent.get(_name(site, interface), 0),
+            _to_come(_rate_bps(topology, site, interface, way), lasting_ns, transfer_bytes),
         )
         for site, way in ways
-        for one in site.interfaces
-        if one.metered or one.max_data_bytes is not None
+        for interface in site.interfaces
+        if interface.metered or interface.max_data_bytes is not None
     ]
     return f"{said}; metered: {', '.join(metered)}." if metered else f"{said}."
 

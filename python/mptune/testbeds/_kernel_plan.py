@@ -68,7 +68,7 @@ def _check_tcp(trial: Trial) -> None:
 def stall_ns(trial: Trial) -> int:
     """Time without progress that is a stall: longer than any recovery, and than any cut by the script."""
     known = [trial.topology.known(path).base_rtt_ns for path in trial.topology.paths]
-    rtt = max(_UNKNOWN_RTT_NS if one is None else one for one in known)
+    rtt = max(_UNKNOWN_RTT_NS if number is None else number for number in known)
     patience = max(STALL_NS, _STALL_RTTS * rtt)
     if trial.script:
         patience += _limit_ns(trial) - min(action.at_ns for action in trial.script)
@@ -106,7 +106,7 @@ def plan(trial: Trial, kernel_cc: str, named: Named) -> Plan:
             _given(receiver, trial, receiver.reached_at(trial.family)),
         ),
         address=_given(receiver, trial, receiver.address(trial.family)),
-        joins=tuple(one for end in named["remote"] if (one := end.address(trial.family)) is not None),
+        joins=tuple(name for end in named["remote"] if (name := end.address(trial.family)) is not None),
         script=_script(trial),
         limit_s=_limit_ns(trial) / 1e9,
     )

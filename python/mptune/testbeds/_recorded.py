@@ -39,13 +39,13 @@ def run_of(
 
     from mptune.capture import packet_type
 
-    known = [one for one in samples if one["path"] in paths]
+    known = [sample for sample in samples if sample["path"] in paths]
     table = empty_samples(len(known))
-    for row, one in zip(table, known, strict=True):
-        row["t"], row["srtt"], row["path"] = one["t_ns"], one["srtt_ns"], paths[one["path"]]
-        row["ssthresh"] = math.nan if one["ssthresh"] is None else one["ssthresh"]
+    for row, entry in zip(table, known, strict=True):
+        row["t"], row["srtt"], row["path"] = entry["t_ns"], entry["srtt_ns"], paths[entry["path"]]
+        row["ssthresh"] = math.nan if entry["ssthresh"] is None else entry["ssthresh"]
         for name in _SAME:
-            row[name] = one[name]
+            row[name] = entry[name]
     return Run(
         packets=np.frombuffer(packets, packet_type()),
         samples=table,

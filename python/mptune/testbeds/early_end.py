@@ -30,5 +30,5 @@ def replayed(bins: Iterable[int], duration_ns: int) -> EarlyEnd | None:
     bins : payload bytes in order per `BIN_NS`, from the first SYN, for as long as the trial lasted.
     duration_ns : what was asked for.
     """
-    ended = _core.early_end([int(one) for one in bins], duration_ns, BIN_NS)
+    ended = _core.early_end([int(number) for number in bins], duration_ns, BIN_NS)
     return None if ended is None else EarlyEnd(ended[0], bits_per_second(ended[1], duration_ns))

@@ -60,7 +60,7 @@ def examine(topology: Topology) -> tuple[HostFindings, ...]:
         facts = {
             side: _facts(topology, side, machine, machine.look(ASKED)) for side, machine in machines.items()
         }
-        named = {side: list(_named(one, found[side])) for side, one in facts.items()}
+        named = {side: list(_named(fact, found[side])) for side, fact in facts.items()}
         for side, machine in machines.items():
             other: Side = "remote" if side == "local" else "local"
             pairs = list(_pairs(named[side], named.get(other, [])))
@@ -188,8 +188,13 @@ def _buffers(facts: HostFacts) -> Finding:
 def _reverse_path(facts: HostFacts) -> Finding:
     """A strict filter drops packets from a device other than the one by which answers would leave."""
     every = int(facts.looked["rp_filter_all"] or 0)
-    own = {one["device"]: max(every, int(one["rp_filter"] or 0)) for one in facts.looked["interfaces"]}
-    used = [one.device for one in facts.site.interfaces if one.device is not None] or list(own)
+    own = {
+        interface["device"]: max(every, int(interface["rp_filter"] or 0))
+        for interface in facts.looked["interfaces"]
+    }
+    used = [interface.device for interface in facts.site.interfaces if interface.device is not None] or list(
+        own
+    )
     strict = [device for device in used if own.get(device) == _STRICT]
     several = len(facts.site.interfaces) > 1
     wrong = several and bool(strict)
@@ -216,12 +221,12 @@ def _pairs(
     own: Sequence[NamedInterface], others: Sequence[NamedInterface]
 ) -> Iterator[tuple[NamedInterface, str, str]]:
     """Every own address with each address it would send to."""
-    for one in own:
+    for interface in own:
         for other in others:
             for family in FAMILIES:
-                source, target = one.address(family), other.reached_at(family)
+                source, target = interface.address(family), other.reached_at(family)
                 if source is not None and target is not None:
-                    yield one, source, target
+                    yield interface, source, target
 
 
 def _of_interfaces(
@@ -231,29 +236,34 @@ def _of_interfaces(
     leaves: Sequence[Mapping[str, Any]],
 ) -> Iterator[Finding]:
     """Each interface, with rules that make packets from its addresses leave by it."""
-    by_device = {one["device"]: one for one in facts.looked["interfaces"]}
-    for one in named:
-        label = facts.site.interfaces[one.index].abbr
-        device = by_device[one.device]
+    by_device = {each_interface["device"]: each_interface for each_interface in facts.looked["interfaces"]}
+    for named_interface in named:
+        label = facts.site.interfaces[named_interface.index].abbr
+        device = by_device[named_interface.device]
         wrong = {
             source: way["device"]
             for (interface, source, _), way in zip(pairs, leaves, strict=True)
-            if interface is one and way["device"] != one.device
+            if interface is named_interface and way["device"] != named_interface.device
         }
-        where = ", ".join([one.device, *(text for text in (one.ipv4, one.ipv6) if text is not None)])
+        where = ", ".join(
+            [
+                named_interface.device,
+                *(text for text in (named_interface.ipv4, named_interface.ipv6) if text is not None),
+            ]
+        )
         if not device["up"]:
             yield Finding(
                 name=f"interface {label}",
                 state="missing",
                 found=f"{where}: down",
-                remedy=f"ip link set {one.device} up",
+                remedy=f"ip link set {named_interface.device} up",
                 required=True,
             )
         elif wrong:
             ways = ", ".join(f"{source} leaves by {way or 'no device'}" for source, way in wrong.items())
-            lines = [line for source in wrong for line in _rule(source, one, device)]
+            lines = [line for source in wrong for line in _rule(source, named_interface, device)]
             # Trials use the other family where the interface has one, unless --family says otherwise.
-            needed = one.address(DEFAULT_FAMILY) in (None, *wrong)
+            needed = named_interface.address(DEFAULT_FAMILY) in (None, *wrong)
             yield Finding(
                 name=f"interface {label}",
                 state="missing" if needed else "limited",

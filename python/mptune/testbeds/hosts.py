@@ -235,15 +235,15 @@ class HostsTestbed(Testbed):
 
         facts = self._facts(trial.topology)
         self._admit(trial, facts)
-        named = {side: one.named() for side, one in facts.items()}
+        named = {side: fact.named() for side, fact in facts.items()}
         plan = _kernel_plan.plan(trial, self._kernel_cc(trial.cc, facts["local"]), named)
-        privileged = all(one.privileged for one in facts.values())
+        privileged = all(fact.privileged for fact in facts.values())
         plan = msgspec.structs.replace(plan, managed=managed(trial, privileged))
-        machines = {side: self._machines[one.site.ssh or ""] for side, one in facts.items()}
+        machines = {side: self._machines[fact.site.ssh or ""] for side, fact in facts.items()}
         venue = HostsVenue(
             machines,
-            lasting={side: _lasting(trial, one) for side, one in facts.items()},
-            momentary={side: one.while_connecting if plan.managed else {} for side, one in facts.items()},
+            lasting={side: _lasting(trial, fact) for side, fact in facts.items()},
+            momentary={side: fact.while_connecting if plan.managed else {} for side, fact in facts.items()},
             about=_about(facts, named),
         )
         outcome = kernel_trial.run(plan, venue, self._interrupted.is_set)
@@ -374,9 +374,9 @@ class HostsTestbed(Testbed):
         raise TrialError(str(error), "unreachable") from None
 
     def _admit(self, trial: Trial, facts: Mapping[Side, HostFacts]) -> None:
-        for one in facts.values():
-            one.check(trial)
-            one.named()
+        for fact in facts.values():
+            fact.check(trial)
+            fact.named()
 
 
 def _close(machines: dict[str, SshMachine], programs: dict[str, Programs]) -> None:
@@ -402,10 +402,10 @@ def check_site(topology: Topology, site: Site) -> None:
     where = f"sites.{site.abbr}"
     if site.ssh is None:
         raise InputError(topology.file, f"{where}.ssh", 'expected "user@host", needed by the testbed hosts')
-    for one in site.interfaces:
-        if one.device is None and one.ipv4 is None and one.ipv6 is None:
+    for interface in site.interfaces:
+        if interface.device is None and interface.ipv4 is None and interface.ipv6 is None:
             expected = "expected its device or an address, needed by the testbed hosts"
-            raise InputError(topology.file, f"{where}.interfaces.{one.abbr}.device", expected)
+            raise InputError(topology.file, f"{where}.interfaces.{interface.abbr}.device", expected)
 
 
 def _lasting(trial: Trial, facts: HostFacts) -> dict[str, str]:
@@ -423,15 +423,15 @@ def _lasting(trial: Trial, facts: HostFacts) -> dict[str, str]:
 def _about(facts: Mapping[Side, HostFacts], named: Mapping[Side, tuple[NamedInterface, ...]]) -> About:
     """What could explain a result, from both ends."""
     about: About = {"kernel": str(facts["local"].looked.get("kernel", "")), "scheduler": "default"}
-    for side, one in facts.items():
+    for side, fact in facts.items():
         end = "sender" if side == "local" else "receiver"
-        about[f"{end} host"] = one.name
-        about[f"{end} kernel"] = str(one.looked.get("kernel", ""))
-        about[f"{end} machine"] = str(one.looked.get("machine", ""))
-        about[f"{end} privileged"] = int(one.privileged)
-        about |= {f"{end} sysctl {name}": value for name, value in one.sysctls.items()}
+        about[f"{end} host"] = fact.name
+        about[f"{end} kernel"] = str(fact.looked.get("kernel", ""))
+        about[f"{end} machine"] = str(fact.looked.get("machine", ""))
+        about[f"{end} privileged"] = int(fact.privileged)
+        about |= {f"{end} sysctl {name}": value for name, value in fact.sysctls.items()}
         for interface in named[side]:
-            about[f"offloads {end} {interface.device}"] = one.offloads(interface.device)
+            about[f"offloads {end} {interface.device}"] = fact.offloads(interface.device)
             for family, address in interface.public.items():
                 about[f"nat {end} {interface.device}"] = f"{interface.address(family)} is {address} outside"
     return about
@@ -441,5 +441,5 @@ def _busy(outcome: Outcome, facts: Mapping[Side, HostFacts]) -> dict[str, float]
     """Share of all processors in use during the trial, by host, as far as the meter reported it."""
     shares: dict[str, float | None] = (outcome.result or {}).get("busy_share", {})
     ends: dict[Side, str] = {"local": "sender", "remote": "receiver"}
-    found = {one.name: shares.get(ends[side]) for side, one in facts.items()}
+    found = {fact.name: shares.get(ends[side]) for side, fact in facts.items()}
     return {name: share for name, share in found.items() if share is not None}

@@ -131,22 +131,22 @@ def _check_site(site: Site, where: str, key: str) -> None:
         check_ssh(site.ssh, where, f"{key}.ssh")
     if not site.interfaces:
         raise InputError(where, f"{key}.interfaces", "expected at least one interface, found none")
-    for one in site.interfaces:
-        check_abbr(one.abbr, where, f"{key}.interfaces")
-        _check_leaf(one.isp, where, f"{key}.interfaces.{one.abbr}.isp", _PLACE)
-        _check_addresses(one, where, f"{key}.interfaces.{one.abbr}")
-        if one.device is not None:
-            check_device(one.device, where, f"{key}.interfaces.{one.abbr}.device")
-    abbrs = [one.abbr for one in site.interfaces]
+    for interface in site.interfaces:
+        check_abbr(interface.abbr, where, f"{key}.interfaces")
+        _check_leaf(interface.isp, where, f"{key}.interfaces.{interface.abbr}.isp", _PLACE)
+        _check_addresses(interface, where, f"{key}.interfaces.{interface.abbr}")
+        if interface.device is not None:
+            check_device(interface.device, where, f"{key}.interfaces.{interface.abbr}.device")
+    abbrs = [interface.abbr for interface in site.interfaces]
     if twice := [abbr for abbr in abbrs if abbrs.count(abbr) > 1]:
         expected = f"expected a unique abbreviation, found {quoted(twice[0])} twice"
         raise InputError(where, f"{key}.interfaces", expected)
     check_distinct(site.interfaces, where, f"{key}.interfaces")
 
 
-def _check_addresses(one: Interface, where: str, key: str) -> None:
+def _check_addresses(interface: Interface, where: str, key: str) -> None:
     for name, version in (("ipv4", ipaddress.IPv4Address), ("ipv6", ipaddress.IPv6Address)):
-        text = getattr(one, name)
+        text = getattr(interface, name)
         try:
             version(0 if text is None else text)
         except ValueError:
@@ -160,7 +160,9 @@ def _check_paths(topology: Topology, where: str, place: str) -> None:
         for i, local in enumerate(topology.sender.interfaces)
         for j, remote in enumerate(topology.receiver.interfaces)
     ]
-    found = [(one.label, one.local_index, one.remote_index, one.local, one.remote) for one in topology.paths]
+    found = [
+        (path.label, path.local_index, path.remote_index, path.local, path.remote) for path in topology.paths
+    ]
     if found != pairs:
         expected = "expected every pair of interfaces of the two sites once, in their order"
         raise InputError(where, f"{place}paths", expected)

@@ -67,13 +67,13 @@ def check_distinct(interfaces: Sequence[Interface], where: str, key: str) -> Non
     InputError : naming the second.
     """
     seen: dict[tuple[object, ...], str] = {}
-    for one in interfaces:
-        addresses = [None if text is None else ip_address(text) for text in (one.ipv4, one.ipv6)]
-        place = (one.device, *addresses)
+    for interface in interfaces:
+        addresses = [None if text is None else ip_address(text) for text in (interface.ipv4, interface.ipv6)]
+        place = (interface.device, *addresses)
         if any(part is not None for part in place) and (other := seen.get(place)) is not None:
             expected = "expected another device or other addresses than those of"
-            raise InputError(where, f"{key}.{one.abbr}", f"{expected} {other}, found the same")
-        seen[place] = one.abbr
+            raise InputError(where, f"{key}.{interface.abbr}", f"{expected} {other}, found the same")
+        seen[place] = interface.abbr
 
 
 def _is_one_word(text: str) -> bool:

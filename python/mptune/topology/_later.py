@@ -44,19 +44,21 @@ def _holding(steps: list[Step]) -> dict[str, int]:
 
 def later_site(site: Site, by_ns: int) -> Site:
     """A site whose interfaces' schedules go on."""
-    return msgspec.structs.replace(site, interfaces=tuple(_interface(one, by_ns) for one in site.interfaces))
+    return msgspec.structs.replace(
+        site, interfaces=tuple(_interface(interface, by_ns) for interface in site.interfaces)
+    )
 
 
 def later_paths(paths: tuple[Path, ...], sender: Site, receiver: Site, by_ns: int) -> tuple[Path, ...]:
     """Paths between these sites whose core segments' schedules go on."""
     return tuple(
         msgspec.structs.replace(
-            one,
-            local=sender.interfaces[one.local_index],
-            remote=receiver.interfaces[one.remote_index],
-            core=_core(one.core, by_ns),
+            path,
+            local=sender.interfaces[path.local_index],
+            remote=receiver.interfaces[path.remote_index],
+            core=_core(path.core, by_ns),
         )
-        for one in paths
+        for path in paths
     )
 
 
@@ -64,33 +66,33 @@ def later_background(flows: tuple[Background, ...], by_ns: int) -> tuple[Backgro
     """Background traffic that has not ended yet, with the times that are left."""
     return tuple(
         msgspec.structs.replace(
-            one,
-            start_ns=max(0, one.start_ns - by_ns),
-            stop_ns=None if one.stop_ns is None else one.stop_ns - by_ns,
+            flow,
+            start_ns=max(0, flow.start_ns - by_ns),
+            stop_ns=None if flow.stop_ns is None else flow.stop_ns - by_ns,
         )
-        for one in flows
-        if one.stop_ns is None or one.stop_ns > by_ns
+        for flow in flows
+        if flow.stop_ns is None or flow.stop_ns > by_ns
     )
 
 
-def _interface(one: Interface, by_ns: int) -> Interface:
+def _interface(interface: Interface, by_ns: int) -> Interface:
     later = _effects(by_ns)
     return msgspec.structs.replace(
-        one, up_effects=later(one.up_effects), down_effects=later(one.down_effects)
+        interface, up_effects=later(interface.up_effects), down_effects=later(interface.down_effects)
     )
 
 
-def _core(one: CoreSegment, by_ns: int) -> CoreSegment:
+def _core(segment: CoreSegment, by_ns: int) -> CoreSegment:
     later = _effects(by_ns)
     return msgspec.structs.replace(
-        one, forward_effects=later(one.forward_effects), back_effects=later(one.back_effects)
+        segment, forward_effects=later(segment.forward_effects), back_effects=later(segment.back_effects)
     )
 
 
 def _effects(by_ns: int) -> Callable[[Effects], Effects]:
-    def later(one: Effects) -> Effects:
-        if one.schedule is None:
-            return one
-        return msgspec.structs.replace(one, schedule=later_schedule(one.schedule, by_ns))
+    def later(effects: Effects) -> Effects:
+        if effects.schedule is None:
+            return effects
+        return msgspec.structs.replace(effects, schedule=later_schedule(effects.schedule, by_ns))
 
     return later

@@ -109,7 +109,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the paths, and how many numbers are assumed."""
-        assumed = sum(bool(one.assumed) for one in self.provenance.values())
+        assumed = sum(bool(provenance.assumed) for provenance in self.provenance.values())
         ends = f"{self.sender.name} to {self.receiver.name}"
         table = self.frame().to_html(index=False, border=0)
         return (

@@ -33,7 +33,7 @@ def perturbed(topology: Topology, share: float, seed: int) -> Topology:
         return math.exp(draw.uniform(-width, width))
 
     senders, receivers = (
-        tuple(_interface(one, factor) for one in site.interfaces)
+        tuple(_interface(interface, factor) for interface in site.interfaces)
         for site in (topology.sender, topology.receiver)
     )
     return msgspec.structs.replace(
@@ -41,8 +41,8 @@ def perturbed(topology: Topology, share: float, seed: int) -> Topology:
         sender=_site(topology.sender, senders),
         receiver=_site(topology.receiver, receivers),
         paths=tuple(
-            _path(one, senders[one.local_index], receivers[one.remote_index], factor)
-            for one in topology.paths
+            _path(path, senders[path.local_index], receivers[path.remote_index], factor)
+            for path in topology.paths
         ),
     )
 
@@ -51,30 +51,30 @@ def _site(site: Site, interfaces: tuple[Interface, ...]) -> Site:
     return msgspec.structs.replace(site, interfaces=interfaces)
 
 
-def _interface(one: Interface, factor: Callable[[], float]) -> Interface:
+def _interface(interface: Interface, factor: Callable[[], float]) -> Interface:
     up, down = factor(), factor()
     return msgspec.structs.replace(
-        one,
-        up_bps=round(one.up_bps * up),
-        down_bps=round(one.down_bps * down),
-        queue_up_bytes=round(one.queue_up_bytes * up),
-        queue_down_bytes=round(one.queue_down_bytes * down),
-        delay_ns=round(one.delay_ns * factor()),
-        loss_ppb=round(one.loss_ppb * factor()),
+        interface,
+        up_bps=round(interface.up_bps * up),
+        down_bps=round(interface.down_bps * down),
+        queue_up_bytes=round(interface.queue_up_bytes * up),
+        queue_down_bytes=round(interface.queue_down_bytes * down),
+        delay_ns=round(interface.delay_ns * factor()),
+        loss_ppb=round(interface.loss_ppb * factor()),
     )
 
 
-def _path(one: Path, local: Interface, remote: Interface, factor: Callable[[], float]) -> Path:
-    return msgspec.structs.replace(one, local=local, remote=remote, core=_core(one.core, factor))
+def _path(path: Path, local: Interface, remote: Interface, factor: Callable[[], float]) -> Path:
+    return msgspec.structs.replace(path, local=local, remote=remote, core=_core(path.core, factor))
 
 
-def _core(one: CoreSegment, factor: Callable[[], float]) -> CoreSegment:
+def _core(segment: CoreSegment, factor: Callable[[], float]) -> CoreSegment:
     rate, delay = factor(), factor()
     return msgspec.structs.replace(
-        one,
-        forward_ns=round(one.forward_ns * delay),
-        reverse_ns=round(one.reverse_ns * delay),
-        loss_ppb=round(one.loss_ppb * factor()),
-        rate_bps=None if one.rate_bps is None else round(one.rate_bps * rate),
-        queue_bytes=None if one.queue_bytes is None else round(one.queue_bytes * rate),
+        segment,
+        forward_ns=round(segment.forward_ns * delay),
+        reverse_ns=round(segment.reverse_ns * delay),
+        loss_ppb=round(segment.loss_ppb * factor()),
+        rate_bps=None if segment.rate_bps is None else round(segment.rate_bps * rate),
+        queue_bytes=None if segment.queue_bytes is None else round(segment.queue_bytes * rate),
     )

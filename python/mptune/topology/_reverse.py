@@ -59,10 +59,12 @@ def reverse_provenance(
 ) -> dict[str, Provenance]:
     """Where every value comes from, by the keys that it has the other way round."""
     found = {}
-    for key, one in provenance.items():
+    for key, each_provenance in provenance.items():
         if key == "initial_path" or (key.startswith("background[") and key.endswith((".path", ".link"))):
-            one = msgspec.structs.replace(one, value=_place(one.value, labels))
-        found[_key(key, labels)] = one
+            each_provenance = msgspec.structs.replace(
+                each_provenance, value=_place(each_provenance.value, labels)
+            )
+        found[_key(key, labels)] = each_provenance
     return found
 
 

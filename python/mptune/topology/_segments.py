@@ -230,12 +230,12 @@ class _SegmentReader:
                 return Found(inside(level.key, name), raw, level.origin, f"{self._key}.{name}")
         return None
 
-    def _either(self, one: str, other: str) -> tuple[str, Found] | None:
+    def _either(self, text: str, other: str) -> tuple[str, Found] | None:
         """One of two values that exclude each other, with its name, in the nearest table that has it."""
         for level in self._levels:
-            names = [name for name in (one, other) if getattr(level.table, name) is not None]
+            names = [name for name in (text, other) if getattr(level.table, name) is not None]
             if len(names) == 2:
-                expected = f"expected either {one} or {other}, found both"
+                expected = f"expected either {text} or {other}, found both"
                 raise InputError(self._ledger.where, level.key, expected)
             for name in names:
                 raw = getattr(level.table, name)

@@ -212,7 +212,7 @@ class Ledger:
         """
         given = [Origin(kind, text) for kind in ORIGINS if (text := getattr(table, kind)) is not None]
         if len(given) > 1:
-            expected = f"expected either {' or '.join(one.kind for one in given)}"
+            expected = f"expected either {' or '.join(name.kind for name in given)}"
             raise InputError(
                 self.where, key, f"{expected}, found {'both' if len(given) == 2 else 'all of them'}"
             )

@@ -94,9 +94,9 @@ def uncertain(topology: Topology, share: float) -> Iterator[Uncertain]:
             continue
         found = _place(topology, key)
         if found is not None:
-            one = _ranged(topology, key, origin, share, *found)
-            if one is not None:
-                yield one
+            each_uncertain = _ranged(topology, key, origin, share, *found)
+            if each_uncertain is not None:
+                yield each_uncertain
 
 
 #: How one value is read, replaced, and what it is.
@@ -116,10 +116,14 @@ def _place(topology: Topology, key: str) -> _Place | None:
 def _of_interface(topology: Topology, site: str, abbr: str, name: str) -> _Place | None:
     sends = topology.sender.abbr == site
     whole = topology.sender if sends else topology.receiver
-    (number,) = (i for i, one in enumerate(whole.interfaces) if one.abbr == abbr)
+    (number,) = (i for i, interface in enumerate(whole.interfaces) if interface.abbr == abbr)
     mine = [path for path in topology.paths if (path.local_index if sends else path.remote_index) == number]
     if name == "delay":
-        mine = [one for one in mine if f"core.segments.{one.label}.rtt" not in topology.provenance]
+        mine = [
+            each_path
+            for each_path in mine
+            if f"core.segments.{each_path.label}.rtt" not in topology.provenance
+        ]
         if not mine:
             return None
     field, kind = _OF_INTERFACE[name]
@@ -132,25 +136,25 @@ def _of_interface(topology: Topology, site: str, abbr: str, name: str) -> _Place
             fields[_QUEUES[field]] = max(1, round(getattr(old, _QUEUES[field]) * new / value))
         return _with_interface(topology, sends, number, msgspec.structs.replace(old, **fields))
 
-    return value, changed, kind, tuple(one.label for one in mine)
+    return value, changed, kind, tuple(route.label for route in mine)
 
 
 def _with_interface(topology: Topology, sends: bool, number: int, new: Interface) -> Topology:
     whole: Site = topology.sender if sends else topology.receiver
-    interfaces = tuple(new if i == number else one for i, one in enumerate(whole.interfaces))
+    interfaces = tuple(new if i == number else interface for i, interface in enumerate(whole.interfaces))
     site = msgspec.structs.replace(whole, interfaces=interfaces)
     paths = tuple(
-        msgspec.structs.replace(one, **({"local": new} if sends else {"remote": new}))
-        if (one.local_index if sends else one.remote_index) == number
-        else one
-        for one in topology.paths
+        msgspec.structs.replace(path, **({"local": new} if sends else {"remote": new}))
+        if (path.local_index if sends else path.remote_index) == number
+        else path
+        for path in topology.paths
     )
     sites = {"sender": site} if sends else {"receiver": site}
     return msgspec.structs.replace(topology, paths=paths, **sites)
 
 
 def _of_segment(topology: Topology, label: str, name: str) -> _Place | None:
-    path = next((one for one in topology.paths if one.label == label), None)
+    path = next((route for route in topology.paths if route.label == label), None)
     if path is None:
         return None
     if name == "rtt":
@@ -179,7 +183,7 @@ def _of_rtt(path: Path, rtt_ns: int) -> CoreSegment:
 def _with_core(topology: Topology, path: Path, core: CoreSegment) -> Topology:
     new = msgspec.structs.replace(path, core=core)
     return msgspec.structs.replace(
-        topology, paths=tuple(new if one.label == path.label else one for one in topology.paths)
+        topology, paths=tuple(new if route.label == path.label else route for route in topology.paths)
     )
 
 
@@ -221,7 +225,7 @@ def _measured(origin: Provenance, kind: str) -> tuple[int, int, str] | None:
     if found is None or kind not in _READ:
         return None
     try:
-        low, high = (_READ[kind](one) for one in found.groups())
+        low, high = (_READ[kind](group) for group in found.groups())
     except (ValueError, InputError):
         return None
     return low, high, "measured"

@@ -119,9 +119,9 @@ def settings_of(trial: Trial, leave_out: Collection[str]) -> dict[str, Any]:
     return settings
 
 
-def setting(one: Record, name: str) -> object:
+def setting(trial_record: Record, name: str) -> object:
     """Setting of a record's trial, or its default; None for an unset option of a path manager."""
-    return one.settings.get(name, _DEFAULTS.get(name))
+    return trial_record.settings.get(name, _DEFAULTS.get(name))
 
 
 def is_tcp(settings: Mapping[str, Any]) -> bool:
@@ -179,7 +179,9 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
 
 def throughputs(records: Sequence[Record]) -> list[float]:
     """Throughputs of the trials that did not fail, Mbit/s."""
-    return [one.throughput_mbps for one in records if one.throughput_mbps is not None]
+    return [
+        trial_record.throughput_mbps for trial_record in records if trial_record.throughput_mbps is not None
+    ]
 
 
 #: What a trial has where its settings say nothing. These are the defaults of version 0.1, whatever a trial's

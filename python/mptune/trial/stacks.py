@@ -99,7 +99,7 @@ def describe(members: Mapping[str, Any]) -> str:
         name: [member for member in MEMBERS if members[member] != getattr(stack, member)]
         for name, stack in STACKS.items()
     }
-    name = min(differing, key=lambda one: len(differing[one]))
+    name = min(differing, key=lambda text: len(differing[text]))
     changes = [f"{member} {_word(members[member])}" for member in differing[name]]
     return f"{name} with {', '.join(changes)}" if changes else name
 
@@ -114,7 +114,7 @@ def refusal(members: Mapping[str, Any], only: str, testbed: str) -> tuple[str, s
         return None
     name, wanted, found = "stack", only, describe(members)
     if found not in STACKS:
-        name = next(one for one in MEMBERS if members[one] != expected[one])
+        name = next(member for member in MEMBERS if members[member] != expected[member])
         wanted, found = _word(expected[name]), _word(members[name])
     return name, f"expected {wanted}, the only one of the testbed {testbed}, found {found}"
 

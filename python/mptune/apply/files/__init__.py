@@ -53,11 +53,13 @@ def made(host: HostPlan) -> list[File]:
     check(host, read=True)
     _check_texts(host)
     files = [
-        File(f"{folder}/{one.path}", one.content, one.place, executable=one.executable)
+        File(
+            f"{folder}/{each_file.path}", each_file.content, each_file.place, executable=each_file.executable
+        )
         for folder, make in FORMATS.items()
-        for one in make(host)
+        for each_file in make(host)
     ]
-    places = "\n".join(f"  {one.path}\n      {one.place}" for one in files)
+    places = "\n".join(f"  {file.path}\n      {file.place}" for file in files)
     text = _INTRODUCTION.format(name=host.name, places=places)
     return [File("README", text.encode(), ""), *files]
 
@@ -84,17 +86,17 @@ def write(hosts: Sequence[HostPlan], directory: Path, *, force: bool = False) ->
     try:
         new = work / "new"
         for folder, files in content.items():
-            for one in files:
-                path = new / folder / one.path
+            for file in files:
+                path = new / folder / file.path
                 path.parent.mkdir(parents=True, exist_ok=True)
-                write_file(path, one.content)
-                path.chmod(0o755 if one.executable else 0o644)
+                write_file(path, file.content)
+                path.chmod(0o755 if file.executable else 0o644)
         if directory.exists():
             directory.rename(work / "earlier")
         new.rename(directory)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    return [directory / folder / one.path for folder, files in content.items() for one in files]
+    return [directory / folder / file.path for folder, files in content.items() for file in files]
 
 
 def _check(directory: Path, *, force: bool) -> None:
@@ -103,7 +105,9 @@ def _check(directory: Path, *, force: bool) -> None:
         raise InputError("--files", "", f"expected a directory, found the file {directory}")
     if not directory.is_dir() or not any(directory.iterdir()):
         return
-    ours = all((one / "sysctl.d").is_dir() and (one / "README").is_file() for one in directory.iterdir())
+    ours = all(
+        (entry / "sysctl.d").is_dir() and (entry / "README").is_file() for entry in directory.iterdir()
+    )
     if not ours:
         raise InputError(
             "--files", "", f"expected a new or empty directory, found other files in {directory}"
@@ -129,8 +133,8 @@ def _texts(thing: object) -> Iterator[str]:
     elif isinstance(thing, dict):
         yield from _texts([*thing, *thing.values()])
     elif isinstance(thing, list | tuple):
-        for one in thing:
-            yield from _texts(one)
+        for entry in thing:
+            yield from _texts(entry)
 
 
 def _folder(host: HostPlan) -> str:

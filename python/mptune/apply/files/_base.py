@@ -47,7 +47,7 @@ class Command(NamedTuple):
 
 def of_kind(host: HostPlan, kind: str) -> list[Setting]:
     """The settings of a kind."""
-    return [one for one in host.settings if one["kind"] == kind]
+    return [setting for setting in host.settings if setting["kind"] == kind]
 
 
 def _programs(host: HostPlan) -> list[Setting]:
@@ -58,10 +58,10 @@ def _programs(host: HostPlan) -> list[Setting]:
     InputError : one is not.
     """
     found = of_kind(host, "congestion")
-    for one in found:
-        if not re.fullmatch(r"[A-Za-z0-9_]+", one["name"]):
+    for row in found:
+        if not re.fullmatch(r"[A-Za-z0-9_]+", row["name"]):
             expected = "expected letters, digits and _ only"
-            raise InputError("congestion control", "", f"{expected}, found {quoted(one['name'])}")
+            raise InputError("congestion control", "", f"{expected}, found {quoted(row['name'])}")
     return found
 
 
@@ -72,7 +72,7 @@ def sysctls(host: HostPlan) -> list[Value]:
     ------
     InputError : a value that a machine reported is none.
     """
-    found = [Value(one["name"], str(one["value"])) for one in of_kind(host, "sysctl")]
+    found = [Value(row["name"], str(row["value"])) for row in of_kind(host, "sysctl")]
     for name, value in found:
         # TuneD has functions in values, "${f:exec:...}"; no sysctl that is set here needs such letters.
         if not re.fullmatch(r"[\w.-]+", name) or not re.fullmatch(r"[\w .:/+-]*", value):
@@ -82,38 +82,38 @@ def sysctls(host: HostPlan) -> list[Value]:
 
 def of_mptcp(host: HostPlan) -> Iterator[Command]:
     """Limits and endpoints."""
-    for one in of_kind(host, "limits"):
-        numbers = ("subflows", str(one["subflows"]), "add_addr_accepted", str(one["add_addr_accepted"]))
+    for row in of_kind(host, "limits"):
+        numbers = ("subflows", str(row["subflows"]), "add_addr_accepted", str(row["add_addr_accepted"]))
         # What a kernel begins with (net/mptcp/pm.c: two further subflows, no address).
         before = ("subflows", "2", "add_addr_accepted", "0")
         yield Command(("ip", "mptcp", "limits", "set", *numbers), ("ip", "mptcp", "limits", "set", *before))
-    present = [one for one in of_kind(host, "endpoint") if not one.get("absent")]
-    for number, one in enumerate(present, _FIRST_ID):
-        device = ("dev", one["device"]) if one["device"] else ()
+    present = [entry for entry in of_kind(host, "endpoint") if not entry.get("absent")]
+    for number, row in enumerate(present, _FIRST_ID):
+        device = ("dev", row["device"]) if row["device"] else ()
         yield Command(
-            ("ip", "mptcp", "endpoint", "add", one["address"], *device, "id", str(number), *one["flags"]),
+            ("ip", "mptcp", "endpoint", "add", row["address"], *device, "id", str(number), *row["flags"]),
             ("ip", "mptcp", "endpoint", "delete", "id", str(number)),
         )
 
 
 def of_routes(host: HostPlan) -> Iterator[Command]:
     """Congestion control of routes that exist: each is made again as it is, with one more attribute."""
-    for one in of_kind(host, "route"):
-        family = "-6" if ":" in one["to"] else "-4"
-        place = shlex.join(["table", str(one["table"])])
-        device = shlex.join(["dev", one["device"]])
-        shown = f"ip {family} route show {place} exact {shlex.quote(one['to'])} {device}"
+    for row in of_kind(host, "route"):
+        family = "-6" if ":" in row["to"] else "-4"
+        place = shlex.join(["table", str(row["table"])])
+        device = shlex.join(["dev", row["device"]])
+        shown = f"ip {family} route show {place} exact {shlex.quote(row['to'])} {device}"
         plain = "head -n 1 | sed -e 's/ congctl [^ ]*//' -e 's/ linkdown//' -e 's/ dead//'"
         found = f'route="$({shown} | {plain})" && [ -n "$route" ]'
         change = f"{found} && ip {family} route change $route {device} {place}"
-        cc = shlex.quote(one["congctl"])
+        cc = shlex.quote(row["congctl"])
         yield Command(("sh", "-c", f"{change} congctl {cc}"), ("sh", "-c", change))
 
 
 def of_programs(host: HostPlan) -> Iterator[Command]:
     """BPF programs: registered without a link, they stay until they are unregistered."""
-    for one in _programs(host):
-        name = one["name"]
+    for program in _programs(host):
+        name = program["name"]
         yield Command(
             ("bpftool", "struct_ops", "register", f"{PROGRAMS}/{name}.bpf.o"),
             ("bpftool", "struct_ops", "unregister", "name", name),
@@ -123,6 +123,10 @@ def of_programs(host: HostPlan) -> Iterator[Command]:
 def programs(host: HostPlan) -> list[File]:
     """The objects of BPF programs."""
     return [
-        File(f"{one['name']}.bpf.o", base64.b64decode(one["object"]), f"{PROGRAMS}/{one['name']}.bpf.o")
-        for one in _programs(host)
+        File(
+            f"{program['name']}.bpf.o",
+            base64.b64decode(program["object"]),
+            f"{PROGRAMS}/{program['name']}.bpf.o",
+        )
+        for program in _programs(host)
     ]

@@ -22,7 +22,7 @@ Task = dict[str, Any]
 def files(host: HostPlan) -> list[File]:
     """The playbook."""
     # JSON is YAML: nothing has to be quoted in another way.
-    tasks = [_task(one) for one in _tasks(host)]
+    tasks = [_task(task) for task in _tasks(host)]
     lines = [
         "---",
         HEADER,
@@ -56,33 +56,33 @@ def _pattern(host: HostPlan) -> str:
 
 
 def _tasks(host: HostPlan) -> Iterator[Task]:
-    for one in sysctl.files(host):
-        yield _copy("Set sysctls at every boot", f"../sysctl.d/{one.path}", one)
+    for file in sysctl.files(host):
+        yield _copy("Set sysctls at every boot", f"../sysctl.d/{file.path}", file)
         yield {
             "name": "Set sysctls now",
-            "ansible.builtin.command": {"argv": ["sysctl", "--load", one.place]},
+            "ansible.builtin.command": {"argv": ["sysctl", "--load", file.place]},
             "changed_when": True,
         }
     units = systemd.files(host)
-    for folder in sorted({one.place.rpartition("/")[0] for one in units if one.path.endswith(".o")}):
+    for folder in sorted({unit.place.rpartition("/")[0] for unit in units if unit.path.endswith(".o")}):
         yield {
             "name": "Make a place for BPF programs",
             "ansible.builtin.file": {"path": folder, "state": "directory", "mode": "0755"},
         }
-    for one in units:
-        yield _copy(f"Install {one.path}", f"../systemd/{one.path}", one)
+    for unit in units:
+        yield _copy(f"Install {unit.path}", f"../systemd/{unit.path}", unit)
     for name in systemd.units(host):
         told = {"name": name, "enabled": True, "state": "restarted", "daemon_reload": True}
         yield {"name": f"Start {name}", "ansible.builtin.systemd": told}
 
 
-def _copy(name: str, source: str, one: File) -> Task:
-    told = {"src": source, "dest": one.place, "owner": "root", "group": "root", "mode": "0644"}
+def _copy(name: str, source: str, file: File) -> Task:
+    told = {"src": source, "dest": file.place, "owner": "root", "group": "root", "mode": "0644"}
     return {"name": name, "ansible.builtin.copy": told}
 
 
-def _task(one: Task) -> str:
-    (first, *others) = (f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in one.items())
+def _task(row: Task) -> str:
+    (first, *others) = (f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in row.items())
     return "\n".join([f"    - {first}", *(f"      {other}" for other in others)])
 
 

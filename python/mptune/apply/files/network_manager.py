@@ -17,11 +17,11 @@ _FLAGS = {"signal": 0x10, "subflow": 0x20, "backup": 0x40, "fullmesh": 0x80}
 def files(host: HostPlan) -> list[File]:
     """One file; none without endpoints whose device is known."""
     lines = [HEADER]
-    for number, one in enumerate(of_kind(host, "endpoint"), 1):
-        if one.get("absent") or not one["device"]:
+    for number, row in enumerate(of_kind(host, "endpoint"), 1):
+        if row.get("absent") or not row["device"]:
             continue
-        value = _ON | sum(_FLAGS[flag] for flag in one["flags"])
-        device = one["device"]
+        value = _ON | sum(_FLAGS[flag] for flag in row["flags"])
+        device = row["device"]
         lines += [
             "",
             f"# For one connection alone: nmcli connection modify NAME connection.mptcp-flags {value:#x}",

@@ -9,5 +9,5 @@ NAME = "90-mptune.conf"
 
 def files(host: HostPlan) -> list[File]:
     """One file; none without sysctls."""
-    lines = [HEADER, *(f"{one.name} = {one.value}" for one in sysctls(host))]
+    lines = [HEADER, *(f"{sysctl.name} = {sysctl.value}" for sysctl in sysctls(host))]
     return [File(NAME, ("\n".join(lines) + "\n").encode(), f"/etc/sysctl.d/{NAME}")]

@@ -47,14 +47,16 @@ def files(host: HostPlan) -> list[File]:
 
 def units(host: HostPlan) -> list[str]:
     """Names of the units that `files` makes."""
-    return [one.path for one in files(host) if one.path.endswith(".service")]
+    return [file.path for file in files(host) if file.path.endswith(".service")]
 
 
 def _unit(name: str, head: Iterable[str], commands: Iterable[Command]) -> File:
     made = list(commands)
     # What is left of an earlier start is removed; it is no error if there is nothing.
     ahead = [
-        one.stop for one in made if one.stop is not None and one.start[:3] == ("ip", "mptcp", "endpoint")
+        command.stop
+        for command in made
+        if command.stop is not None and command.start[:3] == ("ip", "mptcp", "endpoint")
     ]
     lines = [
         HEADER,
@@ -65,8 +67,8 @@ def _unit(name: str, head: Iterable[str], commands: Iterable[Command]) -> File:
         "Type=oneshot",
         "RemainAfterExit=yes",
         *(f"ExecStartPre=-{_line(words)}" for words in ahead),
-        *(f"ExecStart={_line(one.start)}" for one in made),
-        *(f"ExecStop=-{_line(one.stop)}" for one in reversed(made) if one.stop is not None),
+        *(f"ExecStart={_line(command.start)}" for command in made),
+        *(f"ExecStop=-{_line(command.stop)}" for command in reversed(made) if command.stop is not None),
         "",
         "[Install]",
         "WantedBy=multi-user.target",

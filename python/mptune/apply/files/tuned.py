@@ -20,13 +20,13 @@ def files(host: HostPlan) -> list[File]:
     """The profile, its script, and BPF programs."""
     commands = [*of_programs(host), *of_mptcp(host), *of_routes(host)]
     profile = [HEADER, "[main]", "summary=Multipath TCP as mptune found it", "", "[sysctl]"]
-    profile += [f"{one.name}={one.value}" for one in sysctls(host)]
+    profile += [f"{sysctl.name}={sysctl.value}" for sysctl in sysctls(host)]
     if commands:
         profile += ["", "[script]", "script=${i:PROFILE_DIR}/script.sh"]
     found = [File("mptune/tuned.conf", ("\n".join(profile) + "\n").encode(), f"{_PLACE}/tuned.conf")]
     if commands:
-        starts = [shlex.join(one.start) for one in commands]
-        stops = [shlex.join(one.stop) for one in reversed(commands) if one.stop is not None]
+        starts = [shlex.join(command.start) for command in commands]
+        stops = [shlex.join(command.stop) for command in reversed(commands) if command.stop is not None]
         found.append(File("mptune/script.sh", _script(starts, stops), f"{_PLACE}/script.sh", executable=True))
     return [*found, *programs(host)]
 
@@ -37,10 +37,10 @@ def _script(starts: list[str], stops: list[str]) -> bytes:
         "#!/bin/sh",
         HEADER,
         "start() {",
-        *(f"    {one} || return 1" for one in starts),
+        *(f"    {start} || return 1" for start in starts),
         "}",
         "stop() {",
-        *(f"    {one}" for one in stops),
+        *(f"    {stop}" for stop in stops),
         "    return 0",
         "}",
         'case "$1" in',

@@ -91,7 +91,7 @@ def find(reference: Side, other: Side, limits: Limits | None = None) -> Divergen
             for subflow, quantity in _compared(reference, other)
             if (found := _departure(reference, other, subflow, quantity, limits)) is not None
         ),
-        key=lambda one: (one.at_s, (*OF_SUBFLOWS, *OF_CONNECTION).index(one.quantity)),
+        key=lambda departure: (departure.at_s, (*OF_SUBFLOWS, *OF_CONNECTION).index(departure.quantity)),
     )
     first = departures[0] if departures else None
     return Divergence(
@@ -110,9 +110,9 @@ def _compared(reference: Side, other: Side) -> list[tuple[str, str]]:
     return [*of_subflows, *(("", quantity) for quantity in OF_CONNECTION)]
 
 
-def lag_of(one: Side, subflow: str) -> float:
+def lag_of(side: Side, subflow: str) -> float:
     """What is this much earlier or later is the same."""
-    return min(max(_LAG_OF_RTT * one.rtt_s(subflow), _LEAST_LAG_S), _MOST_LAG_S)
+    return min(max(_LAG_OF_RTT * side.rtt_s(subflow), _LEAST_LAG_S), _MOST_LAG_S)
 
 
 def _departure(reference: Side, other: Side, subflow: str, quantity: str, limits: Limits) -> Departure | None:

@@ -63,7 +63,7 @@ class _Scene:
     def counts(self, events: Callable[[Subflow], Array], low: float, high: float) -> list[float]:
         """Number of events in a time, the median of each side's runs."""
         return [
-            median([int(((events(one) >= low) & (events(one) <= high)).sum()) for one in flows] or [0])
+            median([int(((events(flow) >= low) & (events(flow) <= high)).sum()) for flow in flows] or [0])
             for flows in self.flows
         ]
 
@@ -71,7 +71,7 @@ class _Scene:
         """The first event up to a time, median of each side's runs that have one; None if most have none."""
         found: list[float | None] = []
         for flows in self.flows:
-            firsts = [float(at[0]) for one in flows if len(at := events(one)) and at[0] <= high]
+            firsts = [float(at[0]) for flow in flows if len(at := events(flow)) and at[0] <= high]
             found.append(median(firsts) if 2 * len(firsts) > len(flows) else None)
         return found
 
@@ -94,7 +94,7 @@ class _Scene:
     def said(self, values: list[float | None] | list[float], text: str) -> str:
         """Both sides' values in words: "kernel 0.31 s, simulated none"."""
         shown = [text.format(value) if value is not None else "none" for value in values]
-        return ", ".join(f"{side.name} {one}" for side, one in zip(self.sides, shown, strict=True))
+        return ", ".join(f"{side.name} {name}" for side, name in zip(self.sides, shown, strict=True))
 
 
 def kind_of(reference: Side, other: Side, subflow: str, quantity: str, at_s: float) -> Kind:
@@ -129,10 +129,10 @@ def _rules(scene: _Scene) -> Iterator[Kind | None]:
 
 def _differ(values: list[float | None], by: float) -> bool:
     """One has none, or they are further apart."""
-    one, two = values
-    if one is None or two is None:
-        return (one is None) != (two is None)
-    return abs(one - two) > by
+    number, two = values
+    if number is None or two is None:
+        return (number is None) != (two is None)
+    return abs(number - two) > by
 
 
 def _start(scene: _Scene) -> Kind | None:
@@ -140,7 +140,8 @@ def _start(scene: _Scene) -> Kind | None:
     import numpy as np
 
     firsts = scene.first(
-        lambda one: np.array([] if one.first_data is None else [one.first_data]), scene.high + _SAME_S
+        lambda subflow: np.array([] if subflow.first_data is None else [subflow.first_data]),
+        scene.high + _SAME_S,
     )
     if _differ(firsts, _SAME_S / 2):
         return Kind("start of the subflow", scene.said(firsts, "{:.3f} s") + " for its first data")
@@ -150,7 +151,7 @@ def _start(scene: _Scene) -> Kind | None:
 def _timeouts(scene: _Scene) -> Kind | None:
     """A segment is sent again after silence, on one side or at another time."""
     low, high = scene.low, scene.at_s + _SAME_S + _AHEAD_S
-    firsts = scene.first(lambda one: one.timeouts[one.timeouts >= low], high)
+    firsts = scene.first(lambda subflow: subflow.timeouts[subflow.timeouts >= low], high)
     if _differ(firsts, _SAME_S):
         return Kind("RTO timing", "sent again after silence: " + scene.said(firsts, "at {:.3f} s"))
     return None
@@ -159,11 +160,11 @@ def _timeouts(scene: _Scene) -> Kind | None:
 def _losses(scene: _Scene) -> Kind | None:
     """A queue overflows or a wire loses packets, on one side, or at another time."""
     low = scene.low - _SAME_S
-    ever = scene.first(lambda one: one.drops, scene.high)
-    now = scene.first(lambda one: one.drops[one.drops >= low], scene.high)
+    ever = scene.first(lambda subflow: subflow.drops, scene.high)
+    now = scene.first(lambda subflow: subflow.drops[subflow.drops >= low], scene.high)
     if not _differ(now, _SAME_S):
         return None
-    first_of_all = [one is None or one >= low for one in ever]
+    first_of_all = [number is None or number >= low for number in ever]
     evidence = "first packet lost: " + scene.said(now, "at {:.3f} s")
     return Kind("slow start exit" if all(first_of_all) else "queue overflow", evidence)
 
@@ -172,22 +173,22 @@ def _slow_start(scene: _Scene) -> Kind | None:
     """The threshold was set without a loss, as HyStart does, on one side or at another time."""
     import numpy as np
 
-    def set_at(one: Subflow) -> Array:
-        return np.flatnonzero(np.isfinite(one.ssthresh)) * STEP_S
+    def set_at(subflow: Subflow) -> Array:
+        return np.flatnonzero(np.isfinite(subflow.ssthresh)) * STEP_S
 
     firsts = scene.first(set_at, scene.high)
-    if _differ(firsts, _SAME_S) and any(one is None or one >= scene.low - _SAME_S for one in firsts):
+    if _differ(firsts, _SAME_S) and any(first is None or first >= scene.low - _SAME_S for first in firsts):
         return Kind("slow start exit", "slow-start threshold set: " + scene.said(firsts, "at {:.3f} s"))
     return None
 
 
 def _recovery(scene: _Scene) -> Kind | None:
     """Both repeat what was lost, but not alike."""
-    again = scene.counts(lambda one: one.repeats, scene.low - BEFORE_S, scene.high)
+    again = scene.counts(lambda subflow: subflow.repeats, scene.low - BEFORE_S, scene.high)
     if max(again) == 0:
         return None
     evidence = scene.said(again, "{:.0f}") + " segments sent again in the 0.5 s around"
-    lost = scene.counts(lambda one: one.drops, scene.low - BEFORE_S, scene.high)
+    lost = scene.counts(lambda subflow: subflow.drops, scene.low - BEFORE_S, scene.high)
     return Kind("loss recovery", f"{evidence}; lost: " + scene.said(lost, "{:.0f}"))
 
 
@@ -210,8 +211,8 @@ def _window(scene: _Scene) -> Kind | None:
 def _memory(scene: _Scene) -> Kind | None:
     """Neither the congestion window nor the receiver's is full, on one side: something else holds back."""
 
-    def used(run: Curves, one: Subflow) -> Array:
-        return one.inflight / (one.cwnd * run.segment)
+    def used(run: Curves, subflow: Subflow) -> Array:
+        return subflow.inflight / (subflow.cwnd * run.segment)
 
     shares = scene.mean(used)
     if (shares[0] < _USED) != (shares[1] < _USED) and abs(shares[0] - shares[1]) > 1 - _USED:
@@ -222,8 +223,8 @@ def _memory(scene: _Scene) -> Kind | None:
 
 
 def _acknowledgements(scene: _Scene) -> Kind | None:
-    acks = scene.counts(lambda one: one.acks_at, scene.low - BEFORE_S, scene.high)
-    data = scene.counts(lambda one: one.arrived_at, scene.low - BEFORE_S, scene.high)
+    acks = scene.counts(lambda subflow: subflow.acks_at, scene.low - BEFORE_S, scene.high)
+    data = scene.counts(lambda subflow: subflow.arrived_at, scene.low - BEFORE_S, scene.high)
     if min(*acks, *data) < 10:
         return None
     ratios = [a / d for a, d in zip(acks, data, strict=True)]
@@ -233,7 +234,7 @@ def _acknowledgements(scene: _Scene) -> Kind | None:
 
 
 def _congestion_window(scene: _Scene) -> Kind | None:
-    windows = scene.mean(lambda run, one: one.cwnd)
+    windows = scene.mean(lambda run, subflow: subflow.cwnd)
     if abs(windows[0] - windows[1]) > 0.1 * max(windows):
         return Kind("congestion window", "it grows differently: " + scene.said(windows, "{:.0f} segments"))
     return None
@@ -247,7 +248,11 @@ def _choice(scene: _Scene) -> Kind | None:
         return None
     index = min(int(scene.high / STEP_S), len(scene.sides[0].runs[0].times) - 1)
     totals = [
-        float(np.median([sum(one.assigned[index] for one in run.subflows.values()) for run in side.runs]))
+        float(
+            np.median(
+                [sum(subflow.assigned[index] for subflow in run.subflows.values()) for run in side.runs]
+            )
+        )
         for side in scene.sides
     ]
     if abs(totals[0] - totals[1]) <= 0.05 * max(totals):

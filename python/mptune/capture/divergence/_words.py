@@ -78,20 +78,20 @@ def paragraph(found: Divergence, reference: Side, other: Side) -> str:
     )
 
 
-def _described(one: Departure) -> str:
-    name = _NAMES[one.quantity][0]
-    return f"{name} {one.subflow or 'the connection'}"
+def _described(departure: Departure) -> str:
+    name = _NAMES[departure.quantity][0]
+    return f"{name} {departure.subflow or 'the connection'}"
 
 
-def _values(one: Departure, reference: Side, other: Side) -> str:
+def _values(departure: Departure, reference: Side, other: Side) -> str:
     """Both sides' values just after it began: "kernel 102-110 KiB, simulated 151 KiB"."""
-    unit, factor = unit_of(one.quantity)
-    index = min(int((one.at_s + 0.05) / STEP_S), len(reference.runs[0].times) - 1)
-    if one.quantity in SUMS:
-        unit += f" in the last {reference.recent_s(one.subflow):.2g} s"
+    unit, factor = unit_of(departure.quantity)
+    index = min(int((departure.at_s + 0.05) / STEP_S), len(reference.runs[0].times) - 1)
+    if departure.quantity in SUMS:
+        unit += f" in the last {reference.recent_s(departure.subflow):.2g} s"
     parts = []
     for side in (reference, other):
-        values = side.lately(one.subflow, one.quantity)[:, index] * factor
+        values = side.lately(departure.subflow, departure.quantity)[:, index] * factor
         shown = [f"{value:.4g}" for value in (values.min(), values.max())]
         parts.append(f"{side.name} {shown[0] if shown[0] == shown[1] else '-'.join(shown)} {unit}")
     return ", ".join(parts) + f" at {index * STEP_S:.3f} s"
@@ -123,20 +123,20 @@ def _moment(side: Side, subflow: str, at_s: float) -> Moment:
         return median(known) * factor if known else None
 
     def count(name: str) -> int:
-        events = [getattr(one, name) for _, one in flows]
+        events = [getattr(flow, name) for _, flow in flows]
         return round(median([int(((at > low_s) & (at <= high_s)).sum()) for at in events] or [0]))
 
     kib = 1 / 1024
     return Moment(
         at_s=high_s,
         side=side.name,
-        inflight_kib=middle([one.inflight[index] for _, one in flows], kib),
-        cwnd=middle([one.cwnd[index] for _, one in flows]),
-        rtt_ms=middle([one.rtt[index] for _, one in flows], 1e3),
-        delivered_kib=middle([one.delivered[index] - one.delivered[before] for _, one in flows], kib),
-        assigned_kib=middle([one.assigned[index] - one.assigned[before] for _, one in flows], kib),
+        inflight_kib=middle([flow.inflight[index] for _, flow in flows], kib),
+        cwnd=middle([flow.cwnd[index] for _, flow in flows]),
+        rtt_ms=middle([flow.rtt[index] for _, flow in flows], 1e3),
+        delivered_kib=middle([flow.delivered[index] - flow.delivered[before] for _, flow in flows], kib),
+        assigned_kib=middle([flow.assigned[index] - flow.assigned[before] for _, flow in flows], kib),
         window_kib=middle([run.window[index] for run, _ in flows], kib),
-        burst=middle([_burst(one.sent_at, low_s, high_s) for _, one in flows]),
+        burst=middle([_burst(flow.sent_at, low_s, high_s) for _, flow in flows]),
         lost=count("drops"),
         repeated=count("repeats"),
     )

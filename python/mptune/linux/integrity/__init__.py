@@ -65,7 +65,7 @@ class Integrity(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def plain_wrong(self) -> int:
         """Plain transfers with wrong payload."""
-        return sum(not one.provoked for one in self.wrong)
+        return sum(not wrong.provoked for wrong in self.wrong)
 
     @property
     def provoked_wrong(self) -> int:

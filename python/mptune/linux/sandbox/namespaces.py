@@ -86,15 +86,15 @@ class Sites:
         """The interfaces of both sites in the emulator's format."""
         return [
             {
-                "side": one.side,
-                "index": one.index,
-                "netns": self.of(one.side),
-                "device": one.device,
-                "ipv4": one.ipv4,
-                "ipv6": one.ipv6,
+                "side": interface.side,
+                "index": interface.index,
+                "netns": self.of(interface.side),
+                "device": interface.device,
+                "ipv4": interface.ipv4,
+                "ipv6": interface.ipv6,
             }
             for named in interfaces.values()
-            for one in named
+            for interface in named
         ]
 
     def configure(self, interfaces: Mapping[Side, Sequence[NamespaceInterface]]) -> dict[str, str]:
@@ -107,8 +107,13 @@ class Sites:
         offloads: dict[str, str] = {}
         for side, named in interfaces.items():
             wanted = [
-                {"device": one.device, "ipv4": one.ipv4, "ipv6": one.ipv6, "table": one.table}
-                for one in named
+                {
+                    "device": interface.device,
+                    "ipv4": interface.ipv4,
+                    "ipv6": interface.ipv6,
+                    "table": interface.table,
+                }
+                for interface in named
             ]
             self.holder.tell({"action": "configure", "side": side, "interfaces": wanted})
         for side in interfaces:

@@ -110,10 +110,10 @@ class WatchApp(App[None]):
             loop.add_reader(talker.fileno(), self._hear, name, talker)
         if self._daemon is not None:
             loop.add_reader(self._daemon.fileno(), self._hear_daemon, self._daemon)
-        for one in _SIGNALS:
+        for signals in _SIGNALS:
             # Not in a thread of its own, where signals do not arrive.
             with contextlib.suppress(ValueError, RuntimeError):
-                loop.add_signal_handler(one, self.exit)
+                loop.add_signal_handler(signals, self.exit)
         self.query_one("#filter").display = False
         self.query_one("#happenings").display = self._daemon is not None
         self.query_one(Table).focus()
@@ -127,9 +127,9 @@ class WatchApp(App[None]):
                 loop.remove_reader(talker.fileno())
         if self._daemon is not None:
             loop.remove_reader(self._daemon.fileno())
-        for one in _SIGNALS:
+        for signals in _SIGNALS:
             with contextlib.suppress(ValueError, RuntimeError):
-                loop.remove_signal_handler(one)
+                loop.remove_signal_handler(signals)
 
     # What is heard.
 
@@ -175,7 +175,7 @@ class WatchApp(App[None]):
         limits = self._limits()
         self.query_one("#limits").display = bool(limits)
         self.query_one("#limits", Static).update(limits)
-        shown = "\n".join(visible(one.line) for one in self._happenings)
+        shown = "\n".join(visible(happening.line) for happening in self._happenings)
         self.query_one("#happenings", Static).update(shown or "the daemon did nothing yet")
         self._draw_details()
 
@@ -187,9 +187,9 @@ class WatchApp(App[None]):
 
     def _totals(self) -> str:
         machines = self._machines.values()
-        connections = [one for machine in machines for one in machine.connections]
+        connections = [connection for machine in machines for connection in machine.connections]
         sent, received = (sum(both) for both in zip(*(machine.totals() for machine in machines), strict=True))
-        subflows = sum(len(one.subflows) for one in connections)
+        subflows = sum(len(connection.subflows) for connection in connections)
         parts = [
             f"{number_of(len(connections), 'connection')}, {number_of(subflows, 'subflow')}",
             f"sent {columns.rate(sent)}, received {columns.rate(received)} Mbit/s",
@@ -200,9 +200,9 @@ class WatchApp(App[None]):
         return "  ".join(parts)
 
     def _limits(self) -> str:
-        troubles = [one.trouble for one in self._machines.values() if one.trouble]
-        known = (one.census for one in self._machines.values() if one.census is not None)
-        limits = dict.fromkeys(limit for one in known for limit in one.limits)
+        troubles = [machine.trouble for machine in self._machines.values() if machine.trouble]
+        known = (machine.census for machine in self._machines.values() if machine.census is not None)
+        limits = dict.fromkeys(limit for each_census in known for limit in each_census.limits)
         if troubles:
             return visible("; ".join(troubles))
         return f"not known: {next(iter(limits)).partition(':')[0]}{_more(len(limits))} (?)" if limits else ""
@@ -271,8 +271,8 @@ class WatchApp(App[None]):
     def action_help(self) -> None:
         """Show what the keys do, what limits mean, and what is not known."""
         meanings = "".join(f"  {name:<11}{meaning}\n" for name, meaning in MEANINGS.items())
-        known = (one.census for one in self._machines.values() if one.census is not None)
-        limits = dict.fromkeys(limit for one in known for limit in one.limits)
+        known = (machine.census for machine in self._machines.values() if machine.census is not None)
+        limits = dict.fromkeys(limit for each_census in known for limit in each_census.limits)
         unknown = "\nnot known here\n" + "".join(f"  {limit}\n" for limit in limits) if limits else ""
         self.push_screen(Help(_HELP + meanings + unknown))
 
@@ -282,22 +282,22 @@ class WatchApp(App[None]):
         if row is None or row.subflow is None:
             self.notify("Select a subflow: enter shows those of a connection.")
             return
-        census, one = row.machine.census, row.subflow.now
+        census, subflow = row.machine.census, row.subflow.now
         if census is None or not census.may_change:
             self.notify("To change a role takes CAP_NET_ADMIN: run it as root.", severity="error")
             return
-        if one.backup is None:
+        if subflow.backup is None:
             self.notify("The role of this subflow is not known.", severity="error")
             return
-        role = "active" if one.backup else "standby"
+        role = "active" if subflow.backup else "standby"
         whose = columns.who(row.connection)
-        question = visible(f"Make {one.local} > {one.remote} of {whose} {role}?")
+        question = visible(f"Make {subflow.local} > {subflow.remote} of {whose} {role}?")
         order = {
             "action": "set-backup",
             "token": row.connection.now.token,
-            "local": one.local,
-            "remote": one.remote,
-            "backup": not one.backup,
+            "local": subflow.local,
+            "remote": subflow.remote,
+            "backup": not subflow.backup,
         }
         talker = self._talkers[row.machine.name]
         self.push_screen(Confirm(question), lambda yes: talker.tell(order) if yes else None)

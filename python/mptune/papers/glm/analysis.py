@@ -130,7 +130,7 @@ def analyse(
     _check_options(options, measurements)
     coding = Coding(measurements, options.ignore)
     check_design(measurements, coding)
-    sizes = len({one.buffer_mib for one in measurements.rows})
+    sizes = len({row.buffer_mib for row in measurements.rows})
     possible = [form for form in options.forms if FORMS[form].powers < sizes]
     if not possible:
         raise InputError(
@@ -245,8 +245,8 @@ def _targets(equations: dict[Combination, Equation], wanted_mbps: float) -> dict
 
 def _validate(fits: Sequence[FormFit], fitted: Measurements, fresh: Measurements) -> Validation:
     """Error of every form on the rows of a second file that lie within the domain of the first."""
-    low, high = (end(one.buffer_mib for one in fitted.rows) for end in (min, max))
-    rows = tuple(one for one in fresh.rows if low <= one.buffer_mib <= high)
+    low, high = (end(row.buffer_mib for row in fitted.rows) for end in (min, max))
+    rows = tuple(row for row in fresh.rows if low <= row.buffer_mib <= high)
     if not rows:
         raise InputError(fresh.path, "buffer", f"expected sizes of {low:.6g} to {high:.6g} MiB, found none")
     inside = msgspec.structs.replace(fresh, rows=rows)
@@ -280,8 +280,8 @@ def _warnings(best: FormFit, alpha: float) -> list[str]:
 def _disagreements(verdicts: Sequence[Verdict], alpha: float) -> list[str]:
     """Verdicts that depend on whether the scatter is assumed to be the same everywhere."""
     return [
-        f"Whether {one.family} matters depends on the errors: p = {one.test.p:.2g} if the scatter is the "
-        f"same everywhere, {one.robust_p:.2g} if it is not (HC3)."
-        for one in verdicts
-        if one.robust_p is not None and (one.robust_p <= alpha) != (one.test.p <= alpha)
+        f"Whether {verdict.family} matters depends on the errors: p = {verdict.test.p:.2g} if the scatter is "
+        f"the same everywhere, {verdict.robust_p:.2g} if it is not (HC3)."
+        for verdict in verdicts
+        if verdict.robust_p is not None and (verdict.robust_p <= alpha) != (verdict.test.p <= alpha)
     ]

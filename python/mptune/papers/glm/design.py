@@ -109,10 +109,10 @@ class Coding:
 
         index = {level: i for i, level in enumerate(self.levels[factor])}
         matrix = np.zeros((len(rows), len(index)))
-        for i, one in enumerate(rows):
-            level = one.levels.get(factor)
+        for i, row in enumerate(rows):
+            level = row.levels.get(factor)
             if level not in index:
-                raise InputError(path, f"row {one.row}, {factor}", one_of(index, level))
+                raise InputError(path, f"row {row.row}, {factor}", one_of(index, level))
             matrix[i, index[level]] = 1.0
         return matrix[:, :-1]
 
@@ -130,8 +130,8 @@ class Design:
 
         self.coding, self.form = coding, form
         self.measurements = measurements
-        self.y = np.array([one.throughput_mbps for one in measurements.rows])
-        self.x = np.array([X_OF[form.regressor](one.buffer_mib) for one in measurements.rows])
+        self.y = np.array([row.throughput_mbps for row in measurements.rows])
+        self.x = np.array([X_OF[form.regressor](row.buffer_mib) for row in measurements.rows])
         self._dummies: dict[str, Array] = {}
 
     def columns(self, term: Term) -> "Array":
@@ -154,8 +154,8 @@ class Design:
         none = np.empty((len(rows), 0))
         if not self.measurements.shared_runs:
             return none
-        runs = sorted({one.run or "" for one in rows})
-        dummies = np.array([[float(one.run == run) for run in runs[:-1]] for one in rows])
+        runs = sorted({row.run or "" for row in rows})
+        dummies = np.array([[float(row.run == run) for run in runs[:-1]] for row in rows])
         centred: Array = dummies - dummies.mean(axis=0)
         terms = [term for family in self.coding.families(self.form).values() for term in family]
         whole = np.hstack([centred, self.matrix(terms)])
@@ -227,7 +227,14 @@ def check_design(measurements: Measurements, coding: Coding) -> None:
     terms.sort(key=lambda term: (term.factor is not None, term.power))
     for count, term in enumerate(terms, start=1):
         if _dependent(design.matrix(terms[:count])):
-            tied = next((one for one in terms[: count - 1] if _dependent(design.matrix([one, term]))), None)
+            tied = next(
+                (
+                    each_term
+                    for each_term in terms[: count - 1]
+                    if _dependent(design.matrix([each_term, term]))
+                ),
+                None,
+            )
             to = "the others together" if tied is None else tied.family
             raise InputError(
                 measurements.path,
@@ -247,8 +254,8 @@ def check_design(measurements: Measurements, coding: Coding) -> None:
 def _check_sizes(measurements: Measurements, factor: str, levels: Sequence[str]) -> None:
     """A level measured with one buffer size has no slope."""
     for level in levels:
-        rows = [one for one in measurements.rows if one.levels[factor] == level]
-        if len({one.buffer_mib for one in rows}) == 1:
+        rows = [row for row in measurements.rows if row.levels[factor] == level]
+        if len({row.buffer_mib for row in rows}) == 1:
             raise InputError(
                 measurements.path,
                 f"row {rows[0].row}, {factor}",

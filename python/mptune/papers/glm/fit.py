@@ -228,9 +228,9 @@ class FormFit:
         """
         by = [factor for factor in ("pm", "cc") if any(term.factor == factor for term in self.terms)]
         sizes: dict[Combination, list[float]] = {}
-        for one in self.design.measurements.rows:
-            pm, cc = (one.levels[factor] if factor in by else "" for factor in ("pm", "cc"))
-            sizes.setdefault(Combination(pm, cc), []).append(one.buffer_mib)
+        for row in self.design.measurements.rows:
+            pm, cc = (row.levels[factor] if factor in by else "" for factor in ("pm", "cc"))
+            sizes.setdefault(Combination(pm, cc), []).append(row.buffer_mib)
         return {
             key: self._equation({factor: getattr(key, factor) for factor in by}, buffers)
             for key, buffers in sorted(sizes.items())
@@ -285,9 +285,9 @@ class FormFit:
 
         used = [factor for factor in self.coding.levels if any(t.factor == factor for t in self.terms)]
         groups: dict[tuple[object, ...], list[float]] = {}
-        for one in self.design.measurements.rows:
-            key = (one.buffer_mib, *(one.levels[factor] for factor in used))
-            groups.setdefault(key, []).append(one.throughput_mbps)
+        for row in self.design.measurements.rows:
+            key = (row.buffer_mib, *(row.levels[factor] for factor in used))
+            groups.setdefault(key, []).append(row.throughput_mbps)
         pure_df = len(self.design.y) - len(groups)
         lack_df = len(groups) - self.matrix.shape[1]
         pure = math.fsum((y - math.fsum(ys) / len(ys)) ** 2 for ys in groups.values() for y in ys)
@@ -303,10 +303,10 @@ def mean_relative_error(fit: FormFit, measurements: Measurements) -> float:
     ------
     InputError : an observed throughput of 0, which has no relative error.
     """
-    for one in measurements.rows:
-        if not one.throughput_mbps:
-            raise InputError(measurements.path, f"row {one.row}, throughput", "expected more than 0, found 0")
-    observed = [one.throughput_mbps for one in measurements.rows]
+    for row in measurements.rows:
+        if not row.throughput_mbps:
+            raise InputError(measurements.path, f"row {row.row}, throughput", "expected more than 0, found 0")
+    observed = [row.throughput_mbps for row in measurements.rows]
     shares = (abs(p - y) / y for p, y in zip(fit.predict(measurements), observed, strict=True))
     return math.fsum(shares) / len(observed)
 

@@ -63,7 +63,7 @@ def reproduce(papers: Sequence[str] = tuple(PAPERS)) -> Reproduction:
     """Recompute every derived number of the papers, by their names in `PAPERS`."""
     found = [check for paper in papers for check in PAPERS[paper].checks()]
     contradicting = {check.key for check in found if check.verdict == "contradicts"}
-    known = {key: one for one in DOCUMENTED for key in one.keys}
+    known = {key: documented for documented in DOCUMENTED for key in documented.keys}
     expected = [key for key in known if key.partition("/")[0] in papers]
     return Reproduction(
         checks=tuple(_explained(check, known) for check in found),

@@ -128,11 +128,11 @@ def reach(compute: Callable[[Sequence[float]], float], inputs: Sequence[Printed]
     them pull the same way. That is exact for a formula that is monotone in every input across such a narrow
     interval, as all formulas here are; so is a decision as long as it stays the same.
     """
-    at = [one.value for one in inputs]
+    at = [each_input.value for each_input in inputs]
     lowest, highest, values = list(at), list(at), [compute(at)]
-    for i, one in enumerate(inputs):
-        low, high = (compute([*at[:i], end, *at[i + 1 :]]) for end in (one.low, one.high))
-        lowest[i], highest[i] = (one.low, one.high) if low <= high else (one.high, one.low)
+    for i, printed in enumerate(inputs):
+        low, high = (compute([*at[:i], end, *at[i + 1 :]]) for end in (printed.low, printed.high))
+        lowest[i], highest[i] = (printed.low, printed.high) if low <= high else (printed.high, printed.low)
         values += [low, high]
     values += [compute(lowest), compute(highest)]
     return Recomputed(values[0], min(values), max(values))

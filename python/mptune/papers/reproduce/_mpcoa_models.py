@@ -73,7 +73,7 @@ class Models:
 
     def curves(self, values: Sequence[float] | None = None) -> dict[Combination, Curve]:
         """Curve of every combination, from the printed coefficients unless others are given."""
-        flat = [one.value for one in self.coefficients] if values is None else values
+        flat = [coefficient.value for coefficient in self.coefficients] if values is None else values
         return {
             combination: Parabola((flat[3 * i], flat[3 * i + 1], flat[3 * i + 2]))
             for i, combination in enumerate(self.combinations)
@@ -134,7 +134,7 @@ def _table_4(scenario: str, models: Models) -> list[Check]:
                 if printed.text == "0":
                     continue
                 inputs = [equations[pm][t] for t in _terms_of(name, k) if t in equations[pm]]
-                room = sum(one.high - one.value for one in inputs)
+                room = sum(each_input.high - each_input.value for each_input in inputs)
                 found.append(
                     number(
                         f"mpcoa/table4/{scenario}/{pm}/{cc}/{name}",
@@ -168,7 +168,7 @@ def _equation(scenario: str, models: Models) -> list[Check]:
     """Eq. 13-15 from Table 4, by minimum norm."""
     found = []
     for pm in PMS:
-        coefficients = [one for cc in CCS for one in models.of(pm, cc)]
+        coefficients = [each_printed for cc in CCS for each_printed in models.of(pm, cc)]
         for term, printed in _printed_equation(scenario, pm).items():
             found.append(
                 number(

@@ -94,7 +94,7 @@ def _all_of_them(curves: Curves, buffers: BufferRange) -> Curves:
 def _best_pm_of_each_cc(curves: Curves, buffers: BufferRange) -> Curves:
     """Algorithm 1, lines 21-26: the better path manager of each congestion control."""
     best: dict[str, Combination] = {}
-    for name in sorted(curves, key=lambda one: -buffers.maximum(curves[one])):
+    for name in sorted(curves, key=lambda combination: -buffers.maximum(curves[combination])):
         best.setdefault(name.cc, name)
     return {name: curves[name] for name in best.values()}
 

@@ -197,7 +197,7 @@ def _interval(low: float, high: float) -> Printed:
 def _traditional() -> list[Check]:
     """Eq. 2 for UiO-UiT and for the example of II-C, and the conclusions from it."""
     row, example = _example("Eq. 2 buffer, UiO-UiT"), _example("Eq. 2 buffer, fiber + ADSL example")
-    rtts = [rounded(one["rtt_ms"]) for one in table("glm_table5_rtt")]
+    rtts = [rounded(entry["rtt_ms"]) for entry in table("glm_table5_rtt")]
     rates = _bandwidths(row)
     seconds = reach(lambda values: max(values) / 1000, rtts)
     rtt_max = rounded(row["inputs"].partition("RTTmax=")[2].split()[0])
@@ -213,7 +213,7 @@ def _traditional() -> list[Check]:
         _worked("eq2", row, reach(size, rtts)),
         _worked("eq2-fibre-adsl", example, mbit),
         number("glm/eq2/rtt-max", "VI", "RTTmax, from Table V", rtt_max, seconds, "s"),
-        *_against_traditional(row, rates, size([one.value for one in rtts])),
+        *_against_traditional(row, rates, size([rtt.value for rtt in rtts])),
     ]
 
 

@@ -229,7 +229,7 @@ def round_sizes(sizes: Iterable[float], steps: Sequence[int] = _STEPS) -> list[f
     low, high = min(found), max(found)
     decades = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
     candidates = [step * 10.0**decade for decade in decades for step in steps]
-    within = [one for one in candidates if low <= one <= high]
+    within = [candidate for candidate in candidates if low <= candidate <= high]
     return within if len(within) > 1 else []
 
 

@@ -66,5 +66,5 @@ def sections(run: RunData, others: Sequence[RunData] = ()) -> list[Section]:
     if not others:
         return own
     against = [section for maker in _OF_SEVERAL for section in maker([run, *others])]
-    first = [one for one in own if one.name == "trade-off"]
-    return [*first, *against, *(one for one in own if one not in first)]
+    first = [each_section for each_section in own if each_section.name == "trade-off"]
+    return [*first, *against, *(each_section for each_section in own if each_section not in first)]

@@ -71,9 +71,9 @@ class Section(msgspec.Struct, kw_only=True):
 
 def statistics(values: Sequence[float], unit: str) -> dict[str, Any]:
     """Columns of a summary; the 95 % interval is None for a single value."""
-    one = summarise(values)
-    named = {name: getattr(one, name) for name in ("mean", "min", "max", "q10", "q90", "low", "high")}
-    return {**{f"{name}_{unit}": value for name, value in named.items()}, "runs": one.n}
+    summary = summarise(values)
+    named = {name: getattr(summary, name) for name in ("mean", "min", "max", "q10", "q90", "low", "high")}
+    return {**{f"{name}_{unit}": value for name, value in named.items()}, "runs": summary.n}
 
 
 def grouped(
@@ -81,24 +81,24 @@ def grouped(
 ) -> Rows:
     """Statistics of a value of the trials per combination of some of their columns."""
     groups: dict[tuple[Any, ...], list[float]] = {}
-    for one in trials:
-        number = value(one)
+    for trial in trials:
+        number = value(trial)
         if number is not None:
-            groups.setdefault(tuple(getattr(one, column) for column in columns), []).append(number)
+            groups.setdefault(tuple(getattr(trial, column) for column in columns), []).append(number)
     return [
         {**dict(zip(columns, group, strict=True)), **statistics(values, unit)}
         for group, values in groups.items()
     ]
 
 
-def with_path(run: RunData, one: TrialRow) -> TrialRow:
+def with_path(run: RunData, trial: TrialRow) -> TrialRow:
     """The trial with its initial path added to the path manager, if that was chosen among several.
 
     With an answer it is added wherever it was given, as in the names of the curves.
     """
-    if one.initial_path is None or not (run.many_paths or run.answer):
-        return one
-    return msgspec.structs.replace(one, manager=beginning(one.manager, one.initial_path))
+    if trial.initial_path is None or not (run.many_paths or run.answer):
+        return trial
+    return msgspec.structs.replace(trial, manager=beginning(trial.manager, trial.initial_path))
 
 
 def worth_showing(run: RunData) -> list[tuple[str, str]] | None:
@@ -110,8 +110,8 @@ def worth_showing(run: RunData) -> list[tuple[str, str]] | None:
     answer = run.answer
     if answer is None or not answer.is_belief:
         return None
-    ranked = sorted(answer.models, key=lambda one: -one.max_mbps)
-    return list(dict.fromkeys([run.answering, *(one.name for one in ranked)]))[:_BEST]
+    ranked = sorted(answer.models, key=lambda model: -model.max_mbps)
+    return list(dict.fromkeys([run.answering, *(each_model.name for each_model in ranked)]))[:_BEST]
 
 
 def throughput(trial: TrialRow) -> float | None:

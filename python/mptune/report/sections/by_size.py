@@ -39,7 +39,7 @@ def by_size(run: RunData, choices: Choices) -> Iterator[Section]:
         open=[
             Table(
                 title="Answers by size",
-                rows=[_answer(one) for one in run.by_size.sizes],
+                rows=[_answer(size) for size in run.by_size.sizes],
                 source="result.json",
                 headings=_HEADINGS,
             )
@@ -51,15 +51,15 @@ def by_size(run: RunData, choices: Choices) -> Iterator[Section]:
 def _confirmed(run: RunData, sizes: tuple[SizeChoice, ...]) -> Rows:
     """Statistics of the confirming trials, answer and default by size."""
     rows: Rows = []
-    for size in sorted(sizes, key=lambda one: one.transfer_bytes):
-        for which, one in (("answer", size), ("default", size.default)):
-            times = _times(run, size.transfer_bytes, one)
+    for size in sorted(sizes, key=lambda choice: choice.transfer_bytes):
+        for which, size_choice in (("answer", size), ("default", size.default)):
+            times = _times(run, size.transfer_bytes, size_choice)
             if times:
                 rows.append(
                     {
                         "which": which,
-                        "manager": one.pm,
-                        "cc": one.cc,
+                        "manager": size_choice.pm,
+                        "cc": size_choice.cc,
                         "transfer_bytes": size.transfer_bytes,
                         "transfer": f"{size.transfer_bytes / 1024:.4g}",
                         **statistics(times, "s"),
@@ -68,9 +68,9 @@ def _confirmed(run: RunData, sizes: tuple[SizeChoice, ...]) -> Rows:
     return rows
 
 
-def _times(run: RunData, transfer_bytes: int, one: SizeChoice | SizeTimes) -> list[float]:
+def _times(run: RunData, transfer_bytes: int, choice: SizeChoice | SizeTimes) -> list[float]:
     """Completion times of the confirming trials of a configuration, seconds."""
-    wanted = transfer_bytes, one.pm, one.cc, one.buffer_bytes
+    wanted = transfer_bytes, choice.pm, choice.cc, choice.buffer_bytes
     return [
         trial.completion_s
         for trial in run.trials
@@ -79,20 +79,20 @@ def _times(run: RunData, transfer_bytes: int, one: SizeChoice | SizeTimes) -> li
     ]
 
 
-def _answer(one: SizeChoice) -> dict[str, Any]:
+def _answer(choice: SizeChoice) -> dict[str, Any]:
     """A row of the table of answers."""
-    saved, share = one.gain, one.gain.share
+    saved, share = choice.gain, choice.gain.share
     return {
-        "transfer_bytes": one.transfer_bytes,
-        "pm": one.pm,
-        "cc": one.cc,
-        "initial_path": one.initial_path,
-        "subflows": ", ".join(one.subflows),
-        "buffer_kib": one.buffer_bytes / 1024,
-        "mean_s": one.confirmed.mean_s,
-        "percentile_95_s": one.confirmed.percentile_95_s,
-        "default_mean_s": one.default.mean_s,
-        "default_95_s": one.default.percentile_95_s,
+        "transfer_bytes": choice.transfer_bytes,
+        "pm": choice.pm,
+        "cc": choice.cc,
+        "initial_path": choice.initial_path,
+        "subflows": ", ".join(choice.subflows),
+        "buffer_kib": choice.buffer_bytes / 1024,
+        "mean_s": choice.confirmed.mean_s,
+        "percentile_95_s": choice.confirmed.percentile_95_s,
+        "default_mean_s": choice.default.mean_s,
+        "default_95_s": choice.default.percentile_95_s,
         "saved_s": saved.mean_s,
         "saved_low_s": saved.low_s,
         "saved_high_s": saved.high_s,

@@ -79,11 +79,11 @@ def _confirmed(run: RunData, answer: Answer) -> Iterator[dict[str, Any]]:
 def _differences(runs: Sequence[RunData]) -> Table:
     """Answers and settings that differ between runs, one row each and one column per run."""
     told = [_settings(run) for run in runs]
-    names = dict.fromkeys(name for one in told for name in one)
+    names = dict.fromkeys(name for row in told for name in row)
     rows = [
-        {"setting": name, **{f"run {number}": one.get(name, "") for number, one in enumerate(told)}}
+        {"setting": name, **{f"run {number}": entry.get(name, "") for number, entry in enumerate(told)}}
         for name in names
-        if len({one.get(name, "") for one in told}) > 1
+        if len({entry.get(name, "") for entry in told}) > 1
     ]
     headings = {f"run {number}": run.label for number, run in enumerate(runs)}
     return Table(title="What differs", rows=rows, source="config.json", headings=headings)
@@ -136,8 +136,8 @@ def _best(run: RunData) -> tuple[str, str] | None:
 
 
 def _best_points(run: RunData, manager: str, cc: str) -> Rows:
-    swept = [with_path(run, one) for one in run.swept]
-    mine = [one for one in swept if (one.manager, one.cc) == (manager, cc)]
+    swept = [with_path(run, trial) for trial in run.swept]
+    mine = [trial for trial in swept if (trial.manager, trial.cc) == (manager, cc)]
     return [{"run": run.label, **row} for row in grouped(mine, ("buffer_mib",), throughput, "mbps")]
 
 
@@ -145,13 +145,13 @@ def _best_curve(run: RunData, manager: str, cc: str) -> Rows:
     return [
         {
             "run": run.label,
-            "buffer_mib": one.buffer_mib,
-            "predicted_mbps": one.predicted_mbps,
-            "predicted_low_mbps": one.low_mbps,
-            "predicted_high_mbps": one.high_mbps,
+            "buffer_mib": curve.buffer_mib,
+            "predicted_mbps": curve.predicted_mbps,
+            "predicted_low_mbps": curve.low_mbps,
+            "predicted_high_mbps": curve.high_mbps,
         }
-        for one in run.curves
-        if (one.pm, one.cc) == (manager, cc)
+        for curve in run.curves
+        if (curve.pm, curve.cc) == (manager, cc)
     ]
 
 

@@ -21,10 +21,10 @@ _Measured = Mapping[tuple[object, ...], Mapping[int, float]]
 def differing(run: RunData, choices: Choices) -> Iterator[Section]:
     """Differences of throughput between congestion controls under the same conditions and seeds."""
     measured: dict[str, dict[tuple[object, ...], dict[int, float]]] = {}
-    for one in run.swept:
-        if one.throughput_mbps is not None and one.failed is None and one.transfer_bytes is None:
-            place = one.manager, one.buffer_bytes, one.initial_path, one.round
-            measured.setdefault(one.cc, {}).setdefault(place, {})[one.run] = one.throughput_mbps
+    for trial in run.swept:
+        if trial.throughput_mbps is not None and trial.failed is None and trial.transfer_bytes is None:
+            place = trial.manager, trial.buffer_bytes, trial.initial_path, trial.round
+            measured.setdefault(trial.cc, {}).setdefault(place, {})[trial.run] = trial.throughput_mbps
     names = [name for name in cc_key(run).names if name in measured]
     found = [
         (first, second, *result)
@@ -81,7 +81,7 @@ def _compared(first: _Measured, second: _Measured) -> tuple[Paired, int] | None:
     runs = sorted(set.intersection(*(set(both[place]) for place in places))) if places else []
     if len(runs) < _RUNS:
         return None
-    one, other = (
+    row, other = (
         [fmean(measured[place][run] for place in places) for run in runs] for measured in (first, second)
     )
-    return paired(other, one), len(places)
+    return paired(other, row), len(places)

@@ -51,11 +51,15 @@ def completion(run: RunData, choices: Choices) -> Iterator[Section]:
 
 def completion_rows(run: RunData) -> Rows:
     """Completion times with the largest buffer, by rising transfer size."""
-    done = [one for one in run.trials if one.purpose == "sweep" and one.transfer_bytes and one.failed is None]
-    largest = max((one.buffer_bytes for one in done), default=0)
-    shown = [with_path(run, one) for one in done if one.buffer_bytes == largest]
+    done = [
+        trial
+        for trial in run.trials
+        if trial.purpose == "sweep" and trial.transfer_bytes and trial.failed is None
+    ]
+    largest = max((trial.buffer_bytes for trial in done), default=0)
+    shown = [with_path(run, each_trial) for each_trial in done if each_trial.buffer_bytes == largest]
     columns = "manager", "cc", "buffer_mib", "transfer_bytes"
-    rows = grouped(shown, columns, lambda one: one.completion_s, "s")
+    rows = grouped(shown, columns, lambda trial: trial.completion_s, "s")
     rows.sort(key=lambda row: row["transfer_bytes"])
     return [{**row, "transfer": f"{row['transfer_bytes'] / 1024:.4g}"} for row in rows]
 
@@ -110,14 +114,14 @@ def _side_by_side(rows: Rows) -> list[Panel]:
 
 def time_of_day(run: RunData, choices: Choices) -> Iterator[Section]:
     """Throughput with the largest buffer over the time of day, for a repeated campaign."""
-    if len({one.round for one in run.trials}) < 2:
+    if len({trial.round for trial in run.trials}) < 2:
         return
-    largest = max((one.buffer_bytes for one in run.ever_swept), default=0)
+    largest = max((trial.buffer_bytes for trial in run.ever_swept), default=0)
     groups: dict[tuple[str, float], list[float]] = {}
-    for one in run.ever_swept:
-        if one.buffer_bytes == largest and one.throughput_mbps is not None:
-            name = f"{one.manager}, {one.cc}"
-            groups.setdefault((name, _time_of_day_h(run, one)), []).append(one.throughput_mbps)
+    for trial in run.ever_swept:
+        if trial.buffer_bytes == largest and trial.throughput_mbps is not None:
+            name = f"{trial.manager}, {trial.cc}"
+            groups.setdefault((name, _time_of_day_h(run, trial)), []).append(trial.throughput_mbps)
     rows = [
         {"name": name, "time_of_day_h": hour, **statistics(values, "mbps")}
         for (name, hour), values in sorted(groups.items())
@@ -136,8 +140,8 @@ def time_of_day(run: RunData, choices: Choices) -> Iterator[Section]:
     )
 
 
-def _time_of_day_h(run: RunData, one: TrialRow) -> float:
+def _time_of_day_h(run: RunData, trial: TrialRow) -> float:
     """Quarter of an hour in which a trial began, in the time zone of the campaign."""
     zone = datetime.fromisoformat(run.config.time).tzinfo
-    started = datetime.fromtimestamp(one.started, zone)
+    started = datetime.fromtimestamp(trial.started, zone)
     return _STEP_H * ((started.hour * 60 + started.minute) // round(60 * _STEP_H))

@@ -27,14 +27,14 @@ def network(run: RunData, choices: Choices) -> Iterator[Section]:
         for known in (topology.known(path),)
     ]
     measured: Rows = [
-        {"value of": name, "is": one.value, "measured": one.measured}
-        for name, one in topology.provenance.items()
-        if one.measured is not None
+        {"value of": name, "is": provenance.value, "measured": provenance.measured}
+        for name, provenance in topology.provenance.items()
+        if provenance.measured is not None
     ]
     assumed: Rows = [
-        {"value of": name, "is": one.value, "assumed because": one.assumed}
-        for name, one in topology.provenance.items()
-        if one.assumed is not None
+        {"value of": name, "is": provenance.value, "assumed because": provenance.assumed}
+        for name, provenance in topology.provenance.items()
+        if provenance.assumed is not None
     ]
     lead = "Rates of the access links; for each path its RTT with empty queues and its slowest link's rate."
     if carrying:

@@ -75,16 +75,16 @@ def reached(run: RunData, choices: Choices) -> Iterator[Section]:
     ends = done[0].begun_s / unit_s, told.steps[-1].seconds / unit_s
     elapsed = charts.Elapsed(f"after_{unit}", unit, ends)
     fates = fates_of(answer, run.answering, done)
-    tried = Counter(one.trial.name for one in done)
+    tried = Counter(step.trial.name for step in done)
     # What stayed to the end, and what was tried most often.
-    ranked = sorted((one for one in fates if tried[one.name]), key=lambda one: _rank(one, tried))
-    named = [_said(one.name) for one in ranked[: charts.NAMED]]
+    ranked = sorted((fate for fate in fates if tried[fate.name]), key=lambda dropped: _rank(dropped, tried))
+    named = [_said(each_dropped.name) for each_dropped in ranked[: charts.NAMED]]
     left = len(ranked) - len(named)
     others = f"{left} {'other' if left == 1 else 'others'}"
     colours = Key(field="shown", title="candidate", names=(*named, *((others,) if left else ())), marks=True)
     trials = _trial_rows(done, named, others, elapsed.column, unit_s)
     steps = _step_rows(told, elapsed.column, unit_s)
-    rows = [_fate_row(one, done, unit, unit_s) for one in fates]
+    rows = [_fate_row(fate, done, unit, unit_s) for fate in fates]
     yield Section(
         name="reached",
         title="How the decision was reached",
@@ -164,8 +164,8 @@ def in_order(run: RunData, told: Reached) -> list[_Done]:
     The end of a trial lies evenly between those of its step and of the one before.
     """
     round_ = run.answering_round
-    swept = [one for one in run.trials if one.purpose == "sweep" and round_ in (None, one.round)]
-    swept.sort(key=lambda one: one.started)
+    swept = [trial for trial in run.trials if trial.purpose == "sweep" and round_ in (None, trial.round)]
+    swept.sort(key=lambda trial: trial.started)
     first, last = told.steps[0], told.steps[-1]
     each_s = run.config.options.get("duration_ns", 0) / 1e9
     if last.trials > first.trials:
@@ -173,9 +173,9 @@ def in_order(run: RunData, told: Reached) -> list[_Done]:
     done, number, begun_s = [], 0, first.seconds - first.trials * each_s
     for step in told.steps:
         count = step.trials - number
-        for place, one in enumerate(swept[number : step.trials], 1):
+        for place, trial in enumerate(swept[number : step.trials], 1):
             begin, end = (begun_s + at * (step.seconds - begun_s) / count for at in (place - 1, place))
-            done.append(_Done(number + place, begin, end, one))
+            done.append(_Done(number + place, begin, end, trial))
         number, begun_s = step.trials, step.seconds
     return done
 
@@ -185,27 +185,29 @@ def fates_of(answer: Answer, answering: Name, done: Sequence[_Done]) -> list[Dro
     told = answer.reached
     if told is None:
         return []
-    names = [one.name for one in told.candidates]
+    names = [candidate.name for candidate in told.candidates]
     last = told.steps[-1]
-    best, still_open = names[last.candidate], [names[one] for one in last.contenders]
+    best, still_open = names[last.candidate], [names[contender] for contender in last.contenders]
     found = [Dropped(best, None, "the answer" if best == answering else "the best of these")]
-    found += [Dropped(one, None, "still open") for one in still_open if one != best]
-    known = {one.name for one in found}
+    found += [Dropped(pair, None, "still open") for pair in still_open if pair != best]
+    known = {each_dropped.name for each_dropped in found}
     out = []
-    for name in dict.fromkeys([*names, *(one.trial.name for one in done)]):
+    for name in dict.fromkeys([*names, *(finished.trial.name for finished in done)]):
         if name not in known:
             step = _out(told, name, names, done)
             out.append(Dropped(name, step, why(name, step, done, answer.sacrifice)))
-    out.sort(key=lambda one: (-_trials_until(one), -_best(_means(one.name, done))[1], one.name))
+    out.sort(
+        key=lambda dropped: (-_trials_until(dropped), -_best(_means(dropped.name, done))[1], dropped.name)
+    )
     return found + out
 
 
-def _rank(one: Dropped, tried: Mapping[Name, int]) -> tuple[bool, int]:
-    return one.until is not None, 0 if one.until is None else -tried[one.name]
+def _rank(dropped: Dropped, tried: Mapping[Name, int]) -> tuple[bool, int]:
+    return dropped.until is not None, 0 if dropped.until is None else -tried[dropped.name]
 
 
-def _trials_until(one: Dropped) -> float:
-    return math.inf if one.until is None else one.until.trials
+def _trials_until(dropped: Dropped) -> float:
+    return math.inf if dropped.until is None else dropped.until.trials
 
 
 def _out(told: Reached, name: Name, names: Sequence[Name], done: Sequence[_Done]) -> Step:
@@ -215,17 +217,21 @@ def _out(told: Reached, name: Name, names: Sequence[Name], done: Sequence[_Done]
     if inside:
         return told.steps[inside[-1] + 1]
     # It was never likely: out as soon as it was tried.
-    tried = next((one.number for one in done if one.trial.name == name), 0)
+    tried = next((finished.number for finished in done if finished.trial.name == name), 0)
     return next(step for step in told.steps if step.trials >= tried)
 
 
 def why(name: Name, step: Step, done: Sequence[_Done], sacrifice: float) -> str:
     """Why a candidate dropped out at a step, by what the trials until then had given."""
-    until = [one for one in done if one.number <= step.trials]
+    until = [finished for finished in done if finished.number <= step.trials]
     mine = _means(name, until)
     if not mine:
         return "not measured by then: similar configurations were enough"
-    best = max(mean for other in {one.trial.name for one in until} for mean in _means(other, until).values())
+    best = max(
+        mean
+        for other in {finished.trial.name for finished in until}
+        for mean in _means(other, until).values()
+    )
     allowed = (1 - sacrifice) * best
     enough = [size for size, mean in mine.items() if mean >= allowed]
     if not enough:
@@ -233,7 +239,9 @@ def why(name: Name, step: Step, done: Sequence[_Done], sacrifice: float) -> str:
     size, reasons = min(enough), []
     if size > _SAME * step.buffer_bytes:
         reasons.append(_needs(mine, size, allowed, step.buffer_bytes))
-    low, low_mbps = min(((one, mean) for one, mean in mine.items() if one >= size), key=lambda one: one[1])
+    low, low_mbps = min(
+        ((number, mean) for number, mean in mine.items() if number >= size), key=lambda row: row[1]
+    )
     if low_mbps < allowed * (1 - _COLLAPSE):
         reasons.append(f"falls to {digits(low_mbps, 3)} Mbit/s with {format_size(low, 3)}")
     return "; ".join(reasons) or "no better than the answer"
@@ -242,7 +250,7 @@ def why(name: Name, step: Step, done: Sequence[_Done], sacrifice: float) -> str:
 def _needs(mine: Mapping[int, float], size: int, allowed: float, here: int) -> str:
     """By how much the smallest buffer (bytes) that was enough is larger than the answer's."""
     needed = digits(size / here, 2)
-    short = [one for one, mean in mine.items() if here <= one < size and mean < allowed]
+    short = [number for number, mean in mine.items() if here <= number < size and mean < allowed]
     if not short:
         return f"fast enough with {needed} times the buffer, not tried with less"
     if max(short) <= _SAME * here:
@@ -253,32 +261,32 @@ def _needs(mine: Mapping[int, float], size: int, allowed: float, here: int) -> s
 def _means(name: Name, done: Sequence[_Done]) -> dict[int, float]:
     """Mean throughputs of a candidate, Mbit/s, by buffer, bytes."""
     seen: dict[int, list[float]] = {}
-    for one in done:
-        if one.trial.name == name and (mbps := one.throughput_mbps) is not None:
-            seen.setdefault(one.trial.buffer_bytes, []).append(mbps)
+    for step in done:
+        if step.trial.name == name and (mbps := step.throughput_mbps) is not None:
+            seen.setdefault(step.trial.buffer_bytes, []).append(mbps)
     return {size: math.fsum(values) / len(values) for size, values in sorted(seen.items())}
 
 
 def _best(means: dict[int, float]) -> tuple[int, float]:
     """Buffer and throughput of the largest mean; of equals the smaller buffer."""
-    return max(means.items(), key=lambda one: (one[1], -one[0]), default=(0, -1.0))
+    return max(means.items(), key=lambda row: (row[1], -row[0]), default=(0, -1.0))
 
 
 def _said(name: Name) -> str:
     return ", ".join(name)
 
 
-def _fate_row(one: Dropped, done: Sequence[_Done], unit: str, unit_s: float) -> dict[str, Any]:
-    means = _means(one.name, done)
+def _fate_row(dropped: Dropped, done: Sequence[_Done], unit: str, unit_s: float) -> dict[str, Any]:
+    means = _means(dropped.name, done)
     size, mbps = _best(means)
     return {
-        "candidate": _said(one.name),
-        "trials": sum(each.trial.name == one.name for each in done),
+        "candidate": _said(dropped.name),
+        "trials": sum(each.trial.name == dropped.name for each in done),
         "best_mean_mbps": mbps if means else None,
         "at_mib": size / MIB if means else None,
-        "out_after_trials": None if one.until is None else one.until.trials,
-        f"out_after_{unit}": None if one.until is None else round(one.until.seconds / unit_s, 1),
-        "why": one.why,
+        "out_after_trials": None if dropped.until is None else dropped.until.trials,
+        f"out_after_{unit}": None if dropped.until is None else round(dropped.until.seconds / unit_s, 1),
+        "why": dropped.why,
     }
 
 
@@ -306,16 +314,16 @@ def _grey_first(rows: Rows, others: str) -> Rows:
 
 
 def _trial_rows(done: Sequence[_Done], named: Sequence[str], others: str, column: str, unit_s: float) -> Rows:
-    top = max((one.throughput_mbps or 0.0 for one in done), default=0.0) or 1.0
+    top = max((step.throughput_mbps or 0.0 for step in done), default=0.0) or 1.0
     rows = []
-    for one in done:
-        name, mbps = _said(one.trial.name), one.throughput_mbps
+    for step in done:
+        name, mbps = _said(step.trial.name), step.throughput_mbps
         rows.append(
             {
-                column: one.seconds / unit_s,
+                column: step.seconds / unit_s,
                 "candidate": name,
-                "buffer_mib": one.trial.buffer_mib,
-                "run": one.trial.run,
+                "buffer_mib": step.trial.buffer_mib,
+                "run": step.trial.run,
                 "throughput_mbps": mbps,
                 "shown": name if name in named else others,
                 "share": (mbps or 0.0) / top,

@@ -16,10 +16,10 @@ _HOUR_S = 3600
 def rounds(run: RunData, choices: Choices) -> Iterator[Section]:
     """Throughput and answer of every round, and the changes between them."""
     found = () if run.answer is None else run.answer.rounds
-    rows = [_row(one, one.answer) for one in found if one.answer is not None]
+    rows = [_row(row, row.answer) for row in found if row.answer is not None]
     if len(rows) < 2:
         return
-    changes: Rows = [{**_when(one), "what": text} for one in found for text in _said(one)]
+    changes: Rows = [{**_when(row), "what": text} for row in found for text in _said(row)]
     colours = key("configuration", "path manager and congestion control", rows, marks=True)
     told = "The table of changes has the reasons." if changes else "The answer never changed."
     yield Section(
@@ -36,19 +36,19 @@ def rounds(run: RunData, choices: Choices) -> Iterator[Section]:
     )
 
 
-def _when(one: RoundRow) -> dict[str, Any]:
+def _when(row: RoundRow) -> dict[str, Any]:
     """The round, and the time after the first."""
-    return {"round": one.round + 1, "when": f"{one.at_s / _HOUR_S:.4g} h"}
+    return {"round": row.round + 1, "when": f"{row.at_s / _HOUR_S:.4g} h"}
 
 
-def _said(one: RoundRow) -> tuple[str, ...]:
-    return (f"No answer: {one.failed}",) if one.failed else one.changes
+def _said(name: RoundRow) -> tuple[str, ...]:
+    return (f"No answer: {name.failed}",) if name.failed else name.changes
 
 
-def _row(one: RoundRow, answer: RoundAnswer) -> dict[str, Any]:
+def _row(row: RoundRow, answer: RoundAnswer) -> dict[str, Any]:
     confirmed, gain = answer.confirmed, answer.gain
     return {
-        **_when(one),
+        **_when(row),
         "configuration": f"{answer.opm}, {answer.occ}",
         "initial_path": answer.initial_path,
         "subflows": ", ".join(answer.subflows),
@@ -64,14 +64,14 @@ def _omegas(found: tuple[RoundRow, ...]) -> Rows:
     """Impact factors of every round; `carries_data` is whether the path is in the optional set."""
     return [
         {
-            **_when(one),
+            **_when(row),
             "cc": cc,
             "path": path,
             "impact_factor": omega,
-            "carries_data": path in one.answer.optional.get(cc, ()),
+            "carries_data": path in row.answer.optional.get(cc, ()),
         }
-        for one in found
-        if one.answer is not None
-        for cc, by_path in one.answer.omega.items()
+        for row in found
+        if row.answer is not None
+        for cc, by_path in row.answer.omega.items()
         for path, omega in by_path.items()
     ]

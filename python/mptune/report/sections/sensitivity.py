@@ -33,9 +33,9 @@ def sensitivity(run: RunData, choices: Choices) -> Iterator[Section]:
     found = None if run.answer is None else run.answer.sensitivity
     if found is None or not found.values:
         return
-    everything = [_row(one, end, found) for one in found.values for end in one.ends]
-    changing = [one for one in found.values if any(end.instead for end in one.ends)]
-    worth = [one for one in found.values if one in changing or _is_felt(one, found)]
+    everything = [_row(varied, end, found) for varied in found.values for end in varied.ends]
+    changing = [varied for varied in found.values if any(end.instead for end in varied.ends)]
+    worth = [varied for varied in found.values if varied in changing or _is_felt(varied, found)]
     # Something is drawn even where nothing matters: that is the news then.
     shown = {_words(one.key) for one in (worth or found.values)[:_DRAWN]}
     drawn = [row for row in everything if row["value of"] in shown]
@@ -65,10 +65,10 @@ def sensitivity(run: RunData, choices: Choices) -> Iterator[Section]:
     )
 
 
-def _is_felt(one: Varied, found: Sensitivity) -> bool:
+def _is_felt(varied: Varied, found: Sensitivity) -> bool:
     """Whether the throughput changes by more than is worth a row."""
     least = _SLIGHT * found.throughput_mbps
-    return any(abs(end.throughput_mbps - found.throughput_mbps) >= least for end in one.ends)
+    return any(abs(end.throughput_mbps - found.throughput_mbps) >= least for end in varied.ends)
 
 
 def _lead(found: Sensitivity, changing: int, hidden: int) -> str:
@@ -90,22 +90,22 @@ def _lead(found: Sensitivity, changing: int, hidden: int) -> str:
 _ONLY_DRAWN = ("stated_mbps", "from", "between", "instead_mbps", "then", "largest", "changes")
 
 
-def _row(one: Varied, end: End, found: Sensitivity) -> dict[str, object]:
-    first, last = one.ends[0].value, one.ends[-1].value
+def _row(varied: Varied, end: End, found: Sensitivity) -> dict[str, object]:
+    first, last = varied.ends[0].value, varied.ends[-1].value
     # With a single end the range begins or ends at the stated value.
-    low, high = (first, last) if len(one.ends) > 1 else (one.stated, last)
+    low, high = (first, last) if len(varied.ends) > 1 else (varied.stated, last)
     return {
-        "value of": _words(one.key),
-        "stated": one.stated,
+        "value of": _words(varied.key),
+        "stated": varied.stated,
         "is": end.value,
-        "because": one.because,
+        "because": varied.because,
         "throughput_mbps": end.throughput_mbps,
         "stated_mbps": found.throughput_mbps,
         "best": end.best,
         "best_mbps": end.best_mbps,
         "instead": end.instead or "",
         "instead_mbps": end.best_mbps if end.instead else None,
-        "from": f"{one.stated} to {end.value}",
+        "from": f"{varied.stated} to {end.value}",
         "between": f"{low} to {high}",
         "then": _CHANGES if end.instead else _STAYS,
         "largest": end.is_largest,

@@ -45,7 +45,7 @@ def over_time(run: RunData, choices: Choices) -> Iterator[Section]:
         return
     series, step = _mean_series(groups, run.observations)
     rows: Rows = [{"name": name, **row} for name, mine in series.items() for row in mine]
-    runs = max(len(one) for one in groups.values())
+    runs = max(len(group) for group in groups.values())
     colours = key("name", "configuration", rows)
     yield Section(
         name="over-time",
@@ -63,7 +63,7 @@ def stacked(run: RunData, choices: Choices) -> Iterator[Section]:
     first = {
         name: run.observations[trials[0].key] for name, trials in by_configuration(run, run.shown).items()
     }
-    width = _width(max((len(one.bins) for one in first.values()), default=0))
+    width = _width(max((len(observation.bins) for observation in first.values()), default=0))
     rows = {name: _by_subflow(seen, width) for name, seen in first.items()}
     together: Rows = [{"name": name, **row} for name, mine in rows.items() for row in mine]
     if not together:
@@ -95,16 +95,16 @@ def round_trips(run: RunData, choices: Choices) -> Iterator[Section]:
     names = {_role_of(name): name for name in by_configuration(run, run.shown)}
     rows: Rows = [
         {
-            "name": names.get(one.role, one.role),
-            "subflow": one.subflow,
-            "t_s": one.t_s,
-            "rtt_ms": one.rtt_ms,
-            "min_rtt_ms": one.min_rtt_ms,
-            "max_rtt_ms": one.max_rtt_ms,
-            "retransmitted": one.retransmitted,
-            "again_per_s": one.retransmitted / one.step_s,
+            "name": names.get(time_step.role, time_step.role),
+            "subflow": time_step.subflow,
+            "t_s": time_step.t_s,
+            "rtt_ms": time_step.rtt_ms,
+            "min_rtt_ms": time_step.min_rtt_ms,
+            "max_rtt_ms": time_step.max_rtt_ms,
+            "retransmitted": time_step.retransmitted,
+            "again_per_s": time_step.retransmitted / time_step.step_s,
         }
-        for one in run.steps
+        for time_step in run.steps
     ]
     order = [path.label for path in run.topology.paths] if run.topology else []
     place = {label: number for number, label in enumerate(order)}
@@ -136,11 +136,11 @@ def round_trips(run: RunData, choices: Choices) -> Iterator[Section]:
     def panels(columns: Sequence[str], chart: Callable[[Rows, float], Spec], top: float) -> list[Panel]:
         """A panel per configuration, of rows with only the columns that are drawn."""
         drawn = {
-            one: [{column: row[column] for column in columns} for row in ordered if row["name"] == one]
-            for one in distinct(row["name"] for row in rows)
-            if any(row[columns[-1]] for row in rows if row["name"] == one)
+            text: [{column: row[column] for column in columns} for row in ordered if row["name"] == text]
+            for text in distinct(row["name"] for row in rows)
+            if any(row[columns[-1]] for row in rows if row["name"] == text)
         }
-        return [Panel(title=one, chart=chart(mine, top), zoom=ZOOM_TIME) for one, mine in drawn.items()]
+        return [Panel(title=values, chart=chart(mine, top), zoom=ZOOM_TIME) for values, mine in drawn.items()]
 
     yield Section(
         name="round-trips-over-time",
@@ -169,8 +169,8 @@ def round_trips(run: RunData, choices: Choices) -> Iterator[Section]:
     if not made:
         return
     drawn = {panel.title for panel in made}
-    silent = [one for one in distinct(row["name"] for row in rows) if one not in drawn]
-    told = " and ".join(f"{one.replace(': ', ' (', 1)})" if ": " in one else one for one in silent)
+    silent = [each_name for each_name in distinct(row["name"] for row in rows) if each_name not in drawn]
+    told = " and ".join(f"{text.replace(': ', ' (', 1)})" if ": " in text else text for text in silent)
     nothing = f" Nothing was sent again by {told}." if silent else ""
     yield Section(
         name="retransmissions-over-time",
@@ -190,7 +190,11 @@ def _role_of(name: str) -> str:
 def _by_subflow(seen: Observation, width: int) -> Rows:
     """Throughput of each subflow that delivered data."""
     rows: Rows = []
-    for place, (name, subflow) in enumerate(labelled([one for one in seen.subflows if any(one.bins)])):
+    for place, (name, subflow) in enumerate(
+        labelled(
+            [subflow_observation for subflow_observation in seen.subflows if any(subflow_observation.bins)]
+        )
+    ):
         rows += [
             {"subflow": name, "place": place, "t_s": t_s, "throughput_mbps": rate}
             for t_s, rate in _steps(subflow.bins, width)
@@ -201,16 +205,16 @@ def _by_subflow(seen: Observation, width: int) -> Rows:
 def labelled(subflows: Sequence[SubflowObservation]) -> Iterator[tuple[str, SubflowObservation]]:
     """Subflows by their path; several on one path are numbered."""
     on_path: dict[str, int] = {}
-    for one in subflows:
-        number = on_path[one.path] = on_path.get(one.path, 0) + 1
-        yield one.path if number == 1 else f"{one.path} ({number})", one
+    for subflow in subflows:
+        number = on_path[subflow.path] = on_path.get(subflow.path, 0) + 1
+        yield subflow.path if number == 1 else f"{subflow.path} ({number})", subflow
 
 
 def panorama(run: RunData, choices: Choices) -> Iterator[Section]:
     """Throughput over time, a panel per congestion control, a line per path manager (PCDC Fig. 5)."""
     if not run.panorama:
         return
-    groups = {(one.cc, one.manager): [one] for one in run.panorama}
+    groups = {(trial.cc, trial.manager): [trial] for trial in run.panorama}
     series, step = _mean_series(groups, run.observations)
     rows: Rows = [{"cc": cc, "manager": pm, **row} for (cc, pm), mine in series.items() for row in mine]
     top = HEADROOM * max(row["max_mbps"] for row in rows)
@@ -235,27 +239,27 @@ def panorama(run: RunData, choices: Choices) -> Iterator[Section]:
 def by_configuration(run: RunData, trials: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:
     """Trials by their configuration in words; the recommended one first."""
     groups: dict[str, list[TrialRow]] = {}
-    for one in trials:
-        name = f"{one.manager}, {one.cc}, {one.buffer_mib:.4g} MiB{_begun(one)}"
-        if one.purpose == "confirm" and run.answer is not None:
-            name = f"{_role(one, run.answer)}: {name}"
-        groups.setdefault(name, []).append(one)
+    for trial in trials:
+        name = f"{trial.manager}, {trial.cc}, {trial.buffer_mib:.4g} MiB{_begun(trial)}"
+        if trial.purpose == "confirm" and run.answer is not None:
+            name = f"{_role(trial, run.answer)}: {name}"
+        groups.setdefault(name, []).append(trial)
     return dict(sorted(groups.items(), key=lambda group: not group[0].startswith(_RECOMMENDED)))
 
 
-def _role(one: TrialRow, answer: Answer) -> str:
+def _role(trial: TrialRow, answer: Answer) -> str:
     """What a confirming trial is of."""
-    if (one.pm, one.cc, one.buffer_bytes) == (answer.opm, answer.occ, answer.obs_bytes):
+    if (trial.pm, trial.cc, trial.buffer_bytes) == (answer.opm, answer.occ, answer.obs_bytes):
         return _RECOMMENDED
-    if (one.pm, one.cc) == (answer.opm, answer.occ) and one.buffer_bytes < answer.obs_bytes:
+    if (trial.pm, trial.cc) == (answer.opm, answer.occ) and trial.buffer_bytes < answer.obs_bytes:
         return "with less buffer"  # it missed the target
     default = answer.default
     if default is None or (
-        (one.pm, one.cc) == (default.pm, default.cc)
-        and math.isclose(one.buffer_mib, default.buffer_mib, rel_tol=1e-6)  # documents round
+        (trial.pm, trial.cc) == (default.pm, default.cc)
+        and math.isclose(trial.buffer_mib, default.buffer_mib, rel_tol=1e-6)  # documents round
     ):
         return "default"
-    return "best TCP" if one.pm == PLAIN_TCP else "best MPTCP"
+    return "best TCP" if trial.pm == PLAIN_TCP else "best MPTCP"
 
 
 def _begun(trial: TrialRow) -> str:
@@ -266,13 +270,13 @@ def _mean_series(
     groups: dict[T, list[TrialRow]], seen: dict[bytes, Observation]
 ) -> tuple[dict[T, Rows], float]:
     """Mean, minimum and maximum over the trials of each group, and the width of a step in seconds."""
-    bins = {name: [seen[one.key].bins for one in trials] for name, trials in groups.items()}
-    width = _width(max(len(one) for ones in bins.values() for one in ones))
+    bins = {name: [seen[trial.key].bins for trial in trials] for name, trials in groups.items()}
+    width = _width(max(len(row) for ones in bins.values() for row in ones))
     series: dict[T, Rows] = {}
     for name, ones in bins.items():
         series[name] = []
-        for together in itertools.zip_longest(*(_steps(one, width) for one in ones)):
-            present = [one for one in together if one is not None]
+        for together in itertools.zip_longest(*(_steps(row, width) for row in ones)):
+            present = [pair for pair in together if pair is not None]
             rates = [rate for _, rate in present]
             mean = min(max(math.fsum(rates) / len(rates), min(rates)), max(rates))
             ends = {"min_mbps": min(rates), "max_mbps": max(rates)}

@@ -22,14 +22,14 @@ def sets(run: RunData, choices: Choices) -> Iterator[Section]:
     rows: Rows = [
         {
             "path": path,
-            "cc": one.cc,
-            "carries_data": path in one.optional,
+            "cc": impact.cc,
+            "carries_data": path in impact.optional,
             **{name: omega.get(name) for name in ("mean", "min", "max", "q10", "q90")},
             "rtt_ms": omega.get("rtt_ms"),
             "runs": int(omega.get("runs") or 0),
         }
-        for one in run.impact
-        for path, omega in one.omega.items()
+        for impact in run.impact
+        for path, omega in impact.omega.items()
     ]
     drawn = [row for row in rows if row["mean"] is not None]
     if not drawn:
@@ -47,12 +47,14 @@ def sets(run: RunData, choices: Choices) -> Iterator[Section]:
         )
     chosen = [
         {
-            "cc": one.cc,
-            "carry data": ", ".join(one.optional),
-            "standby, best first": ", ".join(one.standby) or "none",
-            **({"note": "none qualified: the best one" if one.fallback else ""} if _fell_back(run) else {}),
+            "cc": impact.cc,
+            "carry data": ", ".join(impact.optional),
+            "standby, best first": ", ".join(impact.standby) or "none",
+            **(
+                {"note": "none qualified: the best one" if impact.fallback else ""} if _fell_back(run) else {}
+            ),
         }
-        for one in run.impact
+        for impact in run.impact
     ]
     yield Section(
         name="impact-factors",
@@ -67,7 +69,7 @@ def sets(run: RunData, choices: Choices) -> Iterator[Section]:
 
 
 def _fell_back(run: RunData) -> bool:
-    return any(one.fallback for one in run.impact)
+    return any(impact.fallback for impact in run.impact)
 
 
 def _reach(rows: Rows) -> float | None:
@@ -84,7 +86,7 @@ def went_through(run: RunData, choices: Choices) -> Iterator[Section]:
     rows: Rows = [
         row
         for name, trials in by_configuration(run, run.shown).items()
-        for row in _by_subflow(name, [run.observations[one.key] for one in trials])
+        for row in _by_subflow(name, [run.observations[trial.key] for trial in trials])
     ]
     timed = [row for row in rows if row["rtt_ms"] is not None]
     sent = [row for row in rows if row["again_per_mb"] is not None]
@@ -109,9 +111,9 @@ def went_through(run: RunData, choices: Choices) -> Iterator[Section]:
 def _by_subflow(name: str, seen: Sequence[Observation]) -> Iterator[dict[str, object]]:
     """RTTs and retransmissions of a configuration's subflows, over its runs."""
     found: dict[str, list[tuple[SubflowObservation, Observation]]] = {}
-    for one in seen:
-        for label, subflow in labelled(one.subflows):
-            found.setdefault(label, []).append((subflow, one))
+    for observation in seen:
+        for label, subflow in labelled(observation.subflows):
+            found.setdefault(label, []).append((subflow, observation))
     for label, mine in found.items():
         rtts = [subflow.srtt_ns / 1e6 for subflow, _ in mine if subflow.srtt_ns]
         smallest = [subflow.min_rtt_ns / 1e6 for subflow, _ in mine if subflow.min_rtt_ns]

@@ -39,9 +39,9 @@ MANAGERS = 4
 def cc_key(run: RunData) -> Key:
     """Colours and marks of the congestion controls, the same in all figures."""
     named = [
-        *(one.cc for one in run.trials),
-        *(one.cc for one in run.curves),
-        *(one.cc for one in run.impact),
+        *(trial.cc for trial in run.trials),
+        *(curve.cc for curve in run.curves),
+        *(impact.cc for impact in run.impact),
     ]
     return Key(field="cc", title="congestion control", names=distinct(named), marks=True)
 
@@ -55,7 +55,7 @@ def responses(run: RunData, choices: Choices) -> Iterator[Section]:
     """Throughput over buffer, a panel per path manager: data, fitted curves, intervals (MPCOA Fig. 5)."""
     columns = "manager", "cc", "buffer_mib"
     best = worth_showing(run)
-    swept = [with_path(run, one) for one in run.swept]
+    swept = [with_path(run, trial) for trial in run.swept]
     # Without curves a section of its own compares the initial paths.
     points = [] if run.many_paths and run.answer is None else grouped(swept, columns, throughput, "mbps")
     points, curves = (_of_best(rows, best) for rows in (points, _curve_rows(run)))
@@ -102,14 +102,14 @@ def responses(run: RunData, choices: Choices) -> Iterator[Section]:
 def _curve_rows(run: RunData) -> Rows:
     return [
         {
-            "manager": one.pm,
-            "cc": one.cc,
-            "buffer_mib": one.buffer_mib,
-            "predicted_mbps": one.predicted_mbps,
-            "predicted_low_mbps": one.low_mbps,
-            "predicted_high_mbps": one.high_mbps,
+            "manager": curve.pm,
+            "cc": curve.cc,
+            "buffer_mib": curve.buffer_mib,
+            "predicted_mbps": curve.predicted_mbps,
+            "predicted_low_mbps": curve.low_mbps,
+            "predicted_high_mbps": curve.high_mbps,
         }
-        for one in run.curves
+        for curve in run.curves
     ]
 
 
@@ -179,13 +179,15 @@ def bars(run: RunData, choices: Choices) -> Iterator[Section]:
 def single_runs(run: RunData, choices: Choices) -> Iterator[Section]:
     """How the runs of each configuration are distributed, with the two buffers of `bars`."""
     best = worth_showing(run)
-    swept = [one for one in run.swept if best is None or (one.manager, one.cc) in best]
-    shown = _two_sizes(run, sorted({one.buffer_mib for one in swept})) if swept else {}
+    swept = [
+        each_trial for each_trial in run.swept if best is None or (each_trial.manager, each_trial.cc) in best
+    ]
+    shown = _two_sizes(run, sorted({each_trial.buffer_mib for each_trial in swept})) if swept else {}
     groups: dict[tuple[float, str, str], Rows] = {}
-    for one in swept:
-        if one.buffer_mib in shown:
-            row = {"run": one.run, "throughput_mbps": one.throughput_mbps}
-            groups.setdefault((one.buffer_mib, one.manager, one.cc), []).append(row)
+    for trial in swept:
+        if trial.buffer_mib in shown:
+            row = {"run": trial.run, "throughput_mbps": trial.throughput_mbps}
+            groups.setdefault((trial.buffer_mib, trial.manager, trial.cc), []).append(row)
     if max((len(rows) for rows in groups.values()), default=0) < _FEW:
         return
     rows = [

@@ -164,7 +164,7 @@ class _Run(Generic[T]):
     def drive(self) -> None:
         """Run all trials, or until `stop`; an error goes to every future that has no result."""
         try:
-            while not self.stop.is_set() and not all(one.done() for one in self.futures):
+            while not self.stop.is_set() and not all(future.done() for future in self.futures):
                 self._look_up()
                 self._give_out()
                 with suppress(Empty):
@@ -172,14 +172,14 @@ class _Run(Generic[T]):
                     while True:
                         self._take(self._finished.get_nowait())
         except Exception as error:
-            for one in self.futures:
-                if not one.done():
-                    one.set_exception(error)
+            for future in self.futures:
+                if not future.done():
+                    future.set_exception(error)
 
     def close(self) -> None:
         """Give back what is out, and leave the scheduler."""
         with suppress(Exception):  # the scheduler may be gone
-            self._client.cancel([one.future for one in self._out.values()], force=True)
+            self._client.cancel([sent.future for sent in self._out.values()], force=True)
         with suppress(Exception):
             self._client.close(timeout=_FETCH_S)
 
@@ -193,19 +193,19 @@ class _Run(Generic[T]):
             return
         try:
             self._workers = self._client.nthreads()
-            late = [key for key, one in self._out.items() if now - one.at > self._dask.timeout_s]
+            late = [key for key, transfer in self._out.items() if now - transfer.at > self._dask.timeout_s]
             having = self._client.processing() if late else {}
         except (OSError, TimeoutError):
             return  # the connection is just being lost
         has = {key: worker for worker, keys in having.items() for key in keys}
         for key in late:
-            one = self._out[key]
+            sent = self._out[key]
             if key in has:
                 self._slow.add(has[key])
             # It stays out as well: the first observation counts.
-            self._out[key] = one._replace(at=now)
-            self._copied.update(one.numbers)
-            self._waiting.extendleft(reversed(self._missing(one)))
+            self._out[key] = sent._replace(at=now)
+            self._copied.update(sent.numbers)
+            self._waiting.extendleft(reversed(self._missing(sent)))
 
     def _return(self) -> None:
         """Wait for the scheduler, and give out again what it had."""
@@ -227,7 +227,7 @@ class _Run(Generic[T]):
     def _give_out(self) -> None:
         """Send trials to the scheduler, not many more than its workers can run at once."""
         places = self._dask.places(sum(self._workers.values()))
-        fast = [one for one in self._workers if one not in self._slow]
+        fast = [worker for worker in self._workers if worker not in self._slow]
         while len(self._out) < places and self._client.status == "running":
             if not (numbers := self._batch(places)):
                 break
@@ -236,7 +236,7 @@ class _Run(Generic[T]):
                 _worker.run,
                 self._identity,
                 self._testbed,
-                [msgspec.msgpack.encode(self._trials[one]) for one in numbers],
+                [msgspec.msgpack.encode(self._trials[number]) for number in numbers],
                 key=key,
                 pure=False,
                 workers=fast if self._slow and fast else None,
@@ -269,22 +269,22 @@ class _Run(Generic[T]):
 
     def _again(self, key: str) -> None:
         """Put trials back among those to run, unless other copies of them have ended."""
-        one = self._out.pop(key)
-        one.future.release()
-        self._waiting.extendleft(reversed(self._missing(one)))
+        sent = self._out.pop(key)
+        sent.future.release()
+        self._waiting.extendleft(reversed(self._missing(sent)))
 
     def _take(self, key: str) -> None:
         """Take what came back for a batch."""
-        one = self._out.get(key)
-        if one is None:  # another copy of it was faster, or it was given out again
+        sent = self._out.get(key)
+        if sent is None:  # another copy of it was faster, or it was given out again
             return
         library = _library()
         try:
-            outcome: _worker.Outcome = one.future.result(timeout=_FETCH_S)
+            outcome: _worker.Outcome = sent.future.result(timeout=_FETCH_S)
         except library.KilledWorker:
-            for number in one.numbers:
+            for number in sent.numbers:
                 self._killed[number] = self._killed.get(number, 0) + 1
-            if len(one.numbers) > 1 or self._killed[one.numbers[0]] < _MOST_KILLED:
+            if len(sent.numbers) > 1 or self._killed[sent.numbers[0]] < _MOST_KILLED:
                 self._again(key)
                 return
             died = Failure("died", "every worker that ran it ended")
@@ -296,7 +296,7 @@ class _Run(Generic[T]):
             ) from None
         except Exception:
             # Cancelled with its scheduler, or its worker ended before the observation was fetched.
-            if one.future.status == "error":
+            if sent.future.status == "error":
                 raise
             self._again(key)
             return
@@ -320,12 +320,12 @@ class _Run(Generic[T]):
 
     def _done(self, key: str, observations: Sequence[Observation]) -> None:
         """Hand over observations, each once."""
-        one = self._out.pop(key)
-        one.future.release()
-        for number, observation in zip(one.numbers, observations, strict=True):
+        transfer = self._out.pop(key)
+        transfer.future.release()
+        for number, observation in zip(transfer.numbers, observations, strict=True):
             if not (future := self.futures[number]).done():
-                future.set_result(self._keep(number, one.started, observation))
-        if self._copied.intersection(one.numbers):
+                future.set_result(self._keep(number, transfer.started, observation))
+        if self._copied.intersection(transfer.numbers):
             for other in [other for other, sent in self._out.items() if not self._missing(sent)]:
                 self._out.pop(other).future.release()
 
