@@ -29,10 +29,11 @@ PROMISED = (
     *("python3", "python", "cargo", "rustc", "rustdoc", "rustfmt", "rustup", "make", "git", "sh", "bash"),
     *("cc", "gcc", "ar", "as", "ld"),
 )
-#: What every Debian has, be it as small as it may, and tests use: of coreutils, findutils, grep, sed and
-#: util-linux.
+#: What every Debian has, be it as small as it may, and tests use, or a python3 that is a script (pyenv's): of
+#: coreutils, diffutils, findutils, grep, sed and util-linux.
 BASE = (
-    *("cat", "chmod", "chown", "cp", "cut", "date", "dd", "dirname", "echo", "env", "expr", "false"),
+    *("basename", "cat", "chmod", "chown", "cp", "cut", "date", "dd", "diff", "dirname", "echo", "env"),
+    *("expr", "false"),
     *("find", "grep", "head", "id", "ln", "ls", "md5sum", "mkdir", "mkfifo", "mktemp", "mv", "nice", "nproc"),
     *(
         "pivot_root",
@@ -49,7 +50,7 @@ BASE = (
         "tail",
         "tee",
     ),
-    *("test", "touch", "tr", "true", "uname", "wc", "yes"),
+    *("test", "touch", "tr", "true", "uname", "wc", "xargs", "yes"),
 )
 GRANTED = frozenset((*PROMISED, *BASE))
 
