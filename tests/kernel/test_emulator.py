@@ -307,8 +307,8 @@ def test_a_queue_marks_packets_that_can_be_marked(family, aqm):
         receiver.setsockopt(level, wanted, 1)
         for number in range(count):
             sender.send(datagram(number))
-        # Whatever their order: a busy kernel that moves the emulator to another processor may deliver first what
-        # was written there.
+        # Whatever their order: when a busy kernel moves the emulator to another processor, what it writes
+        # there may be delivered first.
         classes: dict[bytes, int] = {}
         for _ in range(count):
             data, ancillary, _, _ = receiver.recvmsg(2048, 100)
