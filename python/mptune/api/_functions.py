@@ -111,12 +111,12 @@ def impact_factors(
     >>> mptune.impact_factors("UiT-HAW", cc="cubic", runs=2, duration="2s").frame().shape[0]
     2
     """
-    chosen, entry, measuring, where, stack = build(options, *KINDS["impact_factors"])
+    chosen, algorithm, measuring, where, stack = build(options, *KINDS["impact_factors"])
     loaded = _loaded(topology, reverse=measuring.reverse)
     with interrupts.noting():
         found = measure_alone(
             loaded,
-            entry.cc,
+            algorithm.cc,
             chosen,
             measuring,
             stack,

@@ -41,8 +41,8 @@ def build(given: Mapping[str, Any], *kinds: type[Options]) -> list[Any]:
     """
     known = [keywords(kind) for kind in kinds]
     for name in given:
-        if not any(name in row for row in known):
-            raise InputError(name, "", _one_of(sorted({key for entry in known for key in entry}), name))
+        if not any(name in names for names in known):
+            raise InputError(name, "", _one_of(sorted({key for names in known for key in names}), name))
     built = []
     for kind, names in zip(kinds, known, strict=True):
         texts = {

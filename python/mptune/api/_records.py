@@ -288,15 +288,15 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     def chart(self) -> alt.ConcatChart:
         """The measurements, and the formula through them."""
         data = self.analysis.measurements.rows
-        sizes = [datum.buffer_mib for datum in data]
+        sizes = [measurement.buffer_mib for measurement in data]
         low, high = min(sizes), max(sizes)
         points: list[dict[str, Any]] = [
             {
-                "cc": datum.levels.get("cc", ""),
-                "buffer_mib": datum.buffer_mib,
-                **dict.fromkeys(("mean_mbps", "min_mbps", "max_mbps"), datum.throughput_mbps),
+                "cc": measurement.levels.get("cc", ""),
+                "buffer_mib": measurement.buffer_mib,
+                **dict.fromkeys(("mean_mbps", "min_mbps", "max_mbps"), measurement.throughput_mbps),
             }
-            for datum in data
+            for measurement in data
         ]
         curves: list[dict[str, Any]] = [
             {
@@ -310,7 +310,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
             for size in (low + number * (high - low) / (_POINTS - 1) for number in range(_POINTS))
         ]
         colours = key("cc", "congestion control", points, marks=True)
-        spec = response(points, curves, colours, top=max(datum.throughput_mbps for datum in data))
+        spec = response(points, curves, colours, top=max(measurement.throughput_mbps for measurement in data))
         return _figure("fit", f"The {self.form} form", "Measurements and formula.", spec, colours)
 
     @property

@@ -96,8 +96,8 @@ def _signature(found: FunctionType) -> str:
 
 
 def _items(section: str) -> Iterator[tuple[str, str]]:
-    for name in _ENTRY.finditer(section):
-        yield f"`{name[1]}`", " ".join(name[2].split())
+    for match in _ENTRY.finditer(section):
+        yield f"`{match[1]}`", " ".join(match[2].split())
 
 
 def _members(name: str, found: type) -> Iterator[tuple[str, str]]:

@@ -34,8 +34,8 @@ def become(path: Path, command: Sequence[str], environment: Mapping[str, str]) -
     ------
     InputError : the kernel cannot start it.
     """
-    for signals in _USUAL:
-        signal.signal(signals, signal.SIG_DFL)
+    for number in _USUAL:
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execve(path, list(command), dict(environment))
     except OSError as error:

@@ -220,8 +220,8 @@ def _sections(
     if names >= len(found):
         return {}
     start = found[names][4]
-    ends = [(content.find(b"\0", start + pair[0]), pair) for pair in found]
-    return {content[start + row[0] : end]: (row[4], row[5]) for end, row in ends}
+    ends = [(content.find(b"\0", start + header[0]), header) for header in found]
+    return {content[start + header[0] : end]: (header[4], header[5]) for end, header in ends}
 
 
 def _go_version(elf: _Elf) -> str | None:

@@ -120,7 +120,7 @@ def _needed(endpoints: Endpoints) -> Endpoints:
     kept = {*found.active, *found.standby}
     uses: list[Use] = []
     for local, use in enumerate(endpoints.uses):
-        room = sum(literal != "none" for literal in uses) < MOST
+        room = sum(earlier != "none" for earlier in uses) < MOST
         uses.append(use if room and any(pair[0] == local for pair in kept) else "none")
     announced = (number for number in endpoints.announced if any(pair[1] == number for pair in kept))
     return endpoints._replace(uses=tuple(uses), announced=tuple(announced))

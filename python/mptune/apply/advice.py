@@ -190,7 +190,7 @@ def advise(
         raise InputError("--host", "", one_of((plan.site for plan in found.hosts), host))
     # Once each: both sides have the same stack.
     differences = dict.fromkeys(
-        (differ.what, differ.asked, differ) for each in chosen for differ in each.differs
+        (difference.what, difference.asked, difference) for plan in chosen for difference in plan.differs
     )
     hosts = tuple(_host(found, plan, connections, look) for plan in chosen)
     return Advice(

@@ -29,12 +29,12 @@ from mptune.files import read_json
 from mptune.optimisation.practical import PracticalOptions
 from mptune.options import Given, Option, Options, choice, count, time
 from mptune.options.trials import MeasuringOptions, check_labels
-from mptune.result.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mptune.optimisation.practical import Measured
+    from mptune.result.answer import Answer
     from mptune.topology import Path as NetworkPath
 
 #: RTT statistics of a topology: key -> description.
@@ -246,6 +246,8 @@ def _recommendation(run: str) -> Answer:
     ------
     InputError : it is missing, or not a result.
     """
+    from mptune.result.answer import Answer
+
     file = Path(run) / "result.json"
     try:
         found = msgspec.convert(read_json(file), Answer)

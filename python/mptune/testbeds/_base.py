@@ -25,6 +25,7 @@ class Testbed(ABC):
     set_up_s : seconds that a trial takes beside its duration.
     anywhere : the same trial gives the same observation on any machine.
     records : `record` keeps the packets of a trial.
+    counts : what is sent has a limit, so that it has to know of earlier trials (`recall`).
     """
 
     name: str
@@ -33,6 +34,7 @@ class Testbed(ABC):
     set_up_s: float = 0.0
     anywhere: bool = False
     records: bool = False
+    counts: bool = False
 
     @abstractmethod
     def run(self, trial: Trial) -> Observation:
@@ -111,11 +113,6 @@ class Testbed(ABC):
         """Wait so long for a machine that is away, and call `say` with a sentence about it."""
 
     # ---- what is sent ------------------------------------------------------------------------------
-
-    @property
-    def counts(self) -> bool:
-        """Whether it limits what is sent, and wants to know of earlier trials (`recall`)."""
-        return False
 
     @property
     def sent(self) -> Mapping[tuple[str, str], int]:

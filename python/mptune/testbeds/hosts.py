@@ -48,6 +48,8 @@ class HostsTestbed(Testbed):
     parallel = 1
     #: Exchanges with the hosts, handshake, last data.
     set_up_s = 2.0
+    #: Interfaces may have a limit (`max_data`).
+    counts = True
 
     def __init__(self) -> None:
         self._machines: dict[str, SshMachine] = {}
@@ -82,11 +84,6 @@ class HostsTestbed(Testbed):
                 "for every program there."
             )
         return said
-
-    @property
-    def counts(self) -> bool:
-        """Interfaces may have a limit (`max_data`)."""
-        return True
 
     @property
     def sent(self) -> _hosts_data.Sent:
@@ -237,7 +234,7 @@ class HostsTestbed(Testbed):
         self._admit(trial, facts)
         named = {side: fact.named() for side, fact in facts.items()}
         plan = _kernel_plan.plan(trial, self._kernel_cc(trial.cc, facts["local"]), named)
-        privileged = all(fact.privileged for fact in facts.values())
+        privileged = all(host.privileged for host in facts.values())
         plan = msgspec.structs.replace(plan, managed=managed(trial, privileged))
         machines = {side: self._machines[fact.site.ssh or ""] for side, fact in facts.items()}
         venue = HostsVenue(
@@ -374,9 +371,9 @@ class HostsTestbed(Testbed):
         raise TrialError(str(error), "unreachable") from None
 
     def _admit(self, trial: Trial, facts: Mapping[Side, HostFacts]) -> None:
-        for fact in facts.values():
-            fact.check(trial)
-            fact.named()
+        for host in facts.values():
+            host.check(trial)
+            host.named()
 
 
 def _close(machines: dict[str, SshMachine], programs: dict[str, Programs]) -> None:

@@ -110,10 +110,10 @@ class WatchApp(App[None]):
             loop.add_reader(talker.fileno(), self._hear, name, talker)
         if self._daemon is not None:
             loop.add_reader(self._daemon.fileno(), self._hear_daemon, self._daemon)
-        for signals in _SIGNALS:
+        for number in _SIGNALS:
             # Not in a thread of its own, where signals do not arrive.
             with contextlib.suppress(ValueError, RuntimeError):
-                loop.add_signal_handler(signals, self.exit)
+                loop.add_signal_handler(number, self.exit)
         self.query_one("#filter").display = False
         self.query_one("#happenings").display = self._daemon is not None
         self.query_one(Table).focus()
@@ -127,9 +127,9 @@ class WatchApp(App[None]):
                 loop.remove_reader(talker.fileno())
         if self._daemon is not None:
             loop.remove_reader(self._daemon.fileno())
-        for signals in _SIGNALS:
+        for number in _SIGNALS:
             with contextlib.suppress(ValueError, RuntimeError):
-                loop.remove_signal_handler(signals)
+                loop.remove_signal_handler(number)
 
     # What is heard.
 
