@@ -10,7 +10,7 @@ from mptune.trial.stacks import DEFAULT_STACK, MEMBERS, STACKS
 #: Width of one bin of every throughput series, nanoseconds (100 ms).
 BIN_NS = 100_000_000
 
-#: What a trial has that says nothing about its stack.
+#: Members of a trial that names no stack.
 _STACK = STACKS[DEFAULT_STACK]
 
 #: The mode of buffers that have a size; the others are in the core's list.
