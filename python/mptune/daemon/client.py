@@ -1,6 +1,6 @@
 """A conversation with the daemon by its socket: one question, one answer, in lines of JSON.
 
-What it says unasked is passed over: `mptune.monitor.daemon` listens to that.
+Unsolicited lines are passed over: `mptune.monitor.daemon` listens to them.
 """
 
 import json
