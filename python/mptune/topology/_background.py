@@ -14,10 +14,11 @@ from mptune.tables import inside
 from mptune.topology import _effect_defaults as defaults
 from mptune.topology._effects import Background, OnOff, TcpBackground, UdpBackground
 from mptune.topology._groups import Group
+from mptune.topology._kinds import MOMENT, PACKET, PERIOD, RATE, Kind, choice
 from mptune.topology._network import Link, links
 from mptune.topology._schema import TcpTable, UdpTable
 from mptune.topology._sites import Path, Site
-from mptune.topology._values import MOMENT, PACKET, PERIOD, RATE, Kind, Ledger, Origin, choice
+from mptune.topology._values import Ledger, Origin
 
 #: Limit on sources and connections; the core's event queue has room for more.
 _MAX_FLOWS = 256

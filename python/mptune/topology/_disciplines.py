@@ -16,6 +16,7 @@ from mptune.tables import inside
 from mptune.topology import _effect_defaults as defaults
 from mptune.topology._effects import Aqm, Codel, FqCodel, Red, StepMarking
 from mptune.topology._groups import Group
+from mptune.topology._kinds import COUNT, QUANTUM, SIZE, SOME_CHANCE, SOME_TIME, SWITCH, choice
 from mptune.topology._schema import (
     CodelTable,
     DropTailTable,
@@ -24,17 +25,7 @@ from mptune.topology._schema import (
     SourcedTable,
     StepMarkingTable,
 )
-from mptune.topology._values import (
-    COUNT,
-    QUANTUM,
-    SIZE,
-    SOME_CHANCE,
-    SOME_TIME,
-    SWITCH,
-    Ledger,
-    Origin,
-    choice,
-)
+from mptune.topology._values import Ledger, Origin
 
 
 class Ahead(NamedTuple):

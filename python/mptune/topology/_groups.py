@@ -11,8 +11,9 @@ from typing import TypeVar
 from mptune.errors import InputError
 from mptune.tables import convert, inside
 from mptune.topology._defaults import Assumption
+from mptune.topology._kinds import Kind
 from mptune.topology._schema import SourcedTable
-from mptune.topology._values import Kind, Ledger, Origin
+from mptune.topology._values import Ledger, Origin
 
 T = TypeVar("T")
 

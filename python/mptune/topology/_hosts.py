@@ -9,8 +9,8 @@ from ipaddress import ip_address
 
 from mptune._text import quoted
 from mptune.errors import InputError
+from mptune.topology._kinds import SOME_SIZE
 from mptune.topology._sites import Interface
-from mptune.topology._values import SOME_SIZE
 
 #: IFNAMSIZ of the kernel, without the closing zero; bytes.
 _LONGEST_DEVICE = 15

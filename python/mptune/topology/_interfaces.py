@@ -15,12 +15,13 @@ from mptune.topology import _defaults as defaults
 from mptune.topology._disciplines import Ahead
 from mptune.topology._effects import Effects
 from mptune.topology._hosts import read_max_data
+from mptune.topology._kinds import LOSS, RATE, TIME, Kind
 from mptune.topology._link_effects import EffectsReader, Found, bounded
 from mptune.topology._schedules import Steps, read_steps
 from mptune.topology._schema import InterfaceTable
 from mptune.topology._sites import UNKNOWN, Interface
 from mptune.topology._trace import Trace, trace_in
-from mptune.topology._values import LOSS, RATE, TIME, Kind, Ledger, Origin
+from mptune.topology._values import Ledger, Origin
 
 T = TypeVar("T")
 

@@ -16,9 +16,10 @@ from mptune.topology._defaults import access_queue
 from mptune.topology._disciplines import Ahead, discipline_name, is_codel, read_discipline
 from mptune.topology._effects import Aqm, GilbertElliott, Reorder, TokenBucket
 from mptune.topology._groups import Group
+from mptune.topology._kinds import CHANCE, LOSS, QUEUE, RATE, SOME_CHANCE, SOME_TIME
 from mptune.topology._schema import BucketTable, GilbertElliottTable, ReorderTable, SourcedTable
 from mptune.topology._sites import UNKNOWN
-from mptune.topology._values import CHANCE, LOSS, QUEUE, RATE, SOME_CHANCE, SOME_TIME, Ledger, Origin
+from mptune.topology._values import Ledger, Origin
 
 
 class Found(NamedTuple):

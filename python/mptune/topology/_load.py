@@ -15,13 +15,14 @@ from mptune.topology._background import read_background
 from mptune.topology._checked import check, check_abbr
 from mptune.topology._effects import Background, TcpBackground
 from mptune.topology._interfaces import read_interface
+from mptune.topology._kinds import choice
 from mptune.topology._model import Topology
 from mptune.topology._mptcp import FULL, NONE, begins
 from mptune.topology._schema import FileTable, InterfaceTable, SiteTable
 from mptune.topology._segments import read_paths
 from mptune.topology._shipped import find
 from mptune.topology._sites import Interface, Path, Site
-from mptune.topology._values import Ledger, Origin, choice
+from mptune.topology._values import Ledger, Origin
 
 
 def load(path: str | File) -> Topology:

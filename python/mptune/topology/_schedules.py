@@ -12,8 +12,9 @@ from mptune.errors import InputError
 from mptune.tables import inside
 from mptune.topology._effects import Schedule, Step
 from mptune.topology._groups import Group
+from mptune.topology._kinds import CHANCE, MOMENT, PERIOD, STEP_RATE, TIME
 from mptune.topology._schema import CoreValues, InterfaceStepTable, InterfaceTable, SegmentStepTable
-from mptune.topology._values import CHANCE, MOMENT, PERIOD, STEP_RATE, TIME, Ledger, Origin
+from mptune.topology._values import Ledger, Origin
 
 _KINDS = {"up": STEP_RATE, "down": STEP_RATE, "rate": STEP_RATE, "delay": TIME, "loss": CHANCE}
 _MIN_RATE = 100

@@ -16,13 +16,14 @@ from mptune.tables import convert, inside
 from mptune.topology import _defaults as defaults
 from mptune.topology._disciplines import Ahead
 from mptune.topology._effects import Aqm, Effects, Schedule, TokenBucket
+from mptune.topology._kinds import LOSS, RATE, TIME, Kind, choice
 from mptune.topology._link_effects import EffectsReader, Found, bounded
 from mptune.topology._mptcp import WORDS
 from mptune.topology._schedules import Steps, read_steps
 from mptune.topology._schema import CoreTable, CoreValues, SegmentTable
 from mptune.topology._sites import UNKNOWN, Carries, CoreSegment, Path, Site
 from mptune.topology._trace import Trace, trace_in
-from mptune.topology._values import LOSS, RATE, TIME, Kind, Ledger, Origin, choice
+from mptune.topology._values import Ledger, Origin
 
 #: Most paths the core supports.
 _MAX_PATHS = 64

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from mptune import units
 from mptune._text import quoted
 from mptune.files import read_text
-from mptune.topology._values import RATE, Kind
+from mptune.topology._kinds import RATE, Kind
 
 #: Longest name of a trace, characters.
 _LONGEST = 200
