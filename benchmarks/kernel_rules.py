@@ -32,8 +32,7 @@ from mptune.linux.meter import Meter
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.linux.sandbox.processes import Child
 from mptune.testbeds import create as testbed
-from mptune.topology import Topology, load
-from mptune.topology._effects import TcpBackground
+from mptune.topology import TcpBackground, Topology, load
 from mptune.trial import Trial
 
 #: How often a contest is repeated if the machine was overloaded: one packet in a hundred this late, ns.

@@ -7,7 +7,8 @@ import pytest
 
 from mptune.topology import Topology, load
 from mptune.topology import _schema as schema
-from mptune.topology._disciplines import DISCIPLINES
+from mptune.topology._effects import DECLARED
+from mptune.topology._link_effects import table_of
 
 TEXT = (Path(__file__).parents[2] / "docs/reference/topology.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```$", TEXT, re.M | re.S)
@@ -20,6 +21,8 @@ TABLES = [
     for table in vars(schema).values()
     if isinstance(table, type) and issubclass(table, schema.SourcedTable)
 ]
+TABLES += [table_of(kind) for effect in DECLARED for kind in effect.kinds]
+DISCIPLINES = next(effect for effect in DECLARED if effect.key == "discipline").by_name
 KEYS = sorted({key for table in TABLES for key in table.__struct_fields__})
 
 

@@ -63,7 +63,7 @@ def _result(topology: Topology) -> dict[str, Any]:
 
     What is not known is null, and its key is in `missing`.
     """
-    from mptune.topology import background_in_words, effects_in_words
+    from mptune.topology import background_in_words
 
     origins = topology.provenance.items()
     return {
@@ -77,7 +77,7 @@ def _result(topology: Topology) -> dict[str, Any]:
             {**row, "mptcp": path.core.mptcp}
             for row, path in zip(topology.path_rows(), topology.paths, strict=True)
         ],
-        "effects": {link.name: found for link in topology.links if (found := effects_in_words(link))},
+        "effects": {link.name: link.words for link in topology.links if link.words},
         "background": [background_in_words(flow) for flow in topology.background],
         "hosts": [_host(site) for site in (topology.sender, topology.receiver) if site.ssh is not None],
         "missing": list(topology.missing),
@@ -143,12 +143,12 @@ def _varies(link: Link) -> bool:
 
 def _print_more(out: Console, topology: Topology) -> None:
     """Further effects of links, background traffic, and real hosts."""
-    from mptune.topology import background_in_words, effects_in_words
+    from mptune.topology import background_in_words
 
     alike: dict[str, list[str]] = {}
     for link in topology.links:
-        if found := effects_in_words(link):
-            alike.setdefault("; ".join(found), []).append(link.name)
+        if link.words:
+            alike.setdefault("; ".join(link.words), []).append(link.name)
     more = [f"{', '.join(names)}: {found}" for found, names in alike.items()]
     others = [background_in_words(flow) for flow in topology.background]
     hosts = [_reached(site) for site in (topology.sender, topology.receiver) if site.ssh is not None]

@@ -3,12 +3,14 @@
 `load` turns a TOML file (or the bare name of a shipped scenario) into a frozen `Topology` of integers: bit/s,
 nanoseconds, bytes, parts per billion. Nothing here measures or decides; the core determines what the numbers
 do to packets (it sees only `Topology.network`). The file format is described in `_schema` and, for authors of
-such files, in `docs/reference/topology.md`; the values a file may leave out in `_defaults` and
-`_effect_defaults`.
+such files, in `docs/reference/topology.md`; the values a file may leave out in `_defaults`, the effects of
+links in `_effects`, each declared once.
 """
 
 from mptune.topology._checked import check_name, from_document
-from mptune.topology._effects import Background, Effects, Schedule, Step, TcpBackground, UdpBackground
+from mptune.topology._effects import Effects, Schedule, Step
+from mptune.topology._flows import Background, TcpBackground, UdpBackground
+from mptune.topology._flows import in_words as background_in_words
 from mptune.topology._known import Known
 from mptune.topology._load import from_tables, load
 from mptune.topology._model import Topology
@@ -18,8 +20,6 @@ from mptune.topology._reverse import REVERSED
 from mptune.topology._shipped import shipped
 from mptune.topology._sites import UNKNOWN, CoreSegment, Interface, Path, Provenance, Site
 from mptune.topology._vary import Uncertain, uncertain
-from mptune.topology._words import background as background_in_words
-from mptune.topology._words import effects as effects_in_words
 
 __all__ = [
     "REVERSED",
@@ -41,7 +41,6 @@ __all__ = [
     "Uncertain",
     "background_in_words",
     "check_name",
-    "effects_in_words",
     "from_document",
     "from_tables",
     "load",

@@ -11,8 +11,8 @@ from mptune import _core, units
 from mptune._text import quoted
 from mptune.errors import InputError, one_of
 from mptune.tables import inside
-from mptune.topology import _effect_defaults as defaults
-from mptune.topology._effects import Background, OnOff, TcpBackground, UdpBackground
+from mptune.topology._defaults import Assumption
+from mptune.topology._flows import Background, OnOff, TcpBackground, UdpBackground
 from mptune.topology._groups import Group
 from mptune.topology._kinds import MOMENT, PACKET, PERIOD, RATE, Kind, choice
 from mptune.topology._network import Link, links
@@ -25,7 +25,15 @@ _MAX_FLOWS = 256
 #: 1 Tbit/s: a full packet still takes a few nanoseconds.
 _MAX_UDP_BPS = 10**12
 _BIT_NS_PER_BYTE = 8 * 10**9
+_FULL_PACKET = 1500
 _KINDS = ("tcp", "udp")
+
+_CC = Assumption("cubic", "no cc given: Linux' default")
+_START = Assumption(0, "no start given: from the beginning of the trial")
+_PACKET = Assumption(_FULL_PACKET, "no packet given: full packets, headers included")
+_LENGTHS = Assumption(
+    "exponential", "no lengths given: drawn from exponential distributions, so sources do not synchronise"
+)
 
 
 def read_background(
@@ -71,7 +79,7 @@ def _kind(where: str, key: str, raw: object) -> str:
 def _tcp(group: Group, labels: list[str]) -> TcpBackground:
     names = _words(_core.congestion_controls())
     path = group.value("path", _words(labels))
-    cc = group.given("cc", names, defaults.BACKGROUND_CC)
+    cc = group.given("cc", names, _CC)
     start, stop = _times(group)
     return TcpBackground(path=path, cc=cc, start_ns=start, stop_ns=stop)
 
@@ -86,7 +94,7 @@ def _udp(group: Group, known: dict[str, Link]) -> UdpBackground:
     if link.queue_bytes is None:
         expected = "expected a link that limits the rate (a core segment without a rate does not)"
         raise group.refuse("link", f"{expected}, found {quoted(name)}")
-    packet = group.given("packet", PACKET, defaults.UDP_PACKET)
+    packet = group.given("packet", PACKET, _PACKET)
     on_off = _on_off(group, packet, rate)
     start, stop = _times(group)
     return UdpBackground(
@@ -106,12 +114,12 @@ def _on_off(group: Group, packet_bytes: int, rate_bps: int) -> OnOff | None:
     if on < gap:
         expected = f"expected at least the {units.format_time(gap)} of one packet"
         raise group.refuse("on", f"{expected}, found {units.format_time(on)}")
-    lengths = group.given("lengths", _words(["fixed", "exponential"]), defaults.UDP_LENGTHS)
+    lengths = group.given("lengths", _words(["fixed", "exponential"]), _LENGTHS)
     return OnOff(on_ns=on, off_ns=off, lengths=lengths)
 
 
 def _times(group: Group) -> tuple[int, int | None]:
-    start = group.given("start", MOMENT, defaults.BACKGROUND_START)
+    start = group.given("start", MOMENT, _START)
     stop = group.optional("stop", MOMENT)
     if stop is not None and stop <= start:
         expected = f"expected more than the start at {units.format_time(start)}"

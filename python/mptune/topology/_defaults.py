@@ -1,7 +1,7 @@
 """What a topology file may leave out about its links, and the reason for each default.
 
 A default is an assumption like any other: its reason is shown next to it wherever values are listed. Effects
-that a file does not mention do not occur; the parameters of those it does mention are in `_effect_defaults`.
+that a file does not mention do not occur; the parameters of those it does mention are in `_effects`.
 The evidence is Table II of the buffer-size study (AINA 2017), whose RTTs were measured under load.
 """
 

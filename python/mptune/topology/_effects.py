@@ -1,73 +1,247 @@
-"""What a link can do to packets beyond a rate, a delay, a queue and a loss: records and long-run means.
+"""What a link can do to packets beyond a rate, a delay, a queue and a loss: one declaration for each effect.
 
-Fields have the names of the core's description (`crates/mptune-core/src/network/`), so `_network` passes the
-records on unchanged; what an effect does to packets is documented there. Rates are bit/s, times nanoseconds,
-sizes bytes, probabilities parts per billion (ppb). How a topology file expresses all this is in `_schema`.
+A declaration (`_declared`) has the names of the core's description (`crates/mptune-core/src/network/`), which
+documents what the effect does to packets. Rates are bit/s, times ns, sizes bytes, probabilities parts
+per billion (ppb). A parameter that a file may leave out has a default with its reason; an effect that it does
+not mention does nothing. Traces and schedules, which replace a link's own values, are read by `_trace` and
+`_schedules`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Annotated
 
 import msgspec
+
+from mptune import units
+from mptune.topology._declared import Ahead, Effect, On, Parameter, Values, declared
+from mptune.topology._defaults import Assumption
+from mptune.topology._kinds import (
+    CHANCE,
+    COUNT,
+    LOSS,
+    QUANTUM,
+    QUEUE,
+    RATE,
+    SIZE,
+    SOME_CHANCE,
+    SOME_TIME,
+    SWITCH,
+)
 
 _PPB = 10**9
 _FULL_PACKET = 1500
 _BIT_NS_PER_BYTE = 8 * 10**9
+#: Significant digits of what is said for people.
+_DIGITS = 4
 
 
-class Red(msgspec.Struct, frozen=True, kw_only=True, tag="red", tag_field="kind"):
+def rate_in_words(bps: int) -> str:
+    """A rate for people."""
+    return units.format_rate(bps, _DIGITS)
+
+
+def time_in_words(ns: int) -> str:
+    """A time for people."""
+    return units.format_time(ns, _DIGITS)
+
+
+def _size(size: int) -> str:
+    return units.format_size(size, _DIGITS)
+
+
+def _share(ppb: int) -> str:
+    return units.format_fraction(ppb, _DIGITS)
+
+
+def _reaction(ecn: bool) -> str:
+    return "marks ECN" if ecn else "drops"
+
+
+class TokenBucket(Effect, frozen=True, kw_only=True):
+    """Bursts pass at once, the long-term rate is bounded; full at the start."""
+
+    rate_bps: Annotated[int, Parameter(RATE)]
+    burst_bytes: Annotated[int, Parameter(QUEUE)]
+
+    @property
+    def rate_bound_bps(self) -> int | None:
+        """The rate at which tokens come in."""
+        return self.rate_bps
+
+    @property
+    def words(self) -> str:
+        """Its rate and size."""
+        return f"token bucket, {rate_in_words(self.rate_bps)} and {_size(self.burst_bytes)}"
+
+
+_TC_RED = "as iproute2's tc sets it (tc/q_red.c)"
+_GENTLE = "not given: gentle, Floyd's recommendation of 2000 (Recommendation on using the gentle variant)"
+_FLOYD_1997 = "Floyd's recommendation of 1997 (RED: Discussions of Setting Parameters)"
+
+
+def _red_max(values: Values) -> Assumption[int]:
+    low, queue_bytes = values.given("min"), values.ahead.queue_bytes
+    if low is None:
+        return Assumption(queue_bytes // 4, f"no max given: a quarter of the queue, {_TC_RED}")
+    reason = f"no max given: three times min within the queue, {_FLOYD_1997}"
+    return Assumption(min(3 * low, queue_bytes), reason)
+
+
+def _red_min(values: Values) -> Assumption[int]:
+    return Assumption(values["max"] // 3, f"no min given: a third of max, {_FLOYD_1997}")
+
+
+class Red(Effect, frozen=True, kw_only=True, tag="red", tag_field="kind"):
     """Random early detection (Floyd and Jacobson 1993), with the gentle variant and ECN."""
 
-    min_bytes: int
-    max_bytes: int
-    max_ppb: int
-    weight_ppb: int
-    gentle: bool
-    ecn: bool
+    min_bytes: Annotated[int, Parameter(SIZE, _red_min)]
+    max_bytes: Annotated[int, Parameter(SIZE, _red_max)]
+    max_ppb: Annotated[
+        int,
+        Parameter(SOME_CHANCE, _PPB // 10, f"no probability given: 10 %, {_FLOYD_1997}", key="probability"),
+    ]
+    weight_ppb: Annotated[
+        int,
+        Parameter(SOME_CHANCE, _PPB // 500, "no weight given: 0.002, as in the paper's simulations (1993)"),
+    ]
+    gentle: Annotated[bool, Parameter(SWITCH, True, _GENTLE)]
+    ecn: Annotated[bool, Parameter(SWITCH, False, "not given: drops, as Linux does by default (sch_red.c)")]
+
+    def conflicts(self, ahead: Ahead) -> Iterator[tuple[str, str]]:
+        """The thresholds are in order, and within the queue."""
+        low, high, queue = (units.format_size(size) for size in (self.min_bytes, self.max_bytes, ahead[0]))
+        if self.min_bytes >= self.max_bytes:
+            yield "max", f"expected more than min, found min {low} and max {high}"
+        if self.max_bytes > ahead.queue_bytes:
+            yield "max", f"expected at most the queue's limit, found {high} and a queue of {queue}"
+
+    @property
+    def words(self) -> str:
+        """Its thresholds."""
+        return f"RED, {_size(self.min_bytes)} to {_size(self.max_bytes)}, {_reaction(self.ecn)}"
 
 
-class StepMarking(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="kind"):
+def _step_mark(values: Values) -> Assumption[int]:
+    reason = "no mark given: 20 packets, DCTCP's for 1 Gbit/s (SIGCOMM 2010), within half the queue"
+    return Assumption(min(20 * _FULL_PACKET, values.ahead.queue_bytes // 2), reason)
+
+
+class StepMarking(Effect, frozen=True, kw_only=True, tag="step", tag_field="kind"):
     """Marks every ECN-capable packet that finds more than a threshold (RFC 8257 section 3.1)."""
 
-    mark_bytes: int
+    mark_bytes: Annotated[int, Parameter(SIZE, _step_mark)]
+
+    def conflicts(self, ahead: Ahead) -> Iterator[tuple[str, str]]:
+        """The threshold is within the queue."""
+        if self.mark_bytes >= ahead.queue_bytes:
+            mark, queue = units.format_size(self.mark_bytes), units.format_size(ahead.queue_bytes)
+            yield "mark", f"expected less than the queue's limit, found {mark} and a queue of {queue}"
+
+    @property
+    def words(self) -> str:
+        """Its threshold."""
+        return f"ECN marks above {_size(self.mark_bytes)}"
 
 
-class Codel(msgspec.Struct, frozen=True, kw_only=True, tag="codel", tag_field="kind"):
+_TARGET_NS = 5_000_000
+_INTERVAL_NS = 100_000_000
+#: The core takes intervals of up to 100 s.
+_MAX_TARGET_NS = 10**10
+
+
+def _target(values: Values) -> Assumption[int]:
+    packet_ns = min(_FULL_PACKET * 8 * 10**9 // values.ahead.rate_bps, _MAX_TARGET_NS)
+    if packet_ns <= _TARGET_NS:
+        return Assumption(_TARGET_NS, "no target given: 5 ms, the recommendation (RFC 8289, section 4)")
+    reason = "no target given: the time of a full packet where that is more than 5 ms (RFC 8290, section 5.2)"
+    return Assumption(packet_ns, reason)
+
+
+def _interval(values: Values) -> Assumption[int]:
+    target_ns = values["target"]
+    if 10 * target_ns <= _INTERVAL_NS:
+        reason = "no interval given: 100 ms, the recommendation (RFC 8289, section 4)"
+        return Assumption(_INTERVAL_NS, reason)
+    reason = "no interval given: ten times the target, which should be 5 to 10 % of it (RFC 8289, section 4)"
+    return Assumption(10 * min(target_ns, _MAX_TARGET_NS), reason)
+
+
+class _ControlledDelay(Effect, frozen=True, kw_only=True):
+    """A discipline that keeps its queue short by itself, so that the limit hardly matters."""
+
+    queue = Assumption(
+        10_240 * _FULL_PACKET,
+        "no queue given: 10240 packets, out of CoDel's way, which keeps the queue short "
+        "(RFC 8290, section 5.2)",
+    )
+
+    target_ns: Annotated[int, Parameter(SOME_TIME, _target)]
+    interval_ns: Annotated[int, Parameter(SOME_TIME, _interval)]
+
+    def conflicts(self, ahead: Ahead) -> Iterator[tuple[str, str]]:
+        """The target must be exceeded for longer than itself."""
+        if self.target_ns >= self.interval_ns:
+            target, interval = units.format_time(self.target_ns), units.format_time(self.interval_ns)
+            yield "interval", f"expected more than target, found target {target} and interval {interval}"
+
+    def standing_bytes(self, queue_bytes: int, rate_bps: int) -> int:
+        """What the target allows."""
+        return min(queue_bytes, max(_FULL_PACKET, self.target_ns * rate_bps // _BIT_NS_PER_BYTE))
+
+    @property
+    def _times(self) -> str:
+        return f"{time_in_words(self.target_ns)} in {time_in_words(self.interval_ns)}"
+
+
+class Codel(_ControlledDelay, frozen=True, kw_only=True, tag="codel", tag_field="kind"):
     """Controlled delay (RFC 8289)."""
 
-    target_ns: int
-    interval_ns: int
-    ecn: bool
+    ecn: Annotated[bool, Parameter(SWITCH, False, "not given: drops, as Linux does by default (sch_codel.c)")]
+
+    @property
+    def words(self) -> str:
+        """Its times."""
+        return f"CoDel, {self._times}, {_reaction(self.ecn)}"
 
 
-class FqCodel(msgspec.Struct, frozen=True, kw_only=True, tag="fq_codel", tag_field="kind"):
+class FqCodel(_ControlledDelay, frozen=True, kw_only=True, tag="fq_codel", tag_field="kind"):
     """A controlled delay for each flow, flows taking turns (RFC 8290)."""
 
-    target_ns: int
-    interval_ns: int
-    ecn: bool
-    queues: int
-    quantum_bytes: int
+    ecn: Annotated[
+        bool, Parameter(SWITCH, True, "not given: marks, as Linux does by default (sch_fq_codel.c)")
+    ]
+    queues: Annotated[
+        int, Parameter(COUNT, 1024, "no queues given: 1024, the recommendation (RFC 8290, section 5.2)")
+    ]
+    quantum_bytes: Annotated[
+        int,
+        Parameter(QUANTUM, 1514, "no quantum given: 1514 bytes, an Ethernet frame (RFC 8290, section 5.2)"),
+    ]
+
+    @property
+    def words(self) -> str:
+        """Its times and queues."""
+        return f"FQ-CoDel, {self._times}, {self.queues} queues, {_reaction(self.ecn)}"
 
 
 #: A queue discipline with more than a limit.
-Aqm = Red | StepMarking | Codel | FqCodel
+Aqm = Red | Codel | FqCodel | StepMarking
 
 
-class TokenBucket(msgspec.Struct, frozen=True, kw_only=True):
-    """Bursts pass at once, the long-term rate is bounded; full at the start."""
-
-    rate_bps: int
-    burst_bytes: int
+_RUNS = "no bad_loss given: the bad state loses everything (the simple Gilbert model), so bursts are runs"
 
 
-class GilbertElliott(msgspec.Struct, frozen=True, kw_only=True):
+class GilbertElliott(Effect, frozen=True, kw_only=True):
     """A Markov chain with a good and a bad state, one step per packet (Gilbert 1960, Elliott 1963)."""
 
-    enter_ppb: int
-    leave_ppb: int
-    good_loss_ppb: int
-    bad_loss_ppb: int
+    enter_ppb: Annotated[int, Parameter(CHANCE)]
+    #: More than 0, or the bad state would never end.
+    leave_ppb: Annotated[int, Parameter(SOME_CHANCE)]
+    good_loss_ppb: Annotated[
+        int, Parameter(LOSS, 0, "no good_loss given: the good state loses nothing (Gilbert 1960)")
+    ]
+    bad_loss_ppb: Annotated[int, Parameter(CHANCE, _PPB, _RUNS)]
 
     @property
     def mean_loss_ppb(self) -> int:
@@ -75,12 +249,24 @@ class GilbertElliott(msgspec.Struct, frozen=True, kw_only=True):
         lost = self.leave_ppb * self.good_loss_ppb + self.enter_ppb * self.bad_loss_ppb
         return round(lost / (self.enter_ppb + self.leave_ppb))
 
+    @property
+    def words(self) -> str:
+        """Its mean, and how long it lasts."""
+        run = _PPB / self.leave_ppb
+        mean = _share(self.mean_loss_ppb)
+        return f"Gilbert-Elliott losses, {mean} on average, bad for {run:.3g} packets at a time"
 
-class Reorder(msgspec.Struct, frozen=True, kw_only=True):
+
+class Reorder(Effect, frozen=True, kw_only=True):
     """Some packets are late and get overtaken."""
 
-    probability_ppb: int
-    delay_ns: int
+    probability_ppb: Annotated[int, Parameter(CHANCE)]
+    delay_ns: Annotated[int, Parameter(SOME_TIME)]
+
+    @property
+    def words(self) -> str:
+        """How many are how late."""
+        return f"{_share(self.probability_ppb)} of the packets {time_in_words(self.delay_ns)} late"
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -112,6 +298,17 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         held = sum(found * (until - at) for (at, found), (until, _) in pairwise([*steps, end]))
         return held // self.period_ns
 
+    def words(self, rate_bps: int | None) -> str:
+        """How many steps, and what becomes of the link's own rate."""
+        count = len(self.steps)
+        what = f"schedule of {count} step{'s' if count > 1 else ''}"
+        if self.period_ns is not None:
+            what += f" repeating every {time_in_words(self.period_ns)}"
+        if rate_bps is not None and any(step.rate_bps is not None for step in self.steps):
+            mean = self.mean(rate_bps, lambda step: step.rate_bps)
+            what += f", {rate_in_words(mean)} in the long run"
+        return what
+
 
 class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All effects of one link; the default does nothing.
@@ -123,74 +320,54 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     trace_ms: tuple[int, ...] | None = None
     schedule: Schedule | None = None
-    bucket: TokenBucket | None = None
-    aqm: Aqm | None = None
-    gilbert_elliott: GilbertElliott | None = None
-    reorder: Reorder | None = None
-    duplicate_ppb: int = 0
+    bucket: Annotated[TokenBucket | None, On("rate", both=False)] = None
+    aqm: Annotated[Aqm | None, On("queue", "discipline", plain="droptail")] = None
+    gilbert_elliott: Annotated[GilbertElliott | None, On("wire")] = None
+    reorder: Annotated[Reorder | None, On("wire")] = None
+    duplicate_ppb: Annotated[
+        int,
+        On("wire", "duplicate", kind=CHANCE, words=lambda ppb: f"{_share(ppb)} of the packets twice"),
+    ] = 0
+
+    @property
+    def _tables(self) -> Iterator[Effect]:
+        values = (getattr(self, name) for name in self.__struct_fields__)
+        return (value for value in values if isinstance(value, Effect))
 
     def mean_rate_bps(self, rate_bps: int | None) -> int | None:
         """Long-run rate of a link whose own is `rate_bps`; for a trace its mean; None is unlimited."""
-        rates = [] if self.bucket is None else [self.bucket.rate_bps]
+        bounds = [bound for effect in self._tables if (bound := effect.rate_bound_bps) is not None]
         if rate_bps is not None:
             schedule = self.schedule
-            rates.append(rate_bps if schedule is None else schedule.mean(rate_bps, lambda s: s.rate_bps))
-        return min(rates, default=None)
+            bounds.append(rate_bps if schedule is None else schedule.mean(rate_bps, lambda s: s.rate_bps))
+        return min(bounds, default=None)
 
     def mean_loss_ppb(self, loss_ppb: int) -> int:
         """Long-run share of packets that the wire loses; `loss_ppb` is the link's own loss."""
         if self.schedule is not None:
             loss_ppb = self.schedule.mean(loss_ppb, lambda step: step.loss_ppb)
-        bursts = 0 if self.gilbert_elliott is None else self.gilbert_elliott.mean_loss_ppb
-        return _PPB - round((_PPB - loss_ppb) * (_PPB - bursts) / _PPB)
+        kept = _PPB - loss_ppb
+        for effect in self._tables:
+            kept = round(kept * (_PPB - effect.mean_loss_ppb) / _PPB)
+        return _PPB - kept
 
     def standing_bytes(self, queue_bytes: int, rate_bps: int) -> int:
         """What sustained load keeps in a queue of this size: all of it, or what CoDel's target allows."""
-        if not isinstance(self.aqm, Codel | FqCodel):
-            return queue_bytes
-        return min(queue_bytes, max(_FULL_PACKET, self.aqm.target_ns * rate_bps // _BIT_NS_PER_BYTE))
+        return min(
+            (effect.standing_bytes(queue_bytes, rate_bps) for effect in self._tables), default=queue_bytes
+        )
+
+    def words(self, rate_bps: int | None) -> list[str]:
+        """Each effect for people; `rate_bps` is the link's own rate, for a trace its mean."""
+        found = []
+        if self.trace_ms is not None and rate_bps is not None:
+            period = time_in_words(self.trace_ms[-1] * 10**6)
+            found.append(f"rate trace, {rate_in_words(rate_bps)} on average, repeating every {period}")
+        if self.schedule is not None:
+            found.append(self.schedule.words(rate_bps))
+        given = ((effect, getattr(self, effect.field)) for effect in DECLARED)
+        return found + [effect.on.words(value) for effect, value in given if value]
 
 
-class OnOff(msgspec.Struct, frozen=True, kw_only=True):
-    """Periods of sending and silence; `lengths` is "fixed", or "exponential" with these as means."""
-
-    on_ns: int
-    off_ns: int
-    lengths: str
-
-
-class UdpBackground(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="udp", tag_field="kind"
-):
-    """Datagrams that use one link and leave the network after it.
-
-    Attributes
-    ----------
-    link : name of the link, as in `Topology.links`.
-    rate_bps : while it sends, headers included.
-    packet_bytes : size of its packets, headers included.
-    on_off : None to send all the time.
-    stop_ns : None for never.
-    """
-
-    link: str
-    rate_bps: int
-    packet_bytes: int
-    on_off: OnOff | None = None
-    start_ns: int = 0
-    stop_ns: int | None = None
-
-
-class TcpBackground(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tcp", tag_field="kind"
-):
-    """A saturated TCP connection on one path (its label), in the direction of the data."""
-
-    path: str
-    cc: str
-    start_ns: int = 0
-    stop_ns: int | None = None
-
-
-#: Background traffic.
-Background = UdpBackground | TcpBackground
+#: What files give of a link in tables or values of their own.
+DECLARED = declared(Effects)

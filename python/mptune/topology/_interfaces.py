@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from mptune.errors import InputError
 from mptune.topology import _defaults as defaults
-from mptune.topology._disciplines import Ahead
+from mptune.topology._declared import Ahead
 from mptune.topology._effects import Effects
 from mptune.topology._hosts import read_max_data
 from mptune.topology._kinds import LOSS, RATE, TIME, Kind
@@ -86,17 +86,15 @@ class _InterfaceReader:
     def _link(self, way: str, steps: Steps | None) -> _AccessLink:
         rate, trace = self._line(way)
         reader = EffectsReader(self._ledger, partial(self._find, way))
-        bucket = reader.bucket()
-        bound = None if rate is None else bounded(rate, bucket)
+        limits = reader.on_rate()
+        bound = None if rate is None else bounded(rate, limits)
         queue = reader.queue(bound, f"{self._key}.queue_{way}", adsl=self._row.adsl)
         effects = Effects(
             trace_ms=None if trace is None else trace.times_ms,
             schedule=None if steps is None else steps.of_link(way, None if trace else rate),
-            bucket=bucket,
-            aqm=reader.discipline(None if bound is None else Ahead(queue, bound)),
-            gilbert_elliott=reader.gilbert_elliott(),
-            reorder=reader.reorder(),
-            duplicate_ppb=reader.duplicate(),
+            **limits,
+            **reader.on_queue(None if bound is None else Ahead(queue, bound)),
+            **reader.on_wire(),
         )
         return _AccessLink(UNKNOWN if rate is None else rate, queue, effects)
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from mptune.topology._effects import Background, Effects, Schedule, Step
+from mptune.topology._effects import Effects, Schedule, Step
+from mptune.topology._flows import Background
 from mptune.topology._sites import CoreSegment, Interface, Path, Site
 
 _VALUES = ("rate_bps", "delay_ns", "loss_ppb")

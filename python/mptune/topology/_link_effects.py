@@ -1,23 +1,27 @@
-"""The effects of one link, read from wherever the enclosing table says they are.
+"""The effects of one link, read as they are declared from wherever the enclosing table says they are.
 
 An interface finds a value under the link's own key or under the key for both links, a core segment in its own
-table or in `[core]`; each passes a function that finds it. Traces and schedules are read earlier, by the
-modules of those names. The core documents what exactly each effect does to packets.
+table or in `[core]`; each passes a function that finds it. The declarations are in `_effects`; traces and
+schedules are read earlier, by the modules of those names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
 
-from mptune.errors import InputError
-from mptune.topology import _effect_defaults as defaults
+import msgspec
+
+from mptune._text import quoted
+from mptune.errors import InputError, one_of
+from mptune.tables import inside
+from mptune.topology._declared import Ahead, Declared, Effect, parameters
 from mptune.topology._defaults import access_queue
-from mptune.topology._disciplines import Ahead, discipline_name, is_codel, read_discipline
-from mptune.topology._effects import Aqm, GilbertElliott, Reorder, TokenBucket
+from mptune.topology._effects import DECLARED
 from mptune.topology._groups import Group
-from mptune.topology._kinds import CHANCE, LOSS, QUEUE, RATE, SOME_CHANCE, SOME_TIME
-from mptune.topology._schema import BucketTable, GilbertElliottTable, ReorderTable, SourcedTable
+from mptune.topology._kinds import QUEUE, choice
+from mptune.topology._schema import SourcedTable
 from mptune.topology._sites import UNKNOWN
 from mptune.topology._values import Ledger, Origin
 
@@ -30,13 +34,31 @@ class Found(NamedTuple):
     origin: Origin
     default_key: str
 
-    def group(self, ledger: Ledger, table: type[SourcedTable]) -> Group:
-        """Reader of it as a table of values."""
-        return Group(ledger, self.key, self.raw, table, self.origin, self.default_key)
-
 
 #: Where a value of the link is, by name; None if it is not given.
 Find = Callable[[str], Found | None]
+
+#: The fields of `Effects` that the file gives, with their values.
+Fields = dict[str, Any]
+
+
+@cache
+def table_of(effect: type[Effect] | None) -> type[SourcedTable]:
+    """The table of an effect in files; that without one of several kinds has no more than its `kind`."""
+    tagged = effect is None or effect.__struct_config__.tag is not None
+    declared = {} if effect is None else parameters(effect)
+    values = [(key, Any) if p.default is None else (key, Any, None) for key, (_, p) in declared.items()]
+    name = "DropTailTable" if effect is None else f"{effect.__name__}Table"
+    made: type[Any] = msgspec.defstruct(
+        name, [*([("kind", Any)] if tagged else []), *values], bases=(SourcedTable,), kw_only=True
+    )
+    return made
+
+
+def bounded(rate_bps: int | None, limits: Mapping[str, Effect]) -> int:
+    """Rate of a link behind what bounds it, bit/s; one of the two must be given."""
+    bounds = [bound for effect in limits.values() if (bound := effect.rate_bound_bps) is not None]
+    return min(bounds if rate_bps is None else [rate_bps, *bounds])
 
 
 class EffectsReader:
@@ -52,61 +74,101 @@ class EffectsReader:
 
     def queue(self, rate_bps: int | None, default_key: str, *, adsl: bool) -> int:
         """Limit of its queue, bytes; the default depends on the discipline and the rate (None: not known)."""
-        codel = self._has_codel()
+        own = self._queue_of_discipline()
         if (found := self._find("queue")) is not None:
             return self._ledger.read(found.key, found.raw, QUEUE, found.origin)
         if rate_bps is None:
             return UNKNOWN
-        default = defaults.CODEL_QUEUE if codel else access_queue(rate_bps, adsl)
+        default = access_queue(rate_bps, adsl) if own is None else own
         return self._ledger.assume(default_key, default.value, QUEUE.show, default.reason)
 
-    def _has_codel(self) -> bool:
-        found = self._find("discipline")
-        return found is not None and is_codel(discipline_name(self._ledger.where, found.key, found.raw))
+    def on_rate(self) -> Fields:
+        """What bounds its rate."""
+        return self._on("rate", Ahead(UNKNOWN, UNKNOWN))
 
-    def bucket(self) -> TokenBucket | None:
-        """Its token bucket."""
-        if (found := self._find("bucket")) is None:
-            return None
-        group = found.group(self._ledger, BucketTable)
-        return TokenBucket(rate_bps=group.value("rate", RATE), burst_bytes=group.value("burst", QUEUE))
+    def on_queue(self, ahead: Ahead | None) -> Fields:
+        """What manages its queue; `ahead` is None if the rate is not known."""
+        return self._on("queue", ahead)
 
-    def discipline(self, ahead: Ahead | None) -> Aqm | None:
-        """Its queue discipline; `ahead` is None if the rate is not known."""
-        if (found := self._find("discipline")) is None:
-            return None
-        if ahead is None:
-            raise InputError(self._ledger.where, found.key, "expected a rate beside it, but missing")
-        return read_discipline(self._ledger, found.key, found.raw, found.origin, found.default_key, ahead)
+    def on_wire(self) -> Fields:
+        """What happens on the wire."""
+        return self._on("wire", Ahead(UNKNOWN, UNKNOWN))
 
-    def gilbert_elliott(self) -> GilbertElliott | None:
-        """Bursts of losses."""
-        if (found := self._find("gilbert_elliott")) is None:
-            return None
-        group = found.group(self._ledger, GilbertElliottTable)
-        return GilbertElliott(
-            enter_ppb=group.value("enter", CHANCE),
-            # More than 0, or the bad state would never end.
-            leave_ppb=group.value("leave", SOME_CHANCE),
-            good_loss_ppb=group.given("good_loss", LOSS, defaults.GOOD_LOSS),
-            bad_loss_ppb=group.given("bad_loss", CHANCE, defaults.BAD_LOSS),
-        )
+    def _on(self, place: str, ahead: Ahead | None) -> Fields:
+        fields = {}
+        for effect in DECLARED:
+            if effect.on.place == place and (found := self._find(effect.key)) is not None:
+                if ahead is None:
+                    raise InputError(self._ledger.where, found.key, "expected a rate beside it, but missing")
+                fields[effect.field] = self._read(effect, found, ahead)
+        return fields
 
-    def reorder(self) -> Reorder | None:
-        """Late packets."""
-        if (found := self._find("reorder")) is None:
-            return None
-        group = found.group(self._ledger, ReorderTable)
-        probability = group.value("probability", CHANCE)
-        return Reorder(probability_ppb=probability, delay_ns=group.value("delay", SOME_TIME))
+    def _read(self, effect: Declared, found: Found, ahead: Ahead) -> Any:
+        key, raw, origin, default_key = found
+        if effect.on.kind is not None:
+            return self._ledger.read(key, raw, effect.on.kind, origin)
+        if not effect.on.plain:
+            (kind,) = effect.kinds
+            return _built(kind, Group(self._ledger, key, raw, table_of(kind), origin, default_key), ahead)
+        name, names = self._name(effect, found), choice({name: name for name in effect.by_name})
+        chosen = effect.by_name[name]
+        if isinstance(raw, str):
+            self._ledger.read(key, raw, names, origin)
+            group = Group(self._ledger, key, {"kind": raw}, table_of(chosen), origin, default_key)
+        else:
+            group = Group(self._ledger, key, raw, table_of(chosen), origin, default_key)
+            group.value("kind", names)
+        return None if chosen is None else _built(chosen, group, ahead)
 
-    def duplicate(self) -> int:
-        """Probability of a copy, ppb."""
-        found = self._find("duplicate")
-        return 0 if found is None else self._ledger.read(found.key, found.raw, CHANCE, found.origin)
+    def _name(self, effect: Declared, found: Found) -> str:
+        """Which of several kinds it is."""
+        where, key, raw = self._ledger.where, found.key, found.raw
+        if isinstance(raw, dict):
+            if "kind" not in raw:
+                raise InputError(where, inside(key, "kind"), "expected, but missing")
+            key, raw = inside(key, "kind"), raw["kind"]
+        if not isinstance(raw, str):
+            expected = 'expected text such as "fq_codel" or a table with kind'
+            raise InputError(where, key, f"{expected}, found {quoted(raw)}")
+        if raw not in effect.by_name:
+            raise InputError(where, key, one_of(effect.by_name, raw))
+        return raw
+
+    def _queue_of_discipline(self) -> Any:
+        """The limit that a discipline has by default, if it has one of its own."""
+        chosen = [
+            effect.by_name[self._name(effect, found)]
+            for effect in DECLARED
+            if effect.on.plain and (found := self._find(effect.key)) is not None
+        ]
+        return next((kind.queue for kind in chosen if kind is not None), None)
 
 
-def bounded(rate_bps: int | None, bucket: TokenBucket | None) -> int:
-    """Rate of a link behind a token bucket, bit/s; one of the two must be given."""
-    rates = [] if bucket is None else [bucket.rate_bps]
-    return min(rates if rate_bps is None else [rate_bps, *rates])
+class _Values:
+    """Values of one effect's table: each is read, or assumed, when it is first asked for."""
+
+    def __init__(self, kind: type[Effect], group: Group, ahead: Ahead) -> None:
+        self.ahead = ahead
+        self._parameters, self._group = parameters(kind), group
+        self._read: dict[str, Any] = {}
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._read:
+            _, parameter = self._parameters[key]
+            default = None if self._group.has(key) else parameter.assumed(self)
+            if default is None:
+                self._read[key] = self._group.value(key, parameter.kind)
+            else:
+                self._read[key] = self._group.given(key, parameter.kind, default)
+        return self._read[key]
+
+    def given(self, key: str) -> Any:
+        return self[key] if self._group.has(key) else None
+
+
+def _built(kind: type[Effect], group: Group, ahead: Ahead) -> Effect:
+    values = _Values(kind, group, ahead)
+    effect = kind(**{field: values[key] for key, (field, _) in parameters(kind).items()})
+    for key, expected in effect.conflicts(ahead):
+        raise group.refuse(key, expected)
+    return effect

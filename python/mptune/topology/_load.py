@@ -13,7 +13,7 @@ from mptune.tables import convert, read_toml
 from mptune.topology import _defaults as defaults
 from mptune.topology._background import read_background
 from mptune.topology._checked import check, check_abbr
-from mptune.topology._effects import Background, TcpBackground
+from mptune.topology._flows import Background, TcpBackground
 from mptune.topology._interfaces import read_interface
 from mptune.topology._kinds import choice
 from mptune.topology._model import Topology

@@ -9,7 +9,7 @@ import msgspec
 
 from mptune._text import escaped, quoted
 from mptune.errors import InputError
-from mptune.topology._effects import Background
+from mptune.topology._flows import Background
 from mptune.topology._known import Known, known, possible, wanted
 from mptune.topology._later import later_background, later_paths, later_site
 from mptune.topology._mptcp import all_carry, carrying, ruled_out

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mptune.topology._effects import Background, Effects, TcpBackground, UdpBackground
+from mptune.topology._effects import Effects
+from mptune.topology._flows import Background, TcpBackground, UdpBackground
 from mptune.topology._sites import Path, Site
 
 
@@ -25,6 +26,11 @@ class Link(NamedTuple):
     queue_bytes: int | None
     loss_ppb: int
     effects: Effects
+
+    @property
+    def words(self) -> list[str]:
+        """Each of its effects for people; empty if it has none."""
+        return self.effects.words(self.rate_bps)
 
 
 def links(sender: Site, receiver: Site, paths: Sequence[Path]) -> list[Link]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from mptune.topology._effects import Background, TcpBackground
+from mptune.topology._flows import Background, TcpBackground
 from mptune.topology._sites import Path, Provenance
 
 #: End of the name of a topology in reverse.

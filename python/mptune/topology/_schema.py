@@ -2,13 +2,11 @@
 
     name, description, sender, receiver, initial_path, lsrr = "honoured" | "ignored"
     [sites.<abbreviation>]                  name, location, ssh
-    [[sites.<abbreviation>.interfaces]]     isp, abbr, adsl, up or trace_up, down or trace_down, bucket_up,
-                                            bucket_down, delay, jitter, loss, queue*, discipline*,
-                                            gilbert_elliott*, reorder*, duplicate*, schedule,
+    [[sites.<abbreviation>.interfaces]]     isp, abbr, adsl, up or trace_up, down or trace_down, delay,
+                                            jitter, loss, queue*, effects* (`_effects`), schedule,
                                             schedule_period, ipv4, ipv6, device, metered, max_data
     [core]                                  what segments leave out: rtt or delay, jitter, loss, rate or
-                                            trace, bucket, queue, discipline, gilbert_elliott, reorder,
-                                            duplicate, schedule, schedule_period
+                                            trace, queue, effects, schedule, schedule_period
     [[core.segments]]                       path = "U-C" and any of the keys of [core], mptcp
     [[background]]                          kind = "tcp": path, cc, start, stop
                                             kind = "udp": link, rate, packet, on, off, lengths, start, stop
@@ -25,9 +23,12 @@ or duplicates (`loss` and the like) is data, not ACKs. Only tables and types are
 checks the values.
 """
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from mptune.topology._effects import DECLARED
 
 
 class SourcedTable(msgspec.Struct, kw_only=True):
@@ -36,6 +37,27 @@ class SourcedTable(msgspec.Struct, kw_only=True):
     source: str | None = None
     assumed: str | None = None
     measured: str | None = None
+
+
+def _keys(name: str, keys: Iterable[str]) -> type[SourcedTable]:
+    fields = [(key, Any, None) for key in keys]
+    made: type[Any] = msgspec.defstruct(name, fields, bases=(SourcedTable,), kw_only=True)
+    return made
+
+
+if TYPE_CHECKING:
+
+    class _AccessEffects(SourcedTable, kw_only=True): ...
+
+    class _CoreEffects(SourcedTable, kw_only=True): ...
+else:
+    #: The keys of the effects, as they are declared.
+    _WAYS = ("_up", "_down")
+    _AccessEffects = _keys(
+        "_AccessEffects",
+        (f"{effect.key}{way}" for effect in DECLARED for way in (*([""] if effect.on.both else []), *_WAYS)),
+    )
+    _CoreEffects = _keys("_CoreEffects", (effect.key for effect in DECLARED))
 
 
 class FileTable(SourcedTable, kw_only=True):
@@ -61,7 +83,7 @@ class SiteTable(SourcedTable, kw_only=True):
     ssh: str | None = None
 
 
-class InterfaceTable(SourcedTable, kw_only=True):
+class InterfaceTable(_AccessEffects, kw_only=True):
     """`[[sites.X.interfaces]]`."""
 
     isp: str
@@ -70,26 +92,12 @@ class InterfaceTable(SourcedTable, kw_only=True):
     down: Any = None
     trace_up: Any = None
     trace_down: Any = None
-    bucket_up: Any = None
-    bucket_down: Any = None
     delay: Any = None
     jitter: Any = None
     queue: Any = None
     queue_up: Any = None
     queue_down: Any = None
-    discipline: Any = None
-    discipline_up: Any = None
-    discipline_down: Any = None
     loss: Any = None
-    gilbert_elliott: Any = None
-    gilbert_elliott_up: Any = None
-    gilbert_elliott_down: Any = None
-    reorder: Any = None
-    reorder_up: Any = None
-    reorder_down: Any = None
-    duplicate: Any = None
-    duplicate_up: Any = None
-    duplicate_down: Any = None
     schedule: list[Any] | None = None
     schedule_period: Any = None
     adsl: bool = False
@@ -100,7 +108,7 @@ class InterfaceTable(SourcedTable, kw_only=True):
     max_data: Any = None
 
 
-class CoreValues(SourcedTable, kw_only=True):
+class CoreValues(_CoreEffects, kw_only=True):
     """What `[core]` and its segments have in common."""
 
     rtt: Any = None
@@ -109,12 +117,7 @@ class CoreValues(SourcedTable, kw_only=True):
     loss: Any = None
     rate: Any = None
     trace: Any = None
-    bucket: Any = None
     queue: Any = None
-    discipline: Any = None
-    gilbert_elliott: Any = None
-    reorder: Any = None
-    duplicate: Any = None
     schedule: list[Any] | None = None
     schedule_period: Any = None
 
@@ -122,7 +125,7 @@ class CoreValues(SourcedTable, kw_only=True):
 class CoreTable(CoreValues, kw_only=True):
     """`[core]`."""
 
-    segments: list[Any] = []
+    segments: list[Any] = msgspec.field(default_factory=list)
 
 
 class SegmentTable(CoreValues, kw_only=True):
@@ -149,74 +152,6 @@ class SegmentStepTable(SourcedTable, kw_only=True):
     rate: Any = None
     delay: Any = None
     loss: Any = None
-
-
-class BucketTable(SourcedTable, kw_only=True):
-    """`bucket`."""
-
-    rate: Any
-    burst: Any
-
-
-class GilbertElliottTable(SourcedTable, kw_only=True):
-    """`gilbert_elliott`."""
-
-    enter: Any
-    leave: Any
-    good_loss: Any = None
-    bad_loss: Any = None
-
-
-class ReorderTable(SourcedTable, kw_only=True):
-    """`reorder`."""
-
-    probability: Any
-    delay: Any
-
-
-class DropTailTable(SourcedTable, kw_only=True):
-    """`discipline` with kind = "droptail"."""
-
-    kind: Any
-
-
-class RedTable(SourcedTable, kw_only=True):
-    """`discipline` with kind = "red"."""
-
-    kind: Any
-    min: Any = None
-    max: Any = None
-    probability: Any = None
-    weight: Any = None
-    gentle: Any = None
-    ecn: Any = None
-
-
-class StepMarkingTable(SourcedTable, kw_only=True):
-    """`discipline` with kind = "step"."""
-
-    kind: Any
-    mark: Any = None
-
-
-class CodelTable(SourcedTable, kw_only=True):
-    """`discipline` with kind = "codel"."""
-
-    kind: Any
-    target: Any = None
-    interval: Any = None
-    ecn: Any = None
-
-
-class FqCodelTable(SourcedTable, kw_only=True):
-    """`discipline` with kind = "fq_codel"."""
-
-    kind: Any
-    target: Any = None
-    interval: Any = None
-    ecn: Any = None
-    queues: Any = None
-    quantum: Any = None
 
 
 class TcpTable(SourcedTable, kw_only=True):

@@ -14,10 +14,10 @@ from mptune._text import quoted
 from mptune.errors import InputError
 from mptune.tables import convert, inside
 from mptune.topology import _defaults as defaults
-from mptune.topology._disciplines import Ahead
-from mptune.topology._effects import Aqm, Effects, Schedule, TokenBucket
+from mptune.topology._declared import Ahead
+from mptune.topology._effects import DECLARED, Effects, Schedule
 from mptune.topology._kinds import LOSS, RATE, TIME, Kind, choice
-from mptune.topology._link_effects import EffectsReader, Found, bounded
+from mptune.topology._link_effects import EffectsReader, Fields, Found, bounded
 from mptune.topology._mptcp import WORDS
 from mptune.topology._schedules import Steps, read_steps
 from mptune.topology._schema import CoreTable, CoreValues, SegmentTable
@@ -91,11 +91,10 @@ class _Level(NamedTuple):
 class _Cap(NamedTuple):
     """What limits a segment's rate, bit/s (for a trace its mean), and the queue in front of it, bytes."""
 
+    effects: Fields
     rate_bps: int | None = None
     trace: Trace | None = None
-    bucket: TokenBucket | None = None
     queue_bytes: int | None = None
-    aqm: Aqm | None = None
 
 
 class _SegmentReader:
@@ -171,18 +170,18 @@ class _SegmentReader:
         return time - access_ns
 
     def _cap(self) -> _Cap:
-        bucket, found = self._reader.bucket(), self._either("rate", "trace")
-        if found is None and bucket is None:
-            for name in ("queue", "discipline"):
+        limits, found = self._reader.on_rate(), self._either("rate", "trace")
+        if found is None and not limits:
+            for name in ("queue", *(effect.key for effect in DECLARED if effect.on.place == "queue")):
                 if (lone := self._find(name)) is not None:
                     expected = "expected a rate, a trace or a bucket beside it, but missing"
                     raise InputError(self._ledger.where, lone.key, expected)
             self._ledger.assume(f"{self._key}.rate", "unlimited", str, defaults.NO_CAP)
-            return _Cap()
+            return _Cap({})
         rate, trace = (None, None) if found is None else self._line(*found)
-        bound = bounded(rate, bucket)
+        bound = bounded(rate, limits)
         queue = self._reader.queue(bound, f"{self._key}.queue", adsl=False)
-        return _Cap(rate, trace, bucket, queue, self._reader.discipline(Ahead(queue, bound)))
+        return _Cap(limits | self._reader.on_queue(Ahead(queue, bound)), rate, trace, queue)
 
     def _line(self, name: str, found: Found) -> tuple[int, Trace | None]:
         if name == "rate":
@@ -199,15 +198,9 @@ class _SegmentReader:
         def schedule(*, lossy: bool) -> Schedule | None:
             return None if steps is None else steps.of_link("rate", base, lossy=lossy)
 
-        back = Effects(trace_ms=times, schedule=schedule(lossy=False), bucket=cap.bucket, aqm=cap.aqm)
+        back = Effects(trace_ms=times, schedule=schedule(lossy=False), **cap.effects)
         forward = Effects(
-            trace_ms=times,
-            schedule=schedule(lossy=True),
-            bucket=cap.bucket,
-            aqm=cap.aqm,
-            gilbert_elliott=self._reader.gilbert_elliott(),
-            reorder=self._reader.reorder(),
-            duplicate_ppb=self._reader.duplicate(),
+            trace_ms=times, schedule=schedule(lossy=True), **cap.effects, **self._reader.on_wire()
         )
         return forward, back
 
