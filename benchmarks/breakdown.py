@@ -60,8 +60,7 @@ def trial(cc: str, seconds: int) -> dict[str, Any]:
         "buffer_bytes": 16 << 20,
         "mss": MSS,
         "seed": 1,
-        "duration_ns": seconds * 1_000_000_000,
-        "deadline_ns": seconds * 1_000_000_000,
+        "workload": {"kind": "bulk", "duration_ns": seconds * 1_000_000_000},
     }
 
 

@@ -83,8 +83,7 @@ def timed(network: dict[str, Any], cc: str, seconds: int, stack: str) -> dict[st
         "buffer_bytes": 16 << 20,
         "mss": MSS,
         "seed": 1,
-        "duration_ns": seconds * 1_000_000_000,
-        "deadline_ns": seconds * 1_000_000_000,
+        "workload": {"kind": "bulk", "duration_ns": seconds * 1_000_000_000},
         **STACKS[stack],
     }
     encoded = json.dumps(trial).encode()

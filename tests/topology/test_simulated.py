@@ -219,7 +219,6 @@ def test_the_core_takes_the_bounds_of_every_effect(
         "buffer_bytes": 2**20,
         "mss": MSS,
         "seed": 1,
-        "duration_ns": 1,
-        "deadline_ns": S,
+        "workload": {"kind": "bulk", "duration_ns": 1},
     }
     assert json.loads(_core.simulate(json.dumps(trial).encode()))["in_order_bytes"] == 0

@@ -21,3 +21,4 @@ pub mod simulation;
 pub mod tcp;
 pub mod trial;
 pub mod units;
+pub mod workload;

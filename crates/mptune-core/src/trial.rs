@@ -18,7 +18,7 @@ pub use spec::TrialSpec;
 use crate::early_end::EarlyEnd;
 use crate::error::SpecError;
 use crate::mptcp::accounting::{self, Accounting, BufferMode};
-use crate::mptcp::{ConnectionOptions, Workload, scheduler};
+use crate::mptcp::{ConnectionOptions, scheduler};
 use crate::pathmanager::{PathEnds, Policy, TransferSize};
 use crate::simulation::Simulation;
 use crate::units::Nanos;
@@ -31,7 +31,7 @@ impl TrialSpec {
     /// The first key that is wrong; a trial that runs but stalls is an outcome with a reason.
     pub fn run(&self) -> Result<Outcome, SpecError> {
         let (mut simulation, number) = self.prepare()?;
-        let span = self.drive(&mut simulation, number, self.limit());
+        let span = self.drive(&mut simulation, number, self.workload.limit());
         Ok(self.outcome(&simulation, number, &span))
     }
 
@@ -48,14 +48,9 @@ impl TrialSpec {
         Ok((simulation, number))
     }
 
-    /// When it ends at the latest.
-    fn limit(&self) -> Nanos {
-        self.duration_ns.unwrap_or(self.deadline_ns)
-    }
-
     /// Runs the simulation to the limit, or until the throughput is known well enough if it may end early.
     fn drive(&self, simulation: &mut Simulation, number: usize, limit: Nanos) -> Span {
-        let mut early = self.ends_early.then(|| EarlyEnd::new(limit, self.bin_ns));
+        let mut early = self.workload.ends_early().then(|| EarlyEnd::new(limit, self.bin_ns));
         while let Some((early, look)) = early.as_mut().and_then(|e| e.next().map(|at| (e, at))) {
             if !simulation.run(look, number) {
                 return Span { end: limit, alive: false, expected: None };
@@ -86,8 +81,7 @@ impl TrialSpec {
         let ends = self.network.paths.iter();
         let ends: Vec<_> = ends.map(|p| PathEnds { local: p.local, remote: p.remote }).collect();
         let path_manager = Policy::new(&self.pm, &self.pm_options, ends.len())?;
-        let workload = self.transfer_bytes.map_or(Workload::Saturated, Workload::Transfer);
-        let size = if self.size_known { workload.size() } else { TransferSize::Unknown };
+        let size = if self.size_known { self.workload.size() } else { TransferSize::Unknown };
         let default = || path_manager.initial_path(&ends, size, self.network.initial_path);
         Ok(ConnectionOptions {
             protocol: self.protocol,
@@ -97,7 +91,7 @@ impl TrialSpec {
             opportunistic: self.opportunistic,
             ecn: self.ecn,
             tso: self.tso,
-            workload,
+            workload: self.workload,
             size,
             accounting,
             buffer_mode,

@@ -235,7 +235,7 @@ fn growing(accounting: &str, limit: u64, seed: u64) -> TrialSpec {
     TrialSpec {
         accounting: accounting.into(),
         buffer_mode: "auto".into(),
-        duration_ns: Some(10 * SECOND),
+        workload: saturated(10 * SECOND),
         ..charged(limit, seed)
     }
 }
@@ -269,11 +269,7 @@ fn a_limit_that_is_never_reached_has_no_effect() {
 fn a_transfer_completes_while_its_buffers_grow() {
     for accounting in ["linux", "payload"] {
         for bytes in [1, 10_000, 3_000_000] {
-            let spec = TrialSpec {
-                transfer_bytes: Some(bytes),
-                duration_ns: None,
-                ..growing(accounting, 4 * MIB, 5)
-            };
+            let spec = transfer(growing(accounting, 4 * MIB, 5), bytes);
             assert_eq!(run(&spec).in_order_bytes, bytes, "{accounting}");
         }
     }

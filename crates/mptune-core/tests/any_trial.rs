@@ -15,6 +15,7 @@ use mptune_core::network::{
 use mptune_core::pathmanager;
 use mptune_core::trial::{FailureKind, Outcome, ScriptAction, ScriptSpec, TrialSpec};
 use mptune_core::units::{MILLISECOND, SECOND};
+use mptune_core::workload::{Bulk, Transfer, Workload};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -117,8 +118,8 @@ prop_compose! {
         match load {
             Ok(bytes) => spec = transfer(spec, bytes),
             Err((quarters, early)) => {
-                spec.duration_ns = Some(quarters * QUARTER);
-                spec.ends_early = early && spec.script.is_empty();
+                let ends_early = early && spec.script.is_empty();
+                spec.workload = Workload::Bulk(Bulk { duration_ns: quarters * QUARTER, ends_early });
             }
         }
         spec.protocol = if is_tcp { Protocol::Tcp } else { Protocol::Mptcp };
@@ -154,7 +155,7 @@ proptest! {
         let brought = outcome.subflows.iter().map(|subflow| subflow.bytes).sum::<u64>();
         prop_assert!(brought >= delivered);
         prop_assert!(delivered as f64 <= most_bytes(&spec, &outcome));
-        if let Some(bytes) = spec.transfer_bytes {
+        if let Workload::Transfer(Transfer { bytes, .. }) = spec.workload {
             prop_assert!(brought <= bytes);
             prop_assert_eq!(outcome.failed.is_none(), delivered == bytes, "{:?}", outcome.failed);
             prop_assert_eq!(outcome.completion_ns.is_some(), delivered == bytes);

@@ -88,7 +88,7 @@ fn impossible_flows_are_refused_by_key() {
 #[test]
 fn as_many_flows_as_allowed_run() {
     let mut spec = shared(vec![flow(0, "reno", 0, None); 256]);
-    spec.duration_ns = Some(5 * SECOND);
+    spec.workload = saturated(5 * SECOND);
     let outcome = spec.run().expect("valid");
     let all: u64 = outcome.background.iter().map(|flow| flow.bytes).sum();
     assert!(all as f64 * 8.0 / 5e6 < 20.0);

@@ -215,7 +215,7 @@ fn hystart_spares_the_losses_of_slow_start() {
         let span = 20 * rtt_ms as u64 * MILLISECOND;
         let lost = |cc| {
             let mut short = trial(network.clone(), cc, 16 * MIB, 1);
-            short.duration_ns = Some(span.min(2 * SECOND));
+            short.workload = saturated(span.min(2 * SECOND));
             run(&short).subflows[0].retransmitted
         };
         assert_eq!(lost("cubic"), 0, "{rate} Mbit/s, {rtt_ms} ms");

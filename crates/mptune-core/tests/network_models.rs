@@ -63,7 +63,7 @@ fn a_rate_that_stays_zero_ends_the_trial_with_what_was_delivered_before() {
     assert!(mbps_between(&saturated, SECOND, 2 * SECOND) > 5.0);
     assert_eq!(mbps_between(&saturated, 3 * SECOND, 30 * SECOND), 0.0);
     let mut spec = transfer(trial(disjoint(&[dead]), "cubic", MIB, 1), 1 << 24);
-    spec.deadline_ns = 3600 * SECOND;
+    within(&mut spec, 3600);
     assert!(spec.run().expect("valid").failed.is_some());
     // Nothing moves at all, not even the SYN.
     let schedule = Some(ScheduleSpec { steps: vec![rate_step(0, 0)], period_ns: None });
@@ -264,7 +264,7 @@ proptest! {
         let mut spec = transfer(trial(network, cc, MIB, 1), bytes);
         spec.seed = seed;
         spec.ecn = ecn;
-        spec.deadline_ns = 3600 * SECOND;
+        within(&mut spec, 3600);
         let outcome = spec.run().expect("a valid trial");
         prop_assert_eq!(outcome.failed.as_deref(), None);
         prop_assert_eq!(outcome.in_order_bytes, bytes);

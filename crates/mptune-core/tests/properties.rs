@@ -11,6 +11,7 @@ use mptune_core::network::{BackgroundSpec, NetworkSpec};
 use mptune_core::pathmanager;
 use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec};
 use mptune_core::units::SECOND;
+use mptune_core::workload::{Bulk, Workload};
 use proptest::prelude::*;
 
 /// Everything delivered, and no more.
@@ -44,7 +45,7 @@ proptest! {
         spec.scheduler = scheduler.into();
         spec.opportunistic = opportunistic;
         spec.seed = seed;
-        spec.deadline_ns = 3600 * SECOND;
+        within(&mut spec, 3600);
         let outcome = spec.run().expect("a valid trial");
         prop_assert_eq!(outcome.failed, None);
         prop_assert_eq!(outcome.in_order_bytes, bytes);
@@ -84,7 +85,7 @@ proptest! {
         let mut spec = trial(network, cc, segments * u64::from(MSS), 8);
         spec.seed = seed;
         let whole = spec.run().expect("a valid trial");
-        spec.ends_early = true;
+        spec.workload = Workload::Bulk(Bulk { duration_ns: 8 * SECOND, ends_early: true });
         let mut early = spec.run().expect("a valid trial");
         // The simulator's own steps: what waits before a junction enters it in one or, at a look, in two.
         early.events = whole.events;
@@ -114,7 +115,7 @@ proptest! {
         spec.pm = pm.into();
         spec.scheduler = scheduler.into();
         spec.seed = seed;
-        spec.deadline_ns = 3600 * SECOND;
+        within(&mut spec, 3600);
         for (path, from, length) in outages {
             let path = path % paths;
             let at = |seconds: u64, action| ScriptSpec { at_ns: seconds * SECOND / 4, path, action };
@@ -154,7 +155,6 @@ proptest! {
         spec.accounting = "linux".into();
         spec.tso = tso;
         spec.seed = seed;
-        spec.deadline_ns = 600 * SECOND;
         for (path, from, length) in changes {
             let path = path % paths;
             let at = |seconds: u64, action| ScriptSpec { at_ns: seconds * SECOND / 4, path, action };
@@ -188,7 +188,7 @@ proptest! {
         spec.family = family;
         (spec.pm, spec.scheduler, spec.accounting) = (pm.into(), scheduler.into(), "linux".into());
         (spec.opportunistic, spec.tso, spec.mss, spec.seed) = (opportunistic, tso, mss, seed);
-        spec.deadline_ns = 3600 * SECOND;
+        within(&mut spec, 3600);
         let outcome = spec.run().expect("a valid trial");
         if let Some(at) = outcome.stalled_ns {
             prop_assert!(at < outcome.duration_ns && outcome.in_order_bytes < bytes);
@@ -230,7 +230,7 @@ proptest! {
     ) {
         let mut spec = transfer(trial(network, cc, segments * u64::from(MSS), 1), bytes);
         (spec.scheduler, spec.tso, spec.seed) = (scheduler.into(), true, seed);
-        spec.deadline_ns = 3600 * SECOND;
+        within(&mut spec, 3600);
         let outcome = spec.run().expect("a valid trial");
         prop_assert!(complete(&outcome, bytes), "{:?}", outcome.failed);
     }
@@ -253,7 +253,8 @@ proptest! {
         });
         let network = NetworkSpec { background: background.collect(), ..network };
         let mut spec = transfer(trial(network, "reno", 4 * MIB, 1), 500_000);
-        (spec.accounting, spec.seed, spec.deadline_ns) = (accounting.into(), seed, 3600 * SECOND);
+        (spec.accounting, spec.seed) = (accounting.into(), seed);
+        within(&mut spec, 3600);
         let outcome = spec.run().expect("a valid trial");
         prop_assert!(complete(&outcome, 500_000), "{:?}", outcome.failed);
         let others: u64 = outcome.background.iter().map(|flow| flow.bytes).sum();
@@ -275,7 +276,7 @@ proptest! {
         let paths = network.paths.len();
         let mut spec = transfer(trial(network, "reno", 200_000, 1), 1_000_000);
         (spec.pm, spec.scheduler, spec.tso, spec.seed) = (pm.into(), scheduler.into(), tso, seed);
-        spec.deadline_ns = 3600 * SECOND;
+        within(&mut spec, 3600);
         let at = |quarters: u64, path, action| ScriptSpec { at_ns: quarters * SECOND / 4, path, action };
         for (when, path, add) in changes {
             let action = if add { ScriptAction::Add } else { ScriptAction::Remove };

@@ -72,6 +72,14 @@ _ROLES = {True: "standby", False: "active"}
 #: Counters of a subflow that only the core has.
 _COUNTERS = ("sent", "recoveries", "undone", "ecn_reductions", "reinjected", "refused")
 
+#: Keys of the core's workload, as a trial has them.
+_KEYS = {
+    "workload.duration_ns": "duration_ns",
+    "workload.ends_early": "ends_early",
+    "workload.bytes": "transfer_bytes",
+    "workload.deadline_ns": "deadline_ns",
+}
+
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(_Outcome)
 
@@ -100,8 +108,7 @@ class SimulatedTestbed(Testbed):
                 _ENCODER.encode(_spec(trial)), MOST_PACKETS, SPACING_NS
             )
         except _core.SpecError as error:
-            key, expected = error.args
-            raise InputError(trial.topology.name, key, expected) from None
+            raise _refused(trial, *error.args) from None
         observation = _observation(trial, _DECODER.decode(outcome))
         of_path = {number: number for number in range(len(trial.topology.paths))}
         return observation, run_of(trial, observation, packets, msgspec.json.decode(samples), of_path, beyond)
@@ -117,8 +124,7 @@ class SimulatedTestbed(Testbed):
         try:
             outcome = _DECODER.decode(_core.simulate(_ENCODER.encode(_spec(trial))))
         except _core.SpecError as error:
-            key, expected = error.args
-            raise InputError(trial.topology.name, key, expected) from None
+            raise _refused(trial, *error.args) from None
         return _observation(trial, outcome)
 
 
@@ -146,10 +152,7 @@ def _spec(trial: Trial) -> dict[str, object]:
         "buffer_bytes": trial.buffer_bytes,
         "mss": trial.mss,
         "seed": trial.seed,
-        "duration_ns": trial.duration_ns,
-        "ends_early": trial.ends_early,
-        "transfer_bytes": trial.transfer_bytes,
-        "deadline_ns": trial.deadline_ns,
+        "workload": _workload(trial),
         "initial_path": None if trial.initial_path is None else number(trial.initial_path, "initial path"),
         "pm_options": path_managers.numbered(trial.pm, trial.pm_options, number),
         "size_known": trial.size_known,
@@ -159,6 +162,22 @@ def _spec(trial: Trial) -> dict[str, object]:
             for action in trial.script
         ],
     }
+
+
+def _workload(trial: Trial) -> dict[str, object]:
+    """The core's `Workload` of a trial."""
+    if (trial.duration_ns is None) == (trial.transfer_bytes is None):
+        raise _refused(trial, "duration_ns", "expected either a duration or a transfer size")
+    if trial.transfer_bytes is None:
+        return {"kind": "bulk", "duration_ns": trial.duration_ns, "ends_early": trial.ends_early}
+    if trial.ends_early:
+        raise _refused(trial, "ends_early", "expected a saturated sender without a script")
+    return {"kind": "transfer", "bytes": trial.transfer_bytes, "deadline_ns": trial.deadline_ns}
+
+
+def _refused(trial: Trial, key: str, expected: str) -> InputError:
+    """The refusal of a trial, by the name that a trial has for the core's key."""
+    return InputError(trial.topology.name, _KEYS.get(key, key), expected)
 
 
 def _failure(outcome: _Outcome) -> Failure | None:

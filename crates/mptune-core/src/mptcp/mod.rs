@@ -18,7 +18,7 @@ mod subflow;
 
 pub use connection::{Connection, RoleChange, Stall};
 pub use io::{Io, Timer};
-pub use options::{ConnectionOptions, Family, Protocol, ScriptedAction, ScriptedEvent, Workload};
+pub use options::{ConnectionOptions, Family, Protocol, ScriptedAction, ScriptedEvent};
 pub use packet::{Ack, Content, Mapping, Packet, Segment};
 pub use series::{BIN, Series};
 pub use subflow::{Subflow, Totals};

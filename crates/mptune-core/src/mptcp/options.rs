@@ -7,6 +7,7 @@ use super::scheduler;
 use crate::congestion::Controller;
 use crate::pathmanager::{self, PathId, TransferSize};
 use crate::units::{Bytes, Nanos};
+use crate::workload::Workload;
 use serde::Deserialize;
 
 /// What the two ends speak.
@@ -37,33 +38,6 @@ impl Family {
         match self {
             Self::Ipv4 => 0,
             Self::Ipv6 => 20,
-        }
-    }
-}
-
-/// What the connection has to send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Workload {
-    /// The application always has more.
-    Saturated,
-    /// This many payload bytes.
-    Transfer(Bytes),
-}
-
-impl Workload {
-    /// Total payload bytes, [`Bytes::MAX`] without an end.
-    pub fn bytes(self) -> Bytes {
-        match self {
-            Self::Saturated => Bytes::MAX,
-            Self::Transfer(bytes) => bytes,
-        }
-    }
-
-    /// What a path manager that is informed of it knows.
-    pub fn size(self) -> TransferSize {
-        match self {
-            Self::Saturated => TransferSize::Unlimited,
-            Self::Transfer(bytes) => TransferSize::Known(bytes),
         }
     }
 }

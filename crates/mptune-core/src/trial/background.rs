@@ -5,11 +5,12 @@ use super::names;
 use crate::error::SpecError;
 use crate::mptcp::accounting::{Accounting, BufferMode};
 use crate::mptcp::{
-    BIN, ConnectionOptions, Family, Protocol, ScriptedAction, ScriptedEvent, Workload, scheduler,
+    BIN, ConnectionOptions, Family, Protocol, ScriptedAction, ScriptedEvent, scheduler,
 };
 use crate::network::{BackgroundSpec, NetworkSpec};
 use crate::pathmanager;
 use crate::units::Bytes;
+use crate::workload::Workload;
 
 /// Payload bytes, never the limit: a second's worth at 500 Mbit/s, four times the largest receive buffer
 /// of the papers' hosts.
@@ -53,8 +54,8 @@ fn connection(
         controller: names::controller(&format!("network.background[{number}].cc"), &flow.cc)?,
         scheduler: scheduler::Policy::MinRtt(scheduler::minrtt::MinRtt),
         path_manager: pathmanager::Policy::Default(pathmanager::default::DefaultManager),
-        workload: Workload::Saturated,
-        size: Workload::Saturated.size(),
+        workload: Workload::ENDLESS,
+        size: Workload::ENDLESS.size(),
         accounting: Accounting::Payload,
         buffer_mode: BufferMode::Fixed,
         send_buffer: BUFFER,

@@ -5,7 +5,6 @@ use super::spec::TrialSpec;
 use crate::error::SpecError;
 use crate::mptcp::Protocol;
 use crate::pathmanager::PathId;
-use crate::units::NEVER;
 
 /// Limit on scripted events: each may reopen subflows, which are numbered with 16 bits.
 const MAX_SCRIPT: usize = 256;
@@ -33,7 +32,7 @@ impl TrialSpec {
         if !(1_000_000..=1_000_000_000).contains(&self.bin_ns) {
             return wrong("bin_ns", format!("expected 1 ms to 1 s, found {} ns", self.bin_ns));
         }
-        self.check_span()?;
+        self.workload.validate(self.segment())?;
         self.check_early_end()?;
         self.check_protocol()?;
         self.check_paths()
@@ -54,29 +53,10 @@ impl TrialSpec {
         Ok(())
     }
 
-    fn check_span(&self) -> Result<(), SpecError> {
-        let span = match (self.duration_ns, self.transfer_bytes) {
-            (Some(duration), None) => duration,
-            (None, Some(1..)) => self.deadline_ns,
-            (None, Some(0)) => return wrong("transfer_bytes", "expected at least 1 byte"),
-            _ => return wrong("duration_ns", "expected either a duration or a transfer size"),
-        };
-        if span == 0 || span >= NEVER / 2 {
-            return wrong(
-                "duration_ns",
-                format!("expected more than 0 and less than 26 days, found {span} ns"),
-            );
-        }
-        if self.transfer_bytes.is_some_and(|bytes| bytes / u64::from(self.segment()) >= 1 << 31) {
-            return wrong("transfer_bytes", "expected less than 2^31 segments");
-        }
-        Ok(())
-    }
-
     /// Only what goes on as it is can be foretold.
     fn check_early_end(&self) -> Result<(), SpecError> {
-        if self.ends_early && (self.duration_ns.is_none() || !self.script.is_empty()) {
-            return wrong("ends_early", "expected a saturated sender without a script");
+        if self.workload.ends_early() && !self.script.is_empty() {
+            return wrong("workload.ends_early", "expected a saturated sender without a script");
         }
         Ok(())
     }

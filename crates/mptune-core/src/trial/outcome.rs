@@ -177,7 +177,7 @@ impl TrialSpec {
             let reason = format!("stalled at {:.3} s: {reason}", seconds(*at));
             Some((FailureKind::Stalled, reason))
         } else {
-            self.transfer_bytes.map(|_| {
+            self.workload.completes().then(|| {
                 let limit = seconds(limit);
                 let reason =
                     format!("not completed within {limit:.3} s: {delivered} bytes delivered");

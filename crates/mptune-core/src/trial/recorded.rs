@@ -69,15 +69,18 @@ impl TrialSpec {
     /// # Errors
     /// As [`Self::run`].
     pub fn run_recorded(&self, what: Recording) -> Result<(Outcome, Recorded), SpecError> {
-        if self.ends_early {
-            return Err(SpecError::new("ends_early", "expected a trial that is not recorded"));
+        if self.workload.ends_early() {
+            return Err(SpecError::new(
+                "workload.ends_early",
+                "expected a trial that is not recorded",
+            ));
         }
         if what.spacing == 0 {
             return Err(SpecError::new("spacing", "expected more than 0"));
         }
         let (mut simulation, number) = self.prepare()?;
         simulation.watch(what.packets);
-        let (end, mut samples, mut alive) = (self.limit(), Vec::new(), true);
+        let (end, mut samples, mut alive) = (self.workload.limit(), Vec::new(), true);
         let mut at = 0;
         while alive && at < end && simulation.connection(number).completed_at().is_none() {
             at = (at + what.spacing).min(end);

@@ -5,6 +5,7 @@ use crate::mptcp::{BIN, Family, Protocol};
 use crate::network::NetworkSpec;
 use crate::pathmanager::{OptionMap, PathId};
 use crate::units::{Bytes, Nanos};
+use crate::workload::Workload;
 use serde::Deserialize;
 
 /// One simulated measurement.
@@ -50,17 +51,8 @@ pub struct TrialSpec {
     pub mss: u32,
     /// Seed of everything random.
     pub seed: u64,
-    /// Saturated sender for this long; none for a transfer.
-    #[serde(default)]
-    pub duration_ns: Option<Nanos>,
-    /// The trial ends as soon as its throughput is known well enough ([`crate::early_end`]).
-    #[serde(default)]
-    pub ends_early: bool,
-    /// Transfer of this many bytes; none for a saturated sender.
-    #[serde(default)]
-    pub transfer_bytes: Option<Bytes>,
-    /// A transfer is given up after this long.
-    pub deadline_ns: Nanos,
+    /// What there is to send, and for how long.
+    pub workload: Workload,
     /// Path of the first handshake; none leaves it to the path manager.
     #[serde(default)]
     pub initial_path: Option<PathId>,

@@ -20,8 +20,8 @@ fn spec(accounting: &str) -> TrialSpec {
     let network = serde_json::json!({
         "network": {"links": [], "paths": []},
         "pm": "default", "cc": "reno", "scheduler": "kernel", "accounting": accounting,
-        "buffer_bytes": 200_000, "mss": 1448, "seed": 1, "transfer_bytes": 2_000_000,
-        "deadline_ns": 60 * SECOND,
+        "buffer_bytes": 200_000, "mss": 1448, "seed": 1,
+        "workload": {"kind": "transfer", "bytes": 2_000_000, "deadline_ns": 60 * SECOND},
     });
     let mut spec: TrialSpec = serde_json::from_value(network).expect("a trial");
     spec.network = NetworkSpec { links, paths: vec![path], ..NetworkSpec::default() };
@@ -33,7 +33,7 @@ fn outcome(spec: &TrialSpec, change: impl FnOnce(&mut Simulation)) -> Outcome {
     let (mut simulation, number) = spec.prepare().expect("a valid trial");
     assert!(simulation.run(SECOND, number));
     change(&mut simulation);
-    let span = spec.drive(&mut simulation, number, spec.limit());
+    let span = spec.drive(&mut simulation, number, spec.workload.limit());
     spec.outcome(&simulation, number, &span)
 }
 

@@ -6,11 +6,12 @@ pub mod drawn;
 
 use mptune_core::congestion::Controller;
 use mptune_core::mptcp::accounting::{Accounting, BufferMode};
-use mptune_core::mptcp::{BIN, ConnectionOptions, Family, Protocol, Workload, scheduler};
+use mptune_core::mptcp::{BIN, ConnectionOptions, Family, Protocol, scheduler};
 use mptune_core::network::{LinkSpec, NetworkSpec, PathSpec};
 use mptune_core::pathmanager::{OptionMap, Policy, TransferSize};
 use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};
 use mptune_core::units::{MILLISECOND, Nanos, SECOND};
+use mptune_core::workload::{Bulk, Transfer, Workload};
 
 /// Payload bytes of a full segment.
 pub const MSS: u32 = 1448;
@@ -99,6 +100,11 @@ pub fn path(local: usize, remote: usize, forward: &[usize], reverse: &[usize]) -
     PathSpec { label, local, remote, forward: forward.into(), reverse: reverse.into() }
 }
 
+/// A sender that always has more, for this long.
+pub fn saturated(duration_ns: Nanos) -> Workload {
+    Workload::Bulk(Bulk { duration_ns, ends_early: false })
+}
+
 /// A saturated trial with fullmesh and minRTT.
 pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) -> TrialSpec {
     TrialSpec {
@@ -116,14 +122,11 @@ pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) ->
         buffer_bytes,
         mss: MSS,
         seed: 1,
-        duration_ns: Some(seconds * SECOND),
-        transfer_bytes: None,
-        deadline_ns: 600 * SECOND,
+        workload: saturated(seconds * SECOND),
         initial_path: None,
         pm_options: OptionMap::new(),
         size_known: true,
         bin_ns: BIN,
-        ends_early: false,
         script: vec![],
     }
 }
@@ -141,9 +144,14 @@ pub fn at(seconds: u64, path: usize, action: ScriptAction) -> ScriptSpec {
 
 /// The same trial as a transfer.
 pub fn transfer(mut trial: TrialSpec, bytes: u64) -> TrialSpec {
-    trial.duration_ns = None;
-    trial.transfer_bytes = Some(bytes);
+    trial.workload = Workload::Transfer(Transfer { bytes, deadline_ns: 600 * SECOND });
     trial
+}
+
+/// Gives the transfer up after this long.
+pub fn within(trial: &mut TrialSpec, seconds: u64) {
+    let Workload::Transfer(transfer) = &mut trial.workload else { panic!("no transfer") };
+    transfer.deadline_ns = seconds * SECOND;
 }
 
 /// Runs a trial that must succeed.
@@ -178,7 +186,7 @@ pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> Conn
         accounting: Accounting::Payload,
         buffer_mode: BufferMode::Fixed,
         path_manager: Policy::new(pm, &OptionMap::new(), 1).expect("known path manager"),
-        workload: Workload::Saturated,
+        workload: Workload::ENDLESS,
         size: TransferSize::Unlimited,
         send_buffer: 32 * MIB,
         receive_buffer: 32 * MIB,

@@ -7,9 +7,9 @@ use super::memory::{Extent, SendMemory};
 use super::miscount::Miscount;
 use super::receive::ReceiveBuffer;
 use super::window::SendWindow;
-use crate::mptcp::options::{ConnectionOptions, Workload};
+use crate::mptcp::options::ConnectionOptions;
 use crate::mptcp::packet::{Ack, Mapping};
-use crate::pathmanager::SubflowId;
+use crate::pathmanager::{SubflowId, TransferSize};
 use crate::units::{Bytes, Seq};
 
 /// How the buffer grows, if it does.
@@ -95,7 +95,7 @@ impl SendBuffer {
         let full = Bytes::from(self.full);
         let bytes = self.tuning.as_ref().map_or(options.send_buffer, |grows| grows.whole());
         self.window = (bytes / full).max(1) as Seq;
-        if let Workload::Transfer(total) = options.workload {
+        if let TransferSize::Known(total) = options.workload.size() {
             self.end = total.div_ceil(full) as Seq;
             self.last_lacks = (Bytes::from(self.end) * full - total) as u32;
         }

@@ -1,0 +1,23 @@
+//! A saturated sender: the program always has more to send.
+
+use super::span;
+use crate::error::SpecError;
+use crate::units::Nanos;
+use serde::Deserialize;
+
+/// A saturated sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bulk {
+    /// How long it sends, from the first SYN.
+    pub duration_ns: Nanos,
+    /// The trial ends as soon as its throughput is known well enough ([`crate::early_end`]).
+    #[serde(default)]
+    pub ends_early: bool,
+}
+
+impl Bulk {
+    pub(super) fn validate(&self) -> Result<(), SpecError> {
+        span::check("duration_ns", self.duration_ns)
+    }
+}

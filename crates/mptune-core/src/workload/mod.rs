@@ -1,0 +1,77 @@
+//! What the program that uses the connection does, and for how long: one file per kind.
+//!
+//! The specification of a trial names one, and the connection gets the same. Not here: when bytes may be
+//! sent, and when a trial that may end early does.
+
+mod bulk;
+mod span;
+mod transfer;
+
+pub use bulk::Bulk;
+pub use transfer::Transfer;
+
+use crate::error::SpecError;
+use crate::pathmanager::TransferSize;
+use crate::units::{Bytes, NEVER, Nanos};
+use serde::Deserialize;
+
+/// What there is to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Workload {
+    /// As much as the connection takes.
+    Bulk(Bulk),
+    /// A number of bytes.
+    Transfer(Transfer),
+}
+
+impl Workload {
+    /// As much as the connection takes, without an end.
+    pub const ENDLESS: Self = Self::Bulk(Bulk { duration_ns: NEVER, ends_early: false });
+
+    /// Total payload bytes, [`Bytes::MAX`] without an end.
+    pub fn bytes(&self) -> Bytes {
+        match self {
+            Self::Bulk(_) => Bytes::MAX,
+            Self::Transfer(transfer) => transfer.bytes,
+        }
+    }
+
+    /// What a path manager that is informed of it knows.
+    pub fn size(&self) -> TransferSize {
+        match self {
+            Self::Bulk(_) => TransferSize::Unlimited,
+            Self::Transfer(transfer) => TransferSize::Known(transfer.bytes),
+        }
+    }
+
+    /// When the trial ends at the latest.
+    pub fn limit(&self) -> Nanos {
+        match self {
+            Self::Bulk(bulk) => bulk.duration_ns,
+            Self::Transfer(transfer) => transfer.deadline_ns,
+        }
+    }
+
+    /// It is done when everything arrived, and has failed if that takes longer than its limit.
+    pub fn completes(&self) -> bool {
+        matches!(self, Self::Transfer(_))
+    }
+
+    /// The trial ends as soon as its throughput is known well enough ([`crate::early_end`]).
+    pub fn ends_early(&self) -> bool {
+        matches!(self, Self::Bulk(Bulk { ends_early: true, .. }))
+    }
+
+    /// Checks everything the simulation relies on.
+    ///
+    /// # Errors
+    /// The first key that is wrong.
+    pub(crate) fn validate(&self, segment: u32) -> Result<(), SpecError> {
+        match self {
+            Self::Bulk(bulk) => bulk.validate(),
+            Self::Transfer(transfer) => transfer.validate(segment),
+        }
+        .map_err(|error| SpecError::new(format!("workload.{}", error.key), error.expected))
+    }
+}

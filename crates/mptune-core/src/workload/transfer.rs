@@ -1,0 +1,30 @@
+//! A transfer of a given size, measured to its last byte in order.
+
+use super::span;
+use crate::error::SpecError;
+use crate::units::{Bytes, Nanos};
+use serde::Deserialize;
+
+/// A transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transfer {
+    /// Its payload.
+    pub bytes: Bytes,
+    /// It is given up after this long.
+    pub deadline_ns: Nanos,
+}
+
+impl Transfer {
+    /// `segment`: payload bytes of a full segment, of which there are to be less than 2^31.
+    pub(super) fn validate(&self, segment: u32) -> Result<(), SpecError> {
+        if self.bytes == 0 {
+            return Err(SpecError::new("bytes", "expected at least 1 byte"));
+        }
+        span::check("deadline_ns", self.deadline_ns)?;
+        if self.bytes / u64::from(segment) >= 1 << 31 {
+            return Err(SpecError::new("bytes", "expected less than 2^31 segments"));
+        }
+        Ok(())
+    }
+}
