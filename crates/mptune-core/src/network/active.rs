@@ -2,10 +2,10 @@
 //! line becomes free.
 
 use super::aqm::AqmSpec;
+use super::aqm::CodelQueue;
+use super::aqm::FqCodel;
 use super::carried::Carried;
-use super::codel::CodelQueue;
 use super::counters::LinkCounters;
-use super::fq_codel::FqCodel;
 use super::place::InFlight;
 use super::server::Server;
 use super::spec::LinkSpec;

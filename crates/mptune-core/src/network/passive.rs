@@ -4,11 +4,11 @@
 //! varying rate a time does not determine how many bytes wait. A packet being sent counts in full.
 
 use super::aqm::AqmSpec;
+use super::aqm::Red;
+use super::aqm::StepMarkingSpec;
 use super::counters::LinkCounters;
-use super::red::Red;
 use super::server::Server;
 use super::spec::LinkSpec;
-use super::step::StepMarkingSpec;
 use super::stream::Streams;
 use super::verdict::Verdict;
 use crate::engine::Ring;

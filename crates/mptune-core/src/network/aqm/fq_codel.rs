@@ -1,12 +1,12 @@
 //! FQ-CoDel (RFC 8290): controlled delay per flow, with flows taking turns by bytes, new flows first.
 
-use super::carried::Carried;
 use super::chains::{Chain, Slots};
 use super::codel::{Codel, CodelSpec, Waiting};
-use super::counters::LinkCounters;
-use super::place::InFlight;
 use crate::engine::Random;
 use crate::error::SpecError;
+use crate::network::carried::Carried;
+use crate::network::counters::LinkCounters;
+use crate::network::place::InFlight;
 use crate::units::{Bytes, Nanos};
 use serde::Deserialize;
 use std::collections::VecDeque;
@@ -80,7 +80,7 @@ impl<P: Carried> Waiting<P> for Contents<'_, P> {
 
 /// The queues and whose turn it is.
 #[derive(Debug)]
-pub(super) struct FqCodel<P> {
+pub(in crate::network) struct FqCodel<P> {
     slots: Slots<P>,
     queues: Vec<Queue>,
     new: VecDeque<u32>,

@@ -1,9 +1,20 @@
 //! Active queue management: the available algorithms and their parameters.
 
-use super::codel::CodelSpec;
-use super::fq_codel::FqCodelSpec;
-use super::red::RedSpec;
-use super::step::StepMarkingSpec;
+mod chains;
+mod codel;
+mod fq_codel;
+mod red;
+mod step;
+
+pub use codel::CodelSpec;
+pub use fq_codel::FqCodelSpec;
+pub use red::RedSpec;
+pub use step::StepMarkingSpec;
+
+pub(super) use codel::CodelQueue;
+pub(super) use fq_codel::FqCodel;
+pub(super) use red::Red;
+
 use crate::error::SpecError;
 use crate::units::Bytes;
 use serde::Deserialize;

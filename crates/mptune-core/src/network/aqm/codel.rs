@@ -1,12 +1,12 @@
 //! Controlled delay (RFC 8289): drops or marks at the head of the queue once the time that packets
 //! spend in it has stayed above a target for an interval.
 
-use super::carried::Carried;
-use super::counters::LinkCounters;
-use super::limits::FULL_PACKET;
-use super::place::InFlight;
 use crate::engine::Ring;
 use crate::error::SpecError;
+use crate::network::carried::Carried;
+use crate::network::counters::LinkCounters;
+use crate::network::limits::FULL_PACKET;
+use crate::network::place::InFlight;
 use crate::units::{Bytes, Nanos, SECOND};
 use serde::Deserialize;
 
@@ -42,7 +42,7 @@ pub(super) trait Waiting<P> {
 
 /// The state machine of section 5. Its variables have the names used there.
 #[derive(Debug, Clone)]
-pub(super) struct Codel {
+pub(in crate::network) struct Codel {
     target: Nanos,
     interval: Nanos,
     ecn: bool,
@@ -154,7 +154,7 @@ impl Codel {
 
 /// One queue under controlled delay.
 #[derive(Debug)]
-pub(super) struct CodelQueue<P> {
+pub(in crate::network) struct CodelQueue<P> {
     codel: Codel,
     fifo: BytesFifo<P>,
 }

@@ -1,7 +1,7 @@
 //! Marking above a threshold of the instantaneous queue: the switch side of DCTCP.
 
-use super::verdict::Verdict;
 use crate::error::SpecError;
+use crate::network::verdict::Verdict;
 use crate::units::Bytes;
 use serde::Deserialize;
 
@@ -24,7 +24,7 @@ impl StepMarkingSpec {
     }
 
     /// An ECN-capable packet finds `queued` bytes.
-    pub(super) fn judge(&self, queued: Bytes, ect: bool) -> Verdict {
+    pub(in crate::network) fn judge(&self, queued: Bytes, ect: bool) -> Verdict {
         if ect && queued > self.mark_bytes { Verdict::Mark } else { Verdict::Take }
     }
 }

@@ -1,7 +1,7 @@
 //! Many queues in one array: a thousand empty ones cost nothing, and a packet allocates nothing.
 
-use super::carried::Carried;
-use super::place::InFlight;
+use crate::network::carried::Carried;
+use crate::network::place::InFlight;
 use crate::units::Bytes;
 
 /// End of a chain.
@@ -15,7 +15,7 @@ struct Slot<P> {
 
 /// The packets of all queues.
 #[derive(Debug)]
-pub(super) struct Slots<P> {
+pub(in crate::network) struct Slots<P> {
     slots: Vec<Slot<P>>,
     /// Chain of the slots without a packet.
     free: u32,
@@ -23,7 +23,7 @@ pub(super) struct Slots<P> {
 
 /// The packets of one queue, in order of arrival.
 #[derive(Debug, Clone)]
-pub(super) struct Chain {
+pub(in crate::network) struct Chain {
     first: u32,
     last: u32,
     bytes: Bytes,

@@ -3,10 +3,10 @@
 //!
 //! It judges arriving packets only, so it works on a queue whose departures are known in advance.
 
-use super::chance::{BILLION, Chance, check};
-use super::verdict::Verdict;
 use crate::engine::Random;
 use crate::error::SpecError;
+use crate::network::chance::{BILLION, Chance, check};
+use crate::network::verdict::Verdict;
 use crate::units::{Bytes, Nanos};
 use serde::Deserialize;
 
@@ -52,7 +52,7 @@ impl RedSpec {
 
 /// The average and the last signal.
 #[derive(Debug, Clone)]
-pub(super) struct Red {
+pub(in crate::network) struct Red {
     min: f64,
     max: f64,
     max_probability: f64,
