@@ -31,11 +31,10 @@ mod spec;
 mod stream;
 mod trace;
 mod udp;
-mod verdict;
 mod watch;
 mod wire;
 
-pub use aqm::{AqmSpec, CodelSpec, FqCodelSpec, RedSpec, StepMarkingSpec};
+pub use aqm::*;
 pub use bucket::BucketSpec;
 pub use carried::Carried;
 pub use counters::LinkCounters;

@@ -3,30 +3,20 @@
 //! Unlike [`super::rate::Fifo`] it remembers the departures of what it holds, because with a server of
 //! varying rate a time does not determine how many bytes wait. A packet being sent counts in full.
 
-use super::aqm::AqmSpec;
-use super::aqm::Red;
-use super::aqm::StepMarkingSpec;
+use super::aqm::{Arrival, Judge, Verdict};
 use super::counters::LinkCounters;
 use super::server::Server;
 use super::spec::LinkSpec;
 use super::stream::Streams;
-use super::verdict::Verdict;
 use crate::engine::Ring;
 use crate::units::{Bytes, Nanos};
-
-#[derive(Debug, Clone)]
-enum Marking {
-    None,
-    Red(Box<Red>),
-    Step(StepMarkingSpec),
-}
 
 /// The queue with its server.
 #[derive(Debug, Clone)]
 pub(super) struct PassiveQueue {
     server: Server,
     limit: Bytes,
-    marking: Marking,
+    judge: Option<Judge>,
     /// Departure and size of each packet that is queued or being sent.
     departures: Ring<(Nanos, u32)>,
     bytes: Bytes,
@@ -36,15 +26,10 @@ pub(super) struct PassiveQueue {
 
 impl PassiveQueue {
     pub fn new(spec: &LinkSpec, streams: Streams) -> Self {
-        let marking = match &spec.aqm {
-            Some(AqmSpec::Red(red)) => Marking::Red(Box::new(Red::new(red, streams.queue()))),
-            Some(AqmSpec::Step(step)) => Marking::Step(step.clone()),
-            _ => Marking::None,
-        };
         Self {
             server: Server::new(spec),
             limit: spec.queue_bytes.unwrap_or(Bytes::MAX),
-            marking,
+            judge: spec.aqm.as_ref().and_then(|aqm| Judge::new(aqm, streams.queue())),
             departures: Ring::new(),
             bytes: 0,
             idle_since: 0,
@@ -82,13 +67,8 @@ impl PassiveQueue {
     }
 
     fn judge(&mut self, now: Nanos, ect: bool) -> Verdict {
-        match &mut self.marking {
-            Marking::None => Verdict::Take,
-            Marking::Step(step) => step.judge(self.bytes, ect),
-            Marking::Red(red) => {
-                let idle = now - self.idle_since;
-                red.judge(self.bytes, idle, self.server.packet_time(now), ect)
-            }
-        }
+        let Some(judge) = &mut self.judge else { return Verdict::Take };
+        let (idle, packet_time) = (now - self.idle_since, self.server.packet_time(now));
+        judge.judge(&Arrival { queued: self.bytes, idle, packet_time, ect })
     }
 }

@@ -15,7 +15,7 @@ struct Slot<P> {
 
 /// The packets of all queues.
 #[derive(Debug)]
-pub(in crate::network) struct Slots<P> {
+pub(super) struct Slots<P> {
     slots: Vec<Slot<P>>,
     /// Chain of the slots without a packet.
     free: u32,
@@ -23,7 +23,7 @@ pub(in crate::network) struct Slots<P> {
 
 /// The packets of one queue, in order of arrival.
 #[derive(Debug, Clone)]
-pub(in crate::network) struct Chain {
+pub(super) struct Chain {
     first: u32,
     last: u32,
     bytes: Bytes,

@@ -1,7 +1,8 @@
 //! Controlled delay (RFC 8289): drops or marks at the head of the queue once the time that packets
 //! spend in it has stayed above a target for an interval.
 
-use crate::engine::Ring;
+use super::OnDeparture;
+use crate::engine::{Random, Ring};
 use crate::error::SpecError;
 use crate::network::carried::Carried;
 use crate::network::counters::LinkCounters;
@@ -23,7 +24,7 @@ pub struct CodelSpec {
 }
 
 impl CodelSpec {
-    pub(super) fn validate(&self) -> Result<(), SpecError> {
+    pub(super) fn validate(&self, _: Option<Bytes>) -> Result<(), SpecError> {
         let Self { target_ns, interval_ns, .. } = *self;
         if 0 < target_ns && target_ns < interval_ns && interval_ns <= 100 * SECOND {
             return Ok(());
@@ -42,7 +43,7 @@ pub(super) trait Waiting<P> {
 
 /// The state machine of section 5. Its variables have the names used there.
 #[derive(Debug, Clone)]
-pub(in crate::network) struct Codel {
+pub(super) struct Codel {
     target: Nanos,
     interval: Nanos,
     ecn: bool,
@@ -178,17 +179,19 @@ impl<P: Carried> Waiting<P> for BytesFifo<P> {
     }
 }
 
-impl<P: Carried> CodelQueue<P> {
-    pub fn new(spec: &CodelSpec) -> Self {
+impl<P: Carried> OnDeparture<P> for CodelQueue<P> {
+    type Spec = CodelSpec;
+
+    fn new(spec: &CodelSpec, _: Random) -> Self {
         Self { codel: Codel::new(spec), fifo: BytesFifo { packets: Ring::new(), bytes: 0 } }
     }
 
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.fifo.packets.len()
     }
 
     /// Appends a packet unless that would exceed `limit` bytes; one packet always fits.
-    pub fn push(&mut self, packet: InFlight<P>, limit: Bytes, counters: &mut LinkCounters) {
+    fn push(&mut self, packet: InFlight<P>, _: u32, limit: Bytes, counters: &mut LinkCounters) {
         let bytes = self.fifo.bytes + Bytes::from(packet.size);
         if self.fifo.bytes > 0 && bytes > limit {
             counters.dropped += 1;
@@ -198,13 +201,11 @@ impl<P: Carried> CodelQueue<P> {
         self.fifo.bytes = bytes;
     }
 
-    /// The next packet to send at `now`.
-    pub fn next(&mut self, now: Nanos, counters: &mut LinkCounters) -> Option<InFlight<P>> {
+    fn next(&mut self, now: Nanos, counters: &mut LinkCounters) -> Option<InFlight<P>> {
         self.codel.next(now, &mut self.fifo, counters)
     }
 
-    /// All packets in it.
-    pub fn iter(&self) -> impl Iterator<Item = &InFlight<P>> {
-        self.fifo.packets.iter()
+    fn for_each(&self, visit: impl FnMut(&InFlight<P>)) {
+        self.fifo.packets.iter().for_each(visit);
     }
 }

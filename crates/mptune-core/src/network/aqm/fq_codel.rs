@@ -1,5 +1,6 @@
 //! FQ-CoDel (RFC 8290): controlled delay per flow, with flows taking turns by bytes, new flows first.
 
+use super::OnDeparture;
 use super::chains::{Chain, Slots};
 use super::codel::{Codel, CodelSpec, Waiting};
 use crate::engine::Random;
@@ -33,8 +34,8 @@ impl FqCodelSpec {
         CodelSpec { target_ns, interval_ns, ecn }
     }
 
-    pub(super) fn validate(&self) -> Result<(), SpecError> {
-        self.codel().validate()?;
+    pub(super) fn validate(&self, queue: Option<Bytes>) -> Result<(), SpecError> {
+        self.codel().validate(queue)?;
         let bounds = [
             ("aqm.queues", self.queues, 1, 65_536),
             ("aqm.quantum_bytes", self.quantum_bytes, 256, 65_536),
@@ -91,9 +92,11 @@ pub(in crate::network) struct FqCodel<P> {
     bytes: Bytes,
 }
 
-impl<P: Carried> FqCodel<P> {
+impl<P: Carried> OnDeparture<P> for FqCodel<P> {
+    type Spec = FqCodelSpec;
+
     /// `random` gives the salt of the hash: which flows share a queue depends on the seed.
-    pub fn new(spec: &FqCodelSpec, mut random: Random) -> Self {
+    fn new(spec: &FqCodelSpec, mut random: Random) -> Self {
         let codel = Codel::new(&spec.codel());
         let queue = Queue { packets: Chain::new(), deficit: 0, listed: false, codel };
         Self {
@@ -108,19 +111,13 @@ impl<P: Carried> FqCodel<P> {
         }
     }
 
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.len
     }
 
     /// Appends a packet to its flow's queue. While there are more than `limit` bytes, the longest
     /// queue loses its first packet (section 4.1); one packet always fits.
-    pub fn push(
-        &mut self,
-        packet: InFlight<P>,
-        flow: u32,
-        limit: Bytes,
-        counters: &mut LinkCounters,
-    ) {
+    fn push(&mut self, packet: InFlight<P>, flow: u32, limit: Bytes, counters: &mut LinkCounters) {
         let number = self.queue_of(flow);
         let queue = &mut self.queues[number as usize];
         self.slots.push(&mut queue.packets, packet);
@@ -137,34 +134,13 @@ impl<P: Carried> FqCodel<P> {
         }
     }
 
-    /// The finaliser of SplitMix64 mixes all bits, so the upper ones are as good as any.
-    fn queue_of(&self, flow: u32) -> u32 {
-        let mut hash = self.salt ^ u64::from(flow);
-        hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        hash ^= hash >> 31;
-        ((u128::from(hash) * self.queues.len() as u128) >> 64) as u32
-    }
-
-    fn drop_from_longest(&mut self) {
-        let listed = self.new.iter().chain(&self.old);
-        let longest = listed.max_by_key(|&&number| self.queues[number as usize].packets.bytes());
-        if let Some(&number) = longest {
-            let chain = &mut self.queues[number as usize].packets;
-            if let Some(packet) = self.slots.pop(chain) {
-                self.len -= 1;
-                self.bytes -= Bytes::from(packet.size);
-            }
-        }
-    }
-
-    /// All packets in it, queue by queue.
-    pub fn iter(&self) -> impl Iterator<Item = &InFlight<P>> {
-        self.queues.iter().flat_map(|queue| self.slots.iter(&queue.packets))
+    /// Queue by queue.
+    fn for_each(&self, visit: impl FnMut(&InFlight<P>)) {
+        self.queues.iter().flat_map(|queue| self.slots.iter(&queue.packets)).for_each(visit);
     }
 
     /// The next packet to send at `now` (section 4.2).
-    pub fn next(&mut self, now: Nanos, counters: &mut LinkCounters) -> Option<InFlight<P>> {
+    fn next(&mut self, now: Nanos, counters: &mut LinkCounters) -> Option<InFlight<P>> {
         loop {
             let is_new = !self.new.is_empty();
             let number = if is_new { self.new.pop_front()? } else { self.old.pop_front()? };
@@ -191,6 +167,29 @@ impl<P: Carried> FqCodel<P> {
                 self.old.push_back(number);
             } else {
                 queue.listed = false;
+            }
+        }
+    }
+}
+
+impl<P: Carried> FqCodel<P> {
+    /// The finaliser of SplitMix64 mixes all bits, so the upper ones are as good as any.
+    fn queue_of(&self, flow: u32) -> u32 {
+        let mut hash = self.salt ^ u64::from(flow);
+        hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        hash ^= hash >> 31;
+        ((u128::from(hash) * self.queues.len() as u128) >> 64) as u32
+    }
+
+    fn drop_from_longest(&mut self) {
+        let listed = self.new.iter().chain(&self.old);
+        let longest = listed.max_by_key(|&&number| self.queues[number as usize].packets.bytes());
+        if let Some(&number) = longest {
+            let chain = &mut self.queues[number as usize].packets;
+            if let Some(packet) = self.slots.pop(chain) {
+                self.len -= 1;
+                self.bytes -= Bytes::from(packet.size);
             }
         }
     }

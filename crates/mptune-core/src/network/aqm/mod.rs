@@ -1,4 +1,8 @@
-//! Active queue management: the available algorithms and their parameters.
+//! Active queue management: two traits, one list, one file per discipline.
+//!
+//! A discipline decides when a packet arrives, and then departures are known at once ([`OnArrival`], in a
+//! [`super::passive`] queue), or when it leaves ([`OnDeparture`], in an [`super::active`] one). To add one,
+//! write `<name>.rs` beside this file and its two lines here.
 
 mod chains;
 mod codel;
@@ -6,45 +10,177 @@ mod fq_codel;
 mod red;
 mod step;
 
-pub use codel::CodelSpec;
-pub use fq_codel::FqCodelSpec;
-pub use red::RedSpec;
-pub use step::StepMarkingSpec;
-
-pub(super) use codel::CodelQueue;
-pub(super) use fq_codel::FqCodel;
-pub(super) use red::Red;
-
+use super::carried::Carried;
+use super::counters::LinkCounters;
+use super::place::InFlight;
+use crate::engine::Random;
 use crate::error::SpecError;
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 use serde::Deserialize;
 
-/// A queue with more than a limit.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum AqmSpec {
-    /// Random early detection.
-    Red(RedSpec),
-    /// Marks above a threshold (DCTCP).
-    Step(StepMarkingSpec),
-    /// Controlled delay.
-    Codel(CodelSpec),
-    /// Controlled delay per flow, with flows taking turns.
-    FqCodel(FqCodelSpec),
+/// What an arriving packet finds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    /// Bytes that wait or are being sent.
+    pub queued: Bytes,
+    /// If there are none, how long the line has been idle.
+    pub idle: Nanos,
+    /// The time that a full packet takes on the line; none while it sends nothing.
+    pub packet_time: Option<Nanos>,
+    /// The packet is ECN-capable.
+    pub ect: bool,
 }
 
-impl AqmSpec {
-    /// It makes its decision when a packet leaves the queue, not when it enters.
-    pub(super) fn is_active(&self) -> bool {
-        matches!(self, Self::Codel(_) | Self::FqCodel(_))
-    }
+/// What a queue does with an arriving packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Take,
+    Mark,
+    Drop,
+}
 
-    pub(super) fn validate(&self, queue: Option<Bytes>) -> Result<(), SpecError> {
-        match self {
-            Self::Red(red) => red.validate(queue),
-            Self::Step(step) => step.validate(queue),
-            Self::Codel(codel) => codel.validate(),
-            Self::FqCodel(fq_codel) => fq_codel.validate(),
+impl Verdict {
+    /// Signal congestion to a packet: by a mark if possible.
+    pub fn signal(markable: bool) -> Self {
+        if markable { Self::Mark } else { Self::Drop }
+    }
+}
+
+/// A discipline that judges packets on arrival.
+pub(super) trait OnArrival {
+    /// Its parameters.
+    type Spec;
+
+    fn new(spec: &Self::Spec, random: Random) -> Self;
+
+    /// What to do with a packet that fits.
+    fn judge(&mut self, arrival: &Arrival) -> Verdict;
+}
+
+/// A discipline that decides when packets leave; it keeps them.
+pub(super) trait OnDeparture<P> {
+    /// Its parameters.
+    type Spec;
+
+    fn new(spec: &Self::Spec, random: Random) -> Self;
+
+    /// Packets in it.
+    fn len(&self) -> usize;
+
+    /// Takes a packet of a flow unless there would be more than `limit` bytes; one packet always fits.
+    fn push(&mut self, packet: InFlight<P>, flow: u32, limit: Bytes, counters: &mut LinkCounters);
+
+    /// The next packet to send at `now`, after dropping or marking what is due.
+    fn next(&mut self, now: Nanos, counters: &mut LinkCounters) -> Option<InFlight<P>>;
+
+    /// Visits all packets in it.
+    fn for_each(&self, visit: impl FnMut(&InFlight<P>));
+}
+
+/// Writes [`AqmSpec`] and the dispatch to both kinds of discipline from one list.
+macro_rules! disciplines {
+    (
+        on arrival { $($a:ident($a_mod:ident::$a_spec:ident => $a_queue:ident)),+ $(,)? }
+        on departure { $($d:ident($d_mod:ident::$d_spec:ident => $d_queue:ident)),+ $(,)? }
+    ) => {
+        $(pub use $a_mod::$a_spec;)+
+        $(pub use $d_mod::$d_spec;)+
+
+        /// A queue with more than a limit.
+        #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+        #[serde(tag = "kind", rename_all = "snake_case")]
+        #[allow(missing_docs)]
+        pub enum AqmSpec {
+            $($a($a_spec),)+
+            $($d($d_spec),)+
         }
+
+        impl AqmSpec {
+            /// It makes its decision when a packet leaves the queue, not when it enters.
+            pub(super) fn is_active(&self) -> bool {
+                matches!(self, $(Self::$d(_))|+)
+            }
+
+            pub(super) fn validate(&self, queue: Option<Bytes>) -> Result<(), SpecError> {
+                match self {
+                    $(Self::$a(spec) => spec.validate(queue),)+
+                    $(Self::$d(spec) => spec.validate(queue),)+
+                }
+            }
+        }
+
+        /// The discipline of a queue that is judged on arrival, dispatched without indirection.
+        #[derive(Debug, Clone)]
+        pub(super) enum Judge {
+            $($a(Box<$a_mod::$a_queue>),)+
+        }
+
+        impl Judge {
+            /// None if it is active.
+            pub fn new(spec: &AqmSpec, random: Random) -> Option<Self> {
+                match spec {
+                    $(AqmSpec::$a(spec) => Some(Self::$a(Box::new(OnArrival::new(spec, random)))),)+
+                    _ => None,
+                }
+            }
+
+            /// [`OnArrival::judge`].
+            pub fn judge(&mut self, arrival: &Arrival) -> Verdict {
+                match self { $(Self::$a(queue) => queue.judge(arrival),)+ }
+            }
+        }
+
+        /// The discipline of an active queue, dispatched without indirection.
+        #[derive(Debug)]
+        pub(super) enum Keeper<P> {
+            $($d($d_mod::$d_queue<P>),)+
+        }
+
+        impl<P: Carried> Keeper<P> {
+            /// None if it is not active.
+            pub fn new(spec: &AqmSpec, random: Random) -> Option<Self> {
+                match spec {
+                    $(AqmSpec::$d(spec) => Some(Self::$d(OnDeparture::new(spec, random))),)+
+                    _ => None,
+                }
+            }
+
+            /// [`OnDeparture::len`].
+            pub fn len(&self) -> usize {
+                match self { $(Self::$d(queue) => queue.len(),)+ }
+            }
+
+            /// [`OnDeparture::push`].
+            pub fn push(
+                &mut self,
+                packet: InFlight<P>,
+                flow: u32,
+                limit: Bytes,
+                counters: &mut LinkCounters,
+            ) {
+                match self { $(Self::$d(queue) => queue.push(packet, flow, limit, counters),)+ }
+            }
+
+            /// [`OnDeparture::next`].
+            pub fn next(&mut self, now: Nanos, counters: &mut LinkCounters) -> Option<InFlight<P>> {
+                match self { $(Self::$d(queue) => queue.next(now, counters),)+ }
+            }
+
+            /// [`OnDeparture::for_each`].
+            pub fn for_each(&self, visit: impl FnMut(&InFlight<P>)) {
+                match self { $(Self::$d(queue) => queue.for_each(visit),)+ }
+            }
+        }
+    };
+}
+
+disciplines! {
+    on arrival {
+        Red(red::RedSpec => Red),
+        Step(step::StepMarkingSpec => StepMarkingSpec),
+    }
+    on departure {
+        Codel(codel::CodelSpec => CodelQueue),
+        FqCodel(fq_codel::FqCodelSpec => FqCodel),
     }
 }

@@ -3,11 +3,11 @@
 //!
 //! It judges arriving packets only, so it works on a queue whose departures are known in advance.
 
+use super::{Arrival, OnArrival, Verdict};
 use crate::engine::Random;
 use crate::error::SpecError;
 use crate::network::chance::{BILLION, Chance, check};
-use crate::network::verdict::Verdict;
-use crate::units::{Bytes, Nanos};
+use crate::units::Bytes;
 use serde::Deserialize;
 
 /// Thresholds on the average queue, in bytes. The probability does not depend on a packet's size
@@ -65,8 +65,10 @@ pub(in crate::network) struct Red {
     random: Random,
 }
 
-impl Red {
-    pub fn new(spec: &RedSpec, random: Random) -> Self {
+impl OnArrival for Red {
+    type Spec = RedSpec;
+
+    fn new(spec: &RedSpec, random: Random) -> Self {
         let whole = BILLION as f64;
         Self {
             min: spec.min_bytes as f64,
@@ -81,16 +83,8 @@ impl Red {
         }
     }
 
-    /// A packet finds `queued` bytes. If there are none, the line has been idle for `idle`, in which
-    /// it could have sent packets of `packet_time` each (none: it was not sending).
-    pub fn judge(
-        &mut self,
-        queued: Bytes,
-        idle: Nanos,
-        packet_time: Option<Nanos>,
-        ect: bool,
-    ) -> Verdict {
-        self.sample(queued, idle, packet_time);
+    fn judge(&mut self, arrival: &Arrival) -> Verdict {
+        self.sample(arrival);
         let Some(probability) = self.probability() else {
             self.count = 0.0;
             return Verdict::Take;
@@ -107,11 +101,14 @@ impl Red {
             return Verdict::Take;
         }
         self.count = 0.0;
-        Verdict::signal(self.ecn && ect)
+        Verdict::signal(self.ecn && arrival.ect)
     }
+}
 
+impl Red {
     /// Updates the average: by the queue found or, after idleness, as if that many packets had found none.
-    fn sample(&mut self, queued: Bytes, idle: Nanos, packet_time: Option<Nanos>) {
+    fn sample(&mut self, arrival: &Arrival) {
+        let Arrival { queued, idle, packet_time, .. } = *arrival;
         if queued > 0 {
             self.average += self.weight * (queued as f64 - self.average);
         } else {
@@ -150,6 +147,10 @@ mod tests {
         }
     }
 
+    fn finds(queued: Bytes, ect: bool) -> Arrival {
+        Arrival { queued, idle: 0, packet_time: None, ect }
+    }
+
     fn red(spec: &RedSpec) -> Red {
         Red::new(spec, Random::new(1, 1))
     }
@@ -158,7 +159,7 @@ mod tests {
     fn settled(spec: &RedSpec, queued: Bytes, ect: bool, packets: usize) -> Vec<Verdict> {
         let mut red = red(spec);
         red.average = queued as f64;
-        (0..packets).map(|_| red.judge(queued, 0, None, ect)).collect()
+        (0..packets).map(|_| red.judge(&finds(queued, ect))).collect()
     }
 
     #[test]
@@ -166,12 +167,12 @@ mod tests {
         // Section VI: L arrivals that find 1, 2, ... L take it to L + 1 + ((1 - w)^(L + 1) - 1) / w.
         let mut red = red(&spec());
         for queued in 1..=100 {
-            red.judge(queued * 1000, 0, None, true);
+            red.judge(&finds(queued * 1000, true));
         }
         let expected = 1000.0 * (101.0 + (libm::pow(0.998, 101.0) - 1.0) / 0.002);
         assert!((red.average - expected).abs() < 1e-6);
         // Idle for 300 packets' time.
-        red.judge(0, 300_500, Some(1_000), true);
+        red.judge(&Arrival { idle: 300_500, packet_time: Some(1_000), ..finds(0, true) });
         assert!((red.average - expected * libm::pow(0.998, 300.0)).abs() < 1e-6);
     }
 

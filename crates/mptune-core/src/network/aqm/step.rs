@@ -1,7 +1,8 @@
 //! Marking above a threshold of the instantaneous queue: the switch side of DCTCP.
 
+use super::{Arrival, OnArrival, Verdict};
+use crate::engine::Random;
 use crate::error::SpecError;
-use crate::network::verdict::Verdict;
 use crate::units::Bytes;
 use serde::Deserialize;
 
@@ -22,9 +23,16 @@ impl StepMarkingSpec {
         let expected = format!("expected less than the queue's limit, found {}", self.mark_bytes);
         Err(SpecError::new("aqm.mark_bytes", expected))
     }
+}
 
-    /// An ECN-capable packet finds `queued` bytes.
-    pub(in crate::network) fn judge(&self, queued: Bytes, ect: bool) -> Verdict {
-        if ect && queued > self.mark_bytes { Verdict::Mark } else { Verdict::Take }
+impl OnArrival for StepMarkingSpec {
+    type Spec = Self;
+
+    fn new(spec: &Self, _: Random) -> Self {
+        spec.clone()
+    }
+
+    fn judge(&mut self, arrival: &Arrival) -> Verdict {
+        if arrival.ect && arrival.queued > self.mark_bytes { Verdict::Mark } else { Verdict::Take }
     }
 }
