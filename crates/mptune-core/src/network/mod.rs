@@ -34,7 +34,7 @@ mod udp;
 mod watch;
 mod wire;
 
-pub use aqm::*;
+pub use aqm::{AqmSpec, CodelSpec, FqCodelSpec, RedSpec, StepMarkingSpec};
 pub use bucket::BucketSpec;
 pub use carried::Carried;
 pub use counters::LinkCounters;

@@ -1,7 +1,7 @@
 //! Controlled delay (RFC 8289): drops or marks at the head of the queue once the time that packets
 //! spend in it has stayed above a target for an interval.
 
-use super::OnDeparture;
+use super::discipline::OnDeparture;
 use crate::engine::{Random, Ring};
 use crate::error::SpecError;
 use crate::network::carried::Carried;
@@ -155,7 +155,7 @@ impl Codel {
 
 /// One queue under controlled delay.
 #[derive(Debug)]
-pub(in crate::network) struct CodelQueue<P> {
+pub struct CodelQueue<P> {
     codel: Codel,
     fifo: BytesFifo<P>,
 }

@@ -1,8 +1,8 @@
 //! FQ-CoDel (RFC 8290): controlled delay per flow, with flows taking turns by bytes, new flows first.
 
-use super::OnDeparture;
 use super::chains::{Chain, Slots};
 use super::codel::{Codel, CodelSpec, Waiting};
+use super::discipline::OnDeparture;
 use crate::engine::Random;
 use crate::error::SpecError;
 use crate::network::carried::Carried;
@@ -81,7 +81,7 @@ impl<P: Carried> Waiting<P> for Contents<'_, P> {
 
 /// The queues and whose turn it is.
 #[derive(Debug)]
-pub(in crate::network) struct FqCodel<P> {
+pub struct FqCodel<P> {
     slots: Slots<P>,
     queues: Vec<Queue>,
     new: VecDeque<u32>,

@@ -6,9 +6,12 @@
 
 mod chains;
 mod codel;
+mod discipline;
 mod fq_codel;
 mod red;
 mod step;
+
+pub(super) use discipline::{Arrival, OnArrival, OnDeparture, Verdict};
 
 use super::carried::Carried;
 use super::counters::LinkCounters;
@@ -17,65 +20,6 @@ use crate::engine::Random;
 use crate::error::SpecError;
 use crate::units::{Bytes, Nanos};
 use serde::Deserialize;
-
-/// What an arriving packet finds.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Arrival {
-    /// Bytes that wait or are being sent.
-    pub queued: Bytes,
-    /// If there are none, how long the line has been idle.
-    pub idle: Nanos,
-    /// The time that a full packet takes on the line; none while it sends nothing.
-    pub packet_time: Option<Nanos>,
-    /// The packet is ECN-capable.
-    pub ect: bool,
-}
-
-/// What a queue does with an arriving packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Take,
-    Mark,
-    Drop,
-}
-
-impl Verdict {
-    /// Signal congestion to a packet: by a mark if possible.
-    pub fn signal(markable: bool) -> Self {
-        if markable { Self::Mark } else { Self::Drop }
-    }
-}
-
-/// A discipline that judges packets on arrival.
-pub(super) trait OnArrival {
-    /// Its parameters.
-    type Spec;
-
-    fn new(spec: &Self::Spec, random: Random) -> Self;
-
-    /// What to do with a packet that fits.
-    fn judge(&mut self, arrival: &Arrival) -> Verdict;
-}
-
-/// A discipline that decides when packets leave; it keeps them.
-pub(super) trait OnDeparture<P> {
-    /// Its parameters.
-    type Spec;
-
-    fn new(spec: &Self::Spec, random: Random) -> Self;
-
-    /// Packets in it.
-    fn len(&self) -> usize;
-
-    /// Takes a packet of a flow unless there would be more than `limit` bytes; one packet always fits.
-    fn push(&mut self, packet: InFlight<P>, flow: u32, limit: Bytes, counters: &mut LinkCounters);
-
-    /// The next packet to send at `now`, after dropping or marking what is due.
-    fn next(&mut self, now: Nanos, counters: &mut LinkCounters) -> Option<InFlight<P>>;
-
-    /// Visits all packets in it.
-    fn for_each(&self, visit: impl FnMut(&InFlight<P>));
-}
 
 /// Writes [`AqmSpec`] and the dispatch to both kinds of discipline from one list.
 macro_rules! disciplines {

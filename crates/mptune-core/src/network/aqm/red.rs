@@ -3,7 +3,7 @@
 //!
 //! It judges arriving packets only, so it works on a queue whose departures are known in advance.
 
-use super::{Arrival, OnArrival, Verdict};
+use super::discipline::{Arrival, OnArrival, Verdict};
 use crate::engine::Random;
 use crate::error::SpecError;
 use crate::network::chance::{BILLION, Chance, check};
@@ -52,7 +52,7 @@ impl RedSpec {
 
 /// The average and the last signal.
 #[derive(Debug, Clone)]
-pub(in crate::network) struct Red {
+pub struct Red {
     min: f64,
     max: f64,
     max_probability: f64,

@@ -1,6 +1,6 @@
 //! Marking above a threshold of the instantaneous queue: the switch side of DCTCP.
 
-use super::{Arrival, OnArrival, Verdict};
+use super::discipline::{Arrival, OnArrival, Verdict};
 use crate::engine::Random;
 use crate::error::SpecError;
 use crate::units::Bytes;

@@ -1,0 +1,65 @@
+//! What a queue discipline implements: one of two traits.
+
+use crate::engine::Random;
+use crate::network::counters::LinkCounters;
+use crate::network::place::InFlight;
+use crate::units::{Bytes, Nanos};
+
+/// What an arriving packet finds.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival {
+    /// Bytes that wait or are being sent.
+    pub queued: Bytes,
+    /// If there are none, how long the line has been idle.
+    pub idle: Nanos,
+    /// The time that a full packet takes on the line; none while it sends nothing.
+    pub packet_time: Option<Nanos>,
+    /// The packet is ECN-capable.
+    pub ect: bool,
+}
+
+/// What a queue does with an arriving packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Take,
+    Mark,
+    Drop,
+}
+
+impl Verdict {
+    /// Signal congestion to a packet: by a mark if possible.
+    pub fn signal(markable: bool) -> Self {
+        if markable { Self::Mark } else { Self::Drop }
+    }
+}
+
+/// A discipline that judges packets on arrival.
+pub trait OnArrival {
+    /// Its parameters.
+    type Spec;
+
+    fn new(spec: &Self::Spec, random: Random) -> Self;
+
+    /// What to do with a packet that fits.
+    fn judge(&mut self, arrival: &Arrival) -> Verdict;
+}
+
+/// A discipline that decides when packets leave; it keeps them.
+pub trait OnDeparture<P> {
+    /// Its parameters.
+    type Spec;
+
+    fn new(spec: &Self::Spec, random: Random) -> Self;
+
+    /// Packets in it.
+    fn len(&self) -> usize;
+
+    /// Takes a packet of a flow unless there would be more than `limit` bytes; one packet always fits.
+    fn push(&mut self, packet: InFlight<P>, flow: u32, limit: Bytes, counters: &mut LinkCounters);
+
+    /// The next packet to send at `now`, after dropping or marking what is due.
+    fn next(&mut self, now: Nanos, counters: &mut LinkCounters) -> Option<InFlight<P>>;
+
+    /// Visits all packets in it.
+    fn for_each(&self, visit: impl FnMut(&InFlight<P>));
+}
