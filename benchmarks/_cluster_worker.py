@@ -29,7 +29,7 @@ class _Lasting(Testbed):
         if file := os.environ.get(BEGINNINGS):
             with Path(file).open("a", encoding="utf-8") as lines:
                 lines.write(f"{trial.seed}\n")
-        time.sleep((trial.duration_ns or 0) / 1e9)
+        time.sleep(trial.workload.limit_ns / 1e9)
         return _simulated.run(trial)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from _judge import tcp
 from _measure import RESULTS
-from _search import CCS, Bench, Plan, buffer_grid, subset
+from _search import CCS, WORKLOAD, Bench, Plan, buffer_grid, subset
 from mptune import _core
 from mptune.runner.planning import plan_run
 from mptune.runner.progress import Reporter
@@ -24,7 +24,7 @@ from mptune.runner.running import reduce_trials
 from mptune.strategy import Arm
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology
-from mptune.trial import BIN_NS, PLAIN_TCP, Combination, Configuration, Observation
+from mptune.trial import BIN_NS, PLAIN_TCP, Bulk, Combination, Configuration, Observation
 from mptune.trial.stacks import STACKS
 
 #: Congestion controls of MPCOA's question.
@@ -148,8 +148,9 @@ def _measured(
     configurations = [
         configuration(bench, one, size) for one in arms for size in buffer_grid(topology, SIZES)
     ]
+    workload = Bulk(duration_ns=SECONDS * 10**9)
     planned = [
-        plan_run(topology, one, purpose="sweep", run=run, duration_ns=SECONDS * 10**9, base_seed=0)
+        plan_run(topology, one.under(workload), purpose="sweep", run=run, base_seed=0)
         for one in configurations
         for run in runs
     ]
@@ -193,5 +194,7 @@ def configuration(bench: Bench, one: Arm, size: int) -> Configuration:
     if combination.is_tcp:
         return tcp(bench, combination.subflows[0], combination.cc, size)
     if not combination.subflows:
-        return Configuration(pm=combination.pm, cc=combination.cc, buffer_bytes=size, stack=bench.stack)
+        return Configuration(
+            pm=combination.pm, cc=combination.cc, buffer_bytes=size, workload=WORKLOAD, stack=bench.stack
+        )
     return subset(bench.topology, combination.subflows, combination.cc, size, bench.stack)

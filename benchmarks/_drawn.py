@@ -24,7 +24,7 @@ from _random_networks import LEAST_QUEUE, SHAPES, WIDE_BPS, WIDE_QUEUE, Draw
 from mptune.decision.kinds import REGIMES, buffer_regime, count_regime, product_bytes
 from mptune.runner.seeds import seed_for
 from mptune.topology import Topology, load
-from mptune.trial import FIXED, Trial
+from mptune.trial import FIXED, Bulk, Transfer, Trial, Workload
 
 #: Cards of the decks that are dealt network by network.
 PATHS = ((2,), (2,), (3,), (4,), (5, 6), (7, 8))
@@ -196,6 +196,9 @@ def _case(
     labels = [path.label for path in topology.paths]
     transfer = int(draw.between(*TRANSFER_BYTES)) if dealt["transfer"].deal() else None
     first = labels[draw.below(len(labels))] if pm in ("default", "ndiffports") else None
+    workload: Workload = Bulk(duration_ns=duration_ns)
+    if transfer:
+        workload = Transfer(bytes=transfer, deadline_ns=DEADLINE_NS)
     trial = Trial(
         topology=topology,
         pm=pm,
@@ -203,9 +206,7 @@ def _case(
         buffer_bytes=size,
         buffer_mode=mode,
         seed=0,
-        duration_ns=None if transfer else duration_ns,
-        transfer_bytes=transfer,
-        deadline_ns=DEADLINE_NS,
+        workload=workload,
         initial_path=first,
         pm_options=_options(pm, labels, draw),
     )

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import msgspec
 
-from _drawn import Case
+from _drawn import DEADLINE_NS, Case
 from _measure import machine
 from mptune.decision.agreement import is_stalled
 from mptune.linux import agent
@@ -208,8 +208,11 @@ def mean(runs: Sequence[Run]) -> float | None:
 
 
 def settings(trial: Trial) -> dict[str, Any]:
-    """What a trial has beside its network and its seed, as JSON; nothing where it is as usual."""
-    return settings_of(trial, _NOT_SETTINGS)
+    """What a trial has beside its network and its seed, as JSON; nothing where it is as usual.
+
+    Every kept trial has the deadline, as it had when saturated trials had one too.
+    """
+    return settings_of(trial, _NOT_SETTINGS) | {"deadline_ns": DEADLINE_NS}
 
 
 def key(case: Case, environment: Environment) -> str:

@@ -27,7 +27,7 @@ from mptune.errors import InputError
 from mptune.runner.progress import Reporter
 from mptune.testbeds import create as testbed
 from mptune.testbeds.namespaces import NamespacesTestbed
-from mptune.trial import Trial
+from mptune.trial import Bulk, Transfer, Trial
 from mptune.units import format_size
 
 #: Committed: a fresh machine has no target/.
@@ -184,7 +184,7 @@ def _judged(case: Case, simulated: Runs, kernel: Runs, error: ModelError) -> Jud
     return Judged(
         name=case.name,
         network=case.network,
-        saturated=case.trial.transfer_bytes is None,
+        saturated=isinstance(case.trial.workload, Bulk),
         about=about(case.trial),
         factors=case.factors,
         simulated=simulated,
@@ -199,8 +199,8 @@ def about(trial: Trial) -> str:
     if trial.initial_path:
         words.append(f"on {trial.initial_path}")
     words += [trial.cc, format_size(trial.buffer_bytes), trial.buffer_mode]
-    if trial.transfer_bytes:
-        words.append(f"sends {format_size(trial.transfer_bytes, 3)}")
+    if isinstance(trial.workload, Transfer):
+        words.append(f"sends {format_size(trial.workload.bytes, 3)}")
     return " ".join(words)
 
 

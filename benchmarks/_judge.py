@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from _search import Bench, Found, Holding, Known, buffer_grid, subset
+from _search import WORKLOAD, Bench, Found, Holding, Known, buffer_grid, subset
 from mptune import path_managers
 from mptune.optimisation.main_job import Result
 from mptune.topology import Interface, Path, Topology
@@ -80,7 +80,9 @@ def rivals(bench: Bench, recommended: Configuration) -> dict[str, list[Configura
     labels = [path.label for path in bench.topology.paths]
     alone = list(itertools.product(labels, ccs))
     found = {
-        "fullmesh/cubic": [Configuration(pm="fullmesh", cc="cubic", buffer_bytes=size, stack=bench.stack)],
+        "fullmesh/cubic": [
+            Configuration(pm="fullmesh", cc="cubic", buffer_bytes=size, workload=WORKLOAD, stack=bench.stack)
+        ],
         "best single path": [subset(bench.topology, (one,), cc, size, bench.stack) for one, cc in alone],
     }
     found["best plain TCP"] = [tcp(bench, one, cc, size) for one, cc in alone]
@@ -91,7 +93,13 @@ def tcp(bench: Bench, path: str, cc: str, size: int) -> Configuration:
     """Plain TCP on a path."""
     stack = of_tcp(bench.stack)
     return Configuration(
-        pm="default", cc=cc, buffer_bytes=size, initial_path=path, protocol="tcp", stack=stack
+        pm="default",
+        cc=cc,
+        buffer_bytes=size,
+        workload=WORKLOAD,
+        initial_path=path,
+        protocol="tcp",
+        stack=stack,
     )
 
 
@@ -250,7 +258,9 @@ def _candidates(bench: Bench, records: Sequence[Record], sacrifice: float) -> li
         if one.purpose == "sweep":
             fields = _fields(one)
             key = json.dumps(fields, sort_keys=True)
-            made.setdefault(key, Configuration(buffer_bytes=0, stack=bench.stack, **fields))
+            made.setdefault(
+                key, Configuration(buffer_bytes=0, workload=WORKLOAD, stack=bench.stack, **fields)
+            )
             values.setdefault(key, {}).setdefault(one.buffer_bytes, []).append(one.throughput_mbps or 0.0)
     means = {
         key: {size: math.fsum(mbps) / len(mbps) for size, mbps in sizes.items()}

@@ -32,7 +32,7 @@ from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
-from mptune.trial import BIN_NS, Observation, PlannedTrial
+from mptune.trial import BIN_NS, Bulk, Observation, PlannedTrial
 from mptune.trial.stacks import STACKS
 
 
@@ -100,13 +100,15 @@ def _interleaved(bench: Bench, arms: Sequence[Arm], size: Size) -> list[tuple[in
     A machine that becomes slower for a while is slower for all of them.
     """
     grid = buffer_grid(bench.topology, size.buffers)
-    configurations = [_corpus.configuration(bench, one, buffer) for one in arms for buffer in grid]
+    workload = Bulk(duration_ns=size.seconds * 10**9)
+    configurations = [
+        _corpus.configuration(bench, one, buffer).under(workload) for one in arms for buffer in grid
+    ]
     planned = plan_trials(
         bench.topology,
         configurations,
         purpose="sweep",
         runs=size.runs,
-        duration_ns=size.seconds * 10**9,
         base_seed=0,
     )
     return sorted(enumerate(planned), key=lambda one: (one[0] % size.runs, one[0]))

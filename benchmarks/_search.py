@@ -18,7 +18,7 @@ from mptune.runner.planning import plan_trials
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.topology import Topology
-from mptune.trial import Configuration
+from mptune.trial import Bulk, Configuration
 from mptune.trial.stacks import Stack
 
 #: The congestion controls of the papers, which are also the optimiser's.
@@ -26,6 +26,10 @@ CCS = ("reno", "cubic", "hybla", "scalable", "vegas", "olia")
 
 #: A candidate that misses the target by this much in the short trials may still reach it in long ones.
 LENIENCE = 0.05
+
+
+#: Of a configuration; `Bench.measure` replaces it.
+WORKLOAD = Bulk(duration_ns=0)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,13 +149,13 @@ class Bench(NamedTuple):
         topology: Topology | None = None,
     ) -> list[Found]:
         """Means over runs with the seeds of a purpose, in order; a failed run counts as no throughput."""
+        workload = Bulk(duration_ns=(seconds or self.plan.seconds) * 10**9)
         ones = list(configurations)
         planned = plan_trials(
             topology or self.topology,
-            ones,
+            [asked.under(workload) for asked in ones],
             purpose=purpose,
             runs=runs,
-            duration_ns=(seconds or self.plan.seconds) * 10**9,
             base_seed=0,
         )
         with self.reporter.phase(f"{self.topology.name}: {purpose}") as progress:
@@ -181,7 +185,9 @@ def subset(topology: Topology, active: Sequence[str], cc: str, size: int, stack:
     """Some paths carry data, the others are standby."""
     standby = [path.label for path in topology.paths if path.label not in active]
     options = {"active": tuple(active)} | ({"standby_order": tuple(standby)} if standby else {})
-    return Configuration(pm="pcdc", cc=cc, buffer_bytes=size, pm_options=options, stack=stack)
+    return Configuration(
+        pm="pcdc", cc=cc, buffer_bytes=size, workload=WORKLOAD, pm_options=options, stack=stack
+    )
 
 
 def search(bench: Bench, sacrifice: float) -> Known:

@@ -19,7 +19,7 @@ from mptune.runner.running import run_trials
 from mptune.testbeds import hosts
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import Topology, load
-from mptune.trial import Trial
+from mptune.trial import Bulk, Trial
 
 DURATION_NS = 300_000_000
 
@@ -33,7 +33,7 @@ def trial(topology: Topology, number: int) -> Trial:
         buffer_bytes=1 << 20,
         buffer_mode="auto" if number % 2 else "fixed",
         seed=number + 1,
-        duration_ns=DURATION_NS,
+        workload=Bulk(duration_ns=DURATION_NS),
     )
 
 

@@ -20,7 +20,7 @@ from mptune.linux import bpf
 from mptune.linux.bpf import _libbpf
 from mptune.testbeds import create as testbed
 from mptune.topology import load
-from mptune.trial import Trial
+from mptune.trial import Bulk, Trial
 
 NETWORKS = Path(__file__).parent / "networks"
 CASES = (("two-alike", 2), ("four-shared", 4), ("six-mixed", 6))
@@ -35,7 +35,7 @@ def measure(cc: str, network: str, duration_ns: int, seed: int) -> dict[str, Any
         cc=cc,
         buffer_bytes=BUFFER_BYTES,
         seed=seed,
-        duration_ns=duration_ns,
+        workload=Bulk(duration_ns=duration_ns),
     )
     statistics_on = _libbpf.statistics()
     try:

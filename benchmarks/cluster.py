@@ -30,7 +30,7 @@ from mptune.runner.planning import plan_trials
 from mptune.runner.runner import TrialRunner
 from mptune.testbeds import create as testbed
 from mptune.topology import load
-from mptune.trial import Configuration, PlannedTrial
+from mptune.trial import Bulk, Configuration, PlannedTrial
 from store import fresh_store
 from tests.plugins.waiting import until
 from tests.runner.cluster import scheduler, worker
@@ -106,10 +106,9 @@ def cluster(workers: int, threads: int = 1, **environment: str) -> Iterator[Clus
 
 def real_s() -> float:
     """Seconds of one core that a trial of the papers takes: UNIS-HiN, 30 s, with a large buffer."""
-    whole = [Configuration(pm="fullmesh", cc="cubic", buffer_bytes=16 * 2**20)]
-    (one,) = plan_trials(
-        load("UNIS-HiN"), whole, purpose="sweep", runs=1, duration_ns=30 * 10**9, base_seed=1
-    )
+    lasting = Bulk(duration_ns=30 * 10**9)
+    whole = [Configuration(pm="fullmesh", cc="cubic", buffer_bytes=16 * 2**20, workload=lasting)]
+    (one,) = plan_trials(load("UNIS-HiN"), whole, purpose="sweep", runs=1, base_seed=1)
     begin = time.process_time()
     testbed("simulated").run(one.trial)
     return time.process_time() - begin
@@ -129,10 +128,12 @@ def efficiency(one: Cluster, lasting_s: float, each: int) -> tuple[float, float]
 
 def planned_of(count: int, lasting_s: float) -> list[PlannedTrial]:
     """Different trials of this length."""
-    sizes = [Configuration(pm="fullmesh", cc="reno", buffer_bytes=100_000 + n) for n in range(count)]
-    return plan_trials(
-        load("UiT-HAW"), sizes, purpose="sweep", runs=1, duration_ns=round(lasting_s * 1e9), base_seed=1
-    )
+    workload = Bulk(duration_ns=round(lasting_s * 1e9))
+    sizes = [
+        Configuration(pm="fullmesh", cc="reno", buffer_bytes=100_000 + n, workload=workload)
+        for n in range(count)
+    ]
+    return plan_trials(load("UiT-HAW"), sizes, purpose="sweep", runs=1, base_seed=1)
 
 
 # ---- kills --------------------------------------------------------------------------------------------

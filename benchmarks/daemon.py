@@ -38,7 +38,7 @@ from _managers import UnderDaemon
 from _measure import RESULTS, machine, write
 from mptune.linux.agent import program, version
 from mptune.topology import Topology, load
-from mptune.trial import Observation, ScriptedAction, Trial
+from mptune.trial import Bulk, Observation, ScriptedAction, Transfer, Trial
 
 DOCS = Path(__file__).parents[1] / "docs" / "how-to" / "daemon.md"
 CACHE = RESULTS.parent / "mptcpd"
@@ -226,7 +226,7 @@ def _cut(topology: Topology, path: str, runs: int) -> Iterator[Trial]:
             cc="cubic",
             buffer_bytes=resilience.BUFFER_BYTES,
             seed=run + 1,
-            duration_ns=resilience.END * _SECOND,
+            workload=Bulk(duration_ns=resilience.END * _SECOND),
             initial_path=path,
             script=script,
         )
@@ -295,8 +295,7 @@ def _transfers(topology: Topology, cc: str, size: int | None, runs: int) -> Iter
             cc=cc,
             buffer_bytes=PCDC_BUFFER_BYTES,
             seed=run + 1,
-            duration_ns=SATURATED_S * _SECOND if size is None else None,
-            transfer_bytes=size,
+            workload=Bulk(duration_ns=SATURATED_S * _SECOND) if size is None else Transfer(bytes=size),
         )
 
 

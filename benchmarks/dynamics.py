@@ -45,7 +45,7 @@ from _ratios import over
 from mptune.linux.agent import program
 from mptune.testbeds import create as testbed
 from mptune.topology import Schedule, Step, UdpBackground
-from mptune.trial import ScriptedAction, Trial
+from mptune.trial import Bulk, ScriptedAction, Trial
 
 DOCS = Path(__file__).parents[1] / "docs" / "explanation" / "guard.md"
 CACHE = RESULTS.parent / "mptcpd"
@@ -253,7 +253,9 @@ class Runner:
         if self._mptcpd is None:
             return "mptcpd: not tried"
         root = self._mptcpd
-        trial = msgspec.structs.replace(_trial(dynamic, MPTCPD), duration_ns=5 * _SECOND, script=())
+        trial = msgspec.structs.replace(
+            _trial(dynamic, MPTCPD), workload=Bulk(duration_ns=5 * _SECOND), script=()
+        )
         seen = self.bench.run(trial, lambda: Mptcpd(root, ["sspi", "addr_adv"], userspace=True))
         said = [line for line in str(seen.metadata.get("contender", "")).splitlines() if "unimpl" in line]
         why = f" ({said[0].strip().rstrip('.')})" if said else ""
@@ -270,7 +272,7 @@ def _trial(dynamic: Dynamic, name: str) -> Trial:
         cc=dynamic.cc,
         buffer_bytes=dynamic.buffer_bytes,
         seed=dynamic.seed,
-        duration_ns=dynamic.duration_ns,
+        workload=Bulk(duration_ns=dynamic.duration_ns),
         initial_path=None if name in SHARED else name,
         script=dynamic.script,
     )

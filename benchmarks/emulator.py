@@ -34,7 +34,7 @@ from mptune.linux.sandbox.processes import Child
 from mptune.statistics import quantile
 from mptune.testbeds._kernel_plan import links, plan
 from mptune.topology import Topology, load
-from mptune.trial import Trial
+from mptune.trial import Bulk, Trial
 
 RUNS = 3
 SECONDS = 10
@@ -135,7 +135,7 @@ def run_case(rates: list[int], seconds: int) -> dict[str, Any]:
         cc="cubic",
         buffer_bytes=max(1 << 20, 2 * sum(rates) * RTTS_MS[1] * 1000 // 8),
         seed=1,
-        duration_ns=seconds * 1_000_000_000,
+        workload=Bulk(duration_ns=seconds * 1_000_000_000),
         pm_options={"active": ("A-X", "B-X")},
         initial_path="A-X",
     )

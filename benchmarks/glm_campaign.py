@@ -26,7 +26,7 @@ from mptune.runner.seeds import seed_for
 from mptune.table import read_measurements
 from mptune.testbeds import create
 from mptune.topology import Topology, load
-from mptune.trial import Trial
+from mptune.trial import Bulk, Trial
 from mptune.trial.stacks import STACKS
 
 CCS = ("cubic", "hybla", "olia", "reno", "scalable", "vegas")
@@ -56,7 +56,7 @@ def trials(
             cc=cc,
             buffer_bytes=buffer,
             initial_path=label,
-            duration_ns=round(duration_s * 1e9),
+            workload=Bulk(duration_ns=round(duration_s * 1e9)),
             seed=seed_for(seed, name, number),
             **msgspec.structs.asdict(STACKS["v0.9x"]),
         )

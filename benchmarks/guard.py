@@ -31,7 +31,7 @@ from _harm import Demotion, Harm, changes, demoted, demotions, harm
 from _measure import write
 from _ratios import over
 from mptune.testbeds import create as testbed
-from mptune.trial import Observation, ScriptedAction, Trial
+from mptune.trial import Bulk, Observation, ScriptedAction, Trial
 
 DOCS = Path(__file__).parents[1] / "docs" / "explanation" / "guard.md"
 
@@ -90,7 +90,7 @@ class _Runner:
             cc=dynamic.cc,
             buffer_bytes=dynamic.buffer_bytes,
             seed=dynamic.seed + seed,
-            duration_ns=dynamic.duration_ns,
+            workload=Bulk(duration_ns=dynamic.duration_ns),
             initial_path=path,
             pm_options={"active": list(active)} if active else {},
             script=(*dynamic.script, *script),

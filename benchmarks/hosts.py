@@ -43,7 +43,7 @@ from mptune.testbeds import create
 from mptune.testbeds import hosts as testbed
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
-from mptune.trial import Observation, Trial
+from mptune.trial import Bulk, Observation, Trial
 from tests.hosts.world import World
 
 SLOW = Path(__file__).with_name("_slow_ssh.py")
@@ -116,7 +116,12 @@ def _overhead(duration_s: float, trials: int, rtt_ms: float) -> dict[str, Any]:
 
         def measure(name: str, number: int) -> tuple[float, Observation]:
             settings = {"cc": "cubic", "buffer_bytes": 1 << 19, **SORTS[name]}
-            asked = Trial(topology=topology, seed=number, duration_ns=round(duration_s * SECOND), **settings)
+            asked = Trial(
+                topology=topology,
+                seed=number,
+                workload=Bulk(duration_ns=round(duration_s * SECOND)),
+                **settings,
+            )
             began = time.monotonic()
             observation = bed.run(asked)
             return time.monotonic() - began - duration_s, observation
@@ -293,7 +298,7 @@ def agrees(options: argparse.Namespace) -> dict[str, Any]:
                     cc=cc,
                     buffer_bytes=buffer,
                     seed=1 + run,
-                    duration_ns=round(options.seconds * SECOND),
+                    workload=Bulk(duration_ns=round(options.seconds * SECOND)),
                 )
                 for name, measure in beds.items():
                     observation = measure(asked)

@@ -33,7 +33,7 @@ from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.linux.sandbox.processes import Child
 from mptune.testbeds import create as testbed
 from mptune.topology import TcpBackground, Topology, load
-from mptune.trial import Trial
+from mptune.trial import Bulk, Trial
 
 #: How often a contest is repeated if the machine was overloaded: one packet in a hundred this late, ns.
 ATTEMPTS, LATE_NS = 4, 1_000_000
@@ -227,7 +227,7 @@ def _simulate(
         scheduler=scheduler,
         buffer_bytes=BUFFER_BYTES,
         seed=seed,
-        duration_ns=round(asked.duration * 1e9),
+        workload=Bulk(duration_ns=round(asked.duration * 1e9)),
     )
     found = testbed("simulated").run(trial)
     sent = {one.path: one.bytes for one in found.subflows if one.path in labels}

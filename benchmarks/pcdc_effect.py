@@ -24,7 +24,7 @@ from mptune.runner.seeds import seed_for
 from mptune.statistics import Summary, summarise
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
-from mptune.trial import Observation, PlannedTrial, Trial
+from mptune.trial import Bulk, Observation, PlannedTrial, Trial
 
 ROOT = Path(__file__).parent
 NETWORKS = (
@@ -79,7 +79,7 @@ def trials(case: Case, asked: argparse.Namespace, runs: int) -> list[Trial]:
             cc=case.cc,
             buffer_bytes=BUFFER_BYTES,
             seed=seed_for(asked.seed, "sweep", run),
-            duration_ns=round(asked.duration * 1e9),
+            workload=Bulk(duration_ns=round(asked.duration * 1e9)),
         )
         for run in range(runs)
     ]

@@ -28,7 +28,7 @@ from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
-from mptune.trial import Configuration
+from mptune.trial import Bulk, Configuration
 from mptune.trial.records import throughputs
 from mptune.trial.stacks import STACKS
 from mptune.units import MIB, format_size
@@ -207,17 +207,22 @@ def simulate(
         standby = tuple(path.label for path in topology.paths if path.label not in one.active)
         options = {"active": one.active, "standby_order": standby} if one.active else {}
         assert one.pm in PMS
+        workload = Bulk(duration_ns=(asked.duration or one.seconds) * 10**9)
         planned += plan_trials(
             topology,
             [
                 Configuration(
-                    pm=one.pm, cc=one.cc, buffer_bytes=size, pm_options=options, stack=STACKS[STACK]
+                    pm=one.pm,
+                    cc=one.cc,
+                    buffer_bytes=size,
+                    workload=workload,
+                    pm_options=options,
+                    stack=STACKS[STACK],
                 )
                 for size in ones
             ],
             purpose="sweep",
             runs=runs,
-            duration_ns=(asked.duration or one.seconds) * 10**9,
             base_seed=asked.seed,
         )
     with reporter.phase("curves") as progress:

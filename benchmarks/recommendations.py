@@ -37,7 +37,7 @@ from mptune.testbeds import create as testbed
 from mptune.testbeds.namespaces import stall_ns
 from mptune.topology import Topology, load
 from mptune.topology import shipped as scenarios
-from mptune.trial import PLAIN_TCP, Configuration
+from mptune.trial import PLAIN_TCP, Bulk, Configuration
 from mptune.units import MIB, format_size
 
 DOCS = Path(__file__).parents[1] / "docs" / "reference" / "recommendations.md"
@@ -127,10 +127,9 @@ def rows(topology: Topology, both: Sequence[Configuration], asked: argparse.Name
     """Each configuration on both testbeds, with the same seeds."""
     planned = plan_trials(
         topology,
-        both,
+        [asked_for.under(Bulk(duration_ns=round(asked.duration * 1e9))) for asked_for in both],
         purpose="confirm",
         runs=asked.runs,
-        duration_ns=round(asked.duration * 1e9),
         base_seed=asked.seed + 1,  # the job has confirmed its answer with those of its own
     )
     simulated = run_trials(testbed("simulated"), [one.trial for one in planned], workers=asked.jobs)

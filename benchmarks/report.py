@@ -50,7 +50,7 @@ class _MadeUp(Testbed):
             if path.label in trial.pm_options.get("active", (path.label,))
         ]
         silent = {action.path: action.at_ns for action in trial.script}
-        bins = (trial.duration_ns or 0) // BIN_NS
+        bins = trial.workload.limit_ns // BIN_NS
         subflows = []
         for place, path in enumerate(paths):
             share = level / 2 ** (place + 1) * BIN_NS / 8e9

@@ -21,7 +21,7 @@ from _measure import write
 from mptune.runner.running import run_trials
 from mptune.testbeds import create
 from mptune.topology import Topology, load
-from mptune.trial import BIN_NS, Observation, ScriptedAction, Trial
+from mptune.trial import BIN_NS, Bulk, Observation, ScriptedAction, Trial
 
 ROOT = Path(__file__).parent
 NETWORKS = ("UNIS-HiN", "UiB-HiN", str(ROOT / "networks" / "three-unequal.toml"))
@@ -63,7 +63,7 @@ def busiest(topology: Topology) -> str:
         cc="cubic",
         buffer_bytes=BUFFER_BYTES,
         seed=1,
-        duration_ns=10 * SECOND,
+        workload=Bulk(duration_ns=10 * SECOND),
     )
     carried: dict[str, int] = {}
     for subflow in create("simulated").run(plain).subflows:
@@ -96,7 +96,7 @@ def trials(topology: Topology, path: str, runs: int) -> dict[str, list[Trial]]:
                 cc="cubic",
                 buffer_bytes=BUFFER_BYTES,
                 seed=seed,
-                duration_ns=END * SECOND,
+                workload=Bulk(duration_ns=END * SECOND),
                 initial_path=path,
                 script=script,
             )

@@ -23,7 +23,7 @@ from mptune.store import Campaign, Store, create, open_store
 from mptune.testbeds import Testbed
 from mptune.testbeds import create as testbed
 from mptune.topology import load
-from mptune.trial import Configuration, Observation, PlannedTrial, Trial
+from mptune.trial import Bulk, Configuration, Observation, PlannedTrial, Trial
 
 CAMPAIGN = Campaign(name="benchmark", settings={}, environment={})
 SECOND = 10**9
@@ -45,12 +45,12 @@ class _Remembered(Testbed):
 
 def trials(count: int, runs: int) -> list[PlannedTrial]:
     """A sweep of short trials."""
+    workload = Bulk(duration_ns=2 * SECOND)
     configurations = [
-        Configuration(pm="fullmesh", cc="reno", buffer_bytes=100_000 + size) for size in range(count // runs)
+        Configuration(pm="fullmesh", cc="reno", buffer_bytes=100_000 + size, workload=workload)
+        for size in range(count // runs)
     ]
-    return plan_trials(
-        load("UiT-HAW"), configurations, purpose="sweep", runs=runs, duration_ns=2 * SECOND, base_seed=1
-    )
+    return plan_trials(load("UiT-HAW"), configurations, purpose="sweep", runs=runs, base_seed=1)
 
 
 @contextmanager

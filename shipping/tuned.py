@@ -79,7 +79,7 @@ def train(extension: Path) -> None:
     spec.loader.exec_module(sys.modules["mptune._core"])
     from mptune.testbeds.simulated import SimulatedTestbed
     from mptune.topology import load
-    from mptune.trial import Trial
+    from mptune.trial import Bulk, Trial
 
     testbed = SimulatedTestbed()
     for name, cc, (scheduler, accounting), buffer in product(SCENARIOS, CCS, STACKS, BUFFERS):
@@ -91,7 +91,7 @@ def train(extension: Path) -> None:
             accounting=accounting,
             buffer_bytes=buffer,
             seed=1,
-            duration_ns=SECONDS * 1_000_000_000,
+            workload=Bulk(duration_ns=SECONDS * 1_000_000_000),
         )
         testbed.run(trial)
 

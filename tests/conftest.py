@@ -22,7 +22,7 @@ from mptune.decision import kinds, model_error
 from mptune.errors import Failure
 from mptune.testbeds import Testbed
 from mptune.topology import CoreSegment, Interface, Path, Site, Topology
-from mptune.trial import BIN_NS, Observation, SubflowObservation, Trial
+from mptune.trial import BIN_NS, Bulk, Observation, SubflowObservation, Transfer, Trial
 from mptune.trial.stacks import LINUX_VERSION, STACKS
 
 pytest_plugins = [f"tests.plugins.{name}" for name in ("lost_interrupts", "needs", "programs", "reruns")]
@@ -79,7 +79,7 @@ class FakeTestbed(Testbed):
 
     def run(self, trial: Trial) -> Observation:
         self.trials.append(trial)
-        duration = trial.duration_ns or 0
+        duration = trial.workload.duration_ns if isinstance(trial.workload, Bulk) else 0
         there = [path.label for path in trial.topology.paths if path.label in self.gives]
         gives, carrying = self.gives, set(trial.pm_options.get("active", there))
         if trial.protocol == "tcp":
@@ -99,7 +99,7 @@ class FakeTestbed(Testbed):
             in_order_bytes=sum(bins),
             bins=bins,
             subflows=[self._subflow(path, path in active) for path in there],
-            completion_ns=None if trial.transfer_bytes is None else self.completes,
+            completion_ns=self.completes if isinstance(trial.workload, Transfer) else None,
             failed=None if reason is None else Failure("stalled", reason),
         )
 

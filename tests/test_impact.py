@@ -106,7 +106,7 @@ def test_each_trial_withdraws_one_subflow_half_way(network: Topology, fake_testb
     measure_impact(network, TrialRunner(fake_testbed), ["reno", "cubic"], OPTIONS)
     for trial in fake_testbed.trials:
         (action,) = trial.script
-        assert (action.action, action.at_ns, trial.duration_ns) == ("standby", 2 * SECOND, 4 * SECOND)
+        assert (action.action, action.at_ns, trial.workload.limit_ns) == ("standby", 2 * SECOND, 4 * SECOND)
         assert trial.pm == "fullmesh" and not trial.pm_options
     withdrawn = {(trial.cc, trial.script[0].path) for trial in fake_testbed.trials}
     assert len(withdrawn) == 6
@@ -193,7 +193,7 @@ def test_a_paired_trial_withdraws_every_subflow_for_one_window(network: Topology
         assert at == list(range(at[0], at[0] + 6)) and at[0] >= 3  # slow start is in the windows before
         assert [one.action for one in trial.script] == ["standby", "active"] * 3
         assert [one.path for one in trial.script[::2]] == [one.path for one in trial.script[1::2]]
-        assert trial.duration_ns == (at[-1] + 1) * 2 * SECOND
+        assert trial.workload.limit_ns == (at[-1] + 1) * 2 * SECOND
         orders.add(tuple(one.path for one in trial.script[::2]))
     assert all(sorted(order) == ["A-X", "B-X", "C-X"] for order in orders)
     assert orders == {order[::-1] for order in orders}  # every second trial has it backwards
@@ -208,7 +208,7 @@ def test_paired_factors_are_shares_of_the_throughput(network: Topology, fake_tes
     assert impact.plausible and not impact.warnings and not impact.homogeneous
     assert impact.sets.rtt_ns == dict.fromkeys(["A-X", "B-X", "C-X"], 10_000_000)
     assert impact.trials == len(fake_testbed.trials)
-    assert impact.measured_ns == sum(trial.duration_ns for trial in fake_testbed.trials)
+    assert impact.measured_ns == sum(trial.workload.limit_ns for trial in fake_testbed.trials)
 
 
 def test_a_straight_drift_cancels_and_a_sudden_change_is_left_out(

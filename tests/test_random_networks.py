@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from mptune.testbeds import create
-from mptune.trial import Trial
+from mptune.trial import Bulk, Trial
 from mptune.trial.stacks import STACKS
 
 FILE = Path(__file__).parent.parent / "benchmarks" / "_random_networks.py"
@@ -67,7 +67,7 @@ def test_a_trial_runs_and_keeps_within_the_rates(stack):
         cc="cubic",
         buffer_bytes=2**22,
         seed=1,
-        duration_ns=5 * 10**9,
+        workload=Bulk(duration_ns=5 * 10**9),
         **msgspec.structs.asdict(STACKS[stack]),
     )
     observed = create("simulated").run(trial)

@@ -115,7 +115,10 @@ def test_the_smallest_buffer_holds_with_larger_ones_too(modules, collapsing, ste
 
     def curve(cc, values):
         return [
-            search.Found(search.Configuration(pm="fullmesh", cc=cc, buffer_bytes=2**number), value)
+            search.Found(
+                search.Configuration(pm="fullmesh", cc=cc, buffer_bytes=2**number, workload=search.WORKLOAD),
+                value,
+            )
             for number, value in enumerate(values)
         ]
 

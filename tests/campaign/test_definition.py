@@ -55,7 +55,6 @@ def test_a_script_is_part_of_every_trial_of_a_sweep(tmp_path: Path) -> None:
         found.options.configurations({}),
         purpose="sweep",
         runs=1,
-        duration_ns=10**10,
         base_seed=1,
     )
     scripts = {tuple((one.at_ns, one.action, one.path) for one in each.trial.script) for each in planned}

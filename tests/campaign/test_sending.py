@@ -13,7 +13,7 @@ from mptune.errors import LimitReached
 from mptune.runner.progress import Reporter
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
-from mptune.trial import Observation, SubflowObservation, Trial
+from mptune.trial import Observation, SubflowObservation, Trial, size_of
 from tests.plugins import two_hosts
 
 SECOND = 10**9
@@ -30,7 +30,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
 
     def measure(bed: HostsTestbed, trial: Trial) -> Observation:
         found.append(trial)
-        size = trial.transfer_bytes or 0
+        size = size_of(trial.workload) or 0
         flow = SubflowObservation(
             path="C-X",
             active=True,

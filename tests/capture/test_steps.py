@@ -5,7 +5,7 @@ import pytest
 from mptune.capture.steps import steps
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.topology import load
-from mptune.trial import Trial
+from mptune.trial import Bulk, Trial
 
 SECOND = 10**9
 
@@ -14,7 +14,12 @@ SECOND = 10**9
 def recorded():
     network = load("UNIS-HiN")
     trial = Trial(
-        topology=network, pm="fullmesh", cc="cubic", buffer_bytes=2**24, seed=3, duration_ns=4 * SECOND
+        topology=network,
+        pm="fullmesh",
+        cc="cubic",
+        buffer_bytes=2**24,
+        seed=3,
+        workload=Bulk(duration_ns=4 * SECOND),
     )
     return (*SimulatedTestbed().record(trial), tuple(path.label for path in trial.topology.paths))
 

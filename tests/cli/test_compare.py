@@ -11,7 +11,7 @@ from mptune import testbeds
 from mptune.cli import app
 from mptune.errors import Failure
 from mptune.testbeds import Testbed
-from mptune.trial import BIN_NS, Observation
+from mptune.trial import BIN_NS, Bulk, Observation, Transfer
 
 MIB = 2**20
 
@@ -28,7 +28,7 @@ class MadeUp(Testbed):
     def run(self, trial):
         self.trials.append(trial)
         mbps = self.mbps(trial)
-        duration = trial.duration_ns or 10**9
+        duration = trial.workload.duration_ns if isinstance(trial.workload, Bulk) else 10**9
         bins = [round((mbps or 0) * BIN_NS / 8e3)] * (duration // BIN_NS)
         return Observation(
             testbed=self.name,
@@ -144,8 +144,7 @@ def test_what_was_not_compared_before_says_so_where_it_stands_alone(pair, made_u
 
 def test_transfers_are_compared_too(pair):
     assert compare("--transfer", "4MiB", "--buffers", "1MiB").exit_code == 0
-    assert {trial.transfer_bytes for trial in pair["namespaces"].trials} == {4 * MIB}
-    assert {trial.duration_ns for trial in pair["namespaces"].trials} == {None}
+    assert {trial.workload for trial in pair["namespaces"].trials} == {Transfer(bytes=4 * MIB)}
 
 
 def test_the_tables_are_written(pair, tmp_path):

@@ -14,7 +14,7 @@ from mptune.options.path_managers import PathManagerOptions
 from mptune.runner.one_trial import RunOptions, Uncounted, uncounted
 from mptune.testbeds import Testbed
 from mptune.topology import load
-from mptune.trial import Observation, SubflowObservation, Trial
+from mptune.trial import Bulk, Observation, SubflowObservation, Transfer, Trial
 
 
 def run(*arguments):
@@ -261,22 +261,23 @@ def observed(testbed, *carried, total, reinjected=0, completion_ns=None):
     )
 
 
-def asked(**limit):
-    return Trial(topology=load("UiT-HAW"), pm="fullmesh", cc="cubic", buffer_bytes=2**20, seed=1, **limit)
+def asked(workload):
+    network = load("UiT-HAW")
+    return Trial(topology=network, pm="fullmesh", cc="cubic", buffer_bytes=2**20, seed=1, workload=workload)
 
 
 @pytest.mark.parametrize(
-    ("observation", "limit", "expected"),
+    ("observation", "workload", "expected"),
     [
-        (observed("simulated", 600, 400, total=900, reinjected=100), {"duration_ns": 8 * 10**9}, (0, 100)),
-        (observed("namespaces", 600, 400, total=900, reinjected=30), {"duration_ns": 8 * 10**9}, (30, 70)),
-        (observed("hosts", 600, 400, total=900, reinjected=500), {"duration_ns": 8 * 10**9}, (100, 0)),
-        (observed("hosts", 600, 400, total=1000, reinjected=500), {"duration_ns": 8 * 10**9}, (0, 0)),
-        (observed("hosts", 600, 400, total=900, completion_ns=8), {"transfer_bytes": 900}, (100, 0)),
+        (observed("simulated", 600, 400, total=900, reinjected=100), Bulk(duration_ns=8 * 10**9), (0, 100)),
+        (observed("namespaces", 600, 400, total=900, reinjected=30), Bulk(duration_ns=8 * 10**9), (30, 70)),
+        (observed("hosts", 600, 400, total=900, reinjected=500), Bulk(duration_ns=8 * 10**9), (100, 0)),
+        (observed("hosts", 600, 400, total=1000, reinjected=500), Bulk(duration_ns=8 * 10**9), (0, 0)),
+        (observed("hosts", 600, 400, total=900, completion_ns=8), Transfer(bytes=900), (100, 0)),
     ],
 )
-def test_what_is_not_in_the_total_was_repeated_or_is_not_in_order(observation, limit, expected):
-    assert uncounted(asked(**limit), observation) == Uncounted(*expected)
+def test_what_is_not_in_the_total_was_repeated_or_is_not_in_order(observation, workload, expected):
+    assert uncounted(asked(workload), observation) == Uncounted(*expected)
 
 
 @pytest.mark.parametrize(("repeated", "waiting"), [(300_000, 200_000), (0, 500_000), (500_000, 0), (0, 0)])

@@ -10,7 +10,7 @@ from mptune.decision import kinds, model_error
 from mptune.decision.model_error import OnKernel, gain
 from mptune.errors import InputError
 from mptune.topology import TcpBackground, load
-from mptune.trial import ScriptedAction, Trial
+from mptune.trial import Bulk, ScriptedAction, Transfer, Trial
 from mptune.trial.stacks import STACKS
 
 TOPOLOGY = """\
@@ -82,7 +82,7 @@ def trial(topology):
         cc="cubic",
         buffer_bytes=PRODUCT,
         seed=1,
-        duration_ns=10 * 10**9,
+        workload=Bulk(duration_ns=10 * 10**9),
     )
 
 
@@ -156,8 +156,8 @@ class TestKinds:
             ({"buffer_mode": "auto"}, "auto"),
             ({"buffer_bytes": 9 * PRODUCT}, "products"),
             ({"buffer_bytes": PRODUCT // 20}, "products"),
-            ({"duration_ns": 10**9}, "trials of"),
-            ({"duration_ns": None, "transfer_bytes": 2**30}, "transfers of"),
+            ({"workload": Bulk(duration_ns=10**9)}, "trials of"),
+            ({"workload": Transfer(bytes=2**30)}, "transfers of"),
         ],
     )
     def test_what_was_not_compared_says_so(self, learnt, trial, changes, word):

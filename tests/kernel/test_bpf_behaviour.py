@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mptune.topology import Topology, load
-from mptune.trial import Trial
+from mptune.trial import Bulk, Trial
 
 pytestmark = pytest.mark.needs("bpf")
 
@@ -72,7 +72,7 @@ def trial(topology: Topology, cc: str, seconds: float, buffer_bytes: int) -> Tri
         cc=cc,
         buffer_bytes=buffer_bytes,
         seed=1,
-        duration_ns=round(seconds * SECOND),
+        workload=Bulk(duration_ns=round(seconds * SECOND)),
     )
 
 

@@ -16,7 +16,7 @@ import pytest
 from mptune.linux import bpf
 from mptune.testbeds import create
 from mptune.topology import Topology, load
-from mptune.trial import Observation, Trial
+from mptune.trial import Bulk, Observation, Trial
 from tests.plugins.needs import BPF_SOURCES
 
 pytestmark = pytest.mark.needs("bpf")
@@ -104,7 +104,7 @@ def trial(network: Topology, cc: str, seed: int) -> Trial:
         cc=cc,
         buffer_bytes=BUFFER_BYTES,
         seed=seed,
-        duration_ns=DURATION_NS,
+        workload=Bulk(duration_ns=DURATION_NS),
     )
 
 

@@ -17,7 +17,7 @@ from mptune.runner.runner import TrialRunner
 from mptune.runner.seeds import seed_for
 from mptune.testbeds import Testbed
 from mptune.topology import Topology
-from mptune.trial import Observation, Trial
+from mptune.trial import Bulk, Observation, Transfer, Trial
 
 SECOND = 1_000_000_000
 KIB, MIB = 2**10, 2**20
@@ -54,24 +54,25 @@ class Transfers(Testbed):
 
     def run(self, trial: Trial) -> Observation:
         self.trials.append(trial)
-        if trial.transfer_bytes is None:
+        if not isinstance(trial.workload, Transfer):
             done: Observation = self._saturated.run(trial)
             return done
+        size = trial.workload.bytes
         both = trial.pm == "fullmesh"
         rate_bps, start_s = (100e6, 0.30) if both else (50e6, 0.10)
-        took_s = start_s + trial.transfer_bytes * 8 / rate_bps
-        if trial.buffer_bytes < trial.transfer_bytes / 4:
+        took_s = start_s + size * 8 / rate_bps
+        if trial.buffer_bytes < size / 4:
             took_s *= 2
         if trial.cc == "reno":
             took_s *= 1.2
         took_s *= self.scatter(trial)
         ended = round(took_s * 1e9)
         failed = self.fails(trial)
-        like = self._saturated.run(msgspec.structs.replace(trial, transfer_bytes=None, duration_ns=SECOND))
+        like = self._saturated.run(msgspec.structs.replace(trial, workload=Bulk(duration_ns=SECOND)))
         ended_with: Observation = msgspec.structs.replace(
             like,
             duration_ns=ended,
-            in_order_bytes=trial.transfer_bytes,
+            in_order_bytes=size,
             completion_ns=None if failed else ended,
             failed=failed,
         )
@@ -228,7 +229,7 @@ def test_pcdc_knows_the_smallest_rtts_where_there_is_a_transfer(
     run(network, testbed, sets="compete")
     rtts = dict.fromkeys(("A-X", "B-X", "C-X"), 10_000_000)
     told = [trial for trial in testbed.trials if trial.pm == "pcdc"]
-    assert told and all(trial.transfer_bytes for trial in told)
+    assert told and all(isinstance(trial.workload, Transfer) for trial in told)
     assert all(trial.pm_options["rtt_ns"] == rtts for trial in told)
     assert len({trial.pm_options["active"] for trial in told if trial.seed}) > 1  # other sets compete
 

@@ -24,7 +24,7 @@ from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, create
 from mptune.testbeds import names
 from mptune.topology import Topology
-from mptune.trial import PLAIN_TCP, Combination, Record
+from mptune.trial import PLAIN_TCP, Bulk, Combination, Record
 
 SECOND = 1_000_000_000
 MIB = 2**20
@@ -171,7 +171,7 @@ def test_every_path_is_screened_and_few_are_compared(network: Topology, fake_tes
     result = run(network, fake_testbed, duration_ns=30 * SECOND)
     screened = tcp_trials(fake_testbed, "screen", result)
     assert {one.initial_path for one in screened} == {path.label for path in network.paths}
-    assert {one.duration_ns for one in screened} == {10 * SECOND}
+    assert {one.workload for one in screened} == {Bulk(duration_ns=10 * SECOND)}
     compared = {(one.initial_path, one.cc) for one in tcp_trials(fake_testbed, "shortlist", result)}
     assert 1 <= len(compared) <= 2 and all(path == "A-X" for path, _ in compared)
     assert all(one.topology is network for one in screened)

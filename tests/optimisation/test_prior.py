@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mptune.optimisation.prior import Prior
-from mptune.trial import Combination, Configuration
+from mptune.trial import Bulk, Combination, Configuration
 
 SECOND = 10**9
 
@@ -19,7 +19,7 @@ def prior(network, made_up_error, monkeypatch):
     monkeypatch.setattr("mptune.optimisation.prior.shipped", lambda: learnt)
 
     def configuration(arm, size):
-        return Configuration(pm=arm.pm, cc=arm.cc, buffer_bytes=size)
+        return Configuration(pm=arm.pm, cc=arm.cc, buffer_bytes=size, workload=Bulk(duration_ns=SECOND))
 
     return Prior(network, configuration, 10 * SECOND, 1)
 

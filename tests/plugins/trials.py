@@ -3,7 +3,7 @@
 from typing import Any
 
 from mptune.topology import Topology
-from mptune.trial import Trial
+from mptune.trial import Bulk, Transfer, Trial
 
 SECOND = 1_000_000_000
 #: A standby subflow carries less than this share of what active ones do: nothing without losses, but while
@@ -21,6 +21,17 @@ def trial(topology: Topology, **changes: Any) -> Trial:
         "duration_ns": SECOND,
     }
     settings |= changes
-    if "transfer_bytes" in changes:
-        del settings["duration_ns"]
-    return Trial(topology=topology, **settings)
+    return Trial(topology=topology, **with_workload(settings))
+
+
+def with_workload(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a trial; those of its workload may be among them, and those of a transfer win."""
+    transfer = {
+        name: fields[key]
+        for name, key in (("bytes", "transfer_bytes"), ("deadline_ns", "deadline_ns"))
+        if key in fields
+    }
+    bulk = {key: fields[key] for key in ("duration_ns", "ends_early") if key in fields}
+    workload = Transfer(**transfer) if "transfer_bytes" in fields else Bulk(**bulk)
+    others = {*bulk, "transfer_bytes", "deadline_ns"}
+    return {name: value for name, value in fields.items() if name not in others} | {"workload": workload}

@@ -15,13 +15,17 @@ from mptune.runner.planning import plan_trials
 from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, create, open_store
 from mptune.topology import load
-from mptune.trial import Configuration
+from mptune.trial import Bulk, Configuration
 from tests.runner.cluster import scheduler, worker
 
 
 def trials(count: int) -> list:
-    sizes = [Configuration(pm="fullmesh", cc="reno", buffer_bytes=100_000 + n) for n in range(count)]
-    return plan_trials(load("UiT-HAW"), sizes, purpose="sweep", runs=1, duration_ns=2 * 10**9, base_seed=1)
+    workload = Bulk(duration_ns=2 * 10**9)
+    sizes = [
+        Configuration(pm="fullmesh", cc="reno", buffer_bytes=100_000 + n, workload=workload)
+        for n in range(count)
+    ]
+    return plan_trials(load("UiT-HAW"), sizes, purpose="sweep", runs=1, base_seed=1)
 
 
 def runner(address: str, store=None, **options: int) -> TrialRunner:

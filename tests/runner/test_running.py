@@ -15,12 +15,19 @@ from mptune.errors import Failure, InputError, TrialError
 from mptune.runner.running import reduce_trials, run_trials
 from mptune.testbeds import Testbed
 from mptune.topology import Topology
-from mptune.trial import Observation, Trial
+from mptune.trial import Bulk, Observation, Trial
 
 
 def trials(network: Topology, count: int) -> list[Trial]:
     return [
-        Trial(topology=network, pm="fullmesh", cc="cubic", buffer_bytes=10**6, duration_ns=10**8, seed=seed)
+        Trial(
+            topology=network,
+            pm="fullmesh",
+            cc="cubic",
+            buffer_bytes=10**6,
+            workload=Bulk(duration_ns=10**8),
+            seed=seed,
+        )
         for seed in range(count)
     ]
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from mptune.runner.planning import plan_trials
 from mptune.runner.seeds import PURPOSES, seed_for
 from mptune.topology import Topology
-from mptune.trial import Configuration
+from mptune.trial import Bulk, Configuration
 
 
 def test_purposes_and_runs_never_share_a_seed() -> None:
@@ -26,8 +26,11 @@ def test_neighbouring_base_seeds_share_nothing() -> None:
 
 
 def test_configurations_share_the_seed_of_a_run(network: Topology) -> None:
-    configurations = [Configuration(pm="fullmesh", cc=cc, buffer_bytes=10**6) for cc in ("reno", "cubic")]
-    planned = plan_trials(network, configurations, purpose="sweep", runs=3, duration_ns=10**9, base_seed=5)
+    second = Bulk(duration_ns=10**9)
+    configurations = [
+        Configuration(pm="fullmesh", cc=cc, buffer_bytes=10**6, workload=second) for cc in ("reno", "cubic")
+    ]
+    planned = plan_trials(network, configurations, purpose="sweep", runs=3, base_seed=5)
     seeds = {cc: [one.trial.seed for one in planned if one.trial.cc == cc] for cc in ("reno", "cubic")}
     assert seeds["reno"] == seeds["cubic"]
     assert len(set(seeds["reno"])) == 3

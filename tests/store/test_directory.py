@@ -21,7 +21,7 @@ from mptune.store.directory import (
     write_observations,
 )
 from mptune.topology import Topology
-from mptune.trial import Configuration, Record, SubflowRecord
+from mptune.trial import Bulk, Configuration, Record, SubflowRecord, Transfer
 from mptune.trial.stacks import STACKS
 
 NOW = datetime(2024, 5, 17, 12, 30, 0)
@@ -131,12 +131,14 @@ def test_a_failed_trial_has_a_reason_and_no_number(tmp_path: Path) -> None:
 
 def test_whatever_was_varied_has_a_column(network: Topology, fake_testbed: Any, tmp_path: Path) -> None:
     """Also what a store gives back of trials that an earlier process measured."""
+    lasting = Bulk(duration_ns=10**9)
     configurations = [
-        Configuration(pm="fullmesh", cc="reno", buffer_bytes=2**20),
+        Configuration(pm="fullmesh", cc="reno", buffer_bytes=2**20, workload=lasting),
         Configuration(
             pm="fullmesh",
             cc="reno",
             buffer_bytes=2**20,
+            workload=lasting,
             initial_path="B-X",
             stack=msgspec.structs.replace(STACKS["v0.9x"], scheduler="ecf"),
         ),
@@ -146,11 +148,11 @@ def test_whatever_was_varied_has_a_column(network: Topology, fake_testbed: Any, 
             buffer_bytes=2**20,
             buffer_mode="auto",
             pm_options={"active": ("A-X", "B-X"), "rtt_ns": {"A-X": 7, "B-X": 9}},
-            transfer_bytes=4096,
+            workload=Transfer(bytes=4096),
             family="ipv6",
         ),
     ]
-    planned = plan_trials(network, configurations, purpose="sweep", runs=1, duration_ns=10**9, base_seed=1)
+    planned = plan_trials(network, configurations, purpose="sweep", runs=1, base_seed=1)
     options = planned[2].trial.pm_options | {"class_bytes": [1024, 4096]}
     trial = msgspec.structs.replace(planned[2].trial, accounting="payload", pm_options=options)
     planned[2] = msgspec.structs.replace(planned[2], trial=trial, round=2)

@@ -19,17 +19,19 @@ from mptune.store import Campaign, create, open_store
 from mptune.testbeds import Testbed
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.topology import Topology
-from mptune.trial import Configuration, Observation, PlannedTrial, Trial
+from mptune.trial import Bulk, Configuration, Observation, PlannedTrial, Transfer, Trial
 from mptune.trial.stacks import STACKS, VERSION_0_1, Stack
 
+SECOND = Bulk(duration_ns=10**9)
 CAMPAIGN = Campaign(name="test", settings={"runs": 3}, environment={})
 
 
 def planned(network: Topology, sizes: int = 10, runs: int = 3) -> list[PlannedTrial]:
     configurations = [
-        Configuration(pm="fullmesh", cc="cubic", buffer_bytes=(1 + i) * 2**20) for i in range(sizes)
+        Configuration(pm="fullmesh", cc="cubic", buffer_bytes=(1 + i) * 2**20, workload=SECOND)
+        for i in range(sizes)
     ]
-    return plan_trials(network, configurations, purpose="sweep", runs=runs, duration_ns=10**9, base_seed=1)
+    return plan_trials(network, configurations, purpose="sweep", runs=runs, base_seed=1)
 
 
 def test_an_interrupted_campaign_runs_only_what_is_missing(
@@ -63,7 +65,7 @@ def test_an_observation_comes_back_as_it_was(network: Topology, fake_testbed: An
 
 def test_a_trial_that_ended_early_comes_back_with_the_time_it_took(network: Topology, tmp_path: Path) -> None:
     (one,) = planned(network, 1, 1)
-    trial = msgspec.structs.replace(one.trial, duration_ns=20_000_000_000, ends_early=True)
+    trial = msgspec.structs.replace(one.trial, workload=Bulk(duration_ns=20 * 10**9, ends_early=True))
     one = msgspec.structs.replace(one, trial=trial)
     with create(tmp_path / "s", CAMPAIGN) as store:
         runner = TrialRunner(SimulatedTestbed(), 1, store)
@@ -131,7 +133,9 @@ def test_a_key_tells_apart_whatever_makes_another_trial(
         changed(initial_path="B-X"),
         changed(pm_options={"active": ("B-X",)}),
         changed(size_known=False),
-        changed(ends_early=True),
+        changed(workload=Bulk(duration_ns=10**9, ends_early=True)),
+        changed(workload=Transfer(bytes=10**9)),
+        changed(workload=Transfer(bytes=10**9, deadline_ns=10**9)),
         changed(buffer_mode="auto"),
         changed(family="ipv6"),
         changed(topology=other_network),
@@ -159,11 +163,11 @@ def test_trials_of_version_0_1_keep_their_keys(network: Topology, tmp_path: Path
                 pm_options={"active": ("B-X", "A-X"), "standby_order": ("C-X",)},
                 initial_path="A-X",
                 stack=VERSION_0_1,
+                workload=SECOND,
             )
         ],
         purpose="sweep",
         runs=1,
-        duration_ns=10**9,
         base_seed=1,
     )
     fields = (
@@ -181,8 +185,8 @@ def test_on_a_kernel_what_it_can_be_told_tells_trials_apart(tmp_path: Path, netw
     """Of a stack, only ECN: whatever else a trial says of it, the kernel has its own."""
 
     def with_stack(stack: Stack) -> PlannedTrial:
-        settings = Configuration(pm="fullmesh", cc="reno", buffer_bytes=2**20, stack=stack)
-        (one,) = plan_trials(network, [settings], purpose="sweep", runs=1, duration_ns=10**9, base_seed=1)
+        settings = Configuration(pm="fullmesh", cc="reno", buffer_bytes=2**20, workload=SECOND, stack=stack)
+        (one,) = plan_trials(network, [settings], purpose="sweep", runs=1, base_seed=1)
         return one
 
     usual, other = STACKS["linux"], STACKS["v0.9x"]

@@ -19,8 +19,9 @@ from mptune.testbeds._hosts_programs import Programs
 from mptune.testbeds._hosts_venue import HostsVenue
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
-from mptune.trial import Observation, ScriptedAction, SubflowObservation, Trial
+from mptune.trial import Bulk, Observation, ScriptedAction, SubflowObservation, Transfer, Trial
 from tests.plugins import two_hosts
+from tests.plugins.trials import with_workload
 
 SECOND = 1_000_000_000
 LOOKED = {
@@ -49,8 +50,8 @@ def trial(topology):
     def make(**changes):
         settings = {"pm": "fullmesh", "cc": "cubic", "buffer_bytes": 2**16, "seed": 1, "topology": topology}
         settings |= changes
-        settings.setdefault("transfer_bytes", None if "duration_ns" in changes else 10**6)
-        return Trial(**settings)
+        settings |= {} if "duration_ns" in changes else {"transfer_bytes": 10**6}
+        return Trial(**with_workload(settings | changes))
 
     return make
 
@@ -277,7 +278,8 @@ def test_a_trial_of_an_earlier_session_counts_with_what_it_sent_before_it_was_re
 def test_what_was_sent_before_and_what_is_still_to_come_are_said(topology):
     def metered(payload=None, sent=0):
         before = {("me@laptop.example", "C"): sent}
-        return notice(topology, transfer_bytes=payload, sent=before).partition("; metered: ")[2]
+        sending = None if payload is None else Transfer(bytes=payload)
+        return notice(topology, sending, sent=before).partition("; metered: ")[2]
 
     assert metered(10**8) == "C (at most 107 MB of 2 GB)."
     assert metered(10**8, sent=4 * 10**8) == "C (400 MB of 2 GB sent before, now at most 107 MB)."
@@ -289,8 +291,9 @@ def test_what_is_sent_at_most_is_said_where_rates_are_known(topology):
     assert notice(topology) == (
         "Laptop sends to Server at most 1000 Mbit/s, 125 MB a second; metered: C (at most 2 GB)."
     )
-    assert "2.25e+03 GB" not in notice(topology, 30 * 60 * SECOND)
-    assert "225 GB in all" in notice(topology, 30 * 60 * SECOND)
+    half_an_hour = Bulk(duration_ns=30 * 60 * SECOND)
+    assert "2.25e+03 GB" not in notice(topology, half_an_hour)
+    assert "225 GB in all" in notice(topology, half_an_hour)
     assert "as fast as the network allows" in notice(topology.reversed())
 
 

@@ -8,7 +8,7 @@ from mptune.linux.addresses import interfaces
 from mptune.linux.kernel_trial import Outcome
 from mptune.testbeds import _kernel_plan
 from mptune.testbeds._kernel_observation import observe, processor_shares
-from mptune.trial import BIN_NS, ScriptedAction, Trial
+from mptune.trial import BIN_NS, Bulk, ScriptedAction, Trial
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -20,7 +20,14 @@ def plan(trial, kernel_cc):
 
 @pytest.fixture
 def trial(network):
-    return Trial(topology=network, pm="fullmesh", cc="cubic", buffer_bytes=2**20, duration_ns=SECOND, seed=1)
+    return Trial(
+        topology=network,
+        pm="fullmesh",
+        cc="cubic",
+        buffer_bytes=2**20,
+        workload=Bulk(duration_ns=SECOND),
+        seed=1,
+    )
 
 
 def subflow(path, size=1000):

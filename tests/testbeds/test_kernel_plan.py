@@ -11,6 +11,7 @@ from mptune.testbeds._kernel_plan import links, stall_ns
 from mptune.topology import load
 from mptune.trial import BIN_NS, ScriptedAction, Trial
 from tests.plugins import two_hosts
+from tests.plugins.trials import with_workload
 
 SECOND = 1_000_000_000
 
@@ -26,7 +27,7 @@ def trial(network):
             "seed": 7,
             "duration_ns": 5 * SECOND,
         }
-        return Trial(**{**settings, **changes})
+        return Trial(**with_workload({**settings, **changes}))
 
     return make
 
@@ -90,7 +91,7 @@ def test_the_kernels_name_of_the_congestion_control_is_used(trial):
 
 def test_a_saturated_sender_has_no_end_and_a_transfer_has(trial):
     assert plan(trial(), "olia").assignment.transfer_bytes == SATURATED
-    made = plan(trial(duration_ns=None, transfer_bytes=1000, deadline_ns=9 * SECOND), "olia")
+    made = plan(trial(transfer_bytes=1000, deadline_ns=9 * SECOND), "olia")
     assert made.assignment.transfer_bytes == 1000
     assert plan(trial(size_known=False), "olia").assignment.transfer_bytes is None
     assert made.limit_s == 9 and made.meter["deadline_ns"] == 9 * SECOND

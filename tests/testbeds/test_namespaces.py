@@ -14,7 +14,7 @@ from mptune.runner.running import run_trials
 from mptune.testbeds import create
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.topology import TcpBackground, UdpBackground
-from mptune.trial import Observation, PlannedTrial, Trial
+from mptune.trial import Bulk, Observation, PlannedTrial, Trial
 
 pytestmark = pytest.mark.needs("linux")
 
@@ -40,7 +40,7 @@ def test_without_ipv6_it_is_refused_with_the_reason_and_tried_once(testbed, netw
         "pm": "fullmesh",
         "cc": "reno",
         "buffer_bytes": 2**20,
-        "duration_ns": 10**9,
+        "workload": Bulk(duration_ns=10**9),
     }
     testbed.check(Trial(**common, seed=1))
     assert not tried
@@ -98,7 +98,14 @@ def spoiled(network, monkeypatch):
     """The testbed on such a machine, with a trial of it."""
     monkeypatch.setattr(leftovers, "end_strays", lambda: None)
     monkeypatch.setattr(doctor, "obstacle", lambda: None)
-    trial = Trial(topology=network, pm="fullmesh", cc="reno", buffer_bytes=2**20, duration_ns=10**9, seed=1)
+    trial = Trial(
+        topology=network,
+        pm="fullmesh",
+        cc="reno",
+        buffer_bytes=2**20,
+        workload=Bulk(duration_ns=10**9),
+        seed=1,
+    )
 
     def make(**world):
         machine = Spoiled(**world)

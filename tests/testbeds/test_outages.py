@@ -8,6 +8,7 @@ import pytest
 from mptune.testbeds import create
 from mptune.testbeds._outages import bin_ns, coarse, silence_s, take_over_ms
 from mptune.trial import BIN_NS, ScriptedAction, Trial
+from tests.plugins.trials import with_workload
 
 SECOND = 1_000_000_000
 
@@ -23,7 +24,7 @@ def trial(network):
             "duration_ns": 10 * SECOND,
             "seed": 1,
         }
-        return Trial(topology=network, script=script, **{**settings, **changes})
+        return Trial(topology=network, script=script, **with_workload({**settings, **changes}))
 
     return make
 

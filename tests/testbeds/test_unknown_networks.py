@@ -13,7 +13,7 @@ from mptune.runner.running import run_trials
 from mptune.testbeds import create
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.topology import Topology, load
-from mptune.trial import Trial
+from mptune.trial import Bulk, Trial
 from tests.plugins import two_hosts
 
 
@@ -37,7 +37,14 @@ def testbed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def trial(topology: Topology) -> Trial:
-    return Trial(topology=topology, pm="fullmesh", cc="cubic", buffer_bytes=2**20, seed=1, duration_ns=10**9)
+    return Trial(
+        topology=topology,
+        pm="fullmesh",
+        cc="cubic",
+        buffer_bytes=2**20,
+        seed=1,
+        workload=Bulk(duration_ns=10**9),
+    )
 
 
 def test_the_trial_is_refused_with_file_and_key(testbed: tuple[Any, str], topology: Topology) -> None:

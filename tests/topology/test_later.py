@@ -8,7 +8,7 @@ from mptune.testbeds import create
 from mptune.topology import Topology, load
 from mptune.topology._effects import Schedule, Step
 from mptune.topology._later import later_schedule
-from mptune.trial import Trial
+from mptune.trial import Bulk, Trial
 
 HOUR = 3600 * 10**9
 NAMES = ("rate_bps", "delay_ns", "loss_ppb")
@@ -66,7 +66,7 @@ def mobile_mbps(topology: Topology) -> float:
         cc="cubic",
         buffer_bytes=2**22,
         seed=1,
-        duration_ns=10 * 10**9,
+        workload=Bulk(duration_ns=10 * 10**9),
         initial_path="T-M",
     )
     return create("simulated").run(trial).throughput_bps / 1e6

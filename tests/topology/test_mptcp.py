@@ -11,7 +11,7 @@ from mptune import testbeds
 from mptune.cli import app
 from mptune.errors import InputError
 from mptune.topology import Topology, load
-from mptune.trial import Trial
+from mptune.trial import Bulk, Trial
 
 TEXT = """
 name = "stripped"
@@ -63,7 +63,13 @@ def made(tmp_path: Path) -> Any:
 
 
 def trial(topology: Topology, **changes: Any) -> Trial:
-    settings = {"pm": "fullmesh", "cc": "cubic", "buffer_bytes": 2**20, "seed": 1, "duration_ns": 10**9}
+    settings = {
+        "pm": "fullmesh",
+        "cc": "cubic",
+        "buffer_bytes": 2**20,
+        "seed": 1,
+        "workload": Bulk(duration_ns=10**9),
+    }
     return Trial(topology=topology, **{**settings, **changes})
 
 

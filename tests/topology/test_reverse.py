@@ -10,7 +10,7 @@ import mptune
 from mptune.testbeds import create
 from mptune.topology import Topology, load, shipped
 from mptune.topology._load import from_tables
-from mptune.trial import Trial
+from mptune.trial import Bulk, Trial
 from mptune.trial.stacks import STACKS
 
 FOLDER = Path(mptune.__file__).parent / "scenarios"
@@ -130,7 +130,7 @@ def test_each_direction_has_the_throughput_of_its_own_links(lopsided: Topology) 
             cc="cubic",
             buffer_bytes=2**24,
             seed=1,
-            duration_ns=20 * 10**9,
+            workload=Bulk(duration_ns=20 * 10**9),
             **msgspec.structs.asdict(STACKS["v0.9x"]),
         )
         rates.append(create("simulated").run(trial).throughput_bps / 1e6)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mptune import _core
 from mptune.testbeds import create
 from mptune.topology import Topology, _load
-from mptune.trial import MSS, Observation, Trial
+from mptune.trial import MSS, Bulk, Observation, Trial
 from mptune.trial.stacks import VERSION_0_1
 
 S = 1_000_000_000
@@ -68,7 +68,7 @@ def run(topology: Topology, seconds: int = 20, cc: str = "cubic", *, ecn: bool =
         cc=cc,
         buffer_bytes=4 * 2**20,
         seed=7,
-        duration_ns=seconds * S,
+        workload=Bulk(duration_ns=seconds * S),
         **PAYLOAD_STACK | {"ecn": ecn},
     )
     observation = create("simulated").run(trial)

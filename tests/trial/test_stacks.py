@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from mptune.testbeds import create, names
-from mptune.trial import Trial, stacks
+from mptune.trial import Bulk, Trial, stacks
 from mptune.trial.stacks import DEFAULT_STACK, MEMBERS, STACKS, VERSION_0_1, describe, refusal, title
 
 
@@ -13,7 +13,9 @@ def members(stack, **changes):
 
 
 def test_a_trial_that_names_no_stack_has_the_default_one(network):
-    plain = Trial(topology=network, pm="fullmesh", cc="reno", buffer_bytes=2**20, seed=1)
+    plain = Trial(
+        topology=network, pm="fullmesh", cc="reno", buffer_bytes=2**20, seed=1, workload=Bulk(duration_ns=1)
+    )
     assert plain.members == members(DEFAULT_STACK) and set(MEMBERS) == set(plain.members)
 
 
@@ -74,7 +76,7 @@ def test_the_stack_decides_where_a_small_buffer_meets_unlike_paths(network):
                 cc="reno",
                 buffer_bytes=512 << 10,
                 seed=1,
-                duration_ns=5 * 10**9,
+                workload=Bulk(duration_ns=5 * 10**9),
                 **members(name),
             )
         )

@@ -26,7 +26,7 @@ from mptune.runner.one_trial import mbps_of_bins, trial_document
 from mptune.store import open_store
 from mptune.store.directory import STORE
 from mptune.topology import Topology
-from mptune.trial import BIN_NS, Observation, Trial
+from mptune.trial import BIN_NS, Observation, Trial, size_of
 from mptune.units import MIB, format_size
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
         trial = self.trial
         how = f"{trial.topology.name}, {trial.pm}, {trial.cc}, {format_size(trial.buffer_bytes)}"
         if self.completion_s is not None:
-            return f"{format_size(trial.transfer_bytes or 0)} in {self.completion_s:.3f} s ({how})"
+            return f"{format_size(size_of(trial.workload) or 0)} in {self.completion_s:.3f} s ({how})"
         return f"{self.throughput_mbps:.4g} Mbit/s ({how})"
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from mptune.runner.planning import plan_trials
 from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summarise
 from mptune.testbeds.simulated import SimulatedTestbed
-from mptune.trial import DEFAULT_FAMILY, FIXED, Configuration
+from mptune.trial import DEFAULT_FAMILY, FIXED, Bulk, Configuration
 from mptune.trial.records import throughputs
 
 #: Seeds of a simulated comparison, and the least pairs of measured trials that replace it.
@@ -115,6 +115,7 @@ def _simulated(outline: Outline) -> Loss:
         "buffer_mode": answer.buffer_mode or FIXED,
         "family": answer.family or DEFAULT_FAMILY,
         "initial_path": outline.initial,
+        "workload": Bulk(duration_ns=min(int(options.get("duration_ns") or _LONGEST_NS), _LONGEST_NS)),
     }
     asked = Configuration(pm="pcdc", pm_options={"active": outline.wanted}, **common)
     if answer.opm in ("ndiffports", "binder"):
@@ -125,7 +126,6 @@ def _simulated(outline: Outline) -> Loss:
         [asked, got],
         purpose="confirm",
         runs=_SEEDS,
-        duration_ns=min(int(options.get("duration_ns") or _LONGEST_NS), _LONGEST_NS),
         base_seed=int(options.get("seed") or 0) + _APART,
     )
     records = TrialRunner(SimulatedTestbed()).measure(planned)

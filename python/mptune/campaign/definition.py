@@ -47,7 +47,7 @@ from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.tables import read_toml
 from mptune.topology import Topology, check_name, from_document, load
-from mptune.trial import DEFAULT_FAMILY, FIXED, Configuration
+from mptune.trial import DEFAULT_FAMILY, FIXED, Configuration, Workload, workloads_of
 from mptune.trial.stacks import DEFAULT_STACK, VERSION_0_1, Stack
 from mptune.units import format_time
 
@@ -182,6 +182,11 @@ class SweepOptions(Options, frozen=True, kw_only=True):
         """Trials of a round, without those of impact factors."""
         return self.runs * len(self.configurations({}))
 
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        """What is sent: a transfer of each size, or a saturated sender."""
+        return workloads_of(self.transfers, self.duration_ns)
+
     def configurations(self, sets: Mapping[str, SubflowSets]) -> list[Configuration]:
         """Every combination, the last factor fastest.
 
@@ -201,16 +206,16 @@ class SweepOptions(Options, frozen=True, kw_only=True):
                 stack=stack,
                 buffer_mode=mode,
                 family=self.family,
-                transfer_bytes=transfer,
+                workload=workload,
                 script=self.script,
             )
-            for pm, cc, path, stack, mode, transfer, size in itertools.product(
+            for pm, cc, path, stack, mode, workload, size in itertools.product(
                 self.pms,
                 self.ccs,
                 self.initial_paths or (None,),
                 self.transports,
                 self.modes,
-                self.transfers or (None,),
+                self.workloads,
                 self.buffers,
             )
         ]

@@ -171,13 +171,11 @@ class _Run:
         """What the user has to know before the first trial."""
         definition, options = self._definition, self._definition.options
         modes = (options.buffer_modes if isinstance(options, SweepOptions) else ()) or (options.buffer_mode,)
-        sending = to_come(definition, self._store, self._lasted_ns)
         return testbeds.notice(
             definition.testbed,
             definition.topology,
             buffer_modes=modes,
-            lasting_ns=sending.lasting_ns,
-            transfer_bytes=sending.transfer_bytes,
+            sending=to_come(definition, self._store, self._lasted_ns),
             sent=self._runner.testbed.sent,
         )
 
@@ -242,7 +240,6 @@ class _Run:
                 options.configurations(sets),
                 purpose="sweep",
                 runs=options.runs,
-                duration_ns=options.duration_ns,
                 base_seed=options.seed,
                 round_=round_,
             )

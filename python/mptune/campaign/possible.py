@@ -100,14 +100,13 @@ def _trial(definition: Definition, pm: str, cc: str, size: int) -> Trial:
         stack=options.stack.chosen(),
         buffer_mode=options.buffer_mode,
         family=options.family,
-        transfer_bytes=options.transfers[0] if options.transfers else None,
+        workload=options.workloads[0],
     )
     planned = plan_run(
         definition.topology,
         configured,
         purpose="sweep",
         run=0,
-        duration_ns=options.duration_ns,
         base_seed=options.seed,
     )
     return planned.trial

@@ -3,20 +3,11 @@
 Bytes are the testbed's business, and so are limits; this module tells it what is known of the trials.
 """
 
-from typing import NamedTuple
-
 from mptune.campaign.definition import Definition, SweepOptions
 from mptune.optimisation.options import OptimiseOptions
 from mptune.store import Store, StoredTrial
 from mptune.testbeds import Testbed
-from mptune.trial import Trial
-
-
-class Sending(NamedTuple):
-    """What trials send at most: for how long, or how much payload; None is not known."""
-
-    lasting_ns: int | None = None
-    transfer_bytes: int | None = None
+from mptune.trial import Bulk, Transfer, Trial, Workload, size_of, time_or_size
 
 
 def recall(definition: Definition, store: Store, testbed: Testbed) -> int:
@@ -41,8 +32,8 @@ def recall(definition: Definition, store: Store, testbed: Testbed) -> int:
     return lasted_ns
 
 
-def to_come(definition: Definition, store: Store, lasted_ns: int) -> Sending:
-    """What the trials send that are not in the store, as far as that is known before they are planned.
+def to_come(definition: Definition, store: Store, lasted_ns: int) -> Workload | None:
+    """Trials that are not in the store, as one workload; None if it is not known before they are planned.
 
     Parameters
     ----------
@@ -51,21 +42,22 @@ def to_come(definition: Definition, store: Store, lasted_ns: int) -> Sending:
     options = definition.options
     if isinstance(options, OptimiseOptions):
         if options.budget_ns is None:
-            return Sending()
-        return Sending(max(0, options.rounds * options.budget_ns - lasted_ns))
+            return None
+        return Bulk(duration_ns=max(0, options.rounds * options.budget_ns - lasted_ns))
     if options.impact is not None:
-        return Sending()  # as many as it takes
+        return None  # as many as it takes
     done = [trial for trial in store.trials() if trial.purpose == "sweep"]
     return _missing(options, done)
 
 
-def _missing(options: SweepOptions, done: list[StoredTrial]) -> Sending:
+def _missing(options: SweepOptions, done: list[StoredTrial]) -> Workload:
     """What the trials of a sweep send that are not done."""
     if options.transfers:
-        sizes = [configuration.transfer_bytes or 0 for configuration in options.configurations({})]
+        sizes = [size_of(configuration.workload) or 0 for configuration in options.configurations({})]
         sent = sum(stored.settings["transfer_bytes"] for stored in done)
-        return Sending(transfer_bytes=options.rounds * options.runs * sum(sizes) - sent)
-    return Sending((options.rounds * options.swept_trials - len(done)) * options.duration_ns)
+        return Transfer(bytes=options.rounds * options.runs * sum(sizes) - sent)
+    missing = options.rounds * options.swept_trials - len(done)
+    return Bulk(duration_ns=missing * options.duration_ns)
 
 
 def _asked(definition: Definition, stored: StoredTrial) -> Trial:
@@ -76,6 +68,5 @@ def _asked(definition: Definition, stored: StoredTrial) -> Trial:
         cc=stored.cc,
         buffer_bytes=stored.buffer_bytes,
         seed=0,
-        duration_ns=stored.settings.get("duration_ns"),
-        transfer_bytes=stored.settings.get("transfer_bytes"),
+        workload=time_or_size(stored.settings.get("duration_ns"), stored.settings.get("transfer_bytes")),
     )

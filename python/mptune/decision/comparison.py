@@ -14,13 +14,23 @@ from mptune.decision.agreement import Comparison, Row, compare, is_stalled, summ
 from mptune.decision.model_error import shipped
 from mptune.errors import InputError, one_of
 from mptune.options import Options
-from mptune.options.trials import BufferMode, Buffers, Ccs, Family, Pms, Runs, Seed, Transfer, sending_time
+from mptune.options.trials import (
+    BufferMode,
+    Buffers,
+    Ccs,
+    Family,
+    Pms,
+    Runs,
+    Seed,
+    TransferSize,
+    sending_time,
+)
 from mptune.runner.progress import Reporter
 from mptune.runner.running import run_trials
 from mptune.runner.seeds import seed_for
 from mptune.testbeds.namespaces import stall_ns
 from mptune.topology import Topology
-from mptune.trial import DEFAULT_FAMILY, FIXED, Trial
+from mptune.trial import DEFAULT_FAMILY, FIXED, Trial, time_or_size
 from mptune.units import MIB
 
 #: The testbed that others are compared with.
@@ -46,7 +56,7 @@ class CompareOptions(Options, frozen=True, kw_only=True):
     family: Family = DEFAULT_FAMILY
     runs: Runs = 1
     duration_ns: Annotated[int | None, sending_time("10s")] = None
-    transfer_bytes: Transfer = None
+    transfer_bytes: TransferSize = None
     seed: Seed = 1
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
@@ -128,7 +138,6 @@ def trial(topology: Topology, options: CompareOptions, pm: str, cc: str, size: i
         buffer_bytes=size,
         buffer_mode=options.buffer_mode,
         family=options.family,
-        duration_ns=options.duration_ns,
-        transfer_bytes=options.transfer_bytes,
+        workload=time_or_size(options.duration_ns, options.transfer_bytes),
         seed=seed_for(options.seed, "sweep", run),
     )

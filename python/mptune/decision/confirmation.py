@@ -108,7 +108,6 @@ def confirm(
     *,
     other: Configuration | None = None,
     runs: int,
-    duration_ns: int,
     base_seed: int,
     round_: int = 0,
     progress: Advance | None = None,
@@ -132,7 +131,6 @@ def confirm(
                 configuration,
                 purpose="confirm",
                 run=run,
-                duration_ns=duration_ns,
                 base_seed=base_seed,
                 round_=round_,
             )

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from mptune.topology import TcpBackground, Topology
-from mptune.trial import DEFAULT_FAMILY, PLAIN_TCP, Trial
+from mptune.trial import DEFAULT_FAMILY, PLAIN_TCP, Transfer, Trial
 from mptune.trial.stacks import DEFAULT_STACK, STACKS, describe
 from mptune.units import format_rate, format_size, format_time
 
@@ -70,7 +70,7 @@ def factors(trial: Trial) -> dict[str, str]:
         "loss": loss_regime(trial.topology),
         "congestion control": trial.cc,
         "buffer mode": trial.buffer_mode,
-        "sent": "saturated" if trial.transfer_bytes is None else "transfer",
+        "sent": "transfer" if isinstance(trial.workload, Transfer) else "saturated",
     }
 
 
@@ -108,14 +108,14 @@ def _outside(trial: Trial, compared: Compared) -> Iterator[str]:
     losses = [path.loss_ppb for path in topology.paths]
     yield from _beyond("losses of", "", losses, compared.loss_ppb, lambda number: f"{number / 1e7:.3g} %")
     yield from _beyond("buffers of", " products", [products(trial)], compared.products, _plain)
-    if trial.transfer_bytes is not None:
-        sizes = [trial.transfer_bytes]
+    if isinstance(trial.workload, Transfer):
+        sizes = [trial.workload.bytes]
         yield from _beyond(
             "transfers of", "", sizes, compared.transfer_bytes, lambda number: format_size(round(number), 3)
         )
-    elif trial.duration_ns is not None:
+    else:
         low, high = (share * compared.duration_ns for share in DURATIONS)
-        lasts = [trial.duration_ns]
+        lasts = [trial.workload.duration_ns]
         yield from _beyond("trials of", "", lasts, (low, high), lambda number: format_time(round(number), 3))
 
 

@@ -17,7 +17,7 @@ from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.runner.running import Advance
 from mptune.topology import Topology
-from mptune.trial import Record
+from mptune.trial import Bulk, Record
 from mptune.units import format_size, format_time
 
 #: Measures with a runner and shows the progress.
@@ -46,7 +46,7 @@ def alone(
             measuring.testbed,
             topology,
             buffer_modes=(options.buffer_mode,),
-            lasting_ns=options.most_runs * run_ns,
+            sending=Bulk(duration_ns=options.most_runs * run_ns),
         )
     )
     if testbeds.only_stack(measuring.testbed) is not None:

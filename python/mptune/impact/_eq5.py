@@ -22,7 +22,7 @@ from mptune.runner.runner import TrialRunner
 from mptune.runner.running import Advance
 from mptune.runner.seeds import seed_for
 from mptune.topology import Topology
-from mptune.trial import BIN_NS, Observation, PlannedTrial, Record, ScriptedAction, Trial
+from mptune.trial import BIN_NS, Bulk, Observation, PlannedTrial, Record, ScriptedAction, Trial
 from mptune.trial.records import record
 from mptune.trial.stacks import Stack
 
@@ -100,7 +100,7 @@ def _plan(
                 buffer_bytes=options.buffer_bytes,
                 buffer_mode=options.buffer_mode,
                 family=options.family,
-                duration_ns=2 * options.length_ns,
+                workload=Bulk(duration_ns=2 * options.length_ns),
                 script=(ScriptedAction(at_ns=options.length_ns, path=path.label, action="standby"),),
                 seed=seed_for(options.seed, "impact", run, round_),
                 **msgspec.structs.asdict(stack),

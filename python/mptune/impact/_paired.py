@@ -26,7 +26,7 @@ from mptune.runner.runner import TrialRunner
 from mptune.runner.running import Advance
 from mptune.runner.seeds import seed_for
 from mptune.topology import Topology
-from mptune.trial import BIN_NS, Observation, PlannedTrial, Record, ScriptedAction, Trial
+from mptune.trial import BIN_NS, Bulk, Observation, PlannedTrial, Record, ScriptedAction, Trial
 from mptune.trial.records import record
 from mptune.trial.stacks import Stack
 
@@ -144,7 +144,7 @@ def _planned(
             buffer_bytes=options.buffer_bytes,
             buffer_mode=options.buffer_mode,
             family=options.family,
-            duration_ns=run_ns(len(order), options),
+            workload=Bulk(duration_ns=run_ns(len(order), options)),
             script=tuple(script),
             seed=seed,
             **msgspec.structs.asdict(stack),
@@ -178,7 +178,7 @@ def _pairs(
     TrialError : nothing was delivered after the first windows, or the series ends too early.
     """
     bins, width = observation.bins, window_ns // BIN_NS
-    expected = (trial.duration_ns or 0) // BIN_NS
+    expected = trial.workload.limit_ns // BIN_NS
     if len(bins) < expected:
         raise TrialError(f"the series ends after {len(bins)} of {expected} bins", "incomplete")
     if not sum(bins[LEAD * width :]):

@@ -73,7 +73,7 @@ from mptune.statistics import summarise
 from mptune.testbeds import only_stack
 from mptune.theory import traditional
 from mptune.topology import Topology, perturbed
-from mptune.trial import BIN_NS, Combination, Configuration, Record
+from mptune.trial import BIN_NS, Bulk, Combination, Configuration, Record, Transfer, Workload
 from mptune.units import MIB, format_time
 
 #: Windows of impact factors are not made shorter than this to fit a budget, nanoseconds.
@@ -139,7 +139,7 @@ class Job(NamedTuple):
     Attributes
     ----------
     round_ : of a campaign that is repeated over time.
-    transfer_bytes : size of the transfers; None is a saturated sender.
+    transfer : what is asked for is its completion; None asks for the throughput of a saturated sender.
     """
 
     topology: Topology
@@ -147,11 +147,11 @@ class Job(NamedTuple):
     options: OptimiseOptions
     reporter: Reporter
     round_: int = 0
-    transfer_bytes: int | None = None
+    transfer: Transfer | None = None
 
     def of_size(self, transfer_bytes: int) -> "Job":
         """The same job for transfers of one size."""
-        return self._replace(transfer_bytes=transfer_bytes)
+        return self._replace(transfer=Transfer(bytes=transfer_bytes))
 
     @property
     def mptcp(self) -> Topology:
@@ -366,7 +366,7 @@ class Job(NamedTuple):
             "search" if brief else "screen",
             1 if brief else min(options.runs_each, SCREEN_RUNS),
             name,
-            duration_ns=brief_ns(options.duration_ns) if brief else None,
+            workload=Bulk(duration_ns=brief_ns(options.duration_ns)) if brief else None,
         )
 
     def decide(
@@ -526,7 +526,7 @@ class Job(NamedTuple):
             "screen",
             runs,
             "plain TCP",
-            duration_ns=brief_ns(self.options.duration_ns),
+            workload=Bulk(duration_ns=brief_ns(self.options.duration_ns)),
         )
         return plain_tcp.fastest(_by_combination(every, records)), records
 
@@ -538,7 +538,7 @@ class Job(NamedTuple):
             "buffer_mode": options.buffer_mode,
             "family": options.family,
             "initial_path": one.initial_path or None,
-            "transfer_bytes": self.transfer_bytes,
+            "workload": self.transfer or Bulk(duration_ns=self.options.duration_ns),
         }
         if one.is_tcp:
             (path,) = one.subflows
@@ -550,7 +550,7 @@ class Job(NamedTuple):
         order = [*(sets[one.cc].optional if one.cc in sets else ()), *(p.label for p in self.mptcp.paths)]
         standby = tuple(label for label in dict.fromkeys(order) if label not in one.subflows)
         pm_options = {**told, "active": one.subflows, **({"standby_order": standby} if standby else {})}
-        if one.cc in sets and self.transfer_bytes is not None:
+        if one.cc in sets and self.transfer is not None:
             pm_options |= {"rtt_ns": sets[one.cc].rtt_ns}
         return configuration(one.pm, one.cc, size, {}, pm_options=pm_options, **common)
 
@@ -561,15 +561,14 @@ class Job(NamedTuple):
         runs: int,
         name: str,
         topology: Topology | None = None,
-        duration_ns: int | None = None,
+        workload: Workload | None = None,
     ) -> list[Record]:
         """Trials of every configuration, configuration by configuration, run by run."""
         planned = plan_trials(
             topology or self.topology,
-            configurations,
+            configurations if workload is None else [asked.under(workload) for asked in configurations],
             purpose=purpose,
             runs=runs,
-            duration_ns=duration_ns or self.options.duration_ns,
             base_seed=self.options.seed,
             round_=self.round_,
         )
@@ -650,7 +649,6 @@ class Job(NamedTuple):
                 self.configuration(default, options.buffers[-1], sets),
                 other=None if other is None else self.configuration(other, size, sets),
                 runs=runs or self.fresh_runs,
-                duration_ns=options.duration_ns,
                 base_seed=options.seed,
                 round_=self.round_,
                 progress=progress,
@@ -761,7 +759,7 @@ def configuration(
     sets: Mapping[str, SubflowSets],
     *,
     pm_options: Mapping[str, Any] | None = None,
-    transfer_bytes: int | None = None,
+    workload: Workload,
     **others: Any,
 ) -> Configuration:
     """PCDC gets the sets of its congestion control, if any, beside the options that were given.
@@ -772,12 +770,10 @@ def configuration(
     options = dict(pm_options or {})
     if pm == "pcdc" and cc in sets:
         told = sets[cc]
-        rtt_ns = None if transfer_bytes is None else told.rtt_ns
+        rtt_ns = told.rtt_ns if isinstance(workload, Transfer) else None
         measured = {"active": told.optional, "standby_order": told.standby, "rtt_ns": rtt_ns}
         options |= {name: value for name, value in measured.items() if value}
-    return Configuration(
-        pm=pm, cc=cc, buffer_bytes=size, pm_options=options, transfer_bytes=transfer_bytes, **others
-    )
+    return Configuration(pm=pm, cc=cc, buffer_bytes=size, pm_options=options, workload=workload, **others)
 
 
 def failures(records: Sequence[Record], name: str) -> list[str]:

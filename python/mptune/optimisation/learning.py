@@ -27,7 +27,7 @@ from mptune.optimisation.set_search import SetSearch
 from mptune.runner.planning import plan_run
 from mptune.runner.running import Advance
 from mptune.strategy import Arm, Ask, Question, Strategy, Told, Verdict, create
-from mptune.trial import Combination, Record
+from mptune.trial import Bulk, Combination, Record
 from mptune.units import MIB, format_size
 
 #: Trials that are asked for together where a testbed runs several at once; the answer depends on it, so it is
@@ -248,14 +248,14 @@ class _Sweep:
         planned = [
             plan_run(
                 job.topology,
-                job.configuration(combination, size, self._sets),
+                job.configuration(combination, size, self._sets).under(
+                    # A first look may be short; what is looked at again must be sure.
+                    Bulk(duration_ns=options.duration_ns, ends_early=job.is_lean and one.run == 0)
+                ),
                 purpose="sweep",
                 run=one.run,
-                duration_ns=options.duration_ns,
                 base_seed=options.seed,
                 round_=job.round_,
-                # A first look may be short; what is looked at again must be sure.
-                ends_early=job.is_lean and one.run == 0,
             )
             for one, (combination, size) in zip(asked, places, strict=True)
         ]

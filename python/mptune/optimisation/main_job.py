@@ -241,7 +241,6 @@ def on_kernel(job: Job, confirmation: Confirmation) -> tuple[OnKernel, OnKernel]
             configuration,
             purpose="confirm",
             run=0,
-            duration_ns=job.options.duration_ns,
             base_seed=job.options.seed,
         )
         simulated = throughputs(confirmation.records[place * runs : (place + 1) * runs])

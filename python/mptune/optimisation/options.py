@@ -28,7 +28,7 @@ from mptune.options.trials import (
     Transfers,
 )
 from mptune.strategy import STRATEGIES
-from mptune.trial import DEFAULT_FAMILY, FIXED
+from mptune.trial import DEFAULT_FAMILY, FIXED, Workload, workloads_of
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
@@ -195,6 +195,11 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     ] = False
     every_ns: Every = None
     for_ns: Lasting = None
+
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        """What is asked for: a transfer of each size, or a saturated sender."""
+        return workloads_of(self.transfers, self.duration_ns)
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """The model needs enough buffer sizes; options are of path managers that are swept."""

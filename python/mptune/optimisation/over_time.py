@@ -12,7 +12,7 @@ from mptune.optimisation.options import OptimiseOptions
 from mptune.runner.planning import plan_run
 from mptune.testbeds import Testbed
 from mptune.topology import Topology
-from mptune.trial import BIN_NS, Configuration
+from mptune.trial import BIN_NS, Bulk, Configuration
 
 #: The table in the run directory.
 TABLE = "round_trips.csv"
@@ -45,10 +45,9 @@ def rows_over_time(
     for role, configuration in _confirmed(result).items():
         planned = plan_run(
             there,
-            configuration,
+            configuration.under(Bulk(duration_ns=duration_ns)),
             purpose="confirm",
             run=0,
-            duration_ns=duration_ns,
             base_seed=options.seed,
             round_=number,
         )

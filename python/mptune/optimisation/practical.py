@@ -24,7 +24,7 @@ from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summarise
 from mptune.theory import RTO_NS, Subflow
 from mptune.topology import Topology
-from mptune.trial import DEFAULT_FAMILY, Configuration, Record
+from mptune.trial import DEFAULT_FAMILY, Bulk, Configuration, Record
 from mptune.trial.records import throughputs
 from mptune.units import SIZES
 
@@ -150,6 +150,7 @@ def _configuration(options: PracticalOptions, pm: str, path: str, size: int) -> 
         pm=pm,
         cc=DEFAULT_CC,
         buffer_bytes=size,
+        workload=Bulk(duration_ns=options.duration_ns),
         initial_path=path,
         stack=options.stack.chosen(),
         family=options.family,
@@ -169,7 +170,6 @@ def _measure(
         configurations,
         purpose="sweep",
         runs=options.runs,
-        duration_ns=options.duration_ns,
         base_seed=options.seed,
     )
     reporter, name = shown

@@ -16,7 +16,7 @@ from mptune.runner.running import Advance
 from mptune.statistics import quantile
 from mptune.testbeds import create
 from mptune.topology import Topology
-from mptune.trial import Combination, Configuration, PlannedTrial
+from mptune.trial import Bulk, Combination, Configuration, PlannedTrial
 
 #: Simulated trials last this long at most, nanoseconds: what is left of slow start is the same for all.
 _DURATION_NS = 10_000_000_000
@@ -42,7 +42,7 @@ class Prior:
         seed: int,
     ) -> None:
         self._topology, self._configuration = topology, configuration
-        self._duration_ns, self._seed = min(duration_ns, _DURATION_NS), seed
+        self._workload, self._seed = Bulk(duration_ns=min(duration_ns, _DURATION_NS)), seed
         self._runner = TrialRunner(create("simulated"))
         self._known: dict[tuple[Combination, int], float] = {}
 
@@ -71,10 +71,9 @@ class Prior:
     def _planned(self, arm: Combination, size: int) -> PlannedTrial:
         return plan_run(
             self._topology,
-            self._configuration(arm, size),
+            self._configuration(arm, size).under(self._workload),
             purpose="search",
             run=0,
-            duration_ns=self._duration_ns,
             base_seed=self._seed,
         )
 

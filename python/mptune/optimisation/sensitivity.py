@@ -19,7 +19,7 @@ from mptune.optimisation.candidates import SCREEN_RUNS, brief_ns
 from mptune.optimisation.job import Contest, Job
 from mptune.runner.planning import plan_trials
 from mptune.topology import uncertain
-from mptune.trial import Configuration, Record
+from mptune.trial import Bulk, Configuration, Record
 
 #: Most values that are varied, those that concern the answer's paths first.
 MOST_VALUES = 60
@@ -108,16 +108,15 @@ def vary(
             if there is not None
         ),
     ]
-    duration_ns = brief_ns(options.duration_ns)
+    workload = Bulk(duration_ns=brief_ns(options.duration_ns))
     planned = [
         trial
         for network in networks
         for trial in plan_trials(
             network,
-            [each_contender.configuration for each_contender in ones],
+            [contender.configuration.under(workload) for contender in ones],
             purpose="vary",
             runs=SCREEN_RUNS,
-            duration_ns=duration_ns,
             base_seed=options.seed,
             round_=job.round_,
         )
@@ -150,7 +149,7 @@ def vary(
         throughput_mbps=ours_mbps,
         contenders=tuple(contender.name for contender in ones[1:]),
         runs=SCREEN_RUNS,
-        duration_s=duration_ns / 1e9,
+        duration_s=workload.duration_ns / 1e9,
         trials=len(planned),
         left_out=len(found) - len(shown),
         values=tuple(varied),

@@ -83,7 +83,7 @@ InitialPath = Annotated[
     str | None,
     Option(LABEL, "Path of the first handshake.", flag="--initial-path", unset="the topology's"),
 ]
-Transfer = Annotated[
+TransferSize = Annotated[
     int | None, Option(size(), "Send this much data instead of a --duration.", flag="--transfer")
 ]
 Seed = Annotated[

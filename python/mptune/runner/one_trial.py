@@ -22,13 +22,13 @@ from mptune.options.trials import (
     InitialPath,
     Pm,
     Protocol,
-    Transfer,
+    TransferSize,
     check_labels,
     sending_time,
 )
 from mptune.runner.progress import Reporter
 from mptune.topology import Topology
-from mptune.trial import BIN_NS, DEFAULT_FAMILY, FIXED, Observation, Trial
+from mptune.trial import BIN_NS, DEFAULT_FAMILY, FIXED, Observation, Transfer, Trial, time_or_size
 from mptune.trial.stacks import describe
 
 #: What shows how a connection coped with a script, by its name in the metadata of every testbed.
@@ -45,7 +45,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     buffer_mode: BufferMode = FIXED
     family: Family = DEFAULT_FAMILY
     duration_ns: Annotated[int | None, sending_time("30s")] = None
-    transfer_bytes: Transfer = None
+    transfer_bytes: TransferSize = None
     seed: Annotated[int, Option(count(), "Seed of everything random.", flag="--seed")] = 1
     initial_path: InitialPath = None
     script: Script = ()
@@ -106,15 +106,19 @@ def measure_one(
     check_labels(options, topology)
     options.stack.check_on(testbed)
     asked = msgspec.structs.asdict(options)
-    asked |= {"pm": options.manager, "pm_options": options.pm_options.of(options.manager)}
+    workload = time_or_size(asked.pop("duration_ns"), asked.pop("transfer_bytes"))
+    asked |= {
+        "workload": workload,
+        "pm": options.manager,
+        "pm_options": options.pm_options.of(options.manager),
+    }
     stack = asked.pop("stack").chosen(protocol=options.protocol)
     trial = Trial(topology=topology, **asked, **msgspec.structs.asdict(stack))
     told = testbeds.notice(
         testbed,
         topology,
         buffer_modes=(options.buffer_mode,),
-        lasting_ns=trial.duration_ns,
-        transfer_bytes=trial.transfer_bytes,
+        sending=trial.workload,
     )
     shown = reporter or Reporter(quiet=True)
     for sentence in (*(topology.ruled_out if options.protocol == "mptcp" else ()), told):
@@ -142,7 +146,7 @@ def uncounted(trial: Trial, observation: Observation) -> Uncounted:
     much its sender sent again, of which not all need have arrived twice: `repeated` is at most that.
     """
     beyond = max(0, sum(subflow.bytes for subflow in observation.subflows) - observation.in_order_bytes)
-    if trial.transfer_bytes is not None and observation.completion_ns is not None:
+    if isinstance(trial.workload, Transfer) and observation.completion_ns is not None:
         return Uncounted(beyond, 0)
     if testbeds.only_stack(observation.testbed) is None:
         return Uncounted(0, beyond)

@@ -16,7 +16,6 @@ def plan_trials(
     *,
     purpose: str,
     runs: int,
-    duration_ns: int,
     base_seed: int,
     round_: int = 0,
 ) -> list[PlannedTrial]:
@@ -25,7 +24,6 @@ def plan_trials(
     Parameters
     ----------
     purpose : one of `mptune.runner.seeds.PURPOSES`.
-    duration_ns : of each trial of a saturated sender, nanoseconds.
     round_ : of a campaign that is repeated over time; each round has different seeds.
     """
     return [
@@ -34,7 +32,6 @@ def plan_trials(
             configuration,
             purpose=purpose,
             run=run,
-            duration_ns=duration_ns,
             base_seed=base_seed,
             round_=round_,
         )
@@ -49,12 +46,10 @@ def plan_run(
     *,
     purpose: str,
     run: int,
-    duration_ns: int,
     base_seed: int,
     round_: int = 0,
-    ends_early: bool = False,
 ) -> PlannedTrial:
-    """One run of a configuration; parameters as in `plan_trials`, and `ends_early` as in `Trial`."""
+    """One run of a configuration; parameters as in `plan_trials`."""
     return PlannedTrial(
         purpose=purpose,
         run=run,
@@ -62,8 +57,6 @@ def plan_run(
         trial=Trial(
             topology=topology,
             **configuration.fields(),
-            duration_ns=duration_ns if configuration.transfer_bytes is None else None,
             seed=seed_for(base_seed, purpose, run, round_),
-            ends_early=ends_early,
         ),
     )

@@ -5,7 +5,7 @@ Recordings are compared by `mptune.capture.divergence`.
 
 import platform
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -15,11 +15,11 @@ from mptune.errors import TrialError
 from mptune.options import Option, Options, count, share, time
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.stacks import StackOptions
-from mptune.options.trials import USUAL_PMS, Buffer, BufferMode, Cc, Family, InitialPath, Pm, Transfer
+from mptune.options.trials import USUAL_PMS, Buffer, BufferMode, Cc, Family, InitialPath, Pm, TransferSize
 from mptune.runner.progress import Reporter
 from mptune.testbeds import Testbed
 from mptune.topology import Topology
-from mptune.trial import DEFAULT_FAMILY, FIXED, Trial
+from mptune.trial import DEFAULT_FAMILY, FIXED, Bulk, Transfer, Trial, Workload, size_of
 from mptune.trial.stacks import LINUX_VERSION, describe
 
 #: Longest trial without a --duration, and of a transfer.
@@ -38,7 +38,7 @@ class DivergeOptions(Options, frozen=True, kw_only=True):
     duration_ns: Annotated[
         int, Option(time(positive=True), "Send for this long, at most 2 minutes.", flag="--duration")
     ] = _USUAL_NS
-    transfer_bytes: Transfer = None
+    transfer_bytes: TransferSize = None
     initial_path: InitialPath = None
     runs: Annotated[
         int,
@@ -76,17 +76,15 @@ class DivergeOptions(Options, frozen=True, kw_only=True):
     def trials(self, topology: Topology) -> list[Trial]:
         """The trial with each of its seeds."""
         of_trial = ("cc", "buffer_bytes", "buffer_mode", "family", "initial_path")
-        length: dict[str, Any] = (
-            {"duration_ns": self.duration_ns}
-            if self.transfer_bytes is None
-            else {"transfer_bytes": self.transfer_bytes, "deadline_ns": _MOST_NS}
-        )
+        workload: Workload = Bulk(duration_ns=self.duration_ns)
+        if self.transfer_bytes is not None:
+            workload = Transfer(bytes=self.transfer_bytes, deadline_ns=_MOST_NS)
         first = Trial(
             topology=topology,
             pm=self.manager,
             pm_options=self.pm_options.of(self.manager),
             seed=self.seed,
-            **length,
+            workload=workload,
             **{name: getattr(self, name) for name in of_trial},
             **msgspec.structs.asdict(self.stack.chosen()),
         )
@@ -130,8 +128,8 @@ def _about(testbed: str, trial: Trial) -> About:
             "cc": trial.cc,
             "buffer_bytes": trial.buffer_bytes,
             "buffer_mode": trial.buffer_mode,
-            "duration_ns": trial.duration_ns,
-            "transfer_bytes": trial.transfer_bytes,
+            "duration_ns": None if isinstance(trial.workload, Transfer) else trial.workload.duration_ns,
+            "transfer_bytes": size_of(trial.workload),
             "stack": describe(trial.members),
         },
     )

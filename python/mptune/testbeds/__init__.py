@@ -17,7 +17,7 @@ from mptune.testbeds.hosts import HostsTestbed
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.topology import Topology
-from mptune.trial import FIXED
+from mptune.trial import FIXED, Workload
 from mptune.trial.stacks import title
 
 __all__ = [
@@ -67,8 +67,7 @@ def notice(
     topology: Topology,
     *,
     buffer_modes: Collection[str] = (FIXED,),
-    lasting_ns: int | None = None,
-    transfer_bytes: int | None = None,
+    sending: Workload | None = None,
     sent: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> str:
     """What the user has to know before trials begin on a testbed; empty if there is nothing.
@@ -76,11 +75,10 @@ def notice(
     Parameters
     ----------
     buffer_modes : of the trials.
-    lasting_ns : how long is sent in all; None if that is not known.
-    transfer_bytes : payload in all, where transfers are sent.
+    sending : all trials together, as one workload; None if that is not known.
     sent : bytes that were sent before, as the testbed counts them.
     """
-    return _class(name).notice(topology, buffer_modes, lasting_ns, transfer_bytes, sent)
+    return _class(name).notice(topology, buffer_modes, sending, sent)
 
 
 def stack_title(name: str, members: Mapping[str, Any]) -> str:

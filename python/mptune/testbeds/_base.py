@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from mptune.capture import Run
 from mptune.errors import MptuneError
 from mptune.topology import Topology
-from mptune.trial import Observation, Trial
+from mptune.trial import Observation, Trial, Workload
 
 
 class Testbed(ABC):
@@ -60,8 +60,7 @@ class Testbed(ABC):
     def notice(
         topology: Topology,
         buffer_modes: Collection[str],
-        lasting_ns: int | None,
-        transfer_bytes: int | None,
+        sending: Workload | None,
         sent: Mapping[tuple[str, str], int],
     ) -> str:
         """Sentences for the user before trials begin; parameters as of `mptune.testbeds.notice`."""

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from mptune.errors import InputError, LimitReached
 from mptune.topology import Interface, Site, Topology
-from mptune.trial import Observation, Trial
+from mptune.trial import Bulk, Observation, Transfer, Trial, Workload
 
 #: Bytes on the wire per byte of payload: a packet of 1500 has 1428 bytes with all options of MPTCP, 1408 over
 #: IPv6 (RFC 8684 section 3.3).
@@ -45,7 +45,7 @@ class Meter:
         """
         for site, interface, way in _limited(trial.topology):
             key = f"sites.{site.abbr}.interfaces.{interface.abbr}"
-            if trial.transfer_bytes is None and f"{key}.{way}" in trial.topology.missing:
+            if isinstance(trial.workload, Bulk) and f"{key}.{way}" in trial.topology.missing:
                 expected = f"expected a rate, needed by {key}.max_data; `mptune probe` measures it"
                 raise InputError(trial.topology.file, f"{key}.{way}", expected)
             limit, sent = interface.max_data_bytes or 0, self._sent.get(_name(site, interface), 0)
@@ -85,24 +85,20 @@ def _sent(trial: Trial, observation: Observation, interface: Interface, way: str
 
 def at_most(trial: Trial, interface: Interface, way: str) -> int:
     """Bytes that a trial sends over an interface at most."""
-    if trial.transfer_bytes is not None:
-        return math.ceil(_RESERVE * _WIRE * trial.transfer_bytes)
     rate_bps = interface.up_bps if way == "up" else interface.down_bps
-    return math.ceil(_RESERVE * rate_bps * (trial.duration_ns or 0) / 8e9)
+    return math.ceil(_RESERVE * _wire_bytes(trial.workload, rate_bps))
 
 
 def notice(
     topology: Topology,
-    lasting_ns: int | None = None,
-    transfer_bytes: int | None = None,
+    sending: Workload | None = None,
     sent: Sent = MappingProxyType({}),
 ) -> str:
     """How much is sent at most, as far as rates are known, and over which metered interfaces; a sentence.
 
     Parameters
     ----------
-    lasting_ns : total sending time; None if that is not known.
-    transfer_bytes : payload in all, where transfers are sent.
+    sending : all trials together, as one workload; None if that is not known.
     sent : what was sent before.
     """
     ways = [(topology.sender, "up"), (topology.receiver, "down")]
@@ -119,14 +115,14 @@ def notice(
     else:
         most = None
         said += " as fast as the network allows: its rates are not known"
-    if (in_all := _to_come(most, lasting_ns, transfer_bytes)) is not None:
+    if (in_all := _to_come(most, sending)) is not None:
         said += f", {_shown(in_all)} in all"
     metered = [
         interface.abbr
         + _share(
             interface.max_data_bytes,
             sent.get(_name(site, interface), 0),
-            _to_come(_rate_bps(topology, site, interface, way), lasting_ns, transfer_bytes),
+            _to_come(_rate_bps(topology, site, interface, way), sending),
         )
         for site, way in ways
         for interface in site.interfaces
@@ -146,11 +142,18 @@ def _share(limit: int | None, before: int, to_come: int | None) -> str:
     return f" (at most {_shown(limit)})" if most == limit else f" (at most {_shown(most)} of {_shown(limit)})"
 
 
-def _to_come(rate_bps: int | None, lasting_ns: int | None, transfer_bytes: int | None) -> int | None:
-    """Bytes that are sent at most at a rate, or of a payload; None if that is not known."""
-    if transfer_bytes is not None:
-        return math.ceil(_WIRE * transfer_bytes)
-    return None if rate_bps is None or lasting_ns is None else round(rate_bps * lasting_ns / 8e9)
+def _to_come(rate_bps: int | None, sending: Workload | None) -> int | None:
+    """Bytes that are sent at most over a link of a rate; None if that is not known."""
+    if sending is None or (rate_bps is None and isinstance(sending, Bulk)):
+        return None
+    return round(_wire_bytes(sending, rate_bps or 0))
+
+
+def _wire_bytes(workload: Workload, rate_bps: int) -> float:
+    """Bytes on the wire, without retransmissions: of a transfer, or of a link that is never idle."""
+    if isinstance(workload, Transfer):
+        return math.ceil(_WIRE * workload.bytes)
+    return rate_bps * workload.duration_ns / 8e9
 
 
 def _rate_bps(topology: Topology, site: Site, interface: Interface, way: str) -> int | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mptune.errors import InputError
 from mptune.testbeds._outages import bin_ns
-from mptune.trial import Trial
+from mptune.trial import Bulk, Transfer, Trial, size_of
 from mptune.trial.stacks import refusal
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def check(trial: Trial, testbed: str) -> None:
         raise InputError(f"--{name}", "", expected)
     if trial.protocol == "tcp":
         _check_tcp(trial)
-    if trial.ends_early and (trial.duration_ns is None or trial.script):
+    if isinstance(trial.workload, Bulk) and trial.workload.ends_early and trial.script:
         raise InputError(trial.topology.name, "ends_early", "expected a saturated sender without a script")
 
 
@@ -71,7 +71,7 @@ def stall_ns(trial: Trial) -> int:
     rtt = max(_UNKNOWN_RTT_NS if number is None else number for number in known)
     patience = max(STALL_NS, _STALL_RTTS * rtt)
     if trial.script:
-        patience += _limit_ns(trial) - min(action.at_ns for action in trial.script)
+        patience += trial.workload.limit_ns - min(action.at_ns for action in trial.script)
     return patience
 
 
@@ -108,7 +108,7 @@ def plan(trial: Trial, kernel_cc: str, named: Named) -> Plan:
         address=_given(receiver, trial, receiver.address(trial.family)),
         joins=tuple(name for end in named["remote"] if (name := end.address(trial.family)) is not None),
         script=_script(trial),
-        limit_s=_limit_ns(trial) / 1e9,
+        limit_s=trial.workload.limit_ns / 1e9,
     )
 
 
@@ -148,11 +148,11 @@ def _assignment(trial: Trial, named: Named) -> Assignment:
     """The path manager with its options."""
     from mptune.linux import assignment
 
-    size = assignment.SATURATED if trial.transfer_bytes is None else trial.transfer_bytes
+    size = size_of(trial.workload)
     return assignment.Assignment(
         pm=trial.pm,
         paths=assignment.kernel_paths(trial.topology, named),
-        transfer_bytes=size if trial.size_known else None,
+        transfer_bytes=(assignment.SATURATED if size is None else size) if trial.size_known else None,
         pm_options=trial.pm_options,
         lsrr_honoured=trial.lsrr_honoured,
     )
@@ -173,13 +173,14 @@ def _script(trial: Trial) -> tuple[Action, ...]:
 
 def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any]:
     """What is sent, and how it is measured."""
+    workload = trial.workload
     return {
         "cc": kernel_cc,
         "buffer_bytes": trial.buffer_bytes if trial.buffer_mode == "fixed" else None,
-        "duration_ns": trial.duration_ns,
-        "transfer_bytes": trial.transfer_bytes,
-        "ends_early": trial.ends_early,
-        "deadline_ns": _limit_ns(trial),
+        "duration_ns": None if isinstance(workload, Transfer) else workload.duration_ns,
+        "transfer_bytes": size_of(workload),
+        "ends_early": isinstance(workload, Bulk) and workload.ends_early,
+        "deadline_ns": workload.limit_ns,
         "bin_ns": bin_ns(trial),
         "stall_ns": stall_ns(trial),
         "thresholds_bytes": thresholds,
@@ -187,7 +188,3 @@ def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any
         "seed": trial.seed,
         "token": secrets.token_hex(_TOKEN_BYTES),
     }
-
-
-def _limit_ns(trial: Trial) -> int:
-    return trial.deadline_ns if trial.duration_ns is None else trial.duration_ns

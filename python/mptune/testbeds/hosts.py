@@ -19,7 +19,7 @@ import msgspec
 from mptune.errors import InputError, TrialError
 from mptune.testbeds import _hosts_data, _kernel_observation, _kernel_plan, _overload
 from mptune.testbeds._base import Testbed
-from mptune.trial import FIXED, PLAIN_TCP, Observation, Trial
+from mptune.trial import FIXED, PLAIN_TCP, Observation, Trial, Workload
 
 if TYPE_CHECKING:
     from mptune.linux.addresses import NamedInterface, Side
@@ -72,12 +72,11 @@ class HostsTestbed(Testbed):
     def notice(
         topology: Topology,
         buffer_modes: Collection[str],
-        lasting_ns: int | None,
-        transfer_bytes: int | None,
+        sending: Workload | None,
         sent: _hosts_data.Sent,
     ) -> str:
         """How much is sent at most, and what concerns other programs on the hosts."""
-        said = _hosts_data.notice(topology, lasting_ns, transfer_bytes, sent)
+        said = _hosts_data.notice(topology, sending, sent)
         if any(mode != FIXED for mode in buffer_modes):
             said += (
                 " During trials with growing buffers, tcp_rmem and tcp_wmem of both hosts are the trial's, "

@@ -12,7 +12,13 @@ from mptune.testbeds._base import Testbed
 from mptune.testbeds._outages import bin_ns, coarse, take_over_ms
 from mptune.testbeds._recorded import MOST_PACKETS, SPACING_NS, run_of
 from mptune.topology import Topology
-from mptune.trial import BackgroundObservation, Observation, SubflowObservation, Trial, expected_bps
+from mptune.trial import (
+    BackgroundObservation,
+    Observation,
+    SubflowObservation,
+    Trial,
+    expected_bps,
+)
 
 
 class _Subflow(msgspec.Struct):
@@ -152,7 +158,7 @@ def _spec(trial: Trial) -> dict[str, object]:
         "buffer_bytes": trial.buffer_bytes,
         "mss": trial.mss,
         "seed": trial.seed,
-        "workload": _workload(trial),
+        "workload": trial.workload,
         "initial_path": None if trial.initial_path is None else number(trial.initial_path, "initial path"),
         "pm_options": path_managers.numbered(trial.pm, trial.pm_options, number),
         "size_known": trial.size_known,
@@ -164,19 +170,8 @@ def _spec(trial: Trial) -> dict[str, object]:
     }
 
 
-def _workload(trial: Trial) -> dict[str, object]:
-    """The core's `Workload` of a trial."""
-    if (trial.duration_ns is None) == (trial.transfer_bytes is None):
-        raise _refused(trial, "duration_ns", "expected either a duration or a transfer size")
-    if trial.transfer_bytes is None:
-        return {"kind": "bulk", "duration_ns": trial.duration_ns, "ends_early": trial.ends_early}
-    if trial.ends_early:
-        raise _refused(trial, "ends_early", "expected a saturated sender without a script")
-    return {"kind": "transfer", "bytes": trial.transfer_bytes, "deadline_ns": trial.deadline_ns}
-
-
 def _refused(trial: Trial, key: str, expected: str) -> InputError:
-    """The refusal of a trial, by the name that a trial has for the core's key."""
+    """The refusal of a trial, by the name that a setting of a trial has for the core's key."""
     return InputError(trial.topology.name, _KEYS.get(key, key), expected)
 
 

@@ -28,6 +28,7 @@ from mptune.trial._trial import (
 from mptune.trial.combination import Combination
 from mptune.trial.configuration import Configuration
 from mptune.trial.records import PlannedTrial, Record, SubflowRecord
+from mptune.trial.workloads import Bulk, Transfer, Workload, size_of, time_or_size, workloads_of
 
 __all__ = [
     "ACTIONS",
@@ -39,6 +40,7 @@ __all__ = [
     "PLAIN_TCP",
     "PROTOCOLS",
     "BackgroundObservation",
+    "Bulk",
     "Combination",
     "Configuration",
     "Observation",
@@ -48,7 +50,12 @@ __all__ = [
     "ScriptedWord",
     "SubflowObservation",
     "SubflowRecord",
+    "Transfer",
     "Trial",
+    "Workload",
     "bits_per_second",
     "expected_bps",
+    "size_of",
+    "time_or_size",
+    "workloads_of",
 ]

@@ -4,6 +4,7 @@ import msgspec
 
 from mptune.errors import Failure
 from mptune.trial._trial import Trial
+from mptune.trial.workloads import Bulk
 
 
 class SubflowObservation(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +76,6 @@ def bits_per_second(size_bytes: int, duration_ns: int) -> float:
 
 def expected_bps(trial: Trial, expected_bytes: int | None) -> float | None:
     """Throughput over the whole duration of a trial that ended early; None if it did not."""
-    if expected_bytes is None or trial.duration_ns is None:
+    if expected_bytes is None or not isinstance(trial.workload, Bulk):
         return None
-    return bits_per_second(expected_bytes, trial.duration_ns)
+    return bits_per_second(expected_bytes, trial.workload.duration_ns)

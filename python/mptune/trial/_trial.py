@@ -6,6 +6,7 @@ import msgspec
 
 from mptune.topology import Topology
 from mptune.trial.stacks import DEFAULT_STACK, MEMBERS, STACKS
+from mptune.trial.workloads import Workload
 
 #: Width of one bin of every throughput series, nanoseconds (100 ms).
 BIN_NS = 100_000_000
@@ -55,7 +56,7 @@ class ScriptedAction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """One measurement to make, with exactly one of `duration_ns` (saturated sender) and `transfer_bytes`.
+    """One measurement to make.
 
     Attributes
     ----------
@@ -70,11 +71,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         accounting "linux" the value given to SO_SNDBUF and SO_RCVBUF, as on the kernel.
     buffer_mode : "fixed", or "auto": the buffers grow as needed and `buffer_bytes` is their limit, of
         payload, or with the accounting "linux" the value of `tcp_wmem[2]` and `tcp_rmem[2]`.
-    duration_ns : saturated sender for this long, counted from the first SYN.
-    ends_early : the trial ends as soon as its throughput is known well enough, at the earliest after 4 s
-        (`crates/mptune-core/src/early_end.rs`); only with `duration_ns` and without a script.
-    transfer_bytes : transfer of this many payload bytes, measured to its last byte in order.
-    deadline_ns : give up a transfer after this long (it is then reported as failed).
+    workload : what is sent.
     initial_path : label of the path of the MP_CAPABLE handshake; None leaves it to the path manager.
     pm_options : options of the path manager by name (see `mptune.path_managers`); paths by label.
     size_known : the path manager knows in advance how much there is to send (no limit for a saturated
@@ -87,9 +84,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     cc: str
     buffer_bytes: int
     seed: int
-    duration_ns: int | None = None
-    transfer_bytes: int | None = None
-    deadline_ns: int = 600_000_000_000
+    workload: Workload
     protocol: Literal["mptcp", "tcp"] = "mptcp"
     family: str = DEFAULT_FAMILY
     scheduler: str = _STACK.scheduler
@@ -103,7 +98,6 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     mss: int = MSS
     ecn: bool = _STACK.ecn
     script: tuple[ScriptedAction, ...] = ()
-    ends_early: bool = False
 
     def __post_init__(self) -> None:
         """Leave out the paths that MPTCP cannot use, whoever makes the trial."""

@@ -1,6 +1,6 @@
 """The configuration: a combination with a buffer and whatever else a question fixes.
 
-With a seed and a duration it becomes a trial (`mptune.runner.planning`).
+With a network and a seed it becomes a trial (`mptune.runner.planning`).
 """
 
 from typing import Any, Literal
@@ -10,6 +10,7 @@ import msgspec
 from mptune._text import on_subflows, plain_tcp
 from mptune.trial._trial import DEFAULT_FAMILY, FIXED, PLAIN_TCP, ScriptedAction
 from mptune.trial.stacks import DEFAULT_STACK, STACKS, Stack
+from mptune.trial.workloads import Workload
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,17 +21,17 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     buffer_mode, pm_options, initial_path, protocol, family : as in `Trial`.
     stack : its members are fields of the trial.
     script : as in `Trial`.
-    transfer_bytes : size of a transfer; None is a saturated sender.
+    workload : what is sent.
     """
 
     pm: str
     cc: str
     buffer_bytes: int
+    workload: Workload
     buffer_mode: str = FIXED
     pm_options: dict[str, Any] = {}
     initial_path: str | None = None
     stack: Stack = STACKS[DEFAULT_STACK]
-    transfer_bytes: int | None = None
     script: tuple[ScriptedAction, ...] = ()
     protocol: Literal["mptcp", "tcp"] = "mptcp"
     family: str = DEFAULT_FAMILY
@@ -46,6 +47,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         """The fields of a trial that have this configuration."""
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name != "stack"}
         return own | msgspec.structs.asdict(self.stack)
+
+    def under(self, workload: Workload) -> "Configuration":
+        """The same configuration under another workload."""
+        return msgspec.structs.replace(self, workload=workload)
 
     @property
     def active(self) -> tuple[str, ...] | None:

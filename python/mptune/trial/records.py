@@ -3,13 +3,14 @@
 A failed trial has a reason and no throughput, so that no mean can include it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from mptune._text import plain_tcp
 from mptune.errors import Failure, FailureKind
+from mptune.trial import workloads
 from mptune.trial._observation import Observation
 from mptune.trial._trial import PLAIN_TCP, Trial
 from mptune.trial.stacks import MEMBERS, VERSION_0_1, describe, of_mptcp
@@ -109,8 +110,10 @@ def settings_of(trial: Trial, leave_out: Collection[str]) -> dict[str, Any]:
     them as fields, and its trials must keep their keys.
     """
     changed: dict[str, Any] = {}
+    sent = workloads.settings(trial.workload)
     for name, default in _DEFAULTS.items():
-        value = getattr(trial, name)
+        of_workload = name in _WORKLOAD or name in _WORKLOAD_LAST
+        value = sent.get(name, default) if of_workload else getattr(trial, name)
         if name == "pm_options":
             changed.update(sorted(value.items()))
         elif name not in leave_out and value != default:
@@ -184,7 +187,21 @@ def throughputs(records: Sequence[Record]) -> list[float]:
     ]
 
 
+#: Settings of the workload, in the order of a trial's key: where its field stands, and last.
+_WORKLOAD = {"duration_ns": None, "transfer_bytes": None, "deadline_ns": workloads.DEADLINE_NS}
+_WORKLOAD_LAST = {"ends_early": False}
+
+
+def _defaults() -> Iterator[tuple[str, Any]]:
+    """Names and defaults of all settings, in the order in which a trial's key has them."""
+    for field in msgspec.structs.fields(Trial):
+        if field.name == "workload":
+            yield from _WORKLOAD.items()
+        else:
+            yield field.name, field.default
+    yield from _WORKLOAD_LAST.items()
+
+
 #: What a trial has where its settings say nothing. These are the defaults of version 0.1, whatever a trial's
 #: defaults are now: the settings, and the keys of stored trials, mean the same in every version.
-_DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Trial)}
-_DEFAULTS |= msgspec.structs.asdict(VERSION_0_1)
+_DEFAULTS = dict(_defaults()) | msgspec.structs.asdict(VERSION_0_1)

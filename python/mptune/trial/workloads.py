@@ -1,0 +1,83 @@
+"""The workload: what the program sends that uses the connection. A union of structs with a kind each.
+
+It says nothing of the network or of MPTCP. Simulator and agent read the same structs as JSON
+(`crates/mptune-core/src/trial/spec.rs`).
+"""
+
+from typing import Any
+
+import msgspec
+
+#: Default time after which a transfer is given up, nanoseconds.
+DEADLINE_NS = 600_000_000_000
+
+
+class Bulk(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="bulk"):
+    """A sender that always has more data.
+
+    Attributes
+    ----------
+    duration_ns : how long it sends, from the first SYN.
+    ends_early : the trial ends as soon as its throughput is known well enough, at the earliest after 4 s
+        (`crates/mptune-core/src/early_end.rs`); not together with a script.
+    """
+
+    duration_ns: int
+    ends_early: bool = False
+
+    @property
+    def limit_ns(self) -> int:
+        """When the trial ends at the latest."""
+        return self.duration_ns
+
+
+class Transfer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="transfer"):
+    """A transfer, measured to its last byte in order.
+
+    Attributes
+    ----------
+    bytes : payload.
+    deadline_ns : it is given up after this long, and is then reported as failed.
+    """
+
+    bytes: int
+    deadline_ns: int = DEADLINE_NS
+
+    @property
+    def limit_ns(self) -> int:
+        """When the trial ends at the latest."""
+        return self.deadline_ns
+
+
+Workload = Bulk | Transfer
+
+
+def time_or_size(duration_ns: int | None, transfer_bytes: int | None) -> Workload:
+    """The workload of options that have either a time or a size.
+
+    Raises
+    ------
+    ValueError : they have neither.
+    """
+    if transfer_bytes is not None:
+        return Transfer(bytes=transfer_bytes)
+    if duration_ns is None:
+        raise ValueError("expected a duration or a size")
+    return Bulk(duration_ns=duration_ns)
+
+
+def workloads_of(transfers: tuple[int, ...], duration_ns: int) -> tuple[Workload, ...]:
+    """A transfer of each size (bytes), or without sizes a saturated sender for a time."""
+    return tuple(Transfer(bytes=size) for size in transfers) or (Bulk(duration_ns=duration_ns),)
+
+
+def size_of(workload: Workload) -> int | None:
+    """Payload bytes of a transfer; None if a time ends the workload."""
+    return workload.bytes if isinstance(workload, Transfer) else None
+
+
+def settings(workload: Workload) -> dict[str, Any]:
+    """The workload as settings of a stored trial, by the names that version 0.1 gave them."""
+    if isinstance(workload, Transfer):
+        return {"duration_ns": None, "transfer_bytes": workload.bytes, "deadline_ns": workload.deadline_ns}
+    return {"duration_ns": workload.duration_ns, "ends_early": workload.ends_early}
