@@ -30,7 +30,7 @@ from _random_networks import Draw
 from mptune import _core
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.topology import TcpBackground, Topology
-from mptune.trial import FAMILIES, MSS, PLAIN_TCP, ScriptedAction, Trial
+from mptune.trial import FAMILIES, MSS, PLAIN_TCP, Bulk, ScriptedAction, Transfer, Trial, Workload
 from mptune.units import format_size
 
 COUNT, SEED = 2_000, 1
@@ -56,9 +56,9 @@ _TENTH_NS = 10**8
 
 
 class Sent(NamedTuple):
-    """What a trial sends: members of `Trial`, the same in words, and whether it may end early."""
+    """What a trial sends, the same in words, and whether it may end early."""
 
-    members: dict[str, Any]
+    workload: Workload
     words: str
     early: bool
 
@@ -126,7 +126,7 @@ def _drawn(number: int, topology: Topology, draw: Draw) -> Drawn:
         script=script,
         **settings,
         **switches,
-        **sent.members,
+        workload=sent.workload,
     )
     recorded = not sent.early and draw.below(100) < RECORDED
     words = [f"{number:05d}", topology.name, *settings.values(), format_size(trial.buffer_bytes)]
@@ -139,12 +139,12 @@ def _sent(draw: Draw, *, may_end_early: bool) -> Sent:
     """Draw what a trial sends."""
     if draw.below(100) < TRANSFERS:
         size = int(draw.between(*TRANSFER_BYTES))
-        return Sent({"transfer_bytes": size, "deadline_ns": DEADLINE_NS}, f"transfer of {size} B", False)
+        return Sent(Transfer(bytes=size, deadline_ns=DEADLINE_NS), f"transfer of {size} B", False)
     early = may_end_early and draw.below(100) < EARLY
     shortest, longest = EARLY_TENTHS if early else SATURATED_TENTHS
     tenths = shortest + draw.below(longest - shortest + 1)
     words = f"{tenths / 10} s or less" if early else f"{tenths / 10} s"
-    return Sent({"duration_ns": tenths * _TENTH_NS, "ends_early": early}, words, early)
+    return Sent(Bulk(duration_ns=tenths * _TENTH_NS, ends_early=early), words, early)
 
 
 def _script(labels: list[str], draw: Draw, *, tcp: bool) -> tuple[ScriptedAction, ...]:
